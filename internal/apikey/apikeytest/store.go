@@ -1,0 +1,109 @@
+// Package apikeytest holds the in-memory store of API keys, which a stack on
+// one machine runs on, and the conformance suite every store must pass.
+package apikeytest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"remit/internal/apikey"
+)
+
+// A Store keeps keys in memory. The zero Store is empty and ready; it is safe
+// for concurrent use.
+type Store struct {
+	mu       sync.RWMutex
+	keys     map[apikey.Hash]apikey.Key
+	merchant map[string][]apikey.Hash // in order of creation
+}
+
+var (
+	_ apikey.Store  = (*Store)(nil)
+	_ apikey.Finder = (*Store)(nil)
+)
+
+// Create implements apikey.Store.
+func (s *Store) Create(_ context.Context, k apikey.Key) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.put(k)
+}
+
+func (s *Store) put(k apikey.Key) error {
+	if _, taken := s.keys[k.Hash]; taken {
+		return apikey.ErrExists
+	}
+	if s.keys == nil {
+		s.keys = map[apikey.Hash]apikey.Key{}
+		s.merchant = map[string][]apikey.Hash{}
+	}
+	s.keys[k.Hash] = k
+	s.merchant[k.MerchantID] = append(s.merchant[k.MerchantID], k.Hash)
+	return nil
+}
+
+// Find implements apikey.Finder.
+func (s *Store) Find(_ context.Context, hash apikey.Hash) (apikey.Key, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k, ok := s.keys[hash]
+	if !ok {
+		return apikey.Key{}, apikey.ErrNotFound
+	}
+	return k, nil
+}
+
+// Touch implements apikey.Finder.
+func (s *Store) Touch(_ context.Context, hash apikey.Hash, at, since time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, ok := s.keys[hash]
+	if !ok {
+		return apikey.ErrNotFound
+	}
+	if !k.LastUsedAt.After(since) {
+		k.LastUsedAt = at
+		s.keys[hash] = k
+	}
+	return nil
+}
+
+// List implements apikey.Store.
+func (s *Store) List(_ context.Context, merchantID string) ([]apikey.Key, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	keys := make([]apikey.Key, 0, len(s.merchant[merchantID]))
+	for _, h := range s.merchant[merchantID] {
+		keys = append(keys, s.keys[h])
+	}
+	slices.SortFunc(keys, func(a, b apikey.Key) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return keys, nil
+}
+
+// Change implements apikey.Store.
+func (s *Store) Change(_ context.Context, merchantID string, hash apikey.Hash, c apikey.Change) (apikey.Key, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, ok := s.keys[hash]
+	if !ok || k.MerchantID != merchantID {
+		return apikey.Key{}, apikey.ErrNotFound
+	}
+	if c.Successor != nil {
+		if err := s.put(*c.Successor); err != nil {
+			return apikey.Key{}, err
+		}
+	}
+	if !c.ExpireAt.IsZero() && (k.ExpiresAt.IsZero() || c.ExpireAt.Before(k.ExpiresAt)) {
+		k.ExpiresAt = c.ExpireAt
+	}
+	if !c.RevokeAt.IsZero() && k.RevokedAt.IsZero() {
+		k.RevokedAt = c.RevokeAt
+	}
+	s.keys[hash] = k
+	return k, nil
+}

@@ -1,0 +1,46 @@
+package apikey
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxName is the most code points a merchant's name may have.
+const MaxName = 100
+
+// What CheckName finds wrong with a name.
+var (
+	ErrNameEncoding = errors.New("the name is not valid UTF-8")
+	ErrNameControl  = errors.New("the name contains a control character")
+	ErrNameBlank    = errors.New("the name is blank")
+	ErrNameTooLong  = errors.New("the name is longer than 100 characters")
+)
+
+// CheckName returns nil for a name a merchant may have: 1 to MaxName code
+// points of valid UTF-8, no control characters (C0, DEL, C1), and something in
+// it that can be seen. It never trims or repairs.
+func CheckName(name string) error {
+	switch {
+	case !utf8.ValidString(name):
+		return ErrNameEncoding
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return ErrNameControl
+	case !strings.ContainsFunc(name, visible):
+		return ErrNameBlank
+	case utf8.RuneCountInString(name) > MaxName:
+		return ErrNameTooLong
+	}
+	return nil
+}
+
+// fillers are letters and symbols that are drawn as nothing.
+const fillers = "\u115f\u1160\u2800\u3164\uffa0"
+
+// visible is false for white space, format characters such as the zero-width
+// ones, fillers, and marks, which are drawn on another character only. What
+// Unicode has not assigned yet counts as visible: it may be a new emoji.
+func visible(r rune) bool {
+	return !unicode.IsSpace(r) && !unicode.In(r, unicode.Z, unicode.Cf, unicode.M) && !strings.ContainsRune(fillers, r)
+}

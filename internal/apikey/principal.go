@@ -1,0 +1,24 @@
+package apikey
+
+import "context"
+
+// A Principal is who a request was authenticated as.
+type Principal struct {
+	MerchantID string
+	KeyID      string
+	Mode       Mode
+}
+
+type principalKey struct{}
+
+// WithPrincipal returns a context that carries p to the handlers.
+func WithPrincipal(ctx context.Context, p Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+// PrincipalFrom returns the principal ctx carries. A handler that finds none
+// was reached past the authenticator and must refuse the request.
+func PrincipalFrom(ctx context.Context) (Principal, bool) {
+	p, ok := ctx.Value(principalKey{}).(Principal)
+	return p, ok
+}

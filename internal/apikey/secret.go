@@ -1,0 +1,132 @@
+package apikey
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// The shape of a key: scheme, mode, "_", id, "_", random, checksum.
+const (
+	scheme      = "remit_"
+	idLen       = 12 // 71 bits: only has to be unlike the merchant's other keys
+	randomLen   = 43 // 43 · log2(62) = 256 bits, so that a plain hash is enough
+	sumLen      = 6  // 62^6 > 2^32
+	modeLen     = 4  // of "test" and "live"
+	secretLen   = len(scheme) + modeLen + 1 + idLen + 1 + randomLen + sumLen
+	prefixLen   = len(scheme) + modeLen + 1 + idLen
+	lastLen     = 4
+	alphabet    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	merchantLen = 16 // 95 bits
+)
+
+// A Secret is a whole, well-formed key. It prints and logs as its prefix only;
+// Reveal gives the text away.
+type Secret struct{ text string }
+
+// A Hash is the SHA-256 of a whole key.
+type Hash [sha256.Size]byte
+
+// Mint makes a fresh key of the given mode from random, which must be a
+// cryptographic source. It returns an error only if random does.
+func Mint(random io.Reader, mode Mode) (Secret, error) {
+	id, err := draw(random, idLen)
+	if err != nil {
+		return Secret{}, fmt.Errorf("minting a key: %w", err)
+	}
+	body, err := draw(random, randomLen)
+	if err != nil {
+		return Secret{}, fmt.Errorf("minting a key: %w", err)
+	}
+	text := scheme + string(mode) + "_" + id + "_" + body
+	return Secret{text + checksum(text)}, nil
+}
+
+// Parse reads a presented key. It returns ErrInvalid for anything that Mint
+// cannot have made; a single mistyped character is always found, so that it
+// costs no read.
+func Parse(presented string) (Secret, error) {
+	if len(presented) != secretLen {
+		return Secret{}, ErrInvalid
+	}
+	rest, ok := strings.CutPrefix(presented, scheme)
+	if !ok || rest[modeLen] != '_' || rest[modeLen+1+idLen] != '_' {
+		return Secret{}, ErrInvalid
+	}
+	if _, err := ParseMode(rest[:modeLen]); err != nil {
+		return Secret{}, ErrInvalid
+	}
+	id, tail := rest[modeLen+1:modeLen+1+idLen], rest[modeLen+1+idLen+1:]
+	if strings.Trim(id, alphabet) != "" || strings.Trim(tail, alphabet) != "" {
+		return Secret{}, ErrInvalid
+	}
+	if body := presented[:secretLen-sumLen]; checksum(body) != presented[secretLen-sumLen:] {
+		return Secret{}, ErrInvalid
+	}
+	return Secret{presented}, nil
+}
+
+// Mode returns the mode the key was minted for.
+func (s Secret) Mode() Mode { return Mode(s.text[len(scheme) : len(scheme)+modeLen]) }
+
+// ID returns the key's id, "key_…".
+func (s Secret) ID() string { return "key_" + s.text[prefixLen-idLen:prefixLen] }
+
+// Prefix returns the key's characters through its id, which may be shown.
+func (s Secret) Prefix() string { return s.text[:prefixLen] }
+
+// Last4 returns the key's last four characters, which may be shown: they are
+// digits of the checksum.
+func (s Secret) Last4() string { return s.text[secretLen-lastLen:] }
+
+// Hash returns what the key is stored and found under.
+func (s Secret) Hash() Hash { return sha256.Sum256([]byte(s.text)) }
+
+// Reveal returns the key itself, to be shown to its merchant once.
+func (s Secret) Reveal() string { return s.text }
+
+// Format prints the prefix whatever the verb, so that no log line, error or
+// %#v of a struct around it can carry the key.
+func (s Secret) Format(f fmt.State, _ rune) {
+	if s.text == "" {
+		_, _ = io.WriteString(f, "(no key)")
+		return
+	}
+	_, _ = io.WriteString(f, s.Prefix()+"_…")
+}
+
+// LogValue implements slog.LogValuer, as Format does for printing.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(s)) }
+
+// MarshalText implements encoding.TextMarshaler, as Format does for printing.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(s)), nil }
+
+// checksum is the CRC-32 (IEEE) of text in base 62, six digits.
+func checksum(text string) string {
+	n := crc32.ChecksumIEEE([]byte(text))
+	var digits [sumLen]byte
+	for i := range digits {
+		digits[sumLen-1-i] = alphabet[n%62]
+		n /= 62
+	}
+	return string(digits[:])
+}
+
+// draw returns n characters of the alphabet, each equally likely.
+func draw(random io.Reader, n int) (string, error) {
+	const even = 256 / len(alphabet) * len(alphabet) // bytes from here on would favour the first digits
+	var out strings.Builder
+	var buf [1]byte
+	for out.Len() < n {
+		if _, err := io.ReadFull(random, buf[:]); err != nil {
+			return "", err
+		}
+		if int(buf[0]) < even {
+			out.WriteByte(alphabet[int(buf[0])%len(alphabet)])
+		}
+	}
+	return out.String(), nil
+}
