@@ -1,0 +1,72 @@
+// Package dynamotest runs DynamoDB Local for tests. It knows nothing of tables:
+// a test makes its own, under names of its own.
+package dynamotest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// started is the one process of this test binary. It is kept for the life of
+// the binary, since what ends DynamoDB Local is the end of the pipe it holds.
+var started = sync.OnceValues(launch)
+
+// Start returns the URL of a DynamoDB Local that all tests of this binary
+// share, so every test needs table names of its own. It is started on first use,
+// in memory, on a free port, and ends with the test binary, however that ends.
+// REMIT_TEST_DYNAMODB names one that runs already and is used instead.
+//
+// A test that cannot have it fails; it is never skipped. Call it outside a
+// synctest bubble: it waits for a real process.
+func Start(t testing.TB) string {
+	t.Helper()
+	if running := os.Getenv("REMIT_TEST_DYNAMODB"); running != "" {
+		if err := ready(t.Context(), running); err != nil {
+			t.Fatalf("REMIT_TEST_DYNAMODB=%s: %v", running, err)
+		}
+		return running
+	}
+	local, err := started()
+	if err != nil {
+		t.Fatalf("starting DynamoDB Local: %v", err)
+	}
+	return local.endpoint
+}
+
+// Client returns a client of the DynamoDB Local that Start returns. Its keys are
+// no secret: DynamoDB Local takes any made of letters and digits.
+func Client(t testing.TB) *dynamodb.Client {
+	t.Helper()
+	return dynamodb.New(dynamodb.Options{
+		BaseEndpoint: aws.String(Start(t)),
+		Region:       "us-east-1",
+		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+	})
+}
+
+func launch() (*process, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	jars, err := find()
+	if err != nil {
+		return nil, err
+	}
+	// The port is free when it is chosen and may be taken when Java binds it.
+	for range 3 {
+		var p *process
+		if p, err = run(ctx, jars); err == nil {
+			return p, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("running the jars of %s: %w", jars, err)
+}

@@ -1,0 +1,63 @@
+package dynamotest_test
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/dynamo/dynamotest"
+)
+
+func TestClientReachesOneSharedDatabase(t *testing.T) {
+	if first, second := dynamotest.Start(t), dynamotest.Start(t); first != second {
+		t.Errorf("two databases in one test binary: %s and %s", first, second)
+	}
+	if _, err := dynamotest.Client(t).ListTables(t.Context(), &dynamodb.ListTablesInput{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAKilledTestBinaryLeavesNoJava runs this binary once more, kills it the
+// way `go test -timeout` and an impatient person do, and waits for the port to
+// be let go.
+func TestAKilledTestBinaryLeavesNoJava(t *testing.T) {
+	if os.Getenv("DYNAMOTEST_HOLD") != "" {
+		_, _ = os.Stdout.WriteString("endpoint " + dynamotest.Start(t) + "\n")
+		select {}
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestAKilledTestBinaryLeavesNoJava$")
+	child.Env = append(os.Environ(), "DYNAMOTEST_HOLD=1", "REMIT_TEST_DYNAMODB=")
+	output, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var address string
+	for lines := bufio.NewScanner(output); address == "" && lines.Scan(); {
+		address, _ = strings.CutPrefix(lines.Text(), "endpoint http://")
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	if address == "" {
+		t.Fatal("the child never said where its database listens")
+	}
+	for range 500 {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		_ = c.Close()
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("DynamoDB Local still listens at %s after its test binary was killed", address)
+}
