@@ -64,7 +64,7 @@ var ErrInvalid = errors.New("invalid API key")
 // ErrNotFound reports a key id that does not exist or belongs to somebody else.
 var ErrNotFound = errors.New("no such API key")
 
-// ErrExists reports a key that is stored already under the same hash or id.
+// ErrExists reports that another key is stored under the same hash.
 var ErrExists = errors.New("API key exists")
 
 // A Finder is what checking a presented key asks of the store.
@@ -81,11 +81,11 @@ type Finder interface {
 	Touch(ctx context.Context, hash Hash, at, since time.Time) error
 }
 
-// A Store keeps keys for a Book. Both of its writes are all or nothing, and
-// both may be answered with an error although they were applied.
+// A Store keeps keys for a Book. Each of its writes is all or nothing, and may
+// be answered with an error although it was applied.
 type Store interface {
-	// Create stores a new key. It returns ErrExists, changing nothing, if the
-	// hash is taken.
+	// Create stores a new key. Creating the very same key again changes
+	// nothing and returns nil; ErrExists says that its hash is another's.
 	Create(ctx context.Context, k Key) error
 
 	// List returns the merchant's keys, newest first and by descending id
@@ -93,20 +93,15 @@ type Store interface {
 	// little behind writes (a moment, on DynamoDB).
 	List(ctx context.Context, merchantID string) ([]Key, error)
 
-	// Change moves the ends of the life of the key stored under hash, in one
-	// step that never lengthens it, and returns the key as it then is.
-	// ErrNotFound, with nothing changed, if the key is not merchantID's.
-	Change(ctx context.Context, merchantID string, hash Hash, c Change) (Key, error)
-}
+	// Replace stores successor and lets the key under hash expire at at, in
+	// one step, so that a crash leaves neither without the other. A key that
+	// expires earlier already goes on to do so. ErrNotFound if the key is not
+	// merchantID's, ErrExists if the successor's hash is taken; nothing is
+	// changed then.
+	Replace(ctx context.Context, merchantID string, hash Hash, at time.Time, successor Key) error
 
-// A Change shortens the life of a key. Zero fields change nothing.
-type Change struct {
-	// ExpireAt becomes the key's ExpiresAt, unless an earlier one is set.
-	ExpireAt time.Time
-	// RevokeAt becomes the key's RevokedAt, unless one is set already.
-	RevokeAt time.Time
-	// Successor is stored as a new key in the same step, so that a crash can
-	// leave neither an expired key without a successor nor the reverse. If
-	// its hash is taken: ErrExists, and nothing is changed.
-	Successor *Key
+	// Revoke sets RevokedAt of the key under hash to at, unless it is set
+	// already, and returns the key as it then is. ErrNotFound, with nothing
+	// changed, if the key is not merchantID's.
+	Revoke(ctx context.Context, merchantID string, hash Hash, at time.Time) (Key, error)
 }

@@ -79,8 +79,7 @@ func (b *Book) Rotate(ctx context.Context, merchantID, id string, overlap time.D
 	if err != nil {
 		return Minted{}, err
 	}
-	c := Change{ExpireAt: m.Key.CreatedAt.Add(overlap), Successor: &m.Key}
-	if _, err := b.store.Change(ctx, merchantID, old.Hash, c); err != nil {
+	if err := b.store.Replace(ctx, merchantID, old.Hash, m.Key.CreatedAt.Add(overlap), m.Key); err != nil {
 		return Minted{}, fmt.Errorf("rotating %s: %w", id, err)
 	}
 	return m, nil
@@ -94,7 +93,7 @@ func (b *Book) Revoke(ctx context.Context, merchantID, id string) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	k, err = b.store.Change(ctx, merchantID, k.Hash, Change{RevokeAt: b.instant()})
+	k, err = b.store.Revoke(ctx, merchantID, k.Hash, b.instant())
 	if err != nil {
 		return Key{}, fmt.Errorf("revoking %s: %w", id, err)
 	}

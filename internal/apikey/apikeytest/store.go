@@ -33,7 +33,10 @@ func (s *Store) Create(_ context.Context, k apikey.Key) error {
 }
 
 func (s *Store) put(k apikey.Key) error {
-	if _, taken := s.keys[k.Hash]; taken {
+	if there, taken := s.keys[k.Hash]; taken {
+		if there.MerchantID == k.MerchantID && there.CreatedAt.Equal(k.CreatedAt) {
+			return nil
+		}
 		return apikey.ErrExists
 	}
 	if s.keys == nil {
@@ -85,25 +88,35 @@ func (s *Store) List(_ context.Context, merchantID string) ([]apikey.Key, error)
 	return keys, nil
 }
 
-// Change implements apikey.Store.
-func (s *Store) Change(_ context.Context, merchantID string, hash apikey.Hash, c apikey.Change) (apikey.Key, error) {
+// Replace implements apikey.Store.
+func (s *Store) Replace(_ context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, ok := s.keys[hash]
+	if !ok || k.MerchantID != merchantID {
+		return apikey.ErrNotFound
+	}
+	if err := s.put(successor); err != nil {
+		return err
+	}
+	if k.ExpiresAt.IsZero() || at.Before(k.ExpiresAt) {
+		k.ExpiresAt = at
+		s.keys[hash] = k
+	}
+	return nil
+}
+
+// Revoke implements apikey.Store.
+func (s *Store) Revoke(_ context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k, ok := s.keys[hash]
 	if !ok || k.MerchantID != merchantID {
 		return apikey.Key{}, apikey.ErrNotFound
 	}
-	if c.Successor != nil {
-		if err := s.put(*c.Successor); err != nil {
-			return apikey.Key{}, err
-		}
+	if k.RevokedAt.IsZero() {
+		k.RevokedAt = at
+		s.keys[hash] = k
 	}
-	if !c.ExpireAt.IsZero() && (k.ExpiresAt.IsZero() || c.ExpireAt.Before(k.ExpiresAt)) {
-		k.ExpiresAt = c.ExpireAt
-	}
-	if !c.RevokeAt.IsZero() && k.RevokedAt.IsZero() {
-		k.RevokedAt = c.RevokeAt
-	}
-	s.keys[hash] = k
 	return k, nil
 }

@@ -1,0 +1,101 @@
+package dynamo
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Attributes that are keys of a table or an index. tables.go and template.yaml
+// declare them with these names; a test compares the two.
+const (
+	attrPK            = "pk"
+	attrSK            = "sk"
+	attrKeyHash       = "key_hash"
+	attrMerchantID    = "merchant_id"
+	attrCreatedAt     = "created_at"
+	attrShard         = "shard"
+	attrNextAttemptAt = "next_attempt_at"
+	attrTTL           = "ttl" // epoch seconds
+)
+
+// Indexes. Nothing that decides about money reads one.
+const (
+	indexMerchant = "merchant" // ApiKeys and Payments: merchant_id, created_at
+	indexDue      = "due"      // Webhooks: shard, next_attempt_at; only deliveries that wait for a retry are in it
+)
+
+// A key is the primary key of one item.
+type key = map[string]types.AttributeValue
+
+func pair(pk, sk string) key { return key{attrPK: text(pk), attrSK: text(sk)} }
+
+// Items of the table ApiKeys.
+
+func apiKeyKey(hash [32]byte) key { return key{attrKeyHash: text(hex.EncodeToString(hash[:]))} }
+
+// Items of the table Payments. Everything of one wallet is one partition, so
+// that a pass over it is one query in nonce order.
+
+func paymentKey(id string) key { return pair("payment#"+id, "payment") }
+
+func walletKey(chainID uint64, address string) key { return pair(walletPK(chainID, address), "wallet") }
+
+func slotKey(chainID uint64, address string, nonce uint64) key {
+	return pair(walletPK(chainID, address), slotSK(nonce))
+}
+
+func txKey(hash string) key { return pair("tx#"+hash, "tx") }
+
+func spendKey(merchantID string, day time.Time) key {
+	return pair("merchant#"+merchantID, "spend#"+day.UTC().Format(time.DateOnly))
+}
+
+func walletPK(chainID uint64, address string) string {
+	return "wallet#" + strconv.FormatUint(chainID, 10) + "#" + address
+}
+
+const slotPrefix = "slot#"
+
+// slotSK pads to the 20 digits of the largest uint64, so that text sorts as
+// numbers do.
+func slotSK(nonce uint64) string { return fmt.Sprintf("%s%020d", slotPrefix, nonce) }
+
+// Items of the table Webhooks. All endpoints of a merchant are one partition.
+
+const endpointPrefix = "endpoint#"
+
+func endpointKey(merchantID, id string) key { return pair(merchantID, endpointPrefix+id) }
+
+// text, number and instant are the three ways a value lies in a table.
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+func number(n uint64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
+}
+
+// instant keeps microseconds, in UTC and at a fixed width: text sorts as time
+// does.
+func instant(t time.Time) types.AttributeValue { return text(t.UTC().Format(instantLayout)) }
+
+const instantLayout = "2006-01-02T15:04:05.000000Z"
+
+// instantText is the text of instant; the zero time is "", to be omitted.
+func instantText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(instantLayout)
+}
+
+// parseInstant reads what instantText wrote.
+func parseInstant(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(instantLayout, s)
+}

@@ -1,0 +1,91 @@
+package dynamo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Tables names the three tables of a stack.
+type Tables struct{ APIKeys, Payments, Webhooks string }
+
+// CreateTables creates the tables that do not exist, with the keys and indexes
+// template.yaml gives them, and returns when all can be used. It is for stacks
+// on one machine and for tests; a deployed stack gets its tables from the
+// template. Tables that exist are taken as they are.
+func CreateTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
+	for _, in := range t.definitions() {
+		_, err := db.CreateTable(ctx, in)
+		if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
+			return fmt.Errorf("creating table %s: %w", *in.TableName, err)
+		}
+	}
+	for _, name := range []string{t.APIKeys, t.Payments, t.Webhooks} {
+		w := dynamodb.NewTableExistsWaiter(db, func(o *dynamodb.TableExistsWaiterOptions) {
+			o.MinDelay, o.MaxDelay = 50*time.Millisecond, time.Second
+		})
+		if err := w.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {
+			return fmt.Errorf("waiting for table %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// definitions says what the tables are. The merchant index of Payments holds
+// keys alone: the items behind a page of it are fetched when they are shown,
+// and no change of a payment's state has to be written twice.
+func (t Tables) definitions() []*dynamodb.CreateTableInput {
+	return []*dynamodb.CreateTableInput{
+		table(t.APIKeys, attrKeyHash, "",
+			index(indexMerchant, attrMerchantID, attrCreatedAt, types.ProjectionTypeAll)),
+		table(t.Payments, attrPK, attrSK,
+			index(indexMerchant, attrMerchantID, attrCreatedAt, types.ProjectionTypeKeysOnly)),
+		table(t.Webhooks, attrPK, attrSK,
+			index(indexDue, attrShard, attrNextAttemptAt, types.ProjectionTypeKeysOnly)),
+	}
+}
+
+func table(name, hash, sort string, indexes ...types.GlobalSecondaryIndex) *dynamodb.CreateTableInput {
+	in := &dynamodb.CreateTableInput{
+		TableName:              &name,
+		BillingMode:            types.BillingModePayPerRequest,
+		KeySchema:              schema(hash, sort),
+		GlobalSecondaryIndexes: indexes,
+	}
+	seen := map[string]bool{}
+	define := func(keys []types.KeySchemaElement) {
+		for _, k := range keys {
+			if !seen[*k.AttributeName] {
+				seen[*k.AttributeName] = true
+				in.AttributeDefinitions = append(in.AttributeDefinitions,
+					types.AttributeDefinition{AttributeName: k.AttributeName, AttributeType: types.ScalarAttributeTypeS})
+			}
+		}
+	}
+	define(in.KeySchema)
+	for _, i := range indexes {
+		define(i.KeySchema)
+	}
+	return in
+}
+
+func index(name, hash, sort string, projected types.ProjectionType) types.GlobalSecondaryIndex {
+	return types.GlobalSecondaryIndex{
+		IndexName:  &name,
+		KeySchema:  schema(hash, sort),
+		Projection: &types.Projection{ProjectionType: projected},
+	}
+}
+
+func schema(hash, sort string) []types.KeySchemaElement {
+	keys := []types.KeySchemaElement{{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash}}
+	if sort != "" {
+		keys = append(keys, types.KeySchemaElement{AttributeName: aws.String(sort), KeyType: types.KeyTypeRange})
+	}
+	return keys
+}
