@@ -1,0 +1,62 @@
+package chain
+
+import "remit/internal/token"
+
+// Fees are the two fee fields of an EIP-1559 transaction, in wei per gas.
+// Tip is maxPriorityFeePerGas, Cap is maxFeePerGas.
+type Fees struct {
+	Tip, Cap token.Amount
+}
+
+// QuoteFees returns the fees for a transaction to be mined soon: the cap
+// leaves room for the base fee to double, which takes at least six full blocks
+// since a block raises it by at most an eighth (EIP-1559,
+// BASE_FEE_MAX_CHANGE_DENOMINATOR). The cap is held to limit unless limit is
+// zero, and the tip to the cap, as EIP-1559 demands.
+func QuoteFees(baseFee, tip, limit token.Amount) Fees {
+	room, err := baseFee.Times(2)
+	if err != nil {
+		room = token.MaxAmount()
+	}
+	feeCap, err := room.Add(tip)
+	if err != nil {
+		feeCap = token.MaxAmount()
+	}
+	return Fees{Tip: tip, Cap: feeCap}.within(limit)
+}
+
+// Bump returns the fees of a replacement for a transaction with fees f: both
+// fields at least an eighth higher, since nodes refuse a replacement that
+// raises either by less (geth wants 10 %, core/txpool/legacypool PriceBump;
+// Nethermind 10 %; Erigon 10 %; Besu 10 %; Reth 10 %; blob pools more), and
+// not below what the market asks now. It reports false, and f, when limit
+// leaves no room for that.
+func (f Fees) Bump(market Fees, limit token.Amount) (Fees, bool) {
+	bumped := Fees{Tip: larger(f.Tip.ScaleUp(9, 8), market.Tip), Cap: larger(f.Cap.ScaleUp(9, 8), market.Cap)}
+	if f.Tip.IsZero() {
+		bumped.Tip = larger(token.Units(1), market.Tip)
+	}
+	least := f.Cap.ScaleUp(9, 8)
+	bumped = bumped.within(limit)
+	if bumped.Cap.Less(least) || bumped.Tip.Less(f.Tip.ScaleUp(9, 8)) {
+		return f, false
+	}
+	return bumped, true
+}
+
+func (f Fees) within(limit token.Amount) Fees {
+	if !limit.IsZero() && limit.Less(f.Cap) {
+		f.Cap = limit
+	}
+	if f.Cap.Less(f.Tip) {
+		f.Tip = f.Cap
+	}
+	return f
+}
+
+func larger(a, b token.Amount) token.Amount {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}

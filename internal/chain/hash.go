@@ -1,0 +1,54 @@
+// Package chain says what Remit asks of an EVM chain and how it judges the
+// answers: unsigned transactions and their fees, receipts and finality, the
+// classes of replies to a broadcast, and the rules for several nodes that may
+// disagree. It speaks no JSON-RPC and holds no key.
+package chain
+
+import (
+	"encoding/hex"
+	"errors"
+	"strings"
+)
+
+// ErrHash reports text that is not a 32-byte hash.
+var ErrHash = errors.New("invalid hash")
+
+// A Hash is the Keccak-256 hash of a transaction or a block. The zero Hash
+// stands for none.
+type Hash [32]byte
+
+// ParseHash reads 64 hex digits of either case after an optional "0x" or "0X".
+func ParseHash(s string) (Hash, error) {
+	if rest, ok := strings.CutPrefix(s, "0x"); ok {
+		s = rest
+	} else {
+		s = strings.TrimPrefix(s, "0X")
+	}
+	var h Hash
+	if len(s) != 64 {
+		return Hash{}, ErrHash
+	}
+	if _, err := hex.Decode(h[:], []byte(s)); err != nil {
+		return Hash{}, ErrHash
+	}
+	return h, nil
+}
+
+// String returns "0x" and 64 lower-case hex digits.
+func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
+
+// IsZero reports whether h stands for none.
+func (h Hash) IsZero() bool { return h == Hash{} }
+
+// MarshalText writes the String form.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads what ParseHash reads.
+func (h *Hash) UnmarshalText(b []byte) error {
+	read, err := ParseHash(string(b))
+	if err != nil {
+		return err
+	}
+	*h = read
+	return nil
+}

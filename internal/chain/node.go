@@ -1,0 +1,122 @@
+package chain
+
+import (
+	"context"
+	"errors"
+
+	"remit/internal/token"
+)
+
+// Errors a Node answers with. Any other error means that the node gave no
+// usable answer: nothing may be concluded from it.
+var (
+	// ErrReverted reports a call that the contract refused when it was
+	// simulated.
+	ErrReverted = errors.New("execution reverted")
+	// ErrUnavailable reports that no configured node gave a usable answer.
+	ErrUnavailable = errors.New("no node answered")
+	// ErrWrongChain reports a node of another chain. Its answers are not ours.
+	ErrWrongChain = errors.New("node serves another chain")
+)
+
+// A Call is a contract call to simulate.
+type Call struct {
+	From, To token.Address
+	Data     []byte
+}
+
+// A Market is what a block costs now, in wei per gas.
+type Market struct {
+	BaseFee token.Amount // of the next block
+	Tip     token.Amount // what the node suggests
+}
+
+// An Account is what one node says of one wallet at one moment.
+type Account struct {
+	Head    uint64 // number of the latest block
+	Final   uint64 // highest block that the finality rule calls final
+	Mined   uint64 // transactions of the wallet in blocks up to Head: its next nonce on the chain
+	Pending uint64 // the same with the node's own pool counted
+	Token   token.Amount
+	Gas     token.Amount // ether, in wei
+	Steady  bool         // Head did not move while the rest was read, so all of it belongs to one block
+}
+
+// A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one.
+// Each method is at most one HTTP request but Consumer, and may be repeated.
+type Node interface {
+	// String names the node in logs: its host, never its path, which may
+	// hold a provider's key.
+	String() string
+
+	// Fees returns what the next block costs.
+	Fees(ctx context.Context) (Market, error)
+
+	// Estimate simulates the call and returns the gas it needs, or
+	// ErrReverted.
+	Estimate(ctx context.Context, call Call) (gas uint64, err error)
+
+	// Account reads a wallet's count and balances.
+	Account(ctx context.Context, wallet, coin token.Address, finality Finality) (Account, error)
+
+	// Receipts returns the receipts that the node has for hashes, in no
+	// particular order. A receipt that is absent proves nothing.
+	Receipts(ctx context.Context, hashes []Hash) ([]Receipt, error)
+
+	// BlockHashes returns the hash of each numbered block on the node's
+	// canonical chain, zero where it has none.
+	BlockHashes(ctx context.Context, numbers []uint64) ([]Hash, error)
+
+	// Consumer returns the hash of the transaction by which wallet used
+	// nonce, read from the block itself (not from the receipt index, which
+	// may lag), if that block is final at or below the block number final.
+	// It returns the zero Hash when the nonce is not used by then, and an
+	// error when the node cannot tell.
+	Consumer(ctx context.Context, wallet token.Address, nonce, final uint64) (Hash, error)
+
+	// Send hands signed bytes to the node's pool. What came of it is a
+	// Reply; an answer that never came is the Ambiguous one.
+	Send(ctx context.Context, raw []byte) Reply
+}
+
+// A Reply is what a node answered to eth_sendRawTransaction.
+type Reply struct {
+	Class  Class
+	Detail string // the node's own words, for logs only
+}
+
+// A Class is what a reply means for the transaction.
+type Class string
+
+// The classes, from best to worst. None but Wrong is final: a transaction
+// stays stored and is sent again until it is mined.
+const (
+	Accepted    Class = "accepted"      // in the pool of this node
+	Known       Class = "already_known" // it was already
+	Full        Class = "pool_full"     // same bytes later
+	FeeTooLow   Class = "fee_too_low"   // same bytes later, or a bump
+	Gap         Class = "nonce_gap"     // predecessors are missing: deliver them, then again
+	NonceTooLow Class = "nonce_too_low" // mined, or the nonce was used by another: ask for receipts
+	Replacement Class = "replacement"   // something else holds the nonce in the pool: never success
+	Funds       Class = "funds"         // the wallet cannot pay for it now
+	Ambiguous   Class = "ambiguous"     // maybe accepted: same bytes, for ever
+	Wrong       Class = "wrong"         // no node will ever take these bytes
+)
+
+// Held reports whether the node holds the transaction in its pool.
+func (c Class) Held() bool { return c == Accepted || c == Known }
+
+// ranks orders classes when several nodes answered: what one node holds, the
+// network can mine, so the best answer counts.
+var ranks = map[Class]int{
+	Accepted: 0, Known: 1, NonceTooLow: 2, Ambiguous: 3, Gap: 4, Full: 5, FeeTooLow: 6, Replacement: 7, Funds: 8, Wrong: 9,
+}
+
+// Classes returns every class, in no particular order.
+func Classes() []Class {
+	all := make([]Class, 0, len(ranks))
+	for c := range ranks {
+		all = append(all, c)
+	}
+	return all
+}

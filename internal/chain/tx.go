@@ -1,0 +1,58 @@
+package chain
+
+import (
+	"remit/internal/token"
+)
+
+// A Tx is an unsigned EIP-1559 transaction, complete but for its nonce. It
+// moves no ether. With a nonce added, a key turns it into exactly one sequence
+// of bytes (RFC 6979 signatures are deterministic), so whoever signs it later
+// signs the same.
+type Tx struct {
+	ChainID uint64
+	To      token.Address
+	Data    []byte
+	Gas     uint64 // limit, in units of gas
+	Fees    Fees
+}
+
+// Cost is the most wei the transaction can take: gas limit times fee cap. It
+// saturates, so that an absurd cost is refused as unaffordable.
+func (tx Tx) Cost() token.Amount {
+	cost, err := tx.Fees.Cap.Times(tx.Gas)
+	if err != nil {
+		return token.MaxAmount()
+	}
+	return cost
+}
+
+// A Signed transaction is the bytes a node takes and what they are known by.
+type Signed struct {
+	Nonce uint64
+	Hash  Hash
+	Raw   []byte
+}
+
+// transferSelector is the first four bytes of
+// keccak256("transfer(address,uint256)"), EIP-20.
+var transferSelector = [4]byte{0xa9, 0x05, 0x9c, 0xbb}
+
+// TransferData returns the call data of an ERC-20 transfer.
+func TransferData(to token.Address, amount token.Amount) []byte {
+	data := make([]byte, 4+32+32)
+	copy(data, transferSelector[:])
+	copy(data[4+12:], to[:])
+	word := amount.Bytes32()
+	copy(data[4+32:], word[:])
+	return data
+}
+
+// NoopGas is the cost of a plain transfer of ether, the intrinsic gas of any
+// transaction (Ethereum yellow paper, appendix G, G_transaction).
+const NoopGas = 21_000
+
+// Noop returns the transaction that consumes a nonce and does nothing else: a
+// transfer of no ether to the wallet itself.
+func Noop(chainID uint64, wallet token.Address, fees Fees) Tx {
+	return Tx{ChainID: chainID, To: wallet, Gas: NoopGas, Fees: fees}
+}

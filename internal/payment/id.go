@@ -1,0 +1,64 @@
+package payment
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/binary"
+	"io"
+	"strings"
+
+	"remit/internal/token"
+)
+
+// An ID names a payment: "pay_" and 32 base32 characters.
+type ID string
+
+// NewID returns the ID of the one payment that a merchant can make in a mode
+// under an Idempotency-Key. The payment item found under it is the idempotency
+// record. Without a key the ID is drawn from random, which must not fail.
+func NewID(merchant, mode, key string, random io.Reader) (ID, error) {
+	if key == "" {
+		var b [20]byte
+		if _, err := io.ReadFull(random, b[:]); err != nil {
+			return "", err
+		}
+		return ID("pay_" + encode(b[:])), nil
+	}
+	return KeyID(merchant, mode, key), nil
+}
+
+// KeyID returns the ID of a payment made under a non-empty key.
+func KeyID(merchant, mode, key string) ID {
+	return ID("pay_" + digest("payment", merchant, mode, key))
+}
+
+// EventID returns the stable ID of the event that announces a payment's end:
+// "evt_" and 32 base32 characters.
+func EventID(id ID, eventType string) string {
+	return "evt_" + digest("event", string(id), eventType)
+}
+
+// digest returns 160 bits of SHA-256 over length-prefixed parts, so that no
+// two lists of parts run together.
+func digest(parts ...string) string {
+	h := sha256.New()
+	for _, part := range parts {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
+		h.Write(n[:])
+		io.WriteString(h, part)
+	}
+	return encode(h.Sum(nil)[:20])
+}
+
+func encode(b []byte) string { return strings.ToLower(base32.StdEncoding.EncodeToString(b)) }
+
+// pinOf identifies everything a signature of p depends on but the nonce, and
+// the request it answers. A seal holds only for the pin it was signed for, so
+// a handler that slept while the payment was pinned anew, or withdrawn and
+// made again, cannot seal what is no longer asked.
+func pinOf(p Payment) string {
+	tip, limit, gas := p.Tx.Fees.Tip.Bytes32(), p.Tx.Fees.Cap.Bytes32(), token.Units(p.Tx.Gas).Bytes32()
+	return digest("pin", p.Fingerprint, string(p.Wallet[:]), string(p.Tx.To[:]), string(p.Tx.Data),
+		string(gas[:]), string(tip[:]), string(limit[:]), p.CreatedAt.String())
+}

@@ -1,0 +1,173 @@
+// Package payment holds the life of a payment: what it is, which moves it may
+// make, what merchants are told of it, and the promises its store must keep.
+// It knows nothing of nonces' owners, nodes, HTTP or AWS.
+package payment
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// A Payment is one transfer of a stablecoin to a merchant's payee. Payments
+// are values: a move returns a changed copy, which means nothing until a Store
+// has taken it.
+type Payment struct {
+	ID          ID
+	Merchant    string
+	Mode        string // "test" or "live"
+	Key         string // Idempotency-Key, empty when none was sent
+	Fingerprint string // Request.Fingerprint
+	To          token.Address
+	Amount      token.Amount
+	Reference   string
+	Metadata    map[string]string
+
+	Token   token.Token
+	Network string        // "base-sepolia"
+	Wallet  token.Address // the wallet that pays; may change while Unsealed
+	Tx      chain.Tx      // everything that is signed, but for the nonce
+	Pin     string        // changes with everything a signature depends on; see PinOf
+
+	State    State
+	Nonce    uint64     // set once Sealed
+	Attempts []Attempt  // first the sealed one, then every fee bump; all pay the same
+	TxHash   chain.Hash // of the first attempt: the payment's public name for ever
+
+	Onchain chain.Hash // the attempt that was mined; zero until final
+	Block   uint64     // the block it was mined in; zero until final, or when none of ours was mined
+	Failure *Failure   // set when Failed
+	Event   *Event     // set when final, serialised once
+
+	Version   int64 // visible changes: 0 when Unsealed, 1 when Sealed, 2 when final
+	CreatedAt time.Time
+	UpdatedAt time.Time // of the last visible change
+}
+
+// An Attempt is one signed form of a payment's transaction.
+type Attempt struct {
+	Hash chain.Hash
+	Raw  []byte
+	Fees chain.Fees
+	At   time.Time
+}
+
+// A Failure says why a payment will never be made.
+type Failure struct {
+	Code    FailureCode `json:"code"`
+	Message string      `json:"message"`
+}
+
+// A FailureCode is a stable word of API for a Failure.
+type FailureCode string
+
+// Every way for a sealed payment to fail. All are judged at finality.
+const (
+	ExecutionReverted FailureCode = "execution_reverted"
+	TransferMissing   FailureCode = "transfer_missing"
+	NonceConsumed     FailureCode = "nonce_consumed"
+)
+
+// failures are the messages merchants read.
+var failures = map[FailureCode]string{
+	ExecutionReverted: "The token contract reverted the transfer. Nothing was paid.",
+	TransferMissing:   "The transaction was mined without the transfer. Nothing was paid.",
+	NonceConsumed:     "Another transaction took this payment's place. Nothing was paid.",
+}
+
+// New returns the payment that answers r, unsigned and not yet stored.
+func New(id ID, r Request, coin token.Token, network string, now time.Time) Payment {
+	now = now.UTC().Truncate(time.Millisecond)
+	return Payment{
+		ID: id, Merchant: r.Merchant, Mode: r.Mode, Key: r.Key, Fingerprint: r.Fingerprint(),
+		To: r.To, Amount: r.Amount, Reference: r.Reference, Metadata: r.Metadata,
+		Token: coin, Network: network, State: Unsealed, CreatedAt: now, UpdatedAt: now,
+	}
+}
+
+// Pinned returns p to be paid by wallet with tx. Only an Unsealed payment may be
+// pinned again: its store refuses once it is sealed.
+func (p Payment) Pinned(wallet token.Address, tx chain.Tx) Payment {
+	p.Wallet, p.Tx = wallet, tx
+	p.Pin = pinOf(p)
+	return p
+}
+
+// Transfer returns what the payment promises to do on the chain.
+func (p Payment) Transfer() chain.Transfer {
+	return chain.Transfer{Token: p.Token.Contract, From: p.Wallet, To: p.To, Amount: p.Amount}
+}
+
+// LastAttempt returns the attempt with the highest fees. It panics when p has
+// none: only Unsealed payments do.
+func (p Payment) LastAttempt() Attempt { return p.Attempts[len(p.Attempts)-1] }
+
+// Hashes returns the hashes of all attempts, oldest first.
+func (p Payment) Hashes() []chain.Hash {
+	hashes := make([]chain.Hash, len(p.Attempts))
+	for i, a := range p.Attempts {
+		hashes[i] = a.Hash
+	}
+	return hashes
+}
+
+// Seal binds an Unsealed payment to its signed bytes. From the moment a store has
+// taken the result, the payment will be made by these bytes or a fee bump of
+// them, and by no other nonce.
+func (p Payment) Seal(signed chain.Signed, now time.Time) (Payment, error) {
+	p, err := p.move(Sealed, now)
+	if err != nil {
+		return Payment{}, err
+	}
+	p.Nonce, p.TxHash = signed.Nonce, signed.Hash
+	p.Attempts = []Attempt{{Hash: signed.Hash, Raw: signed.Raw, Fees: p.Tx.Fees, At: now.UTC()}}
+	return p, nil
+}
+
+// Bump adds an attempt at the same nonce with higher fees. It is no visible
+// change. It returns a MoveError unless p is Sealed.
+func (p Payment) Bump(signed chain.Signed, fees chain.Fees, now time.Time) (Payment, error) {
+	if p.State != Sealed {
+		return Payment{}, &MoveError{ID: p.ID, From: p.State, To: Sealed}
+	}
+	p.Attempts = append(slices.Clone(p.Attempts), Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: fees, At: now.UTC()})
+	return p, nil
+}
+
+// Confirm ends the payment as paid by the final receipt r, event included.
+func (p Payment) Confirm(r chain.Receipt, now time.Time) (Payment, error) {
+	return p.end(Confirmed, r, nil, now)
+}
+
+// Fail ends the payment as never paid, event included. r is the final receipt
+// that says so, or zero when another transaction took the nonce.
+func (p Payment) Fail(code FailureCode, r chain.Receipt, now time.Time) (Payment, error) {
+	return p.end(Failed, r, &Failure{Code: code, Message: failures[code]}, now)
+}
+
+func (p Payment) end(to State, r chain.Receipt, failure *Failure, now time.Time) (Payment, error) {
+	previous := p.State.Status()
+	p, err := p.move(to, now)
+	if err != nil {
+		return Payment{}, err
+	}
+	p.Onchain, p.Block, p.Failure = r.Tx, r.Block, failure
+	event, err := eventOf(p, previous)
+	if err != nil {
+		return Payment{}, fmt.Errorf("writing the event of %s: %w", p.ID, err)
+	}
+	p.Event = &event
+	return p, nil
+}
+
+func (p Payment) move(to State, now time.Time) (Payment, error) {
+	if !p.State.allows(to) {
+		return Payment{}, &MoveError{ID: p.ID, From: p.State, To: to}
+	}
+	p.State, p.UpdatedAt = to, now.UTC().Truncate(time.Millisecond)
+	p.Version++
+	return p, nil
+}

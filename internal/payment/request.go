@@ -1,0 +1,31 @@
+package payment
+
+import (
+	"maps"
+	"slices"
+
+	"remit/internal/token"
+)
+
+// A Request is what a merchant asked for, already valid field by field.
+type Request struct {
+	Merchant  string
+	Mode      string // "test" or "live"
+	Key       string // Idempotency-Key; empty when none was sent
+	To        token.Address
+	Amount    token.Amount
+	Reference string            // empty when absent
+	Metadata  map[string]string // nil and empty mean the same
+}
+
+// Fingerprint identifies what the request means: recipient, amount, reference
+// and metadata, whatever the order of its fields or the spelling of its
+// numbers was. Two requests under one key must have the same one.
+func (r Request) Fingerprint() string {
+	amount := r.Amount.Bytes32()
+	parts := []string{"request", string(r.To[:]), string(amount[:]), r.Reference}
+	for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
+		parts = append(parts, name, r.Metadata[name])
+	}
+	return digest(parts...)
+}

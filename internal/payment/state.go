@@ -1,0 +1,76 @@
+package payment
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// A State says where a payment stands inside Remit. Merchants see its Status.
+type State string
+
+// The states. NEW, SEALED, CONFIRMED and FAILED in diagrams and items.
+const (
+	Unsealed  State = "NEW"       // stored, unsigned: no money can move yet
+	Sealed    State = "SEALED"    // signed bytes are stored: the money may have moved
+	Confirmed State = "CONFIRMED" // final on chain: the money has moved
+	Failed    State = "FAILED"    // final on chain: the money will never move
+)
+
+// moves is the whole state machine. docs/payment-states.md is drawn from it.
+var moves = map[State][]State{
+	Unsealed:  {Sealed},
+	Sealed:    {Confirmed, Failed},
+	Confirmed: {},
+	Failed:    {},
+}
+
+// States returns every state, sorted by name.
+func States() []State { return slices.Sorted(maps.Keys(moves)) }
+
+// Final reports whether no further move is possible.
+func (s State) Final() bool { return len(moves[s]) == 0 }
+
+func (s State) allows(to State) bool { return slices.Contains(moves[s], to) }
+
+// A Status is what a merchant is told.
+type Status string
+
+// The statuses of API.
+const (
+	StatusPending   Status = "pending"
+	StatusConfirmed Status = "confirmed"
+	StatusFailed    Status = "failed"
+)
+
+// Status returns the public word for s. A payment that is not yet sealed is
+// not shown at all, and counts as pending.
+func (s State) Status() Status {
+	switch s {
+	case Confirmed:
+		return StatusConfirmed
+	case Failed:
+		return StatusFailed
+	default:
+		return StatusPending
+	}
+}
+
+// A MoveError reports a move that the state machine forbids. It matches
+// ErrFinal when the payment had already ended, so that a repeated settlement
+// can be told from a bug.
+type MoveError struct {
+	ID       ID
+	From, To State
+}
+
+func (e *MoveError) Error() string {
+	return fmt.Sprintf("payment %s: cannot move from %s to %s", e.ID, e.From, e.To)
+}
+
+// Is reports whether target is ErrFinal and the payment had ended.
+func (e *MoveError) Is(target error) bool { return target == ErrFinal && e.From.Final() }
+
+// ErrFinal reports a move of a payment that has ended.
+var ErrFinal = errors.New("payment is final")

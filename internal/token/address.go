@@ -1,0 +1,95 @@
+package token
+
+import (
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"golang.org/x/crypto/sha3"
+)
+
+// ErrAddress reports text that is not an address.
+var ErrAddress = errors.New("invalid address")
+
+// ErrChecksum is the ErrAddress of 40 hex digits in mixed case whose case does
+// not follow EIP-55: one of them is probably mistyped.
+var ErrChecksum error = checksumError{}
+
+type checksumError struct{}
+
+func (checksumError) Error() string        { return "address does not match its EIP-55 checksum" }
+func (checksumError) Is(target error) bool { return target == ErrAddress }
+
+// An Address is a 20-byte account or contract address of an EVM chain. The
+// zero Address is the chain's burn address and never a recipient.
+type Address [20]byte
+
+// ParseAddress reads "0x" and 40 hex digits. All lower and all upper case
+// pass; mixed case must match EIP-55, else ErrChecksum. Everything else,
+// "0X" and surrounding blanks included, matches ErrAddress.
+func ParseAddress(s string) (Address, error) {
+	digits, ok := strings.CutPrefix(s, "0x")
+	if !ok || len(digits) != 40 {
+		return Address{}, ErrAddress
+	}
+	var a Address
+	if _, err := hex.Decode(a[:], []byte(digits)); err != nil {
+		return Address{}, ErrAddress
+	}
+	mixed := strings.ToLower(digits) != digits && strings.ToUpper(digits) != digits
+	if mixed && a.String() != s {
+		return Address{}, ErrChecksum
+	}
+	return a, nil
+}
+
+// String returns the address with the checksum of EIP-55: a hex letter is in
+// upper case when the same digit of keccak256(lower-case hex) is 8 or more.
+func (a Address) String() string {
+	var text [42]byte
+	text[0], text[1] = '0', 'x'
+	digits := text[2:]
+	hex.Encode(digits, a[:])
+	var sum [32]byte
+	keccak := sha3.NewLegacyKeccak256()
+	keccak.Write(digits)
+	keccak.Sum(sum[:0])
+	for i, c := range digits {
+		nibble := sum[i/2] >> 4
+		if i%2 == 1 {
+			nibble = sum[i/2] & 0xf
+		}
+		if c >= 'a' && nibble >= 8 {
+			digits[i] = c - ('a' - 'A')
+		}
+	}
+	return string(text[:])
+}
+
+// IsZero reports whether a is the zero address.
+func (a Address) IsZero() bool { return a == Address{} }
+
+// IsPrecompile reports whether a is 0x01 to 0xff, where EVM chains keep their
+// precompiled contracts (EIP-1352 reserves 0xffff; live chains use 0x01–0xff
+// and beyond for predeploys of their own, which are ordinary contracts).
+func (a Address) IsPrecompile() bool {
+	for _, b := range a[:19] {
+		if b != 0 {
+			return false
+		}
+	}
+	return a[19] != 0
+}
+
+// MarshalText writes the EIP-55 form.
+func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads what ParseAddress reads.
+func (a *Address) UnmarshalText(b []byte) error {
+	read, err := ParseAddress(string(b))
+	if err != nil {
+		return err
+	}
+	*a = read
+	return nil
+}

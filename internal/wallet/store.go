@@ -1,0 +1,131 @@
+package wallet
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"remit/internal/payment"
+	"remit/internal/token"
+)
+
+// Refusals of a lease. Each means that nothing was leased.
+var (
+	ErrUnknown = errors.New("wallet has no record yet")
+	ErrPaused  = errors.New("wallet is paused")
+	ErrCeiling = errors.New("wallet has no nonce left")
+	ErrToken   = errors.New("wallet has too little of the token")
+	ErrGas     = errors.New("wallet has too little ether for gas")
+)
+
+var (
+	// ErrSlotTaken reports a nonce whose slot is stored already, by other bytes.
+	ErrSlotTaken = errors.New("nonce has a slot already")
+	// ErrChanged reports a wallet or slot that is no longer what the caller
+	// read. Read it again.
+	ErrChanged = errors.New("wallet changed since it was read")
+	// ErrNoKey reports a wallet whose key the service does not hold.
+	ErrNoKey = errors.New("no key for wallet")
+)
+
+// A Request asks for a nonce.
+type Request struct {
+	Wallet  ID
+	Payment payment.ID
+	Token   token.Amount // tied up until the payment is mined
+	Gas     token.Amount // wei, the same
+	At      time.Time
+}
+
+// A Store keeps wallets and slots. Every read is strongly consistent. An error
+// that is none of the above leaves the outcome unknown: the write may have
+// been applied, or may still be. Every write may be repeated.
+// paymenttest checks every promise here, on every implementation.
+type Store interface {
+	Nonces
+	Slots
+	Wallets
+}
+
+// Nonces hands nonces out.
+type Nonces interface {
+	// Lease gives r.Payment the next nonce of r.Wallet, and ties up r.Token
+	// and r.Gas, in one conditional write that no other item takes part in. If
+	// the payment holds a lease there already it changes nothing: that nonce
+	// is still its own, paused or not. It returns the wallet as it is after
+	// that, the lease in w.Leases[r.Payment]. A refusal (ErrUnknown, ErrPaused,
+	// ErrCeiling, ErrToken, ErrGas, judged in this order) comes with the wallet
+	// as it is.
+	Lease(ctx context.Context, r Request) (w Wallet, err error)
+
+	// Release ends the payment's lease of slot.Nonce on slot's wallet, if it
+	// holds one of that very nonce, whosever slot it is. The caller must have
+	// seen slot stored: that is what the argument stands for. Releasing what
+	// is not held is no error.
+	Release(ctx context.Context, id payment.ID, slot Slot) error
+
+	// RaiseCeiling sets the ceiling if that raises it.
+	RaiseCeiling(ctx context.Context, id ID, ceiling uint64) error
+}
+
+// Slots keeps what is signed.
+type Slots interface {
+	// Seal stores, all or nothing: p (just sealed) over the stored payment,
+	// if that is Unsealed with the same Pin, else payment.ErrChanged; its
+	// slot, if the nonce has none, else ErrSlotTaken; and its hash. When both
+	// fail, payment.ErrChanged wins.
+	Seal(ctx context.Context, p payment.Payment) error
+
+	// AddAttempt stores, all or nothing: the newest attempt of p in payment
+	// and slot, and its hash, if both hold exactly the attempts before it and
+	// p is Sealed. Otherwise ErrChanged.
+	AddAttempt(ctx context.Context, p payment.Payment) error
+
+	// PutNoop stores a no-op's slot and hash if the nonce has no slot, else
+	// ErrSlotTaken.
+	PutNoop(ctx context.Context, s Slot) error
+
+	// BumpNoop stores the newest attempt of a no-op's slot and its hash if the
+	// slot holds exactly the attempts before it, else ErrChanged.
+	BumpNoop(ctx context.Context, s Slot) error
+
+	// Slots returns the wallet's slots in nonce order. Items that do not
+	// decode are left out and counted.
+	Slots(ctx context.Context, id ID) (slots []Slot, unreadable int, err error)
+
+	// Slot returns one nonce's slot, or ErrUnknown.
+	Slot(ctx context.Context, id ID, nonce uint64) (Slot, error)
+
+	// DeleteSlot removes a slot. Removing one that is gone is no error.
+	DeleteSlot(ctx context.Context, id ID, nonce uint64) error
+}
+
+// Wallets keeps the accounts.
+type Wallets interface {
+	// Open stores w, and its ID in the roster, if nothing is stored for it.
+	// An existing wallet is left as it is.
+	Open(ctx context.Context, w Wallet) error
+
+	// Wallet returns a wallet, or ErrUnknown.
+	Wallet(ctx context.Context, id ID) (Wallet, error)
+
+	// Roster returns every wallet ever opened on a chain, sorted by address.
+	Roster(ctx context.Context, chainID uint64) ([]ID, error)
+
+	// Attend claims the wallet until a time for a run called by, if nobody
+	// else's claim lasts beyond now. It reports whether the claim is held.
+	// Claims save work; nothing relies on them.
+	Attend(ctx context.Context, id ID, by string, now, until time.Time) (held bool, err error)
+
+	// Reconcile stores what is spendable if next_nonce is still next, else
+	// ErrChanged.
+	Reconcile(ctx context.Context, id ID, next uint64, coin, gas token.Amount) error
+
+	// Advance raises next_nonce to next if that raises it, and pauses the
+	// wallet for reason, in one write.
+	Advance(ctx context.Context, id ID, next uint64, reason string) error
+
+	// Pause stops leases; Resume allows them again.
+	Pause(ctx context.Context, id ID, reason string) error
+	Resume(ctx context.Context, id ID) error
+}

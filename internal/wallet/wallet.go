@@ -1,0 +1,115 @@
+// Package wallet keeps nonces: who holds which, what bytes belong to each, and
+// how many a wallet may have in flight. It is the owner of the rule that every
+// nonce from the chain's count up to next_nonce is held by exactly one lease
+// or one slot. It knows no node, no key material and no database.
+package wallet
+
+import (
+	"context"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/token"
+)
+
+// An ID names one wallet: an account on one chain.
+type ID struct {
+	ChainID uint64
+	Address token.Address
+}
+
+// A Wallet is what is stored of an account that pays.
+type Wallet struct {
+	ID
+	NextNonce uint64 // the nonce that the next lease gets
+	Ceiling   uint64 // no lease at or above it: the chain's count plus the window
+	Leases    map[payment.ID]Lease
+	Token     token.Amount // spendable now: balance less what leases and slots tie up
+	Gas       token.Amount // the same of ether, in wei
+	Paused    string       // why no lease is given; empty when leases are
+	Attended  time.Time    // until when a check-receipts run looks after it
+}
+
+// InFlight returns how many nonces are leased or sent and not known mined,
+// given the window that the ceiling was raised by.
+func (w Wallet) InFlight(window uint64) uint64 {
+	mined := uint64(0)
+	if w.Ceiling > window {
+		mined = w.Ceiling - window
+	}
+	if w.NextNonce < mined {
+		return 0
+	}
+	return w.NextNonce - mined
+}
+
+// A Lease is a nonce held for a payment whose bytes are not stored yet.
+type Lease struct {
+	Nonce uint64
+	At    time.Time // when it was taken, by the taker's clock
+}
+
+// A Slot is what is stored for a nonce: the bytes to send until they, or an
+// earlier attempt at the same nonce, are mined and final. It is also the
+// outbox of the payment's event: it goes only once that is announced.
+type Slot struct {
+	ID
+	Nonce   uint64
+	Payment payment.ID   // empty for a no-op
+	Hashes  []chain.Hash // every attempt at this nonce, oldest first
+	Raw     []byte       // the newest attempt: the only bytes ever sent
+	Fees    chain.Fees   // of Raw
+	At      time.Time    // when Raw was signed
+	Token   token.Amount // what it ties up until it is mined
+	Gas     token.Amount // the same of ether, at the newest attempt's cap
+}
+
+// Noop reports whether the slot only fills a nonce.
+func (s Slot) Noop() bool { return s.Payment == "" }
+
+// Hash returns the hash of Raw.
+func (s Slot) Hash() chain.Hash { return s.Hashes[len(s.Hashes)-1] }
+
+// SlotOf returns the slot that a sealed payment fills.
+func SlotOf(p payment.Payment) Slot {
+	last := p.LastAttempt()
+	tx := p.Tx
+	tx.Fees = last.Fees
+	return Slot{
+		ID: ID{p.Tx.ChainID, p.Wallet}, Nonce: p.Nonce, Payment: p.ID, Hashes: p.Hashes(),
+		Raw: last.Raw, Fees: last.Fees, At: last.At, Token: p.Amount, Gas: tx.Cost(),
+	}
+}
+
+// NoopSlot returns the slot of a signed no-op.
+func NoopSlot(id ID, tx chain.Tx, signed chain.Signed, now time.Time) Slot {
+	return Slot{
+		ID: id, Nonce: signed.Nonce, Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw,
+		Fees: tx.Fees, At: now.UTC(), Gas: tx.Cost(),
+	}
+}
+
+// Bumped returns s with a newer attempt.
+func (s Slot) Bumped(tx chain.Tx, signed chain.Signed, now time.Time) Slot {
+	s.Hashes = append(append([]chain.Hash(nil), s.Hashes...), signed.Hash)
+	s.Raw, s.Fees, s.At, s.Gas = signed.Raw, tx.Fees, now.UTC(), tx.Cost()
+	return s
+}
+
+// A Signer is one wallet's key.
+type Signer interface {
+	// Sign returns the one signed form of tx at nonce. It works in memory
+	// and fails only for a transaction that no node would take.
+	Sign(tx chain.Tx, nonce uint64) (chain.Signed, error)
+}
+
+// Keys are the wallets whose keys the service holds.
+type Keys interface {
+	// Active returns the wallets that new payments may use, in a stable order.
+	Active(ctx context.Context) ([]token.Address, error)
+	// All returns the draining ones too.
+	All(ctx context.Context) ([]token.Address, error)
+	// Signer returns a wallet's key, or ErrNoKey.
+	Signer(ctx context.Context, wallet token.Address) (Signer, error)
+}
