@@ -1,0 +1,185 @@
+package apikey_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"remit/internal/apikey"
+	"remit/internal/apikey/apikeytest"
+)
+
+func mint(t testing.TB, mode apikey.Mode) apikey.Secret {
+	t.Helper()
+	s, err := apikey.Mint(apikeytest.Random(7), mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestFormat(t *testing.T) {
+	shape := regexp.MustCompile(`^(remit_(test|live)_([0-9A-Za-z]{12}))_[0-9A-Za-z]{43}([0-9A-Za-z]{6})$`)
+	random := apikeytest.Random(1)
+	for i := range 1000 {
+		mode := []apikey.Mode{apikey.Test, apikey.Live}[i%2]
+		s, err := apikey.Mint(random, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := shape.FindStringSubmatch(s.Reveal())
+		if m == nil {
+			t.Fatalf("minted %q", s.Reveal())
+		}
+		if s.Prefix() != m[1] || string(s.Mode()) != m[2] || s.ID() != "key_"+m[3] || s.Last4() != m[4][2:] {
+			t.Errorf("%q reads as prefix %q, mode %q, id %q, last4 %q", s.Reveal(), s.Prefix(), s.Mode(), s.ID(), s.Last4())
+		}
+		if s.Hash() != sha256.Sum256([]byte(s.Reveal())) {
+			t.Errorf("the hash of %q is not its SHA-256", s.Reveal())
+		}
+		// The checksum, computed once more, the other way round.
+		var n uint32
+		for _, c := range m[4] {
+			n = n*62 + uint32(strings.IndexRune("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", c))
+		}
+		if body := s.Reveal()[:len(s.Reveal())-6]; n != crc32.ChecksumIEEE([]byte(body)) {
+			t.Errorf("the checksum of %q is wrong", s.Reveal())
+		}
+	}
+}
+
+// TestGolden fixes the format: keys in merchants' hands must go on being read.
+// The checksums were computed with another implementation of CRC-32.
+func TestGolden(t *testing.T) {
+	for _, key := range []string{
+		"remit_test_0aB1cD2eF3gH_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg1K7XZ5",
+		"remit_live_zzzzzzzzzzzz_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz0N3G6b",
+		"remit_test_000000000000_00000000000000000000000000000000000000000040t32JA", // a checksum with a leading zero
+	} {
+		if s, err := apikey.Parse(key); err != nil || s.Reveal() != key {
+			t.Errorf("Parse(%q) = %v, %v", key, s, err)
+		}
+	}
+}
+
+func TestParseReadsWhatMintMade(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		mode := rapid.SampledFrom([]apikey.Mode{apikey.Test, apikey.Live}).Draw(t, "mode")
+		seed := rapid.Byte().Draw(t, "seed")
+		minted, err := apikey.Mint(apikeytest.Random(seed), mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := apikey.Parse(minted.Reveal())
+		if err != nil || parsed != minted {
+			t.Fatalf("Parse(%q) = %v, %v", minted.Reveal(), parsed, err)
+		}
+	})
+}
+
+// TestMistyped changes, drops, doubles and swaps every character of a key.
+func TestMistyped(t *testing.T) {
+	key := mint(t, apikey.Test).Reveal()
+	var wrong []string
+	for i := range key {
+		for c := range 256 {
+			wrong = append(wrong, key[:i]+string([]byte{byte(c)})+key[i+1:])
+		}
+		wrong = append(wrong, key[:i]+key[i+1:], key[:i]+key[i:i+1]+key[i:])
+		if i > 0 {
+			wrong = append(wrong, key[:i-1]+key[i:i+1]+key[i-1:i]+key[i+1:])
+		}
+	}
+	for _, w := range wrong {
+		if w == key {
+			continue
+		}
+		if _, err := apikey.Parse(w); !errors.Is(err, apikey.ErrInvalid) {
+			t.Errorf("Parse(%q) = %v, want ErrInvalid", w, err)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	test, live := mint(t, apikey.Test).Reveal(), mint(t, apikey.Live).Reveal()
+	for name, in := range map[string]string{
+		"nothing":                       "",
+		"blanks":                        "   ",
+		"a blank before":                " " + test,
+		"a line feed after":             test + "\n",
+		"quotes":                        `"` + test + `"`,
+		"two keys in one header":        test + ", " + live,
+		"the same key twice":            test + test,
+		"upper case":                    strings.ToUpper(test),
+		"a test key relabelled as live": strings.Replace(test, "_test_", "_live_", 1),
+		"another mode":                  strings.Replace(test, "_test_", "_prod_", 1),
+		"the prefix alone":              mint(t, apikey.Test).Prefix(),
+		"a Bearer token":                "Bearer " + test,
+		"a megabyte":                    strings.Repeat("a", 1<<20),
+		"not UTF-8":                     test[:20] + "\xff" + test[21:],
+		"letters that look the same":    strings.Replace(test, "e", "е", 1)[:len(test)],
+	} {
+		if _, err := apikey.Parse(in); !errors.Is(err, apikey.ErrInvalid) {
+			t.Errorf("%s: error = %v, want ErrInvalid", name, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(mint(f, apikey.Test).Reveal())
+	f.Add("remit_live_")
+	f.Fuzz(func(t *testing.T, in string) {
+		s, err := apikey.Parse(in)
+		if (err == nil) != (s.Reveal() != "") {
+			t.Fatalf("Parse(%q) = %v, %v", in, s, err)
+		}
+		if err == nil && s.Reveal() != in {
+			t.Fatalf("Parse(%q) holds %q", in, s.Reveal())
+		}
+	})
+}
+
+func TestSecretIsNotPrinted(t *testing.T) {
+	s := mint(t, apikey.Test)
+	hidden := s.Reveal()[len(s.Prefix())+1:]
+	m := apikey.Minted{Secret: s}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("minted", "secret", s, "minted", m, "pointer", &m)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("minted", "secret", s, "minted", m)
+	encoded, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := log.String() + string(encoded) + s.Prefix()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		printed += fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, m) + fmt.Sprintf(verb, &m)
+	}
+	if !strings.Contains(printed, s.Prefix()) {
+		t.Errorf("the prefix is nowhere in %s", printed)
+	}
+	for i := range len(hidden) - 6 {
+		if part := hidden[i : i+7]; strings.Contains(printed, part) {
+			t.Fatalf("the key's characters %q are in %s", part, printed)
+		}
+	}
+	if got := fmt.Sprint(apikey.Secret{}); got != "(no key)" {
+		t.Errorf("the zero secret prints as %q", got)
+	}
+}
+
+func TestMintNeedsRandomness(t *testing.T) {
+	for n := range 54 {
+		if s, err := apikey.Mint(strings.NewReader(strings.Repeat("a", n)), apikey.Test); err == nil {
+			t.Errorf("%d bytes of randomness made %v", n, s)
+		}
+	}
+}

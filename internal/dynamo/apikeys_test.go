@@ -1,0 +1,22 @@
+package dynamo_test
+
+import (
+	"crypto/rand"
+	"testing"
+
+	"remit/internal/apikey/apikeytest"
+	"remit/internal/dynamo"
+	"remit/internal/dynamo/dynamotest"
+)
+
+func TestAPIKeys(t *testing.T) {
+	db := dynamotest.Client(t)
+	id := rand.Text()
+	tables := dynamo.Tables{APIKeys: "keys-" + id, Payments: "payments-" + id, Webhooks: "webhooks-" + id}
+	for range 2 { // the second time, they exist
+		if err := dynamo.CreateTables(t.Context(), db, tables); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apikeytest.Suite(t, func(*testing.T) apikeytest.Keeper { return dynamo.NewAPIKeys(db, tables.APIKeys) })
+}
