@@ -1,0 +1,241 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"remit/internal/token"
+)
+
+// Nodes are the configured nodes. Each has its own view of the chain: it may
+// lag, forget, sit on another fork or be down. A question that any node can
+// answer goes to one after the other; what decides about money is held
+// against all of them.
+type Nodes []Node
+
+// Fees returns what the next block costs, from the first node that answers, or
+// ErrUnavailable.
+func (n Nodes) Fees(ctx context.Context) (Market, error) {
+	return first(n, func(node Node) (Market, error) { return node.Fees(ctx) })
+}
+
+// Estimate returns the gas that the call needs. It returns ErrReverted when a
+// node simulated the call and no other says that it passes, and
+// ErrUnavailable when none could simulate it.
+func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
+	return first(n, func(node Node) (uint64, error) { return node.Estimate(ctx, call) })
+}
+
+// first returns the first good answer. A revert is an answer, but the worst
+// one: a node that lags may not have seen the wallet's funds yet.
+func first[T any](nodes Nodes, ask func(Node) (T, error)) (T, error) {
+	var none T
+	var reverted error
+	var errs []error
+	for _, node := range nodes {
+		answer, err := ask(node)
+		switch {
+		case err == nil:
+			return answer, nil
+		case errors.Is(err, ErrReverted):
+			reverted = err
+		default:
+			errs = append(errs, fmt.Errorf("asking %s: %w", node, err))
+		}
+	}
+	if reverted != nil {
+		return none, reverted
+	}
+	return none, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
+}
+
+// A View is a wallet as one node sees it.
+type View struct {
+	Node Node
+	Account
+}
+
+// Views are the answers of the nodes that gave one, in configured order.
+type Views []View
+
+// Views asks every node for its view of a wallet. It returns ErrUnavailable
+// when none answers.
+func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, finality Finality) (Views, error) {
+	accounts, errs := all(n, func(node Node) (Account, error) { return node.Account(ctx, wallet, coin, finality) })
+	var views Views
+	for i, node := range n {
+		if errs[i] == nil {
+			views = append(views, View{node, accounts[i]})
+		} else {
+			errs[i] = fmt.Errorf("asking %s: %w", node, errs[i])
+		}
+	}
+	if len(views) == 0 {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
+	}
+	return views, nil
+}
+
+// Leading returns the view with the highest count of the wallet's mined
+// transactions: the others lag, or are on another fork.
+func (v Views) Leading() View {
+	leading := v[0]
+	for _, view := range v[1:] {
+		if view.Mined > leading.Mined || view.Mined == leading.Mined && !leading.Steady {
+			leading = view
+		}
+	}
+	return leading
+}
+
+// Final returns the receipts among hashes that are final: the node that gave
+// the receipt calls the block final and still has that very block at its
+// height, and no node that has the height has another block there. What is
+// absent is undecided: not mined, not final, or not agreed upon. An error
+// means that no node answered.
+func (v Views) Final(ctx context.Context, hashes []Hash) (map[Hash]Receipt, error) {
+	candidates, err := v.candidates(ctx, hashes)
+	if err != nil || len(candidates) == 0 {
+		return nil, err
+	}
+	numbers := blockNumbers(candidates)
+	blocks, errs := all(v.nodes(), func(node Node) ([]Hash, error) { return node.BlockHashes(ctx, numbers) })
+	canonical := make([]map[uint64]Hash, len(v))
+	for i := range v {
+		canonical[i] = map[uint64]Hash{}
+		if errs[i] == nil && len(blocks[i]) == len(numbers) {
+			for j, number := range numbers {
+				canonical[i][number] = blocks[i][j]
+			}
+		}
+	}
+	final := map[Hash]Receipt{}
+	for _, c := range candidates {
+		if agreed(c, canonical) {
+			final[c.Tx] = c.Receipt
+		}
+	}
+	return final, nil
+}
+
+// A candidate is a receipt whose block its node calls final.
+type candidate struct {
+	Receipt
+	from int // index of the view that gave it
+}
+
+// agreed reports whether c's own node has c's block at its height and no other
+// contradicts. A node without that height does not contradict: it lags.
+func agreed(c candidate, canonical []map[uint64]Hash) bool {
+	for i, blocks := range canonical {
+		hash := blocks[c.Block]
+		if hash != c.BlockHash && (i == c.from || !hash.IsZero()) {
+			return false
+		}
+	}
+	return true
+}
+
+// candidates asks one node after the other for what those before did not have.
+func (v Views) candidates(ctx context.Context, hashes []Hash) ([]candidate, error) {
+	wanted := map[Hash]bool{}
+	for _, h := range hashes {
+		wanted[h] = true
+	}
+	var found []candidate
+	var errs []error
+	for i, view := range v {
+		if len(wanted) == 0 {
+			break
+		}
+		ask := make([]Hash, 0, len(wanted))
+		for _, h := range hashes {
+			if wanted[h] {
+				ask = append(ask, h)
+			}
+		}
+		receipts, err := view.Node.Receipts(ctx, ask)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("asking %s: %w", view.Node, err))
+			continue
+		}
+		for _, r := range receipts {
+			if wanted[r.Tx] && r.Block <= view.Account.Final {
+				delete(wanted, r.Tx)
+				found = append(found, candidate{r, i})
+			}
+		}
+	}
+	if len(errs) == len(v) {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
+	}
+	return found, nil
+}
+
+func blockNumbers(candidates []candidate) []uint64 {
+	seen := map[uint64]bool{}
+	var numbers []uint64
+	for _, c := range candidates {
+		if !seen[c.Block] {
+			seen[c.Block] = true
+			numbers = append(numbers, c.Block)
+		}
+	}
+	return numbers
+}
+
+func (v Views) nodes() Nodes {
+	nodes := make(Nodes, len(v))
+	for i, view := range v {
+		nodes[i] = view.Node
+	}
+	return nodes
+}
+
+// Consumer returns the hash of the transaction that used a wallet's nonce in a
+// final block, if every configured node has answered and all name the same
+// one. It returns the zero Hash as long as there is any doubt: a node that is
+// down, lags or disagrees decides nothing.
+func (n Nodes) Consumer(ctx context.Context, views Views, wallet token.Address, nonce uint64) (Hash, error) {
+	if len(views) != len(n) {
+		return Hash{}, nil
+	}
+	for _, view := range views {
+		if view.Mined <= nonce {
+			return Hash{}, nil
+		}
+	}
+	finals := map[string]uint64{}
+	for _, view := range views {
+		finals[view.Node.String()] = view.Account.Final
+	}
+	hashes, errs := all(n, func(node Node) (Hash, error) {
+		return node.Consumer(ctx, wallet, nonce, finals[node.String()])
+	})
+	if err := errors.Join(errs...); err != nil {
+		return Hash{}, fmt.Errorf("asking who used nonce %d of %s: %w", nonce, wallet, err)
+	}
+	for _, h := range hashes {
+		if h.IsZero() || h != hashes[0] {
+			return Hash{}, nil
+		}
+	}
+	return hashes[0], nil
+}
+
+// all asks every node at once and returns the answers in order.
+func all[T any](nodes Nodes, ask func(Node) (T, error)) ([]T, []error) {
+	answers, errs := make([]T, len(nodes)), make([]error, len(nodes))
+	if len(nodes) == 1 {
+		answers[0], errs[0] = ask(nodes[0])
+		return answers, errs
+	}
+	var wg sync.WaitGroup
+	for i, node := range nodes {
+		wg.Go(func() { answers[i], errs[i] = ask(node) })
+	}
+	wg.Wait()
+	return answers, errs
+}

@@ -1,0 +1,218 @@
+// Package dispatch takes a payment from request to broadcast: lease, seal,
+// release, broadcast. It is what send-payment does. Everything that can fail
+// comes before the lease; from the lease on, whatever crashes here is finished
+// by package settlement from what is stored.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// Refusals. Each means that nothing was started and no key was used up.
+var (
+	ErrAmountBelow  = errors.New("amount is below the minimum")
+	ErrAmountAbove  = errors.New("amount is above the maximum")
+	ErrOwnWallet    = errors.New("recipient is a wallet of this service")
+	ErrRecipient    = errors.New("the token refuses this recipient")
+	ErrInsufficient = errors.New("insufficient funds")
+	// ErrUnavailable reports that payments cannot be made now. Safe to retry.
+	ErrUnavailable = errors.New("payment rail unavailable")
+)
+
+var (
+	// ErrKeyReused reports an Idempotency-Key that was used for another request.
+	ErrKeyReused = errors.New("idempotency key was used for another request")
+	// ErrInProgress reports a payment that was taken on and could not be
+	// brought to its seal in this call. It will be made or it will not; asking
+	// again with the same key tells.
+	ErrInProgress = errors.New("payment is in progress")
+)
+
+// Config is what a stack decides once. Amounts are in the token's smallest unit.
+type Config struct {
+	ChainID   uint64
+	Token     token.Token
+	Network   string
+	Window    uint64        // payments in flight per wallet
+	Minimum   token.Amount  // zero: none
+	Maximum   token.Amount  // zero: none
+	Daily     token.Amount  // per merchant and UTC day; zero: none
+	FeeLimit  token.Amount  // wei per gas, the most a fee cap may be; zero: none
+	BlockTime time.Duration // how long a fee quote is good for
+	Finality  chain.Finality
+}
+
+const (
+	// reserve is the least that must remain of a function's time before a
+	// lease is taken: three store writes and a broadcast, all slow.
+	reserve = 6 * time.Second
+	// budget is how long the work from the lease to the answer may take, on a
+	// context that the caller's deadline does not cancel.
+	budget = 20 * time.Second
+	// broadcastBudget is how long an answer waits for nodes: the bytes are
+	// stored by then, and check-receipts sends them again.
+	broadcastBudget = 4 * time.Second
+)
+
+// A Hinter starts a check-receipts run soon. A lost hint costs at most the
+// minute until the next one.
+type Hinter interface {
+	Hint(ctx context.Context) error
+}
+
+// Parts are what a Dispatcher works with.
+type Parts struct {
+	Payments   payment.Store
+	Allowances payment.Allowance
+	Wallets    wallet.Store
+	Keys       wallet.Keys
+	Nodes      chain.Nodes
+	Hints      Hinter
+	Log        *slog.Logger
+	Now        func() time.Time
+	Random     io.Reader       // for payment IDs
+	Draw       func(n int) int // a random number below n, to choose wallets
+}
+
+// A Dispatcher sends payments.
+type Dispatcher struct {
+	Config
+	Parts
+	pool *wallet.Pool
+
+	mu       sync.Mutex
+	market   chain.Market
+	quoted   time.Time
+	surveyed bool
+}
+
+// New returns a dispatcher that has asked nobody anything yet.
+func New(config Config, parts Parts) *Dispatcher {
+	return &Dispatcher{Config: config, Parts: parts, pool: wallet.NewPool(config.Window, parts.Draw)}
+}
+
+// A Result is a payment that is sealed: its TxHash is durable.
+type Result struct {
+	Payment  payment.Payment
+	Replayed bool // the payment was made by an earlier request
+}
+
+// Send makes the payment that r asks for, exactly once per (merchant, mode,
+// key), and returns it once its signed bytes are stored. A repeated request is
+// answered with the payment as it is now, or finishes what an earlier one
+// began. Errors are the refusals, ErrKeyReused, ErrInProgress, and errors of
+// the store that left the outcome unknown before anything could move.
+func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
+	id, err := payment.NewID(r.Merchant, r.Mode, r.Key, d.Random)
+	if err != nil {
+		return Result{}, err
+	}
+	offer, err := d.prepare(ctx, id, r)
+	if err != nil {
+		return d.answerStored(ctx, id, r, err)
+	}
+	p, created, err := d.Payments.Create(ctx, offer)
+	if err != nil {
+		// Unknown, and harmless: no money moves for an unsealed payment
+		// without a lease, and the next request finds or makes it.
+		return Result{}, errors.Join(ErrUnavailable, err)
+	}
+	if !created {
+		return d.resume(ctx, p, r)
+	}
+	if err := d.charge(ctx, p); err != nil {
+		return d.refuse(ctx, p, err)
+	}
+	return d.commit(ctx, p)
+}
+
+// answerStored answers a request that could not be prepared. If its payment is
+// stored already, that is the answer, whatever stops new ones now.
+func (d *Dispatcher) answerStored(ctx context.Context, id payment.ID, r payment.Request, refusal error) (Result, error) {
+	if r.Key == "" {
+		return Result{}, refusal
+	}
+	p, err := d.Payments.Payment(ctx, id)
+	switch {
+	case errors.Is(err, payment.ErrNotFound):
+		return Result{}, refusal
+	case err != nil:
+		return Result{}, errors.Join(ErrUnavailable, err)
+	}
+	return d.resume(ctx, p, r)
+}
+
+// resume answers from a payment that was stored by another request, and
+// finishes it if that one did not.
+func (d *Dispatcher) resume(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
+	if p.Fingerprint != r.Fingerprint() {
+		return Result{}, ErrKeyReused
+	}
+	if p.State != payment.Unsealed {
+		return Result{Payment: p, Replayed: true}, nil
+	}
+	if err := d.charge(ctx, p); err != nil {
+		if held, _ := d.leased(ctx, p); !held {
+			return d.refuse(ctx, p, err)
+		}
+	}
+	result, err := d.commit(ctx, p)
+	result.Replayed = true
+	return result, err
+}
+
+// leased reports whether the payment holds a nonce already. Then it is too
+// late to refuse it.
+func (d *Dispatcher) leased(ctx context.Context, p payment.Payment) (bool, error) {
+	w, err := d.Wallets.Wallet(ctx, walletOf(p))
+	if err != nil {
+		return true, err
+	}
+	_, held := w.Leases[p.ID]
+	return held, nil
+}
+
+// charge takes the payment from the merchant's day. Whoever carries a payment
+// on charges it: a crash may count it twice, never not at all.
+func (d *Dispatcher) charge(ctx context.Context, p payment.Payment) error {
+	if d.Daily.IsZero() {
+		return nil
+	}
+	err := d.Allowances.Charge(ctx, p.Merchant, p.Mode, p.Amount, d.Daily, d.Now())
+	if err != nil && !errors.Is(err, payment.ErrAllowance) {
+		return errors.Join(ErrUnavailable, err)
+	}
+	return err
+}
+
+// refuse withdraws a payment that was stored and cannot be made, so that its
+// key is not used up. If it is not certain that the payment is gone, it is in
+// progress: somebody else may be carrying it on.
+func (d *Dispatcher) refuse(ctx context.Context, p payment.Payment, refusal error) (Result, error) {
+	err := d.Payments.Withdraw(ctx, p)
+	if err == nil {
+		return Result{}, refusal
+	}
+	if !errors.Is(err, payment.ErrChanged) {
+		d.Log.WarnContext(ctx, "withdrawal unknown", "payment", p.ID, "err", err)
+		return Result{}, errors.Join(ErrInProgress, err)
+	}
+	stored, err := d.Payments.Payment(ctx, p.ID)
+	switch {
+	case errors.Is(err, payment.ErrNotFound):
+		return Result{}, refusal
+	case err == nil && stored.State != payment.Unsealed && stored.Fingerprint == p.Fingerprint:
+		return Result{Payment: stored, Replayed: true}, nil
+	}
+	return Result{}, ErrInProgress
+}

@@ -1,0 +1,195 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/wallet"
+)
+
+// resetGas is what a transfer can cost more than it was estimated at, when the
+// recipient spends its last coin in between: a balance that becomes non-zero
+// costs 20,000 gas instead of 2,900 (EIP-2200, SSTORE_SET_GAS less
+// SSTORE_RESET_GAS as EIP-2929 changed it).
+const resetGas = 17_100
+
+// prepare does everything that can fail before anything is stored: limits, fee
+// quote, simulation, key, wallet. Nothing it does has an effect.
+func (d *Dispatcher) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
+	own, err := d.Keys.All(ctx)
+	if err != nil {
+		return payment.Payment{}, errors.Join(ErrUnavailable, err)
+	}
+	switch {
+	case slices.Contains(own, r.To):
+		return payment.Payment{}, ErrOwnWallet
+	case r.Amount.Less(d.Minimum):
+		return payment.Payment{}, ErrAmountBelow
+	case !d.Maximum.IsZero() && d.Maximum.Less(r.Amount):
+		return payment.Payment{}, ErrAmountAbove
+	}
+	if err := d.survey(ctx); err != nil {
+		return payment.Payment{}, err
+	}
+	active, err := d.Keys.Active(ctx)
+	if err != nil {
+		return payment.Payment{}, errors.Join(ErrUnavailable, err)
+	}
+	refusal := ErrUnavailable
+	for _, w := range d.pool.Choose(d.ChainID, active, r.Amount) {
+		tx, err := d.simulate(ctx, w, r)
+		switch {
+		case errors.Is(err, ErrInsufficient):
+			refusal = err // this wallet's: another may have more
+			continue
+		case err != nil:
+			return payment.Payment{}, err
+		}
+		if _, err := d.Keys.Signer(ctx, w.Address); err != nil {
+			return payment.Payment{}, errors.Join(ErrUnavailable, err)
+		}
+		return payment.New(id, r, d.Token, d.Network, d.Now()).Pinned(w.Address, tx), nil
+	}
+	return payment.Payment{}, refusal
+}
+
+// simulate returns the unsigned transaction by which w would make r, if the
+// token lets it.
+func (d *Dispatcher) simulate(ctx context.Context, w wallet.ID, r payment.Request) (chain.Tx, error) {
+	call := chain.Call{From: w.Address, To: d.Token.Contract, Data: chain.TransferData(r.To, r.Amount)}
+	market, gas, err := d.quote(ctx, call)
+	switch {
+	case errors.Is(err, chain.ErrReverted):
+		return chain.Tx{}, d.diagnose(ctx, w, r)
+	case err != nil:
+		return chain.Tx{}, errors.Join(ErrUnavailable, err)
+	}
+	return chain.Tx{
+		ChainID: w.ChainID, To: call.To, Data: call.Data, Gas: gas + gas/5 + resetGas,
+		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit),
+	}, nil
+}
+
+// quote estimates the call, and asks for fees beside it when the last quote is
+// older than a block: one round trip.
+func (d *Dispatcher) quote(ctx context.Context, call chain.Call) (chain.Market, uint64, error) {
+	d.mu.Lock()
+	market, fresh := d.market, !d.quoted.IsZero() && d.Now().Sub(d.quoted) < d.BlockTime
+	d.mu.Unlock()
+	if fresh {
+		gas, err := d.Nodes.Estimate(ctx, call)
+		return market, gas, err
+	}
+	asked := make(chan error, 1)
+	go func() {
+		var err error
+		market, err = d.Nodes.Fees(ctx)
+		asked <- err
+	}()
+	gas, err := d.Nodes.Estimate(ctx, call)
+	feeErr := <-asked
+	if err != nil {
+		return chain.Market{}, 0, err
+	}
+	if feeErr != nil {
+		return chain.Market{}, 0, feeErr
+	}
+	d.mu.Lock()
+	d.market, d.quoted = market, d.Now()
+	d.mu.Unlock()
+	return market, gas, nil
+}
+
+// diagnose says why the token reverted a simulated transfer: the wallet has
+// too little, the token pays nobody now, or it refuses this recipient.
+func (d *Dispatcher) diagnose(ctx context.Context, w wallet.ID, r payment.Request) error {
+	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.Finality)
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	if views.Leading().Token.Less(r.Amount) {
+		return ErrInsufficient
+	}
+	self := chain.Call{From: w.Address, To: d.Token.Contract, Data: chain.TransferData(w.Address, r.Amount)}
+	if _, err := d.Nodes.Estimate(ctx, self); err != nil {
+		return fmt.Errorf("%w: the token pays nobody from %s: %w", ErrUnavailable, w.Address, err)
+	}
+	return ErrRecipient
+}
+
+// survey looks at every wallet once in a process's life, before its first
+// lease. It opens those that have no record, and refuses to pay at all while
+// the chain is ahead of any: then somebody else uses a key, or the tables were
+// restored from the past and a payment made since could be made again.
+func (d *Dispatcher) survey(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.surveyed {
+		return nil
+	}
+	addresses, err := d.Keys.Active(ctx)
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	for _, a := range addresses {
+		w, err := d.sight(ctx, wallet.ID{ChainID: d.ChainID, Address: a})
+		if err != nil {
+			return errors.Join(ErrUnavailable, err)
+		}
+		d.pool.Saw(w)
+	}
+	d.surveyed = true
+	return nil
+}
+
+// sight reads a wallet and holds it against the chain, and opens it if need be.
+func (d *Dispatcher) sight(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	w, err := d.Wallets.Wallet(ctx, id)
+	known := err == nil
+	if !known && !errors.Is(err, wallet.ErrUnknown) {
+		return wallet.Wallet{}, err
+	}
+	views, err := d.Nodes.Views(ctx, id.Address, d.Token.Contract, d.Finality)
+	if err != nil {
+		return wallet.Wallet{}, err
+	}
+	if !known {
+		if w, err = wallet.FirstSight(id, views, d.Window); err != nil {
+			return wallet.Wallet{}, err
+		}
+		if err := d.Wallets.Open(ctx, w); err != nil {
+			return wallet.Wallet{}, err
+		}
+		return d.Wallets.Wallet(ctx, id) // somebody else may have opened it first
+	}
+	for _, view := range views {
+		if view.Mined > w.NextNonce {
+			return wallet.Wallet{}, fmt.Errorf("%w: %s says %d of wallet %s, next nonce is %d",
+				wallet.ErrBehind, view.Node, view.Mined, id.Address, w.NextNonce)
+		}
+	}
+	return w, nil
+}
+
+func walletOf(p payment.Payment) wallet.ID {
+	return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
+}
+
+// needs returns the lease request of a payment.
+func (d *Dispatcher) needs(p payment.Payment) wallet.Request {
+	return wallet.Request{Wallet: walletOf(p), Payment: p.ID, Token: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
+}
+
+// isUnaffordable reports whether a refused lease lacked the token only.
+func isUnaffordable(refusals []error) bool {
+	for _, err := range refusals {
+		if !errors.Is(err, wallet.ErrToken) {
+			return false
+		}
+	}
+	return len(refusals) > 0
+}

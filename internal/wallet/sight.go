@@ -1,0 +1,34 @@
+package wallet
+
+import (
+	"errors"
+	"fmt"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+)
+
+var (
+	// ErrForeign reports a key that somebody else is using: a node holds
+	// transactions of the wallet that are not ours.
+	ErrForeign = errors.New("somebody else uses the wallet's key")
+	// ErrBehind reports a wallet whose next nonce is below the chain's count:
+	// a foreign transaction, or tables restored from the past.
+	ErrBehind = errors.New("the chain is ahead of the wallet's record")
+)
+
+// FirstSight returns the record of a wallet seen for the first time: it starts
+// at the chain's count. While a node's pool holds more than is mined, somebody
+// else is sending from it: ErrForeign.
+func FirstSight(id ID, views chain.Views, window uint64) (Wallet, error) {
+	leading := views.Leading()
+	for _, view := range views {
+		if view.Pending > leading.Mined {
+			return Wallet{}, fmt.Errorf("%w: %s holds %d of %s, %d are mined", ErrForeign, view.Node, view.Pending, id.Address, leading.Mined)
+		}
+	}
+	return Wallet{
+		ID: id, NextNonce: leading.Mined, Ceiling: leading.Mined + window,
+		Leases: map[payment.ID]Lease{}, Token: leading.Token, Gas: leading.Gas,
+	}, nil
+}
