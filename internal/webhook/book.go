@@ -1,0 +1,231 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of what merchants may ask for.
+const (
+	DescriptionLimit = 500                // characters
+	OverlapLimit     = 7 * 24 * time.Hour // how long a replaced secret may go on signing
+	DefaultOverlap   = 24 * time.Hour     // of RotateSecret, when the merchant names none
+)
+
+// saveTries bounds how often a change is applied to what somebody else has
+// just changed.
+const saveTries = 8
+
+// A Book registers endpoints and changes them.
+type Book struct {
+	store  EndpointStore
+	urls   Checker
+	now    func() time.Time
+	random io.Reader
+}
+
+// NewBook returns a book kept in store. random makes ids and secrets and must
+// be a cryptographic source.
+func NewBook(store EndpointStore, urls Checker, now func() time.Time, random io.Reader) *Book {
+	return &Book{store, urls, now, random}
+}
+
+// A Registration is what a merchant says of a new endpoint.
+type Registration struct {
+	URL         string
+	EventTypes  []string // empty means all
+	Description string
+}
+
+// Register stores a new endpoint, enabled and with a secret of its own, and
+// returns it. The errors are ErrLimit, or one that wraps a *URLError and any
+// number of *FieldErrors, all that are wrong.
+func (b *Book) Register(ctx context.Context, o Owner, r Registration) (Endpoint, error) {
+	types, typesErr := checkTypes(r.EventTypes)
+	if err := errors.Join(b.urls.Check(ctx, r.URL), typesErr, checkDescription(r.Description)); err != nil {
+		return Endpoint{}, err
+	}
+	id, err := newID("we_", b.random)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	secret, err := MintSecret(b.random)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	now := instant(b.now)
+	e := Endpoint{
+		Owner: o, ID: id, URL: r.URL, EventTypes: types, Description: r.Description,
+		Status: Enabled, Secret: secret, CreatedAt: now, EnabledAt: now, Version: 1,
+	}
+	if err := b.store.AddEndpoint(ctx, e, EndpointLimit); err != nil {
+		return Endpoint{}, fmt.Errorf("registering %s: %w", id, err)
+	}
+	return e, nil
+}
+
+// List returns the owner's endpoints, newest first; deleted ones are gone.
+func (b *Book) List(ctx context.Context, o Owner) ([]Endpoint, error) {
+	list, err := b.store.Endpoints(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("listing the webhooks of %s: %w", o.Merchant, err)
+	}
+	return list, nil
+}
+
+// A Change says what becomes of an endpoint; what is nil stays.
+type Change struct {
+	URL         *string
+	EventTypes  *[]string // empty means all
+	Description *string
+	Status      *Status // Enabled or Disabled
+}
+
+// Update changes an endpoint and returns it as it then is. Enabling it, or a
+// new URL, forgets its failures. The errors are ErrNotFound, or one that wraps
+// a *URLError and any number of *FieldErrors, all that are wrong.
+func (b *Book) Update(ctx context.Context, o Owner, id string, c Change) (Endpoint, error) {
+	var errs []error
+	if c.EventTypes != nil {
+		types, err := checkTypes(*c.EventTypes)
+		c.EventTypes, errs = &types, append(errs, err)
+	}
+	if c.Description != nil {
+		errs = append(errs, checkDescription(*c.Description))
+	}
+	if c.Status != nil && *c.Status != Enabled && *c.Status != Disabled {
+		errs = append(errs, &FieldError{"status", `must be "enabled" or "disabled"`})
+	}
+	if c.URL != nil {
+		errs = append(errs, b.urls.Check(ctx, *c.URL))
+	}
+	e, err := b.endpoint(ctx, o, id)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Endpoint{}, err
+	}
+	return b.save(ctx, e, func(e Endpoint) Endpoint { return c.apply(e, instant(b.now)) })
+}
+
+// apply returns e after the change.
+func (c Change) apply(e Endpoint, now time.Time) Endpoint {
+	fresh := false
+	if c.URL != nil && *c.URL != e.URL {
+		e.URL, fresh = *c.URL, true
+	}
+	if c.Status != nil && *c.Status != e.Status {
+		e.Status, fresh = *c.Status, fresh || *c.Status == Enabled
+	}
+	if c.EventTypes != nil {
+		e.EventTypes = *c.EventTypes
+	}
+	e.Description = *cmp.Or(c.Description, &e.Description)
+	if fresh {
+		e.QuietSince, e.Exhausted, e.EnabledAt = time.Time{}, "", now
+	}
+	return e
+}
+
+// Delete ends an endpoint: it is no longer listed, counted or sent to. Its log
+// stays readable. A second Delete is ErrNotFound.
+func (b *Book) Delete(ctx context.Context, o Owner, id string) error {
+	e, err := b.endpoint(ctx, o, id)
+	if err != nil {
+		return err
+	}
+	_, err = b.save(ctx, e, func(e Endpoint) Endpoint {
+		e.Status = Deleted
+		return e
+	})
+	return err
+}
+
+// RotateSecret gives an endpoint a new secret and returns it with that. The old
+// one signs as well for the overlap, from 0 to OverlapLimit; one that was still
+// overlapping from an earlier rotation ends now. The errors are ErrNotFound and
+// a *FieldError.
+func (b *Book) RotateSecret(ctx context.Context, o Owner, id string, overlap time.Duration) (Endpoint, error) {
+	e, err := b.endpoint(ctx, o, id)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	if overlap < 0 || overlap > OverlapLimit {
+		return Endpoint{}, &FieldError{"expires_in_seconds", "must be from 0 to 604800"}
+	}
+	secret, err := MintSecret(b.random)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return b.save(ctx, e, func(e Endpoint) Endpoint {
+		e.PreviousSecret, e.PreviousExpiresAt = Secret{}, time.Time{}
+		if overlap > 0 {
+			e.PreviousSecret, e.PreviousExpiresAt = e.Secret, instant(b.now).Add(overlap)
+		}
+		e.Secret = secret
+		return e
+	})
+}
+
+// endpoint returns one that is not deleted.
+func (b *Book) endpoint(ctx context.Context, o Owner, id string) (Endpoint, error) {
+	return live(ctx, b.store, o, id)
+}
+
+// save stores what change makes of e, reading e again when somebody else has
+// changed it meanwhile.
+func (b *Book) save(ctx context.Context, e Endpoint, change func(Endpoint) Endpoint) (Endpoint, error) {
+	for range saveTries {
+		saved, err := b.store.SaveEndpoint(ctx, change(e))
+		if err == nil {
+			return saved, nil
+		}
+		if !errors.Is(err, ErrConflict) {
+			return Endpoint{}, fmt.Errorf("saving %s: %w", e.ID, err)
+		}
+		if e, err = b.endpoint(ctx, e.Owner, e.ID); err != nil {
+			return Endpoint{}, err
+		}
+	}
+	return Endpoint{}, fmt.Errorf("saving %s, %d times: %w", e.ID, saveTries, ErrConflict)
+}
+
+// live returns an endpoint that is not deleted, or ErrNotFound.
+func live(ctx context.Context, store EndpointStore, o Owner, id string) (Endpoint, error) {
+	e, err := store.Endpoint(ctx, o, id)
+	if err == nil && e.Status == Deleted {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("reading a webhook: %w", err)
+	}
+	return e, nil
+}
+
+// checkTypes returns types without repetitions.
+func checkTypes(types []string) ([]string, error) {
+	var kept []string
+	for _, t := range types {
+		if !slices.Contains(EventTypes(), t) {
+			return nil, &FieldError{"event_types", "must be a list of payment.confirmed, payment.failed and webhook.test"}
+		}
+		if !slices.Contains(kept, t) {
+			kept = append(kept, t)
+		}
+	}
+	return kept, nil
+}
+
+func checkDescription(d string) error {
+	if utf8.RuneCountInString(d) > DescriptionLimit {
+		return &FieldError{"description", "must have at most 500 characters"}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package webhook
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// An Event is one announcement. Its body is never taken apart or written again.
+type Event struct {
+	ID   string    // "evt_…"; receivers tell duplicates by it
+	Type string    // one of EventTypes
+	At   time.Time // when it happened, as the body says
+	Body []byte    // JSON
+}
+
+// A DeliveryStatus says how far a delivery got.
+type DeliveryStatus string
+
+// The statuses of a delivery. All but Pending are final.
+const (
+	Pending   DeliveryStatus = "pending"
+	Delivered DeliveryStatus = "delivered" // an attempt was answered with 2xx
+	Exhausted DeliveryStatus = "exhausted" // the last attempt failed
+	Cancelled DeliveryStatus = "cancelled" // its endpoint was disabled or deleted first
+)
+
+// A Delivery is one event on its way to one endpoint, and the log of that.
+type Delivery struct {
+	Ref
+	Event         Event
+	Status        DeliveryStatus
+	Attempts      []Attempt // oldest first
+	NextAttemptAt time.Time // zero unless Pending
+	// Parked says that no job exists for the next attempt: the delivery is in
+	// the due index and PushDue makes the job when its time has come.
+	Parked    bool
+	CreatedAt time.Time // of the event for a first delivery, of the request for a resend
+}
+
+// An Attempt is one post and what came of it.
+type Attempt struct {
+	At         time.Time     // when it began
+	StatusCode int           // of the answer; 0 when there was none
+	Duration   time.Duration // until the answer, or until the attempt was given up
+	Error      string        // why it failed, for the merchant; empty after 2xx
+	Response   string        // the first 1,024 bytes of the answer as UTF-8 text
+}
+
+// Succeeded reports whether the endpoint took the message.
+func (a Attempt) Succeeded() bool { return a.StatusCode/100 == 2 }
+
+// LastAttempt returns the newest attempt; ok is false when there is none.
+func (d Delivery) LastAttempt() (a Attempt, ok bool) {
+	if len(d.Attempts) == 0 {
+		return Attempt{}, false
+	}
+	return d.Attempts[len(d.Attempts)-1], true
+}
+
+// with returns d with one more attempt; d keeps its own list.
+func (d Delivery) with(a Attempt) Delivery {
+	d.Attempts = append(slices.Clip(d.Attempts), a)
+	return d
+}
+
+// firstDelivery returns the delivery that announcing ev to ref's endpoint makes.
+// It is the same whenever and however often it is made.
+func firstDelivery(e Endpoint, ev Event) Delivery {
+	sum := sha256.Sum256([]byte("delivery\x00" + ev.ID + "\x00" + e.ID))
+	return Delivery{
+		Ref:    Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(ev.At, sum[:])},
+		Event:  ev,
+		Status: Pending, NextAttemptAt: ev.At, CreatedAt: ev.At,
+	}
+}
+
+// resentDelivery returns a fresh delivery of ev, parked until it is attempted.
+func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) (Delivery, error) {
+	var salt [idBytes]byte
+	if _, err := io.ReadFull(random, salt[:]); err != nil {
+		return Delivery{}, fmt.Errorf("making a delivery id: %w", err)
+	}
+	return Delivery{
+		Ref:    Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(now, salt[:])},
+		Event:  ev,
+		Status: Pending, NextAttemptAt: now, CreatedAt: now, Parked: true,
+	}, nil
+}
+
+const idBytes = 10 // of what tells deliveries of one millisecond apart
+
+// deliveryID begins with the time in milliseconds, so that ids sort as times do
+// and an endpoint's log is in order without an index.
+func deliveryID(at time.Time, salt []byte) string {
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(max(at.UnixMilli(), 0)))
+	return deliveryPrefix + hex.EncodeToString(ms[2:]) + hex.EncodeToString(salt[:idBytes])
+}
+
+const deliveryPrefix = "dlv_"
+
+// FirstID returns the smallest id a delivery created at or after t can have.
+func FirstID(t time.Time) string { return deliveryID(t, make([]byte, idBytes)) }

@@ -1,0 +1,69 @@
+package webhook
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// secretPrefix and secretBytes are the Standard Webhooks specification's, which
+// asks for 24 to 64 random bytes.
+const (
+	secretPrefix = "whsec_"
+	secretBytes  = 32
+)
+
+// A Secret is what one endpoint's messages are signed with. It prints and logs
+// as its prefix only; Reveal gives the text away. The zero Secret is none.
+type Secret struct{ text string }
+
+// MintSecret makes a secret from random, which must be a cryptographic source.
+// It returns an error only if random does.
+func MintSecret(random io.Reader) (Secret, error) {
+	var key [secretBytes]byte
+	if _, err := io.ReadFull(random, key[:]); err != nil {
+		return Secret{}, fmt.Errorf("minting a webhook secret: %w", err)
+	}
+	return Secret{secretPrefix + base64.StdEncoding.EncodeToString(key[:])}, nil
+}
+
+// ParseSecret reads the text of a secret: "whsec_" and the padded base64 of its
+// key. It is for stores and receivers; the error does not repeat the text.
+func ParseSecret(text string) (Secret, error) {
+	s := Secret{text}
+	if _, err := s.key(); err != nil {
+		return Secret{}, err
+	}
+	return s, nil
+}
+
+// Reveal returns the text that the merchant is shown once.
+func (s Secret) Reveal() string { return s.text }
+
+// IsZero reports whether s is no secret.
+func (s Secret) IsZero() bool { return s.text == "" }
+
+// String returns a placeholder.
+func (s Secret) String() string { return secretPrefix + "…" }
+
+// GoString returns a placeholder.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue returns a placeholder.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText returns a placeholder, so that encoding an endpoint by mistake
+// gives nothing away.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// key returns the bytes that HMAC is keyed with: the decoded ones.
+func (s Secret) key() ([]byte, error) {
+	encoded, ok := strings.CutPrefix(s.text, secretPrefix)
+	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
+	if !ok || err != nil || len(key) == 0 {
+		return nil, fmt.Errorf("not a webhook secret: want %s and padded base64", secretPrefix)
+	}
+	return key, nil
+}

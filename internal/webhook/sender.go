@@ -1,0 +1,35 @@
+package webhook
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// A Sender posts messages; guard.Client is the one that goes to the network.
+type Sender interface {
+	// Post sends body to url once and returns what was answered, whatever its
+	// status. It returns within SendTimeout. An error means that no answer was
+	// understood: the endpoint may have taken the message all the same.
+	Post(ctx context.Context, url string, header http.Header, body []byte) (Answer, error)
+}
+
+// An Answer is what a Sender keeps of a response.
+type Answer struct {
+	StatusCode int
+	RetryAfter string // the header, as it was sent
+	Body       []byte // at most ResponseLimit bytes
+}
+
+// A Checker decides whether a URL may be registered.
+type Checker interface {
+	// Check returns nil for a URL that Post would send to as things are, and
+	// otherwise a *URLError; any other error says that it could not be decided.
+	Check(ctx context.Context, url string) error
+}
+
+// Limits of one attempt.
+const (
+	SendTimeout   = 15 * time.Second // from the look-up of the name to the end of the answer
+	ResponseLimit = 1024             // bytes of an answer that are kept
+)
