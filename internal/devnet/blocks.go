@@ -1,0 +1,159 @@
+package devnet
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/miner"
+)
+
+// How far the tags "safe" and "finalized" stay behind "latest", in blocks.
+// Live chains take minutes; what matters here is that both lie behind the head
+// and below the one block that a magic reorg replaces.
+const (
+	safeDepth      = 2
+	finalizedDepth = 4
+)
+
+// MaxReorg is the deepest reorg after which the transaction pool takes the
+// lost transactions back (go-ethereum's legacypool gives up beyond it).
+const MaxReorg = 64
+
+// ErrReorg reports a reorg that the chain cannot make.
+var ErrReorg = errors.New("impossible reorg")
+
+// Mine makes one block of everything that is pending and can pay its fee. If a
+// payment to ReorgRecipient was mined in the block before for the first time,
+// it instead replaces that block by two empty ones: the payment, and whatever
+// else was in the block, is pending again.
+func (c *Chain) Mine() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.due != 0 {
+		return c.replace(c.due - 1)
+	}
+	return c.extend(nil)
+}
+
+// Reorg replaces the latest depth blocks by depth+1 empty ones. What was in
+// them is pending again; DropPending after it makes the chain forget it. depth
+// is 1 to MaxReorg and cannot reach the block that deployed the token; else
+// the error matches ErrReorg.
+func (c *Chain) Reorg(depth int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	head := c.eth.BlockChain().CurrentBlock().Number.Uint64()
+	if depth < 1 || depth > MaxReorg || head < c.deployed+uint64(depth) {
+		return fmt.Errorf("%w: %d blocks at height %d", ErrReorg, depth, head)
+	}
+	return c.replace(head - uint64(depth))
+}
+
+// DropPending makes the node forget every transaction that is not mined, as
+// nodes do when they restart or their pool is full.
+func (c *Chain) DropPending() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.eth.TxPool().Clear()
+}
+
+// Freeze stops the production of blocks until Resume. Mine and the token's
+// owner's methods still make theirs.
+func (c *Chain) Freeze() { c.setFrozen(true) }
+
+// Resume ends Freeze.
+func (c *Chain) Resume() { c.setFrozen(false) }
+
+func (c *Chain) setFrozen(frozen bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.frozen = frozen
+}
+
+func (c *Chain) isFrozen() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.frozen
+}
+
+// extend makes a block of txs, or of the pool's when txs is nil, and puts it
+// on top of the chain.
+func (c *Chain) extend(txs []*types.Transaction) error {
+	// The pool works in the background; the block is to hold what has been sent.
+	if err := c.eth.TxPool().Sync(); err != nil {
+		return fmt.Errorf("waiting for the pool: %w", err)
+	}
+	parent := c.eth.BlockChain().CurrentBlock()
+	block, err := c.build(parent, c.after(parent), txs)
+	if err != nil {
+		return err
+	}
+	return c.adopt(block)
+}
+
+// replace makes empty blocks on top of the block at height base until they
+// outnumber the present ones, which adopts them.
+func (c *Chain) replace(base uint64) error {
+	head := c.eth.BlockChain().CurrentBlock()
+	parent := c.eth.BlockChain().GetHeaderByNumber(base)
+	var block *types.Block
+	for range head.Number.Uint64() - base + 1 {
+		var err error
+		if block, err = c.build(parent, parent.Time+1, []*types.Transaction{}); err != nil {
+			return err
+		}
+		parent = block.Header()
+	}
+	c.due = 0
+	return c.adopt(block)
+}
+
+// after returns a timestamp for a block on top of parent: now, unless that is
+// not later than the parent's.
+func (c *Chain) after(parent *types.Header) uint64 {
+	return max(parent.Time+1, uint64(c.cfg.Now().Unix()))
+}
+
+// build makes and stores a block that is not yet the head. It holds txs, which
+// must all be valid in that order, or the pool's if txs is nil.
+func (c *Chain) build(parent *types.Header, timestamp uint64, txs []*types.Transaction) (*types.Block, error) {
+	c.salt++
+	var random common.Hash
+	binary.BigEndian.PutUint64(random[24:], c.salt)
+	args := &miner.BuildPayloadArgs{
+		Parent:      parent.Hash(),
+		Timestamp:   timestamp,
+		Random:      random,
+		Withdrawals: types.Withdrawals{},
+		BeaconRoot:  new(common.Hash),
+	}
+	empty := txs != nil && len(txs) == 0
+	block, _, err := c.eth.Miner().BuildTestingPayload(args, txs, empty, nil)
+	if err != nil {
+		return nil, fmt.Errorf("building a block on %d: %w", parent.Number, err)
+	}
+	if _, err := c.eth.BlockChain().InsertBlockWithoutSetHead(context.Background(), block, false); err != nil {
+		return nil, fmt.Errorf("storing block %d: %w", block.NumberU64(), err)
+	}
+	return block, nil
+}
+
+// adopt makes block the head and waits until the pool has seen it, so that
+// lost transactions are pending again and mined ones are not.
+func (c *Chain) adopt(block *types.Block) error {
+	blocks := c.eth.BlockChain()
+	if _, err := blocks.SetCanonical(block); err != nil {
+		return fmt.Errorf("adopting block %d: %w", block.NumberU64(), err)
+	}
+	c.meetMagic(block)
+	blocks.SetSafe(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), safeDepth)))
+	blocks.SetFinalized(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), finalizedDepth)))
+	if err := c.eth.TxPool().Sync(); err != nil {
+		return fmt.Errorf("waiting for the pool: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+// Package devnet is an EVM chain inside this process: go-ethereum's own block
+// builder, transaction pool, EVM and JSON-RPC service on a database in memory,
+// a USDC-like test token, and funded wallets whose keys are public. It is for
+// tests, the sandbox and `remit chain`, never for money.
+//
+// It is assembled from the parts that go-ethereum's ethclient/simulated is made
+// of, because that package hides what is needed here: the transaction pool
+// (to fork while payments are pending), the HTTP service, the chain id, and
+// the blocks' exact content.
+//
+// Some recipients are magic; see Recipients. For the stuck ones the JSON-RPC
+// service does not tell the truth, and for nothing else.
+package devnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/eth"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/node"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// A Chain is one running chain. Its methods may be called from any goroutine.
+type Chain struct {
+	cfg     Config
+	wallets []Wallet
+	owner   Wallet // owns the token
+	burner  Wallet // fills blocks; see RaiseBaseFee
+	token   token.Token
+	abi     abi.ABI // of the token
+
+	node   *node.Node
+	eth    *eth.Ethereum
+	rpc    *rpc.Server
+	client *ethclient.Client // in process, past the front
+	front  *front
+	url    string
+	server *http.Server
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu       sync.Mutex // held while blocks are made
+	frozen   bool
+	salt     uint64               // makes every block different from its rivals
+	deployed uint64               // the block no reorg goes below
+	due      uint64               // the block to re-organise next, 0 for none
+	reorged  map[common.Hash]bool // transactions that had their reorg
+}
+
+// A Head says which block is the latest.
+type Head struct {
+	Number uint64
+	Hash   chain.Hash
+	Time   time.Time // whole seconds
+}
+
+// Start builds the chain, deploys the token, funds the wallets and serves
+// JSON-RPC on cfg.Listen. ctx bounds the start only; Close ends the chain. The
+// error of an address in use matches syscall.EADDRINUSE.
+func Start(ctx context.Context, cfg Config) (*Chain, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, fmt.Errorf("starting the chain: %w", err)
+	}
+	// First of all, since a taken port is the likeliest reason to fail.
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("starting the chain: %w", err)
+	}
+	c, err := start(ctx, cfg, listener)
+	if err != nil {
+		return nil, fmt.Errorf("starting the chain: %w", errors.Join(err, listener.Close()))
+	}
+	return c, nil
+}
+
+func start(ctx context.Context, cfg Config, listener net.Listener) (*Chain, error) {
+	c := &Chain{cfg: cfg, reorged: make(map[common.Hash]bool), url: "http://" + listener.Addr().String()}
+	if err := c.makeKeys(); err != nil {
+		return nil, err
+	}
+	if err := c.startNode(); err != nil {
+		return nil, err
+	}
+	if err := c.deploy(ctx); err != nil {
+		return nil, errors.Join(err, c.closeNode())
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	c.serve(listener)
+	if cfg.BlockTime > 0 {
+		c.running.Go(func() { c.produce(running) })
+	}
+	return c, nil
+}
+
+// serve answers JSON-RPC on listener until Close.
+func (c *Chain) serve(listener net.Listener) {
+	c.server = &http.Server{Handler: c.front, ReadHeaderTimeout: 10 * time.Second}
+	c.running.Go(func() {
+		if err := c.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			c.cfg.Log.Error("serving the chain's JSON-RPC", "err", err)
+		}
+	})
+}
+
+// produce mines a block every BlockTime until ctx ends.
+func (c *Chain) produce(ctx context.Context) {
+	tick := time.NewTicker(c.cfg.BlockTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if c.isFrozen() {
+				continue
+			}
+			if err := c.Mine(); err != nil {
+				c.cfg.Log.Error("mining a block", "err", err)
+			}
+		}
+	}
+}
+
+// closeGrace is how long Close lets requests finish that are being answered.
+const closeGrace = time.Second
+
+// Close stops the service and the chain, and forgets everything on it. No
+// goroutine of the chain is left when it returns. Call it once.
+func (c *Chain) Close() error {
+	c.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	if err := c.server.Shutdown(ctx); err != nil {
+		c.server.Close() //nolint:errcheck // the listener is closed already; what is left are connections
+	}
+	c.running.Wait()
+	if err := c.closeNode(); err != nil {
+		return fmt.Errorf("closing the chain: %w", err)
+	}
+	return nil
+}
+
+// URL returns where the chain serves JSON-RPC, such as http://127.0.0.1:8545.
+func (c *Chain) URL() string { return c.url }
+
+// Handler returns the JSON-RPC service itself, for use without a connection.
+func (c *Chain) Handler() http.Handler { return c.front }
+
+// ID returns the chain id.
+func (c *Chain) ID() uint64 { return c.cfg.ChainID }
+
+// BlockTime returns the time between blocks; 0 when only Mine makes them.
+func (c *Chain) BlockTime() time.Duration { return c.cfg.BlockTime }
+
+// Token returns the test token.
+func (c *Chain) Token() token.Token { return c.token }
+
+// Wallets returns the funded wallets.
+func (c *Chain) Wallets() []Wallet { return append([]Wallet(nil), c.wallets...) }
+
+// Head returns the latest block.
+func (c *Chain) Head() Head {
+	return headOf(c.eth.BlockChain().CurrentBlock())
+}
+
+func headOf(h *types.Header) Head {
+	return Head{Number: h.Number.Uint64(), Hash: chain.Hash(h.Hash()), Time: time.Unix(int64(h.Time), 0).UTC()}
+}
+
+// discard is where a Chain without a Log writes.
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

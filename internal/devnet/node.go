@@ -1,0 +1,156 @@
+package devnet
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/big"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/eth"
+	"github.com/ethereum/go-ethereum/eth/ethconfig"
+	"github.com/ethereum/go-ethereum/eth/filters"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/node"
+	"github.com/ethereum/go-ethereum/p2p"
+	"github.com/ethereum/go-ethereum/params"
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// Limits of the JSON-RPC service: far above what Remit sends, so that a test
+// never meets a limit of the node instead of its own subject.
+const (
+	maxBatchItems = 10_000
+	maxBatchReply = 256 << 20 // bytes
+	maxRequest    = 64 << 20  // bytes
+)
+
+// Limits of the transaction pool, in transactions: a burst from one wallet,
+// or from all, must fit whole, in order or not.
+const (
+	poolPerAccount = 16_384
+	poolTotal      = 131_072
+)
+
+// startNode starts the chain at its genesis block and its JSON-RPC service,
+// without a listener.
+func (c *Chain) startNode() error {
+	stack, err := node.New(&node.Config{Name: "devnet", P2P: p2p.Config{NoDiscovery: true, NoDial: true}})
+	if err != nil {
+		return err
+	}
+	c.node = stack
+	if err := c.startServices(); err != nil {
+		return errors.Join(err, c.closeNode())
+	}
+	return nil
+}
+
+func (c *Chain) startServices() error {
+	conf := c.ethConfig()
+	service, err := eth.New(c.node, conf)
+	if err != nil {
+		return fmt.Errorf("making the node: %w", err)
+	}
+	if err := c.node.Start(); err != nil {
+		return fmt.Errorf("starting the node: %w", err)
+	}
+	c.eth = service
+	genesis := service.BlockChain().CurrentBlock()
+	service.BlockChain().SetSafe(genesis)
+	service.BlockChain().SetFinalized(genesis)
+
+	// The node's own HTTP service would offer the same, but behind another
+	// connection; and its in-process one offers admin and debug as well.
+	c.rpc = rpc.NewServer()
+	c.rpc.SetBatchLimits(maxBatchItems, maxBatchReply)
+	c.rpc.SetHTTPBodyLimit(maxRequest)
+	apis := append(service.APIs(), rpc.API{
+		Namespace: "eth",
+		Service:   filters.NewFilterAPI(filters.NewFilterSystem(service.APIBackend, filters.Config{})),
+	}, rpc.API{Namespace: "web3", Service: web3{}})
+	for _, api := range apis {
+		switch api.Namespace {
+		case "eth", "net", "txpool", "web3":
+			if err := c.rpc.RegisterName(api.Namespace, api.Service); err != nil {
+				return fmt.Errorf("offering %s: %w", api.Namespace, err)
+			}
+		}
+	}
+	c.client = ethclient.NewClient(rpc.DialInProc(c.rpc))
+	c.front = newFront(c.rpc, service.BlockChain().CurrentBlock)
+	return nil
+}
+
+// web3 is what clients ask first to see whom they talk to.
+type web3 struct{}
+
+// ClientVersion answers web3_clientVersion.
+func (web3) ClientVersion() string { return "remit-devnet/1" }
+
+// closeNode undoes startNode, as far as that came.
+func (c *Chain) closeNode() error {
+	if c.client != nil {
+		c.client.Close()
+	}
+	if c.rpc != nil {
+		c.rpc.Stop()
+	}
+	return c.node.Close()
+}
+
+// ethConfig is what the node runs with.
+func (c *Chain) ethConfig() *ethconfig.Config {
+	rules := *params.AllDevChainProtocolChanges
+	rules.ChainID = bigInt(c.cfg.ChainID)
+	rules.BogotaTime = nil // not on any live chain yet
+
+	alloc := core.SystemContractAllocs()
+	maps.Copy(alloc, types.GenesisAlloc{
+		common.Address(c.owner.Address):  {Balance: decimal(ownerGas)},
+		common.Address(c.burner.Address): {Balance: decimal(burnerGas)},
+		burnTarget:                       {Balance: new(big.Int), Code: burnCode},
+	})
+	for _, w := range c.wallets {
+		alloc[common.Address(w.Address)] = types.Account{Balance: decimal(walletGas)}
+	}
+
+	conf := ethconfig.Defaults
+	conf.Genesis = &core.Genesis{
+		Config:    &rules,
+		GasLimit:  gasLimit,
+		Timestamp: uint64(c.cfg.Now().Unix()) - 1,
+		Alloc:     alloc,
+	}
+	conf.SyncMode = ethconfig.FullSync
+	conf.LogNoHistory = true // logs are found by the blocks' bloom filters; an index would be built in the background
+	conf.Miner.GasCeil = gasLimit
+	conf.RPCTxFeeCap = 0 // no cap
+	conf.TxPool.NoLocals = true
+	conf.TxPool.AccountSlots = poolPerAccount
+	conf.TxPool.AccountQueue = poolPerAccount
+	conf.TxPool.GlobalSlots = poolTotal
+	conf.TxPool.GlobalQueue = poolTotal
+	conf.TxPool.Lifetime = 24 * time.Hour
+
+	// Megabytes. The database is in memory already: caches before it only double it.
+	conf.DatabaseCache = 16
+	conf.TrieCleanCache = 16
+	conf.TrieDirtyCache = 64
+	conf.SnapshotCache = 16
+	return &conf
+}
+
+func bigInt(n uint64) *big.Int { return new(big.Int).SetUint64(n) }
+
+// decimal reads a constant of this package.
+func decimal(s string) *big.Int {
+	n, ok := new(big.Int).SetString(s, 10)
+	if !ok {
+		panic("devnet: not a number: " + s)
+	}
+	return n
+}

@@ -1,0 +1,184 @@
+package devnet
+
+import (
+	"context"
+	_ "embed" // contracts/TestToken.json
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/consensus/misc/eip1559"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"remit/internal/token"
+)
+
+//go:embed contracts/TestToken.json
+var artifact []byte // made from contracts/TestToken.sol by contracts/compile.sh
+
+// ErrReverted reports a call of the token's owner that the token refused.
+var ErrReverted = errors.New("the test token reverted")
+
+// A Behaviour is what a transfer to a recipient does instead of an ordinary
+// one. The numbers are the contract's.
+type Behaviour uint8
+
+// The behaviours.
+const (
+	Ordinary        Behaviour = iota // moves the amount, logs it, returns true
+	RevertWhenMined                  // reverts only at a gas price, so that estimation passes
+	Revert                           // reverts always
+	ReturnFalse                      // moves nothing, logs nothing, returns false
+	NoLog                            // moves the amount, logs nothing, returns true
+	NoMove                           // moves nothing, logs nothing, returns true
+	ShortLog                         // moves and logs one unit less than asked
+)
+
+// The gas limits of the owner's transactions.
+const (
+	deployGas = 5_000_000
+	callGas   = 150_000
+)
+
+// FundToken mints amount to an account. Like every method of the token's
+// owner it makes a block of its own, which holds nothing else: what is pending
+// stays pending.
+func (c *Chain) FundToken(to token.Address, amount token.Amount) error {
+	return c.own("mint", common.Address(to), wide(amount))
+}
+
+// Blacklist makes every transfer from or to an account revert.
+func (c *Chain) Blacklist(a token.Address) error { return c.own("blacklist", common.Address(a)) }
+
+// Unblacklist undoes Blacklist.
+func (c *Chain) Unblacklist(a token.Address) error { return c.own("unBlacklist", common.Address(a)) }
+
+// Pause makes every transfer revert.
+func (c *Chain) Pause() error { return c.own("pause") }
+
+// Unpause undoes Pause.
+func (c *Chain) Unpause() error { return c.own("unpause") }
+
+// Behave gives a recipient a behaviour.
+func (c *Chain) Behave(recipient token.Address, b Behaviour) error {
+	return c.own("setBehaviour", common.Address(recipient), uint8(b))
+}
+
+// TokenBalance returns a's token balance, at the latest block.
+func (c *Chain) TokenBalance(ctx context.Context, a token.Address) (token.Amount, error) {
+	data, err := c.abi.Pack("balanceOf", common.Address(a))
+	if err != nil {
+		return token.Amount{}, fmt.Errorf("asking for the tokens of %s: %w", a, err)
+	}
+	contract := common.Address(c.token.Contract)
+	word, err := c.client.CallContract(ctx, ethereum.CallMsg{To: &contract, Data: data}, nil)
+	if err != nil {
+		return token.Amount{}, fmt.Errorf("asking for the tokens of %s: %w", a, err)
+	}
+	return token.AmountFromBytes(word)
+}
+
+// deploy makes the first block: the token, what the wallets own of it, and the
+// behaviour of RevertRecipient.
+func (c *Chain) deploy(ctx context.Context) error {
+	var compiled struct {
+		ABI      abi.ABI
+		Bytecode hexutil.Bytes
+	}
+	if err := json.Unmarshal(artifact, &compiled); err != nil {
+		return fmt.Errorf("reading the token's artifact: %w", err)
+	}
+	c.abi = compiled.ABI
+	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: compiled.Bytecode}}
+	for _, w := range c.wallets {
+		mint, err := c.call("mint", common.Address(w.Address), new(big.Int).SetUint64(walletTokens))
+		if err != nil {
+			return err
+		}
+		txs = append(txs, mint)
+	}
+	behave, err := c.call("setBehaviour", common.Address(RevertRecipient), uint8(RevertWhenMined))
+	if err != nil {
+		return err
+	}
+	if err := c.mineFor(c.owner, append(txs, behave)...); err != nil {
+		return fmt.Errorf("deploying the token: %w", err)
+	}
+	c.deployed = 1
+	return ctx.Err()
+}
+
+// own calls a method of the token as its owner, in a block of its own.
+func (c *Chain) own(method string, args ...any) error {
+	call, err := c.call(method, args...)
+	if err != nil {
+		return err
+	}
+	if err := c.mineFor(c.owner, call); err != nil {
+		return fmt.Errorf("calling the token's %s: %w", method, err)
+	}
+	return nil
+}
+
+// call returns an unsigned call of the token.
+func (c *Chain) call(method string, args ...any) (*types.DynamicFeeTx, error) {
+	data, err := c.abi.Pack(method, args...)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a call of the token's %s: %w", method, err)
+	}
+	contract := common.Address(c.token.Contract)
+	return &types.DynamicFeeTx{Gas: callGas, To: &contract, Data: data}, nil
+}
+
+// mineFor makes one block of these transactions, from one account, and nothing
+// else. It fills in nonces and fees. The error matches ErrReverted if one of
+// them failed; the block stands nevertheless.
+func (c *Chain) mineFor(from Wallet, txs ...*types.DynamicFeeTx) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mineSigned(from, txs)
+}
+
+// mineSigned is mineFor for those who hold mu.
+func (c *Chain) mineSigned(from Wallet, txs []*types.DynamicFeeTx) error {
+	blocks := c.eth.BlockChain()
+	state, err := blocks.State()
+	if err != nil {
+		return err
+	}
+	nonce := state.GetNonce(common.Address(from.Address))
+	fee := eip1559.CalcBaseFee(blocks.Config(), blocks.CurrentBlock())
+	var signed []*types.Transaction
+	for i, tx := range txs {
+		tx.ChainID = bigInt(c.cfg.ChainID)
+		tx.Nonce = nonce + uint64(i)
+		tx.GasTipCap = new(big.Int)
+		tx.GasFeeCap = fee
+		tx.Value = new(big.Int)
+		s, err := from.sign(c.cfg.ChainID, tx)
+		if err != nil {
+			return err
+		}
+		signed = append(signed, s)
+	}
+	if err := c.extend(signed); err != nil {
+		return err
+	}
+	for _, receipt := range blocks.GetReceiptsByHash(blocks.CurrentBlock().Hash()) {
+		if receipt.Status != types.ReceiptStatusSuccessful && from == c.owner {
+			return ErrReverted
+		}
+	}
+	return nil
+}
+
+// wide returns a as the ABI encoder wants it.
+func wide(a token.Amount) *big.Int {
+	word := a.Bytes32()
+	return new(big.Int).SetBytes(word[:])
+}
