@@ -1,0 +1,180 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"remit/internal/apikey"
+	"remit/internal/payment"
+	"remit/internal/strictjson"
+)
+
+// defaultOverlap is how long what was rotated goes on working when the caller
+// does not say: a day.
+const defaultOverlap = 24 * time.Hour
+
+// createdKey is the body of POST /create-api-key.
+type createdKey struct {
+	APIKey       string       `json:"api_key"`
+	ID           string       `json:"id"`
+	MerchantID   string       `json:"merchant_id"`
+	MerchantName string       `json:"merchant_name"`
+	Mode         apikey.Mode  `json:"mode"`
+	CreatedAt    payment.Time `json:"created_at"`
+}
+
+// listedKey is a key as it is shown at all times but once.
+type listedKey struct {
+	ID         string        `json:"id"`
+	Prefix     string        `json:"prefix"`
+	Last4      string        `json:"last4"`
+	CreatedAt  payment.Time  `json:"created_at"`
+	LastUsedAt *payment.Time `json:"last_used_at"`
+	ExpiresAt  *payment.Time `json:"expires_at"`
+	RevokedAt  *payment.Time `json:"revoked_at"`
+}
+
+func listedKeyOf(k apikey.Key) listedKey {
+	return listedKey{k.ID, k.Prefix, k.Last4, payment.Time(k.CreatedAt), timeOrNull(k.LastUsedAt), timeOrNull(k.ExpiresAt), timeOrNull(k.RevokedAt)}
+}
+
+// rotatedKey is the body of POST /api-keys/{id}/rotate.
+type rotatedKey struct {
+	APIKey string `json:"api_key"`
+	listedKey
+}
+
+// timeOrNull returns nil, which is written as null, for the zero time.
+func timeOrNull(t time.Time) *payment.Time {
+	if t.IsZero() {
+		return nil
+	}
+	public := payment.Time(t)
+	return &public
+}
+
+// A KeyCreator makes merchants; *apikey.Book is one.
+type KeyCreator interface {
+	Create(ctx context.Context, merchantName string) (apikey.Minted, error)
+}
+
+// CreateAPIKey serves POST /create-api-key. keys is nil where only an operator
+// hands out keys: everybody is refused then, whatever they sent.
+func CreateAPIKey(newID func() string, keys KeyCreator) Endpoint {
+	return endpoint("CreateAPIKey", newID, func(c *call) (answer, error) {
+		if keys == nil {
+			return answer{}, errKeyCreation
+		}
+		f, err := readForm(c.Request)
+		if err != nil {
+			return answer{}, err
+		}
+		name := f.merchantName("merchant_name")
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		m, err := keys.Create(c.Context(), name)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{status: http.StatusCreated, body: createdKey{
+			m.Secret.Reveal(), m.Key.ID, m.Key.MerchantID, m.Key.MerchantName, m.Key.Mode, payment.Time(m.Key.CreatedAt),
+		}}, nil
+	})
+}
+
+// merchantName reads a required name as package apikey wants it.
+func (f *form) merchantName(field string) string {
+	v, ok := f.object.Member(field)
+	if !ok {
+		f.missing(field)
+		return ""
+	}
+	if v.Kind != strictjson.String {
+		f.refuse(field, "string_type", "Must be a string")
+		return ""
+	}
+	switch err := apikey.CheckName(v.Text); {
+	case errors.Is(err, apikey.ErrNameControl):
+		f.refuse(field, "control_character", "Must not contain control characters")
+	case errors.Is(err, apikey.ErrNameTooLong):
+		f.refuse(field, "string_too_long", "Must have at most 100 characters")
+	case v.Text == "":
+		f.refuse(field, "string_too_short", "Must not be empty")
+	case err != nil:
+		f.refuse(field, "blank", "Must not be blank")
+	}
+	return v.Text
+}
+
+// A KeyLister lists a merchant's keys; *apikey.Book is one.
+type KeyLister interface {
+	List(ctx context.Context, merchantID string) ([]apikey.Key, error)
+}
+
+// ListAPIKeys serves GET /api-keys.
+func ListAPIKeys(newID func() string, keys KeyLister) Endpoint {
+	return endpoint("ListAPIKeys", newID, func(c *call) (answer, error) {
+		list, err := keys.List(c.Context(), c.caller.MerchantID)
+		if err != nil {
+			return answer{}, err
+		}
+		return listAnswer(list, listedKeyOf), nil
+	})
+}
+
+// A KeyRotator replaces keys; *apikey.Book is one.
+type KeyRotator interface {
+	Rotate(ctx context.Context, merchantID, id string, overlap time.Duration) (apikey.Minted, error)
+}
+
+// RotateAPIKey serves POST /api-keys/{id}/rotate.
+func RotateAPIKey(newID func() string, keys KeyRotator) Endpoint {
+	return endpoint("RotateAPIKey", newID, func(c *call) (answer, error) {
+		f, err := readAction(c.Request)
+		if err != nil {
+			return answer{}, err
+		}
+		overlap := f.seconds("expires_in_seconds", defaultOverlap, apikey.MaxOverlap)
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		m, err := keys.Rotate(c.Context(), c.caller.MerchantID, c.params["id"], overlap)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{status: http.StatusCreated, body: rotatedKey{m.Secret.Reveal(), listedKeyOf(m.Key)}}, nil
+	})
+}
+
+// A KeyRevoker ends keys; *apikey.Book is one.
+type KeyRevoker interface {
+	Revoke(ctx context.Context, merchantID, id string) (apikey.Key, error)
+}
+
+// RevokeAPIKey serves POST /api-keys/{id}/revoke.
+func RevokeAPIKey(newID func() string, keys KeyRevoker) Endpoint {
+	return endpoint("RevokeAPIKey", newID, func(c *call) (answer, error) {
+		if _, err := readAction(c.Request); err != nil {
+			return answer{}, err
+		}
+		k, err := keys.Revoke(c.Context(), c.caller.MerchantID, c.params["id"])
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{status: http.StatusOK, body: listedKeyOf(k)}, nil
+	})
+}
+
+// listAnswer answers {"data":[…]}, never null.
+func listAnswer[T, V any](items []T, view func(T) V) answer {
+	list := struct {
+		Data []V `json:"data"`
+	}{Data: make([]V, len(items))}
+	for i, item := range items {
+		list.Data[i] = view(item)
+	}
+	return answer{status: http.StatusOK, body: list}
+}

@@ -1,0 +1,66 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// balance is the body of GET /balance/{address}.
+type balance struct {
+	Address     token.Address `json:"address"`
+	Balance     token.Amount  `json:"balance"`
+	Token       string        `json:"token"`
+	Decimals    int           `json:"decimals"`
+	Network     string        `json:"network"`
+	BlockNumber uint64        `json:"block_number"`
+}
+
+// steadyReads is how often a balance is read at most until the node stands at
+// one block while it is read.
+const steadyReads = 3
+
+// GetBalance serves GET /balance/{address} from the first of nodes that
+// answers. coin is the token whose balance is told.
+func GetBalance(newID func() string, nodes chain.Nodes, coin token.Token, network string, finality chain.Finality) Endpoint {
+	return endpoint("GetBalance", newID, func(c *call) (answer, error) {
+		address, err := token.ParseAddress(c.params["address"])
+		switch {
+		case errors.Is(err, token.ErrChecksum):
+			return answer{}, invalids{{"address_checksum", []any{"path", "address"}, checksumMsg}}
+		case err != nil:
+			return answer{}, invalids{{"address_invalid", []any{"path", "address"}, addressMsg}}
+		}
+		account, err := accountOf(c.Context(), nodes, address, coin.Contract, finality)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{status: http.StatusOK, body: balance{
+			Address: address, Balance: account.Token, Token: coin.Symbol, Decimals: coin.Decimals,
+			Network: network, BlockNumber: account.Head,
+		}}, nil
+	})
+}
+
+// accountOf asks one node after the other. Which of them answers decides about
+// no money.
+func accountOf(ctx context.Context, nodes chain.Nodes, address, coin token.Address, finality chain.Finality) (chain.Account, error) {
+	errs := []error{chain.ErrUnavailable}
+	for _, node := range nodes {
+		var account chain.Account
+		var err error
+		for range steadyReads {
+			if account, err = node.Account(ctx, address, coin, finality); err != nil || account.Steady {
+				break
+			}
+		}
+		if err == nil {
+			return account, nil
+		}
+		errs = append(errs, err)
+	}
+	return chain.Account{}, errors.Join(errs...)
+}

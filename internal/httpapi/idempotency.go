@@ -1,0 +1,42 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+)
+
+// maxKey is the longest Idempotency-Key, its quotes not counted.
+const maxKey = 255
+
+// idempotencyKey returns the Idempotency-Key of a request, "" if it sent none.
+// Anything but one well-formed header is errKeySyntax.
+func idempotencyKey(h http.Header) (string, error) {
+	sent := h.Values("Idempotency-Key")
+	switch len(sent) {
+	case 0:
+		return "", nil
+	case 1:
+		return parseKey(sent[0])
+	}
+	return "", errKeySyntax
+}
+
+// parseKey reads 1 to 255 visible ASCII characters, raw or in one pair of
+// double quotes, which are not part of the key. A quote anywhere else is
+// unpaired. Case counts; nothing is trimmed or unescaped.
+func parseKey(s string) (string, error) {
+	if inner, ok := strings.CutPrefix(s, `"`); ok {
+		if s, ok = strings.CutSuffix(inner, `"`); !ok {
+			return "", errKeySyntax
+		}
+	}
+	if s == "" || len(s) > maxKey {
+		return "", errKeySyntax
+	}
+	for _, c := range []byte(s) {
+		if c <= ' ' || c > '~' || c == '"' {
+			return "", errKeySyntax
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"remit/internal/apikey"
+	"remit/internal/chain"
+	"remit/internal/dispatch"
+	"remit/internal/payment"
+)
+
+// What this package itself refuses, whatever the endpoint.
+var (
+	errNoRoute     = errors.New("no such route")
+	errTooLarge    = errors.New("body over 64 KiB")
+	errNotUTF8     = errors.New("body is not UTF-8")
+	errKeySyntax   = errors.New("malformed Idempotency-Key")
+	errKeyCreation = errors.New("keys are created by an operator")
+)
+
+// A methodError reports a method that a path does not have; it is the value
+// of the Allow header.
+type methodError string
+
+func (e methodError) Error() string { return "method not allowed; allowed: " + string(e) }
+
+// A problem is what a caller is told of an error: nothing but this.
+type problem struct {
+	status     int
+	code       string // stable; listed in openapi.yaml. Empty: the body has none
+	detail     any    // a sentence, or the list of a 422
+	allow      string // Allow header, if any
+	retryAfter int    // seconds, Retry-After header; 0: none
+}
+
+// problems is the public meaning of every error a caller can act on; the first
+// match wins. The sentences are ours: text of an error is for the log only.
+var problems = []struct {
+	is error
+	problem
+}{
+	{errNoRoute, problem{status: http.StatusNotFound, detail: "Not Found"}},
+	{apikey.ErrInvalid, problem{status: http.StatusUnauthorized, detail: "Invalid API Key"}},
+	{errTooLarge, problem{status: http.StatusRequestEntityTooLarge, code: "body_too_large", detail: "The body may have at most 65536 bytes."}},
+	{errNotUTF8, problem{status: http.StatusBadRequest, code: "body_not_utf8", detail: "The body is not valid UTF-8."}},
+	{errKeySyntax, problem{status: http.StatusBadRequest, code: "idempotency_key_invalid",
+		detail: "Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes."}},
+	{errKeyCreation, problem{status: http.StatusForbidden, code: "key_creation_closed", detail: "API keys are issued by the operator of this service."}},
+
+	{dispatch.ErrInProgress, problem{status: http.StatusConflict, code: "idempotency_in_progress", retryAfter: 1,
+		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},
+	{dispatch.ErrUnavailable, unavailable},
+	{chain.ErrUnavailable, unavailable},
+	{dispatch.ErrInsufficient, refusal("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
+	{dispatch.ErrAmountBelow, refusal("amount_below_minimum", "The amount is below the minimum of this service.")},
+	{dispatch.ErrAmountAbove, refusal("amount_above_maximum", "The amount is above the maximum of this service.")},
+	{payment.ErrAllowance, refusal("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
+	{dispatch.ErrRecipient, refusal("recipient_not_allowed", "The token contract refuses transfers to this recipient. Nothing was paid.")},
+
+	{apikey.ErrNotFound, problem{status: http.StatusNotFound, code: "api_key_not_found", detail: "No such API key."}},
+	{payment.ErrNotFound, problem{status: http.StatusNotFound, code: "transaction_not_found", detail: "No such transaction."}},
+}
+
+// refusal is a business refusal: nothing was started, no key was used up.
+func refusal(code, detail string) problem {
+	return problem{status: http.StatusBadRequest, code: code, detail: detail}
+}
+
+// unavailable is told when nodes or stores cannot be reached before anything
+// could move.
+var unavailable = problem{status: http.StatusServiceUnavailable, code: "payment_rail_unavailable", retryAfter: 5,
+	detail: "Payments cannot be made at the moment. Nothing was started; it is safe to try again."}
+
+// internal is what a caller is told of everything else.
+var internal = problem{status: http.StatusInternalServerError, code: "internal_error", detail: "Internal Server Error"}
+
+// problemOf returns what the caller is told of err.
+func problemOf(err error) problem {
+	if list, ok := errors.AsType[invalids](err); ok {
+		return problem{status: http.StatusUnprocessableEntity, detail: list}
+	}
+	if methods, ok := errors.AsType[methodError](err); ok {
+		return problem{status: http.StatusMethodNotAllowed, code: "method_not_allowed", detail: "Method Not Allowed", allow: string(methods)}
+	}
+	for _, row := range problems {
+		if errors.Is(err, row.is) {
+			return row.problem
+		}
+	}
+	return internal
+}
+
+// answer returns the response that tells p.
+func (p problem) answer() answer {
+	a := answer{status: p.status, header: map[string]string{}}
+	a.body = struct {
+		Detail any    `json:"detail"`
+		Code   string `json:"code,omitempty"`
+	}{p.detail, p.code}
+	if p.allow != "" {
+		a.header["Allow"] = p.allow
+	}
+	if p.retryAfter > 0 {
+		a.header["Retry-After"] = strconv.Itoa(p.retryAfter)
+	}
+	return a
+}

@@ -1,0 +1,102 @@
+package httpapi
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// A query is the query string of a request. Like a form, it notes everything
+// that is wrong with the parameters that are asked for; others are ignored.
+type query struct {
+	values map[string][]string
+	broken map[string]bool // could not be unescaped
+	bad    invalids
+}
+
+// parseQuery splits a query string. Unlike url.ParseQuery it drops nothing: a
+// known parameter that is mangled is an error, not its default.
+func parseQuery(raw string) *query {
+	q := &query{values: map[string][]string{}, broken: map[string]bool{}}
+	for pair := range strings.SplitSeq(raw, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(name)
+		if err != nil || name == "" {
+			continue
+		}
+		value, err = url.QueryUnescape(value)
+		if err != nil || !utf8.ValidString(value) {
+			q.broken[name] = true
+		}
+		q.values[name] = append(q.values[name], value)
+	}
+	return q
+}
+
+// err returns everything that was wrong, nil if nothing was.
+func (q *query) err() error { return q.bad.orNil() }
+
+func (q *query) refuse(name, kind, msg string) { q.bad.add(kind, msg, "query", name) }
+
+// given returns a parameter and whether it was sent, exactly once and legibly.
+func (q *query) given(name string) (string, bool) {
+	sent := q.values[name]
+	switch {
+	case len(sent) == 0:
+		return "", false
+	case q.broken[name]:
+		q.refuse(name, "encoding_invalid", "Must be percent-encoded UTF-8")
+		return "", false
+	case len(sent) > 1:
+		q.refuse(name, "repeated", "Must be given once")
+		return "", false
+	}
+	return sent[0], true
+}
+
+// integer reads a decimal number from least to most.
+func (q *query) integer(name string, least, most, otherwise int) int {
+	s, ok := q.given(name)
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < least || n > most || strconv.Itoa(n) != s {
+		q.refuse(name, "integer_range", "Must be a whole number from "+strconv.Itoa(least)+" to "+strconv.Itoa(most))
+		return otherwise
+	}
+	return n
+}
+
+// word reads one of words.
+func (q *query) word(name string, words ...string) string {
+	s, ok := q.given(name)
+	if !ok {
+		return ""
+	}
+	for _, word := range words {
+		if s == word {
+			return s
+		}
+	}
+	q.refuse(name, "enum", "Must be one of "+strings.Join(words, ", "))
+	return ""
+}
+
+// instant reads an RFC 3339 time of any offset, in the years 1970 to 9999 of
+// UTC.
+func (q *query) instant(name string) time.Time {
+	s, ok := q.given(name)
+	if !ok {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	// time.Parse also takes a comma before the fraction and hours of one digit.
+	if err != nil || s[len("2006-01-02T15")] != ':' || strings.Contains(s, ",") || t.Unix() < 0 || t.UTC().Year() > 9999 {
+		q.refuse(name, "datetime_invalid", "Must be an RFC 3339 time such as 2026-01-02T15:04:05Z")
+		return time.Time{}
+	}
+	return t.UTC()
+}

@@ -1,0 +1,104 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+)
+
+// A Route is one method of one path, and where it is served.
+type Route struct {
+	Method   string
+	Path     string // literal; a segment such as {tx_hash} stands for any one segment
+	Handler  string // the constructor in this package; openapi.yaml's operationId is the same word, first letter in lower case
+	Function string // directory under functions/; empty for what exists on one machine only
+	Key      bool   // needs an API key
+}
+
+// Routes are all there are. The router, template.yaml, functions/ and
+// openapi.yaml are held in step with this table by tests.
+var Routes = []Route{
+	{"POST", "/create-api-key", "CreateAPIKey", "create-api-key", false},
+	{"GET", "/api-keys", "ListAPIKeys", "list-api-keys", true},
+	{"POST", "/api-keys/{id}/rotate", "RotateAPIKey", "rotate-api-key", true},
+	{"POST", "/api-keys/{id}/revoke", "RevokeAPIKey", "revoke-api-key", true},
+
+	{"POST", "/send-payment", "SendPayment", "send-payment", true},
+	{"GET", "/transaction/{tx_hash}", "GetTransaction", "get-transaction", true},
+	{"GET", "/transactions", "ListTransactions", "list-transactions", true},
+	{"GET", "/balance/{address}", "GetBalance", "get-balance", true},
+
+	{"POST", "/webhooks", "CreateWebhook", "create-webhook", true},
+	{"GET", "/webhooks", "ListWebhooks", "list-webhooks", true},
+	{"POST", "/webhooks/{id}", "UpdateWebhook", "update-webhook", true},
+	{"POST", "/webhooks/{id}/delete", "DeleteWebhook", "delete-webhook", true},
+	{"POST", "/webhooks/{id}/rotate-secret", "RotateWebhookSecret", "rotate-webhook-secret", true},
+	{"POST", "/webhooks/{id}/test", "TestWebhook", "test-webhook", true},
+	{"GET", "/webhooks/{id}/deliveries", "ListDeliveries", "list-deliveries", true},
+	{"POST", "/webhooks/{id}/deliveries/{delivery_id}/resend", "ResendDelivery", "resend-delivery", true},
+
+	{"GET", "/docs", "Docs", "", false},
+	{"GET", "/openapi.json", "OpenAPI", "", false},
+	{"GET", "/sandbox", "Sandbox", "", false},
+}
+
+// routeOf returns the route that the named constructor serves.
+func routeOf(handler string) Route {
+	for _, r := range Routes {
+		if r.Handler == handler {
+			return r
+		}
+	}
+	panic("httpapi: no route for " + handler)
+}
+
+// match compares path, as it was sent, with the route's segment by segment,
+// and returns what stands for its {names}. Nothing is cleaned or unescaped:
+// what is written differently is another path. A parameter is never empty.
+func (r Route) match(path string) (params map[string]string, ok bool) {
+	want, got := strings.Split(r.Path, "/"), strings.Split(path, "/")
+	if len(want) != len(got) {
+		return nil, false
+	}
+	for i, segment := range want {
+		switch name := strings.Trim(segment, "{}"); {
+		case name == segment && got[i] != segment, got[i] == "" && i > 0:
+			return nil, false
+		case name != segment:
+			if params == nil {
+				params = make(map[string]string, 2)
+			}
+			params[name] = got[i]
+		}
+	}
+	return params, true
+}
+
+// allowed returns the methods of path in the order of Routes, as the Allow
+// header lists them.
+func allowed(path string) string {
+	var methods []string
+	for _, r := range Routes {
+		if _, ok := r.match(path); ok {
+			methods = append(methods, r.Method)
+		}
+	}
+	return strings.Join(methods, ", ")
+}
+
+// find returns the endpoint that serves r and the parameters in its path,
+// errNoRoute, or a methodError.
+func find(endpoints []Endpoint, r *http.Request) (Endpoint, map[string]string, error) {
+	path := r.URL.EscapedPath()
+	known := false
+	for _, e := range endpoints {
+		params, ok := e.route.match(path)
+		if ok && e.route.Method == r.Method {
+			return e, params, nil
+		}
+		known = known || ok
+	}
+	if known {
+		return Endpoint{}, nil, methodError(allowed(path))
+	}
+	return Endpoint{}, nil, errNoRoute
+}

@@ -1,0 +1,145 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"unicode/utf8"
+
+	"remit/internal/dispatch"
+	"remit/internal/payment"
+	"remit/internal/strictjson"
+	"remit/internal/token"
+)
+
+// What a merchant may attach to a payment. Lengths are in code points.
+const (
+	maxReference     = 128
+	maxMetadata      = 20 // pairs
+	maxMetadataName  = 40
+	maxMetadataValue = 500
+)
+
+// A Payer makes payments; *dispatch.Dispatcher is one.
+type Payer interface {
+	Send(ctx context.Context, r payment.Request) (dispatch.Result, error)
+}
+
+// SendPayment serves POST /send-payment. coin is the token that is paid, whose
+// contract is never a recipient.
+func SendPayment(newID func() string, payer Payer, coin token.Token) Endpoint {
+	return endpoint("SendPayment", newID, func(c *call) (answer, error) {
+		f, err := readForm(c.Request)
+		if err != nil {
+			return answer{}, err
+		}
+		to, field := f.recipient(coin)
+		r := payment.Request{
+			Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode),
+			To: to, Amount: f.amount("amount"), Metadata: f.metadata("metadata"),
+		}
+		r.Reference, _ = f.text("reference", 1, maxReference)
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		if r.Key, err = idempotencyKey(c.Header); err != nil {
+			return answer{}, err
+		}
+		result, err := payer.Send(c.Context(), r)
+		switch {
+		case errors.Is(err, dispatch.ErrKeyReused):
+			return answer{}, invalids{{"idempotency_key_reused", []any{"header", "idempotency-key"},
+				"This Idempotency-Key was used for a payment with other content"}}
+		case errors.Is(err, dispatch.ErrOwnWallet):
+			return answer{}, invalids{{"recipient_refused", []any{"body", field}, "Must not be a wallet of this service"}}
+		case err != nil:
+			return answer{}, err
+		}
+		a := answer{status: http.StatusCreated, body: result.Payment.Public()}
+		if result.Replayed {
+			a.header = map[string]string{"Idempotent-Replayed": "true"}
+		}
+		return a, nil
+	})
+}
+
+// recipient reads wallet_address and to, which mean the same: one of them is
+// required, and both must agree. It also returns the name that was used.
+func (f *form) recipient(coin token.Token) (to token.Address, field string) {
+	wallet, named := f.address("wallet_address", coin)
+	other, alias := f.address("to", coin)
+	switch {
+	case !named && !alias:
+		f.missing("wallet_address")
+	case !named:
+		return other, "to"
+	case alias && wallet != other && len(f.bad) == 0:
+		f.refuse("to", "recipient_mismatch", "Must be the same address as wallet_address")
+	}
+	return wallet, "wallet_address"
+}
+
+// address reads a recipient and whether the field is there at all.
+func (f *form) address(field string, coin token.Token) (a token.Address, there bool) {
+	v, there := f.object.Member(field)
+	if !there {
+		return a, false
+	}
+	if v.Kind != strictjson.String {
+		f.refuse(field, "string_type", "Must be a string")
+		return a, true
+	}
+	a, err := token.ParseAddress(v.Text)
+	switch {
+	case errors.Is(err, token.ErrChecksum):
+		f.refuse(field, "address_checksum", checksumMsg)
+	case err != nil:
+		f.refuse(field, "address_invalid", addressMsg)
+	case a.IsZero():
+		f.refuse(field, "recipient_refused", "Must not be the zero address")
+	case a.IsPrecompile():
+		f.refuse(field, "recipient_refused", "Must not be a precompiled contract")
+	case a == coin.Contract:
+		f.refuse(field, "recipient_refused", "Must not be the token contract")
+	}
+	return a, true
+}
+
+// What callers are told of text that is no address, wherever it stands.
+const (
+	addressMsg  = `Must be "0x" and 40 hexadecimal digits`
+	checksumMsg = "Does not match its EIP-55 checksum: send it all in lower case, or correct it"
+)
+
+// metadata reads an optional object of strings. What is wrong is told of the
+// field as a whole: a merchant's names are not repeated to it.
+func (f *form) metadata(field string) map[string]string {
+	v, ok := f.given(field)
+	switch {
+	case !ok:
+		return nil
+	case v.Kind != strictjson.Object:
+		f.refuse(field, "object_type", "Must be a JSON object")
+		return nil
+	case len(v.Members) > maxMetadata:
+		f.refuse(field, "too_many", "Must have at most 20 pairs")
+		return nil
+	}
+	pairs := make(map[string]string, len(v.Members))
+	for _, m := range v.Members {
+		if n := utf8.RuneCountInString(m.Name); n < 1 || n > maxMetadataName {
+			f.refuse(field, "metadata_name", "Names must have 1 to 40 characters")
+			return nil
+		}
+		if m.Value.Kind != strictjson.String {
+			f.refuse(field, "metadata_value", "Values must be strings")
+			return nil
+		}
+		if utf8.RuneCountInString(m.Value.Text) > maxMetadataValue {
+			f.refuse(field, "metadata_value", "Values must have at most 500 characters")
+			return nil
+		}
+		pairs[m.Name] = m.Value.Text
+	}
+	return pairs
+}

@@ -1,0 +1,152 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"remit/internal/apikey"
+	"remit/internal/chain"
+	"remit/internal/dispatch"
+	"remit/internal/payment"
+)
+
+// Page sizes of GET /transactions.
+const (
+	maxPage     = 100
+	defaultPage = 20
+)
+
+// A HashFinder finds a payment by the hash of any of its attempts; every
+// payment.Store is one.
+type HashFinder interface {
+	PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error)
+}
+
+// GetTransaction serves GET /transaction/{tx_hash}.
+func GetTransaction(newID func() string, payments HashFinder) Endpoint {
+	return endpoint("GetTransaction", newID, func(c *call) (answer, error) {
+		hash, err := chain.ParseHash(c.params["tx_hash"])
+		if err != nil {
+			return answer{}, payment.ErrNotFound
+		}
+		p, err := payments.PaymentByHash(c.Context(), hash)
+		if err != nil {
+			return answer{}, err
+		}
+		if !ownedBy(p, c.caller) || p.State == payment.Unsealed {
+			return answer{}, payment.ErrNotFound
+		}
+		return answer{status: http.StatusOK, body: p.Public()}, nil
+	})
+}
+
+func ownedBy(p payment.Payment, caller apikey.Principal) bool {
+	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
+}
+
+// A KeyFinder finds a payment by its ID, strongly consistently; every
+// payment.Store is one.
+type KeyFinder interface {
+	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+}
+
+// transactionList is the body of GET /transactions.
+type transactionList struct {
+	Data       []payment.Public `json:"data"`
+	HasMore    bool             `json:"has_more"`
+	NextCursor *string          `json:"next_cursor"`
+}
+
+// ListTransactions serves GET /transactions.
+func ListTransactions(newID func() string, ledger payment.Ledger, payments KeyFinder) Endpoint {
+	return endpoint("ListTransactions", newID, func(c *call) (answer, error) {
+		f, key, err := readFilter(c)
+		if err != nil {
+			return answer{}, err
+		}
+		var list transactionList
+		if key != "" {
+			list, err = underKey(c.Context(), payments, f, key)
+		} else {
+			list, err = pageOf(c.Context(), ledger, f)
+		}
+		return answer{status: http.StatusOK, body: list}, err
+	})
+}
+
+// readFilter reads the query of GET /transactions. A cursor carries the
+// filters it was made for; giving others beside it is a mistake.
+func readFilter(c *call) (f payment.Filter, key string, err error) {
+	q := parseQuery(c.URL.RawQuery)
+	merchant, mode := c.caller.MerchantID, string(c.caller.Mode)
+	f = payment.Filter{
+		Merchant: merchant, Mode: mode,
+		Status: payment.Status(q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed))),
+		After:  q.instant("created_after"),
+		Before: q.instant("created_before"),
+		Limit:  q.integer("limit", 1, maxPage, 0),
+	}
+	if sent, ok := q.given("idempotency_key"); ok {
+		if key, err = parseKey(sent); err != nil {
+			q.refuse("idempotency_key", "idempotency_key_invalid", "Must be 1 to 255 visible ASCII characters without blanks")
+		}
+	}
+	if sent, ok := q.given("cursor"); ok {
+		cur, err := parseCursor(sent, merchant, mode)
+		switch {
+		case err != nil:
+			q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
+		case key != "" || f.Status != "" && f.Status != cur.Status ||
+			!f.After.IsZero() && !f.After.Equal(cur.After) || !f.Before.IsZero() && !f.Before.Equal(cur.Before):
+			q.refuse("cursor", "cursor_mismatch", "Belongs to a list with other filters; send it alone")
+		default:
+			limit := f.Limit
+			if f = cur.filter(merchant, mode); limit > 0 {
+				f.Limit = limit
+			}
+		}
+	}
+	if f.Limit == 0 {
+		f.Limit = defaultPage
+	}
+	return f, key, q.err()
+}
+
+// pageOf answers from the ledger, which may lag a little.
+func pageOf(ctx context.Context, ledger payment.Ledger, f payment.Filter) (transactionList, error) {
+	payments, more, err := ledger.List(ctx, f)
+	if err != nil {
+		return transactionList{}, err
+	}
+	list := transactionList{Data: []payment.Public{}, HasMore: more}
+	for _, p := range payments {
+		list.Data = append(list.Data, p.Public())
+	}
+	if more && len(payments) > 0 {
+		next := cursorAfter(f, payments[len(payments)-1]).encode(f.Merchant, f.Mode)
+		list.NextCursor = &next
+	}
+	return list, nil
+}
+
+// underKey answers what is stored under an Idempotency-Key: it is how a client
+// that got no answer finds out, so it never lags. A payment that is taken on
+// but not signed is dispatch.ErrInProgress.
+func underKey(ctx context.Context, payments KeyFinder, f payment.Filter, key string) (transactionList, error) {
+	list := transactionList{Data: []payment.Public{}}
+	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
+	switch {
+	case errors.Is(err, payment.ErrNotFound):
+		return list, nil
+	case err != nil:
+		return transactionList{}, err
+	case p.State == payment.Unsealed:
+		return transactionList{}, dispatch.ErrInProgress
+	}
+	if (f.Status == "" || f.Status == p.State.Status()) &&
+		(f.After.IsZero() || p.CreatedAt.After(f.After)) && (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) {
+		list.Data = append(list.Data, p.Public())
+	}
+	return list, nil
+}
