@@ -1,0 +1,49 @@
+package paymenttest
+
+import (
+	"context"
+
+	"remit/internal/payment"
+	"remit/internal/wallet"
+)
+
+// Lease implements wallet.Nonces.
+func (s *Store) Lease(ctx context.Context, r wallet.Request) (w wallet.Wallet, err error) {
+	err = s.change(ctx, r.Wallet, func(p *purse) error {
+		_, held := p.w.Leases[r.Payment]
+		refusal := p.w.Refusal(r)
+		if !held && refusal == nil {
+			p.w.Leases[r.Payment] = wallet.Lease{Nonce: p.w.NextNonce, At: r.At.UTC()}
+			p.w.NextNonce++
+			p.w.Token, p.w.Gas = p.w.Token.Sub(r.Token), p.w.Gas.Sub(r.Gas)
+		}
+		w = p.read()
+		if held {
+			return nil
+		}
+		return refusal
+	})
+	return w, err
+}
+
+// Release implements wallet.Nonces.
+func (s *Store) Release(ctx context.Context, id payment.ID, slot wallet.Slot) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if p := s.wallets[slot.ID]; p != nil {
+		if lease, held := p.w.Leases[id]; held && lease.Nonce == slot.Nonce {
+			delete(p.w.Leases, id)
+		}
+	}
+	return nil
+}
+
+// RaiseCeiling implements wallet.Nonces.
+func (s *Store) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
+	return s.change(ctx, id, func(p *purse) error {
+		p.w.Ceiling = max(p.w.Ceiling, ceiling)
+		return nil
+	})
+}

@@ -1,0 +1,91 @@
+// Package paymenttest holds the in-memory store of payments and wallets, which
+// a stack on one machine runs on, the conformance suite every store must pass,
+// and a wrapper that makes any of them fail on purpose.
+package paymenttest
+
+import (
+	"context"
+	"sync"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// Ports is everything that a store of payments and wallets does.
+type Ports interface {
+	payment.Store
+	payment.Ledger
+	payment.Allowance
+	wallet.Store
+}
+
+// A Store keeps payments and wallets in memory. It is safe for concurrent use,
+// and every call takes effect at one instant. What it returns shares call data,
+// signed bytes and metadata with what it keeps: they are never to be changed in
+// place. Make one with NewStore.
+type Store struct {
+	mu       sync.Mutex
+	payments map[payment.ID]*record
+	hashes   map[chain.Hash]payment.ID // empty for a no-op's
+	lists    map[account][]*record     // sealed ones, oldest first
+	spent    map[day]token.Amount
+	wallets  map[wallet.ID]*purse
+	slots    map[wallet.ID][]*slot // in nonce order
+}
+
+var _ Ports = (*Store)(nil)
+
+// A record is a stored payment. What p points to is replaced, never changed in
+// place, since callers have copies of p.
+type record struct {
+	p       payment.Payment
+	spoiled bool
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	return &Store{
+		payments: map[payment.ID]*record{},
+		hashes:   map[chain.Hash]payment.ID{},
+		lists:    map[account][]*record{},
+		spent:    map[day]token.Amount{},
+		wallets:  map[wallet.ID]*purse{},
+		slots:    map[wallet.ID][]*slot{},
+	}
+}
+
+// enter locks the store, or says why a call of a caller who has gone does
+// nothing.
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	return nil
+}
+
+// read returns what is in the record, or payment.ErrUnreadable.
+func (r *record) read() (payment.Payment, error) {
+	if r.spoiled {
+		return payment.Payment{}, payment.ErrUnreadable
+	}
+	return r.p, nil
+}
+
+// Spoil makes a stored payment unreadable, as a damaged item would be.
+func (s *Store) Spoil(id payment.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.payments[id].spoiled = true
+}
+
+// SpoilSlot does the same to a stored slot.
+func (s *Store) SpoilSlot(id wallet.ID, nonce uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, found := s.find(id, nonce); found {
+		s.slots[id][i].spoiled = true
+	}
+}

@@ -1,0 +1,42 @@
+package wallet
+
+import "remit/internal/token"
+
+// maxSpendable returns 10^38-1, the largest whole number that a DynamoDB number
+// holds exactly (Amazon DynamoDB Developer Guide, "Numbers can have up to 38
+// digits of precision").
+func maxSpendable() token.Amount {
+	most, err := token.Units(1e19).Times(1e19)
+	if err != nil {
+		panic(err) // 10^38 is less than 2^127
+	}
+	return most.Sub(token.Units(1))
+}
+
+// Spendable returns a, held to 10^38-1: a store keeps no more than that as
+// spendable, so that it can subtract in one conditional write. A wallet with
+// more pays from what is kept until it is reconciled.
+func Spendable(a token.Amount) token.Amount {
+	if most := maxSpendable(); most.Less(a) {
+		return most
+	}
+	return a
+}
+
+// Refusal returns why w gives no new lease for r, or nil when it gives one. It
+// is the order every store judges in. A lease that r.Payment holds already is
+// not looked at.
+func (w Wallet) Refusal(r Request) error {
+	switch {
+	case w.Paused != "":
+		return ErrPaused
+	case w.NextNonce >= w.Ceiling:
+		return ErrCeiling
+	case w.Token.Less(r.Token):
+		return ErrToken
+	case w.Gas.Less(r.Gas):
+		return ErrGas
+	default:
+		return nil
+	}
+}
