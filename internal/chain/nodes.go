@@ -90,15 +90,22 @@ func (v Views) Leading() View {
 	return leading
 }
 
-// Final returns the receipts among hashes that are final: the node that gave
-// the receipt calls the block final and still has that very block at its
-// height, and no node that has the height has another block there. What is
-// absent is undecided: not mined, not final, or not agreed upon. An error
-// means that no node answered.
-func (v Views) Final(ctx context.Context, hashes []Hash) (map[Hash]Receipt, error) {
-	candidates, err := v.candidates(ctx, hashes)
+// Mined is what the nodes know of some transactions.
+type Mined struct {
+	Final map[Hash]Receipt // mined for good
+	Seen  map[Hash]bool    // some node has a receipt, final or not
+}
+
+// Receipts asks for the receipts of hashes and judges which are final: the
+// node that gave the receipt calls the block final and still has that very
+// block at its height, and no node that has the height has another block
+// there. What is not in Final is undecided: not mined, not final, or not
+// agreed upon. An error means that no node answered.
+func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
+	mined := Mined{Final: map[Hash]Receipt{}, Seen: map[Hash]bool{}}
+	candidates, err := v.candidates(ctx, hashes, mined.Seen)
 	if err != nil || len(candidates) == 0 {
-		return nil, err
+		return mined, err
 	}
 	numbers := blockNumbers(candidates)
 	blocks, errs := all(v.nodes(), func(node Node) ([]Hash, error) { return node.BlockHashes(ctx, numbers) })
@@ -111,13 +118,12 @@ func (v Views) Final(ctx context.Context, hashes []Hash) (map[Hash]Receipt, erro
 			}
 		}
 	}
-	final := map[Hash]Receipt{}
 	for _, c := range candidates {
 		if agreed(c, canonical) {
-			final[c.Tx] = c.Receipt
+			mined.Final[c.Tx] = c.Receipt
 		}
 	}
-	return final, nil
+	return mined, nil
 }
 
 // A candidate is a receipt whose block its node calls final.
@@ -138,8 +144,9 @@ func agreed(c candidate, canonical []map[uint64]Hash) bool {
 	return true
 }
 
-// candidates asks one node after the other for what those before did not have.
-func (v Views) candidates(ctx context.Context, hashes []Hash) ([]candidate, error) {
+// candidates asks one node after the other for what those before did not call
+// final.
+func (v Views) candidates(ctx context.Context, hashes []Hash, seen map[Hash]bool) ([]candidate, error) {
 	wanted := map[Hash]bool{}
 	for _, h := range hashes {
 		wanted[h] = true
@@ -162,6 +169,7 @@ func (v Views) candidates(ctx context.Context, hashes []Hash) ([]candidate, erro
 			continue
 		}
 		for _, r := range receipts {
+			seen[r.Tx] = seen[r.Tx] || wanted[r.Tx]
 			if wanted[r.Tx] && r.Block <= view.Account.Final {
 				delete(wanted, r.Tx)
 				found = append(found, candidate{r, i})

@@ -1,0 +1,157 @@
+package settlement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/wallet"
+)
+
+const (
+	// resends bounds how many slots one round sends again to one node.
+	resends = 64
+	// outOfGas is the reason of the one pause that ends by itself: when the
+	// wallet was topped up, the same bytes are taken and leases go on.
+	outOfGas = "out of gas funds"
+)
+
+// keepAlive sees to it that what is not mined stays in the nodes' pools, and
+// raises the fees of the lowest nonce when it has waited too long: all others
+// wait behind it.
+func (p *pass) keepAlive(ctx context.Context) error {
+	count := p.mostMined()
+	var waiting []wallet.Slot
+	for _, s := range p.slots {
+		if s.Nonce >= count {
+			waiting = append(waiting, s)
+		}
+	}
+	if len(waiting) == 0 {
+		return p.recover(ctx)
+	}
+	p.report.Oldest = max(p.report.Oldest, p.Now().Sub(waiting[0].At))
+	err := p.bump(ctx, &waiting[0], count)
+	for _, view := range p.views {
+		if err := p.resend(ctx, view, waiting); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// resend gives a node the stored bytes that its pool does not count, in nonce
+// order. A handler that has just sealed is sending its own.
+func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Slot) error {
+	sent := 0
+	for _, s := range waiting {
+		pooled := s.Nonce < view.Pending && len(s.Hashes) == 1 // perhaps with an older attempt, if there are more
+		if pooled || p.Now().Sub(s.At) < p.BlockTime {
+			continue
+		}
+		if sent++; sent > resends || p.short(ctx, 0) {
+			return nil
+		}
+		p.report.Resent++
+		reply := view.Node.Send(ctx, s.Raw)
+		switch reply.Class {
+		case chain.Funds:
+			p.Log.ErrorContext(ctx, "wallet is out of gas funds", "wallet", s.Address, "reply", reply.Detail)
+			if p.wallet.Paused != "" {
+				return nil
+			}
+			p.wallet.Paused = outOfGas
+			return p.Wallets.Pause(ctx, s.ID, outOfGas)
+		case chain.Wrong, chain.Replacement:
+			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "nonce", s.Nonce, "class", reply.Class, "reply", reply.Detail)
+		case chain.Accepted, chain.Known:
+			if err := p.recover(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// recover ends a pause for lack of gas funds once a node takes our bytes again
+// or nothing is waiting any more.
+func (p *pass) recover(ctx context.Context) error {
+	if p.wallet.Paused != outOfGas {
+		return nil
+	}
+	p.wallet.Paused = ""
+	return p.Wallets.Resume(ctx, p.wallet.ID)
+}
+
+// bump stores an attempt with higher fees for the lowest nonce that is not
+// mined, if that has waited long enough, and leaves it to resend. It is stored
+// before it is sent: whichever attempt is mined is then known to be ours. A
+// crash after the write leaves an attempt that the next run sends.
+func (p *pass) bump(ctx context.Context, lowest *wallet.Slot, count uint64) error {
+	if lowest.Nonce != count || p.Now().Sub(lowest.At) < p.BumpAfter {
+		return nil
+	}
+	market, err := p.Nodes.Fees(ctx)
+	if err != nil {
+		return err
+	}
+	fees, ok := lowest.Fees.Bump(chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit), p.FeeLimit)
+	if !ok {
+		return nil // the limit is reached: the same bytes, again and again
+	}
+	bumped, err := p.store(ctx, *lowest, fees)
+	switch {
+	case errors.Is(err, wallet.ErrChanged):
+		return nil // another run bumped or settled it
+	case err != nil:
+		return fmt.Errorf("bumping nonce %d: %w", lowest.Nonce, err)
+	}
+	p.report.Bumps++
+	*lowest = bumped
+	p.announceBump(ctx, bumped)
+	return nil
+}
+
+// announceBump sends a fresh attempt to every node: their pools hold the one
+// before, so resend does not.
+func (p *pass) announceBump(ctx context.Context, s wallet.Slot) {
+	reply := p.Nodes.Deliver(ctx, s.Raw, func(context.Context) ([][]byte, error) { return nil, nil })
+	p.Log.InfoContext(ctx, "fees raised", "wallet", s.Address, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
+}
+
+// store signs and stores the next attempt at a slot's nonce.
+func (p *pass) store(ctx context.Context, s wallet.Slot, fees chain.Fees) (wallet.Slot, error) {
+	signer, err := p.Keys.Signer(ctx, s.Address)
+	if err != nil {
+		return wallet.Slot{}, err
+	}
+	if s.Noop() {
+		tx := chain.Noop(p.ChainID, s.Address, fees)
+		signed, err := signer.Sign(tx, s.Nonce)
+		if err != nil {
+			return wallet.Slot{}, err
+		}
+		bumped := s.Bumped(tx, signed, p.Now())
+		return bumped, p.Wallets.BumpNoop(ctx, bumped)
+	}
+	stored, err := p.Payments.Payment(ctx, s.Payment)
+	if err != nil {
+		return wallet.Slot{}, err
+	}
+	if stored.State != payment.Sealed || len(stored.Attempts) != len(s.Hashes) {
+		return wallet.Slot{}, wallet.ErrChanged
+	}
+	tx := stored.Tx
+	tx.Fees = fees
+	signed, err := signer.Sign(tx, s.Nonce)
+	if err != nil {
+		return wallet.Slot{}, err
+	}
+	bumped, err := stored.Bump(signed, fees, p.Now())
+	if err != nil {
+		return wallet.Slot{}, err
+	}
+	return wallet.SlotOf(bumped), p.Wallets.AddAttempt(ctx, bumped)
+}

@@ -1,0 +1,120 @@
+package settlement
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"remit/internal/chain"
+	"remit/internal/wallet"
+)
+
+// A pass is one look at one wallet. Its reads come in this order: wallet,
+// slots, nodes. So whatever was leased is in the wallet or in a slot, and
+// whatever a node counts was in a slot before.
+type pass struct {
+	*Settler
+	wallet wallet.Wallet
+	slots  []wallet.Slot // in nonce order
+	views  chain.Views
+
+	mu     sync.Mutex // guards report while payments settle side by side
+	report Report
+}
+
+// pass does all there is to do for a wallet. Nodes that are down hold up what
+// only they can tell; leases are finished all the same.
+func (s *Settler) pass(ctx context.Context, by string, id wallet.ID, idle bool) (Report, error) {
+	p := &pass{Settler: s}
+	var err error
+	if p.wallet, err = s.Wallets.Wallet(ctx, id); err != nil {
+		return Report{}, fmt.Errorf("reading the wallet: %w", err)
+	}
+	if p.slots, p.report.Unreadable, err = s.Wallets.Slots(ctx, id); err != nil {
+		return Report{}, fmt.Errorf("reading its slots: %w", err)
+	}
+	busy := len(p.slots) > 0 || len(p.wallet.Leases) > 0
+	if !busy && !idle {
+		return Report{}, nil
+	}
+	if busy {
+		now := s.Now()
+		held, err := s.Wallets.Attend(ctx, id, by, now, now.Add(attention))
+		if err != nil {
+			return Report{}, fmt.Errorf("claiming the wallet: %w", err)
+		}
+		if !held {
+			return Report{}, nil // another run looks after it
+		}
+	}
+	err = p.steps(ctx)
+	p.report.Busy = len(p.slots) > 0 || len(p.wallet.Leases) > 0
+	p.report.Pending = len(p.slots)
+	if p.wallet.Paused != "" {
+		p.report.Paused++
+	}
+	return p.report, err
+}
+
+func (p *pass) steps(ctx context.Context) error {
+	leaseErr := p.finishLeases(ctx)
+	views, err := p.Nodes.Views(ctx, p.wallet.Address, p.Token.Contract, p.Finality)
+	if err != nil {
+		return errors.Join(leaseErr, err)
+	}
+	p.views = views
+	if ahead, err := p.chainAhead(ctx); ahead || err != nil {
+		return errors.Join(leaseErr, err)
+	}
+	return errors.Join(leaseErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
+}
+
+// tally changes the report under its lock.
+func (p *pass) tally(change func(*Report)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change(&p.report)
+}
+
+// chainAhead looks for transactions of the wallet that no lease ever gave a
+// nonce to: somebody else uses its key, or the tables were restored from the
+// past. Both may make a payment twice on any wallet, so all of them stop, and
+// a person resumes them.
+func (p *pass) chainAhead(ctx context.Context) (bool, error) {
+	count := p.mostMined()
+	if count <= p.wallet.NextNonce {
+		return false, nil
+	}
+	fresh, err := p.Wallets.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
+	if err != nil || count <= fresh.NextNonce {
+		return false, err
+	}
+	reason := fmt.Sprintf("chain ahead: %d transactions of %s are mined, next nonce is %d", count, p.wallet.Address, fresh.NextNonce)
+	p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason)
+	p.report.Suspect++
+	ids, err := p.Wallets.Roster(ctx, p.ChainID)
+	if err != nil {
+		return true, err
+	}
+	for _, id := range ids {
+		if id != p.wallet.ID {
+			if err := p.Wallets.Pause(ctx, id, reason); err != nil {
+				return true, err
+			}
+		}
+	}
+	// Last: once next_nonce is raised, nothing shows any more what was found.
+	return true, p.Wallets.Advance(ctx, p.wallet.ID, count, reason)
+}
+
+// mostMined is the highest count of the wallet's transactions that a node has.
+func (p *pass) mostMined() uint64 { return p.views.Leading().Mined }
+
+// keep puts a slot that was stored in this pass where the later steps find it.
+func (p *pass) keep(s wallet.Slot) {
+	p.slots = append(p.slots, s)
+	slices.SortFunc(p.slots, func(a, b wallet.Slot) int { return cmp.Compare(a.Nonce, b.Nonce) })
+}

@@ -1,0 +1,89 @@
+package settlement
+
+import (
+	"context"
+	"errors"
+
+	"remit/internal/payment"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// reconcile sets what the wallet may spend to its balances less what is tied
+// up, and lifts its ceiling to what is mined. Count and balances are of one
+// block of one node, and the write holds only if nothing was leased since the
+// wallet was read, so what is counted twice or not at all cannot slip in.
+func (p *pass) reconcile(ctx context.Context) error {
+	leading := p.views.Leading()
+	p.report.Wallets = append(p.report.Wallets, Funds{
+		Address: p.wallet.Address, Token: leading.Token, Gas: leading.Gas, Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce),
+	})
+	if err := p.raiseCeiling(ctx, leading.Mined); err != nil {
+		return err
+	}
+	if !leading.Steady {
+		return nil // next round
+	}
+	coin, gas, err := p.tied(ctx, leading.Mined)
+	if errors.Is(err, errUncertain) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	coin, gas = leading.Token.Sub(coin), leading.Gas.Sub(gas)
+	if coin == p.wallet.Token && gas == p.wallet.Gas {
+		return nil
+	}
+	err = p.Wallets.Reconcile(ctx, p.wallet.ID, p.wallet.NextNonce, coin, gas)
+	if errors.Is(err, wallet.ErrChanged) {
+		return nil // a lease came in between: next round
+	}
+	return err
+}
+
+func (p *pass) raiseCeiling(ctx context.Context, mined uint64) error {
+	if mined+p.Window <= p.wallet.Ceiling {
+		return nil
+	}
+	return p.Wallets.RaiseCeiling(ctx, p.wallet.ID, mined+p.Window)
+}
+
+// errUncertain reports that what is tied up cannot be told now.
+var errUncertain = errors.New("what is tied up is uncertain")
+
+// tied sums what leases and slots at or above the mined count tie up. Every
+// nonce between the count and next_nonce must be one of them; where one is
+// missing, the node that gave the count lags behind what is settled.
+func (p *pass) tied(ctx context.Context, mined uint64) (coin, gas token.Amount, err error) {
+	owners := map[uint64][2]token.Amount{}
+	for _, s := range p.slots {
+		owners[s.Nonce] = [2]token.Amount{s.Token, s.Gas}
+	}
+	for id, lease := range p.wallet.Leases {
+		if _, ok := owners[lease.Nonce]; ok || lease.Nonce < mined {
+			continue
+		}
+		stored, err := p.Payments.Payment(ctx, id)
+		if errors.Is(err, payment.ErrNotFound) || errors.Is(err, payment.ErrUnreadable) {
+			return coin, gas, errUncertain
+		}
+		if err != nil {
+			return coin, gas, err
+		}
+		owners[lease.Nonce] = [2]token.Amount{stored.Amount, stored.Tx.Cost()}
+	}
+	for nonce := mined; nonce < p.wallet.NextNonce; nonce++ {
+		owner, ok := owners[nonce]
+		if !ok {
+			return coin, gas, errUncertain
+		}
+		if coin, err = coin.Add(owner[0]); err != nil {
+			return coin, gas, err
+		}
+		if gas, err = gas.Add(owner[1]); err != nil {
+			return coin, gas, err
+		}
+	}
+	return coin, gas, nil
+}

@@ -1,0 +1,52 @@
+package settlement
+
+import (
+	"time"
+
+	"remit/internal/token"
+)
+
+// A Report counts what a run did and saw.
+type Report struct {
+	Busy       bool // something is still leased or in a slot
+	Confirmed  int  // payments made final in this run
+	Failed     int
+	Leases     int // leases finished for handlers that did not
+	Noops      int // nonces filled with a no-op
+	Bumps      int // fee bumps stored
+	Resent     int // stored bytes sent again
+	Unreadable int // stored items that do not decode, skipped
+	Suspect    int // nonces used by a transaction that is not ours
+	Undecided  int // mined, and the nodes do not agree on it or have no receipt
+	Paused     int // wallets that give no lease
+	Pending    int // slots not yet settled
+	Oldest     time.Duration
+	ToFinal    []time.Duration // from creation to final, of each payment settled
+	Wallets    []Funds
+}
+
+// Funds are a wallet's balances as the leading node has them.
+type Funds struct {
+	Address token.Address
+	Token   token.Amount
+	Gas     token.Amount // wei
+	Gap     uint64       // nonces given out and not mined
+}
+
+func (r *Report) add(o Report) {
+	r.Busy = o.Busy
+	r.Confirmed += o.Confirmed
+	r.Failed += o.Failed
+	r.Leases += o.Leases
+	r.Noops += o.Noops
+	r.Bumps += o.Bumps
+	r.Resent += o.Resent
+	r.Unreadable += o.Unreadable
+	r.Suspect += o.Suspect
+	r.Undecided += o.Undecided
+	r.Paused += o.Paused
+	r.Pending += o.Pending
+	r.Oldest = max(r.Oldest, o.Oldest)
+	r.ToFinal = append(r.ToFinal, o.ToFinal...)
+	r.Wallets = append(r.Wallets, o.Wallets...)
+}

@@ -1,0 +1,174 @@
+package settlement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/wallet"
+)
+
+// settle ends every payment whose nonce is mined for good. Only for those are
+// receipts fetched, for all attempts at once.
+func (p *pass) settle(ctx context.Context) error {
+	count := p.mostMined()
+	var mined []wallet.Slot
+	var hashes []chain.Hash
+	for _, s := range p.slots {
+		if s.Nonce < count {
+			mined = append(mined, s)
+			hashes = append(hashes, s.Hashes...)
+		}
+	}
+	if len(mined) == 0 {
+		return nil
+	}
+	known, err := p.views.Receipts(ctx, hashes)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var errs []error
+	settled := map[uint64]bool{}
+	spread(mined, func(s wallet.Slot) {
+		if p.short(ctx, 0) {
+			return
+		}
+		done, err := p.settleSlot(ctx, s, known)
+		mu.Lock()
+		defer mu.Unlock()
+		settled[s.Nonce] = done && err == nil
+		if err != nil {
+			errs = append(errs, fmt.Errorf("settling nonce %d: %w", s.Nonce, err))
+		}
+	})
+	p.slots = slices.DeleteFunc(p.slots, func(s wallet.Slot) bool { return settled[s.Nonce] })
+	return errors.Join(errs...)
+}
+
+// settleSlot judges one mined nonce. It reports false while the chain is not
+// final about it.
+func (p *pass) settleSlot(ctx context.Context, s wallet.Slot, known chain.Mined) (bool, error) {
+	for _, h := range s.Hashes {
+		if receipt, ok := known.Final[h]; ok {
+			return true, p.end(ctx, s, &receipt)
+		}
+	}
+	if slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return known.Seen[h] }) {
+		return false, nil // mined, not final
+	}
+	// The nonce is used and nobody has a receipt of ours. That alone proves
+	// nothing: indexes lag, forks differ.
+	p.tally(func(r *Report) { r.Undecided++ })
+	consumer, err := p.Nodes.Consumer(ctx, p.views, p.wallet.Address, s.Nonce)
+	if err != nil || consumer.IsZero() || slices.Contains(s.Hashes, consumer) {
+		return false, err
+	}
+	return p.consumed(ctx, s, consumer)
+}
+
+// consumed ends a payment whose nonce was used by a transaction that is not
+// ours, in a final block, on every configured node. Somebody else has the key.
+func (p *pass) consumed(ctx context.Context, s wallet.Slot, consumer chain.Hash) (bool, error) {
+	fresh, err := p.Wallets.Slot(ctx, s.ID, s.Nonce)
+	if errors.Is(err, wallet.ErrUnknown) {
+		return true, nil // another run ended it
+	}
+	if err != nil || slices.Contains(fresh.Hashes, consumer) {
+		return false, err // an attempt that was stored after our read
+	}
+	reason := fmt.Sprintf("nonce %d was used by %s, which is not ours", s.Nonce, consumer)
+	p.Log.ErrorContext(ctx, "wallet paused", "wallet", s.Address, "reason", reason)
+	p.tally(func(r *Report) { r.Suspect++ })
+	if err := p.Wallets.Pause(ctx, s.ID, reason); err != nil {
+		return false, err
+	}
+	return true, p.end(ctx, s, nil)
+}
+
+// end makes the slot's payment final, announces it, and only then drops the
+// slot. Each step may be repeated: a crash after the first leaves a final
+// payment whose slot is still there, and the next run announces the same event
+// and drops it. receipt is nil when the nonce was used by somebody else.
+func (p *pass) end(ctx context.Context, s wallet.Slot, receipt *chain.Receipt) error {
+	if s.Noop() {
+		return p.Wallets.DeleteSlot(ctx, s.ID, s.Nonce)
+	}
+	final, err := p.finish(ctx, s, receipt)
+	if err != nil {
+		return err
+	}
+	e := final.Event
+	if err := p.Events.Announce(ctx, final.Merchant, final.Mode, e.ID, e.Type, e.Body); err != nil {
+		return fmt.Errorf("announcing %s: %w", e.ID, err)
+	}
+	return p.Wallets.DeleteSlot(ctx, s.ID, s.Nonce)
+}
+
+// errForeignSlot reports a slot that does not belong to the payment it names.
+var errForeignSlot = errors.New("slot does not match its payment")
+
+// finish returns the slot's payment in its final state, moving it there if
+// nobody has.
+func (p *pass) finish(ctx context.Context, s wallet.Slot, receipt *chain.Receipt) (payment.Payment, error) {
+	stored, err := p.Payments.Payment(ctx, s.Payment)
+	if errors.Is(err, payment.ErrUnreadable) {
+		p.tally(func(r *Report) { r.Unreadable++ })
+	}
+	switch {
+	case err != nil:
+		return payment.Payment{}, err
+	case stored.Wallet != s.Address || stored.Nonce != s.Nonce || stored.State == payment.Unsealed:
+		return payment.Payment{}, fmt.Errorf("%w: %s", errForeignSlot, s.Payment)
+	case stored.State.Final():
+		return stored, nil
+	}
+	final, err := judge(stored, receipt, p)
+	if err != nil {
+		return payment.Payment{}, err
+	}
+	err = p.Payments.Finish(ctx, final)
+	if errors.Is(err, payment.ErrChanged) {
+		return p.reread(ctx, s.Payment)
+	}
+	if err != nil {
+		return payment.Payment{}, err
+	}
+	p.tally(func(r *Report) {
+		if final.State == payment.Confirmed {
+			r.Confirmed++
+		} else {
+			r.Failed++
+		}
+		r.ToFinal = append(r.ToFinal, final.UpdatedAt.Sub(final.CreatedAt))
+	})
+	return final, nil
+}
+
+// reread returns a payment that another run made final just before us.
+func (p *pass) reread(ctx context.Context, id payment.ID) (payment.Payment, error) {
+	stored, err := p.Payments.Payment(ctx, id)
+	if err == nil && !stored.State.Final() {
+		err = payment.ErrChanged
+	}
+	return stored, err
+}
+
+// judge moves a sealed payment to what the chain says of it for good.
+func judge(stored payment.Payment, receipt *chain.Receipt, p *pass) (payment.Payment, error) {
+	if receipt == nil {
+		return stored.Fail(payment.NonceConsumed, chain.Receipt{}, p.Now())
+	}
+	switch stored.Transfer().Judge(*receipt) {
+	case chain.Transferred:
+		return stored.Confirm(*receipt, p.Now())
+	case chain.Reverted:
+		return stored.Fail(payment.ExecutionReverted, *receipt, p.Now())
+	default:
+		return stored.Fail(payment.TransferMissing, *receipt, p.Now())
+	}
+}

@@ -1,0 +1,136 @@
+// Package settlement takes payments from broadcast to final: it finishes what
+// a crashed handler left, learns from the nodes what was mined, announces it,
+// and keeps the rest alive. It is what check-receipts does. Runs may overlap
+// or be killed anywhere: every write is conditional and every step may be
+// repeated.
+package settlement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// Config is what a stack decides once.
+type Config struct {
+	ChainID   uint64
+	Token     token.Token
+	Window    uint64       // payments in flight per wallet
+	FeeLimit  token.Amount // wei per gas, the most a fee cap may be; zero: none
+	Finality  chain.Finality
+	BlockTime time.Duration // how long a round waits for the next
+	LeaseAge  time.Duration // a lease older than this is finished here; longer than a handler lives
+	BumpAfter time.Duration // how long the lowest nonce may wait before its fees are raised
+}
+
+const (
+	// attention is how long a run's claim on a wallet lasts. Every round
+	// renews it.
+	attention = 15 * time.Second
+	// closing is how much of a run's time is kept for ending cleanly.
+	closing = 5 * time.Second
+	// width bounds how much of one kind is done at once.
+	width = 16
+)
+
+// Events announces final payments to whoever subscribed to them.
+type Events interface {
+	// Announce stores and queues an event's deliveries, or returns an error
+	// and will be called again with the same event.
+	Announce(ctx context.Context, merchantID, mode, eventID, eventType string, body []byte) error
+}
+
+// Parts are what a Settler works with.
+type Parts struct {
+	Payments payment.Store
+	Wallets  wallet.Store
+	Keys     wallet.Keys
+	Nodes    chain.Nodes
+	Events   Events
+	Log      *slog.Logger
+	Now      func() time.Time
+	Wait     func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends
+}
+
+// A Settler settles the payments of one chain.
+type Settler struct {
+	Config
+	Parts
+}
+
+// New returns a settler.
+func New(config Config, parts Parts) *Settler { return &Settler{config, parts} }
+
+// Run settles until nothing is pending or its time is over, going round about
+// once a block. by names the run in its claims on wallets. The report says
+// what was done even when an error says what was not in the last round: a
+// wallet that fails does not hold up the others, and is tried again.
+func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
+	total := Report{}
+	for first := true; ; first = false {
+		round, err := s.Round(ctx, by, first)
+		total.add(round)
+		if !round.Busy && err == nil || s.short(ctx, s.BlockTime) {
+			return total, err
+		}
+		s.Wait(ctx, s.BlockTime)
+	}
+}
+
+// Round passes over every wallet once. An idle wallet is looked at only when
+// idle is true.
+func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, error) {
+	ids, err := s.Wallets.Roster(ctx, s.ChainID)
+	if err != nil {
+		return Report{}, fmt.Errorf("listing wallets: %w", err)
+	}
+	var mu sync.Mutex
+	var report Report
+	var errs []error
+	spread(ids, func(id wallet.ID) {
+		pass, err := s.pass(ctx, by, id, idle)
+		mu.Lock()
+		defer mu.Unlock()
+		report.add(pass)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("settling wallet %s: %w", id.Address, err))
+		}
+	})
+	return report, errors.Join(errs...)
+}
+
+// short reports whether less than need, and the time to end cleanly, is left.
+func (s *Settler) short(ctx context.Context, need time.Duration) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && deadline.Sub(s.Now()) < need+closing
+}
+
+// spread calls do for every item, at most width at once, and returns when all
+// are done.
+func spread[T any](items []T, do func(T)) {
+	if len(items) == 1 {
+		do(items[0])
+		return
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, width)
+	for _, item := range items {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			do(item)
+		})
+	}
+	wg.Wait()
+}
