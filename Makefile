@@ -1,0 +1,87 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Packages of `make test`, and further arguments of the command a target runs.
+PKG ?= ./...
+ARGS ?=
+
+# The stage of samconfig.toml that build, deploy and logs are for.
+ENV ?= dev
+
+export SAM_CLI_TELEMETRY := 0
+
+# How a function is compiled for Lambda. lambda.norpc leaves out the RPC server
+# of the runtime before provided.al2023. Without buildvcs, buildid and paths two
+# builds of one tree are the same bytes, so a commit that changes no function
+# republishes none. Tests are not built this way.
+LAMBDA_TARGETS := build deploy
+$(LAMBDA_TARGETS): export CGO_ENABLED := 0
+$(LAMBDA_TARGETS): export GOFLAGS := -tags=lambda.norpc -trimpath -buildvcs=false '-ldflags=-s -w -buildid='
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-zA-Z_-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## The whole stack on this machine, with an embedded chain (ARGS='--block-time 200ms'); needs Go alone
+	@go build -o .cache/bin/remit ./cmd/remit
+	@exec .cache/bin/remit local $(ARGS)
+
+.PHONY: test
+test: ## Every test, with the race detector (PKG=./internal/token/... for some)
+	@tools/install race dynamodb aws webhooks browser
+	@go build -o .cache/bin/testsum ./tools/testsum
+	go test -json -race -shuffle=on -timeout=25m $(ARGS) $(PKG) | .cache/bin/testsum
+
+.PHONY: lint
+lint: ## gofmt, go vet, golangci-lint
+	@tools/install golangci-lint
+	@unformatted=$$(find . -name '*.go' -not -path './.cache/*' -not -path './.aws-sam/*' -exec gofmt -l {} +); \
+	  [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
+	go vet ./...
+	.cache/bin/golangci-lint run
+
+.PHONY: lint-template
+lint-template: ## sam validate, serverless rules of cfn-lint, checkov on template.yaml
+	@tools/install aws cfnlint checkov
+	tools/lint-template
+
+.PHONY: vuln
+vuln: ## Known vulnerabilities in what we link (GOVULNDB=URL for a mirror of the database)
+	@tools/install govulncheck
+	@tools/vuln
+
+.PHONY: ci
+ci: ## What CI runs: everything, from a clean checkout
+	.ci/run
+
+.PHONY: fuzz
+fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strictjson)
+	tools/fuzz $(PKG)
+
+.PHONY: contract
+contract: ## Recompile the test token and compare it with the bytecode in the repository
+	internal/devnet/contracts/compile.sh --check
+
+.PHONY: tools
+tools: ## Install every pinned tool under .cache/ (test and lint do it by themselves)
+	tools/install race dynamodb aws webhooks browser golangci-lint govulncheck cfnlint checkov schemathesis
+
+.PHONY: build
+build: ## Build the functions as Lambda runs them (ARGS='--parameter-overrides Architecture=x86_64')
+	@tools/install aws
+	.cache/venv/bin/sam build --parallel --config-env $(ENV) $(ARGS)
+
+.PHONY: deploy
+deploy: build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml)
+	.cache/venv/bin/sam deploy --config-env $(ENV)
+
+.PHONY: logs
+logs: ## Follow the logs of all functions (ENV=dev)
+	@tools/install aws
+	.cache/venv/bin/sam logs --config-env $(ENV) --tail $(ARGS)
+
+.PHONY: clean
+clean: ## Remove everything that was built or installed here
+	rm -rf .aws-sam .cache
