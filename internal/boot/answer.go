@@ -1,0 +1,81 @@
+package boot
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/awslabs/aws-lambda-go-api-proxy/core"
+)
+
+// internalError is the answer to a request that the code broke on.
+const internalError = `{"detail":"Internal Server Error","code":"internal_error"}`
+
+// An answer is an http.ResponseWriter that behaves as net/http's does: the
+// first WriteHeader counts, later changes of the header do not, and a handler
+// that writes nothing has answered 200.
+type answer struct {
+	requestID string
+	header    http.Header // the handler's
+	sent      http.Header // as it was at the first WriteHeader; nil before
+	status    int
+	body      []byte
+}
+
+func newAnswer(requestID string) *answer {
+	return &answer{requestID: requestID, header: http.Header{}}
+}
+
+// Header implements http.ResponseWriter.
+func (w *answer) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *answer) WriteHeader(status int) {
+	if w.sent == nil {
+		w.status, w.sent = status, w.header.Clone()
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *answer) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	w.body = append(w.body, b...)
+	return len(b), nil
+}
+
+// fail makes the answer a 500, whatever was written so far.
+func (w *answer) fail() {
+	id := w.header.Get("X-Request-Id")
+	if id == "" {
+		id = w.requestID
+	}
+	w.status, w.body = http.StatusInternalServerError, []byte(internalError)
+	w.sent = http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}}
+	if id != "" {
+		w.sent.Set("X-Request-Id", id)
+	}
+}
+
+// proxyResponse returns the answer as API Gateway reads it, by way of core's
+// writer, which knows how a body that is no text is sent. That writer would
+// guess at a missing content type; ours is always JSON.
+func (w *answer) proxyResponse() events.APIGatewayProxyResponse {
+	w.WriteHeader(http.StatusOK)
+	if w.sent.Get("Content-Type") == "" {
+		w.sent.Set("Content-Type", "application/json")
+	}
+	out := core.NewProxyResponseWriter()
+	w.sent.Del("Content-Length") // API Gateway counts, after undoing its encoding
+	for name, values := range w.sent {
+		out.Header()[name] = values
+	}
+	out.WriteHeader(w.status)
+	_, _ = out.Write(w.body) // into memory: cannot fail
+	response, err := out.GetProxyResponse()
+	if err != nil { // a status was set, the only thing it asks for
+		slog.Error("writing an API Gateway response", "err", err)
+		w.fail()
+		return events.APIGatewayProxyResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: string(w.body)}
+	}
+	return response
+}

@@ -1,0 +1,88 @@
+package boot
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+)
+
+// awsConfig reads what Lambda gives every function: region and credentials of
+// its role, all in the environment. The SDK's own loader would do the same
+// after linking every other way to credentials (SSO, profiles, instance
+// metadata): 2 MB of a function's binary, and part of each cold start.
+//
+// Like that loader it honours AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_<SERVICE> and
+// AWS_CA_BUNDLE.
+func (e *Env) awsConfig(context.Context) aws.Config {
+	cfg := aws.Config{
+		Region:        e.Optional("AWS_REGION", e.lookup("AWS_DEFAULT_REGION")),
+		Credentials:   credentials{e.lookup},
+		ConfigSources: []any{endpoints{e.lookup}},
+	}
+	if url := e.lookup("AWS_ENDPOINT_URL"); url != "" {
+		cfg.BaseEndpoint = &url
+	}
+	if file := e.lookup("AWS_CA_BUNDLE"); file != "" {
+		client, err := trusting(file)
+		if err != nil {
+			e.errs = append(e.errs, fmt.Errorf("AWS_CA_BUNDLE: %w", err))
+		}
+		cfg.HTTPClient = client
+	}
+	if e.lookup("REMIT_RECORD_CALLS") != "" {
+		cfg.APIOptions = append(cfg.APIOptions, new(Recorder).log().Middleware)
+	}
+	return cfg
+}
+
+// credentials are those of the function's role. They do not expire while the
+// process lives: Lambda ends it before they do.
+type credentials struct{ lookup func(string) string }
+
+// Retrieve implements aws.CredentialsProvider.
+func (c credentials) Retrieve(context.Context) (aws.Credentials, error) {
+	v := aws.Credentials{
+		AccessKeyID:     c.lookup("AWS_ACCESS_KEY_ID"),
+		SecretAccessKey: c.lookup("AWS_SECRET_ACCESS_KEY"),
+		SessionToken:    c.lookup("AWS_SESSION_TOKEN"),
+		Source:          "environment",
+	}
+	if !v.HasKeys() {
+		return aws.Credentials{}, errors.New("no AWS credentials in the environment")
+	}
+	return v, nil
+}
+
+// endpoints tells a client of the SDK where its service is, if the environment
+// says so for that very service.
+type endpoints struct{ lookup func(string) string }
+
+// GetServiceBaseEndpoint is the method by which the SDK's clients ask their
+// configuration's sources. The name is theirs.
+func (s endpoints) GetServiceBaseEndpoint(_ context.Context, sdkID string) (string, bool, error) {
+	url := s.lookup("AWS_ENDPOINT_URL_" + strings.ToUpper(strings.ReplaceAll(sdkID, " ", "_")))
+	return url, url != "", nil
+}
+
+// trusting returns a client that trusts the certificates in the PEM file, and
+// no others.
+func trusting(file string) (aws.HTTPClient, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("no certificate in %s", file)
+	}
+	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+		t.TLSClientConfig.RootCAs = roots
+	}), nil
+}

@@ -1,0 +1,31 @@
+// Package boot starts Lambda functions: it reads their environment, configures
+// the AWS SDK, and carries events between Lambda and the code: API Gateway's
+// requests to an http.Handler, its questions about keys to an authenticator,
+// the schedule's and the queues' events to functions. It knows no payment, no
+// webhook and no route.
+package boot
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+)
+
+// start runs a function whose handler is what wire builds, wrapped by adapt.
+// If it cannot start, it logs every reason and exits; Lambda tries again with
+// the next event.
+func start[H, L any](wire func(context.Context, *Env) (H, error), adapt func(H) L) {
+	slog.SetDefault(lambdacontext.NewLogger())
+	ctx := context.Background()
+	env := Open(ctx)
+	h, err := wire(ctx, env)
+	if err := errors.Join(env.Err(), err); err != nil {
+		slog.Error("cannot start", "err", err)
+		os.Exit(1)
+	}
+	lambda.Start(adapt(h))
+}

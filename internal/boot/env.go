@@ -1,0 +1,91 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+// Env is what a function finds when it starts. Reading a variable that is
+// missing or malformed records that and returns a zero value, so that one
+// failed start names every variable that is wrong; Err has them all.
+type Env struct {
+	// AWS is the configuration for clients of the AWS SDK.
+	AWS aws.Config
+
+	lookup func(name string) string
+	errs   []error
+}
+
+// Open reads the process's environment.
+func Open(ctx context.Context) *Env { return OpenWith(ctx, os.Getenv) }
+
+// OpenWith reads an environment in which lookup returns a variable's value, ""
+// if it is not set: template.yaml sets to "" what is left out on AWS.
+func OpenWith(ctx context.Context, lookup func(string) string) *Env {
+	e := &Env{lookup: lookup}
+	e.AWS = e.awsConfig(ctx)
+	return e
+}
+
+// Err returns every problem met while reading e, or nil.
+func (e *Env) Err() error { return errors.Join(e.errs...) }
+
+// String returns the value of a required variable.
+func (e *Env) String(name string) string {
+	v := e.lookup(name)
+	if v == "" {
+		e.errs = append(e.errs, fmt.Errorf("%s is not set", name))
+	}
+	return v
+}
+
+// Optional returns the value of a variable, or otherwise if it is not set.
+func (e *Env) Optional(name, otherwise string) string {
+	if v := e.lookup(name); v != "" {
+		return v
+	}
+	return otherwise
+}
+
+// Int returns the value of a required variable that is a decimal integer.
+func (e *Env) Int(name string) int { return Parse(e, name, strconv.Atoi) }
+
+// Uint64 returns the value of a required variable that is a decimal integer
+// from 0 on, such as a chain id.
+func (e *Env) Uint64(name string) uint64 {
+	return Parse(e, name, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
+}
+
+// Duration returns the value of a required variable written as Go writes
+// durations ("2s", "1m30s").
+func (e *Env) Duration(name string) time.Duration { return Parse(e, name, time.ParseDuration) }
+
+// Parse returns what parse makes of a required variable.
+func Parse[T any](e *Env, name string, parse func(string) (T, error)) T {
+	var zero T
+	text := e.String(name)
+	if text == "" {
+		return zero
+	}
+	v, err := parse(text)
+	if err != nil {
+		e.errs = append(e.errs, fmt.Errorf("%s: %w", name, err))
+		return zero
+	}
+	return v
+}
+
+// ParseOptional returns what parse makes of a variable, or otherwise if it is
+// not set.
+func ParseOptional[T any](e *Env, name string, otherwise T, parse func(string) (T, error)) T {
+	if e.lookup(name) == "" {
+		return otherwise
+	}
+	return Parse(e, name, parse)
+}

@@ -1,0 +1,231 @@
+package boot_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/google/go-cmp/cmp"
+
+	"remit/internal/apikey"
+	"remit/internal/boot"
+)
+
+// event is a request as API Gateway sends it.
+func event(change func(*events.APIGatewayProxyRequest)) events.APIGatewayProxyRequest {
+	ev := events.APIGatewayProxyRequest{
+		Resource:          "/balance/{address}",
+		Path:              "/balance/0xAb",
+		HTTPMethod:        "GET",
+		Headers:           map[string]string{"x-api-key": "k"},
+		MultiValueHeaders: map[string][]string{"x-api-key": {"k"}},
+		RequestContext: events.APIGatewayProxyRequestContext{
+			APIID: "api", Stage: "v1", RequestID: "request-1", DomainName: "api.example.com",
+			Authorizer: map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test"},
+		},
+	}
+	if change != nil {
+		change(&ev)
+	}
+	return ev
+}
+
+func send(t *testing.T, h http.HandlerFunc, ev events.APIGatewayProxyRequest) events.APIGatewayProxyResponse {
+	t.Helper()
+	response, err := boot.Gateway(h)(t.Context(), ev)
+	if err != nil {
+		t.Fatalf("the invocation failed: %v", err)
+	}
+	return response
+}
+
+func TestRequests(t *testing.T) {
+	for _, test := range []struct {
+		why    string
+		change func(*events.APIGatewayProxyRequest)
+		show   func(*http.Request) any
+		want   string
+	}{
+		{"a path arrives as it was sent", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/0x%41" }, escapedPath, "/balance/0x%41"},
+		{"a broken escape is not an error", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/%zz%4" }, escapedPath, "/balance/%25zz%254"},
+		{"an escaped question mark that was undone starts no query", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/a?limit=1#x" }, uri, "/balance/a%3Flimit=1%23x"},
+		{"bytes that no URL may have", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/a \"\n\xffé" }, escapedPath, "/balance/a%20%22%0A%FF%C3%A9"},
+		{"an empty path is the root", func(ev *events.APIGatewayProxyRequest) { ev.Path = "" }, escapedPath, "/"},
+		{"a double slash stays", func(ev *events.APIGatewayProxyRequest) { ev.Path = "//balance/0xAb" }, escapedPath, "//balance/0xAb"},
+		{"dots stay", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/x/../balance/0xAb" }, escapedPath, "/x/../balance/0xAb"},
+		{"a trailing slash stays", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/0xAb/" }, escapedPath, "/balance/0xAb/"},
+		{"a custom domain's base path is removed", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/pay/balance/0xAb" }, escapedPath, "/balance/0xAb"},
+		{"a base path of two segments is removed", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/pay/v2/balance/0xAb" }, escapedPath, "/balance/0xAb"},
+		{"a base path named like the route is removed once", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/balance/0xAb" }, escapedPath, "/balance/0xAb"},
+		{"a path that is not the resource's stays", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/pay/transaction/0xAb" }, escapedPath, "/pay/transaction/0xAb"},
+		{"without a resource nothing is removed", func(ev *events.APIGatewayProxyRequest) { ev.Path, ev.Resource = "/pay/balance/0xAb", "" }, escapedPath, "/pay/balance/0xAb"},
+		{"a query is put together again", func(ev *events.APIGatewayProxyRequest) {
+			ev.MultiValueQueryStringParameters = map[string][]string{"cursor": {"a+b/c=&d", "e"}}
+		}, func(r *http.Request) any { return r.URL.Query()["cursor"] }, `[a+b/c=&d e]`},
+		{"headers of several values keep them", func(ev *events.APIGatewayProxyRequest) {
+			ev.MultiValueHeaders = map[string][]string{"idempotency-key": {"a", "b"}}
+		}, func(r *http.Request) any { return r.Header.Values("Idempotency-Key") }, `[a b]`},
+		{"empty multi-value headers hide nothing", func(ev *events.APIGatewayProxyRequest) {
+			ev.MultiValueHeaders = map[string][]string{}
+			ev.Headers = map[string]string{"content-type": "application/json"}
+		}, func(r *http.Request) any { return r.Header.Get("Content-Type") }, `application/json`},
+		{"a forged proxy context is dropped", func(ev *events.APIGatewayProxyRequest) {
+			ev.MultiValueHeaders = map[string][]string{"x-golambdaproxy-apigw-context": {`{"authorizer":{}}`}, "X-GoLambdaProxy-ApiGw-StageVars": {"{}"}}
+		}, func(r *http.Request) any {
+			return len(r.Header.Values("X-GoLambdaProxy-ApiGw-Context")) + len(r.Header.Values("X-GoLambdaProxy-ApiGw-StageVars"))
+		}, `0`},
+		{"a body", func(ev *events.APIGatewayProxyRequest) { ev.Body = `{"a":1}` }, body, `{"a":1}`},
+		{"a base64 body", func(ev *events.APIGatewayProxyRequest) {
+			ev.Body, ev.IsBase64Encoded = base64.StdEncoding.EncodeToString([]byte("\x00é")), true
+		}, body, "\x00é"},
+		{"a base64 body that is none is no text", func(ev *events.APIGatewayProxyRequest) { ev.Body, ev.IsBase64Encoded = `{"a":1}`, true }, body, "\xff"},
+		{"the gateway's request id is ours", nil, func(r *http.Request) any { return r.Header.Values("X-Request-Id") }, `[request-1]`},
+		{"a caller's request id is left alone", func(ev *events.APIGatewayProxyRequest) {
+			ev.MultiValueHeaders = map[string][]string{"x-request-id": {"mine"}}
+		}, func(r *http.Request) any { return r.Header.Values("X-Request-Id") }, `[mine]`},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			var got string
+			send(t, func(_ http.ResponseWriter, r *http.Request) { got = fmt.Sprint(test.show(r)) }, event(test.change))
+			if got != test.want {
+				t.Errorf("got  %q\nwant %q", got, test.want)
+			}
+		})
+	}
+}
+
+func escapedPath(r *http.Request) any { return r.URL.EscapedPath() }
+func uri(r *http.Request) any         { return r.RequestURI }
+func body(r *http.Request) any {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	return string(b)
+}
+
+func TestPrincipalOfARequest(t *testing.T) {
+	merchant := apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test}
+	for _, test := range []struct {
+		why        string
+		authorizer map[string]any
+		want       apikey.Principal
+	}{
+		{"whom the authorizer found", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "principalId": "mer_1"}, merchant},
+		{"no authorizer", nil, apikey.Principal{}},
+		{"no merchant", map[string]any{"key_id": "key_1", "mode": "test"}, apikey.Principal{}},
+		{"a blank key id", map[string]any{"merchant_id": "mer_1", "key_id": "", "mode": "test"}, apikey.Principal{}},
+		{"an unknown mode", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "prod"}, apikey.Principal{}},
+		{"values that are no text", map[string]any{"merchant_id": 1, "key_id": true, "mode": "test"}, apikey.Principal{}},
+	} {
+		ev := event(func(ev *events.APIGatewayProxyRequest) { ev.RequestContext.Authorizer = test.authorizer })
+		var got apikey.Principal
+		var found bool
+		send(t, func(_ http.ResponseWriter, r *http.Request) { got, found = apikey.PrincipalFrom(r.Context()) }, ev)
+		if found != (test.want != apikey.Principal{}) || found && got != test.want {
+			t.Errorf("%s: principal = %+v, %v; want %+v", test.why, got, found, test.want)
+		}
+	}
+}
+
+func TestOperators(t *testing.T) {
+	h := boot.ForOperators(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }),
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }))
+	var invoked events.APIGatewayProxyRequest
+	if err := json.Unmarshal([]byte(`{"httpMethod":"POST","path":"/create-api-key","headers":{"content-type":"application/json"},"body":"{}"}`), &invoked); err != nil {
+		t.Fatal(err)
+	}
+	if got := send(t, h.ServeHTTP, invoked); got.StatusCode != 201 {
+		t.Errorf("an invocation by an operator got %d", got.StatusCode)
+	}
+	if got := send(t, h.ServeHTTP, event(nil)); got.StatusCode != 403 {
+		t.Errorf("a request through the gateway got %d", got.StatusCode)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	const problem = `{"detail":"Internal Server Error","code":"internal_error"}`
+	problemHeader := http.Header{"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}, "X-Request-Id": {"request-1"}}
+	for _, test := range []struct {
+		why    string
+		h      http.HandlerFunc
+		want   int
+		header http.Header
+		body   string
+	}{
+		{
+			"status, headers and body", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.Header()["Allow"] = []string{"GET", "POST"}
+				w.Header().Set("Content-Length", "2")
+				w.WriteHeader(405)
+				_, _ = io.WriteString(w, `{`)
+				_, _ = io.WriteString(w, `}`)
+			}, 405, http.Header{"Content-Type": {"application/json"}, "Allow": {"GET", "POST"}}, `{}`,
+		},
+		{"nothing written is an empty 200", func(http.ResponseWriter, *http.Request) {}, 200, http.Header{"Content-Type": {"application/json"}}, ``},
+		{"a body alone is a 200", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) }, 200, http.Header{"Content-Type": {"application/json"}}, `{}`},
+		{
+			"the first status counts", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(404)
+				w.Header().Set("Content-Type", "text/html")
+				w.WriteHeader(200)
+			}, 404, http.Header{"Content-Type": {"application/json"}}, ``,
+		},
+		{"a panic before anything", func(http.ResponseWriter, *http.Request) { panic("secret") }, 500, problemHeader, problem},
+		{
+			"a panic after half an answer", func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("X-Request-Id", "request-1")
+				w.Header().Set("Content-Type", "text/plain")
+				w.WriteHeader(201)
+				_, _ = io.WriteString(w, `{"half`)
+				panic(http.ErrAbortHandler)
+			}, 500, problemHeader, problem,
+		},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			got := send(t, test.h, event(nil))
+			if got.StatusCode != test.want || got.Body != test.body || got.IsBase64Encoded {
+				t.Errorf("got %d %q, base64 %v; want %d %q", got.StatusCode, got.Body, got.IsBase64Encoded, test.want, test.body)
+			}
+			if diff := cmp.Diff(test.header, http.Header(got.MultiValueHeaders)); diff != "" {
+				t.Errorf("headers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBinaryAnswer(t *testing.T) {
+	got := send(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte{0xff, 0}) }, event(nil))
+	if b, err := base64.StdEncoding.DecodeString(got.Body); err != nil || !got.IsBase64Encoded || string(b) != "\xff\x00" {
+		t.Errorf("got %q, base64 %v", got.Body, got.IsBase64Encoded)
+	}
+}
+
+// FuzzGateway: whatever a client sends reaches the handler or is answered.
+func FuzzGateway(f *testing.F) {
+	f.Add("GET", "/balance/%zz", "/balance/{address}", "x", "y", "{", true)
+	f.Fuzz(func(t *testing.T, method, path, resource, name, value, text string, encoded bool) {
+		ev := events.APIGatewayProxyRequest{
+			HTTPMethod: method, Path: path, Resource: resource, Body: text, IsBase64Encoded: encoded,
+			MultiValueHeaders:               map[string][]string{name: {value}},
+			MultiValueQueryStringParameters: map[string][]string{name: {value}},
+		}
+		got, err := boot.Gateway(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasPrefix(r.URL.EscapedPath(), "/") {
+				t.Errorf("path %q", r.URL.EscapedPath())
+			}
+			w.WriteHeader(204)
+		}))(t.Context(), ev)
+		if err != nil || got.StatusCode != 204 && got.StatusCode != 500 {
+			t.Errorf("got %d, %v", got.StatusCode, err)
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package boot
+
+import (
+	"slices"
+	"strings"
+)
+
+// withoutBase removes from path the base path under which a custom domain
+// serves the API: API Gateway passes it on. resource is the template of the
+// route it matched, such as /balance/{address}; what precedes the path's match
+// of it is the base path. A path that does not end in a literal match is
+// returned as it is, for the handler to refuse.
+func withoutBase(path, resource string) string {
+	have, want := strings.Split(path, "/"), strings.Split(strings.TrimPrefix(resource, "/"), "/")
+	base := len(have) - len(want)
+	if resource == "" || strings.Contains(resource, "{proxy+}") || base < 2 {
+		return path // base 1 is the empty text before the first slash
+	}
+	for i, w := range want {
+		if parameter := strings.HasPrefix(w, "{"); have[base+i] != w && (!parameter || have[base+i] == "") {
+			return path
+		}
+	}
+	if slices.ContainsFunc(have[1:base], func(s string) bool { return s == "" || s == "." || s == ".." }) {
+		return path
+	}
+	return "/" + strings.Join(have[base:], "/")
+}
+
+// escape makes path one that parses as the path of a URL and nothing else.
+// Escapes that are well-formed stay as they are.
+func escape(path string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '%' && i+2 < len(path) && isHex(path[i+1]) && isHex(path[i+2]),
+			'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
+			strings.IndexByte("-._~/!$&'()*+,;=:@", c) >= 0: // RFC 3986, pchar and "/"
+			b.WriteByte(c)
+		default:
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		}
+	}
+	return b.String()
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
