@@ -2,7 +2,18 @@ package webhook
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"time"
+)
+
+// recordTimeout is how long an attempt's outcome is given to be stored, even
+// when the job's own time is over; recordTries how often it is tried to be put
+// on top of what another job has just recorded.
+const (
+	recordTimeout = 5 * time.Second
+	recordTries   = 4
 )
 
 // A Deliverer does the jobs that a Queue carries.
@@ -27,6 +38,128 @@ func NewDeliverer(store Store, queue Queue, sender Sender, meter Meter, now func
 // the message. After any error the job must be done again: the message may have
 // been posted, and will be posted again. ErrJob and ErrDeliveryNotFound say
 // that doing it again is of no use.
+//
+// A job begins only if ctx leaves it the time for a whole attempt.
 func (d *Deliverer) Deliver(ctx context.Context, job string) error {
-	panic("TODO")
+	ref, err := ParseRef(job)
+	if err != nil {
+		return err
+	}
+	if end, ok := ctx.Deadline(); ok && end.Sub(d.now()) < SendTimeout+recordTimeout {
+		return fmt.Errorf("delivering %s: %w", ref.Delivery, context.DeadlineExceeded)
+	}
+	if err := d.deliver(ctx, ref); err != nil {
+		return fmt.Errorf("delivering %s to %s: %w", ref.Delivery, ref.Endpoint, err)
+	}
+	return nil
+}
+
+func (d *Deliverer) deliver(ctx context.Context, ref Ref) error {
+	e, del, err := d.store.Load(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if del.Status != Pending {
+		return nil // a job that came twice, or whose deletion from the queue was lost
+	}
+	if e.Status != Enabled {
+		return d.cancel(ctx, del)
+	}
+	// A first attempt is never early: its time is another machine's clock's.
+	if wait := del.NextAttemptAt.Sub(d.now()); wait > 0 && len(del.Attempts) > 0 {
+		return d.queue.Enqueue(ctx, ref.String(), queueDelay(wait))
+	}
+	x, err := post(ctx, d.sender, e, del.Event, d.now)
+	if err != nil {
+		return err
+	}
+	d.meter.Attempted(x.result(), x.Duration)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	return d.conclude(ctx, e, del, x)
+}
+
+// conclude stores what an attempt came to: first what it says of the endpoint,
+// then the attempt, then the job for the next one. After a crash between these
+// the job is done again. So an endpoint is never judged by an attempt less than
+// the log shows, and no pending delivery is left without a job or a place in the
+// due index.
+func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x exchange) error {
+	next := d.after(del, x)
+	if err := d.judge(ctx, e, next); err != nil {
+		return err
+	}
+	stored, err := d.record(ctx, next, len(del.Attempts))
+	if err != nil {
+		return err
+	}
+	if stored.Status == Pending && !stored.Parked {
+		wait := stored.NextAttemptAt.Sub(d.now())
+		return d.queue.Enqueue(ctx, stored.Ref.String(), queueDelay(wait))
+	}
+	return nil
+}
+
+// after returns what an attempt makes of a delivery.
+func (d *Deliverer) after(del Delivery, x exchange) Delivery {
+	next := del.with(x.Attempt)
+	next.Parked, next.NextAttemptAt = false, time.Time{}
+	made := len(next.Attempts)
+	switch {
+	case x.Succeeded():
+		next.Status = Delivered
+	case x.StatusCode == http.StatusGone:
+		next.Status = Cancelled
+	case made >= attemptLimit(del.Mode):
+		next.Status = Exhausted
+	default:
+		now := instant(d.now)
+		wait := delay(made, x, now, d.jitter())
+		next.NextAttemptAt, next.Parked = now.Add(wait), wait > QueueLimit
+	}
+	return next
+}
+
+// record stores next over a delivery that had the given number of attempts. If
+// another job has recorded an attempt meanwhile, that one stands and decides
+// what comes next, but a success is put on top of it: the endpoint has the
+// message.
+func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (Delivery, error) {
+	ours, _ := next.LastAttempt()
+	for range recordTries {
+		stored, err := d.store.Record(ctx, next, attempts)
+		if err == nil {
+			if next.Status != Pending {
+				d.meter.Ended(next.Status, d.now().Sub(next.CreatedAt))
+			}
+			return stored, nil
+		}
+		if !errors.Is(err, ErrConflict) {
+			return Delivery{}, err
+		}
+		if next.Status != Delivered || stored.Status == Delivered {
+			return stored, nil
+		}
+		attempts = len(stored.Attempts)
+		next = stored.with(ours)
+		next.Status, next.NextAttemptAt, next.Parked = Delivered, time.Time{}, false
+	}
+	return Delivery{}, fmt.Errorf("recording, %d times: %w", recordTries, ErrConflict)
+}
+
+// cancel ends a delivery whose endpoint is sent nothing any more.
+func (d *Deliverer) cancel(ctx context.Context, del Delivery) error {
+	next := del
+	next.Status, next.NextAttemptAt, next.Parked = Cancelled, time.Time{}, false
+	stored, err := d.store.Record(ctx, next, len(del.Attempts))
+	if errors.Is(err, ErrConflict) {
+		if stored.Status == Pending {
+			return err // come back and look again
+		}
+		return nil
+	}
+	if err == nil {
+		d.meter.Ended(Cancelled, d.now().Sub(del.CreatedAt))
+	}
+	return err
 }

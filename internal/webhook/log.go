@@ -2,12 +2,19 @@ package webhook
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
-// LogLimit is how many deliveries a merchant is shown at most.
-const LogLimit = 100
+// LogLimit is how many deliveries a merchant is shown at most; scanLimit how
+// many an operator's search looks through.
+const (
+	LogLimit  = 100
+	scanLimit = 100_000
+)
 
 // A Log shows the deliveries of endpoints and repeats them.
 type Log struct {
@@ -26,14 +33,42 @@ func NewLog(store Store, queue Queue, now func() time.Time, random io.Reader) *L
 // LogLimit, without their bodies. A deleted endpoint still has its log;
 // ErrNotFound if there never was one of that id.
 func (l *Log) Deliveries(ctx context.Context, o Owner, endpoint string) ([]Delivery, error) {
-	panic("TODO")
+	return l.deliveries(ctx, o, endpoint, time.Time{}, time.Time{}, LogLimit)
+}
+
+func (l *Log) deliveries(ctx context.Context, o Owner, endpoint string, from, to time.Time, limit int) ([]Delivery, error) {
+	if _, err := l.store.Endpoint(ctx, o, endpoint); err != nil {
+		return nil, fmt.Errorf("reading a webhook: %w", err)
+	}
+	ds, err := l.store.Deliveries(ctx, o, endpoint, from, to, limit)
+	if err != nil {
+		return nil, fmt.Errorf("listing the deliveries of %s: %w", endpoint, err)
+	}
+	return ds, nil
 }
 
 // Failed returns the deliveries created in [from, to) that were exhausted or
-// cancelled and whose event has neither reached the endpoint since nor is on
-// its way again, oldest first, without their bodies.
+// cancelled and whose event has neither reached the endpoint otherwise nor is
+// on its way again: one per event, oldest first, without their bodies.
 func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, from, to time.Time) ([]Delivery, error) {
-	panic("TODO")
+	since, err := l.deliveries(ctx, o, endpoint, from, time.Time{}, scanLimit)
+	if err != nil {
+		return nil, err
+	}
+	settled := map[string]bool{} // events that need nothing, or are in failed
+	for _, d := range since {
+		if d.Status == Delivered || d.Status == Pending {
+			settled[d.Event.ID] = true
+		}
+	}
+	var failed []Delivery
+	for _, d := range slices.Backward(since) {
+		if d.CreatedAt.Before(to) && !settled[d.Event.ID] {
+			settled[d.Event.ID] = true
+			failed = append(failed, d)
+		}
+	}
+	return failed, nil
 }
 
 // Resend makes a new delivery of the same event, with the same id and bytes,
@@ -41,11 +76,47 @@ func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, from, to tim
 // is down. The errors are ErrNotFound (also for a deleted endpoint),
 // ErrDeliveryNotFound and ErrDisabled.
 func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (Delivery, error) {
-	panic("TODO")
+	e, old, err := l.store.Load(ctx, Ref{o, endpoint, delivery})
+	if errors.Is(err, ErrDeliveryNotFound) {
+		if _, liveErr := live(ctx, l.store, o, endpoint); liveErr != nil {
+			return Delivery{}, liveErr
+		}
+	}
+	switch {
+	case err != nil:
+		return Delivery{}, fmt.Errorf("resending a delivery of %s: %w", endpoint, err)
+	case e.Status == Deleted:
+		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrNotFound)
+	case e.Status != Enabled:
+		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, ErrDisabled)
+	}
+	d, err := resentDelivery(e, old.Event, instant(l.now), l.random)
+	if err != nil {
+		return Delivery{}, err
+	}
+	if err := l.store.AddDeliveries(ctx, []Delivery{d}); err != nil {
+		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, err)
+	}
+	// The delivery is parked, so PushDue finds it within a minute. The job is
+	// only quicker, and its loss no error.
+	_ = l.queue.Enqueue(ctx, d.Ref.String(), 0)
+	return d, nil
 }
 
 // ResendFailed resends what Failed returns, once per event, and returns the new
 // deliveries. Done again, or after a crash, it goes on where it stopped.
 func (l *Log) ResendFailed(ctx context.Context, o Owner, endpoint string, from, to time.Time) ([]Delivery, error) {
-	panic("TODO")
+	failed, err := l.Failed(ctx, o, endpoint, from, to)
+	if err != nil {
+		return nil, err
+	}
+	var resent []Delivery
+	for _, f := range failed {
+		d, err := l.Resend(ctx, o, endpoint, f.Delivery)
+		if err != nil {
+			return resent, err
+		}
+		resent = append(resent, d)
+	}
+	return resent, nil
 }

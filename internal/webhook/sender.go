@@ -9,8 +9,9 @@ import (
 // A Sender posts messages; guard.Client is the one that goes to the network.
 type Sender interface {
 	// Post sends body to url once and returns what was answered, whatever its
-	// status. It returns within SendTimeout. An error means that no answer was
-	// understood: the endpoint may have taken the message all the same.
+	// status. It returns within SendTimeout. The error is a *SendError, unless
+	// ctx ended first, and means that no answer was understood: the endpoint
+	// may have taken the message all the same.
 	Post(ctx context.Context, url string, header http.Header, body []byte) (Answer, error)
 }
 
@@ -20,6 +21,17 @@ type Answer struct {
 	RetryAfter string // the header, as it was sent
 	Body       []byte // at most ResponseLimit bytes
 }
+
+// A SendError says why a post got no answer.
+type SendError struct {
+	Reason string // for the merchant; names no address but what the URL says
+	Err    error  // for the log
+}
+
+func (e *SendError) Error() string { return e.Reason + ": " + e.Err.Error() }
+
+// Unwrap returns e.Err.
+func (e *SendError) Unwrap() error { return e.Err }
 
 // A Checker decides whether a URL may be registered.
 type Checker interface {

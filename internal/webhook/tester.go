@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"io"
 	"time"
 )
@@ -23,5 +25,32 @@ func NewTester(store EndpointStore, sender Sender, now func() time.Time, random 
 // refusal is an Attempt, not an error. Nothing is stored and the endpoint's
 // health is left alone. The errors are ErrNotFound and ErrDisabled.
 func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, error) {
-	panic("TODO")
+	e, err := live(ctx, t.store, o, endpoint)
+	if err != nil {
+		return Attempt{}, err
+	}
+	if e.Status != Enabled {
+		return Attempt{}, fmt.Errorf("testing %s: %w", e.ID, ErrDisabled)
+	}
+	ev, err := testEvent(e, instant(t.now), t.random)
+	if err != nil {
+		return Attempt{}, err
+	}
+	x, err := post(ctx, t.sender, e, ev, t.now)
+	return x.Attempt, err
+}
+
+// testEvent has the envelope of every event; its data names the endpoint.
+func testEvent(e Endpoint, now time.Time, random io.Reader) (Event, error) {
+	id, err := newID("evt_", random)
+	if err != nil {
+		return Event{}, err
+	}
+	body, err := json.Marshal(struct {
+		ID        string            `json:"id"`
+		Type      string            `json:"type"`
+		Timestamp string            `json:"timestamp"`
+		Data      map[string]string `json:"data"`
+	}{id, TestType, now.Format("2006-01-02T15:04:05.000Z"), map[string]string{"webhook_id": e.ID}})
+	return Event{ID: id, Type: TestType, At: now, Body: body}, err
 }

@@ -1,0 +1,67 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// pushWidth is how many jobs a Pusher makes at the same time.
+const pushWidth = 16
+
+// A Pusher makes jobs of parked deliveries whose time has come.
+type Pusher struct {
+	store DueStore
+	queue Queue
+	meter Meter
+}
+
+// NewPusher returns a pusher from store to queue; meter may be NoMeter{}.
+func NewPusher(store DueStore, queue Queue, meter Meter) *Pusher {
+	return &Pusher{store, queue, meter}
+}
+
+// PushDue enqueues at most limit parked deliveries that are due at now and
+// returns how many. It is to be called every minute; several at a time make jobs
+// twice, which do no harm. After an error the rest waits for the next call.
+func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, error) {
+	due, err := p.store.Due(ctx, now, limit)
+	if err != nil {
+		return 0, fmt.Errorf("looking for due deliveries: %w", err)
+	}
+	var age time.Duration
+	for _, d := range due {
+		age = max(age, now.Sub(d.At))
+	}
+	p.meter.OldestDue(age)
+
+	pushed := make([]bool, len(due))
+	var group errgroup.Group
+	group.SetLimit(pushWidth)
+	for i, d := range due {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			// A crash between the two pushes it again.
+			if err := p.queue.Enqueue(ctx, d.Ref.String(), 0); err != nil {
+				return fmt.Errorf("pushing %s: %w", d.Delivery, err)
+			}
+			pushed[i] = true
+			if err := p.store.Unpark(ctx, d); err != nil {
+				return fmt.Errorf("pushing %s: %w", d.Delivery, err)
+			}
+			return nil
+		})
+	}
+	err = group.Wait()
+	n := 0
+	for _, ok := range pushed {
+		if ok {
+			n++
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,106 @@
+// Package webhooktest keeps webhooks in memory and holds the tests that every
+// store of them must pass. The store is also what a stack on one machine runs
+// on, so it is quick and its memory is bounded by the number of endpoints and
+// of deliveries still under way.
+package webhooktest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"remit/internal/webhook"
+)
+
+// logLimit is how many deliveries are kept per endpoint; above it the oldest
+// ones that are final are forgotten.
+const logLimit = 1000
+
+// A Store is a webhook.Store in memory. Its zero value is empty and ready.
+type Store struct {
+	mu        sync.Mutex
+	endpoints map[endpointKey]webhook.Endpoint
+	logs      map[endpointKey]*log
+	parked    map[webhook.Ref]time.Time
+}
+
+var _ webhook.Store = (*Store)(nil)
+
+// NewStore returns an empty store.
+func NewStore() *Store { return &Store{} }
+
+type endpointKey struct {
+	webhook.Owner
+	id string
+}
+
+// AddEndpoint implements webhook.EndpointStore.
+func (s *Store) AddEndpoint(_ context.Context, e webhook.Endpoint, limit int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := endpointKey{e.Owner, e.ID}
+	if _, ok := s.endpoints[k]; ok {
+		return nil
+	}
+	if len(s.list(e.Owner)) >= limit {
+		return webhook.ErrLimit
+	}
+	if s.endpoints == nil {
+		s.endpoints = map[endpointKey]webhook.Endpoint{}
+	}
+	s.endpoints[k] = e
+	return nil
+}
+
+// Endpoints implements webhook.EndpointStore.
+func (s *Store) Endpoints(_ context.Context, o webhook.Owner) ([]webhook.Endpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list(o), nil
+}
+
+// list is Endpoints for callers that hold the lock.
+func (s *Store) list(o webhook.Owner) []webhook.Endpoint {
+	list := []webhook.Endpoint{}
+	for k, e := range s.endpoints {
+		if k.Owner == o && e.Status != webhook.Deleted {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b webhook.Endpoint) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.ID, a.ID))
+	})
+	return list
+}
+
+// Endpoint implements webhook.EndpointStore.
+func (s *Store) Endpoint(_ context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.endpoints[endpointKey{o, id}]
+	if !ok {
+		return webhook.Endpoint{}, webhook.ErrNotFound
+	}
+	return e, nil
+}
+
+// SaveEndpoint implements webhook.EndpointStore.
+func (s *Store) SaveEndpoint(_ context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := endpointKey{e.Owner, e.ID}
+	stored, ok := s.endpoints[k]
+	switch {
+	case !ok || stored.Status == webhook.Deleted:
+		return webhook.Endpoint{}, webhook.ErrNotFound
+	case stored.Version != e.Version:
+		return webhook.Endpoint{}, fmt.Errorf("version %d is stored: %w", stored.Version, webhook.ErrConflict)
+	}
+	e.Version++
+	s.endpoints[k] = e
+	return e, nil
+}
