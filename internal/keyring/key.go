@@ -1,0 +1,141 @@
+// Package keyring holds the private keys that pay, and signs with them. It is
+// the only package that ever has key material in its hands: nothing it returns,
+// prints or fails with contains any.
+package keyring
+
+import (
+	"crypto/ecdsa"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+var (
+	// ErrKey reports what is not the private key of an account. Errors that
+	// match it never quote any of it.
+	ErrKey = errors.New("invalid private key")
+	// ErrUnsignable reports a transaction that no node would take.
+	ErrUnsignable = errors.New("transaction cannot be signed")
+)
+
+// redacted is all that formatting ever shows of a key.
+const redacted = "[redacted]"
+
+// A Key is the private key of one wallet. Formatting, logging and encoding it
+// show only that it is one. The zero Key is none.
+type Key struct {
+	address token.Address
+	// A function and not the key itself: fmt follows pointers and unexported
+	// fields of a struct that holds a Key, and calls no methods on the way,
+	// but of a function it can only print the address.
+	private func() *ecdsa.PrivateKey
+}
+
+// ParseKey reads 64 hex digits of either case, with or without "0x". Anything
+// else, and numbers that are no key of secp256k1, match ErrKey.
+func ParseKey(s string) (Key, error) {
+	digits := strings.TrimPrefix(s, "0x")
+	b, err := hex.DecodeString(digits)
+	if err != nil || len(b) != 32 {
+		return Key{}, fmt.Errorf("%w: want 0x and 64 hex digits", ErrKey)
+	}
+	return keyOf(b)
+}
+
+// Generate makes a key from 32 bytes of random, or more in the improbable case
+// that they are no key (about 1 in 2^128). The same bytes make the same key,
+// so random must be crypto/rand.Reader wherever money is involved.
+func Generate(random io.Reader) (Key, error) {
+	var b [32]byte
+	for {
+		if _, err := io.ReadFull(random, b[:]); err != nil {
+			return Key{}, fmt.Errorf("generating a key: %w", err)
+		}
+		if key, err := keyOf(b[:]); err == nil {
+			return key, nil
+		}
+	}
+}
+
+func keyOf(b []byte) (Key, error) {
+	private, err := crypto.ToECDSA(b)
+	if err != nil {
+		// The library's text is dropped: it speaks of the value.
+		return Key{}, fmt.Errorf("%w: out of range", ErrKey)
+	}
+	return Key{
+		address: token.Address(crypto.PubkeyToAddress(private.PublicKey)),
+		private: func() *ecdsa.PrivateKey { return private },
+	}, nil
+}
+
+// Address returns the account that the key controls.
+func (k Key) Address() token.Address { return k.address }
+
+// Sign implements wallet.Signer: an EIP-1559 transaction of type 2 with no
+// ether and no access list, signed by RFC 6979, so the same arguments give the
+// same bytes on every machine. A zero chain id or key, a nonce beyond EIP-2681, a
+// gas limit below chain.NoopGas and a tip above the cap are ErrUnsignable.
+func (k Key) Sign(tx chain.Tx, nonce uint64) (chain.Signed, error) {
+	switch {
+	case k.private == nil:
+		return chain.Signed{}, fmt.Errorf("%w: no key", ErrUnsignable)
+	case tx.ChainID == 0:
+		return chain.Signed{}, fmt.Errorf("%w: no chain id", ErrUnsignable)
+	case nonce == 1<<64-1:
+		return chain.Signed{}, fmt.Errorf("%w: nonce beyond 2^64-2", ErrUnsignable)
+	case tx.Gas < chain.NoopGas:
+		return chain.Signed{}, fmt.Errorf("%w: gas limit %d is below %d", ErrUnsignable, tx.Gas, chain.NoopGas)
+	case tx.Fees.Cap.Less(tx.Fees.Tip):
+		return chain.Signed{}, fmt.Errorf("%w: tip %v is above the cap %v", ErrUnsignable, tx.Fees.Tip, tx.Fees.Cap)
+	}
+	id := new(big.Int).SetUint64(tx.ChainID)
+	to := common.Address(tx.To)
+	signed, err := types.SignNewTx(k.private(), types.NewLondonSigner(id), &types.DynamicFeeTx{
+		ChainID: id, Nonce: nonce, To: &to, Gas: tx.Gas, Data: tx.Data,
+		GasTipCap: bigOf(tx.Fees.Tip), GasFeeCap: bigOf(tx.Fees.Cap), Value: new(big.Int),
+	})
+	if err != nil {
+		return chain.Signed{}, fmt.Errorf("signing for %v: %w", k.address, err)
+	}
+	raw, err := signed.MarshalBinary()
+	if err != nil {
+		return chain.Signed{}, fmt.Errorf("encoding for %v: %w", k.address, err)
+	}
+	return chain.Signed{Nonce: nonce, Hash: chain.Hash(signed.Hash()), Raw: raw}, nil
+}
+
+func bigOf(a token.Amount) *big.Int {
+	word := a.Bytes32()
+	return new(big.Int).SetBytes(word[:])
+}
+
+// reveal returns the form that ParseKey reads. Only Encode may call it.
+func (k Key) reveal() string { return "0x" + hex.EncodeToString(crypto.FromECDSA(k.private())) }
+
+// String returns a constant.
+func (Key) String() string { return redacted }
+
+// GoString returns a constant.
+func (Key) GoString() string { return redacted }
+
+// Format writes a constant for every verb.
+func (Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
+
+// LogValue returns a constant.
+func (Key) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText returns a constant, so that no encoding/json of something that
+// holds a Key writes it. Encode is the way to store keys.
+func (Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }
