@@ -36,9 +36,9 @@ const redacted = "[redacted]"
 // show only that it is one. The zero Key is none.
 type Key struct {
 	address token.Address
-	// A function and not the key itself: fmt follows pointers and unexported
-	// fields of a struct that holds a Key, and calls no methods on the way,
-	// but of a function it can only print the address.
+	// A function and not the key itself: in an unexported field of something
+	// printed, no method of Key is called, and printers that follow pointers
+	// (go-cmp, go-spew) find nothing to print behind a function.
 	private func() *ecdsa.PrivateKey
 }
 
