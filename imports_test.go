@@ -1,0 +1,161 @@
+// Package remit_test holds the house in order: who may import whom, and that
+// template.yaml, functions/, openapi.yaml, events/ and docs/ agree with the code.
+package remit_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	domains = "apikey chain payment token wallet webhook"
+	engines = "dispatch settlement"
+)
+
+// mayImport is the dependency direction of the repository, which points down
+// only. A package under internal/ may import what is listed for it and nothing
+// else of ours. Tests may import anything, since nothing imports them.
+var mayImport = map[string]string{
+	// The ground.
+	"strictjson": "",
+	"token":      "",
+
+	// Domains. Webhooks and keys know nothing of payments.
+	"apikey":        "token",
+	"chain":         "token",
+	"payment":       "chain token",
+	"wallet":        "chain payment token",
+	"webhook":       "token",
+	"webhook/guard": "webhook",
+
+	// Engines: what happens between the domains.
+	"dispatch":   "chain payment token wallet",
+	"settlement": "chain payment token wallet",
+
+	// Adapters, which never import each other.
+	"boot":    "apikey",
+	"devnet":  "chain token",
+	"dynamo":  domains,
+	"ethrpc":  "chain token",
+	"httpapi": "strictjson " + domains + " " + engines,
+	"keyring": "chain token wallet",
+	"queue":   domains + " " + engines,
+	"secrets": "",
+
+	// Stores in memory, conformance suites and faults, for tests and for the
+	// stack on one machine.
+	"apikey/apikeytest":         "apikey",
+	"dynamo/dynamotest":         "",
+	"payment/paymenttest":       "chain payment token wallet",
+	"settlement/settlementtest": "payment/paymenttest " + domains + " " + engines,
+	"webhook/webhooktest":       "webhook",
+}
+
+// onlyIn says which packages may import something heavy or powerful; a
+// trailing slash stands for everything below.
+var onlyIn = map[string]string{
+	"github.com/aws/":        "boot dynamo dynamo/dynamotest queue secrets",
+	"github.com/awslabs/":    "boot",
+	"github.com/ethereum/":   "devnet ethrpc keyring",
+	"net/http":               "boot devnet dynamo/dynamotest ethrpc httpapi webhook webhook/guard",
+	"os/exec":                "dynamo/dynamotest",
+	"github.com/alecthomas/": "",
+}
+
+// mayLink says which functions may link what costs start-up time or holds
+// power over money. The others do not, not even through somebody else.
+var mayLink = map[string]string{
+	"github.com/ethereum/":               "check-receipts get-balance send-payment",
+	"remit/internal/ethrpc":              "check-receipts get-balance send-payment",
+	"remit/internal/keyring":             "check-receipts send-payment",
+	"remit/internal/settlement":          "check-receipts",
+	"remit/internal/devnet":              "",
+	"remit/internal/apikey/":             "",
+	"remit/internal/payment/":            "",
+	"remit/internal/settlement/":         "",
+	"remit/internal/webhook/webhooktest": "",
+	"testing":                            "",
+	"github.com/google/go-cmp/":          "",
+}
+
+func TestImportsPointDown(t *testing.T) {
+	unseen := make(map[string]bool)
+	for imp := range mayImport {
+		unseen[imp] = true
+	}
+	for _, pkg := range list(t, `{{.ImportPath}} {{join .Imports " "}}`, "./internal/...") {
+		name := strings.TrimPrefix(pkg[0], "remit/internal/")
+		allowed, ok := mayImport[name]
+		if !ok {
+			t.Errorf("internal/%s: say in mayImport what it may import", name)
+			continue
+		}
+		delete(unseen, name)
+		for _, imp := range pkg[1:] {
+			if ours, ok := strings.CutPrefix(imp, "remit/"); ok && !has(allowed, strings.TrimPrefix(ours, "internal/")) {
+				t.Errorf("internal/%s must not import %s", name, ours)
+			}
+			for what, where := range onlyIn {
+				if matches(imp, what) && !has(where, name) {
+					t.Errorf("internal/%s must not import %s: only %q may", name, imp, where)
+				}
+			}
+		}
+	}
+	for name := range unseen {
+		t.Errorf("mayImport lists internal/%s, which is not there", name)
+	}
+}
+
+func TestToolsStandAlone(t *testing.T) {
+	for _, pkg := range list(t, `{{.ImportPath}} {{join .Imports " "}}`, "./tools/...") {
+		for _, imp := range pkg[1:] {
+			if strings.HasPrefix(imp, "remit/") {
+				t.Errorf("%s must not import %s", pkg[0], imp)
+			}
+		}
+	}
+}
+
+func TestFunctionsLinkOnlyWhatTheyNeed(t *testing.T) {
+	for _, pkg := range list(t, `{{.ImportPath}} {{join .Deps " "}}`, "-tags=lambda.norpc", "./functions/...") {
+		name := strings.TrimPrefix(pkg[0], "remit/functions/")
+		for _, dep := range pkg[1:] {
+			for what, who := range mayLink {
+				if matches(dep, what) && !has(who, name) {
+					t.Errorf("functions/%s must not link %s", name, dep)
+				}
+			}
+		}
+	}
+}
+
+// list runs go list and returns the words of each line it prints.
+func list(t *testing.T, format string, args ...string) [][]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", format}, args...)...)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %v: %v\n%s", args, err, complaint.String())
+	}
+	var packages [][]string
+	for line := range strings.Lines(string(out)) {
+		packages = append(packages, strings.Fields(line))
+	}
+	if len(packages) == 0 {
+		t.Fatalf("go list %v names no package", args)
+	}
+	return packages
+}
+
+// matches says whether the import path is what, or below what if that ends in
+// a slash.
+func matches(path, what string) bool {
+	return path == what || strings.HasSuffix(what, "/") && strings.HasPrefix(path, what)
+}
+
+func has(words, word string) bool { return slices.Contains(strings.Fields(words), word) }
