@@ -1,0 +1,99 @@
+// Package secrets reads secrets from AWS Secrets Manager while a function runs.
+// What it reads is kept in the process only, for minutes, and never logged.
+package secrets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
+)
+
+// ErrMissing reports a secret that does not exist or has no value: nobody has
+// put one there yet, or somebody has taken it away.
+var ErrMissing = errors.New("the secret has no value")
+
+const (
+	// KeepFor is how long a value is used before it is read again, so how long
+	// a change takes to be seen by all.
+	KeepFor = 5 * time.Minute
+	// retryAfter is how long a value whose refresh failed is used before the
+	// next try.
+	retryAfter = 15 * time.Second
+	// refreshWithin bounds how long a caller waits for a refresh it can do
+	// without.
+	refreshWithin = 2 * time.Second
+)
+
+// A Secret is one secret and its last known value. It is safe for concurrent
+// use; callers that come while it is read wait for that one read.
+type Secret struct {
+	client *secretsmanager.Client
+	id     string // ARN or name
+	now    func() time.Time
+
+	mu      sync.Mutex
+	value   []byte
+	refresh time.Time // when value is to be read again; zero: there is none
+}
+
+// New returns the secret of that ARN or name. Nothing is read yet.
+func New(client *secretsmanager.Client, id string, now func() time.Time) *Secret {
+	return &Secret{client: client, id: id, now: now}
+}
+
+// Value returns the secret's value, at most KeepFor old. While Secrets Manager
+// cannot be asked, a value that was read before goes on being used, however
+// old, and a warning is logged. ErrMissing is an answer and not an outage: the
+// value read before is forgotten.
+//
+// The caller must not change the bytes.
+func (s *Secret) Value(ctx context.Context) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.now().Before(s.refresh) {
+		return s.value, nil
+	}
+	reading, cancel := ctx, context.CancelFunc(func() {})
+	if s.value != nil {
+		reading, cancel = context.WithTimeout(ctx, refreshWithin)
+	}
+	defer cancel()
+	value, err := s.read(reading)
+	switch {
+	case errors.Is(err, ErrMissing):
+		s.value, s.refresh = nil, time.Time{}
+	case err != nil && s.value != nil:
+		slog.WarnContext(ctx, "secret not refreshed, using the one read before", "secret", s.id, "err", err)
+		s.refresh = s.now().Add(retryAfter)
+		return s.value, nil
+	case err == nil:
+		s.value, s.refresh = value, s.now().Add(KeepFor)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading secret %s: %w", s.id, err)
+	}
+	return value, nil
+}
+
+func (s *Secret) read(ctx context.Context) ([]byte, error) {
+	out, err := s.client.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &s.id})
+	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
+		return nil, ErrMissing
+	}
+	if err != nil {
+		return nil, err
+	}
+	if out.SecretString != nil {
+		out.SecretBinary = []byte(*out.SecretString)
+	}
+	if len(out.SecretBinary) == 0 {
+		return nil, ErrMissing
+	}
+	return out.SecretBinary, nil
+}
