@@ -9,6 +9,8 @@ ARGS ?=
 # The stage of samconfig.toml that build, deploy and logs are for.
 ENV ?= dev
 
+DYNAMODB_PORT ?= 8000
+
 export SAM_CLI_TELEMETRY := 0
 
 # How a function is compiled for Lambda. lambda.norpc leaves out the RPC server
@@ -67,6 +69,12 @@ contract: ## Recompile the test token and compare it with the bytecode in the re
 .PHONY: tools
 tools: ## Install every pinned tool under .cache/ (test and lint do it by themselves)
 	tools/install race dynamodb aws webhooks browser golangci-lint govulncheck cfnlint checkov schemathesis
+
+.PHONY: dynamodb
+dynamodb: ## DynamoDB Local on port 8000 (DYNAMODB_PORT) until Ctrl-C
+	@tools/install dynamodb
+	@exec java -Xmx256m -XX:+UseSerialGC -Djava.library.path=.cache/dynamodb -cp '.cache/dynamodb/*' \
+	  com.amazonaws.services.dynamodbv2.local.main.ServerRunner -inMemory -sharedDb -disableTelemetry -port $(DYNAMODB_PORT)
 
 .PHONY: build
 build: ## Build the functions as Lambda runs them (ARGS='--parameter-overrides Architecture=x86_64')
