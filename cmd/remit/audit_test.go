@@ -1,0 +1,160 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"sync"
+	"testing"
+	"time"
+
+	ethereum "github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+)
+
+// An order is one payment a test wants made. Its amount is its own, so that
+// the transfer can be found on the chain without asking the stack.
+type order struct {
+	key    string
+	amount int64
+	hash   string // from a 201, empty without one
+}
+
+func orders(n int) []*order {
+	all := make([]*order, n)
+	for i := range all {
+		all[i] = &order{key: fmt.Sprintf("order-%d", i), amount: int64(1_000 + i)}
+	}
+	return all
+}
+
+const payee = "0x2222222222222222222222222222222222222222"
+
+// pay asks for the payment once. An answer other than 201 is an error.
+func (m *merchant) pay(ctx context.Context, o *order) error {
+	status, body, err := m.call(ctx, "POST", "/send-payment",
+		fmt.Sprintf(`{"to":%q,"amount":%d}`, payee, o.amount), "Idempotency-Key", o.key)
+	if err != nil {
+		return err
+	}
+	if status != 201 {
+		return fmt.Errorf("%s: %d %v", o.key, status, body)
+	}
+	hash := body["tx_hash"].(string)
+	if o.hash != "" && o.hash != hash {
+		m.t.Errorf("%s: tx_hash was %s and is %s", o.key, o.hash, hash)
+	}
+	o.hash = hash
+	return nil
+}
+
+// payAll makes all payments with so many clients at once and returns the
+// errors met.
+func (m *merchant) payAll(ctx context.Context, all []*order, clients int) []error {
+	work := make(chan *order)
+	var mu sync.Mutex
+	var errs []error
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for o := range work {
+				if err := m.pay(ctx, o); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, o := range all {
+		work <- o
+	}
+	close(work)
+	wg.Wait()
+	return errs
+}
+
+// awaitStatus polls until every order that was answered has the status.
+func (m *merchant) awaitStatus(all []*order, status string, limit time.Duration) {
+	m.t.Helper()
+	deadline := time.Now().Add(limit)
+	for _, o := range all {
+		for o.hash != "" {
+			body := m.must("GET", "/transaction/"+o.hash, "")
+			if body["status"] == status {
+				break
+			}
+			if time.Now().After(deadline) {
+				m.t.Fatalf("%s is %v after %s, want %s", o.key, body["status"], limit, status)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// mined counts the Transfer logs to payee by amount, and checks that no
+// wallet's nonces have a hole: as many transactions are mined as were sent.
+func mined(t *testing.T, rpc, contract string) map[int64]int {
+	t.Helper()
+	node, err := ethclient.DialContext(t.Context(), rpc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	logs, err := node.FilterLogs(t.Context(), ethereum.FilterQuery{
+		FromBlock: big.NewInt(0), Addresses: []common.Address{common.HexToAddress(contract)},
+		Topics: [][]common.Hash{
+			{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, nil,
+			{common.BytesToHash(common.HexToAddress(payee).Bytes())},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[int64]int{}
+	for _, l := range logs {
+		counts[new(big.Int).SetBytes(l.Data).Int64()]++
+	}
+	return counts
+}
+
+// noHoles checks that a node has nothing of the wallets left to mine.
+func noHoles(t *testing.T, rpc string, wallets []string) {
+	t.Helper()
+	node, err := ethclient.DialContext(t.Context(), rpc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	for _, w := range wallets {
+		latest, err := node.NonceAt(t.Context(), common.HexToAddress(w), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pending, err := node.PendingNonceAt(t.Context(), common.HexToAddress(w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if latest != pending {
+			t.Errorf("wallet %s: %d mined, %d pending", w, latest, pending)
+		}
+	}
+}
+
+// A scene is where a stack's chain is, as GET /sandbox says it.
+type scene struct {
+	rpc, token string
+	wallets    []string
+}
+
+func (m *merchant) scene() scene {
+	m.t.Helper()
+	facts := m.must("GET", "/sandbox", "")
+	s := scene{rpc: facts["rpc_url"].(string), token: facts["token"].(map[string]any)["address"].(string)}
+	for _, w := range facts["wallets"].([]any) {
+		s.wallets = append(s.wallets, w.(map[string]any)["address"].(string))
+	}
+	return s
+}

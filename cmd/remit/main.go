@@ -1,0 +1,37 @@
+// Command remit is what people run: the whole stack on one machine, the
+// embedded chain alone, and the operator's commands.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the command line. Every flag is also an environment variable.
+type commands struct {
+	Local localCommand `cmd:"" help:"Run the whole stack on this machine, against an embedded chain or an outside node."`
+	Chain chainCommand `cmd:"" help:"Run the embedded chain alone and print where everything on it is, as JSON."`
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	var cli commands
+	parser := kong.Parse(&cli,
+		kong.Name("remit"),
+		kong.Description("Remit pays out stablecoins, each payment exactly once."),
+		kong.UsageOnError(),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
+	err := parser.Run()
+	stop()
+	if err != nil && !errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "remit:", err)
+		os.Exit(1)
+	}
+}

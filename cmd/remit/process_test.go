@@ -1,0 +1,169 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// binary is the command under test, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "remit")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "remit")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "building the command:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// A process is one running command.
+type process struct {
+	cmd    *exec.Cmd
+	stderr *bytes.Buffer
+	done   chan error
+}
+
+// launch starts the command; the test kills what is left of it at its end.
+// Its first line on standard output that starts with until ends the wait; all
+// lines up to there are returned.
+func launch(t *testing.T, until string, args ...string) (*process, []string) {
+	t.Helper()
+	p := &process{cmd: exec.Command(binary, args...), stderr: &bytes.Buffer{}, done: make(chan error, 1)}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.Stderr = p.stderr
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.kill)
+	lines := make(chan []string, 1)
+	go func() {
+		var seen []string
+		scanner := bufio.NewScanner(out)
+		for sent := false; scanner.Scan(); {
+			if !sent {
+				seen = append(seen, scanner.Text())
+				if strings.HasPrefix(scanner.Text(), until) {
+					lines <- seen
+					sent = true
+				}
+			}
+		}
+		p.done <- p.cmd.Wait()
+		close(p.done)
+	}()
+	select {
+	case seen := <-lines:
+		return p, seen
+	case <-p.done:
+		t.Fatalf("remit %s ended before it was ready:\n%s", strings.Join(args, " "), p.stderr)
+	case <-time.After(30 * time.Second):
+		t.Fatalf("remit %s was not ready in 30 s:\n%s", strings.Join(args, " "), p.stderr)
+	}
+	return nil, nil
+}
+
+// kill ends the process with SIGKILL and waits until it is gone.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// interrupt ends the process as Ctrl-C does and returns how it ended.
+func (p *process) interrupt() error {
+	_ = p.cmd.Process.Signal(os.Interrupt)
+	return <-p.done
+}
+
+// local starts `remit local` on free ports and returns where it serves.
+func local(t *testing.T, args ...string) (*process, *merchant) {
+	t.Helper()
+	p, lines := launch(t, "Ctrl-C", append([]string{"local", "--listen", "127.0.0.1:0"}, args...)...)
+	for _, l := range lines {
+		if url, ok := strings.CutPrefix(strings.TrimSpace(l), "API"); ok {
+			return p, &merchant{t: t, url: strings.TrimSpace(url)}
+		}
+	}
+	t.Fatalf("no API line in %q", lines)
+	return nil, nil
+}
+
+// A merchant talks to a running stack.
+type merchant struct {
+	t   *testing.T
+	url string
+	key string
+}
+
+// call sends a request and decodes the answer into a generic JSON value.
+func (m *merchant) call(ctx context.Context, method, path, body string, header ...string) (int, map[string]any, error) {
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, m.url+path, reader)
+	if err != nil {
+		return 0, nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if m.key != "" {
+		r.Header.Set("x-api-key", m.key)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	decoder := json.NewDecoder(answer.Body)
+	decoder.UseNumber()
+	var value map[string]any
+	if err := decoder.Decode(&value); err != nil {
+		return answer.StatusCode, nil, err
+	}
+	return answer.StatusCode, value, nil
+}
+
+var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 128}}
+
+// must is call for a request that has to succeed.
+func (m *merchant) must(method, path, body string, header ...string) map[string]any {
+	m.t.Helper()
+	status, value, err := m.call(m.t.Context(), method, path, body, header...)
+	if err != nil || status >= 300 {
+		m.t.Fatalf("%s %s: %d %v %v", method, path, status, value, err)
+	}
+	return value
+}
+
+// join makes m a new merchant.
+func (m *merchant) join() {
+	m.t.Helper()
+	m.key = m.must("POST", "/create-api-key", `{"merchant_name":"Acme"}`)["api_key"].(string)
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"remit/internal/settlement"
+)
+
+const (
+	settlePeriod = time.Minute      // the schedule's
+	settleRun    = 55 * time.Second // the function's timeout
+)
+
+// hints starts a check-receipts run soon. It holds one hint: more say nothing.
+type hints chan struct{}
+
+// Hint implements dispatch.Hinter.
+func (h hints) Hint(context.Context) error {
+	select {
+	case h <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// settleLoop runs check-receipts once a minute, and soon after every hint,
+// until ctx ends.
+func settleLoop(ctx context.Context, settler *settlement.Settler, push func(context.Context) error, hinted hints, log *slog.Logger) {
+	ticker := time.NewTicker(settlePeriod)
+	defer ticker.Stop()
+	for n := 1; ctx.Err() == nil; n++ {
+		run, cancel := context.WithTimeout(ctx, settleRun)
+		if err := push(run); err != nil && ctx.Err() == nil {
+			log.Warn("pushing due deliveries", "err", err)
+		}
+		if _, err := settler.Run(run, strconv.Itoa(n)); err != nil && ctx.Err() == nil {
+			log.Warn("settling", "err", err)
+		}
+		cancel()
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		case <-hinted:
+		}
+	}
+}
+
+// wait sleeps for d, or until ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

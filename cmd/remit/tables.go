@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/apikey"
+	"remit/internal/apikey/apikeytest"
+	"remit/internal/dynamo"
+	"remit/internal/payment/paymenttest"
+	"remit/internal/webhook"
+	"remit/internal/webhook/webhooktest"
+)
+
+// tables are the three stores of a stack.
+type tables struct {
+	keys interface {
+		apikey.Store
+		apikey.Finder
+	}
+	payments paymenttest.Ports
+	webhooks webhook.Store
+}
+
+// localTables are the names that a stack on one machine gives its tables.
+var localTables = dynamo.Tables{APIKeys: "remit-api-keys", Payments: "remit-payments", Webhooks: "remit-webhooks"}
+
+// openTables returns stores in memory, or in DynamoDB at url, whose tables it
+// creates if they are absent.
+func openTables(ctx context.Context, url string) (*tables, error) {
+	if url == "" {
+		return &tables{&apikeytest.Store{}, paymenttest.NewStore(), webhooktest.NewStore()}, nil
+	}
+	db := dynamodb.New(dynamodb.Options{
+		Region: "us-east-1", BaseEndpoint: aws.String(url),
+		Credentials: credentials.NewStaticCredentialsProvider("remit", "remit", ""),
+	})
+	if err := dynamo.CreateTables(ctx, db, localTables); err != nil {
+		return nil, fmt.Errorf("--dynamodb %s: %w", url, err)
+	}
+	return &tables{
+		dynamo.NewAPIKeys(db, localTables.APIKeys),
+		dynamo.NewPayments(db, localTables.Payments),
+		dynamo.NewWebhooks(db, localTables.Webhooks),
+	}, nil
+}

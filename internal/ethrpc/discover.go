@@ -1,0 +1,66 @@
+package ethrpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"remit/internal/token"
+)
+
+// Selectors of EIP-20's optional methods: the first four bytes of
+// keccak256("symbol()") and keccak256("decimals()").
+const (
+	symbolCall   = "0x95d89b41"
+	decimalsCall = "0x313ce567"
+)
+
+// ErrToken reports a contract that does not describe itself as EIP-20 allows.
+var ErrToken = errors.New("no such token")
+
+// Discover asks a node which chain it serves and what the token contract calls
+// itself. It is for stacks that are told nothing but an address; a deployed
+// one is configured.
+func Discover(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, coin token.Token, err error) {
+	node, err := Open(rawURL, Config{ChainID: 1})
+	if err != nil {
+		return 0, token.Token{}, err
+	}
+	var id hexutil.Uint64
+	var symbol, decimals hexutil.Bytes
+	batch := []rpc.BatchElem{
+		call("eth_chainId", &id),
+		call("eth_call", &symbol, callOf(contract, symbolCall), "latest"),
+		call("eth_call", &decimals, callOf(contract, decimalsCall), "latest"),
+	}
+	if err := node.request(ctx, batch); err != nil {
+		return 0, token.Token{}, err
+	}
+	for _, elem := range batch {
+		if elem.Error != nil {
+			return 0, token.Token{}, fmt.Errorf("asking %s: %s: %w", node, elem.Method, elem.Error)
+		}
+	}
+	name, ok := abiString(symbol)
+	if !ok || len(decimals) != 32 || !bytes.Equal(decimals[:31], make([]byte, 31)) {
+		return 0, token.Token{}, fmt.Errorf("%w: %s has no symbol and decimals on chain %d", ErrToken, contract, id)
+	}
+	return uint64(id), token.Token{Symbol: name, Decimals: int(decimals[31]), Contract: contract}, nil
+}
+
+func callOf(to token.Address, data string) map[string]string {
+	return map[string]string{"to": to.String(), "data": data}
+}
+
+// abiString reads one ABI-encoded string of at most 64 bytes: its offset, its
+// length, its bytes.
+func abiString(b []byte) (string, bool) {
+	if len(b) < 96 || b[31] != 32 || b[63] > 64 || len(b) < 64+int(b[63]) {
+		return "", false
+	}
+	return string(b[64 : 64+int(b[63])]), true
+}
