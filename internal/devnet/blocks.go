@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/miner"
 )
@@ -33,6 +35,11 @@ var ErrReorg = errors.New("impossible reorg")
 func (c *Chain) Mine() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.mine()
+}
+
+// mine is Mine for those who hold mu.
+func (c *Chain) mine() error {
 	if c.due != 0 {
 		return c.replace(c.due - 1)
 	}
@@ -74,18 +81,36 @@ func (c *Chain) setFrozen(frozen bool) {
 	c.frozen = frozen
 }
 
-func (c *Chain) isFrozen() bool {
+// produce mines a block every BlockTime until ctx ends.
+func (c *Chain) produce(ctx context.Context) {
+	tick := time.NewTicker(c.cfg.BlockTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := c.mineUnlessFrozen(); err != nil {
+				c.cfg.Log.Error("mining a block", "err", err)
+			}
+		}
+	}
+}
+
+func (c *Chain) mineUnlessFrozen() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.frozen
+	if c.frozen {
+		return nil
+	}
+	return c.mine()
 }
 
 // extend makes a block of txs, or of the pool's when txs is nil, and puts it
 // on top of the chain.
 func (c *Chain) extend(txs []*types.Transaction) error {
-	// The pool works in the background; the block is to hold what has been sent.
-	if err := c.eth.TxPool().Sync(); err != nil {
-		return fmt.Errorf("waiting for the pool: %w", err)
+	if err := c.settlePool(); err != nil { // the block is to hold whatever has been accepted by now
+		return err
 	}
 	parent := c.eth.BlockChain().CurrentBlock()
 	block, err := c.build(parent, c.after(parent), txs)
@@ -143,8 +168,14 @@ func (c *Chain) build(parent *types.Header, timestamp uint64, txs []*types.Trans
 }
 
 // adopt makes block the head and waits until the pool has seen it, so that
-// lost transactions are pending again and mined ones are not.
+// lost transactions are pending again and mined ones are not. Requests wait
+// meanwhile: nobody sees half a reorg.
 func (c *Chain) adopt(block *types.Block) error {
+	c.front.gate.Lock()
+	defer c.front.gate.Unlock()
+	if err := c.settlePool(); err != nil {
+		return err
+	}
 	blocks := c.eth.BlockChain()
 	if _, err := blocks.SetCanonical(block); err != nil {
 		return fmt.Errorf("adopting block %d: %w", block.NumberU64(), err)
@@ -153,6 +184,23 @@ func (c *Chain) adopt(block *types.Block) error {
 	blocks.SetSafe(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), safeDepth)))
 	blocks.SetFinalized(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), finalizedDepth)))
 	if err := c.eth.TxPool().Sync(); err != nil {
+		return fmt.Errorf("resetting the pool: %w", err)
+	}
+	return nil
+}
+
+// settlePool waits until every accepted transaction that is next in line is
+// ready to be mined.
+//
+// The pool does that in the background, and a new head that arrives before it
+// is done makes it forget to: the transaction would miss a block. There is no
+// method to wait for it but adding a transaction; an old one of the owner is
+// refused without a trace (nonce too low), but only after all that came before.
+func (c *Chain) settlePool() error {
+	if c.old == nil {
+		return nil // nothing was ever sent
+	}
+	if err := c.eth.TxPool().Add([]*types.Transaction{c.old}, true)[0]; !errors.Is(err, core.ErrNonceTooLow) {
 		return fmt.Errorf("waiting for the pool: %w", err)
 	}
 	return nil

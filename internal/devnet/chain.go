@@ -58,6 +58,7 @@ type Chain struct {
 	frozen   bool
 	salt     uint64               // makes every block different from its rivals
 	deployed uint64               // the block no reorg goes below
+	old      *types.Transaction   // one from that block
 	due      uint64               // the block to re-organise next, 0 for none
 	reorged  map[common.Hash]bool // transactions that had their reorg
 }
@@ -119,30 +120,12 @@ func (c *Chain) serve(listener net.Listener) {
 	})
 }
 
-// produce mines a block every BlockTime until ctx ends.
-func (c *Chain) produce(ctx context.Context) {
-	tick := time.NewTicker(c.cfg.BlockTime)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if c.isFrozen() {
-				continue
-			}
-			if err := c.Mine(); err != nil {
-				c.cfg.Log.Error("mining a block", "err", err)
-			}
-		}
-	}
-}
-
 // closeGrace is how long Close lets requests finish that are being answered.
 const closeGrace = time.Second
 
 // Close stops the service and the chain, and forgets everything on it. No
-// goroutine of the chain is left when it returns. Call it once.
+// goroutine of the chain is left when it returns, except one of the node's
+// that sleeps for another second. Call it once.
 func (c *Chain) Close() error {
 	c.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)

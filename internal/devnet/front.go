@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -21,6 +22,8 @@ import (
 type front struct {
 	node http.Handler
 	head func() *types.Header
+
+	gate sync.RWMutex // held while the head changes
 
 	mu    sync.RWMutex
 	stuck map[common.Hash]bool
@@ -55,10 +58,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "invalid host specified", http.StatusForbidden)
 		return
 	}
-	if r.Method != http.MethodPost || !f.anyStuck() {
-		f.node.ServeHTTP(w, r)
-		return
-	}
+	// The whole request is read before the gate, and the answer written after
+	// it: a slow client must not hold up the chain.
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
 		status := http.StatusBadRequest
@@ -69,20 +70,23 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	truth := recorder{header: w.Header(), status: http.StatusOK}
+	answer := f.answer(&truth, r, body)
+	w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
+	w.Header().Del("Transfer-Encoding") // the node sets it on errors, to defeat compression that is not here
+	w.WriteHeader(truth.status)
+	w.Write(answer) //nolint:errcheck // the client has gone
+}
+
+// answer lets the node answer into truth and returns what to tell the client.
+func (f *front) answer(truth *recorder, r *http.Request, body []byte) []byte {
+	f.gate.RLock()
+	defer f.gate.RUnlock()
+	f.node.ServeHTTP(truth, r)
 	if !f.mentionsStuck(body) {
-		f.node.ServeHTTP(w, r)
-		return
+		return truth.body.Bytes()
 	}
-	var truth recorder
-	f.node.ServeHTTP(&truth, r)
-	for name, values := range truth.header {
-		w.Header()[name] = values
-	}
-	w.Header().Del("Content-Length")
-	if truth.status != 0 {
-		w.WriteHeader(truth.status)
-	}
-	w.Write(f.retell(truth.body.Bytes())) //nolint:errcheck // the client has gone
+	return f.retell(truth.body.Bytes())
 }
 
 // plainHost reports whether a Host header is an IP address or localhost, with
@@ -105,6 +109,9 @@ func trimBrackets(host string) string {
 // mentionsStuck reports whether body contains a stuck transaction's hash as a
 // JSON string.
 func (f *front) mentionsStuck(body []byte) bool {
+	if !f.anyStuck() {
+		return false
+	}
 	const digits = 2 * common.HashLength
 	for {
 		_, rest, found := bytes.Cut(body, []byte(`"0x`))
@@ -194,12 +201,6 @@ type recorder struct {
 	body   bytes.Buffer
 }
 
-func (r *recorder) Header() http.Header {
-	if r.header == nil {
-		r.header = make(http.Header)
-	}
-	return r.header
-}
-
+func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
 func (r *recorder) WriteHeader(status int)      { r.status = status }

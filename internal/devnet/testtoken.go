@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"time"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/accounts/abi"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/consensus/misc/eip1559"
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"remit/internal/token"
@@ -39,10 +39,11 @@ const (
 	ShortLog                         // moves and logs one unit less than asked
 )
 
-// The gas limits of the owner's transactions.
+// What the owner's transactions pay.
 const (
-	deployGas = 5_000_000
-	callGas   = 150_000
+	deployGas = 5_000_000     // gas limit
+	callGas   = 150_000       // gas limit
+	ownerTip  = 1_000_000_000 // wei per gas
 )
 
 // FundToken mints amount to an account. Like every method of the token's
@@ -109,8 +110,25 @@ func (c *Chain) deploy(ctx context.Context) error {
 	if err := c.mineFor(c.owner, append(txs, behave)...); err != nil {
 		return fmt.Errorf("deploying the token: %w", err)
 	}
-	c.deployed = 1
-	return ctx.Err()
+	block := c.eth.BlockChain().GetBlockByHash(c.eth.BlockChain().CurrentBlock().Hash())
+	c.deployed, c.old = block.NumberU64(), block.Transactions()[0]
+	return c.awaitIndex(ctx)
+}
+
+// awaitIndex waits for the node's transaction index, which it begins in the
+// background with the first block. Until then the node answers with an error
+// where it should say that it knows no such transaction.
+func (c *Chain) awaitIndex(ctx context.Context) error {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !c.eth.BlockChain().TxIndexDone() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
 }
 
 // own calls a method of the token as its owner, in a block of its own.
@@ -152,12 +170,12 @@ func (c *Chain) mineSigned(from Wallet, txs []*types.DynamicFeeTx) error {
 		return err
 	}
 	nonce := state.GetNonce(common.Address(from.Address))
-	fee := eip1559.CalcBaseFee(blocks.Config(), blocks.CurrentBlock())
+	fee := new(big.Int).Add(c.nextBaseFee(), bigInt(ownerTip))
 	var signed []*types.Transaction
 	for i, tx := range txs {
 		tx.ChainID = bigInt(c.cfg.ChainID)
 		tx.Nonce = nonce + uint64(i)
-		tx.GasTipCap = new(big.Int)
+		tx.GasTipCap = bigInt(ownerTip)
 		tx.GasFeeCap = fee
 		tx.Value = new(big.Int)
 		s, err := from.sign(c.cfg.ChainID, tx)

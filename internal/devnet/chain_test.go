@@ -1,0 +1,244 @@
+package devnet_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"math/big"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"remit/internal/chain"
+	"remit/internal/devnet"
+	"remit/internal/token"
+)
+
+// fixed is a clock that stands still, so that timestamps follow from the
+// number of blocks alone.
+func fixed() time.Time { return time.Unix(1_800_000_000, 0) }
+
+// A payer sends transfers from the first wallets over JSON-RPC, as Remit does.
+type payer struct {
+	*devnet.Chain
+	t      testing.TB
+	client *ethclient.Client
+	nonces map[int]uint64
+}
+
+// open starts a chain that mines on demand and a client of it.
+func open(t testing.TB, cfg devnet.Config) *payer {
+	t.Helper()
+	cfg.Listen = "127.0.0.1:0"
+	if cfg.Now == nil {
+		cfg.Now = fixed
+	}
+	c, err := devnet.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := ethclient.DialContext(t.Context(), c.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		client.Close()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &payer{Chain: c, t: t, client: client, nonces: make(map[int]uint64)}
+}
+
+// word is an ABI argument.
+func word(b []byte) []byte { return common.LeftPadBytes(b, 32) }
+
+// transferData is the call data of transfer(to, units).
+func transferData(to token.Address, units uint64) []byte {
+	data := crypto.Keccak256([]byte("transfer(address,uint256)"))[:4]
+	data = append(data, word(to[:])...)
+	return append(data, word(new(big.Int).SetUint64(units).Bytes())...)
+}
+
+func key(t testing.TB, w devnet.Wallet) *ecdsa.PrivateKey {
+	t.Helper()
+	k, err := crypto.ToECDSA(w.Key[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// signed is a transfer from wallet n at its next nonce.
+func (p *payer) signed(n int, to token.Address, units uint64) *types.Transaction {
+	p.t.Helper()
+	tx := p.call(n, transferData(to, units))
+	p.nonces[n]++
+	return tx
+}
+
+// call is a call of the token from wallet n at its next nonce, which it does
+// not use up.
+func (p *payer) call(n int, data []byte) *types.Transaction {
+	p.t.Helper()
+	contract := common.Address(p.Token().Contract)
+	id := new(big.Int).SetUint64(p.ID())
+	tx, err := types.SignNewTx(key(p.t, p.Wallets()[n]), types.LatestSignerForChainID(id), &types.DynamicFeeTx{
+		ChainID:   id,
+		Nonce:     p.nonces[n],
+		GasTipCap: big.NewInt(1e9),
+		GasFeeCap: big.NewInt(100e9),
+		Gas:       150_000,
+		To:        &contract,
+		Data:      data,
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return tx
+}
+
+func (p *payer) send(tx *types.Transaction) chain.Hash {
+	p.t.Helper()
+	if err := p.client.SendTransaction(p.t.Context(), tx); err != nil {
+		p.t.Fatal(err)
+	}
+	return chain.Hash(tx.Hash())
+}
+
+// pay sends a transfer from wallet 0 and returns its hash.
+func (p *payer) pay(to token.Address, units uint64) chain.Hash {
+	p.t.Helper()
+	return p.send(p.signed(0, to, units))
+}
+
+func (p *payer) mine() {
+	p.t.Helper()
+	if err := p.Mine(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// receipt returns what the service says of a transaction, nil if it is not
+// mined.
+func (p *payer) receipt(tx chain.Hash) *types.Receipt {
+	p.t.Helper()
+	r, err := p.client.TransactionReceipt(p.t.Context(), common.Hash(tx))
+	if err != nil && err.Error() != "not found" {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+func (p *payer) status(tx chain.Hash) string {
+	p.t.Helper()
+	switch r := p.receipt(tx); {
+	case r == nil:
+		return "pending"
+	case r.Status == types.ReceiptStatusSuccessful:
+		return "succeeded"
+	default:
+		return "reverted"
+	}
+}
+
+func (p *payer) tokens(a token.Address) uint64 {
+	p.t.Helper()
+	amount, err := p.TokenBalance(p.t.Context(), a)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	units, _ := amount.Uint64()
+	return units
+}
+
+// friend is an ordinary recipient.
+var friend = token.Address{0: 0xf0, 19: 0x0d}
+
+func TestStartFindsEverythingInPlace(t *testing.T) {
+	p := open(t, devnet.Config{Wallets: 3, ChainID: 84532})
+	id, err := p.client.ChainID(t.Context())
+	if err != nil || id.Uint64() != 84532 {
+		t.Errorf("eth_chainId = %d, %v; want 84532", id, err)
+	}
+	for n, w := range p.Wallets() {
+		if got := p.tokens(w.Address); got != 1_000_000_000_000 {
+			t.Errorf("wallet %d holds %d units; want 1,000,000 USDC", n, got)
+		}
+		if got := crypto.PubkeyToAddress(key(t, w).PublicKey); token.Address(got) != w.Address {
+			t.Errorf("wallet %d: the key is %s's, not %s's", n, got, w.Address)
+		}
+	}
+}
+
+func TestKeysFollowFromTheSeed(t *testing.T) {
+	p, q := open(t, devnet.Config{}), open(t, devnet.Config{Seed: "another"})
+	if p.Wallets()[0] == q.Wallets()[0] {
+		t.Error("two seeds give the same key")
+	}
+	// Published: whoever imports it into another tool must find the same money.
+	if got, want := p.Wallets()[0].Address.String(), "0xC85186Ecd6f3a98d768F1f61F45d850a67817e4e"; got != want {
+		t.Errorf("wallet 0 is %s; want %s", got, want)
+	}
+}
+
+func TestStartSaysThatThePortIsTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, err = devnet.Start(t.Context(), devnet.Config{Listen: taken.Addr().String(), Now: fixed})
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("Start on a taken port: %v; want EADDRINUSE", err)
+	}
+}
+
+func TestStartRefusesNonsense(t *testing.T) {
+	for name, cfg := range map[string]devnet.Config{
+		"no clock":                    {},
+		"blocks faster than the node": {Now: fixed, BlockTime: time.Millisecond},
+		"minus one wallet":            {Now: fixed, Wallets: -1},
+	} {
+		cfg.Listen = "127.0.0.1:0"
+		if _, err := devnet.Start(t.Context(), cfg); err == nil {
+			t.Errorf("%s: started", name)
+		}
+	}
+}
+
+func TestBlocksComeByThemselves(t *testing.T) {
+	p := open(t, devnet.Config{BlockTime: 10 * time.Millisecond, Now: time.Now})
+	tx := p.pay(friend, 5)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for p.receipt(tx) == nil {
+		if ctx.Err() != nil {
+			t.Fatal("not mined within 30 s")
+		}
+	}
+	p.Freeze()
+	before := p.Head()
+	frozen := p.pay(friend, 5)
+	// So many round trips take longer than a few blocks.
+	for range 200 {
+		if p.status(frozen) != "pending" {
+			t.Fatal("mined while frozen")
+		}
+	}
+	if p.Head() != before {
+		t.Errorf("the head moved while frozen: %v to %v", before, p.Head())
+	}
+	p.Resume()
+	for p.receipt(frozen) == nil {
+		if ctx.Err() != nil {
+			t.Fatal("not mined within 30 s of Resume")
+		}
+	}
+}
