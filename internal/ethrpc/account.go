@@ -1,0 +1,93 @@
+package ethrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// balanceOf returns the call data of an ERC-20 balance: the first four bytes
+// of keccak256("balanceOf(address)") and the account, EIP-20.
+func balanceOf(account token.Address) []byte {
+	data := make([]byte, 4+32)
+	copy(data, []byte{0x70, 0xa0, 0x82, 0x31})
+	copy(data[4+12:], account[:])
+	return data
+}
+
+// Account implements chain.Node. Head is the lower of the two heads read
+// before and after the rest.
+func (n *Node) Account(ctx context.Context, wallet, coin token.Address, finality chain.Finality) (chain.Account, error) {
+	var before, after, mined, pending count
+	var gas quantity
+	var held hexutil.Bytes
+	var tagged *header
+	calls := []rpc.BatchElem{
+		call("eth_blockNumber", &before),
+		call("eth_getTransactionCount", &mined, wallet.String(), "latest"),
+		call("eth_getTransactionCount", &pending, wallet.String(), "pending"),
+		call("eth_call", &held, callObject{To: coin.String(), Data: balanceOf(wallet)}, "latest"),
+		call("eth_getBalance", &gas, wallet.String(), "latest"),
+	}
+	if finality.Tag != "" {
+		calls = append(calls, call("eth_getBlockByNumber", &tagged, finality.Tag, false))
+	}
+	calls = append(calls, call("eth_blockNumber", &after))
+	calls, err := n.batch(ctx, calls...)
+	if err == nil {
+		err = firstError(withoutUnknownTag(calls, finality))
+	}
+	if err == nil && len(held) != 32 {
+		err = fmt.Errorf("eth_call: %w: balanceOf returned %d bytes: no token at %v", errAnswer, len(held), coin)
+	}
+	if err != nil {
+		return chain.Account{}, fmt.Errorf("reading account %v: %w", wallet, err)
+	}
+	units, err := token.AmountFromBytes(held)
+	if err != nil {
+		return chain.Account{}, fmt.Errorf("reading account %v: %w", wallet, err)
+	}
+	head := min(uint64(before), uint64(after))
+	return chain.Account{
+		Head: head, Final: finalBlock(finality, head, tagged), Mined: uint64(mined), Pending: uint64(pending),
+		Token: units, Gas: gas.Amount, Steady: before == after,
+	}, nil
+}
+
+// finalBlock returns the highest final block. Zero means that none is: the
+// genesis block holds no transactions.
+func finalBlock(finality chain.Finality, head uint64, tagged *header) uint64 {
+	if finality.Tag != "" {
+		if tagged == nil || tagged.Number == nil {
+			return 0
+		}
+		return min(uint64(*tagged.Number), head)
+	}
+	if head < finality.Depth {
+		return 0
+	}
+	return head - finality.Depth
+}
+
+// withoutUnknownTag drops the refusal of a chain that has no safe or finalized
+// block yet: geth says "finalized block not found", and code -39001 by the
+// execution APIs is "Unknown block". Nothing is final then.
+func withoutUnknownTag(calls []rpc.BatchElem, finality chain.Finality) []rpc.BatchElem {
+	kept := make([]rpc.BatchElem, 0, len(calls))
+	for _, c := range calls {
+		refusal, ok := errors.AsType[*Refusal](c.Error)
+		if ok && c.Method == "eth_getBlockByNumber" && finality.Tag != "" &&
+			(refusal.Code == -39001 || strings.Contains(strings.ToLower(refusal.Words), "block not found")) {
+			continue
+		}
+		kept = append(kept, c)
+	}
+	return kept
+}

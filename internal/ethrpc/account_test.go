@@ -1,0 +1,154 @@
+package ethrpc_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// ten is the head at which accounts are read, with 3 mined, 5 pending, 7 USDC
+// and 2^70 wei.
+func ten() map[string]func(request) raw {
+	return map[string]func(request) raw{
+		"eth_blockNumber": always(result(`"0xa"`)),
+		"eth_getTransactionCount": func(r request) raw {
+			if r.arg(1) == "pending" {
+				return result(`"0x5"`)
+			}
+			return result(`"0x3"`)
+		},
+		"eth_call":       always(result(`"0x` + strings.Repeat("0", 58) + `6acfc0"`)),
+		"eth_getBalance": always(result(`"0x400000000000000000"`)),
+	}
+}
+
+func TestReadsAnAccountInOneRequest(t *testing.T) {
+	answers := ten()
+	var data string
+	answers["eth_call"] = func(r request) raw {
+		data = string(r.Params[0]) + r.arg(1)
+		return ten()["eth_call"](r)
+	}
+	s := play(t, answers)
+	node := open(t, s.URL)
+	want := chain.Account{
+		Head: 10, Final: 8, Mined: 3, Pending: 5, Token: token.Units(7_000_000), Gas: amount(t, "1180591620717411303424"), Steady: true,
+	}
+	for range 2 {
+		got, err := node.Account(t.Context(), account, coin, chain.Finality{Depth: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, exact); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	reads := []string{"eth_blockNumber", "eth_getTransactionCount", "eth_getTransactionCount", "eth_call", "eth_getBalance", "eth_blockNumber"}
+	if diff := cmp.Diff([][]string{append([]string{"eth_chainId"}, reads...), reads}, s.methods()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	const call = `{"to":"0x036CbD53842c5426634e7929541eC2318f3dCF7e","data":"0x70a08231` +
+		`0000000000000000000000009d8a62f656a8d1615c1294fd71e9cfb3e4855a4f"}latest`
+	if data != call {
+		t.Errorf("balance was asked by %s, want %s", data, call)
+	}
+}
+
+func TestJudgesWhichBlockIsFinal(t *testing.T) {
+	block := func(number string) raw {
+		return result(`{"number":"` + number + `","hash":"0x` + strings.Repeat("ab", 32) + `"}`)
+	}
+	for _, row := range []struct {
+		name     string
+		finality chain.Finality
+		tagged   raw
+		want     uint64
+	}{
+		{"depth 0 is the head", chain.Finality{}, "", 10},
+		{"depth 4 is four blocks below it", chain.Finality{Depth: 4}, "", 6},
+		{"a depth of the whole chain leaves its first block", chain.Finality{Depth: 10}, "", 0},
+		{"a depth beyond the chain leaves nothing", chain.Finality{Depth: 11}, "", 0},
+		{"a huge depth does not wrap around", chain.Finality{Depth: 1<<64 - 1}, "", 0},
+		{"finalized is the node's word", chain.Finality{Tag: "finalized"}, block("0x7"), 7},
+		{"safe is too", chain.Finality{Tag: "safe"}, block("0x9"), 9},
+		{"a tag beyond the head is of another moment", chain.Finality{Tag: "safe"}, block("0xb"), 10},
+		{"no finalized block yet, by the specification", chain.Finality{Tag: "finalized"}, result("null"), 0},
+		{"no finalized block yet, geth", chain.Finality{Tag: "finalized"}, failure("-39001", "finalized block not found"), 0},
+		{"no safe block yet, older geth", chain.Finality{Tag: "safe"}, failure("-32000", "safe block not found"), 0},
+		{"no finalized block yet, Besu", chain.Finality{Tag: "finalized"}, failure("-39001", "Unknown block"), 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			answers := ten()
+			answers["eth_getBlockByNumber"] = func(r request) raw {
+				if r.arg(0) != row.finality.Tag || string(r.Params[1]) != "false" {
+					t.Errorf("asked for block %s", r.Params)
+				}
+				return row.tagged
+			}
+			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, row.finality)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Final != row.want {
+				t.Errorf("final block %d, want %d", got.Final, row.want)
+			}
+		})
+	}
+}
+
+func TestNoticesAHeadThatMoves(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		heads []string
+		want  uint64
+	}{
+		{"a block came in between", []string{"0xa", "0xb"}, 10},
+		{"a load balancer went to a node that lags", []string{"0xb", "0x9"}, 9},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			answers := ten()
+			asked := 0
+			answers["eth_blockNumber"] = func(request) raw { asked++; return result(`"` + row.heads[asked-1] + `"`) }
+			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, chain.Finality{Depth: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Steady || got.Head != row.want || got.Final != row.want-1 {
+				t.Errorf("head %d, final %d, steady %v; want the lower head %d, not steady", got.Head, got.Final, got.Steady, row.want)
+			}
+		})
+	}
+}
+
+func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
+	for _, row := range []struct {
+		name, method string
+		answer       raw
+	}{
+		{"no head", "eth_blockNumber", failure("-32000", "out of memory")},
+		{"no count", "eth_getTransactionCount", failure("-32000", "missing trie node")},
+		{"a count beyond 64 bits", "eth_getTransactionCount", result(`"0x10000000000000000"`)},
+		{"a count that is a number", "eth_getTransactionCount", result(`3`)},
+		{"a count of no digits", "eth_getTransactionCount", result(`"0x"`)},
+		{"no balance", "eth_getBalance", failure("-32005", "limit exceeded")},
+		{"a balance of null", "eth_getBalance", result(`null`)},
+		{"a balance beyond 256 bits", "eth_getBalance", result(`"0x1` + strings.Repeat("0", 64) + `"`)},
+		{"no contract at the token's address", "eth_call", result(`"0x"`)},
+		{"a contract that returns something else", "eth_call", result(`"0x` + strings.Repeat("0", 128) + `"`)},
+		{"an answer left out", "eth_getBalance", ""},
+		{"no tag, for another reason than its absence", "eth_getBlockByNumber", failure("-32005", "limit exceeded")},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			answers := ten()
+			answers[row.method] = always(row.answer)
+			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, chain.Finality{Tag: "safe"})
+			if err == nil {
+				t.Fatalf("Account = %+v, want an error", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,71 @@
+package ethrpc
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// maxResponse bounds one response, unpacked. A batch of 100 receipts, or one
+// block with all its transactions, is a few megabytes on the busiest chains.
+const maxResponse = 32 << 20
+
+// errTooLarge reports a response beyond maxResponse.
+var errTooLarge = errors.New("response is too large")
+
+// clientOver returns an HTTP client that bounds what it reads and follows no
+// redirect: that would hand signed bytes to another host.
+func clientOver(transport http.RoundTripper) *http.Client {
+	return &http.Client{
+		Transport:     bounded{transport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// NewTransport returns a transport fit for nodes. It keeps connections for
+// many requests at once and takes no proxy from the environment.
+func NewTransport() *http.Transport {
+	protocols := new(http.Protocols)
+	// Not HTTP/2: its one connection, dead after a Lambda's sleep, is only
+	// found out by a timeout, and takes every request with it.
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		Protocols:           protocols,
+		MaxIdleConns:        512,
+		MaxIdleConnsPerHost: 128,
+		// Below the 60 s after which an AWS load balancer hangs up (nginx: 75).
+		// net/http judges it by the wall clock, so it holds across a sleep.
+		IdleConnTimeout:     50 * time.Second,
+		TLSHandshakeTimeout: 5 * time.Second,
+	}
+}
+
+// bounded is a transport whose response bodies end with errTooLarge after
+// maxResponse bytes.
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.next.RoundTrip(r)
+	if err == nil {
+		response.Body = &boundedBody{response.Body, maxResponse}
+	}
+	return response, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLarge
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,84 @@
+package ethrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"remit/internal/chain"
+)
+
+// feeHistory is the answer of eth_feeHistory.
+type feeHistory struct {
+	BaseFee []quantity   `json:"baseFeePerGas"` // of each block, and of the next one
+	Reward  [][]quantity `json:"reward"`        // of each block, each percentile
+}
+
+// Fees implements chain.Node. Nodes that do not suggest a tip are taken at
+// the median of what the latest block paid.
+func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
+	var history feeHistory
+	var tip quantity
+	calls, err := n.batch(ctx,
+		call("eth_feeHistory", &history, "0x1", "latest", []int{50}),
+		call("eth_maxPriorityFeePerGas", &tip),
+	)
+	if err == nil {
+		err = firstError(calls[:1])
+	}
+	if err == nil && len(history.BaseFee) != 2 {
+		err = fmt.Errorf("eth_feeHistory: %w: %d base fees for one block and the next", errAnswer, len(history.BaseFee))
+	}
+	if err != nil {
+		return chain.Market{}, fmt.Errorf("reading fees: %w", err)
+	}
+	market := chain.Market{BaseFee: history.BaseFee[1].Amount, Tip: tip.Amount}
+	if unsuggested := calls[1].Error; unsuggested != nil {
+		if len(history.Reward) != 1 || len(history.Reward[0]) != 1 {
+			return chain.Market{}, fmt.Errorf("reading fees: eth_maxPriorityFeePerGas: %w", unsuggested)
+		}
+		market.Tip = history.Reward[0][0].Amount
+	}
+	return market, nil
+}
+
+// reverted are the words of nodes for a call that the contract refused, in
+// lower case. fees_test.go names who says what.
+var reverted = []string{
+	"execution reverted", "vm execution error", "vm exception while processing transaction",
+	"always failing transaction", "invalid opcode", "transaction reverted",
+}
+
+// codeReverted is the JSON-RPC error code of a revert (geth, Erigon, Reth,
+// anvil and recent Nethermind).
+const codeReverted = 3
+
+// Estimate implements chain.Node.
+func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
+	var gas count
+	calls, err := n.batch(ctx, call("eth_estimateGas", &gas, callObject{From: c.From.String(), To: c.To.String(), Data: c.Data}))
+	if err == nil {
+		err = calls[0].Error
+	}
+	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.reverted() {
+		return 0, fmt.Errorf("estimating a call of %v: %w: %s", c.To, chain.ErrReverted, refusal.Words)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("estimating a call of %v: %w", c.To, err)
+	}
+	return uint64(gas), nil
+}
+
+func (r *Refusal) reverted() bool {
+	if r.Code == codeReverted {
+		return true
+	}
+	words := strings.ToLower(r.Words)
+	for _, w := range reverted {
+		if strings.Contains(words, w) {
+			return true
+		}
+	}
+	return false
+}

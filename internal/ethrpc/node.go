@@ -1,0 +1,154 @@
+// Package ethrpc speaks to Ethereum nodes: it is chain.Node over JSON-RPC by
+// HTTP, in batches. It knows the words of the clients and their quirks, and
+// nothing of payments. What several nodes' answers mean together is for
+// package chain.
+package ethrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"remit/internal/chain"
+)
+
+// ErrURL reports text that is not the URL of a JSON-RPC endpoint.
+var ErrURL = errors.New("invalid node URL")
+
+// Config is what all nodes of a chain have in common.
+type Config struct {
+	ChainID uint64
+	// Timeout bounds each HTTP request, body included. Zero means 10 seconds.
+	Timeout time.Duration
+	// Transport carries the requests. Nil means one of NewTransport; several
+	// nodes may share one.
+	Transport http.RoundTripper
+}
+
+// A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens
+// no connection before the first request.
+//
+// The first request of a Node also asks for the chain id. A node of another
+// chain answers nothing after that but chain.ErrWrongChain, as long as the
+// process lives.
+//
+// Errors do not name the node: whoever asks several adds String.
+type Node struct {
+	host    string
+	chainID uint64
+	timeout time.Duration
+	client  *rpc.Client
+	secrets secrets
+	right   atomic.Bool           // the chain id was asked for and is ours
+	wrong   atomic.Pointer[error] // it was asked for and is not
+}
+
+var _ chain.Node = (*Node)(nil)
+
+// Open returns the node at rawURL, which must be http or https. It makes no
+// request. An error matches ErrURL and does not quote the URL.
+func Open(rawURL string, config Config) (*Node, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("%w: want http:// or https:// and a host", ErrURL)
+	}
+	if config.ChainID == 0 {
+		return nil, fmt.Errorf("opening node %s: no chain id", u.Host)
+	}
+	if config.Timeout <= 0 {
+		config.Timeout = 10 * time.Second
+	}
+	if config.Transport == nil {
+		config.Transport = NewTransport()
+	}
+	// All requests may be repeated, a broadcast too: it is the same bytes.
+	// With this key, which is not sent, net/http does so itself when a kept
+	// connection turns out to be dead, as after a Lambda's sleep.
+	headers := http.Header{"X-Idempotency-Key": {}}
+	client, err := rpc.DialOptions(context.Background(), rawURL, rpc.WithHTTPClient(clientOver(config.Transport)), rpc.WithHeaders(headers))
+	if err != nil {
+		return nil, fmt.Errorf("%w: refused by the client", ErrURL)
+	}
+	return &Node{host: u.Host, chainID: config.ChainID, timeout: config.Timeout, client: client, secrets: secretsOf(u)}, nil
+}
+
+// String implements chain.Node: host and port.
+func (n *Node) String() string { return n.host }
+
+// batch makes one request of calls. An error means that none of them has an
+// answer; otherwise each has its result or its own Error, which is a *Refusal
+// if the node sent one.
+func (n *Node) batch(ctx context.Context, calls ...rpc.BatchElem) ([]rpc.BatchElem, error) {
+	if err := n.wrong.Load(); err != nil {
+		return nil, *err
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	if n.right.Load() {
+		return calls, n.request(ctx, calls)
+	}
+	var id quantity
+	all := append([]rpc.BatchElem{call("eth_chainId", &id)}, calls...)
+	if err := n.request(ctx, all); err != nil {
+		return nil, err
+	}
+	if err := n.admit(id, all[0].Error); err != nil {
+		return nil, err
+	}
+	return all[1:], nil
+}
+
+// admit judges the answer to eth_chainId.
+func (n *Node) admit(id quantity, err error) error {
+	if err != nil {
+		return fmt.Errorf("eth_chainId: %w", err)
+	}
+	if got, ok := id.Uint64(); ok && got == n.chainID {
+		n.right.Store(true)
+		return nil
+	}
+	err = fmt.Errorf("%w: %v, not %d", chain.ErrWrongChain, id.Amount, n.chainID)
+	n.wrong.Store(&err)
+	return err
+}
+
+// request posts calls: one alone as a plain request, since some gateways take
+// no batches for some methods.
+func (n *Node) request(ctx context.Context, calls []rpc.BatchElem) error {
+	if len(calls) == 1 {
+		err := n.client.CallContext(ctx, calls[0].Result, calls[0].Method, calls[0].Args...)
+		if _, answered := errors.AsType[rpc.Error](err); !answered && err != nil {
+			return n.unanswered(err)
+		}
+		calls[0].Error = n.refused(err)
+		return nil
+	}
+	if err := n.client.BatchCallContext(ctx, calls); err != nil {
+		return n.unanswered(err)
+	}
+	for i := range calls {
+		calls[i].Error = n.refused(calls[i].Error)
+	}
+	return nil
+}
+
+// call is one element of a batch; result is a pointer.
+func call(method string, result any, args ...any) rpc.BatchElem {
+	return rpc.BatchElem{Method: method, Args: args, Result: result}
+}
+
+// firstError returns the first element's error, by method.
+func firstError(calls []rpc.BatchElem) error {
+	for _, c := range calls {
+		if c.Error != nil {
+			return fmt.Errorf("%s: %w", c.Method, c.Error)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package ethrpc
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"sort"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// maxWords bounds what is kept of a node's own words.
+const maxWords = 300
+
+// A Refusal is an error that a node sent as its answer to one call.
+type Refusal struct {
+	Code  int    // JSON-RPC error code
+	Words string // the node's message and textual data, cut to 300 bytes, without the URL's secrets
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return fmt.Sprintf("node refused: %s (%d)", r.Words, r.Code) }
+
+// refused turns an element's error into a *Refusal if the node sent it.
+func (n *Node) refused(err error) error {
+	answer, ok := errors.AsType[rpc.Error](err)
+	if !ok {
+		if err != nil {
+			return n.secrets.clean(err)
+		}
+		return nil
+	}
+	words := answer.Error()
+	if more, ok := errors.AsType[rpc.DataError](err); ok {
+		if data, ok := more.ErrorData().(string); ok && data != "" {
+			words += ": " + data
+		}
+	}
+	return &Refusal{Code: answer.ErrorCode(), Words: n.secrets.cut(words)}
+}
+
+// unanswered describes a request that failed as a whole. net/http's errors
+// begin with the URL, and gateways quote it in their pages.
+func (n *Node) unanswered(err error) error {
+	if status, ok := errors.AsType[rpc.HTTPError](err); ok {
+		return fmt.Errorf("HTTP %d: %s", status.StatusCode, n.secrets.cut(string(status.Body)))
+	}
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		err = outer.Err
+	}
+	return n.secrets.clean(err)
+}
+
+// secrets are the parts of a node's URL that may be a provider's key, longest
+// first.
+type secrets []string
+
+// secretsOf returns all of u that is not scheme, host or too short to be a
+// key.
+func secretsOf(u *url.URL) secrets {
+	parts := []string{u.String(), u.RequestURI(), u.Path, u.EscapedPath(), u.RawQuery, u.Fragment}
+	parts = append(parts, strings.Split(u.Path, "/")...)
+	for _, values := range u.Query() {
+		parts = append(parts, values...)
+	}
+	if password, ok := u.User.Password(); ok {
+		parts = append(parts, password)
+	}
+	parts = append(parts, u.User.String(), u.User.Username())
+	var kept secrets
+	for _, p := range parts {
+		if len(p) >= 8 {
+			kept = append(kept, p)
+		}
+	}
+	sort.Slice(kept, func(i, j int) bool { return len(kept[i]) > len(kept[j]) })
+	return kept
+}
+
+// hide returns text without secrets.
+func (s secrets) hide(text string) string {
+	for _, secret := range s {
+		text = strings.ReplaceAll(text, secret, "…")
+	}
+	return text
+}
+
+// cut returns the beginning of text as one line of valid UTF-8, without
+// secrets.
+func (s secrets) cut(text string) string {
+	text = strings.Join(strings.Fields(strings.ToValidUTF8(s.hide(text), "?")), " ")
+	if len(text) > maxWords {
+		text = strings.ToValidUTF8(text[:maxWords], "") + "…"
+	}
+	return text
+}
+
+// clean returns err, or its text alone if that holds a secret.
+func (s secrets) clean(err error) error {
+	if text := err.Error(); s.hide(text) != text {
+		return errors.New(s.cut(text))
+	}
+	return err
+}

@@ -1,0 +1,53 @@
+package ethrpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"golang.org/x/crypto/sha3"
+
+	"remit/internal/chain"
+)
+
+// Send implements chain.Node. Only what the node itself says of these bytes is
+// ever another class than chain.Ambiguous: not what a gateway says with an
+// HTTP status, nor anything from a node whose chain is not known to be ours.
+func (n *Node) Send(ctx context.Context, raw []byte) chain.Reply {
+	var hash chain.Hash
+	calls, err := n.batch(ctx, call("eth_sendRawTransaction", &hash, hexutil.Bytes(raw)))
+	if err == nil {
+		err = calls[0].Error
+	}
+	if refusal, ok := errors.AsType[*Refusal](err); ok && len(calls) > 0 {
+		return chain.Reply{Class: classOf(refusal.Words), Detail: refusal.Error()}
+	}
+	if err != nil {
+		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
+	}
+	if want := hashOf(raw); hash != want {
+		return chain.Reply{Class: chain.Ambiguous, Detail: fmt.Sprintf("node accepted %v for %v", hash, want)}
+	}
+	return chain.Reply{Class: chain.Accepted, Detail: hash.String()}
+}
+
+// hashOf returns the hash of a signed typed transaction, EIP-2718.
+func hashOf(raw []byte) (hash chain.Hash) {
+	keccak := sha3.NewLegacyKeccak256()
+	keccak.Write(raw)
+	keccak.Sum(hash[:0])
+	return hash
+}
+
+// classOf returns the class of the first rule that matches a node's words.
+func classOf(words string) chain.Class {
+	words = strings.ToLower(words)
+	for _, r := range replies {
+		if strings.Contains(words, r.words) {
+			return r.class
+		}
+	}
+	return chain.Ambiguous
+}

@@ -1,0 +1,150 @@
+package ethrpc_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"remit/internal/chain"
+	"remit/internal/ethrpc"
+	"remit/internal/token"
+)
+
+const chainID = 84532
+
+// A request is one JSON-RPC call as it came.
+type request struct {
+	ID     json.RawMessage   `json:"id"`
+	Method string            `json:"method"`
+	Params []json.RawMessage `json:"params"`
+}
+
+// arg returns a parameter that is a string.
+func (r request) arg(i int) string {
+	var s string
+	if i < len(r.Params) {
+		_ = json.Unmarshal(r.Params[i], &s)
+	}
+	return s
+}
+
+// raw is an answer as it stands on the wire: {"result": …} or {"error": …},
+// without the rest. An empty one is never sent.
+type raw string
+
+func result(json string) raw { return raw(`"result":` + json) }
+
+func failure(code, message string) raw {
+	text, _ := json.Marshal(message)
+	return raw(`"error":{"code":` + code + `,"message":` + string(text) + `}`)
+}
+
+// A server plays a node: answers by method, the calls that came, and how many
+// HTTP requests they came in.
+type server struct {
+	*httptest.Server
+	mu       sync.Mutex
+	answers  map[string]func(request) raw
+	requests [][]string // methods, per HTTP request
+}
+
+// play starts a node of chainID that answers what is in answers.
+func play(t *testing.T, answers map[string]func(request) raw) *server {
+	t.Helper()
+	s := &server{answers: map[string]func(request) raw{"eth_chainId": always(result(`"0x14a34"`))}}
+	for method, answer := range answers {
+		s.answers[method] = answer
+	}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func always(answer raw) func(request) raw { return func(request) raw { return answer } }
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var batch []request
+	var one request
+	single := json.Unmarshal(body, &batch) != nil
+	if single {
+		if err := json.Unmarshal(body, &one); err != nil {
+			http.Error(w, "not JSON-RPC", http.StatusBadRequest)
+			return
+		}
+		batch = []request{one}
+	}
+	s.mu.Lock()
+	methods := make([]string, len(batch))
+	for i, r := range batch {
+		methods[i] = r.Method
+	}
+	s.requests = append(s.requests, methods)
+	s.mu.Unlock()
+	var parts []string
+	for _, r := range batch {
+		answer := failure("-32601", "the method "+r.Method+" does not exist/is not available")
+		if known, ok := s.answers[r.Method]; ok {
+			answer = known(r)
+		}
+		if answer != "" {
+			parts = append(parts, `{"jsonrpc":"2.0","id":`+string(r.ID)+`,`+string(answer)+`}`)
+		}
+	}
+	slices.Reverse(parts) // the order in a batch is the server's choice
+	w.Header().Set("Content-Type", "application/json")
+	if single {
+		_, _ = io.WriteString(w, strings.Join(parts, ""))
+		return
+	}
+	_, _ = io.WriteString(w, "["+strings.Join(parts, ",")+"]")
+}
+
+// methods returns what came so far.
+func (s *server) methods() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+func open(t *testing.T, url string) *ethrpc.Node {
+	t.Helper()
+	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+func hash(t *testing.T, s string) chain.Hash {
+	t.Helper()
+	h, err := chain.ParseHash(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func amount(t *testing.T, s string) token.Amount {
+	t.Helper()
+	a, err := token.ParseAmount(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+var (
+	account = token.Address{0x9d, 0x8a, 0x62, 0xf6, 0x56, 0xa8, 0xd1, 0x61, 0x5c, 0x12, 0x94, 0xfd, 0x71, 0xe9, 0xcf, 0xb3, 0xe4, 0x85, 0x5a, 0x4f}
+	coin    = token.Address{0x03, 0x6c, 0xbd, 0x53, 0x84, 0x2c, 0x54, 0x26, 0x63, 0x4e, 0x79, 0x29, 0x54, 0x1e, 0xc2, 0x31, 0x8f, 0x3d, 0xcf, 0x7e}
+)
+
+// exact compares amounts for go-cmp.
+var exact = cmpopts.EquateComparable(token.Amount{})

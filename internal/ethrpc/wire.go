@@ -1,0 +1,119 @@
+package ethrpc
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// errAnswer reports an answer of the wrong shape.
+var errAnswer = errors.New("unusable answer")
+
+// A quantity is a JSON-RPC quantity: "0x" and hex digits. Leading zeros, which
+// the specification forbids and some nodes send, are read.
+type quantity struct{ token.Amount }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (q *quantity) UnmarshalJSON(b []byte) error {
+	digits, ok := strings.CutPrefix(string(b), `"0x`)
+	digits, closed := strings.CutSuffix(digits, `"`)
+	if !ok || !closed || digits == "" || len(digits) > 64 {
+		return fmt.Errorf("%w: want a hex quantity", errAnswer)
+	}
+	if len(digits)%2 == 1 {
+		digits = "0" + digits
+	}
+	bytes, err := hex.DecodeString(digits)
+	if err != nil {
+		return fmt.Errorf("%w: want a hex quantity", errAnswer)
+	}
+	q.Amount, err = token.AmountFromBytes(bytes)
+	return err
+}
+
+// A count is a quantity of at most 64 bits.
+type count uint64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *count) UnmarshalJSON(b []byte) error {
+	var q quantity
+	if err := json.Unmarshal(b, &q); err != nil {
+		return err
+	}
+	n, ok := q.Uint64()
+	if !ok {
+		return fmt.Errorf("%w: %v does not fit 64 bits", errAnswer, q.Amount)
+	}
+	*c = count(n)
+	return nil
+}
+
+// hexOf returns n as a JSON-RPC quantity.
+func hexOf(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
+
+// callObject is the first argument of eth_call and eth_estimateGas.
+type callObject struct {
+	From string        `json:"from,omitempty"`
+	To   string        `json:"to"`
+	Data hexutil.Bytes `json:"data"`
+}
+
+// header is what is read of a block.
+type header struct {
+	Number *count      `json:"number"`
+	Hash   *chain.Hash `json:"hash"`
+}
+
+// block is a header and its transactions in full.
+type block struct {
+	header
+	Transactions []struct {
+		Hash  chain.Hash     `json:"hash"`
+		From  common.Address `json:"from"`
+		Nonce count          `json:"nonce"`
+	} `json:"transactions"`
+}
+
+// receipt is what is read of a receipt. Fields that a node may leave out, and
+// whose zero would mean something else, are pointers.
+type receipt struct {
+	Tx        chain.Hash  `json:"transactionHash"`
+	Status    *count      `json:"status"`
+	Block     *count      `json:"blockNumber"`
+	BlockHash *chain.Hash `json:"blockHash"`
+	Logs      []struct {
+		Contract common.Address `json:"address"`
+		Topics   []chain.Hash   `json:"topics"`
+		Data     hexutil.Bytes  `json:"data"`
+		Removed  bool           `json:"removed"`
+	} `json:"logs"`
+}
+
+// of returns the receipt as what was asked for. A receipt without a block is
+// one of a transaction still pending, which some nodes hand out: it is absent.
+func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
+	switch {
+	case r.Tx != tx:
+		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v for %v", errAnswer, r.Tx, tx)
+	case r.Block == nil || r.BlockHash == nil || r.BlockHash.IsZero():
+		return chain.Receipt{}, false, nil
+	case r.Status == nil || *r.Status > 1:
+		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without a status of 0 or 1", errAnswer, tx)
+	}
+	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash}
+	for _, log := range r.Logs {
+		if !log.Removed {
+			read.Logs = append(read.Logs, chain.Log{Contract: token.Address(log.Contract), Topics: log.Topics, Data: log.Data})
+		}
+	}
+	return read, true, nil
+}
