@@ -1,0 +1,88 @@
+package chain_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// wei draws a price: up to about 18 ether per gas, far beyond any market.
+func wei() *rapid.Generator[token.Amount] {
+	return rapid.Map(rapid.Uint64(), token.Units)
+}
+
+// TestBump is the rule of replacements: nodes refuse one that raises either
+// field by less than a tenth, and none wants more than an eighth.
+func TestBump(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		old := chain.QuoteFees(wei().Draw(t, "old base fee"), wei().Draw(t, "old tip"), token.Amount{})
+		market := chain.QuoteFees(wei().Draw(t, "base fee"), wei().Draw(t, "tip"), token.Amount{})
+		limit := rapid.OneOf(rapid.Just(token.Amount{}), wei()).Draw(t, "limit")
+		bumped, ok := old.Bump(market, limit)
+		if !ok {
+			if bumped != old {
+				t.Fatalf("refused, and changed %v to %v", old, bumped)
+			}
+			if limit.IsZero() {
+				t.Fatalf("refused %v without a limit", old)
+			}
+			if room := old.Cap.ScaleUp(9, 8); !limit.Less(room) && old.Tip.ScaleUp(9, 8).Less(limit) {
+				t.Fatalf("refused %v although %v leaves room", old, limit)
+			}
+			return
+		}
+		eighth := func(name string, before, after token.Amount) {
+			a, _ := after.Times(8)
+			b, _ := before.Times(9)
+			if a.Less(b) || before == after {
+				t.Fatalf("%s went from %v to %v: less than an eighth more", name, before, after)
+			}
+		}
+		eighth("tip", old.Tip, bumped.Tip)
+		eighth("cap", old.Cap, bumped.Cap)
+		if bumped.Cap.Less(bumped.Tip) {
+			t.Fatalf("tip %v above cap %v", bumped.Tip, bumped.Cap)
+		}
+		if !limit.IsZero() && limit.Less(bumped.Cap) {
+			t.Fatalf("cap %v above the limit %v", bumped.Cap, limit)
+		}
+		if limit.IsZero() && (bumped.Cap.Less(market.Cap) || bumped.Tip.Less(market.Tip)) {
+			t.Fatalf("%v is below the market %v", bumped, market)
+		}
+	})
+}
+
+func TestQuoteFees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base, tip := wei().Draw(t, "base fee"), wei().Draw(t, "tip")
+		limit := rapid.OneOf(rapid.Just(token.Amount{}), wei()).Draw(t, "limit")
+		fees := chain.QuoteFees(base, tip, limit)
+		if fees.Cap.Less(fees.Tip) {
+			t.Fatalf("tip %v above cap %v: EIP-1559 forbids it", fees.Tip, fees.Cap)
+		}
+		if !limit.IsZero() && limit.Less(fees.Cap) {
+			t.Fatalf("cap %v above the limit %v", fees.Cap, limit)
+		}
+		if limit.IsZero() {
+			room, _ := base.Times(2)
+			room, _ = room.Add(tip)
+			if fees.Cap != room || fees.Tip != tip {
+				t.Fatalf("QuoteFees(%v, %v) = %v: no room for the base fee to double", base, tip, fees)
+			}
+		}
+	})
+}
+
+func TestFeesAtTheEndOfTheRange(t *testing.T) {
+	most := token.MaxAmount()
+	if fees := chain.QuoteFees(most, most, token.Amount{}); fees.Cap != most || fees.Tip != most {
+		t.Errorf("an absurd base fee gives %v, want it to saturate", fees)
+	}
+	tx := chain.Tx{Gas: 2, Fees: chain.Fees{Cap: most}}
+	if tx.Cost() != most {
+		t.Errorf("cost %v, want it to saturate so that nobody can afford it", tx.Cost())
+	}
+}

@@ -1,0 +1,99 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+var errDown = errors.New("connection refused")
+
+// A stub is a node that answers what it is told to.
+type stub struct {
+	name     string
+	down     bool
+	reverts  bool
+	gas      uint64
+	account  chain.Account
+	receipts []chain.Receipt
+	blocks   map[uint64]chain.Hash
+	consumer chain.Hash
+	replies  map[string]chain.Reply // by the raw bytes; all others are accepted
+	asked    int                    // how often for receipts
+	sent     []string
+}
+
+func (s *stub) String() string { return s.name }
+
+func (s *stub) err() error {
+	if s.down {
+		return errDown
+	}
+	return nil
+}
+
+func (s *stub) Fees(context.Context) (chain.Market, error) {
+	return chain.Market{BaseFee: token.Units(s.gas)}, s.err()
+}
+
+func (s *stub) Estimate(context.Context, chain.Call) (uint64, error) {
+	if s.reverts {
+		return 0, chain.ErrReverted
+	}
+	return s.gas, s.err()
+}
+
+func (s *stub) Account(context.Context, token.Address, token.Address, chain.Finality) (chain.Account, error) {
+	return s.account, s.err()
+}
+
+func (s *stub) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+	s.asked++
+	var found []chain.Receipt
+	for _, r := range s.receipts {
+		for _, h := range hashes {
+			if r.Tx == h {
+				found = append(found, r)
+			}
+		}
+	}
+	return found, s.err()
+}
+
+func (s *stub) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
+	hashes := make([]chain.Hash, len(numbers))
+	for i, n := range numbers {
+		hashes[i] = s.blocks[n]
+	}
+	return hashes, s.err()
+}
+
+func (s *stub) Consumer(_ context.Context, _ token.Address, _, final uint64) (chain.Hash, error) {
+	if final != s.account.Final {
+		return chain.Hash{}, errors.New("asked with another node's final block")
+	}
+	return s.consumer, s.err()
+}
+
+func (s *stub) Send(_ context.Context, raw []byte) chain.Reply {
+	s.sent = append(s.sent, string(raw))
+	if s.down {
+		return chain.Reply{Class: chain.Ambiguous}
+	}
+	if r, ok := s.replies[string(raw)]; ok {
+		return r
+	}
+	return chain.Reply{Class: chain.Accepted}
+}
+
+// nodes makes stubs configured nodes.
+func nodes(stubs ...*stub) chain.Nodes {
+	all := make(chain.Nodes, len(stubs))
+	for i, s := range stubs {
+		s.name = string(rune('a' + i))
+		all[i] = s
+	}
+	return all
+}

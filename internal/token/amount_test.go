@@ -1,0 +1,157 @@
+package token_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"remit/internal/token"
+)
+
+const most = "115792089237316195423570985008687907853269984665640564039457584007913129639935" // 2^256-1
+
+func TestParseAmount(t *testing.T) {
+	for _, good := range []string{"0", "1", "1000000", "18446744073709551616", most} {
+		a, err := token.ParseAmount(good)
+		if err != nil || a.String() != good {
+			t.Errorf("ParseAmount(%q) = %v, %v", good, a, err)
+		}
+	}
+	for _, test := range []struct{ in, why string }{
+		{"", "nothing is no number"},
+		{"00", "one spelling for each amount"},
+		{"01", "one spelling for each amount"},
+		{"-1", "amounts are never negative"},
+		{"+1", "one spelling for each amount"},
+		{" 1", "never trimmed"},
+		{"1 ", "never trimmed"},
+		{"1.0", "whole units only"},
+		{"1e6", "exponents are read by the JSON layer"},
+		{"0x1", "decimal only"},
+		{"1_000", "uint256 takes no separators, nor do we"},
+		{"١", "ASCII digits only"},
+		{"115792089237316195423570985008687907853269984665640564039457584007913129639936", "2^256 does not fit"},
+		{"999999999999999999999999999999999999999999999999999999999999999999999999999999", "78 digits above 2^256"},
+		{strings.Repeat("1", 79), "refused without building the number"},
+	} {
+		if a, err := token.ParseAmount(test.in); !errors.Is(err, token.ErrAmount) {
+			t.Errorf("ParseAmount(%q) = %v, %v; want ErrAmount: %s", test.in, a, err, test.why)
+		}
+	}
+}
+
+// amounts draws from the whole range, its ends more often than their share.
+func amounts() *rapid.Generator[token.Amount] {
+	return rapid.Custom(func(t *rapid.T) token.Amount {
+		a, err := token.AmountFromBytes(rapid.SliceOfN(rapid.Byte(), 0, 32).Draw(t, "bytes"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	})
+}
+
+func bigOf(a token.Amount) *big.Int {
+	n, _ := new(big.Int).SetString(a.String(), 10)
+	return n
+}
+
+// TestAmountArithmetic holds every operation against math/big.
+func TestAmountArithmetic(t *testing.T) {
+	limit := bigOf(token.MaxAmount())
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := amounts().Draw(t, "a"), amounts().Draw(t, "b")
+		n, den := rapid.Uint64().Draw(t, "n"), rapid.Uint64Min(1).Draw(t, "den")
+		x, y := bigOf(a), bigOf(b)
+		checked := func(name string, got token.Amount, err error, want *big.Int) {
+			if fits := want.Cmp(limit) <= 0; fits != (err == nil) || !fits && !errors.Is(err, token.ErrOverflow) || fits && bigOf(got).Cmp(want) != 0 {
+				t.Fatalf("%s = %v, %v; want %v", name, got, err, want)
+			}
+		}
+		sum, err := a.Add(b)
+		checked("a+b", sum, err, new(big.Int).Add(x, y))
+		product, err := a.Times(n)
+		checked("a*n", product, err, new(big.Int).Mul(x, new(big.Int).SetUint64(n)))
+		if want := new(big.Int).Sub(x, y); want.Sign() < 0 {
+			checked("a-b", a.Sub(b), nil, new(big.Int)) // never below zero
+		} else {
+			checked("a-b", a.Sub(b), nil, want)
+		}
+		if a.Cmp(b) != x.Cmp(y) || a.Less(b) != (x.Cmp(y) < 0) || a.IsZero() != (x.Sign() == 0) {
+			t.Fatalf("comparing %v with %v", a, b)
+		}
+		up := new(big.Int).Mul(x, new(big.Int).SetUint64(n))
+		if up.Cmp(limit) > 0 {
+			checked("scaled", a.ScaleUp(n, den), nil, limit)
+			return
+		}
+		d := new(big.Int).SetUint64(den)
+		up.Add(up, d).Sub(up, big.NewInt(1)).Div(up, d)
+		checked("scaled", a.ScaleUp(n, den), nil, up)
+	})
+}
+
+func TestAmountForms(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := amounts().Draw(t, "a")
+		word := a.Bytes32()
+		if back, err := token.AmountFromBytes(word[:]); err != nil || back != a {
+			t.Fatalf("AmountFromBytes(Bytes32) = %v, %v; want %v", back, err, a)
+		}
+		if back, err := token.ParseAmount(a.String()); err != nil || back != a {
+			t.Fatalf("ParseAmount(String) = %v, %v; want %v", back, err, a)
+		}
+		text, err := json.Marshal(a)
+		if err != nil || string(text) != a.String() {
+			t.Fatalf("JSON = %s, %v; want the integer literal %v", text, err, a)
+		}
+		var back token.Amount
+		if err := json.Unmarshal(text, &back); err != nil || back != a {
+			t.Fatalf("read back %v, %v; want %v", back, err, a)
+		}
+		n, fits := a.Uint64()
+		if fits != bigOf(a).IsUint64() || fits && token.Units(n) != a {
+			t.Fatalf("Uint64() = %d, %v of %v", n, fits, a)
+		}
+	})
+	if _, err := token.AmountFromBytes(make([]byte, 33)); !errors.Is(err, token.ErrAmount) {
+		t.Errorf("33 bytes: %v, want ErrAmount", err)
+	}
+	for _, bad := range []string{`"1"`, `1.0`, `1e6`, `-1`, `null`, `true`} {
+		a := token.Units(7)
+		if err := json.Unmarshal([]byte(bad), &a); !errors.Is(err, token.ErrAmount) {
+			t.Errorf("Unmarshal(%s) = %v, want ErrAmount", bad, err)
+		}
+		if a != token.Units(7) {
+			t.Errorf("Unmarshal(%s) changed the amount to %v", bad, a)
+		}
+	}
+}
+
+func TestScaleUpByZero(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a zero denominator did not panic")
+		}
+	}()
+	token.Units(1).ScaleUp(1, 0)
+}
+
+func FuzzParseAmount(f *testing.F) {
+	for _, seed := range []string{"0", "1", "01", "1e6", most, "-1"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		a, err := token.ParseAmount(s)
+		if (err == nil) == errors.Is(err, token.ErrAmount) {
+			t.Fatalf("ParseAmount(%q): %v is not ErrAmount", s, err)
+		}
+		if err == nil && a.String() != s {
+			t.Fatalf("ParseAmount(%q) = %v: a second spelling", s, a)
+		}
+	})
+}
