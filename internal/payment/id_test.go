@@ -1,0 +1,82 @@
+package payment_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"regexp"
+	"testing"
+	"testing/iotest"
+
+	"pgregory.net/rapid"
+
+	"remit/internal/payment"
+	"remit/internal/token"
+)
+
+func TestNewID(t *testing.T) {
+	form := regexp.MustCompile(`^pay_[a-z2-7]{32}$`)
+	id := func(merchant, mode, key string, random io.Reader) payment.ID {
+		id, err := payment.NewID(merchant, mode, key, random)
+		if err != nil || !form.MatchString(string(id)) {
+			t.Fatalf("NewID(%q, %q, %q) = %q, %v", merchant, mode, key, id, err)
+		}
+		return id
+	}
+	noise := func(b byte) io.Reader { return bytes.NewReader(bytes.Repeat([]byte{b}, 20)) }
+	seen := map[payment.ID]string{}
+	for name, id := range map[string]payment.ID{
+		"a key":                      id("m", "test", "k", nil),
+		"another merchant":           id("n", "test", "k", nil),
+		"another mode":               id("m", "live", "k", nil),
+		"another key":                id("m", "test", "K", nil),
+		"parts that run together":    id("mt", "est", "k", nil),
+		"no key":                     id("m", "test", "", noise(1)),
+		"no key again":               id("m", "test", "", noise(2)),
+		"a key that looks like none": id("m", "test", "\x00", nil),
+	} {
+		if other, ok := seen[id]; ok {
+			t.Errorf("%s and %s have the same id", name, other)
+		}
+		seen[id] = name
+	}
+	if a, b := id("m", "test", "k", nil), payment.KeyID("m", "test", "k"); a != b {
+		t.Errorf("NewID %s, KeyID %s of one key", a, b)
+	}
+	if _, err := payment.NewID("m", "test", "", iotest.ErrReader(io.ErrUnexpectedEOF)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("without randomness: %v: two payments would share an id", err)
+	}
+}
+
+func TestEventID(t *testing.T) {
+	a := payment.EventID("pay_1", "payment.confirmed")
+	if a != payment.EventID("pay_1", "payment.confirmed") || a == payment.EventID("pay_1", "payment.failed") || a == payment.EventID("pay_2", "payment.confirmed") {
+		t.Errorf("event id %s is not one per payment and type", a)
+	}
+	if !regexp.MustCompile(`^evt_[a-z2-7]{32}$`).MatchString(a) {
+		t.Errorf("event id %q", a)
+	}
+}
+
+// TestFingerprint: same meaning, same fingerprint; any other meaning, another.
+func TestFingerprint(t *testing.T) {
+	requests := rapid.Custom(func(t *rapid.T) payment.Request {
+		small := rapid.SampledFrom([]string{"", "a", "b", "ab"})
+		return payment.Request{
+			To: token.Address{19: rapid.ByteRange(0, 2).Draw(t, "to")}, Amount: token.Units(rapid.Uint64Range(0, 3).Draw(t, "amount")),
+			Reference: small.Draw(t, "reference"), Metadata: rapid.MapOfN(small, small, 0, 3).Draw(t, "metadata"),
+			Merchant: small.Draw(t, "merchant"), Key: small.Draw(t, "key"),
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := requests.Draw(t, "a"), requests.Draw(t, "b")
+		same := a.To == b.To && a.Amount == b.Amount && a.Reference == b.Reference && len(a.Metadata) == len(b.Metadata)
+		for name, value := range a.Metadata {
+			other, ok := b.Metadata[name]
+			same = same && ok && other == value
+		}
+		if (a.Fingerprint() == b.Fingerprint()) != same {
+			t.Fatalf("same meaning %v, fingerprints %s and %s", same, a.Fingerprint(), b.Fingerprint())
+		}
+	})
+}
