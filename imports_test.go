@@ -41,16 +41,16 @@ var mayImport = map[string]string{
 	"ethrpc":  "chain token",
 	"httpapi": "strictjson " + domains + " " + engines,
 	"keyring": "chain token wallet",
-	"queue":   domains + " " + engines,
+	"queue":   "webhook",
 	"secrets": "",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
-	"apikey/apikeytest":         "apikey",
-	"dynamo/dynamotest":         "",
-	"payment/paymenttest":       "chain payment token wallet",
-	"settlement/settlementtest": "payment/paymenttest " + domains + " " + engines,
-	"webhook/webhooktest":       "webhook",
+	"apikey/apikeytest":   "apikey",
+	"dynamo/dynamotest":   "",
+	"httpapi/httpapitest": "httpapi",
+	"payment/paymenttest": "chain payment token wallet",
+	"webhook/webhooktest": "webhook",
 }
 
 // onlyIn says which packages may import something heavy or powerful; a
