@@ -15,7 +15,7 @@ import (
 func TestPublic(t *testing.T) {
 	const (
 		one = "0x0100000000000000000000000000000000000000000000000000000000000000"
-		to  = "0xeE00000000000000000000000000000000000000"
+		to  = "0xee00000000000000000000000000000000000000"
 	)
 	pending := `{"tx_hash":"` + one + `","status":"pending","amount":1000000,"wallet_address":"` + to + `","to":"` + to + `",` +
 		`"token":"USDC","decimals":6,"network":"net","reference":"inv-1","metadata":{"order":"2041"},` +

@@ -1,0 +1,118 @@
+package wallet_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// TestRefusal has every reason for no lease, and the order they are judged in.
+func TestRefusal(t *testing.T) {
+	ask := wallet.Request{Token: token.Units(10), Gas: token.Units(10)}
+	rich := wallet.Wallet{NextNonce: 5, Ceiling: 6, Token: token.Units(10), Gas: token.Units(10)}
+	for _, test := range []struct {
+		name   string
+		change func(*wallet.Wallet)
+		want   error
+	}{
+		{"just enough of everything", func(*wallet.Wallet) {}, nil},
+		{"paused", func(w *wallet.Wallet) { w.Paused = "x"; w.Ceiling, w.Token, w.Gas = 0, token.Amount{}, token.Amount{} }, wallet.ErrPaused},
+		{"at the ceiling", func(w *wallet.Wallet) { w.Ceiling, w.Token, w.Gas = 5, token.Amount{}, token.Amount{} }, wallet.ErrCeiling},
+		{"one unit short", func(w *wallet.Wallet) { w.Token, w.Gas = token.Units(9), token.Amount{} }, wallet.ErrToken},
+		{"one wei short", func(w *wallet.Wallet) { w.Gas = token.Units(9) }, wallet.ErrGas},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := rich
+			test.change(&w)
+			if got := w.Refusal(ask); !errors.Is(got, test.want) {
+				t.Errorf("Refusal() = %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestInFlight(t *testing.T) {
+	for _, test := range []struct{ next, ceiling, want uint64 }{
+		{0, 64, 0}, {5, 64, 5}, {70, 64 + 60, 10}, {60, 64 + 60, 0}, {59, 64 + 60, 0},
+	} {
+		if got := (wallet.Wallet{NextNonce: test.next, Ceiling: test.ceiling}).InFlight(64); got != test.want {
+			t.Errorf("next %d, ceiling %d: %d in flight, want %d", test.next, test.ceiling, got, test.want)
+		}
+	}
+}
+
+func TestFirstSight(t *testing.T) {
+	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
+	view := func(mined, pending uint64) chain.View {
+		return chain.View{Node: named{name: "n"}, Account: chain.Account{Mined: mined, Pending: pending, Token: token.Units(mined), Gas: token.Units(2)}}
+	}
+	w, err := wallet.FirstSight(id, chain.Views{view(3, 3), view(5, 5)}, 64)
+	if err != nil || w.NextNonce != 5 || w.Ceiling != 69 || w.Token != token.Units(5) || w.Leases == nil || w.ID != id {
+		t.Errorf("FirstSight() = %+v, %v; want what the leading node says", w, err)
+	}
+	for name, views := range map[string]chain.Views{
+		"the pool holds more than is mined":           {view(5, 6)},
+		"only the node that lags knows of the others": {view(5, 5), view(3, 6)},
+	} {
+		if _, err := wallet.FirstSight(id, views, 64); !errors.Is(err, wallet.ErrForeign) {
+			t.Errorf("%s: %v, want ErrForeign", name, err)
+		}
+	}
+}
+
+func TestSpendable(t *testing.T) {
+	most, err := token.ParseAmount("99999999999999999999999999999999999999") // 38 nines
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := most.Add(token.Units(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[token.Amount]token.Amount{
+		{}: {}, token.Units(7): token.Units(7), most: most, more: most, token.MaxAmount(): most,
+	} {
+		if got := wallet.Spendable(in); got != want {
+			t.Errorf("Spendable(%v) = %v, want %v", in, got, want)
+		}
+	}
+}
+
+func TestSlot(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	tx := chain.Tx{ChainID: 1, Gas: 100, Fees: chain.Fees{Cap: token.Units(2)}}
+	p, err := payment.New("pay_1", payment.Request{Amount: token.Units(9)}, token.Token{}, "n", now).
+		Pinned(token.Address{1}, tx).Seal(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err = p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Fees{Cap: token.Units(3)}, now.Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := wallet.SlotOf(p)
+	if s.Noop() || s.Nonce != 4 || s.Payment != "pay_1" || s.Hash() != (chain.Hash{2}) || string(s.Raw) != "\x02" ||
+		s.Token != token.Units(9) || s.Gas != token.Units(300) || !s.At.Equal(now.Add(time.Minute)) || len(s.Hashes) != 2 {
+		t.Errorf("slot of a bumped payment: %+v; want the newest bytes at their own price", s)
+	}
+	n := wallet.NoopSlot(s.ID, tx, chain.Signed{Nonce: 4, Hash: chain.Hash{3}, Raw: []byte{3}}, now)
+	once := n.Bumped(tx, chain.Signed{Hash: chain.Hash{4}}, now)
+	twice := n.Bumped(tx, chain.Signed{Hash: chain.Hash{5}}, now)
+	if !n.Noop() || !n.Token.IsZero() || !slices.Equal(once.Hashes, []chain.Hash{{3}, {4}}) || !slices.Equal(twice.Hashes, []chain.Hash{{3}, {5}}) {
+		t.Errorf("no-op %+v bumped twice: %v, %v", n, once.Hashes, twice.Hashes)
+	}
+}
+
+func TestPredecessors(t *testing.T) {
+	slots := slotted{stored: []wallet.Slot{{Nonce: 1, Raw: []byte("b")}, {Nonce: 4, Raw: []byte("e")}, {Nonce: 5, Raw: []byte("f")}}}
+	raws, err := wallet.Predecessors(t.Context(), slots, wallet.Slot{Nonce: 5})
+	if err != nil || string(slices.Concat(raws...)) != "be" {
+		t.Errorf("Predecessors() = %q, %v", raws, err)
+	}
+}
