@@ -115,7 +115,7 @@ func (d *Deliverer) after(del Delivery, x exchange) Delivery {
 	default:
 		now := instant(d.now)
 		wait := delay(made, x, now, d.jitter())
-		next.NextAttemptAt, next.Parked = now.Add(wait), wait > QueueLimit
+		next.NextAttemptAt, next.Parked = now.Add(wait).Truncate(time.Millisecond), wait > QueueLimit
 	}
 	return next
 }

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,9 +28,9 @@ func NewPusher(store DueStore, queue Queue, meter Meter) *Pusher {
 // returns how many. It is to be called every minute; several at a time make jobs
 // twice, which do no harm. After an error the rest waits for the next call.
 func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, error) {
-	due, err := p.store.Due(ctx, now, limit)
-	if err != nil {
-		return 0, fmt.Errorf("looking for due deliveries: %w", err)
+	due, dueErr := p.store.Due(ctx, now, limit)
+	if dueErr != nil {
+		dueErr = fmt.Errorf("looking for due deliveries: %w", dueErr)
 	}
 	var age time.Duration
 	for _, d := range due {
@@ -56,7 +57,7 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 			return nil
 		})
 	}
-	err = group.Wait()
+	err := errors.Join(dueErr, group.Wait())
 	n := 0
 	for _, ok := range pushed {
 		if ok {

@@ -58,7 +58,8 @@ type DeliveryStore interface {
 type DueStore interface {
 	// Due returns at most limit parked deliveries whose time has come at now,
 	// those that wait longest first, as far as that can be said cheaply. It may
-	// lag behind writes, and so miss or repeat some.
+	// lag behind writes, and so miss or repeat some. With an error it returns
+	// what it found in spite of it.
 	Due(ctx context.Context, now time.Time, limit int) ([]Due, error)
 
 	// Unpark clears Parked if the delivery still waits for exactly that time,

@@ -62,7 +62,7 @@ func (s *Store) Load(_ context.Context, r webhook.Ref) (webhook.Endpoint, webhoo
 	if !ok {
 		return webhook.Endpoint{}, webhook.Delivery{}, webhook.ErrDeliveryNotFound
 	}
-	e, ok := s.endpoints[endpointKey{r.Owner, r.Endpoint}]
+	e, ok := s.endpoints[r.Owner][r.Endpoint]
 	if !ok {
 		e = webhook.Endpoint{Owner: r.Owner, ID: r.Endpoint, Status: webhook.Deleted}
 	}

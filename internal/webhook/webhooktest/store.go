@@ -23,7 +23,7 @@ const logLimit = 1000
 // A Store is a webhook.Store in memory. Its zero value is empty and ready.
 type Store struct {
 	mu        sync.Mutex
-	endpoints map[endpointKey]webhook.Endpoint
+	endpoints map[webhook.Owner]map[string]webhook.Endpoint
 	logs      map[endpointKey]*log
 	parked    map[webhook.Ref]time.Time
 }
@@ -42,17 +42,21 @@ type endpointKey struct {
 func (s *Store) AddEndpoint(_ context.Context, e webhook.Endpoint, limit int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := endpointKey{e.Owner, e.ID}
-	if _, ok := s.endpoints[k]; ok {
+	own := s.endpoints[e.Owner]
+	if _, ok := own[e.ID]; ok {
 		return nil
 	}
 	if len(s.list(e.Owner)) >= limit {
 		return webhook.ErrLimit
 	}
 	if s.endpoints == nil {
-		s.endpoints = map[endpointKey]webhook.Endpoint{}
+		s.endpoints = map[webhook.Owner]map[string]webhook.Endpoint{}
 	}
-	s.endpoints[k] = e
+	if own == nil {
+		own = map[string]webhook.Endpoint{}
+		s.endpoints[e.Owner] = own
+	}
+	own[e.ID] = e
 	return nil
 }
 
@@ -66,8 +70,8 @@ func (s *Store) Endpoints(_ context.Context, o webhook.Owner) ([]webhook.Endpoin
 // list is Endpoints for callers that hold the lock.
 func (s *Store) list(o webhook.Owner) []webhook.Endpoint {
 	list := []webhook.Endpoint{}
-	for k, e := range s.endpoints {
-		if k.Owner == o && e.Status != webhook.Deleted {
+	for _, e := range s.endpoints[o] {
+		if e.Status != webhook.Deleted {
 			list = append(list, e)
 		}
 	}
@@ -81,7 +85,7 @@ func (s *Store) list(o webhook.Owner) []webhook.Endpoint {
 func (s *Store) Endpoint(_ context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.endpoints[endpointKey{o, id}]
+	e, ok := s.endpoints[o][id]
 	if !ok {
 		return webhook.Endpoint{}, webhook.ErrNotFound
 	}
@@ -92,8 +96,7 @@ func (s *Store) Endpoint(_ context.Context, o webhook.Owner, id string) (webhook
 func (s *Store) SaveEndpoint(_ context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := endpointKey{e.Owner, e.ID}
-	stored, ok := s.endpoints[k]
+	stored, ok := s.endpoints[e.Owner][e.ID]
 	switch {
 	case !ok || stored.Status == webhook.Deleted:
 		return webhook.Endpoint{}, webhook.ErrNotFound
@@ -101,6 +104,6 @@ func (s *Store) SaveEndpoint(_ context.Context, e webhook.Endpoint) (webhook.End
 		return webhook.Endpoint{}, fmt.Errorf("version %d is stored: %w", stored.Version, webhook.ErrConflict)
 	}
 	e.Version++
-	s.endpoints[k] = e
+	s.endpoints[e.Owner][e.ID] = e
 	return e, nil
 }
