@@ -25,7 +25,7 @@ type localCommand struct {
 	DynamoDB   string   `name:"dynamodb" env:"REMIT_DYNAMODB" placeholder:"URL" help:"Keep everything in DynamoDB at this URL instead of in memory. Tables are created if absent."`
 
 	Network      string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
-	Window       uint64        `env:"REMIT_WINDOW" default:"64" help:"Payments in flight per wallet."`
+	Window       uint64        `env:"REMIT_WINDOW" default:"1024" help:"Payments in flight per wallet. Public nodes hold about 64."`
 	Minimum      string        `env:"REMIT_AMOUNT_MINIMUM" default:"1" help:"Smallest amount of a payment, in the token's smallest unit."`
 	Maximum      string        `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
 	DailyLimit   string        `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`

@@ -92,7 +92,12 @@ func TestKilled(t *testing.T) {
 		t.Errorf("the server was not killed in the middle of the load")
 	}
 
-	_, again := local(t, args...)
+	restarted, again := local(t, args...)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the restarted server wrote:\n%s", restarted.stderr)
+		}
+	})
 	again.key = m.key
 	again.awaitStatus(all, "confirmed", time.Minute)
 	audit(t, again.scene(), all)

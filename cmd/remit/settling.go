@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"remit/internal/settlement"
@@ -12,6 +11,9 @@ import (
 const (
 	settlePeriod = time.Minute      // the schedule's
 	settleRun    = 55 * time.Second // the function's timeout
+	// settlerName is the same for every run: one that was killed leaves claims
+	// on wallets, and the next must not wait for them to end.
+	settlerName = "local"
 )
 
 // hints starts a check-receipts run soon. It holds one hint: more say nothing.
@@ -31,12 +33,12 @@ func (h hints) Hint(context.Context) error {
 func settleLoop(ctx context.Context, settler *settlement.Settler, push func(context.Context) error, hinted hints, log *slog.Logger) {
 	ticker := time.NewTicker(settlePeriod)
 	defer ticker.Stop()
-	for n := 1; ctx.Err() == nil; n++ {
+	for ctx.Err() == nil {
 		run, cancel := context.WithTimeout(ctx, settleRun)
 		if err := push(run); err != nil && ctx.Err() == nil {
 			log.Warn("pushing due deliveries", "err", err)
 		}
-		if _, err := settler.Run(run, strconv.Itoa(n)); err != nil && ctx.Err() == nil {
+		if _, err := settler.Run(run, settlerName); err != nil && ctx.Err() == nil {
 			log.Warn("settling", "err", err)
 		}
 		cancel()
