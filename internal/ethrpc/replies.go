@@ -1,62 +1,92 @@
 package ethrpc
 
-import "remit/internal/chain"
+import (
+	"strings"
 
-// replies are the words by which nodes refuse eth_sendRawTransaction, in lower
-// case and in the order to look for them: a rule whose words contain another's
-// comes before it. They are looked for anywhere, since clients put prefixes
-// before them and balances, nonces and limits behind. Codes say less: geth
-// answers nearly everything with -32000. What matches none is
-// chain.Ambiguous. replies_test.go has the clients' own texts.
-var replies = []struct {
+	"remit/internal/chain"
+)
+
+// A reply is words by which nodes refuse eth_sendRawTransaction, in lower
+// case, and what they mean.
+type reply struct {
 	words string
 	class chain.Class
-}{
-	// It says the opposite of "known transaction", which it contains.
+}
+
+// replies are in the order to look for them: words that contain another's come
+// first. They are looked for anywhere, since clients put prefixes before them
+// and balances, nonces and limits behind. Codes say less: geth answers nearly
+// everything with -32000. What matches none is chain.Ambiguous, and nothing
+// may be added as chain.Wrong that any node says of bytes another would take.
+// replies_test.go has the clients' own texts.
+var replies = []reply{
+	// It says the opposite of "known transaction".
 	{"unknown transaction", chain.Ambiguous},
 
 	{"already known", chain.Known},
 	{"alreadyknown", chain.Known},
 	{"known transaction", chain.Known},
 	{"transaction already imported", chain.Known},
+	{"existing txn with same hash", chain.Known},
 	{"ownnoncealreadyused", chain.Known},
 
-	// Before "transaction underpriced", which the first contains.
 	{"replacement transaction underpriced", chain.Replacement},
 	{"future transaction tries to replace pending", chain.Replacement},
 	{"replacementnotallowed", chain.Replacement},
+	{"could not replace existing tx", chain.Replacement},
+	{"there is another tx which has the same nonce", chain.Replacement},
 
-	// Before "nonce too high": geth refuses a gapped nonce of a delegated
-	// account in these words.
-	{"gapped-nonce", chain.Gap},
-	{"noncegap", chain.Gap},
 	{"nonce too high", chain.Gap},
+	{"noncegap", chain.Gap},
 	{"too distant from current sender nonce", chain.Gap},
 	{"nonce too far in", chain.Gap},
+	{"invalid transaction with a lower nonce exists", chain.Gap},
+	{"gapped-nonce", chain.Gap},
+	{"delegation nonce gap", chain.Gap},
 
 	{"nonce too low", chain.NonceTooLow},
 	{"nonce is too low", chain.NonceTooLow},
 	{"oldnonce", chain.NonceTooLow},
-	// Old Arbitrum says so of a nonce too low and of one too high.
+	// Arbitrum Classic says so of a nonce too low and of one too high.
 	{"invalid transaction nonce", chain.NonceTooLow},
 
 	{"insufficient funds", chain.Funds},
 	{"insufficientfunds", chain.Funds},
+	{"insufficient balance for transfer", chain.Funds},
+	{"would cause overdraft", chain.Funds},
 	{"upfront cost exceeds account balance", chain.Funds},
 	{"not enough funds for gas", chain.Funds},
 
-	{"transaction underpriced", chain.FeeTooLow},
+	{"underpriced", chain.FeeTooLow},
 	{"max fee per gas less than block base fee", chain.FeeTooLow},
 	{"feetoolow", chain.FeeTooLow},
+	{"fee too low", chain.FeeTooLow},
 	{"gas price below", chain.FeeTooLow},
+	{"gas price too low", chain.FeeTooLow},
+	{"priority fee below minimum", chain.FeeTooLow},
 
 	{"txpool is full", chain.Full},
-	{"account limit exceeded", chain.Full},
+	{"sub-pool is full", chain.Full},
+	{"pending tx pool full", chain.Full},
 	{"queue full", chain.Full},
+	{"account limit exceeded", chain.Full},
+	{"in-flight transaction limit reached", chain.Full},
 
 	{"exceeds block gas limit", chain.Wrong},
 	{"intrinsic gas too low", chain.Wrong},
 	{"invalid sender", chain.Wrong},
 	{"invalid chain id", chain.Wrong},
 	{"oversized data", chain.Wrong},
+}
+
+// classOf returns the class of the first of replies that a node's words
+// contain.
+func classOf(words string, replies []reply) chain.Class {
+	words = strings.ToLower(words)
+	for _, r := range replies {
+		if strings.Contains(words, r.words) {
+			return r.class
+		}
+	}
+	return chain.Ambiguous
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"golang.org/x/crypto/sha3"
@@ -22,7 +21,7 @@ func (n *Node) Send(ctx context.Context, raw []byte) chain.Reply {
 		err = calls[0].Error
 	}
 	if refusal, ok := errors.AsType[*Refusal](err); ok && len(calls) > 0 {
-		return chain.Reply{Class: classOf(refusal.Words), Detail: refusal.Error()}
+		return chain.Reply{Class: classOf(refusal.Words, replies), Detail: refusal.Error()}
 	}
 	if err != nil {
 		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
@@ -39,15 +38,4 @@ func hashOf(raw []byte) (hash chain.Hash) {
 	keccak.Write(raw)
 	keccak.Sum(hash[:0])
 	return hash
-}
-
-// classOf returns the class of the first rule that matches a node's words.
-func classOf(words string) chain.Class {
-	words = strings.ToLower(words)
-	for _, r := range replies {
-		if strings.Contains(words, r.words) {
-			return r.class
-		}
-	}
-	return chain.Ambiguous
 }
