@@ -9,6 +9,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/dispatch"
 	"remit/internal/payment"
+	"remit/internal/webhook"
 )
 
 // What this package itself refuses, whatever the endpoint.
@@ -61,6 +62,11 @@ var problems = []struct {
 
 	{apikey.ErrNotFound, problem{status: http.StatusNotFound, code: "api_key_not_found", detail: "No such API key."}},
 	{payment.ErrNotFound, problem{status: http.StatusNotFound, code: "transaction_not_found", detail: "No such transaction."}},
+	{webhook.ErrNotFound, problem{status: http.StatusNotFound, code: "webhook_not_found", detail: "No such webhook."}},
+	{webhook.ErrDeliveryNotFound, problem{status: http.StatusNotFound, code: "delivery_not_found", detail: "No such delivery."}},
+	{webhook.ErrLimit, refusal("webhook_limit_reached", "You have 10 webhooks already. Delete one first.")},
+	{webhook.ErrDisabled, problem{status: http.StatusConflict, code: "webhook_disabled", detail: "The webhook is disabled and is sent nothing. Enable it first."}},
+	{webhook.ErrConflict, problem{status: http.StatusConflict, code: "webhook_changed", retryAfter: 1, detail: "The webhook was changed by another request. Try again."}},
 }
 
 // refusal is a business refusal: nothing was started, no key was used up.

@@ -1,0 +1,327 @@
+package httpapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"remit/internal/apikey"
+	"remit/internal/apikey/apikeytest"
+	"remit/internal/chain"
+	"remit/internal/dispatch"
+	"remit/internal/httpapi"
+	"remit/internal/httpapi/httpapitest"
+	"remit/internal/payment"
+	"remit/internal/payment/paymenttest"
+	"remit/internal/token"
+	"remit/internal/webhook"
+	"remit/internal/webhook/webhooktest"
+)
+
+// The things every example of openapi.yaml is about.
+const (
+	alice    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" // an example of EIP-55
+	goodBody = `{"wallet_address":"` + alice + `","amount":1000000}`
+)
+
+var (
+	epoch = time.Date(2026, time.January, 2, 15, 4, 5, 0, time.UTC)
+	coin  = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
+	own   = token.Address{0x0a}
+)
+
+func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	os.Exit(m.Run())
+}
+
+// contract is openapi.yaml, read once: every response of every test is held
+// against it.
+var contract = sync.OnceValues(httpapitest.NewContract)
+
+// An api is everything of this package, on stores in memory, at a clock that
+// stands still unless a test moves it. Keys and ids are drawn from a counter.
+type api struct {
+	*testing.T
+	router   http.Handler
+	now      time.Time
+	keys     *apikey.Book
+	key      string // a valid one of the merchant below
+	merchant string
+	payments *payments
+	node     *node
+	hooks    *hooks
+	sandbox  error
+}
+
+// newAPI returns an api with one merchant.
+func newAPI(t *testing.T) *api {
+	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: 19241000, Token: token.Units(2500000), Steady: true}}}
+	clock := func() time.Time { return a.now }
+	keyStore := &apikeytest.Store{}
+	a.keys = apikey.NewBook(keyStore, apikey.Test, clock, &counter{})
+	first, err := a.keys.Create(t.Context(), "Acme Coffee")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
+	a.payments = &payments{Store: paymenttest.NewStore(), now: clock}
+	a.hooks = &hooks{}
+	a.hooks.Book = webhook.NewBook(webhooktest.NewStore(), a.hooks, clock, &counter{})
+	requests := 0
+	newID := func() string { requests++; return fmt.Sprint("req-", requests) }
+	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock, newID,
+		httpapi.CreateAPIKey(newID, apikey.NewBook(keyStore, apikey.Test, clock, &counter{})),
+		httpapi.ListAPIKeys(newID, a.keys),
+		httpapi.RotateAPIKey(newID, a.keys),
+		httpapi.RevokeAPIKey(newID, a.keys),
+		httpapi.SendPayment(newID, a.payments, coin),
+		httpapi.GetTransaction(newID, a.payments),
+		httpapi.ListTransactions(newID, a.payments, a.payments),
+		httpapi.GetBalance(newID, chain.Nodes{a.node}, coin, "base-sepolia", chain.Finality{}),
+		httpapi.CreateWebhook(newID, a.hooks),
+		httpapi.ListWebhooks(newID, a.hooks),
+		httpapi.UpdateWebhook(newID, a.hooks),
+		httpapi.DeleteWebhook(newID, a.hooks),
+		httpapi.RotateWebhookSecret(newID, a.hooks),
+		httpapi.TestWebhook(newID, a.hooks),
+		httpapi.ListDeliveries(newID, a.hooks),
+		httpapi.ResendDelivery(newID, a.hooks),
+		httpapi.Docs(newID, []byte("<!DOCTYPE html>")),
+		httpapi.OpenAPI(newID, []byte("{}")),
+		httpapi.Sandbox(newID, func(context.Context) (any, error) { return sandboxFacts(), a.sandbox }),
+	)
+	return a
+}
+
+// An answered is a response whose body has been read.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send serves a request with the given headers ("Name: value"), with a valid
+// key unless a header says otherwise, and holds the answer against the
+// contract. A Content-Type of JSON is added to a body that has none.
+func (a *api) send(method, path, body string, headers ...string) answered {
+	a.Helper()
+	r := httptest.NewRequestWithContext(a.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("X-Api-Key", a.key)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	named := map[string]bool{}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if !named[name] {
+			r.Header.Del(name)
+		}
+		if named[name] = true; value != "(none)" {
+			r.Header.Add(name, value)
+		}
+	}
+	return a.serve(a.router, r)
+}
+
+// serve is send for a request that is made already.
+func (a *api) serve(h http.Handler, r *http.Request) answered {
+	a.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	answer := w.Result()
+	c, err := contract()
+	if err != nil {
+		a.Fatal(err)
+	}
+	if err := c.Check(r, answer); err != nil {
+		a.Error(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return answered{answer.StatusCode, answer.Header, string(body)}
+}
+
+// want checks an answer's status and that its body contains each of parts.
+func (got answered) want(t *testing.T, status int, parts ...string) {
+	t.Helper()
+	if got.status != status {
+		t.Fatalf("answered %d %s, want %d", got.status, got.body, status)
+	}
+	for _, part := range parts {
+		if !strings.Contains(got.body, part) {
+			t.Errorf("answered %s, want %s in it", got.body, part)
+		}
+	}
+}
+
+// counter yields 0, 1, 2, … as if they were random.
+type counter struct{ next byte }
+
+func (c *counter) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = c.next
+		c.next++
+	}
+	return len(b), nil
+}
+
+// payments stands for dispatch: it seals at once, unless told to refuse.
+type payments struct {
+	*paymenttest.Store
+	now    func() time.Time
+	refuse error // what Send answers, if set
+	fail   error // what every read answers, if set
+	nonce  uint64
+	got    []payment.Request
+}
+
+func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result, error) {
+	s.got = append(s.got, r)
+	if s.refuse != nil {
+		return dispatch.Result{}, s.refuse
+	}
+	if r.To == own {
+		return dispatch.Result{}, dispatch.ErrOwnWallet
+	}
+	id, err := payment.NewID(r.Merchant, r.Mode, r.Key, &counter{next: byte(s.nonce)})
+	if err != nil {
+		return dispatch.Result{}, err
+	}
+	stored, created, err := s.Create(ctx, payment.New(id, r, coin, "base-sepolia", s.now()))
+	switch {
+	case err != nil:
+		return dispatch.Result{}, err
+	case !created && stored.Fingerprint != r.Fingerprint():
+		return dispatch.Result{}, dispatch.ErrKeyReused
+	case !created:
+		return dispatch.Result{Payment: stored, Replayed: true}, nil
+	}
+	sealed, err := s.seal(ctx, stored)
+	return dispatch.Result{Payment: sealed}, err
+}
+
+// seal signs p with the next nonce. The first hash is the examples'.
+func (s *payments) seal(ctx context.Context, p payment.Payment) (payment.Payment, error) {
+	hash, err := chain.ParseHash("88df016429689c079f3b2f6ad39fa052532c56795b733da78a91ebe6a713944b")
+	if err != nil {
+		return p, err
+	}
+	hash[31] += byte(s.nonce)
+	hash[30] += byte(s.nonce >> 8)
+	sealed, err := p.Seal(chain.Signed{Nonce: s.nonce, Hash: hash, Raw: []byte{1}}, s.now())
+	if err != nil {
+		return p, err
+	}
+	s.nonce++
+	return sealed, s.Seal(ctx, sealed)
+}
+
+func (s *payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
+	if s.fail != nil {
+		return payment.Payment{}, s.fail
+	}
+	return s.Store.Payment(ctx, id)
+}
+
+func (s *payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error) {
+	if s.fail != nil {
+		return payment.Payment{}, s.fail
+	}
+	return s.Store.PaymentByHash(ctx, hash)
+}
+
+// node stands for one node of the chain.
+type node struct {
+	chain.Node
+	account chain.Account
+	err     error
+	asked   int
+}
+
+func (n *node) Account(context.Context, token.Address, token.Address, chain.Finality) (chain.Account, error) {
+	n.asked++
+	return n.account, n.err
+}
+
+// hooks stands for what package webhook does beyond its Book.
+type hooks struct {
+	*webhook.Book
+	refuse error // what registering, testing and resending answer, if set
+}
+
+func (h *hooks) Check(_ context.Context, url string) error {
+	if h.refuse != nil {
+		return h.refuse
+	}
+	if !strings.HasPrefix(url, "https://") {
+		return &webhook.URLError{Reason: "must begin with https://"}
+	}
+	return nil
+}
+
+func (h *hooks) Test(context.Context, webhook.Owner, string) (webhook.Attempt, error) {
+	return webhook.Attempt{At: epoch, StatusCode: 200, Duration: 38 * time.Millisecond, Response: "ok"}, h.refuse
+}
+
+func (h *hooks) Deliveries(_ context.Context, o webhook.Owner, id string) ([]webhook.Delivery, error) {
+	d := exampleDelivery(o, id, "dlv_019b7f3a1c0800000000000000000000")
+	d.NextAttemptAt = epoch.Add(5 * time.Second)
+	d.Attempts = []webhook.Attempt{{At: epoch, Duration: 15 * time.Second, Error: "no answer within 15 s"}}
+	return []webhook.Delivery{d}, h.refuse
+}
+
+func (h *hooks) Resend(_ context.Context, o webhook.Owner, id, _ string) (webhook.Delivery, error) {
+	return exampleDelivery(o, id, "dlv_019b7f3a1c0800000000000000000001"), h.refuse
+}
+
+func exampleDelivery(o webhook.Owner, endpoint, id string) webhook.Delivery {
+	return webhook.Delivery{
+		Ref:    webhook.Ref{Owner: o, Endpoint: endpoint, Delivery: id},
+		Event:  webhook.Event{ID: "evt_" + strings.Repeat("a", 32), Type: webhook.PaymentConfirmed},
+		Status: webhook.Pending, NextAttemptAt: epoch, CreatedAt: epoch,
+	}
+}
+
+func sandboxFacts() any {
+	type m = map[string]any
+	return m{
+		"rpc_url": "http://127.0.0.1:8545", "chain_id": 1337, "block_time_seconds": 1, "finality": "2",
+		"token":      m{"address": "0x5FbDB2315678afecb367f032d93F642f64180aa3", "symbol": "USDC", "decimals": 6},
+		"wallets":    []m{{"address": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "token_balance": token.Units(1e12), "gas_balance": token.Units(1e18)}},
+		"recipients": []m{{"address": "0x7e57000000000000000000000000000000000001", "behaviour": "revert"}},
+	}
+}
+
+// errBroken is a failure of ours whose text must never reach a caller.
+var errBroken = errors.New("arn:aws:secretsmanager: broken")
+
+// contended is a store whose endpoint somebody else changes all the time.
+type contended struct{ webhook.EndpointStore }
+
+func (contended) Endpoint(_ context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
+	return webhook.Endpoint{Owner: o, ID: id, Status: webhook.Enabled}, nil
+}
+
+func (contended) SaveEndpoint(context.Context, webhook.Endpoint) (webhook.Endpoint, error) {
+	return webhook.Endpoint{}, webhook.ErrConflict
+}
+
+// newRequest returns a request of JSON without any key.
+func newRequest(t *testing.T, method, path, body string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}

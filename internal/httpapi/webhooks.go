@@ -1,0 +1,240 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"remit/internal/apikey"
+	"remit/internal/payment"
+	"remit/internal/strictjson"
+	"remit/internal/webhook"
+)
+
+// endpointBody is a webhook endpoint as it is shown at all times.
+type endpointBody struct {
+	ID          string         `json:"id"`
+	URL         string         `json:"url"`
+	EventTypes  []string       `json:"event_types"`
+	Description *string        `json:"description"`
+	Status      webhook.Status `json:"status"`
+	CreatedAt   payment.Time   `json:"created_at"`
+}
+
+// secretBody is a webhook endpoint with the secret it has just been given.
+type secretBody struct {
+	endpointBody
+	Secret string `json:"secret"`
+}
+
+func endpointBodyOf(e webhook.Endpoint) endpointBody {
+	types := append([]string{}, e.EventTypes...) // [], not null
+	return endpointBody{e.ID, e.URL, types, textOrNull(e.Description), e.Status, payment.Time(e.CreatedAt)}
+}
+
+func textOrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func ownerOf(p apikey.Principal) webhook.Owner {
+	return webhook.Owner{Merchant: p.MerchantID, Mode: string(p.Mode)}
+}
+
+// A WebhookCreator registers endpoints; *webhook.Book is one.
+type WebhookCreator interface {
+	Register(ctx context.Context, o webhook.Owner, r webhook.Registration) (webhook.Endpoint, error)
+}
+
+// CreateWebhook serves POST /webhooks.
+func CreateWebhook(newID func() string, book WebhookCreator) Endpoint {
+	return endpoint("CreateWebhook", newID, func(c *call) (answer, error) {
+		f, err := readForm(c.Request)
+		if err != nil {
+			return answer{}, err
+		}
+		var r webhook.Registration
+		if v, ok := f.object.Member("url"); !ok {
+			f.missing("url")
+		} else if f.check("url", v, 1, maxBody) {
+			r.URL = v.Text
+		}
+		r.EventTypes, _ = f.texts("event_types")
+		r.Description, _ = f.text("description", 0, webhook.DescriptionLimit)
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		e, err := book.Register(c.Context(), ownerOf(c.caller), r)
+		if err != nil {
+			return answer{}, fieldErrors(err)
+		}
+		return answer{status: http.StatusCreated, body: secretBody{endpointBodyOf(e), e.Secret.Reveal()}}, nil
+	})
+}
+
+// A WebhookLister lists endpoints; *webhook.Book is one.
+type WebhookLister interface {
+	List(ctx context.Context, o webhook.Owner) ([]webhook.Endpoint, error)
+}
+
+// ListWebhooks serves GET /webhooks.
+func ListWebhooks(newID func() string, book WebhookLister) Endpoint {
+	return endpoint("ListWebhooks", newID, func(c *call) (answer, error) {
+		list, err := book.List(c.Context(), ownerOf(c.caller))
+		if err != nil {
+			return answer{}, err
+		}
+		return listAnswer(list, endpointBodyOf), nil
+	})
+}
+
+// A WebhookUpdater changes endpoints; *webhook.Book is one.
+type WebhookUpdater interface {
+	Update(ctx context.Context, o webhook.Owner, id string, c webhook.Change) (webhook.Endpoint, error)
+}
+
+// UpdateWebhook serves POST /webhooks/{id}.
+func UpdateWebhook(newID func() string, book WebhookUpdater) Endpoint {
+	return endpoint("UpdateWebhook", newID, func(c *call) (answer, error) {
+		f, err := readForm(c.Request)
+		if err != nil {
+			return answer{}, err
+		}
+		var change webhook.Change
+		if url, ok := f.text("url", 1, maxBody); ok {
+			change.URL = &url
+		}
+		if types, ok := f.texts("event_types"); ok {
+			change.EventTypes = &types
+		}
+		if description, ok := f.text("description", 0, webhook.DescriptionLimit); ok {
+			change.Description = &description
+		}
+		if status, ok := f.text("status", 0, maxBody); ok {
+			s := webhook.Status(status)
+			change.Status = &s
+		}
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		e, err := book.Update(c.Context(), ownerOf(c.caller), c.params["id"], change)
+		if err != nil {
+			return answer{}, fieldErrors(err)
+		}
+		return answer{status: http.StatusOK, body: endpointBodyOf(e)}, nil
+	})
+}
+
+// A WebhookDeleter deletes endpoints; *webhook.Book is one.
+type WebhookDeleter interface {
+	Delete(ctx context.Context, o webhook.Owner, id string) error
+}
+
+// DeleteWebhook serves POST /webhooks/{id}/delete.
+func DeleteWebhook(newID func() string, book WebhookDeleter) Endpoint {
+	return endpoint("DeleteWebhook", newID, func(c *call) (answer, error) {
+		if _, err := readAction(c.Request); err != nil {
+			return answer{}, err
+		}
+		id := c.params["id"]
+		if err := book.Delete(c.Context(), ownerOf(c.caller), id); err != nil {
+			return answer{}, err
+		}
+		return answer{status: http.StatusOK, body: struct {
+			ID      string `json:"id"`
+			Deleted bool   `json:"deleted"`
+		}{id, true}}, nil
+	})
+}
+
+// A SecretRotator replaces secrets; *webhook.Book is one.
+type SecretRotator interface {
+	RotateSecret(ctx context.Context, o webhook.Owner, id string, overlap time.Duration) (webhook.Endpoint, error)
+}
+
+// RotateWebhookSecret serves POST /webhooks/{id}/rotate-secret.
+func RotateWebhookSecret(newID func() string, book SecretRotator) Endpoint {
+	return endpoint("RotateWebhookSecret", newID, func(c *call) (answer, error) {
+		f, err := readAction(c.Request)
+		if err != nil {
+			return answer{}, err
+		}
+		overlap := f.seconds("expires_in_seconds", webhook.DefaultOverlap, webhook.OverlapLimit)
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		e, err := book.RotateSecret(c.Context(), ownerOf(c.caller), c.params["id"], overlap)
+		if err != nil {
+			return answer{}, fieldErrors(err)
+		}
+		return answer{status: http.StatusOK, body: secretBody{endpointBodyOf(e), e.Secret.Reveal()}}, nil
+	})
+}
+
+// texts reads an optional list of strings.
+func (f *form) texts(field string) (list []string, ok bool) {
+	v, ok := f.given(field)
+	if !ok {
+		return nil, false
+	}
+	if v.Kind != strictjson.Array {
+		f.refuse(field, "array_type", "Must be a list of strings")
+		return nil, false
+	}
+	list = []string{}
+	for _, item := range v.Items {
+		if item.Kind != strictjson.String {
+			f.refuse(field, "array_type", "Must be a list of strings")
+			return nil, false
+		}
+		list = append(list, item.Text)
+	}
+	return list, true
+}
+
+// kinds are the words for what package webhook finds wrong with a field.
+var kinds = map[string]string{
+	"event_types":        "enum",
+	"status":             "enum",
+	"description":        "string_too_long",
+	"expires_in_seconds": "too_large",
+}
+
+// fieldErrors turns what package webhook found wrong with a request into the
+// list of a 422. Any other error stays as it is.
+func fieldErrors(err error) error {
+	var bad invalids
+	var walk func(error)
+	walk = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // the tree is walked here
+		case *webhook.URLError:
+			bad.add("url_refused", sentence(e.Reason), "body", "url")
+		case *webhook.FieldError:
+			bad.add(kinds[e.Field], sentence(e.Reason), "body", e.Field)
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				walk(inner)
+			}
+		default:
+			if inner := errors.Unwrap(err); inner != nil {
+				walk(inner)
+			}
+		}
+	}
+	walk(err)
+	if len(bad) == 0 {
+		return err
+	}
+	return bad
+}
+
+func sentence(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
