@@ -1,3 +1,6 @@
+// Package dynamo is every line of DynamoDB there is: three tables, their keys,
+// and one file per store that is kept in them. Whatever decides about money is
+// read strongly consistent and written under a condition.
 package dynamo
 
 import (
@@ -19,12 +22,15 @@ const (
 	attrCreatedAt     = "created_at"
 	attrShard         = "shard"
 	attrNextAttemptAt = "next_attempt_at"
-	attrTTL           = "ttl" // epoch seconds
+	attrListPK        = "list_pk" // merchant#<id>#<mode>, set when a payment is sealed
+	attrListSK        = "list_sk" // <created_at>#<payment id>, the same
+	attrState         = "state"   // of a payment: NEW, SEALED, CONFIRMED, FAILED
+	attrTTL           = "ttl"     // epoch seconds
 )
 
 // Indexes. Nothing that decides about money reads one.
 const (
-	indexMerchant = "merchant" // ApiKeys and Payments: merchant_id, created_at
+	indexMerchant = "merchant" // ApiKeys: merchant_id, created_at. Payments: list_pk, list_sk and, projected, state; only sealed payments are in it
 	indexDue      = "due"      // Webhooks: shard, next_attempt_at; only deliveries that wait for a retry are in it
 )
 
@@ -40,7 +46,9 @@ func apiKeyKey(hash [32]byte) key { return key{attrKeyHash: text(hex.EncodeToStr
 // Items of the table Payments. Everything of one wallet is one partition, so
 // that a pass over it is one query in nonce order.
 
-func paymentKey(id string) key { return pair("payment#"+id, "payment") }
+const paymentPrefix = "payment#"
+
+func paymentKey(id string) key { return pair(paymentPrefix+id, "payment") }
 
 func walletKey(chainID uint64, address string) key { return pair(walletPK(chainID, address), "wallet") }
 
@@ -50,9 +58,25 @@ func slotKey(chainID uint64, address string, nonce uint64) key {
 
 func txKey(hash string) key { return pair("tx#"+hash, "tx") }
 
-func spendKey(merchantID string, day time.Time) key {
-	return pair("merchant#"+merchantID, "spend#"+day.UTC().Format(time.DateOnly))
+func spendKey(merchantID, mode string, now time.Time) key {
+	return pair("merchant#"+merchantID, "spend#"+now.UTC().Format(time.DateOnly)+"#"+mode)
 }
+
+// walletRosterKey is the key of one wallet's entry in the list of a chain's wallets.
+func walletRosterKey(chainID uint64, address string) key {
+	return pair(walletRosterPK(chainID), walletRosterPrefix+address)
+}
+
+const walletRosterPrefix = "wallet#"
+
+func walletRosterPK(chainID uint64) string { return "roster#" + strconv.FormatUint(chainID, 10) }
+
+// listPK and listSK are a payment's place in its merchant's list. Text sorts
+// as (time, id) does.
+
+func listPK(merchantID, mode string) string { return "merchant#" + merchantID + "#" + mode }
+
+func listSK(createdAt time.Time, id string) string { return instantText(createdAt) + "#" + id }
 
 func walletPK(chainID uint64, address string) string {
 	return "wallet#" + strconv.FormatUint(chainID, 10) + "#" + address
@@ -64,12 +88,6 @@ const slotPrefix = "slot#"
 // numbers do.
 func slotSK(nonce uint64) string { return fmt.Sprintf("%s%020d", slotPrefix, nonce) }
 
-// Items of the table Webhooks. All endpoints of a merchant are one partition.
-
-const endpointPrefix = "endpoint#"
-
-func endpointKey(merchantID, id string) key { return pair(merchantID, endpointPrefix+id) }
-
 // text, number and instant are the three ways a value lies in a table.
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
@@ -78,11 +96,11 @@ func number(n uint64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
 }
 
-// instant keeps microseconds, in UTC and at a fixed width: text sorts as time
+// instant keeps nanoseconds, in UTC and at a fixed width: text sorts as time
 // does.
 func instant(t time.Time) types.AttributeValue { return text(t.UTC().Format(instantLayout)) }
 
-const instantLayout = "2006-01-02T15:04:05.000000Z"
+const instantLayout = "2006-01-02T15:04:05.000000000Z" // RFC 3339
 
 // instantText is the text of instant; the zero time is "", to be omitted.
 func instantText(t time.Time) string {
@@ -97,5 +115,5 @@ func parseInstant(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	return time.Parse(instantLayout, s)
+	return time.Parse(time.RFC3339Nano, s)
 }

@@ -37,14 +37,15 @@ func CreateTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
 }
 
 // definitions says what the tables are. The merchant index of Payments holds
-// keys alone: the items behind a page of it are fetched when they are shown,
-// and no change of a payment's state has to be written twice.
+// little more than keys, so that signed bytes are not written twice: the items
+// behind a page of it are fetched when they are shown. It holds the state too,
+// so that a list of one status need not fetch what it does not show.
 func (t Tables) definitions() []*dynamodb.CreateTableInput {
 	return []*dynamodb.CreateTableInput{
 		table(t.APIKeys, attrKeyHash, "",
 			index(indexMerchant, attrMerchantID, attrCreatedAt, types.ProjectionTypeAll)),
 		table(t.Payments, attrPK, attrSK,
-			index(indexMerchant, attrMerchantID, attrCreatedAt, types.ProjectionTypeKeysOnly)),
+			index(indexMerchant, attrListPK, attrListSK, types.ProjectionTypeInclude, attrState)),
 		table(t.Webhooks, attrPK, attrSK,
 			index(indexDue, attrShard, attrNextAttemptAt, types.ProjectionTypeKeysOnly)),
 	}
@@ -74,11 +75,11 @@ func table(name, hash, sort string, indexes ...types.GlobalSecondaryIndex) *dyna
 	return in
 }
 
-func index(name, hash, sort string, projected types.ProjectionType) types.GlobalSecondaryIndex {
+func index(name, hash, sort string, projected types.ProjectionType, included ...string) types.GlobalSecondaryIndex {
 	return types.GlobalSecondaryIndex{
 		IndexName:  &name,
 		KeySchema:  schema(hash, sort),
-		Projection: &types.Projection{ProjectionType: projected},
+		Projection: &types.Projection{ProjectionType: projected, NonKeyAttributes: included},
 	}
 }
 

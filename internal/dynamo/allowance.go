@@ -1,0 +1,72 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"remit/internal/payment"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// spendKept is how long a day's item is kept beyond its first charge: long
+// enough for every clock to have left the day, and for people to look.
+const spendKept = 72 * time.Hour
+
+// Charge implements payment.Allowance with one conditional update, which makes
+// the day's item if it is the first. The item keeps what was spent, so that a
+// limit changed during the day counts at once; what remains is kept beside it,
+// for people. When the SDK repeats the update after a lost answer the day may
+// be charged twice, never not at all. A limit above 10^38-1 counts as that.
+func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error {
+	limit = wallet.Spendable(limit)
+	if limit.Less(amount) {
+		return payment.ErrAllowance
+	}
+	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &s.table,
+		Key:       spendKey(merchant, mode, now),
+		UpdateExpression: aws.String("SET spent = if_not_exists(spent, :zero) + :amount, " +
+			"remaining = :room - if_not_exists(spent, :zero), #ttl = if_not_exists(#ttl, :expiry)"),
+		ConditionExpression:      aws.String("attribute_not_exists(spent) OR spent <= :room"),
+		ExpressionAttributeNames: map[string]string{"#ttl": attrTTL},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":zero": number(0), ":amount": units(amount), ":room": units(limit.Sub(amount)),
+			":expiry": number(uint64(now.Add(spendKept).Unix())),
+		},
+	})
+	if _, ok := refused(err); ok {
+		return payment.ErrAllowance
+	}
+	if err != nil {
+		return fmt.Errorf("charging the day of %s: %w", merchant, err)
+	}
+	return nil
+}
+
+// Refund implements payment.Allowance. It gives back no more than was charged,
+// and is never repeated by the SDK: a lost answer must not give back twice.
+func (s *Payments) Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error {
+	if amount != wallet.Spendable(amount) {
+		return nil // no such charge was ever taken
+	}
+	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                 &s.table,
+		Key:                       spendKey(merchant, mode, now),
+		UpdateExpression:          aws.String("SET spent = spent - :amount, remaining = remaining + :amount"),
+		ConditionExpression:       aws.String("spent >= :amount"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":amount": units(amount)},
+	}, once)
+	if _, ok := refused(err); ok {
+		return nil // another day's, or never charged
+	}
+	if err != nil {
+		return fmt.Errorf("refunding the day of %s: %w", merchant, err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package dynamo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/token"
+)
+
+// paymentItem is how a payment lies in the table. Fields may be added, but what
+// one means never changes: old items stay readable. Amounts are decimal text,
+// since a DynamoDB number ends at 38 digits.
+type paymentItem struct {
+	PK          string            `dynamodbav:"pk"`
+	SK          string            `dynamodbav:"sk"`
+	MerchantID  string            `dynamodbav:"merchant_id"`
+	Mode        string            `dynamodbav:"mode"`
+	Key         string            `dynamodbav:"idempotency_key,omitempty"`
+	Fingerprint string            `dynamodbav:"fingerprint"`
+	To          string            `dynamodbav:"to"`
+	Amount      string            `dynamodbav:"amount"`
+	Reference   string            `dynamodbav:"reference,omitempty"`
+	Metadata    map[string]string `dynamodbav:"metadata,omitempty"`
+	Symbol      string            `dynamodbav:"token_symbol"`
+	Decimals    int               `dynamodbav:"token_decimals"`
+	Contract    string            `dynamodbav:"token_contract"`
+	Network     string            `dynamodbav:"network"`
+
+	Wallet  string `dynamodbav:"wallet"`
+	ChainID uint64 `dynamodbav:"chain_id"`
+	TxTo    string `dynamodbav:"tx_to"`
+	TxData  []byte `dynamodbav:"tx_data"`
+	TxGas   uint64 `dynamodbav:"tx_gas"`
+	TxTip   string `dynamodbav:"tx_tip"`
+	TxCap   string `dynamodbav:"tx_cap"`
+	Pin     string `dynamodbav:"pin"`
+
+	State    string        `dynamodbav:"state"`
+	Nonce    *uint64       `dynamodbav:"nonce,omitempty"`
+	Attempts []attemptItem `dynamodbav:"attempts,omitempty"`
+	TxHash   string        `dynamodbav:"tx_hash,omitempty"`
+
+	Onchain        string `dynamodbav:"onchain_tx_hash,omitempty"`
+	Block          uint64 `dynamodbav:"block_number,omitempty"`
+	FailureCode    string `dynamodbav:"failure_code,omitempty"`
+	FailureMessage string `dynamodbav:"failure_message,omitempty"`
+	EventID        string `dynamodbav:"event_id,omitempty"`
+	EventType      string `dynamodbav:"event_type,omitempty"`
+	EventBody      []byte `dynamodbav:"event_body,omitempty"`
+
+	Version   int64  `dynamodbav:"version"`
+	CreatedAt string `dynamodbav:"created_at"`
+	UpdatedAt string `dynamodbav:"updated_at"`
+}
+
+// attemptItem is one element of a payment's attempts.
+type attemptItem struct {
+	Hash string `dynamodbav:"hash"`
+	Raw  []byte `dynamodbav:"raw"`
+	Tip  string `dynamodbav:"tip"`
+	Cap  string `dynamodbav:"cap"`
+	At   string `dynamodbav:"at"`
+}
+
+// encodePayment returns the item of an unsealed payment. What a payment has
+// only once it is sealed is set by Seal, AddAttempt and Finish.
+func encodePayment(p payment.Payment) (map[string]types.AttributeValue, error) {
+	item, err := attributevalue.MarshalMap(paymentItem{
+		PK: paymentPrefix + string(p.ID), SK: "payment",
+		MerchantID: p.Merchant, Mode: p.Mode, Key: p.Key, Fingerprint: p.Fingerprint,
+		To: p.To.String(), Amount: p.Amount.String(), Reference: p.Reference, Metadata: p.Metadata,
+		Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(), Network: p.Network,
+		Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, TxTo: p.Tx.To.String(), TxData: p.Tx.Data,
+		TxGas: p.Tx.Gas, TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Pin: p.Pin,
+		State: string(p.State), Version: p.Version,
+		CreatedAt: instantText(p.CreatedAt), UpdatedAt: instantText(p.UpdatedAt),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", p.ID, err)
+	}
+	return item, nil
+}
+
+func encodeAttempt(a payment.Attempt) (types.AttributeValue, error) {
+	return attributevalue.Marshal([]attemptItem{{
+		Hash: a.Hash.String(), Raw: a.Raw, Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: instantText(a.At),
+	}})
+}
+
+// decodePayment reads a stored payment, or returns payment.ErrUnreadable.
+func decodePayment(item map[string]types.AttributeValue) (payment.Payment, error) {
+	var it paymentItem
+	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
+		return payment.Payment{}, fmt.Errorf("%w: %w", payment.ErrUnreadable, err)
+	}
+	id, _ := strings.CutPrefix(it.PK, paymentPrefix)
+	var r reader
+	p := payment.Payment{
+		ID: payment.ID(id), Merchant: it.MerchantID, Mode: it.Mode, Key: it.Key, Fingerprint: it.Fingerprint,
+		To: r.address("to", it.To), Amount: r.amount("amount", it.Amount), Reference: it.Reference, Metadata: it.Metadata,
+		Token:   token.Token{Symbol: it.Symbol, Decimals: it.Decimals, Contract: r.address("token_contract", it.Contract)},
+		Network: it.Network, Wallet: r.address("wallet", it.Wallet),
+		Tx: chain.Tx{
+			ChainID: it.ChainID, To: r.address("tx_to", it.TxTo), Data: it.TxData, Gas: it.TxGas,
+			Fees: chain.Fees{Tip: r.amount("tx_tip", it.TxTip), Cap: r.amount("tx_cap", it.TxCap)},
+		},
+		Pin: it.Pin, State: payment.State(it.State), Block: it.Block,
+		TxHash: r.hash("tx_hash", it.TxHash), Onchain: r.hash("onchain_tx_hash", it.Onchain),
+		Version: it.Version, CreatedAt: r.instant("created_at", it.CreatedAt), UpdatedAt: r.instant("updated_at", it.UpdatedAt),
+	}
+	if it.Nonce != nil {
+		p.Nonce = *it.Nonce
+	}
+	for _, a := range it.Attempts {
+		p.Attempts = append(p.Attempts, payment.Attempt{
+			Hash: r.hash("hash", a.Hash), Raw: a.Raw, At: r.instant("at", a.At),
+			Fees: chain.Fees{Tip: r.amount("tip", a.Tip), Cap: r.amount("cap", a.Cap)},
+		})
+	}
+	if it.FailureCode != "" {
+		p.Failure = &payment.Failure{Code: payment.FailureCode(it.FailureCode), Message: it.FailureMessage}
+	}
+	if it.EventID != "" {
+		p.Event = &payment.Event{ID: it.EventID, Type: it.EventType, Body: it.EventBody}
+	}
+	r.require("pin", it.Pin != "")
+	r.require("state", slices.Contains(payment.States(), p.State))
+	r.require("nonce", p.State == payment.Unsealed || it.Nonce != nil)
+	r.require("attempts", p.State == payment.Unsealed || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)
+	r.require("event", !p.State.Final() || p.Event != nil)
+	if err := r.err(); err != nil {
+		return payment.Payment{}, fmt.Errorf("%w: %s: %w", payment.ErrUnreadable, p.ID, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,188 @@
+package dynamo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/wallet"
+)
+
+// Payments keeps payments, wallets, slots and allowances in the table Payments.
+// Whoever holds one may call only what its role's rights cover.
+//
+// Updates set attributes one by one and never put an item over an existing one:
+// while a deployment is under way, an older binary must not erase what a newer
+// one has added.
+type Payments struct {
+	db    *dynamodb.Client
+	table string
+}
+
+var (
+	_ payment.Store     = (*Payments)(nil)
+	_ payment.Ledger    = (*Payments)(nil)
+	_ payment.Allowance = (*Payments)(nil)
+	_ wallet.Store      = (*Payments)(nil)
+)
+
+// NewPayments returns what is kept in table.
+func NewPayments(db *dynamodb.Client, table string) *Payments { return &Payments{db, table} }
+
+// Create implements payment.Store. When the SDK repeated the put after a lost
+// answer and now meets an unsealed payment with the pin of p, that is the one it
+// put itself: the pin covers the request, the transaction and the time.
+func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
+	item, err := encodePayment(p)
+	if err != nil {
+		return payment.Payment{}, false, err
+	}
+	sent := 0
+	_, err = s.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName:                           &s.table,
+		Item:                                item,
+		ConditionExpression:                 aws.String("attribute_not_exists(pk)"),
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, conflicts, counting(&sent))
+	if there, ok := refused(err); ok {
+		stored, err := decodePayment(there)
+		if err != nil {
+			return payment.Payment{}, false, err
+		}
+		own := sent > 1 && stored.State == payment.Unsealed && stored.Pin == p.Pin
+		return stored, own, nil
+	}
+	if err != nil {
+		return payment.Payment{}, false, fmt.Errorf("putting %s: %w", p.ID, err)
+	}
+	return p, true, nil
+}
+
+// Payment implements payment.Store.
+func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
+	item, err := s.item(ctx, paymentKey(string(id)))
+	if err != nil {
+		return payment.Payment{}, fmt.Errorf("reading %s: %w", id, err)
+	}
+	if item == nil {
+		return payment.Payment{}, payment.ErrNotFound
+	}
+	return decodePayment(item)
+}
+
+// item reads one item, strongly consistent; nil if there is none.
+func (s *Payments) item(ctx context.Context, k key) (map[string]types.AttributeValue, error) {
+	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: k, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return nil, err
+	}
+	return out.Item, nil
+}
+
+// PaymentByHash implements payment.Store with two reads.
+func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error) {
+	item, err := s.item(ctx, txKey(hash.String()))
+	if err != nil {
+		return payment.Payment{}, fmt.Errorf("reading %s: %w", hash, err)
+	}
+	var it hashItem
+	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
+		return payment.Payment{}, fmt.Errorf("%w: %s: %w", payment.ErrUnreadable, hash, err)
+	}
+	if it.PaymentID == "" {
+		return payment.Payment{}, payment.ErrNotFound
+	}
+	return s.Payment(ctx, payment.ID(it.PaymentID))
+}
+
+// hashItem is what a transaction hash leads to: nothing for a no-op's.
+type hashItem struct {
+	PaymentID string `dynamodbav:"payment_id"`
+}
+
+// Repin implements payment.Store. A payment that is pinned as p says already
+// is left so: the SDK may have repeated the write.
+func (s *Payments) Repin(ctx context.Context, p payment.Payment, old string) error {
+	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName: &s.table,
+		Key:       paymentKey(string(p.ID)),
+		UpdateExpression: aws.String("SET wallet = :wallet, chain_id = :chain, tx_to = :to, tx_data = :data, " +
+			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, pin = :pin"),
+		ConditionExpression:      aws.String("#state = :unsealed AND (pin = :old OR pin = :pin)"),
+		ExpressionAttributeNames: stateName,
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":to": text(p.Tx.To.String()),
+			":data": binary(p.Tx.Data), ":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
+			":cap": text(p.Tx.Fees.Cap.String()), ":pin": text(p.Pin), ":old": text(old),
+			":unsealed": text(string(payment.Unsealed)),
+		},
+	}, conflicts)
+	return changed(err, "pinning "+string(p.ID))
+}
+
+// stateName stands for the attribute state, which is a reserved word.
+var stateName = map[string]string{"#state": attrState}
+
+// changed is payment.ErrChanged for a failed condition.
+func changed(err error, doing string) error {
+	if _, ok := refused(err); ok {
+		return payment.ErrChanged
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+// Withdraw implements payment.Store. When the SDK repeats it after a lost
+// answer it finds nothing, and ErrChanged is the answer: who removed the
+// payment, and so may refund it, cannot be told any more.
+func (s *Payments) Withdraw(ctx context.Context, p payment.Payment) error {
+	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+		TableName:                &s.table,
+		Key:                      paymentKey(string(p.ID)),
+		ConditionExpression:      aws.String("#state = :unsealed AND pin = :pin"),
+		ExpressionAttributeNames: stateName,
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":unsealed": text(string(payment.Unsealed)), ":pin": text(p.Pin),
+		},
+	}, conflicts)
+	return changed(err, "withdrawing "+string(p.ID))
+}
+
+// Finish implements payment.Store. When the SDK repeats it after a lost answer
+// it reports ErrChanged, as after anybody else's: the payment is final.
+func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
+	set := "SET #state = :state, version = :version, updated_at = :at"
+	values := map[string]types.AttributeValue{
+		":sealed": text(string(payment.Sealed)), ":state": text(string(p.State)),
+		":version": number(uint64(p.Version)), ":at": instant(p.UpdatedAt),
+	}
+	if !p.Onchain.IsZero() {
+		set += ", onchain_tx_hash = :onchain, block_number = :block"
+		values[":onchain"], values[":block"] = text(p.Onchain.String()), number(p.Block)
+	}
+	if p.Failure != nil {
+		set += ", failure_code = :code, failure_message = :message"
+		values[":code"], values[":message"] = text(string(p.Failure.Code)), text(p.Failure.Message)
+	}
+	if p.Event != nil {
+		set += ", event_id = :event, event_type = :type, event_body = :body"
+		values[":event"], values[":type"], values[":body"] = text(p.Event.ID), text(p.Event.Type), binary(p.Event.Body)
+	}
+	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+		TableName:                 &s.table,
+		Key:                       paymentKey(string(p.ID)),
+		UpdateExpression:          &set,
+		ConditionExpression:       aws.String("#state = :sealed"),
+		ExpressionAttributeNames:  stateName,
+		ExpressionAttributeValues: values,
+	}, conflicts)
+	return changed(err, "finishing "+string(p.ID))
+}

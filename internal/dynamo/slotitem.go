@@ -1,0 +1,78 @@
+package dynamo
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/wallet"
+)
+
+// slotItem is how a slot lies in the table. Fields may be added, but what one
+// means never changes.
+type slotItem struct {
+	PK        string   `dynamodbav:"pk"`
+	SK        string   `dynamodbav:"sk"`
+	Nonce     *uint64  `dynamodbav:"nonce"`
+	PaymentID string   `dynamodbav:"payment_id,omitempty"` // absent for a no-op
+	Hashes    []string `dynamodbav:"hashes"`               // every attempt's, oldest first
+	Raw       []byte   `dynamodbav:"raw_bytes"`            // the newest attempt
+	Tip       string   `dynamodbav:"tip"`
+	Cap       string   `dynamodbav:"fee_cap"`
+	At        string   `dynamodbav:"signed_at"`
+	Token     string   `dynamodbav:"token_held"`
+	Gas       string   `dynamodbav:"gas_held"` // wei
+}
+
+func encodeSlot(n wallet.Slot) (map[string]types.AttributeValue, error) {
+	hashes := make([]string, len(n.Hashes))
+	for i, h := range n.Hashes {
+		hashes[i] = h.String()
+	}
+	item, err := attributevalue.MarshalMap(slotItem{
+		PK: walletPK(n.ChainID, n.Address.String()), SK: slotSK(n.Nonce),
+		Nonce: &n.Nonce, PaymentID: string(n.Payment), Hashes: hashes, Raw: n.Raw,
+		Tip: n.Fees.Tip.String(), Cap: n.Fees.Cap.String(), At: instantText(n.At),
+		Token: n.Token.String(), Gas: n.Gas.String(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the slot at %s: %w", placeOf(n.ID, n.Nonce), err)
+	}
+	return item, nil
+}
+
+// decodeSlot reads a stored slot of wallet id, or returns
+// payment.ErrUnreadable.
+func decodeSlot(id wallet.ID, item map[string]types.AttributeValue) (wallet.Slot, error) {
+	var it slotItem
+	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
+		return wallet.Slot{}, fmt.Errorf("%w: %w", payment.ErrUnreadable, err)
+	}
+	var r reader
+	n := wallet.Slot{
+		ID: id, Payment: payment.ID(it.PaymentID), Raw: it.Raw, At: r.instant("signed_at", it.At),
+		Fees:  chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
+		Token: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
+	}
+	if it.Nonce != nil {
+		n.Nonce = *it.Nonce
+	}
+	for _, h := range it.Hashes {
+		n.Hashes = append(n.Hashes, r.hash("hashes", h))
+	}
+	r.require("nonce", it.Nonce != nil && slotSK(n.Nonce) == it.SK)
+	r.require("hashes", len(n.Hashes) > 0)
+	r.require("raw_bytes", len(n.Raw) > 0)
+	if err := r.err(); err != nil {
+		return wallet.Slot{}, fmt.Errorf("%w: %s of %s: %w", payment.ErrUnreadable, it.SK, id.Address, err)
+	}
+	return n, nil
+}
+
+// placeOf names a nonce in errors.
+func placeOf(id wallet.ID, nonce uint64) string {
+	return fmt.Sprintf("nonce %d of %s", nonce, id.Address)
+}

@@ -1,0 +1,241 @@
+package paymenttest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/token"
+)
+
+var paymentPromises = []promise{
+	{"a payment is found as it was stored", foundAsStored},
+	{"an unknown payment is not found", unknownPayment},
+	{"a payment that exists is returned and not changed", existing},
+	{"of many racing creations one creates", racingCreations},
+	{"a caller who has gone stores nothing", callerGone},
+	{"an unsealed payment is pinned anew", repinned},
+	{"a payment is not pinned anew unless it is as the caller read it", repinRefused},
+	{"a withdrawn payment is gone and may be made again", withdrawn},
+	{"a payment is not withdrawn unless it is as the caller read it", withdrawRefused},
+	{"a confirmed payment is stored with its event", confirmed},
+	{"a failed payment is stored with its failure", failed},
+	{"only a sealed payment ends, and only once", finishRefused},
+	{"of two racing ends one is stored", racingEnds},
+	{"an unreadable payment is told from a missing one", unreadable},
+}
+
+func foundAsStored(c *check) {
+	for _, amount := range []token.Amount{token.Units(1), token.MaxAmount()} {
+		p := c.draft(c.walletID(), noon, amount)
+		c.create(p)
+		c.holds(p)
+		c.leads(payment.Payment{}, signed(p.Pin, 0, p.Tx.Fees.Tip).Hash)
+	}
+	bare := payment.New("pay_"+payment.ID(c.merchant), payment.Request{Merchant: c.merchant, Mode: "live"}, coin, "base", noon)
+	bare = bare.Pinned(token.Address{1}, chain.Tx{})
+	c.create(bare)
+	c.holds(bare)
+}
+
+func unknownPayment(c *check) {
+	_, err := c.Payment(c.Context(), c.draft(c.walletID(), noon, token.Units(1)).ID)
+	c.refused("reading", err, payment.ErrNotFound)
+	c.leads(payment.Payment{}, chain.Hash{}, chain.Hash{31: 1})
+}
+
+func existing(c *check) {
+	first := c.created(c.walletID())
+	other := c.draft(c.walletID(), noon.Add(time.Hour), token.Units(5))
+	other.ID = first.ID
+	for _, p := range []payment.Payment{first, other} {
+		stored, created, err := c.Create(c.Context(), p)
+		c.ok("creating again", err)
+		if created {
+			c.Error("created twice")
+		}
+		c.same("existing payment", first, stored)
+	}
+	c.holds(first)
+	final := c.sealed(first, 3)
+	stored, created, err := c.Create(c.Context(), first)
+	c.ok("creating again", err)
+	c.same("existing sealed payment", final, stored)
+	if created {
+		c.Error("created twice")
+	}
+}
+
+func racingCreations(c *check) {
+	p := c.draft(c.walletID(), noon, token.Units(1))
+	var creators atomic.Int32
+	c.race(8, func(ctx context.Context, _ int) {
+		stored, created, err := c.Create(ctx, p)
+		if err != nil {
+			c.Errorf("creating: %v", err)
+		}
+		if created {
+			creators.Add(1)
+		}
+		c.same("returned payment", p, stored)
+	})
+	if n := creators.Load(); n != 1 {
+		c.Errorf("%d callers created the payment", n)
+	}
+}
+
+func callerGone(c *check) {
+	p := c.draft(c.walletID(), noon, token.Units(1))
+	gone, cancel := context.WithCancel(c.Context())
+	cancel()
+	_, created, err := c.Create(gone, p)
+	if created || !errors.Is(err, context.Canceled) {
+		c.Errorf("created %v, error %v", created, err)
+	}
+	_, err = c.Payment(c.Context(), p.ID)
+	c.refused("reading", err, payment.ErrNotFound)
+}
+
+func repinned(c *check) {
+	old := c.created(c.walletID())
+	id := c.walletID()
+	p := old.Pinned(id.Address, unsigned(id, old, 9))
+	for range 2 { // the second time, it is
+		c.ok("pinning anew", c.Repin(c.Context(), p, old.Pin))
+		c.holds(p)
+	}
+	c.refused("sealing what was signed for the old pin", c.Seal(c.Context(), c.sealing(old, 0)), payment.ErrChanged)
+	c.holds(p)
+	c.sealed(p, 0)
+}
+
+func repinRefused(c *check) {
+	p := c.created(c.walletID())
+	id := c.walletID()
+	next := p.Pinned(id.Address, unsigned(id, p, 9))
+	c.refused("pinning with a stale pin", c.Repin(c.Context(), next, "stale"), payment.ErrChanged)
+	c.holds(p)
+	sealed := c.sealed(p, 1)
+	c.refused("pinning a sealed payment", c.Repin(c.Context(), next, p.Pin), payment.ErrChanged)
+	c.refused("pinning a sealed payment as it is", c.Repin(c.Context(), p, p.Pin), payment.ErrChanged)
+	c.holds(sealed)
+	missing := c.draft(id, noon, token.Units(1))
+	c.refused("pinning what is not there", c.Repin(c.Context(), missing, missing.Pin), payment.ErrChanged)
+	_, err := c.Payment(c.Context(), missing.ID)
+	c.refused("reading", err, payment.ErrNotFound)
+}
+
+func withdrawn(c *check) {
+	id := c.walletID()
+	p := c.created(id)
+	c.ok("withdrawing", c.Withdraw(c.Context(), p))
+	_, err := c.Payment(c.Context(), p.ID)
+	c.refused("reading", err, payment.ErrNotFound)
+	c.refused("withdrawing twice", c.Withdraw(c.Context(), p), payment.ErrChanged)
+	c.refused("sealing a withdrawn payment", c.Seal(c.Context(), c.sealing(p, 0)), payment.ErrChanged)
+	_, err = c.Payment(c.Context(), p.ID)
+	c.refused("reading", err, payment.ErrNotFound)
+	c.holdsSlots(id)
+
+	again := p
+	again.CreatedAt = p.CreatedAt.Add(time.Minute)
+	again = again.Pinned(p.Wallet, p.Tx)
+	c.create(again)
+	c.refused("sealing for the withdrawn one", c.Seal(c.Context(), c.sealing(p, 0)), payment.ErrChanged)
+	c.holds(again)
+}
+
+func withdrawRefused(c *check) {
+	p := c.created(c.walletID())
+	stale := p
+	stale.Pin = "stale"
+	c.refused("withdrawing with a stale pin", c.Withdraw(c.Context(), stale), payment.ErrChanged)
+	c.holds(p)
+	sealed := c.sealed(p, 1)
+	c.refused("withdrawing a sealed payment", c.Withdraw(c.Context(), p), payment.ErrChanged)
+	c.holds(sealed)
+}
+
+func confirmed(c *check) {
+	p := c.sealed(c.created(c.walletID()), 4)
+	p = c.bumped(p, 99)
+	c.ok("adding an attempt", c.AddAttempt(c.Context(), p))
+	p = c.confirming(p)
+	c.ok("finishing", c.Finish(c.Context(), p))
+	c.holds(p)
+	c.leads(p, p.Hashes()...)
+}
+
+func failed(c *check) {
+	for _, receipt := range []chain.Receipt{{}, {Tx: chain.Hash{9}, Block: 12}} {
+		p := c.sealed(c.created(c.walletID()), 4)
+		code := payment.ExecutionReverted
+		if receipt.Tx.IsZero() {
+			code = payment.NonceConsumed
+		}
+		p, err := p.Fail(code, receipt, noon.Add(time.Hour))
+		c.ok("failing", err)
+		c.ok("finishing", c.Finish(c.Context(), p))
+		c.holds(p)
+	}
+}
+
+func finishRefused(c *check) {
+	unsealed := c.created(c.walletID())
+	end := c.confirming(c.sealing(unsealed, 2))
+	c.refused("finishing an unsealed payment", c.Finish(c.Context(), end), payment.ErrChanged)
+	c.holds(unsealed)
+
+	p := c.sealed(unsealed, 2)
+	end = c.confirming(p)
+	c.ok("finishing", c.Finish(c.Context(), end))
+	c.refused("finishing twice", c.Finish(c.Context(), end), payment.ErrChanged)
+	other, err := p.Fail(payment.TransferMissing, chain.Receipt{}, noon.Add(2*time.Hour))
+	c.ok("failing", err)
+	c.refused("failing a confirmed payment", c.Finish(c.Context(), other), payment.ErrChanged)
+	c.holds(end)
+
+	missing := c.confirming(c.sealing(c.draft(c.walletID(), noon, token.Units(1)), 0))
+	c.refused("finishing what is not there", c.Finish(c.Context(), missing), payment.ErrChanged)
+	_, err = c.Payment(c.Context(), missing.ID)
+	c.refused("reading", err, payment.ErrNotFound)
+}
+
+func racingEnds(c *check) {
+	p := c.sealed(c.created(c.walletID()), 2)
+	failed, err := p.Fail(payment.TransferMissing, chain.Receipt{}, noon.Add(2*time.Hour))
+	c.ok("failing", err)
+	ends := []payment.Payment{c.confirming(p), failed}
+	results := make([]error, len(ends))
+	c.race(len(ends), func(ctx context.Context, i int) { results[i] = c.Finish(ctx, ends[i]) })
+	for i, end := range ends {
+		if results[i] != nil {
+			c.refused("finishing", results[i], payment.ErrChanged)
+			continue
+		}
+		c.refused("the other end", results[1-i], payment.ErrChanged)
+		c.holds(end)
+	}
+	if results[0] != nil && results[1] != nil {
+		c.Errorf("neither end is stored: %v, %v", results[0], results[1])
+	}
+}
+
+func unreadable(c *check) {
+	id := c.walletID()
+	p, intact := c.sealed(c.created(id), 0), c.sealed(c.created(id), 1)
+	c.Spoil(p.ID)
+	_, err := c.Payment(c.Context(), p.ID)
+	c.refused("reading", err, payment.ErrUnreadable)
+	_, err = c.PaymentByHash(c.Context(), p.TxHash)
+	c.refused("finding a hash", err, payment.ErrUnreadable)
+	_, created, err := c.Create(c.Context(), p)
+	c.refused("creating", err, payment.ErrUnreadable)
+	if created {
+		c.Error("created over an unreadable payment")
+	}
+	c.holds(intact)
+}
