@@ -1,0 +1,190 @@
+package webhook_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"remit/internal/webhook"
+	"remit/internal/webhook/webhooktest"
+)
+
+// life takes one event through everything that can happen to it: two endpoints,
+// one of which fails until its delivery was parked and pushed. The event is
+// announced again until that succeeds, as a slot's owner does.
+func life(t *testing.T, faults func(*world)) *world {
+	w := newWorld(t)
+	w.register(mine, "https://good.example")
+	w.register(mine, "https://bad.example")
+	w.answers["https://bad.example"] = statuses(500, 302, 503, 500, 200)
+	faults(w)
+	for try := 0; ; try++ {
+		w.faults.Restart()
+		err := w.announce(mine, event)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, webhooktest.ErrFault) || try > 9 {
+			t.Fatalf("announcing, try %d: %v", try, err)
+		}
+		w.until(w.now().Add(time.Minute)) // the queue does not wait for us
+	}
+	w.settle()
+	return w
+}
+
+// judge checks what must hold after any life, whatever failed in it.
+func judge(w *world) {
+	t := w.t
+	t.Helper()
+	endpoints, err := w.store.Endpoints(t.Context(), mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range endpoints {
+		posts := w.to(e.URL)
+		took := slices.ContainsFunc(posts, func(p post) bool { return p.answer.StatusCode == 200 })
+		if !took {
+			t.Errorf("%s never got the event", e.URL)
+		}
+		for _, p := range posts {
+			if p.header.Get(webhook.HeaderID) != event.ID || p.body != string(event.Body) {
+				t.Errorf("%s got another event: %v %s", e.URL, p.header, p.body)
+			}
+			w.verified(p, e.Secret)
+		}
+		d := w.newest(e)
+		if d.Status != webhook.Delivered {
+			t.Errorf("%s: delivery is %s", e.URL, d.Status)
+		}
+		if all, err := w.log.Deliveries(t.Context(), mine, e.ID); err != nil || len(all) != 1 {
+			t.Errorf("%s: %d deliveries, %v", e.URL, len(all), err)
+		}
+		answered := slices.DeleteFunc(slices.Clone(d.Attempts), func(a webhook.Attempt) bool { return a.StatusCode == 0 })
+		if len(answered) > len(posts) {
+			t.Errorf("%s: %d answers in the log, %d posts", e.URL, len(answered), len(posts))
+		}
+		for i, a := range d.Attempts {
+			real := slices.ContainsFunc(posts, func(p post) bool { return p.at.Equal(a.At) })
+			if lost := a.StatusCode == 0; !real && !lost {
+				t.Errorf("%s: attempt %d at %v was never made", e.URL, i, a.At)
+			}
+			if i > 0 && a.At.Before(d.Attempts[i-1].At) {
+				t.Errorf("%s: attempt %d is out of order", e.URL, i)
+			}
+		}
+		if last, _ := d.LastAttempt(); !last.Succeeded() {
+			t.Errorf("%s: the last attempt in the log failed", e.URL)
+		}
+	}
+	for _, e := range endpoints {
+		if !e.QuietSince.IsZero() || e.Exhausted != "" || e.Status != webhook.Enabled {
+			t.Errorf("%s is not trusted again: %+v", e.URL, e)
+		}
+	}
+}
+
+// TestEveryFault lets each effect of an event's life fail in every way, one at a
+// time and two at a time.
+func TestEveryFault(t *testing.T) {
+	calm := life(t, func(*world) {})
+	judge(calm)
+	n := len(calm.faults.Names())
+	kinds := []webhooktest.Fault{webhooktest.Before, webhooktest.After, webhooktest.CrashBefore, webhooktest.CrashAfter}
+	cases := 0
+	run := func(plan map[int]webhooktest.Fault) {
+		cases++
+		w := life(t, func(w *world) { w.faults.Plan = func(i int, _ string) webhooktest.Fault { return plan[i] } })
+		judge(w)
+		if t.Failed() {
+			t.Fatalf("with the faults %v of %v", plan, w.faults.Names())
+		}
+	}
+	for first := range n {
+		for _, f := range kinds {
+			run(map[int]webhooktest.Fault{first: f})
+			for second := first + 1; second < n+10; second++ {
+				for _, g := range kinds {
+					run(map[int]webhooktest.Fault{first: f, second: g})
+				}
+			}
+		}
+	}
+	t.Logf("%d cases over %d effects", cases, n)
+}
+
+// TestAnOutageLosesNothing lets every effect of one kind fail for an hour.
+func TestAnOutageLosesNothing(t *testing.T) {
+	for _, name := range []string{"Enqueue", "Record", "Load", "Post", "Unpark", "Due", "SaveEndpoint", "AddDeliveries", "Endpoints"} {
+		for _, kind := range []webhooktest.Fault{webhooktest.Before, webhooktest.After} {
+			t.Run(fmt.Sprint(name, " fails ", kind), func(t *testing.T) {
+				w := newWorld(t)
+				e := w.register(mine, "https://good.example")
+				w.answers[e.URL] = statuses(500, 500, 200)
+				w.faults.Plan = func(_ int, called string) webhooktest.Fault {
+					if called == name && w.now().Before(noon.Add(time.Hour)) {
+						return kind
+					}
+					return webhooktest.None
+				}
+				for w.announce(mine, event) != nil {
+					w.until(w.now().Add(time.Minute))
+					w.queue.Now = w.now().Add(time.Minute)
+				}
+				w.settle()
+				judge(w)
+			})
+		}
+	}
+}
+
+// TestAJobThatComesTwice lets a second copy of a job be done completely before
+// each effect of the first.
+func TestAJobThatComesTwice(t *testing.T) {
+	calm := life(t, func(*world) {})
+	for at := range len(calm.faults.Names()) {
+		w := life(t, func(w *world) {
+			w.faults.Hook = func(n int) {
+				if n != at {
+					return
+				}
+				list, _ := w.store.Endpoints(t.Context(), mine)
+				for _, e := range list {
+					ds, _ := w.store.Deliveries(t.Context(), mine, e.ID, time.Time{}, time.Time{}, 10)
+					for _, d := range ds {
+						if err := w.deliverer.Deliver(t.Context(), d.Ref.String()); err != nil {
+							t.Errorf("the copy: %v", err)
+						}
+					}
+				}
+			}
+		})
+		judge(w)
+		if t.Failed() {
+			t.Fatalf("with a copy before effect %d of %v", at, w.faults.Names())
+		}
+	}
+}
+
+// TestAnnouncingTwiceMakesOneDelivery is the rule that lets a slot's owner
+// announce as often as it likes.
+func TestAnnouncingTwiceMakesOneDelivery(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, "https://good.example")
+	w.mustAnnounce()
+	first := w.newest(e)
+	w.queue.Now = w.now().Add(time.Hour)
+	w.mustAnnounce()
+	w.settle()
+	w.mustAnnounce()
+	w.settle()
+	list, err := w.log.Deliveries(t.Context(), mine, e.ID)
+	if err != nil || len(list) != 1 || list[0].Delivery != first.Delivery {
+		t.Errorf("%d deliveries, %v", len(list), err)
+	}
+	if len(w.posts) != 1 {
+		t.Errorf("%d posts", len(w.posts))
+	}
+}

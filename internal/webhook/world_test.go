@@ -1,0 +1,249 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"remit/internal/webhook"
+	"remit/internal/webhook/webhooktest"
+)
+
+var (
+	noon  = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
+	mine  = webhook.Owner{Merchant: "mer_1", Mode: "live"}
+	event = webhook.Event{
+		ID: "evt_1", Type: webhook.PaymentConfirmed, At: noon,
+		Body: []byte(`{"id":"evt_1","type":"payment.confirmed","timestamp":"2026-01-02T12:00:00.000Z","data":{"reference":"Söđ 🧁"}}`),
+	}
+)
+
+// An anything accepts every URL.
+type anything struct{}
+
+func (anything) Check(context.Context, string) error { return nil }
+
+// A world is a stack with a clock that only moves when told, one queue, and
+// receivers that answer as they are told.
+type world struct {
+	t       *testing.T
+	store   *webhooktest.Store
+	queue   *webhooktest.Queue
+	faults  *webhooktest.Faults
+	meter   *meter
+	answers map[string][]webhook.Answer // by URL; the last one repeats, none means 200
+	lost    map[string]bool             // URLs that never answer
+	posts   []post
+	took    time.Duration // by every post
+
+	book      *webhook.Book
+	log       *webhook.Log
+	publisher *webhook.Publisher
+	deliverer *webhook.Deliverer
+	pusher    *webhook.Pusher
+	tester    *webhook.Tester
+}
+
+type post struct {
+	url    string
+	at     time.Time
+	header http.Header
+	body   string
+	answer webhook.Answer
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{
+		t: t, store: webhooktest.NewStore(), queue: &webhooktest.Queue{Now: noon}, faults: &webhooktest.Faults{},
+		meter: &meter{}, answers: map[string][]webhook.Answer{}, lost: map[string]bool{},
+	}
+	store, queue, sender := w.faults.Store(w.store), w.faults.Queue(w.queue), w.faults.Sender(w)
+	half := func() float64 { return 0.5 }
+	w.book = webhook.NewBook(w.store, anything{}, w.now, rand.Reader)
+	w.log = webhook.NewLog(w.store, queue, w.now, rand.Reader)
+	w.publisher = webhook.NewPublisher(store, queue)
+	w.deliverer = webhook.NewDeliverer(store, queue, sender, w.meter, w.now, half)
+	w.pusher = webhook.NewPusher(store, queue, w.meter)
+	w.tester = webhook.NewTester(w.store, sender, w.now, rand.Reader)
+	return w
+}
+
+func (w *world) now() time.Time { return w.queue.Now }
+
+// Post implements webhook.Sender.
+func (w *world) Post(_ context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
+	p := post{url: url, at: w.now(), header: header, body: string(body), answer: webhook.Answer{StatusCode: 200}}
+	if list := w.answers[url]; len(list) > 0 {
+		p.answer = list[0]
+		if len(list) > 1 {
+			w.answers[url] = list[1:]
+		}
+	}
+	w.posts = append(w.posts, p)
+	w.queue.Now = w.queue.Now.Add(w.took)
+	if w.lost[url] {
+		return webhook.Answer{}, &webhook.SendError{Reason: "there was no answer in time", Err: context.DeadlineExceeded}
+	}
+	return p.answer, nil
+}
+
+// statuses makes answers of status codes.
+func statuses(codes ...int) (answers []webhook.Answer) {
+	for _, c := range codes {
+		answers = append(answers, webhook.Answer{StatusCode: c})
+	}
+	return answers
+}
+
+// register adds an endpoint for url; types as in a Registration.
+func (w *world) register(o webhook.Owner, url string, types ...string) webhook.Endpoint {
+	w.t.Helper()
+	e, err := w.book.Register(w.t.Context(), o, webhook.Registration{URL: url, EventTypes: types})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e
+}
+
+func (w *world) announce(o webhook.Owner, ev webhook.Event) error {
+	return w.publisher.Announce(w.t.Context(), o.Merchant, o.Mode, ev.ID, ev.Type, ev.Body)
+}
+
+// mustAnnounce announces event to mine.
+func (w *world) mustAnnounce() {
+	w.t.Helper()
+	if err := w.announce(mine, event); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// visibility is how long a queue hides a job whose handler failed.
+const visibility = 3 * time.Minute
+
+// work does the jobs whose time has come. One that fails comes back, unless it
+// cannot ever be done.
+func (w *world) work() {
+	w.t.Helper()
+	for {
+		job, ok := w.queue.Pop()
+		if !ok {
+			return
+		}
+		w.faults.Restart()
+		if err := w.deliverer.Deliver(w.t.Context(), job); err != nil {
+			if !errors.Is(err, webhooktest.ErrFault) {
+				w.t.Errorf("job %s: %v", job, err)
+			}
+			_ = w.queue.Enqueue(w.t.Context(), job, visibility)
+		}
+	}
+}
+
+// until runs the stack, pushing every minute, until the given time or until
+// nothing is left to do.
+func (w *world) until(end time.Time) {
+	w.t.Helper()
+	for {
+		w.work()
+		w.faults.Restart()
+		if due, _ := w.store.Due(w.t.Context(), w.now(), 1); len(due) == 0 {
+			// An idle look into the index is not worth a fault of its own.
+		} else if _, err := w.pusher.PushDue(w.t.Context(), w.now(), 100); err != nil && !errors.Is(err, webhooktest.ErrFault) {
+			w.t.Error(err)
+		}
+		w.work()
+		minute := w.now().Truncate(time.Minute).Add(time.Minute)
+		if next, ok := w.queue.Next(); ok && next.Before(minute) {
+			minute = next
+		}
+		if minute.After(end) || w.idle() {
+			return
+		}
+		w.queue.Now = minute
+	}
+}
+
+// settle runs the stack until nothing is left to do, for ten days at most.
+func (w *world) settle() {
+	w.t.Helper()
+	w.until(w.now().Add(240 * time.Hour))
+	if !w.idle() {
+		w.t.Error("still busy after ten days")
+	}
+}
+
+func (w *world) idle() bool {
+	parked, _ := w.store.Due(context.Background(), w.now().Add(1000*time.Hour), 1)
+	return w.queue.Len() == 0 && len(parked) == 0
+}
+
+// only returns the newest delivery of an endpoint.
+func (w *world) newest(e webhook.Endpoint) webhook.Delivery {
+	w.t.Helper()
+	list, err := w.log.Deliveries(w.t.Context(), e.Owner, e.ID)
+	if err != nil || len(list) == 0 {
+		w.t.Fatalf("deliveries of %s: %v, %v", e.ID, list, err)
+	}
+	return list[0]
+}
+
+// status returns an endpoint's.
+func (w *world) status(e webhook.Endpoint) webhook.Status {
+	w.t.Helper()
+	e, err := w.store.Endpoint(w.t.Context(), e.Owner, e.ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return e.Status
+}
+
+// change updates an endpoint.
+func (w *world) change(e webhook.Endpoint, c webhook.Change) {
+	w.t.Helper()
+	if _, err := w.book.Update(w.t.Context(), e.Owner, e.ID, c); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// to returns the posts that went to a URL.
+func (w *world) to(url string) []post {
+	return slices.DeleteFunc(slices.Clone(w.posts), func(p post) bool { return p.url != url })
+}
+
+// verified fails the test unless p is what a receiver with the secret accepts.
+func (w *world) verified(p post, s webhook.Secret) {
+	w.t.Helper()
+	wh, err := standardwebhooks.NewWebhook(s.Reveal())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := wh.VerifyIgnoringTimestamp([]byte(p.body), p.header); err != nil {
+		w.t.Errorf("post to %s: %v", p.url, err)
+	}
+	if got, want := p.header.Get(webhook.HeaderTimestamp), fmt.Sprint(p.at.Unix()); got != want {
+		w.t.Errorf("timestamp %s, want %s", got, want)
+	}
+}
+
+// meter remembers what was counted.
+type meter struct {
+	attempts []string
+	ended    []webhook.DeliveryStatus
+	oldest   time.Duration
+}
+
+func (m *meter) Attempted(result string, _ time.Duration) { m.attempts = append(m.attempts, result) }
+
+func (m *meter) Ended(s webhook.DeliveryStatus, _ time.Duration) { m.ended = append(m.ended, s) }
+
+func (m *meter) OldestDue(age time.Duration) { m.oldest = age }
+
+func (m *meter) String() string { return strings.Join(m.attempts, " ") }
