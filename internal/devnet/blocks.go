@@ -180,6 +180,7 @@ func (c *Chain) adopt(block *types.Block) error {
 	if _, err := blocks.SetCanonical(block); err != nil {
 		return fmt.Errorf("adopting block %d: %w", block.NumberU64(), err)
 	}
+	c.receipts.learn(block)
 	c.meetMagic(block)
 	blocks.SetSafe(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), safeDepth)))
 	blocks.SetFinalized(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), finalizedDepth)))

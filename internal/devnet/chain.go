@@ -8,8 +8,8 @@
 // (to fork while payments are pending), the HTTP service, the chain id, and
 // the blocks' exact content.
 //
-// Some recipients are magic; see Recipients. For the stuck ones the JSON-RPC
-// service does not tell the truth, and for nothing else.
+// Some recipients are magic; see Recipients. The JSON-RPC service tells the
+// truth about everything but the receipts of payments to the stuck one.
 package devnet
 
 import (
@@ -43,13 +43,14 @@ type Chain struct {
 	token   token.Token
 	abi     abi.ABI // of the token
 
-	node   *node.Node
-	eth    *eth.Ethereum
-	rpc    *rpc.Server
-	client *ethclient.Client // in process, past the front
-	front  *front
-	url    string
-	server *http.Server
+	node     *node.Node
+	eth      *eth.Ethereum
+	receipts *receipts
+	rpc      *rpc.Server
+	client   *ethclient.Client // in process, past the front
+	front    *front
+	url      string
+	server   *http.Server
 
 	stop    context.CancelFunc
 	running sync.WaitGroup

@@ -93,13 +93,6 @@ func TestStuckPaymentInABatchOfOthers(t *testing.T) {
 	if diff := cmp.Diff([]uint64{head - 2, head, head - 2, 0}, got); diff != "" {
 		t.Errorf("blocks of the receipts at block %d (-want +got):\n%s", head, diff)
 	}
-	var tx struct{ BlockHash common.Hash }
-	if err := p.client.Client().CallContext(t.Context(), &tx, "eth_getTransactionByHash", hashes[1]); err != nil {
-		t.Fatal(err)
-	}
-	if tx.BlockHash != common.Hash(p.Head().Hash) {
-		t.Errorf("eth_getTransactionByHash says block %s; want the head", tx.BlockHash)
-	}
 }
 
 func TestReorgPaymentIsMinedTwiceAndThenStays(t *testing.T) {

@@ -63,6 +63,7 @@ func (c *Chain) startServices() error {
 	service.BlockChain().SetSafe(genesis)
 	service.BlockChain().SetFinalized(genesis)
 
+	c.receipts = newReceipts(service.BlockChain())
 	// The node's own HTTP service would offer the same, but behind another
 	// connection; and its in-process one offers admin and debug as well.
 	c.rpc = rpc.NewServer()
@@ -71,7 +72,8 @@ func (c *Chain) startServices() error {
 	apis := append(service.APIs(), rpc.API{
 		Namespace: "eth",
 		Service:   filters.NewFilterAPI(filters.NewFilterSystem(service.APIBackend, filters.Config{})),
-	}, rpc.API{Namespace: "web3", Service: web3{}})
+	}, rpc.API{Namespace: "web3", Service: web3{}},
+		rpc.API{Namespace: "eth", Service: c.receipts}) // the last of a name counts
 	for _, api := range apis {
 		switch api.Namespace {
 		case "eth", "net", "txpool", "web3":
@@ -81,7 +83,7 @@ func (c *Chain) startServices() error {
 		}
 	}
 	c.client = ethclient.NewClient(rpc.DialInProc(c.rpc))
-	c.front = newFront(c.rpc, service.BlockChain().CurrentBlock)
+	c.front = &front{node: c.rpc}
 	return nil
 }
 

@@ -212,6 +212,36 @@ func TestServiceAnswers(t *testing.T) {
 	}
 }
 
+// TestReceiptsAreTheNodes compares what is answered in the node's stead with
+// what the node says about the whole block.
+func TestReceiptsAreTheNodes(t *testing.T) {
+	p := open(t, devnet.Config{})
+	p.pay(friend, 5)
+	p.pay(devnet.RevertRecipient, 5)
+	p.mine()
+	compared := 0
+	for block := range p.Head().Number + 1 {
+		var whole []any
+		if err := p.client.Client().CallContext(t.Context(), &whole, "eth_getBlockReceipts", rpc.BlockNumber(block)); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range whole {
+			var got any
+			hash := want.(map[string]any)["transactionHash"]
+			if err := p.client.Client().CallContext(t.Context(), &got, "eth_getTransactionReceipt", hash); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("block %d, %s (-node +got):\n%s", block, hash, diff)
+			}
+			compared++
+		}
+	}
+	if compared < 8 {
+		t.Errorf("compared %d receipts; want those of the deployment, five calls and two payments", compared)
+	}
+}
+
 func TestServiceRefusesForeignHostNames(t *testing.T) {
 	p := open(t, devnet.Config{})
 	for host, want := range map[string]int{

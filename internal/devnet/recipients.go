@@ -51,7 +51,7 @@ func (c *Chain) meetMagic(block *types.Block) {
 			hash := common.Hash(transfer.Tx)
 			switch {
 			case transfer.To == StuckRecipient:
-				c.front.pretend(hash)
+				c.receipts.pretend(hash)
 			case transfer.To == ReorgRecipient && !c.reorged[hash]:
 				c.reorged[hash] = true
 				if c.due == 0 {
