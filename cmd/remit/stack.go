@@ -59,10 +59,11 @@ func (c *localCommand) build(ctx context.Context, url string, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	s := &stack{localCommand: c, log: log, url: url, jobs: newJobs(), hinted: make(hints, 1)}
+	s := &stack{localCommand: c, log: log, url: url, hinted: make(hints, 1)}
 	if s.tables, err = openTables(ctx, c.DynamoDB); err != nil {
 		return nil, err
 	}
+	s.jobs = newJobs(s.tables.jobs, log)
 	if s.rail, err = c.rail(ctx, log); err != nil {
 		return nil, err
 	}
@@ -84,8 +85,10 @@ func (c *localCommand) build(ctx context.Context, url string, log *slog.Logger) 
 		Payments: s.tables.payments, Allowances: s.tables.payments, Wallets: s.tables.payments, Keys: s.rail.keys,
 		Nodes: s.rail.nodes, Hints: s.hinted, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
-	s.handler, err = s.routes(dispatcher, sender, finality)
-	return s, err
+	if s.handler, err = s.routes(dispatcher, sender, finality); err != nil {
+		return nil, err
+	}
+	return s, s.jobs.recall(ctx)
 }
 
 // limits are the amounts that the flags name.

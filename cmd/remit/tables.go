@@ -24,6 +24,7 @@ type tables struct {
 	}
 	payments paymenttest.Ports
 	webhooks webhook.Store
+	jobs     jobStore // nil in memory
 }
 
 // localTables are the names that a stack on one machine gives its tables.
@@ -33,7 +34,7 @@ var localTables = dynamo.Tables{APIKeys: "remit-api-keys", Payments: "remit-paym
 // creates if they are absent.
 func openTables(ctx context.Context, url string) (*tables, error) {
 	if url == "" {
-		return &tables{&apikeytest.Store{}, paymenttest.NewStore(), webhooktest.NewStore()}, nil
+		return &tables{&apikeytest.Store{}, paymenttest.NewStore(), webhooktest.NewStore(), nil}, nil
 	}
 	db := dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String(url),
@@ -46,5 +47,6 @@ func openTables(ctx context.Context, url string) (*tables, error) {
 		dynamo.NewAPIKeys(db, localTables.APIKeys),
 		dynamo.NewPayments(db, localTables.Payments),
 		dynamo.NewWebhooks(db, localTables.Webhooks),
+		dynamo.NewJobs(db, localTables.Webhooks),
 	}, nil
 }
