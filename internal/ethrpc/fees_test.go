@@ -1,0 +1,135 @@
+package ethrpc_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+func TestReadsFeesInOneRequest(t *testing.T) {
+	// From Base Sepolia, cut to what is read.
+	history := result(`{"oldestBlock":"0x1f","reward":[["0xf4240"]],"baseFeePerGas":["0x64","0x62"],"gasUsedRatio":[0.4]}`)
+	for _, row := range []struct {
+		name         string
+		history, tip raw
+		want         chain.Market
+	}{
+		{"the node suggests a tip", history, result(`"0x59682f00"`), chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_500_000_000)}},
+		{"the node suggests no tip at all", history, result(`"0x0"`), chain.Market{BaseFee: token.Units(0x62)}},
+		{
+			"the node knows no such method: what the last block paid", history,
+			failure("-32601", "the method eth_maxPriorityFeePerGas does not exist/is not available"),
+			chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_000_000)},
+		},
+		{
+			"leading zeros, which the specification forbids", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x0064","0x0062"]}`), result(`"0x00"`),
+			chain.Market{BaseFee: token.Units(0x62)},
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var params string
+			s := play(t, map[string]func(request) raw{
+				"eth_feeHistory": func(r request) raw {
+					for _, p := range r.Params {
+						params += string(p)
+					}
+					return row.history
+				},
+				"eth_maxPriorityFeePerGas": always(row.tip),
+			})
+			got, err := open(t, s.URL).Fees(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(row.want, got, exact); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(s.methods()) != 1 || params != `"0x1""latest"[50]` {
+				t.Errorf("requests %v, of %s", s.methods(), params)
+			}
+		})
+	}
+}
+
+func TestFeesAreUsableOrAnError(t *testing.T) {
+	tip := result(`"0x1"`)
+	for _, row := range []struct {
+		name         string
+		history, tip raw
+	}{
+		{"no history", failure("-32000", "header not found"), tip},
+		{"null", result("null"), tip},
+		{"no base fee of the next block", result(`{"baseFeePerGas":["0x64"],"reward":[["0x1"]]}`), tip},
+		{"more blocks than were asked for", result(`{"baseFeePerGas":["0x64","0x62","0x60"],"reward":[["0x1"],["0x1"]]}`), tip},
+		{"a base fee that is no quantity", result(`{"baseFeePerGas":["100","98"],"reward":[["0x1"]]}`), tip},
+		{"no tip and no rewards", result(`{"baseFeePerGas":["0x64","0x62"]}`), failure("-32601", "no such method")},
+		{"no tip and no reward", result(`{"baseFeePerGas":["0x64","0x62"],"reward":[[]]}`), failure("-32601", "no such method")},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := play(t, map[string]func(request) raw{"eth_feeHistory": always(row.history), "eth_maxPriorityFeePerGas": always(row.tip)})
+			if got, err := open(t, s.URL).Fees(t.Context()); err == nil {
+				t.Errorf("Fees = %+v, want an error", got)
+			}
+		})
+	}
+}
+
+func TestEstimatesGas(t *testing.T) {
+	var asked string
+	s := play(t, map[string]func(request) raw{"eth_estimateGas": func(r request) raw {
+		asked = string(r.Params[0])
+		return result(`"0xfde8"`)
+	}})
+	got, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: coin, Data: []byte{0xa9, 0x05}})
+	if err != nil || got != 65_000 {
+		t.Fatalf("Estimate = %d, %v, want 65000", got, err)
+	}
+	const want = `{"from":"0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F","to":"0x036CbD53842c5426634e7929541eC2318f3dCF7e","data":"0xa905"}`
+	if asked != want {
+		t.Errorf("asked %s, want %s", asked, want)
+	}
+}
+
+func TestKnowsAContractsRefusal(t *testing.T) {
+	data := func(code, message, data string) raw {
+		return raw(`"error":{"code":` + code + `,"message":"` + message + `","data":"` + data + `"}`)
+	}
+	for _, row := range []struct {
+		name     string
+		answer   raw
+		reverted bool
+	}{
+		{"geth, with a reason (internal/ethapi/errors.go)", data("3", "execution reverted: Blacklistable: account is blacklisted", "0x08c379a0"), true},
+		{"geth, without one", failure("-32000", "execution reverted"), true},
+		{"geth before 1.9.15", failure("-32000", "gas required exceeds allowance (8000029) or always failing transaction"), true},
+		{"geth, an assertion of old Solidity (core/vm/errors.go)", failure("-32000", "invalid opcode: INVALID"), true},
+		{"Reth and Erigon, a custom error", data("3", "execution reverted", "0xe450d38c"), true},
+		{"anvil, a code and words of its own", failure("3", "custom error 0xe450d38c"), true},
+		{"Besu (RpcErrorType.java)", data("-32000", "Execution reverted", "0x08c379a0"), true},
+		{"Nethermind before 1.30 and OpenEthereum", data("-32015", "VM execution error.", "Reverted 0x08c379a0"), true},
+		{"Hardhat", failure("-32603", "Error: VM Exception while processing transaction: reverted with reason string 'Pausable: paused'"), true},
+		{"Ganache", failure("-32000", "VM Exception while processing transaction: revert"), true},
+
+		{"a wallet without ether, geth", failure("-32000", "gas required exceeds allowance (0)"), false},
+		{"a wallet without ether, of older geth", failure("-32000", "insufficient funds for transfer"), false},
+		{"a node that lags", failure("-32000", "header not found"), false},
+		{"a rate limit", failure("-32005", "limit exceeded"), false},
+		{"a node that broke", failure("-32603", "Internal error"), false},
+		{"a result that is none", result(`null`), false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := play(t, map[string]func(request) raw{"eth_estimateGas": always(row.answer)})
+			gas, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: coin})
+			if err == nil {
+				t.Fatalf("Estimate = %d, want an error", gas)
+			}
+			if errors.Is(err, chain.ErrReverted) != row.reverted {
+				t.Errorf("%v: taken for a revert: %v, want %v", err, !row.reverted, row.reverted)
+			}
+		})
+	}
+}

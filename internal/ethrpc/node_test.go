@@ -1,0 +1,282 @@
+package ethrpc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"remit/internal/chain"
+	"remit/internal/ethrpc"
+)
+
+func gas(gas string) map[string]func(request) raw {
+	return map[string]func(request) raw{"eth_estimateGas": always(result(`"` + gas + `"`))}
+}
+
+func TestAsksForTheChainOnce(t *testing.T) {
+	s := play(t, gas("0x5208"))
+	node := open(t, s.URL)
+	for range 3 {
+		if _, err := node.Estimate(t.Context(), chain.Call{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := [][]string{{"eth_chainId", "eth_estimateGas"}, {"eth_estimateGas"}, {"eth_estimateGas"}}
+	if diff := cmp.Diff(want, s.methods()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestANodeOfAnotherChainIsNeverAskedAgain(t *testing.T) {
+	answers := gas("0x5208")
+	answers["eth_chainId"] = always(result(`"0x1"`))
+	s := play(t, answers)
+	node := open(t, s.URL)
+	for name, ask := range map[string]func() error{
+		"Estimate":    func() error { _, err := node.Estimate(t.Context(), chain.Call{}); return err },
+		"Fees":        func() error { _, err := node.Fees(t.Context()); return err },
+		"Account":     func() error { _, err := node.Account(t.Context(), account, coin, chain.Finality{}); return err },
+		"Receipts":    func() error { _, err := node.Receipts(t.Context(), hashes(1)); return err },
+		"BlockHashes": func() error { _, err := node.BlockHashes(t.Context(), []uint64{1}); return err },
+		"Consumer":    func() error { _, err := node.Consumer(t.Context(), account, 0, 1); return err },
+	} {
+		if err := ask(); !errors.Is(err, chain.ErrWrongChain) {
+			t.Errorf("%s: %v, want ErrWrongChain", name, err)
+		}
+	}
+	if reply := node.Send(t.Context(), signed); reply.Class != chain.Ambiguous {
+		t.Errorf("Send: %+v, want ambiguous: its answers are not ours", reply)
+	}
+	if n := len(s.methods()); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+}
+
+func TestAsksForTheChainAgainUntilItIsToldIt(t *testing.T) {
+	answers := gas("0x5208")
+	id := failure("-32005", "slow down")
+	answers["eth_chainId"] = func(request) raw { return id }
+	node := open(t, play(t, answers).URL)
+	if gas, err := node.Estimate(t.Context(), chain.Call{}); err == nil || errors.Is(err, chain.ErrWrongChain) {
+		t.Fatalf("Estimate = %d, %v, want another error", gas, err)
+	}
+	id = result(`"0x14a34"`)
+	if _, err := node.Estimate(t.Context(), chain.Call{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpensOnlyNodeURLs(t *testing.T) {
+	for _, bad := range []string{
+		"", "example.org", "ws://example.org/secret-key", "wss://example.org/secret-key", "/var/geth.ipc",
+		"http://", "https:///secret-key", "http://example.org:port/secret-key", "://secret-key",
+	} {
+		_, err := ethrpc.Open(bad, ethrpc.Config{ChainID: 1})
+		if !errors.Is(err, ethrpc.ErrURL) {
+			t.Errorf("Open(%q): %v, want ErrURL", bad, err)
+		} else if strings.Contains(err.Error(), "secret-key") {
+			t.Errorf("the error quotes the URL: %v", err)
+		}
+	}
+	if _, err := ethrpc.Open("http://example.org", ethrpc.Config{}); err == nil {
+		t.Error("opened a node without a chain id")
+	}
+}
+
+func TestIsCalledByItsHost(t *testing.T) {
+	node, err := ethrpc.Open("https://user:hunter22@mainnet.example.org:8443/v2/0123456789abcdef?apikey=fedcba9876543210#frag", ethrpc.Config{ChainID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := node.String(), "mainnet.example.org:8443"; got != want {
+		t.Errorf("String = %q, want %q", got, want)
+	}
+}
+
+func TestErrorsHoldNoPartOfTheURLButItsHost(t *testing.T) {
+	const path = "/v2/0123456789abcdef"
+	echo := func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusOK
+		if r.URL.Query().Get("apikey") == "status-fedcba98" {
+			status = http.StatusForbidden
+		}
+		w.WriteHeader(status)
+		text := fmt.Sprintf("project %s of %s is over its limit", strings.TrimPrefix(r.URL.Path, "/v2/"), r.URL.Query().Get("apikey"))
+		if status == http.StatusOK {
+			text = `[{"jsonrpc":"2.0","id":1,"result":"0x14a34"},{"jsonrpc":"2.0","id":2,"error":{"code":3,"message":"` + text + `","data":"http://` + r.Host + r.RequestURI + `"}}]`
+		}
+		_, _ = io.WriteString(w, text)
+	}
+	s := httptest.NewServer(http.HandlerFunc(echo))
+	defer s.Close()
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	for name, base := range map[string]string{
+		"a refusal that quotes it": s.URL + path + "?apikey=fedcba9876543210",
+		"a page that quotes it":    s.URL + path + "?apikey=status-fedcba98",
+		"a refused connection":     closed.URL + path + "?apikey=fedcba9876543210",
+		"a password":               strings.Replace(closed.URL, "://", "://someuser:hunter2222@", 1) + path,
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := open(t, base)
+			_, err := node.Estimate(t.Context(), chain.Call{})
+			if err == nil {
+				t.Fatal("no error")
+			}
+			detail := node.Send(t.Context(), signed).Detail
+			for _, secret := range []string{"0123456789abcdef", "fedcba98", "hunter2", "someuser", "apikey="} {
+				for _, text := range []string{err.Error(), fmt.Sprintf("%+v %#v", err, errors.Unwrap(err)), detail, node.String()} {
+					if strings.Contains(text, secret) {
+						t.Errorf("%q shows %q", text, secret)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestBoundsAResponse(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `[{"jsonrpc":"2.0","id":1,"result":"`)
+		chunk := strings.Repeat("0", 1<<20)
+		for range 2 * ethrpc.MaxResponse >> 20 {
+			if _, err := io.WriteString(w, chunk); err != nil {
+				return
+			}
+		}
+	}))
+	defer s.Close()
+	_, err := open(t, s.URL).Estimate(t.Context(), chain.Call{})
+	if err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("%v, want an error that says too large", err)
+	}
+}
+
+func TestQuotesNoMoreThanALineOfAPage(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadGateway)
+		_, _ = io.WriteString(w, strings.Repeat("<p>\r\n\xff bad gateway</p>", 1000))
+	}))
+	defer s.Close()
+	_, err := open(t, s.URL).Estimate(t.Context(), chain.Call{})
+	if err == nil || len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\r\n\xff") || !strings.Contains(err.Error(), "HTTP 502") {
+		t.Errorf("error %q, want one line with the status", err)
+	}
+}
+
+func TestBoundsTheTimeOfARequestWithItsBody(t *testing.T) {
+	release := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `[{"jsonrpc":"2.0","id":1,`)
+		_ = http.NewResponseController(w).Flush()
+		<-release
+	}))
+	defer s.Close()
+	defer close(release)
+	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Timeout: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Estimate(t.Context(), chain.Call{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want DeadlineExceeded", err)
+	}
+}
+
+func TestFollowsNoRedirect(t *testing.T) {
+	var reached atomic.Bool
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
+	defer other.Close()
+	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer s.Close()
+	if _, err := open(t, s.URL).Estimate(t.Context(), chain.Call{}); err == nil || reached.Load() {
+		t.Errorf("%v, the other host was reached: %v", err, reached.Load())
+	}
+}
+
+func TestTakesNoProxyFromTheEnvironment(t *testing.T) {
+	if transport := ethrpc.NewTransport(); transport.Proxy != nil || transport.MaxIdleConnsPerHost < 128 {
+		t.Errorf("proxy set: %v, idle connections per host: %d", transport.Proxy != nil, transport.MaxIdleConnsPerHost)
+	}
+}
+
+func TestKeepsConnectionsForManyAtOnce(t *testing.T) {
+	const clients, rounds = 64, 5
+	var opened atomic.Int32
+	var all sync.WaitGroup
+	s := &server{answers: gas("0x5208")}
+	s.answers["eth_chainId"] = always(result(`"0x14a34"`))
+	s.Server = httptest.NewUnstartedServer(s)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	s.Start()
+	defer s.Close()
+	node := open(t, s.URL)
+	for range rounds {
+		for range clients {
+			all.Go(func() {
+				if _, err := node.Estimate(t.Context(), chain.Call{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	if n := opened.Load(); n > clients {
+		t.Errorf("%d connections for %d requests by %d clients", n, clients*rounds, clients)
+	}
+}
+
+func TestRepeatsARequestOnAKeptConnectionThatDied(t *testing.T) {
+	// Hangs up, without an answer, on the second request of a connection, as
+	// a load balancer does with one that slept too long.
+	s := play(t, gas("0x5208"))
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served, _ := r.Context().Value(servedKey{}).(*atomic.Int32)
+		if served.Add(1) == 2 {
+			panic(http.ErrAbortHandler)
+		}
+		request, _ := http.NewRequestWithContext(r.Context(), r.Method, u.String(), r.Body)
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = response.Body.Close() }()
+		_, _ = io.Copy(w, response.Body)
+	}), ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, servedKey{}, new(atomic.Int32))
+	}}
+	go func() { _ = front.Serve(listener) }()
+	defer func() { _ = front.Close() }()
+	node := open(t, "http://"+listener.Addr().String())
+	for i := range 3 {
+		if _, err := node.Estimate(t.Context(), chain.Call{}); err != nil {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+}
+
+type servedKey struct{}

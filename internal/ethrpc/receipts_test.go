@@ -1,0 +1,194 @@
+package ethrpc_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// recordedReceipt is that of a USDC transfer on Base Sepolia, shortened where
+// nothing is read.
+func recordedReceipt(tx chain.Hash) string {
+	return `{"blockHash":"0x` + strings.Repeat("b1", 32) + `","blockNumber":"0x1e8480","contractAddress":null,"cumulativeGasUsed":"0x5208",` +
+		`"effectiveGasPrice":"0xf4240","from":"0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f","gasUsed":"0xb4f2","l1Fee":"0x1","logs":[{` +
+		`"address":"0x036cbd53842c5426634e7929541ec2318f3dcf7e","blockHash":"0x` + strings.Repeat("b1", 32) + `","blockNumber":"0x1e8480",` +
+		`"data":"0x00000000000000000000000000000000000000000000000000000000000f4240","logIndex":"0x2","removed":false,"topics":[` +
+		`"0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",` +
+		`"0x0000000000000000000000009d8a62f656a8d1615c1294fd71e9cfb3e4855a4f",` +
+		`"0x000000000000000000000000000000000000000000000000000000000000dead"],"transactionHash":"` + tx.String() + `","transactionIndex":"0x1"}],` +
+		`"logsBloom":"0x00","status":"0x1","to":"0x036cbd53842c5426634e7929541ec2318f3dcf7e","transactionHash":"` + tx.String() + `","transactionIndex":"0x1","type":"0x2"}`
+}
+
+func TestReadsWhatAReceiptSays(t *testing.T) {
+	tx := hash(t, signedHash)
+	reverted := strings.Replace(recordedReceipt(tx), `"status":"0x1"`, `"status":"0x0"`, 1)
+	withoutLog := strings.Replace(recordedReceipt(tx), `"removed":false`, `"removed":true`, 1)
+	want := chain.Receipt{
+		Tx: tx, Succeeded: true, Block: 2_000_000, BlockHash: hash(t, strings.Repeat("b1", 32)),
+		Logs: []chain.Log{{
+			Contract: coin,
+			Topics: []chain.Hash{
+				hash(t, "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"),
+				hash(t, "0x0000000000000000000000009d8a62f656a8d1615c1294fd71e9cfb3e4855a4f"),
+				hash(t, "0x000000000000000000000000000000000000000000000000000000000000dead"),
+			},
+			Data: append(make([]byte, 29), 0x0f, 0x42, 0x40),
+		}},
+	}
+	failed, bare := want, want
+	failed.Succeeded = false
+	bare.Logs = nil
+	for _, row := range []struct {
+		name, json string
+		want       []chain.Receipt
+	}{
+		{"mined", recordedReceipt(tx), []chain.Receipt{want}},
+		{"reverted", reverted, []chain.Receipt{failed}},
+		{"a log that was taken back", withoutLog, []chain.Receipt{bare}},
+		{"not mined", "null", []chain.Receipt{}},
+		{"pending, by a node that hands those out", strings.Replace(recordedReceipt(tx), `"blockHash":"0x`+strings.Repeat("b1", 32)+`"`, `"blockHash":null`, 1), nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := play(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(row.json))})
+			got, err := open(t, s.URL).Receipts(t.Context(), []chain.Hash{tx})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(row.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	transfer := chain.Transfer{Token: coin, From: account, To: token.Address{18: 0xde, 19: 0xad}, Amount: token.Units(1_000_000)}
+	if verdict := transfer.Judge(want); verdict != chain.Transferred {
+		t.Errorf("the receipt reads %s, want a transfer of one USDC", verdict)
+	}
+}
+
+// hashes returns n hashes that differ in their first bytes.
+func hashes(n int) []chain.Hash {
+	all := make([]chain.Hash, n)
+	for i := range all {
+		all[i] = chain.Hash{byte(i >> 8), byte(i), 1}
+	}
+	return all
+}
+
+func TestOneBadReceiptHidesNoOther(t *testing.T) {
+	asked := hashes(5)
+	good := func(r request) raw {
+		tx, _ := chain.ParseHash(r.arg(0))
+		return result(recordedReceipt(tx))
+	}
+	for _, row := range []struct {
+		name string
+		bad  func(request) raw
+	}{
+		{"refused", always(failure("-32000", "transaction indexing is in progress"))},
+		{"left out", always("")},
+		{"of another transaction", always(result(recordedReceipt(chain.Hash{9})))},
+		{"of no status, as before Byzantium", func(r request) raw { return raw(strings.Replace(string(good(r)), `"status":"0x1"`, `"root":"0x1"`, 1)) }},
+		{"of a status that is neither", func(r request) raw {
+			return raw(strings.Replace(string(good(r)), `"status":"0x1"`, `"status":"0x2"`, 1))
+		}},
+		{"of no shape", always(result(`"soon"`))},
+		{"of a log with half a topic", func(r request) raw { return raw(strings.Replace(string(good(r)), "dead", "de", 1)) }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := play(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
+				if r.arg(0) == asked[2].String() {
+					return row.bad(r)
+				}
+				return good(r)
+			}})
+			got, err := open(t, s.URL).Receipts(t.Context(), asked)
+			if err == nil {
+				t.Error("no error: the bad one looks like one that is not mined")
+			}
+			if len(got) != 4 {
+				t.Fatalf("%d receipts, want the 4 good ones", len(got))
+			}
+			for _, r := range got {
+				if r.Tx == asked[2] {
+					t.Errorf("the bad receipt was read as %+v", r)
+				}
+			}
+		})
+	}
+}
+
+func TestReadsReceiptsAHundredAtATime(t *testing.T) {
+	s := play(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
+		tx, _ := chain.ParseHash(r.arg(0))
+		return result(recordedReceipt(tx))
+	}})
+	node := open(t, s.URL)
+	got, err := node.Receipts(t.Context(), hashes(250))
+	if err != nil || len(got) != 250 {
+		t.Fatalf("%d receipts, %v, want 250", len(got), err)
+	}
+	var sizes []int
+	for _, methods := range s.methods() {
+		sizes = append(sizes, len(methods))
+	}
+	if diff := cmp.Diff([]int{101, 100, 50}, sizes); diff != "" {
+		t.Errorf("calls per request, eth_chainId in the first (-want +got):\n%s", diff)
+	}
+	if got, err := node.Receipts(t.Context(), nil); err != nil || len(got) != 0 || len(s.methods()) != 3 {
+		t.Errorf("no hashes: %v, %v, in %d requests", got, err, len(s.methods())-3)
+	}
+}
+
+func TestReadsBlockHashesInOrder(t *testing.T) {
+	s := play(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
+		if r.arg(0) == "0x1388" || string(r.Params[1]) != "false" {
+			return result("null")
+		}
+		return result(fmt.Sprintf(`{"number":%q,"hash":"0x%064s","transactions":["0x00"]}`, r.arg(0), r.arg(0)[2:]))
+	}})
+	got, err := open(t, s.URL).BlockHashes(t.Context(), []uint64{300, 7, 5000, 255})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []chain.Hash{{30: 0x01, 31: 0x2c}, {31: 7}, {}, {31: 0xff}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if n := len(s.methods()); n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+}
+
+func TestBlockHashesAreAllReadOrNone(t *testing.T) {
+	block := func(number, hash string) raw { return result(`{"number":` + number + `,"hash":` + hash + `}`) }
+	good := `"0x` + strings.Repeat("b1", 32) + `"`
+	for _, row := range []struct {
+		name string
+		bad  raw
+	}{
+		{"refused", failure("-32000", "missing block")},
+		{"left out", ""},
+		{"another block", block(`"0x8"`, good)},
+		{"a block without number", block(`null`, good)},
+		{"a block without hash, pending", block(`"0x7"`, `null`)},
+		{"half a hash", block(`"0x7"`, `"0xb1b1"`)},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := play(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
+				if r.arg(0) == "0x7" {
+					return row.bad
+				}
+				return block(`"`+r.arg(0)+`"`, good)
+			}})
+			if got, err := open(t, s.URL).BlockHashes(t.Context(), []uint64{6, 7, 8}); err == nil {
+				t.Errorf("BlockHashes = %v, want an error", got)
+			}
+		})
+	}
+}
