@@ -132,7 +132,7 @@ func (c *Chain) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	if err := c.server.Shutdown(ctx); err != nil {
-		c.server.Close() //nolint:errcheck // the listener is closed already; what is left are connections
+		c.server.Close() // what is left are connections that nobody waits for
 	}
 	c.running.Wait()
 	if err := c.closeNode(); err != nil {

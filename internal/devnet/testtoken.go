@@ -164,19 +164,17 @@ func (c *Chain) mineFor(from Wallet, txs ...*types.DynamicFeeTx) error {
 
 // mineSigned is mineFor for those who hold mu.
 func (c *Chain) mineSigned(from Wallet, txs []*types.DynamicFeeTx) error {
-	blocks := c.eth.BlockChain()
-	state, err := blocks.State()
-	if err != nil {
-		return err
-	}
-	nonce := state.GetNonce(common.Address(from.Address))
-	fee := new(big.Int).Add(c.nextBaseFee(), bigInt(ownerTip))
-	var signed []*types.Transaction
+	account := common.Address(from.Address)
+	// What a reorg has made pending again comes first.
+	signed, _ := c.eth.TxPool().ContentFrom(account)
+	nonce := c.eth.TxPool().PoolNonce(account)
+	feeCap := new(big.Int).Mul(c.nextBaseFee(), bigInt(1000)) // never the reason to miss a block
+	feeCap.Add(feeCap, bigInt(ownerTip))
 	for i, tx := range txs {
 		tx.ChainID = bigInt(c.cfg.ChainID)
 		tx.Nonce = nonce + uint64(i)
 		tx.GasTipCap = bigInt(ownerTip)
-		tx.GasFeeCap = fee
+		tx.GasFeeCap = feeCap
 		tx.Value = new(big.Int)
 		s, err := from.sign(c.cfg.ChainID, tx)
 		if err != nil {
@@ -187,7 +185,7 @@ func (c *Chain) mineSigned(from Wallet, txs []*types.DynamicFeeTx) error {
 	if err := c.extend(signed); err != nil {
 		return err
 	}
-	for _, receipt := range blocks.GetReceiptsByHash(blocks.CurrentBlock().Hash()) {
+	for _, receipt := range c.eth.BlockChain().GetReceiptsByHash(c.eth.BlockChain().CurrentBlock().Hash()) {
 		if receipt.Status != types.ReceiptStatusSuccessful && from == c.owner {
 			return ErrReverted
 		}

@@ -88,6 +88,19 @@ func TestTokenRefusesWhatAWalletHasNot(t *testing.T) {
 	}
 }
 
+func TestTheOwnersWordOutlivesAReorg(t *testing.T) {
+	p := open(t, devnet.Config{})
+	p.must(p.Blacklist(friend))
+	p.must(p.Reorg(1))
+	if err := p.estimate(friend, 5); err != nil {
+		t.Errorf("the blacklisting was re-organised away, yet: %v", err)
+	}
+	p.must(p.FundToken(p.Wallets()[0].Address, token.Units(1)))
+	if err := p.estimate(friend, 5); err == nil {
+		t.Error("the owner's next word replaced the pending blacklisting")
+	}
+}
+
 func TestBehaviours(t *testing.T) {
 	type outcome struct {
 		Estimated    bool
