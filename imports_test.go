@@ -45,6 +45,9 @@ var mayImport = map[string]string{
 	"queue":   "webhook",
 	"secrets": "",
 
+	// Assemblies: what several functions put together in the same way.
+	"rail": "boot chain ethrpc secrets token",
+
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
 	"apikey/apikeytest":   "apikey",
@@ -61,7 +64,7 @@ var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dynamo queue secrets",
 	"github.com/awslabs/":    "boot",
 	"github.com/ethereum/":   "devnet ethrpc keyring",
-	"net/http":               "boot devnet ethrpc httpapi webhook webhook/guard",
+	"net/http":               "boot devnet ethrpc httpapi httpapi/httpapitest webhook webhook/guard",
 	"os/exec":                "",
 	"github.com/alecthomas/": "",
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 )
@@ -96,4 +97,9 @@ func (s *Secret) read(ctx context.Context) ([]byte, error) {
 		return nil, ErrMissing
 	}
 	return out.SecretBinary, nil
+}
+
+// Open is New with a client of its own.
+func Open(cfg aws.Config, id string, now func() time.Time) *Secret {
+	return New(secretsmanager.NewFromConfig(cfg), id, now)
 }

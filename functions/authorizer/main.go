@@ -1,0 +1,25 @@
+// Command authorizer tells API Gateway whose a presented key is.
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/apikey"
+	"remit/internal/boot"
+	"remit/internal/dynamo"
+)
+
+func main() { boot.Authorizer(wire) }
+
+// wire names everything this function may touch. AuthorizerFunction in
+// template.yaml is granted exactly this.
+func wire(_ context.Context, env *boot.Env) (boot.Authenticate, error) {
+	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
+	auth := apikey.NewAuthenticator(keys, boot.Parse(env, "MODE", apikey.ParseMode))
+	return func(ctx context.Context, presented string) (apikey.Principal, error) {
+		return auth.Authenticate(ctx, presented, time.Now())
+	}, nil
+}

@@ -1,0 +1,30 @@
+// Command create-api-key serves POST /create-api-key.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/apikey"
+	"remit/internal/boot"
+	"remit/internal/dynamo"
+	"remit/internal/httpapi"
+)
+
+func main() { boot.HTTP(wire) }
+
+// wire names everything this function may touch. CreateApiKeyFunction in
+// template.yaml is granted exactly this.
+func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
+	book := apikey.NewBook(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
+	open, closed := httpapi.CreateAPIKey(rand.Text, book), httpapi.CreateAPIKey(rand.Text, nil)
+	if env.String("KEY_CREATION") == "public" {
+		return open, nil
+	}
+	return boot.ForOperators(open, closed), nil
+}

@@ -1,0 +1,23 @@
+// Command get-transaction serves GET /transaction/{tx_hash}.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/boot"
+	"remit/internal/dynamo"
+	"remit/internal/httpapi"
+)
+
+func main() { boot.HTTP(wire) }
+
+// wire names everything this function may touch. GetTransactionFunction in
+// template.yaml is granted exactly this.
+func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+	payments := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE"))
+	return httpapi.GetTransaction(rand.Text, payments), nil
+}

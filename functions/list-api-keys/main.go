@@ -1,0 +1,26 @@
+// Command list-api-keys serves GET /api-keys.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/apikey"
+	"remit/internal/boot"
+	"remit/internal/dynamo"
+	"remit/internal/httpapi"
+)
+
+func main() { boot.HTTP(wire) }
+
+// wire names everything this function may touch. ListApiKeysFunction in
+// template.yaml is granted exactly this.
+func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
+	book := apikey.NewBook(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
+	return httpapi.ListAPIKeys(rand.Text, book), nil
+}

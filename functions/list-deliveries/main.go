@@ -1,0 +1,26 @@
+// Command list-deliveries serves GET /webhooks/{id}/deliveries.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/boot"
+	"remit/internal/dynamo"
+	"remit/internal/httpapi"
+	"remit/internal/webhook"
+)
+
+func main() { boot.HTTP(wire) }
+
+// wire names everything this function may touch. ListDeliveriesFunction in
+// template.yaml is granted exactly this.
+func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
+	log := webhook.NewLog(webhooks, nil, time.Now, rand.Reader) // nothing is sent from here
+	return httpapi.ListDeliveries(rand.Text, log), nil
+}

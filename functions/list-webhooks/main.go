@@ -1,0 +1,27 @@
+// Command list-webhooks serves GET /webhooks.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/boot"
+	"remit/internal/dynamo"
+	"remit/internal/httpapi"
+	"remit/internal/webhook"
+	"remit/internal/webhook/guard"
+)
+
+func main() { boot.HTTP(wire) }
+
+// wire names everything this function may touch. ListWebhooksFunction in
+// template.yaml is granted exactly this.
+func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
+	book := webhook.NewBook(webhooks, guard.NewClient(false), time.Now, rand.Reader)
+	return httpapi.ListWebhooks(rand.Text, book), nil
+}

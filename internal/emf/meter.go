@@ -1,0 +1,106 @@
+// Package emf writes metrics as lines of the log, in Amazon CloudWatch's
+// embedded metric format: no call, and nothing to lose when a function ends.
+// Every metric has one dimension, the stack, so that their number stays small.
+package emf
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// namespace is that of all metrics. template.yaml's alarms and dashboard name
+// it too.
+const namespace = "Remit"
+
+// most is how many values of a metric one line may have.
+// https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+const most = 100
+
+// Units of metrics, as CloudWatch names them.
+const (
+	Count        = "Count"
+	Seconds      = "Seconds"
+	Milliseconds = "Milliseconds"
+	None         = "None"
+)
+
+// A Meter collects values until they are flushed. It is safe for concurrent use.
+type Meter struct {
+	out   io.Writer
+	stack string
+	now   func() time.Time
+
+	mu     sync.Mutex
+	values map[string][]float64
+	units  map[string]string
+}
+
+// New returns a meter of the named stack that writes to out, which is to be the
+// function's standard output.
+func New(out io.Writer, stack string, now func() time.Time) *Meter {
+	return &Meter{out: out, stack: stack, now: now, values: map[string][]float64{}, units: map[string]string{}}
+}
+
+// Add notes values of a metric. A name always has the same unit.
+func (m *Meter) Add(name, unit string, values ...float64) {
+	if len(values) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.values[name] = append(m.values[name], values...)
+	m.units[name] = unit
+}
+
+// Flush writes what was added since the last time: one line, unless a metric
+// has very many values, and none if there is nothing.
+func (m *Meter) Flush() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for len(m.values) > 0 {
+		line, err := json.Marshal(m.line())
+		if err == nil {
+			_, err = m.out.Write(append(line, '\n'))
+		}
+		if err != nil {
+			clear(m.values)
+			return fmt.Errorf("writing metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+type metric struct {
+	Name string
+	Unit string
+}
+
+// line takes the next line's worth of values.
+func (m *Meter) line() map[string]any {
+	line := map[string]any{"Stack": m.stack}
+	var metrics []metric
+	for _, name := range slices.Sorted(maps.Keys(m.values)) {
+		values := m.values[name]
+		n := min(len(values), most)
+		metrics = append(metrics, metric{name, m.units[name]})
+		line[name] = values[:n]
+		if n == 1 {
+			line[name] = values[0]
+		}
+		if m.values[name] = values[n:]; n == len(values) {
+			delete(m.values, name)
+		}
+	}
+	line["_aws"] = map[string]any{
+		"Timestamp": m.now().UnixMilli(),
+		"CloudWatchMetrics": []any{map[string]any{
+			"Namespace": namespace, "Dimensions": [][]string{{"Stack"}}, "Metrics": metrics,
+		}},
+	}
+	return line
+}

@@ -1,0 +1,56 @@
+package emf
+
+import (
+	"math"
+	"strconv"
+
+	"remit/internal/settlement"
+	"remit/internal/token"
+)
+
+const gweiDecimals = 9 // 1 gwei is 10^9 wei
+
+// Settled adds what a run of check-receipts did and saw. Amounts of the token
+// are written as whole tokens, of which one has 10^decimals units; gas in gwei.
+// Both are for people and alarms only: they are rounded.
+func (m *Meter) Settled(r settlement.Report, decimals int) {
+	for _, count := range []struct {
+		name string
+		n    int
+	}{
+		{"PaymentsConfirmed", r.Confirmed},
+		{"PaymentsFailed", r.Failed},
+		{"LeasesFinished", r.Leases},
+		{"Noops", r.Noops},
+		{"FeeBumps", r.Bumps},
+		{"Resent", r.Resent},
+		{"ItemsUnreadable", r.Unreadable},
+		{"NoncesConsumed", r.Suspect},
+		{"Undecided", r.Undecided},
+		{"WalletsPaused", r.Paused},
+		{"PaymentsPending", r.Pending},
+	} {
+		if count.n > 0 {
+			m.Add(count.name, Count, float64(count.n))
+		}
+	}
+	if r.Oldest > 0 {
+		m.Add("OldestPending", Seconds, r.Oldest.Seconds())
+	}
+	for _, took := range r.ToFinal {
+		m.Add("SecondsToFinal", Seconds, took.Seconds())
+	}
+	for _, w := range r.Wallets {
+		m.Add("WalletToken", None, rounded(w.Token, decimals))
+		m.Add("WalletGas", None, rounded(w.Gas, gweiDecimals))
+		m.Add("NonceGap", Count, float64(w.Gap))
+	}
+}
+
+func rounded(a token.Amount, decimals int) float64 {
+	units, err := strconv.ParseFloat(a.String(), 64)
+	if err != nil { // an amount prints as digits
+		return math.NaN()
+	}
+	return units / math.Pow10(decimals)
+}

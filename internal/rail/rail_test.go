@@ -1,0 +1,96 @@
+package rail_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"remit/internal/boot"
+	"remit/internal/chain"
+	"remit/internal/rail"
+	"remit/internal/secrets"
+	"remit/internal/token"
+)
+
+const contract = "0x036CbD53842c5426634e7929541eC2318f3dCF7e"
+
+// stack is an environment whose Secrets Manager answers with *secret, or with
+// ResourceNotFoundException while that is empty.
+func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+		if *secret == "" {
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"__type":"ResourceNotFoundException"}`)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{"SecretString": *secret})
+	}))
+	t.Cleanup(server.Close)
+	always := map[string]string{
+		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b",
+		"CHAIN_ID": "84532", "RPC_SECRET": "rpc", "TOKEN_SYMBOL": "USDC", "TOKEN_DECIMALS": "6", "TOKEN_ADDRESS": contract,
+	}
+	return boot.OpenWith(t.Context(), func(name string) string {
+		if v, ok := vars[name]; ok {
+			return v
+		}
+		return always[name]
+	})
+}
+
+func TestCoin(t *testing.T) {
+	env := stack(t, new(string), nil)
+	address, err := token.ParseAddress(contract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := token.Token{Symbol: "USDC", Decimals: 6, Contract: address}
+	if diff := cmp.Diff(want, rail.Coin(env)); diff != "" || env.Err() != nil {
+		t.Errorf("error %v (-want +got):\n%s", env.Err(), diff)
+	}
+	env = stack(t, new(string), map[string]string{"TOKEN_SYMBOL": "", "TOKEN_DECIMALS": "six", "TOKEN_ADDRESS": "0x1"})
+	rail.Coin(env)
+	for _, name := range []string{"TOKEN_SYMBOL", "TOKEN_DECIMALS", "TOKEN_ADDRESS"} {
+		if err := env.Err(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("error %v does not name %s", err, name)
+		}
+	}
+}
+
+func TestOver(t *testing.T) {
+	var secret string
+	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	env := stack(t, &secret, nil)
+	made := rail.Over(env, func() time.Time { return clock }, func(chainID uint64, nodes chain.Nodes) string {
+		return fmt.Sprint(chainID, nodes)
+	})
+	if err := env.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		why, secret, want string
+		err               error
+	}{
+		{"a secret without a value is told when it is used", "", "", secrets.ErrMissing},
+		{"one that is no RPC secret too", `{}`, "", secrets.ErrRPC},
+		{"the nodes it names", `{"urls":["https://a.example/k3y","https://b.example/"]}`, "84532 [a.example b.example]", nil},
+		{"other nodes, once it names those", `{"urls":["https://c.example"]}`, "84532 [c.example]", nil},
+		{"the same, when it names none any more", `{"urls":[]}`, "84532 [c.example]", nil},
+	} {
+		secret = step.secret
+		clock = clock.Add(secrets.KeepFor)
+		got, err := made.Get(t.Context())
+		if got != step.want || !errors.Is(err, step.err) {
+			t.Errorf("%s: got %q, %v; want %q, %v", step.why, got, err, step.want, step.err)
+		}
+	}
+}
