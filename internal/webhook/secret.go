@@ -61,8 +61,8 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // key returns the bytes that HMAC is keyed with: the decoded ones.
 func (s Secret) key() ([]byte, error) {
 	encoded, ok := strings.CutPrefix(s.text, secretPrefix)
-	key, err := base64.StdEncoding.Strict().DecodeString(encoded)
-	if !ok || err != nil || len(key) == 0 {
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if !ok || err != nil || len(key) == 0 || base64.StdEncoding.EncodeToString(key) != encoded {
 		return nil, fmt.Errorf("not a webhook secret: want %s and padded base64", secretPrefix)
 	}
 	return key, nil

@@ -1,0 +1,154 @@
+package webhook_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"remit/internal/webhook"
+	"remit/internal/webhook/webhooktest"
+)
+
+func TestAnEventGoesToWhoSubscribed(t *testing.T) {
+	w := newWorld(t)
+	w.register(mine, "https://all.example")
+	w.register(mine, "https://confirmed.example", webhook.PaymentConfirmed)
+	w.register(mine, "https://failed.example", webhook.PaymentFailed)
+	w.register(mine, "https://both.example", webhook.PaymentConfirmed, webhook.PaymentFailed)
+	w.register(mine, "https://test.example", webhook.TestType)
+	w.register(webhook.Owner{Merchant: "mer_2", Mode: "live"}, "https://other.example")
+	w.register(webhook.Owner{Merchant: "mer_1", Mode: "test"}, "https://mode.example")
+	w.mustAnnounce()
+	w.settle()
+	var got []string
+	for _, p := range w.posts {
+		got = append(got, p.url)
+	}
+	slices.Sort(got)
+	if want := []string{"https://all.example", "https://both.example", "https://confirmed.example"}; !slices.Equal(got, want) {
+		t.Errorf("sent to %v, want %v", got, want)
+	}
+}
+
+// TestOneReadForAllEndpoints counts what announcing costs: one read, one write
+// and one job per endpoint.
+func TestOneReadForAllEndpoints(t *testing.T) {
+	for n := range 4 {
+		w := newWorld(t)
+		for i := range n {
+			w.register(mine, fmt.Sprintf("https://%d.example", i))
+		}
+		w.mustAnnounce()
+		want := []string{"Endpoints"}
+		if n > 0 {
+			want = append(want, "AddDeliveries")
+		}
+		for range n {
+			want = append(want, "Enqueue")
+		}
+		if got := w.faults.Names(); !slices.Equal(got, want) {
+			t.Errorf("%d endpoints: %v", n, got)
+		}
+		w.settle()
+		for range n {
+			want = append(want, "Load", "Post", "Record")
+		}
+		if got := w.faults.Names(); !slices.Equal(got, want) {
+			t.Errorf("%d endpoints, delivered: %v", n, got)
+		}
+	}
+}
+
+// TestAQueueOutageKeepsTheEvent: Announce must not return nil before every job
+// is made, since its caller then forgets the event.
+func TestAQueueOutageKeepsTheEvent(t *testing.T) {
+	for _, kind := range []webhooktest.Fault{webhooktest.Before, webhooktest.After} {
+		for job := range 3 {
+			w := newWorld(t)
+			for i := range 3 {
+				w.register(mine, fmt.Sprintf("https://%d.example", i))
+			}
+			enqueued := 0
+			w.faults.Plan = func(_ int, name string) webhooktest.Fault {
+				if name == "Enqueue" {
+					if enqueued++; enqueued == job+1 {
+						return kind
+					}
+				}
+				return webhooktest.None
+			}
+			if err := w.announce(mine, event); !errors.Is(err, webhooktest.ErrFault) {
+				t.Errorf("job %d fails %s: %v", job, kind, err)
+			}
+			if enqueued != 3 {
+				t.Errorf("job %d fails %s: %d jobs tried, one failure must not hold up the others", job, kind, enqueued)
+			}
+			w.mustAnnounce()
+			w.settle()
+			judge(w)
+		}
+	}
+}
+
+// TestABodyWithoutATimeIsAnnounced: the outbox would otherwise never be rid of
+// it.
+func TestABodyWithoutATimeIsAnnounced(t *testing.T) {
+	for _, body := range []string{``, `null`, `{}`, `{"timestamp":5}`, `{"timestamp":"soon"}`, "\xff", `{"timestamp":"0001-01-01T00:00:00Z"}`} {
+		w := newWorld(t)
+		e := w.register(mine, hook)
+		ev := webhook.Event{ID: "evt_2", Type: webhook.PaymentFailed, Body: []byte(body)}
+		for range 2 {
+			if err := w.announce(mine, ev); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.settle()
+		if len(w.posts) == 0 || w.posts[0].body != body || w.newest(e).Status != webhook.Delivered {
+			t.Errorf("%q: %d posts", body, len(w.posts))
+		}
+	}
+}
+
+// TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt: the event's time is the
+// settling machine's.
+func TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt(t *testing.T) {
+	w := newWorld(t)
+	w.register(mine, hook)
+	w.queue.Now = noon.Add(-10 * time.Minute)
+	w.mustAnnounce()
+	w.work()
+	if len(w.posts) != 1 {
+		t.Error("it was not sent at once")
+	}
+}
+
+func TestPushDueMakesEachJobOnce(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.answers[hook] = statuses(500)
+	for i := range 5 {
+		if err := w.announce(mine, w.numbered(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for len(w.posts) < 15 {
+		w.work()
+		w.queue.Now = w.now().Add(time.Second)
+	}
+	at := w.newest(e).NextAttemptAt.Add(time.Minute)
+	w.queue.Now = at
+	for _, want := range []int{2, 2, 1, 0} {
+		n, err := w.pusher.PushDue(t.Context(), at, 2)
+		if err != nil || n != want {
+			t.Errorf("pushed %d, %v; want %d", n, err, want)
+		}
+		if want > 0 && (w.meter.oldest < time.Minute || w.meter.oldest > 2*time.Minute) || want == 0 && w.meter.oldest != 0 {
+			t.Errorf("oldest due for %v", w.meter.oldest)
+		}
+	}
+	if w.queue.Len() != 5 {
+		t.Errorf("%d jobs", w.queue.Len())
+	}
+}

@@ -1,0 +1,260 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"remit/internal/webhook"
+)
+
+func TestRegister(t *testing.T) {
+	w := newWorld(t)
+	e, err := w.book.Register(t.Context(), mine, webhook.Registration{
+		URL: hook, EventTypes: []string{webhook.PaymentFailed, webhook.PaymentFailed}, Description: "Crème",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^we_[0-9a-f]{24}$`).MatchString(e.ID) || !strings.HasPrefix(e.Secret.Reveal(), "whsec_") {
+		t.Errorf("id %s", e.ID)
+	}
+	want := webhook.Endpoint{
+		Owner: mine, ID: e.ID, URL: hook, EventTypes: []string{webhook.PaymentFailed}, Description: "Crème",
+		Status: webhook.Enabled, Secret: e.Secret, CreatedAt: noon, EnabledAt: noon, Version: 1,
+	}
+	opaque := cmp.Comparer(func(a, b webhook.Secret) bool { return a == b })
+	if diff := cmp.Diff(want, e, opaque); diff != "" {
+		t.Error(diff)
+	}
+	list, err := w.book.List(t.Context(), mine)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	if diff := cmp.Diff(want, list[0], opaque); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheEleventhIsRefused(t *testing.T) {
+	w := newWorld(t)
+	var first webhook.Endpoint
+	for range 10 {
+		first = w.register(mine, hook)
+	}
+	add := func(o webhook.Owner) error {
+		_, err := w.book.Register(t.Context(), o, webhook.Registration{URL: hook})
+		return err
+	}
+	if err := add(mine); !errors.Is(err, webhook.ErrLimit) {
+		t.Errorf("the eleventh: %v", err)
+	}
+	if err := add(webhook.Owner{Merchant: mine.Merchant, Mode: "test"}); err != nil {
+		t.Errorf("the other mode: %v", err)
+	}
+	w.change(first, disable)
+	if err := add(mine); !errors.Is(err, webhook.ErrLimit) {
+		t.Errorf("a disabled one still counts: %v", err)
+	}
+	if err := w.book.Delete(t.Context(), mine, first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := add(mine); err != nil {
+		t.Errorf("a deleted one does not count: %v", err)
+	}
+}
+
+// refusing is a Checker that refuses every URL.
+type refusing struct{}
+
+func (refusing) Check(context.Context, string) error { return &webhook.URLError{Reason: "no"} }
+
+// wrong lists what err says is wrong.
+func wrong(err error) []string {
+	var fields []string
+	var walk func(error)
+	walk = func(err error) {
+		switch e := err.(type) {
+		case *webhook.URLError:
+			fields = append(fields, "url")
+		case *webhook.FieldError:
+			fields = append(fields, e.Field)
+		case interface{ Unwrap() []error }:
+			for _, sub := range e.Unwrap() {
+				walk(sub)
+			}
+		case interface{ Unwrap() error }:
+			walk(e.Unwrap())
+		}
+	}
+	walk(err)
+	slices.Sort(fields)
+	return fields
+}
+
+func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	book := webhook.NewBook(w.store, refusing{}, w.now, rand.Reader)
+	long := strings.Repeat("é", 501)
+	types := []string{"payment.confirmed", "payment.exploded"}
+	_, err := book.Register(t.Context(), mine, webhook.Registration{URL: "x", EventTypes: types, Description: long})
+	if diff := cmp.Diff([]string{"description", "event_types", "url"}, wrong(err)); diff != "" {
+		t.Errorf("Register: %s", diff)
+	}
+	_, err = book.Update(t.Context(), mine, e.ID, webhook.Change{
+		URL: new("x"), EventTypes: &types, Description: &long, Status: new(webhook.Deleted),
+	})
+	if diff := cmp.Diff([]string{"description", "event_types", "status", "url"}, wrong(err)); diff != "" {
+		t.Errorf("Update: %s", diff)
+	}
+	for _, overlap := range []time.Duration{-time.Second, 7*24*time.Hour + time.Second} {
+		_, err = book.RotateSecret(t.Context(), mine, e.ID, overlap)
+		if diff := cmp.Diff([]string{"expires_in_seconds"}, wrong(err)); diff != "" {
+			t.Errorf("RotateSecret: %s", diff)
+		}
+	}
+	if got, err := w.store.Endpoint(t.Context(), mine, e.ID); err != nil || got.Version != 1 {
+		t.Errorf("something was written: version %d, %v", got.Version, err)
+	}
+}
+
+func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change webhook.Change
+		want   func(*webhook.Endpoint)
+	}{
+		{"nothing", webhook.Change{}, func(*webhook.Endpoint) {}},
+		{"the URL, which starts it afresh", webhook.Change{URL: new("https://new.example")}, func(e *webhook.Endpoint) {
+			e.URL, e.EnabledAt = "https://new.example", noon.Add(time.Hour)
+		}},
+		{"the same URL", webhook.Change{URL: new(hook)}, func(*webhook.Endpoint) {}},
+		{"the types", webhook.Change{EventTypes: &[]string{webhook.TestType}}, func(e *webhook.Endpoint) {
+			e.EventTypes = []string{webhook.TestType}
+		}},
+		{"no types, which means all", webhook.Change{EventTypes: &[]string{}}, func(e *webhook.Endpoint) { e.EventTypes = nil }},
+		{"the description", webhook.Change{Description: new("b")}, func(e *webhook.Endpoint) { e.Description = "b" }},
+		{"no description", webhook.Change{Description: new("")}, func(e *webhook.Endpoint) { e.Description = "" }},
+		{"the status", disable, func(e *webhook.Endpoint) { e.Status = webhook.Disabled }},
+		{"the same status", enable, func(*webhook.Endpoint) {}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			want, err := w.book.Register(t.Context(), mine, webhook.Registration{
+				URL: hook, EventTypes: []string{webhook.PaymentFailed}, Description: "a",
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.queue.Now = noon.Add(time.Hour)
+			got, err := w.book.Update(t.Context(), mine, want.ID, test.change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.want(&want)
+			want.Version = got.Version
+			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b webhook.Secret) bool { return a == b })); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestWhatIsNotYoursIsNotFound covers every method that takes an id.
+func TestWhatIsNotYoursIsNotFound(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.mustAnnounce()
+	gone := w.register(mine, hook)
+	if err := w.book.Delete(t.Context(), mine, gone.ID); err != nil {
+		t.Fatal(err)
+	}
+	d := w.newest(e).Delivery
+	methods := map[string]func(o webhook.Owner, id string) error{
+		"Update": func(o webhook.Owner, id string) error {
+			_, err := w.book.Update(t.Context(), o, id, webhook.Change{Description: new("x")})
+			return err
+		},
+		"Delete": func(o webhook.Owner, id string) error { return w.book.Delete(t.Context(), o, id) },
+		"RotateSecret": func(o webhook.Owner, id string) error {
+			_, err := w.book.RotateSecret(t.Context(), o, id, 0)
+			return err
+		},
+		"Test": func(o webhook.Owner, id string) error {
+			_, err := w.tester.Test(t.Context(), o, id)
+			return err
+		},
+		"Resend": func(o webhook.Owner, id string) error {
+			_, err := w.log.Resend(t.Context(), o, id, d)
+			return err
+		},
+		"Deliveries": func(o webhook.Owner, id string) error {
+			_, err := w.log.Deliveries(t.Context(), o, id)
+			if id == gone.ID && o == mine && err == nil {
+				return webhook.ErrNotFound // the exception: a deleted endpoint's log stays readable
+			}
+			return err
+		},
+	}
+	for name, call := range methods {
+		for whose, o := range map[string]webhook.Owner{
+			"another merchant's": {Merchant: "mer_2", Mode: "live"}, "of the other mode": {Merchant: "mer_1", Mode: "test"},
+		} {
+			if err := call(o, e.ID); !errors.Is(err, webhook.ErrNotFound) {
+				t.Errorf("%s, %s: %v", name, whose, err)
+			}
+		}
+		if err := call(mine, "we_unknown"); !errors.Is(err, webhook.ErrNotFound) {
+			t.Errorf("%s, unknown: %v", name, err)
+		}
+		if err := call(mine, gone.ID); !errors.Is(err, webhook.ErrNotFound) {
+			t.Errorf("%s, deleted: %v", name, err)
+		}
+	}
+	if _, err := w.log.Resend(t.Context(), mine, e.ID, "dlv_unknown"); !errors.Is(err, webhook.ErrDeliveryNotFound) {
+		t.Errorf("an unknown delivery: %v", err)
+	}
+}
+
+func TestTestPostsOnce(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook, webhook.PaymentFailed) // a test is sent whatever it subscribed to
+	w.answers[hook] = []webhook.Answer{{StatusCode: 500, Body: []byte("oh no")}}
+	w.took = 20 * time.Millisecond
+	a, err := w.tester.Test(t.Context(), mine, e.ID)
+	want := webhook.Attempt{At: noon, StatusCode: 500, Duration: w.took, Error: "the endpoint answered 500", Response: "oh no"}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, a); diff != "" {
+		t.Error(diff)
+	}
+	w.settle()
+	if len(w.posts) != 1 {
+		t.Fatalf("%d posts", len(w.posts))
+	}
+	w.verified(w.posts[0], e.Secret)
+	if body := regexp.MustCompile(`evt_[0-9a-f]{24}`).ReplaceAllString(w.posts[0].body, "evt_X"); body !=
+		`{"id":"evt_X","type":"webhook.test","timestamp":"2026-01-02T12:00:00.000Z","data":{"webhook_id":"`+e.ID+`"}}` {
+		t.Errorf("body %s", body)
+	}
+	if log, err := w.log.Deliveries(t.Context(), mine, e.ID); err != nil || len(log) != 0 {
+		t.Errorf("%d deliveries in the log, %v", len(log), err)
+	}
+	w.lost[hook] = true
+	if a, err := w.tester.Test(t.Context(), mine, e.ID); err != nil || a.StatusCode != 0 || a.Error != "there was no answer in time" {
+		t.Errorf("no answer: %+v, %v", a, err)
+	}
+	w.change(e, disable)
+	if _, err := w.tester.Test(t.Context(), mine, e.ID); !errors.Is(err, webhook.ErrDisabled) {
+		t.Errorf("disabled: %v", err)
+	}
+}

@@ -1,0 +1,320 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"remit/internal/webhook"
+)
+
+const hook = "https://hook.example/in"
+
+var (
+	disable = webhook.Change{Status: new(webhook.Disabled)}
+	enable  = webhook.Change{Status: new(webhook.Enabled)}
+)
+
+// waits returns the times between the posts to url.
+func (w *world) waits(url string) []time.Duration {
+	var waits []time.Duration
+	posts := w.to(url)
+	for i := 1; i < len(posts); i++ {
+		waits = append(waits, posts[i].at.Sub(posts[i-1].at))
+	}
+	return waits
+}
+
+func TestAnEventArrivesAsItWasWritten(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.mustAnnounce()
+	w.settle()
+	if len(w.posts) != 1 {
+		t.Fatalf("%d posts", len(w.posts))
+	}
+	p := w.posts[0]
+	if p.body != string(event.Body) {
+		t.Errorf("body %s", p.body)
+	}
+	w.verified(p, e.Secret)
+	want := http.Header{
+		"Content-Type": {"application/json"}, "User-Agent": {"Remit-Webhooks/1"},
+		"Webhook-Id": {"evt_1"}, "Webhook-Timestamp": {fmt.Sprint(noon.Unix())}, "Webhook-Signature": p.header["Webhook-Signature"],
+	}
+	if diff := cmp.Diff(want, p.header); diff != "" {
+		t.Error(diff)
+	}
+	if s := p.header.Get(webhook.HeaderSignature); !strings.HasPrefix(s, "v1,") || strings.Contains(s, " ") {
+		t.Errorf("signature %q, want one v1 entry", s)
+	}
+}
+
+// TestSchedule is API.md's table, to the minute that pushing parked deliveries
+// may add.
+func TestSchedule(t *testing.T) {
+	all := []time.Duration{
+		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
+		5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
+	}
+	for _, test := range []struct {
+		mode string
+		want []time.Duration
+	}{{"live", all}, {"test", all[:3]}} {
+		t.Run(test.mode, func(t *testing.T) {
+			w := newWorld(t)
+			e := w.register(webhook.Owner{Merchant: "mer_1", Mode: test.mode}, hook)
+			w.answers[hook] = statuses(500)
+			if err := w.announce(e.Owner, event); err != nil {
+				t.Fatal(err)
+			}
+			w.settle()
+			near := cmp.Comparer(func(a, b time.Duration) bool { return (a-b).Abs() <= time.Minute && (a > time.Minute || a == b) })
+			if diff := cmp.Diff(test.want, w.waits(hook), near); diff != "" {
+				t.Errorf("waits (-want +got):\n%s", diff)
+			}
+			d := w.newest(e)
+			if d.Status != webhook.Exhausted || len(d.Attempts) != len(test.want)+1 || !d.NextAttemptAt.IsZero() {
+				t.Errorf("delivery is %s after %d attempts", d.Status, len(d.Attempts))
+			}
+			if got := w.meter.ended; !slices.Equal(got, []webhook.DeliveryStatus{webhook.Exhausted}) {
+				t.Errorf("counted %v", got)
+			}
+		})
+	}
+}
+
+// TestNextAttempt looks at one failed attempt of each number and kind.
+func TestNextAttempt(t *testing.T) {
+	date := func(d time.Duration) string { return noon.Add(d).Format(http.TimeFormat) }
+	for _, test := range []struct {
+		name       string
+		failed     int // attempts before this one
+		status     int
+		retryAfter string
+		jitter     float64
+		want       time.Duration
+	}{
+		{"the middle of the spread is the plan", 0, 500, "", 0.5, 5 * time.Second},
+		{"the spread begins 20 % below", 1, 500, "", 0, 4 * time.Minute},
+		{"the spread ends 20 % above", 1, 500, "", 1, 6 * time.Minute},
+		{"no answer is a failure like others", 1, 0, "", 0.5, 5 * time.Minute},
+		{"503 asks for more and gets it", 1, 503, "400", 0, 400 * time.Second},
+		{"429 too", 1, 429, "400", 0, 400 * time.Second},
+		{"less than the plan is not granted", 1, 503, "1", 0, 5 * time.Minute},
+		{"nor more than twice the plan", 1, 503, "86400", 0, 10 * time.Minute},
+		{"nor any number of digits", 1, 429, strings.Repeat("9", 99), 0, 10 * time.Minute},
+		{"a date will do", 1, 429, date(7 * time.Minute), 0, 7 * time.Minute},
+		{"a date in the past means the plan", 1, 429, date(-time.Hour), 0, 5 * time.Minute},
+		{"nonsense is ignored", 1, 429, "soon", 0.5, 5 * time.Minute},
+		{"a negative number is nonsense", 1, 503, "-5", 0.5, 5 * time.Minute},
+		{"an empty one too", 1, 503, "", 0.5, 5 * time.Minute},
+		{"500 may not ask", 1, 500, "400", 0.5, 5 * time.Minute},
+		{"a long wait is asked for in hours", 4, 503, "20000", 0, 20000 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			e := w.register(mine, hook)
+			deliverer := webhook.NewDeliverer(w.store, w.queue, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
+			w.mustAnnounce()
+			d := w.newest(e)
+			for i := range test.failed {
+				d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
+				if _, err := w.store.Record(t.Context(), d, i); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.lost[hook] = test.status == 0
+			w.answers[hook] = []webhook.Answer{{StatusCode: test.status, RetryAfter: test.retryAfter}}
+			if err := deliverer.Deliver(t.Context(), d.Ref.String()); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.newest(e).NextAttemptAt.Sub(noon); got != test.want {
+				t.Errorf("next attempt in %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestLongWaitsArePutAside: what a queue cannot delay is in the due index, and
+// only that.
+func TestLongWaitsArePutAside(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.answers[hook] = statuses(500)
+	w.mustAnnounce()
+	for attempt := 1; attempt <= 9; attempt++ {
+		if d := w.newest(e); d.NextAttemptAt.After(w.now()) {
+			w.queue.Now = d.NextAttemptAt.Add(time.Second)
+		}
+		w.until(w.now())
+		d := w.newest(e)
+		wait := d.NextAttemptAt.Sub(d.Attempts[attempt-1].At)
+		if long := wait > 15*time.Minute; d.Parked != long || (w.queue.Len() == 0) != long {
+			t.Errorf("attempt %d, next in %v: parked %v, %d jobs", attempt, wait, d.Parked, w.queue.Len())
+		}
+	}
+}
+
+func TestADeliveredJobIsDropped(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.mustAnnounce()
+	w.settle()
+	job := w.newest(e).Ref.String()
+	for range 3 {
+		if err := w.deliverer.Deliver(t.Context(), job); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(w.posts) != 1 || w.queue.Len() != 0 {
+		t.Errorf("%d posts, %d jobs", len(w.posts), w.queue.Len())
+	}
+}
+
+// TestAJobThatComesEarlyWaits: a copy of a job must not use an attempt up.
+func TestAJobThatComesEarlyWaits(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.answers[hook] = statuses(500, 500, 500, 200)
+	w.mustAnnounce()
+	w.work()
+	job := w.newest(e).Ref.String()
+	if err := w.deliverer.Deliver(t.Context(), job); err != nil {
+		t.Error(err)
+	}
+	if len(w.posts) != 1 || w.queue.Len() != 2 {
+		t.Errorf("%d posts, %d jobs; want 1 and both", len(w.posts), w.queue.Len())
+	}
+	w.settle()
+	if diff := cmp.Diff([]time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute}, w.waits(hook)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		end  func(*world, webhook.Endpoint)
+	}{
+		{"disabled", func(w *world, e webhook.Endpoint) { w.change(e, disable) }},
+		{"deleted", func(w *world, e webhook.Endpoint) {
+			if err := w.book.Delete(t.Context(), e.Owner, e.ID); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		for _, failed := range []int{0, 1, 4} {
+			t.Run(fmt.Sprintf("%s after %d attempts", test.name, failed), func(t *testing.T) {
+				w := newWorld(t)
+				e := w.register(mine, hook)
+				w.answers[hook] = statuses(500)
+				w.mustAnnounce()
+				for len(w.posts) < failed {
+					w.until(w.now())
+					w.queue.Now = w.now().Add(time.Second)
+				}
+				test.end(w, e)
+				w.settle()
+				d := w.newest(e)
+				if len(w.posts) != failed || d.Status != webhook.Cancelled || len(d.Attempts) != failed {
+					t.Errorf("%d posts, delivery %s after %d attempts", len(w.posts), d.Status, len(d.Attempts))
+				}
+			})
+		}
+	}
+}
+
+func TestAPoisonedJobIsAnError(t *testing.T) {
+	w := newWorld(t)
+	for _, test := range []struct {
+		job  string
+		want error
+	}{
+		{"", webhook.ErrJob},
+		{"nonsense", webhook.ErrJob},
+		{"live/mer_1/we_1", webhook.ErrJob},
+		{"live/mer_1/we_1/", webhook.ErrJob},
+		{"live/mer_1/we_1/dlv_1/more", webhook.ErrJob},
+		{"live/mer_1/we_1/dlv_1", webhook.ErrDeliveryNotFound},
+	} {
+		if err := w.deliverer.Deliver(t.Context(), test.job); !errors.Is(err, test.want) {
+			t.Errorf("%q: %v, want %v", test.job, err, test.want)
+		}
+	}
+	if len(w.posts) != 0 {
+		t.Error("something was posted")
+	}
+}
+
+// TestAJobIsNotBegunWithoutTimeForIt: a function that is killed while an
+// endpoint thinks would post without recording it.
+func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.mustAnnounce()
+	job := w.newest(e).Ref.String()
+	ctx, cancel := context.WithDeadline(t.Context(), w.now().Add(webhook.SendTimeout))
+	defer cancel()
+	if err := w.deliverer.Deliver(ctx, job); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if len(w.posts) != 0 {
+		t.Error("it was posted")
+	}
+}
+
+func TestTheLogShowsWhatHappened(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.took = 1500 * time.Millisecond
+	w.answers[hook] = []webhook.Answer{
+		{StatusCode: 500, Body: []byte(strings.Repeat("é", 600))},
+		{StatusCode: 302},
+		{StatusCode: 404, Body: []byte("a\xffb")},
+		{StatusCode: 204},
+	}
+	w.mustAnnounce()
+	w.settle()
+	d := w.newest(e)
+	want := []webhook.Attempt{
+		{StatusCode: 500, Error: "the endpoint answered 500", Response: strings.Repeat("é", 512)},
+		{StatusCode: 302, Error: "the endpoint answered 302; redirects are not followed"},
+		{StatusCode: 404, Error: "the endpoint answered 404", Response: "a\uFFFDb"},
+		{StatusCode: 204},
+	}
+	for i, p := range w.posts {
+		want[i].At, want[i].Duration = p.at, w.took
+	}
+	if diff := cmp.Diff(want, d.Attempts); diff != "" {
+		t.Error(diff)
+	}
+	if got := w.meter.String(); got != "5xx 3xx 4xx 2xx" {
+		t.Errorf("counted %s", got)
+	}
+}
+
+// TestACutCharacterIsLeftOut: 1,024 bytes may end inside one.
+func TestACutCharacterIsLeftOut(t *testing.T) {
+	for _, tail := range []string{"é", "€", "🧁"} {
+		for cut := 1; cut < len(tail); cut++ {
+			w := newWorld(t)
+			e := w.register(mine, hook)
+			body := strings.Repeat("a", 1024-cut) + tail
+			w.answers[hook] = []webhook.Answer{{StatusCode: 200, Body: []byte(body[:1024])}}
+			w.mustAnnounce()
+			w.settle()
+			a, _ := w.newest(e).LastAttempt()
+			if a.Response != body[:1024-cut] {
+				t.Errorf("%q cut after %d bytes: …%q", tail, cut, a.Response[1000:])
+			}
+		}
+	}
+}

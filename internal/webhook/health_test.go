@@ -1,0 +1,215 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"remit/internal/webhook"
+)
+
+// numbered returns an event of its own that happens now.
+func (w *world) numbered(n int) webhook.Event {
+	at := w.now().UTC().Format(time.RFC3339)
+	id := fmt.Sprint("evt_", n)
+	return webhook.Event{ID: id, Type: webhook.PaymentConfirmed, Body: fmt.Appendf(nil, `{"id":%q,"timestamp":%q}`, id, at)}
+}
+
+func TestGoneDisablesAtOnce(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.answers[hook] = statuses(500, 410)
+	w.mustAnnounce()
+	w.settle()
+	d := w.newest(e)
+	if w.status(e) != webhook.Disabled || d.Status != webhook.Cancelled || len(d.Attempts) != 2 {
+		t.Errorf("endpoint %s, delivery %s after %d attempts", w.status(e), d.Status, len(d.Attempts))
+	}
+	if a, _ := d.LastAttempt(); a.StatusCode != 410 || a.Error != "the endpoint answered 410 and was disabled" {
+		t.Errorf("logged %+v", a)
+	}
+	if err := w.announce(mine, w.numbered(2)); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if len(w.posts) != 2 {
+		t.Errorf("%d posts", len(w.posts))
+	}
+}
+
+// TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable spells the rule out: a
+// row gives the hours, from a first success at 0, at which events happen that
+// the endpoint refuses ten times over 75 hours and 35 minutes, or takes.
+func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
+	type at struct {
+		hour int
+		ok   bool
+	}
+	for _, test := range []struct {
+		name string
+		days []at
+		want webhook.Status
+	}{
+		{"one exhausted event is not enough, however long ago the success", []at{{100, false}}, webhook.Enabled},
+		{"two within 120 hours are not enough", []at{{1, false}, {2, false}}, webhook.Enabled},
+		{"two, the second of them after 120 hours", []at{{1, false}, {46, false}}, webhook.Disabled},
+		{"two, the second of them just before 120 hours", []at{{1, false}, {43, false}}, webhook.Enabled},
+		{"a third one reaches 120 hours", []at{{1, false}, {2, false}, {60, false}}, webhook.Disabled},
+		{"long silence before two failures counts, too", []at{{100, false}, {101, false}}, webhook.Disabled},
+		{"a success between them starts again", []at{{1, false}, {90, true}, {91, false}}, webhook.Enabled},
+		{"and the 120 hours start at that success", []at{{1, false}, {90, true}, {91, false}, {92, false}}, webhook.Enabled},
+		{"until they are over", []at{{1, false}, {90, true}, {91, false}, {140, false}}, webhook.Disabled},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			e := w.register(mine, hook)
+			start := w.now()
+			if err := w.announce(mine, w.numbered(0)); err != nil {
+				t.Fatal(err)
+			}
+			w.until(start.Add(time.Second))
+			for i, ev := range test.days {
+				happens := start.Add(time.Duration(ev.hour) * time.Hour)
+				w.until(happens)
+				w.queue.Now = happens
+				if err := w.announce(mine, w.numbered(i+1)); err != nil {
+					t.Fatal(err)
+				}
+				w.answers[hook] = statuses(500)
+				if ev.ok {
+					// The one of this event alone: others wait for hours.
+					w.answers[hook] = statuses(200, 500)
+				}
+				w.work()
+			}
+			w.settle()
+			if got := w.status(e); got != test.want {
+				t.Errorf("endpoint is %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestResendingOneEventTwiceIsNotTwoEvents(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.answers[hook] = statuses(500)
+	w.mustAnnounce()
+	for range 3 {
+		w.settle()
+		if _, err := w.log.Resend(t.Context(), mine, e.ID, w.newest(e).Delivery); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.settle()
+	if w.status(e) != webhook.Enabled {
+		t.Error("the endpoint was disabled by one event")
+	}
+}
+
+// TestReenablingResumes: what happened meanwhile is kept, and the count of
+// failures starts afresh.
+func TestReenablingResumes(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.answers[hook] = statuses(410, 200)
+	w.mustAnnounce()
+	w.settle()
+	w.queue.Now = w.now().Add(time.Minute)
+	if err := w.announce(mine, w.numbered(2)); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	missed := w.newest(e)
+	if missed.Status != webhook.Cancelled || missed.Event.ID != "evt_2" || len(missed.Attempts) != 0 {
+		t.Errorf("while disabled: %s of %s after %d attempts", missed.Status, missed.Event.ID, len(missed.Attempts))
+	}
+	if _, err := w.log.Resend(t.Context(), mine, e.ID, missed.Delivery); !errors.Is(err, webhook.ErrDisabled) {
+		t.Errorf("resending to a disabled endpoint: %v", err)
+	}
+	w.change(e, enable)
+	if err := w.announce(mine, w.numbered(3)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.log.Resend(t.Context(), mine, e.ID, missed.Delivery); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	var got []string
+	for _, p := range w.posts {
+		got = append(got, p.header.Get(webhook.HeaderID))
+	}
+	if !slices.Equal(got, []string{"evt_1", "evt_3", "evt_2"}) {
+		t.Errorf("sent %v", got)
+	}
+	now, err := w.store.Endpoint(t.Context(), mine, e.ID)
+	if err != nil || !now.QuietSince.IsZero() || now.Exhausted != "" || now.EnabledAt.Equal(e.EnabledAt) {
+		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+// TestAHealthyEndpointCostsNoWrite: its item would otherwise be the hottest of
+// the table.
+func TestAHealthyEndpointCostsNoWrite(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	for i := range 20 {
+		if err := w.announce(mine, w.numbered(i)); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+	}
+	if slices.Contains(w.faults.Names(), "SaveEndpoint") {
+		t.Error("it was written")
+	}
+	got, err := w.store.Endpoint(t.Context(), mine, e.ID)
+	if err != nil || got.Version != 1 {
+		t.Errorf("version %d, %v", got.Version, err)
+	}
+}
+
+// TestAMerchantsChangeWinsOverAVerdict: while an attempt is under way its
+// endpoint may be changed, and the judgement is passed on what it is then.
+func TestAMerchantsChangeWinsOverAVerdict(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		act  func(*world, webhook.Endpoint)
+		want webhook.Status
+	}{
+		{"changed", func(w *world, e webhook.Endpoint) {
+			w.change(e, webhook.Change{Description: new("new")})
+		}, webhook.Disabled},
+		{"disabled", func(w *world, e webhook.Endpoint) { w.change(e, disable) }, webhook.Disabled},
+		{"deleted", func(w *world, e webhook.Endpoint) {
+			if err := w.book.Delete(context.Background(), mine, e.ID); err != nil {
+				w.t.Fatal(err)
+			}
+		}, webhook.Deleted},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			e := w.register(mine, hook)
+			w.answers[hook] = statuses(410)
+			w.faults.Hook = func(n int) {
+				if names := w.faults.Names(); names[n] == "Post" {
+					test.act(w, e)
+				}
+			}
+			w.mustAnnounce()
+			w.settle()
+			got, err := w.store.Endpoint(t.Context(), mine, e.ID)
+			if err != nil || got.Status != test.want {
+				t.Errorf("endpoint is %s, %v", got.Status, err)
+			}
+			if test.name == "changed" && got.Description != "new" {
+				t.Error("the change was lost")
+			}
+			if d := w.newest(e); len(d.Attempts) != 1 {
+				t.Errorf("%d attempts in the log", len(d.Attempts))
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package webhook_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"remit/internal/webhook"
+	"remit/internal/webhook/webhooktest"
+)
+
+func TestResendIsTheSameEvent(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.mustAnnounce()
+	w.settle()
+	first := w.newest(e)
+	w.queue.Now = w.now().Add(30 * 24 * time.Hour)
+	d, err := w.log.Resend(t.Context(), mine, e.ID, first.Delivery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if len(w.posts) != 2 || w.posts[0].body != w.posts[1].body ||
+		w.posts[0].header.Get(webhook.HeaderID) != w.posts[1].header.Get(webhook.HeaderID) {
+		t.Fatalf("posts: %v", w.posts)
+	}
+	w.verified(w.posts[1], e.Secret)
+	newest := w.newest(e)
+	if d.Delivery == first.Delivery || newest.Delivery != d.Delivery || newest.Status != webhook.Delivered {
+		t.Errorf("resent as %s, newest %s is %s", d.Delivery, newest.Delivery, newest.Status)
+	}
+}
+
+// TestAResendSurvivesAQueueOutage: it is answered with success, so it must
+// arrive.
+func TestAResendSurvivesAQueueOutage(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.mustAnnounce()
+	w.settle()
+	first := w.newest(e).Delivery
+	w.faults.Plan = func(_ int, name string) webhooktest.Fault {
+		if name == "Enqueue" && w.now().Before(noon.Add(time.Hour)) {
+			return webhooktest.Before
+		}
+		return webhooktest.None
+	}
+	if _, err := w.log.Resend(t.Context(), mine, e.ID, first); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if len(w.posts) != 2 || w.newest(e).Status != webhook.Delivered {
+		t.Errorf("%d posts, %s", len(w.posts), w.newest(e).Status)
+	}
+}
+
+// TestFailedInAWindow: an operator resends what an outage of the endpoint left
+// behind, and may do so again.
+func TestFailedInAWindow(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	at := func(hour int) time.Time { return noon.Add(time.Duration(hour) * time.Hour) }
+	send := func(hour, n, status int) {
+		w.queue.Now = at(hour)
+		w.answers[hook] = statuses(status)
+		if status == 410 {
+			w.change(e, enable)
+		}
+		if err := w.announce(mine, w.numbered(n)); err != nil {
+			t.Fatal(err)
+		}
+		w.settle()
+	}
+	send(0, 1, 410) // before the window
+	send(1, 2, 410)
+	send(2, 3, 200) // missed: the endpoint is disabled
+	w.change(e, enable)
+	send(3, 4, 200)
+	send(4, 5, 410)
+	send(5, 6, 410) // after the window
+	w.queue.Now = at(6)
+	failed := func() (ids []string) {
+		list, err := w.log.Failed(t.Context(), mine, e.ID, at(1), at(5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list {
+			ids = append(ids, d.Event.ID)
+		}
+		return ids
+	}
+	if got, want := failed(), []string{"evt_2", "evt_3", "evt_5"}; !slices.Equal(got, want) {
+		t.Errorf("failed: %v, want %v", got, want)
+	}
+	if _, err := w.log.ResendFailed(t.Context(), mine, e.ID, at(1), at(5)); !errors.Is(err, webhook.ErrDisabled) {
+		t.Errorf("to a disabled endpoint: %v", err)
+	}
+	w.change(e, enable)
+	w.answers[hook] = statuses(200)
+	before := len(w.posts)
+	resent, err := w.log.ResendFailed(t.Context(), mine, e.ID, at(1), at(5))
+	if err != nil || len(resent) != 3 {
+		t.Errorf("%d resent, %v", len(resent), err)
+	}
+	if got := failed(); len(got) != 0 {
+		t.Errorf("on their way again, and still listed: %v", got)
+	}
+	w.settle()
+	if again, err := w.log.ResendFailed(t.Context(), mine, e.ID, at(1), at(5)); err != nil || len(again) != 0 {
+		t.Errorf("a second time: %d resent, %v", len(again), err)
+	}
+	w.settle()
+	if got := len(w.posts) - before; got != 3 {
+		t.Errorf("%d posts", got)
+	}
+}
