@@ -34,7 +34,7 @@ func (s *Payments) Lease(ctx context.Context, r wallet.Request) (wallet.Wallet, 
 		},
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	})
+	}, conflicts)
 	if old, ok := refused(err); ok {
 		return s.unleased(r, old)
 	}
@@ -85,7 +85,7 @@ func (s *Payments) Release(ctx context.Context, id payment.ID, slot wallet.Slot)
 		ConditionExpression:       aws.String("leases.#id = :nonce"),
 		ExpressionAttributeNames:  map[string]string{"#id": string(id)},
 		ExpressionAttributeValues: map[string]types.AttributeValue{":nonce": number(slot.Nonce)},
-	})
+	}, conflicts)
 	if _, ok := refused(err); ok {
 		return nil // released before, or held at another nonce
 	}

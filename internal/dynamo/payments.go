@@ -50,7 +50,7 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payme
 		ConditionExpression:                 aws.String("attribute_not_exists(pk)"),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, conflicts, counting(&sent))
-	if there, ok := refused(err); ok {
+	if there, ok := refused(err); ok && there != nil {
 		stored, err := decodePayment(there)
 		if err != nil {
 			return payment.Payment{}, false, err

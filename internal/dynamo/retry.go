@@ -19,43 +19,89 @@ import (
 // item has none: repeated, it may fail on what it wrote itself. Each such write
 // in this package says what it makes of that.
 
+// transact makes all writes or none. It returns the position of the first
+// write whose condition failed, negative if none did. An error means that
+// nothing is known of the conditions, and for most errors, of the writes.
+func transact(ctx context.Context, db *dynamodb.Client, writes ...types.TransactWriteItem) (failed int, err error) {
+	_, err = db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes}, conflicts)
+	if i := firstFailed(err); i >= 0 {
+		return i, nil
+	}
+	return -1, err
+}
+
+// firstFailed returns the position of the write that cancelled a transaction
+// by its condition, if all writes before it would have been made. After one
+// that was not judged, because another transaction was at work on its item,
+// nothing can be said: its condition may have failed too.
+func firstFailed(err error) int {
+	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
+	if !ok {
+		return -1
+	}
+	i := slices.IndexFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
+		return aws.ToString(r.Code) != "None"
+	})
+	if i >= 0 && failedCondition(canceled.CancellationReasons[i]) {
+		return i
+	}
+	return -1
+}
+
 // conflicts makes the SDK repeat what lost against a transaction on the same
 // item. Such a call was not applied.
 func conflicts(o *dynamodb.Options) {
 	if r, ok := retry.AddWithErrorCodes(o.Retryer).(aws.RetryerV2); ok {
-		o.Retryer = conflictRetryer{r}
+		o.Retryer = &conflictRetryer{RetryerV2: r}
 	}
 }
 
-type conflictRetryer struct{ aws.RetryerV2 }
+// conflictTries and conflictDelay give other transactions, which take some
+// milliseconds each, the time to end.
+const (
+	conflictTries = 6
+	conflictDelay = 10 * time.Millisecond // doubled each time
+)
 
-func (r conflictRetryer) IsErrorRetryable(err error) bool {
-	return conflicted(err) || r.RetryerV2.IsErrorRetryable(err)
+// A conflictRetryer adds tries for conflicts to those that a call has for other
+// errors. It belongs to one call.
+type conflictRetryer struct {
+	aws.RetryerV2
+	others int
 }
 
-// conflictDelay is about what a transaction takes: the other one is over then.
-const conflictDelay = 20 * time.Millisecond
+func (r *conflictRetryer) MaxAttempts() int { return r.RetryerV2.MaxAttempts() + conflictTries }
 
-func (r conflictRetryer) RetryDelay(attempt int, err error) (time.Duration, error) {
+func (r *conflictRetryer) IsErrorRetryable(err error) bool {
 	if conflicted(err) {
-		return time.Duration(attempt) * conflictDelay, nil
+		return true
 	}
-	return r.RetryerV2.RetryDelay(attempt, err)
+	r.others++
+	return r.others < r.RetryerV2.MaxAttempts() && r.RetryerV2.IsErrorRetryable(err)
 }
 
-// conflicted reports whether a call was refused because another transaction
-// was at work on one of its items, and for no other reason.
+func (r *conflictRetryer) RetryDelay(attempt int, err error) (time.Duration, error) {
+	if conflicted(err) {
+		return conflictDelay << min(max(attempt-1, 0), conflictTries), nil
+	}
+	return r.RetryerV2.RetryDelay(min(attempt, r.others), err)
+}
+
+// unjudged are the codes of a write that was not tried: another transaction
+// was at work on its item, or there was too much to do (AWS SDK,
+// TransactionCanceledException).
+var unjudged = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
+
+// conflicted reports whether a call was not applied, and whether it could be
+// was not judged.
 func conflicted(err error) bool {
 	if _, ok := errors.AsType[*types.TransactionConflictException](err); ok {
 		return true
 	}
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
-	if !ok {
-		return false
-	}
-	return slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
-		return aws.ToString(r.Code) == "TransactionConflict"
-	}) && !slices.ContainsFunc(canceled.CancellationReasons, failedCondition)
+	return ok && firstFailed(err) < 0 && slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
+		return slices.Contains(unjudged, aws.ToString(r.Code))
+	})
 }
 
 // once makes the SDK give a call up when its answer is lost.

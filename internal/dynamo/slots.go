@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -26,7 +25,7 @@ func (s *Payments) Seal(ctx context.Context, p payment.Payment) error {
 	if err != nil {
 		return err
 	}
-	failed, err := s.transact(ctx,
+	failed, err := transact(ctx, s.db,
 		types.TransactWriteItem{Update: &types.Update{
 			TableName: &s.table,
 			Key:       paymentKey(string(p.ID)),
@@ -47,9 +46,9 @@ func (s *Payments) Seal(ctx context.Context, p payment.Payment) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("sealing %s: %w", p.ID, err)
-	case failed[0]:
+	case failed == 0:
 		return payment.ErrChanged
-	case failed[1]:
+	case failed > 0:
 		return wallet.ErrSlotTaken
 	default:
 		return nil
@@ -75,7 +74,7 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 		fmt.Fprintf(&same, " AND attempts[%d].#hash = :h%d", i, i)
 		values[fmt.Sprintf(":h%d", i)] = text(h.String())
 	}
-	failed, err := s.transact(ctx,
+	failed, err := transact(ctx, s.db,
 		types.TransactWriteItem{Update: &types.Update{
 			TableName:                 &s.table,
 			Key:                       paymentKey(string(p.ID)),
@@ -90,7 +89,7 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("adding an attempt to %s: %w", p.ID, err)
-	case failed[0], failed[1]:
+	case failed >= 0:
 		return wallet.ErrChanged
 	default:
 		return nil
@@ -103,11 +102,11 @@ func (s *Payments) PutNoop(ctx context.Context, n wallet.Slot) error {
 	if err != nil {
 		return err
 	}
-	failed, err := s.transact(ctx, s.putAbsent(slot), s.putHash(n.Hash().String(), ""))
+	failed, err := transact(ctx, s.db, s.putAbsent(slot), s.putHash(n.Hash().String(), ""))
 	switch {
 	case err != nil:
 		return fmt.Errorf("putting a no-op at %s: %w", placeOf(n.ID, n.Nonce), err)
-	case failed[0]:
+	case failed >= 0:
 		return wallet.ErrSlotTaken
 	default:
 		return nil
@@ -117,34 +116,15 @@ func (s *Payments) PutNoop(ctx context.Context, n wallet.Slot) error {
 // BumpNoop implements wallet.Slots with one transaction: the slot, the new
 // hash.
 func (s *Payments) BumpNoop(ctx context.Context, n wallet.Slot) error {
-	failed, err := s.transact(ctx, s.bumpSlot(n), s.putHash(n.Hash().String(), ""))
+	failed, err := transact(ctx, s.db, s.bumpSlot(n), s.putHash(n.Hash().String(), ""))
 	switch {
 	case err != nil:
 		return fmt.Errorf("bumping the no-op at %s: %w", placeOf(n.ID, n.Nonce), err)
-	case failed[0]:
+	case failed >= 0:
 		return wallet.ErrChanged
 	default:
 		return nil
 	}
-}
-
-// transact makes all writes or none. It returns which conditions failed, by
-// position; an error when nothing says whether they hold. A write that lost
-// against another transaction is not a failed condition: it was not judged.
-func (s *Payments) transact(ctx context.Context, writes ...types.TransactWriteItem) (failed []bool, err error) {
-	failed = make([]bool, len(writes))
-	_, err = s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes}, conflicts)
-	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
-	if !ok || len(canceled.CancellationReasons) != len(writes) {
-		return failed, err
-	}
-	for i, reason := range canceled.CancellationReasons {
-		failed[i] = failedCondition(reason)
-		if failed[i] {
-			err = nil
-		}
-	}
-	return failed, err
 }
 
 // putAbsent puts an item where there is none.

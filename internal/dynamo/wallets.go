@@ -17,25 +17,21 @@ import (
 	"remit/internal/wallet"
 )
 
-// Open implements wallet.Wallets with two puts, the roster's first: a crash
-// between them leaves an ID in the roster that has no wallet, and the next Open
-// completes it. The other order could leave a wallet that nobody looks after,
-// and a transaction would fail the leases of everybody else who has just opened
-// the same wallet.
+// Open implements wallet.Wallets with one transaction: a wallet that is not in
+// the roster would be settled by nobody. It is made once in a wallet's life, so
+// it does not stand in the way of leases.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 	item, err := encodeWallet(w)
 	if err != nil {
 		return err
 	}
-	for _, put := range []map[string]types.AttributeValue{walletRosterKey(w.ChainID, w.Address.String()), item} {
-		_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-			TableName: &s.table, Item: put, ConditionExpression: aws.String("attribute_not_exists(pk)"),
-		})
-		if _, there := refused(err); err != nil && !there {
-			return fmt.Errorf("opening %s: %w", w.Address, err)
-		}
+	_, err = transact(ctx, s.db, s.putAbsent(item), types.TransactWriteItem{Put: &types.Put{
+		TableName: &s.table, Item: walletRosterKey(w.ChainID, w.Address.String()),
+	}})
+	if err != nil {
+		return fmt.Errorf("opening %s: %w", w.Address, err)
 	}
-	return nil
+	return nil // opened, now or before
 }
 
 // Wallet implements wallet.Wallets.
@@ -174,7 +170,7 @@ func (s *Payments) update(ctx context.Context, id wallet.ID, change, condition s
 		ConditionExpression:                 &exists,
 		ExpressionAttributeValues:           values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	})
+	}, conflicts)
 	if item, ok := refused(err); ok {
 		return refusal{true, item}, nil
 	}
