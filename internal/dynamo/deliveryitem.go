@@ -1,0 +1,94 @@
+package dynamo
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"remit/internal/webhook"
+)
+
+// deliveryItem is how a delivery lies in the table. Fields may be added, but
+// what one means never changes: old items stay readable.
+type deliveryItem struct {
+	PK            string     `dynamodbav:"pk"`
+	SK            string     `dynamodbav:"sk"`
+	EventID       string     `dynamodbav:"event_id"`
+	EventType     string     `dynamodbav:"event_type"`
+	EventAt       string     `dynamodbav:"event_at,omitempty"`
+	Body          []byte     `dynamodbav:"body,omitempty"`
+	Status        string     `dynamodbav:"status"`
+	Attempts      []postItem `dynamodbav:"attempts,omitempty"`
+	AttemptCount  int        `dynamodbav:"attempt_count"` // what writes compare
+	NextAttemptAt string     `dynamodbav:"next_attempt_at,omitempty"`
+	Shard         string     `dynamodbav:"shard,omitempty"` // set while parked; puts the item into the due index
+	CreatedAt     string     `dynamodbav:"created_at,omitempty"`
+}
+
+type postItem struct {
+	At         string `dynamodbav:"at"`
+	StatusCode int    `dynamodbav:"status_code,omitempty"`
+	DurationMS int64  `dynamodbav:"duration_ms"`
+	Error      string `dynamodbav:"error,omitempty"`
+	Response   string `dynamodbav:"response,omitempty"`
+}
+
+func encodeDelivery(d webhook.Delivery) (map[string]types.AttributeValue, error) {
+	item, err := attributevalue.MarshalMap(deliveryItem{
+		PK: logPK(d.Owner, d.Endpoint), SK: d.Delivery, EventID: d.Event.ID, EventType: d.Event.Type,
+		EventAt: instantText(d.Event.At), Body: d.Event.Body, Status: string(d.Status), Attempts: postItems(d.Attempts),
+		AttemptCount: len(d.Attempts), NextAttemptAt: instantText(d.NextAttemptAt), Shard: shardOf(d),
+		CreatedAt: instantText(d.CreatedAt),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", d.Delivery, err)
+	}
+	return item, nil
+}
+
+// shardOf is empty unless d is parked.
+func shardOf(d webhook.Delivery) string {
+	if !d.Parked {
+		return ""
+	}
+	return shard(d.Delivery)
+}
+
+func postItems(attempts []webhook.Attempt) []postItem {
+	items := make([]postItem, len(attempts))
+	for i, a := range attempts {
+		items[i] = postItem{instantText(a.At), a.StatusCode, a.Duration.Milliseconds(), a.Error, a.Response}
+	}
+	return items
+}
+
+func decodeDelivery(item map[string]types.AttributeValue) (webhook.Delivery, error) {
+	var it deliveryItem
+	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
+		return webhook.Delivery{}, fmt.Errorf("decoding a delivery: %w", err)
+	}
+	ref, err := parseDeliveryKey(it.PK, it.SK)
+	if err != nil {
+		return webhook.Delivery{}, fmt.Errorf("decoding a delivery: %w", err)
+	}
+	var r reader
+	d := webhook.Delivery{
+		Ref:    ref,
+		Event:  webhook.Event{ID: it.EventID, Type: it.EventType, At: r.instant("event_at", it.EventAt), Body: it.Body},
+		Status: webhook.DeliveryStatus(it.Status), NextAttemptAt: r.instant("next_attempt_at", it.NextAttemptAt),
+		Parked: it.Shard != "", CreatedAt: r.instant("created_at", it.CreatedAt),
+	}
+	for _, a := range it.Attempts {
+		d.Attempts = append(d.Attempts, webhook.Attempt{
+			At: r.instant("at", a.At), StatusCode: a.StatusCode, Duration: time.Duration(a.DurationMS) * time.Millisecond,
+			Error: a.Error, Response: a.Response,
+		})
+	}
+	r.require("attempt_count", it.AttemptCount == len(it.Attempts))
+	if err := r.err(); err != nil {
+		return webhook.Delivery{}, fmt.Errorf("decoding %s: %w", it.SK, err)
+	}
+	return d, nil
+}

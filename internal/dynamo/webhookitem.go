@@ -1,0 +1,131 @@
+package dynamo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"remit/internal/webhook"
+)
+
+// endpointItem is how an endpoint lies in the table, beside its key. Fields may
+// be added, but what one means never changes: old items stay readable.
+type endpointItem struct {
+	MerchantID        string   `dynamodbav:"merchant_id"`
+	Mode              string   `dynamodbav:"mode"`
+	ID                string   `dynamodbav:"id"`
+	URL               string   `dynamodbav:"url"`
+	EventTypes        []string `dynamodbav:"event_types,omitempty"`
+	Description       string   `dynamodbav:"description,omitempty"`
+	Status            string   `dynamodbav:"status"`
+	Secret            string   `dynamodbav:"secret"`
+	PreviousSecret    string   `dynamodbav:"previous_secret,omitempty"`
+	PreviousExpiresAt string   `dynamodbav:"previous_expires_at,omitempty"`
+	QuietSince        string   `dynamodbav:"quiet_since,omitempty"`
+	Exhausted         string   `dynamodbav:"exhausted,omitempty"`
+	CreatedAt         string   `dynamodbav:"created_at"`
+	EnabledAt         string   `dynamodbav:"enabled_at"`
+	Version           int64    `dynamodbav:"version"`
+}
+
+// endpointFixed are the attributes that never change, endpointOptional those
+// that are removed when they are empty.
+var (
+	endpointFixed    = []string{"merchant_id", "mode", "id", "created_at"}
+	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted"}
+)
+
+func marshalEndpoint(e webhook.Endpoint) (map[string]types.AttributeValue, error) {
+	item, err := attributevalue.MarshalMap(endpointItem{
+		MerchantID: e.Merchant, Mode: e.Mode, ID: e.ID, URL: e.URL, EventTypes: e.EventTypes, Description: e.Description,
+		Status: string(e.Status), Secret: e.Secret.Reveal(), PreviousSecret: e.PreviousSecret.Reveal(),
+		PreviousExpiresAt: instantText(e.PreviousExpiresAt), QuietSince: instantText(e.QuietSince), Exhausted: e.Exhausted,
+		CreatedAt: instantText(e.CreatedAt), EnabledAt: instantText(e.EnabledAt), Version: e.Version,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", e.ID, err)
+	}
+	return item, nil
+}
+
+func encodeEndpoint(e webhook.Endpoint, at key) (map[string]types.AttributeValue, error) {
+	item, err := marshalEndpoint(e)
+	if err != nil {
+		return nil, err
+	}
+	item[attrPK], item[attrSK] = at[attrPK], at[attrSK]
+	return item, nil
+}
+
+// updateEndpoint sets e's attributes one by one if the stored version is the one
+// read. The item is never put as a whole: while a deploy is under way, an older
+// binary must not erase what a newer one has added.
+func updateEndpoint(e webhook.Endpoint, read int64) (*dynamodb.UpdateItemInput, error) {
+	item, err := marshalEndpoint(e)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	values := map[string]types.AttributeValue{":read": number(uint64(read))}
+	var set, remove []string
+	for name, value := range item {
+		if !slices.Contains(endpointFixed, name) {
+			names["#"+name], values[":"+name] = name, value
+			set = append(set, "#"+name+" = :"+name)
+		}
+	}
+	for _, name := range endpointOptional {
+		if item[name] == nil {
+			names["#"+name] = name
+			remove = append(remove, "#"+name)
+		}
+	}
+	slices.Sort(set)
+	expression := "SET " + strings.Join(set, ", ")
+	if len(remove) > 0 {
+		expression += " REMOVE " + strings.Join(remove, ", ")
+	}
+	return &dynamodb.UpdateItemInput{
+		Key:                                 endpointKey(e.Owner, e.ID),
+		UpdateExpression:                    &expression,
+		ConditionExpression:                 aws.String("#version = :read"),
+		ExpressionAttributeNames:            names,
+		ExpressionAttributeValues:           values,
+		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+	}, nil
+}
+
+func decodeEndpoint(item map[string]types.AttributeValue) (webhook.Endpoint, error) {
+	var it endpointItem
+	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
+		return webhook.Endpoint{}, fmt.Errorf("decoding a webhook: %w", err)
+	}
+	e := webhook.Endpoint{
+		Owner: webhook.Owner{Merchant: it.MerchantID, Mode: it.Mode}, ID: it.ID, URL: it.URL, EventTypes: it.EventTypes,
+		Description: it.Description, Status: webhook.Status(it.Status), Exhausted: it.Exhausted, Version: it.Version,
+	}
+	var r reader
+	e.Secret = r.secret("secret", it.Secret)
+	if it.PreviousSecret != "" {
+		e.PreviousSecret = r.secret("previous_secret", it.PreviousSecret)
+	}
+	e.PreviousExpiresAt = r.instant("previous_expires_at", it.PreviousExpiresAt)
+	e.QuietSince = r.instant("quiet_since", it.QuietSince)
+	e.CreatedAt = r.instant("created_at", it.CreatedAt)
+	e.EnabledAt = r.instant("enabled_at", it.EnabledAt)
+	if err := r.err(); err != nil {
+		return webhook.Endpoint{}, fmt.Errorf("decoding %s: %w", it.ID, err)
+	}
+	return e, nil
+}
+
+func (r *reader) secret(name, text string) webhook.Secret {
+	s, err := webhook.ParseSecret(text)
+	r.note(name, err)
+	return s
+}
