@@ -47,10 +47,10 @@ func (n *Node) Account(ctx context.Context, wallet, coin token.Address, finality
 	if err == nil && len(held) != 32 {
 		err = fmt.Errorf("eth_call: %w: balanceOf returned %d bytes: no token at %v", errAnswer, len(held), coin)
 	}
-	if err != nil {
-		return chain.Account{}, fmt.Errorf("reading account %v: %w", wallet, err)
+	var units token.Amount
+	if err == nil {
+		units, err = token.AmountFromBytes(held)
 	}
-	units, err := token.AmountFromBytes(held)
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("reading account %v: %w", wallet, err)
 	}

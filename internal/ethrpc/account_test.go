@@ -133,6 +133,7 @@ func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
 		{"no count", "eth_getTransactionCount", failure("-32000", "missing trie node")},
 		{"a count beyond 64 bits", "eth_getTransactionCount", result(`"0x10000000000000000"`)},
 		{"a count that is a number", "eth_getTransactionCount", result(`3`)},
+		{"a count that is not hex", "eth_getTransactionCount", result(`"0xg"`)},
 		{"a count of no digits", "eth_getTransactionCount", result(`"0x"`)},
 		{"no balance", "eth_getBalance", failure("-32005", "limit exceeded")},
 		{"a balance of null", "eth_getBalance", result(`null`)},

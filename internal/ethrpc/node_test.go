@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -147,6 +148,22 @@ func TestErrorsHoldNoPartOfTheURLButItsHost(t *testing.T) {
 	}
 }
 
+// broken is a transport that fails with a text.
+type broken string
+
+func (b broken) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New(string(b)) }
+
+func TestErrorsOfATransportHoldNoSecretEither(t *testing.T) {
+	const url = "http://example.org/v2/0123456789abcdef"
+	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Transport: broken("cannot reach " + url)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Fees(t.Context()); err == nil || strings.Contains(err.Error(), "0123") || !strings.Contains(err.Error(), "cannot reach") {
+		t.Errorf("%v, want the reason without the path", err)
+	}
+}
+
 func TestBoundsAResponse(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `[{"jsonrpc":"2.0","id":1,"result":"`)
@@ -171,7 +188,7 @@ func TestQuotesNoMoreThanALineOfAPage(t *testing.T) {
 	}))
 	defer s.Close()
 	_, err := open(t, s.URL).Estimate(t.Context(), chain.Call{})
-	if err == nil || len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\r\n\xff") || !strings.Contains(err.Error(), "HTTP 502") {
+	if err == nil || len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\r\n") || !utf8.ValidString(err.Error()) || !strings.Contains(err.Error(), "HTTP 502") {
 		t.Errorf("error %q, want one line with the status", err)
 	}
 }
@@ -236,7 +253,8 @@ func TestKeepsConnectionsForManyAtOnce(t *testing.T) {
 		}
 		all.Wait()
 	}
-	if n := opened.Load(); n > clients {
+	// A few more than needed: net/http may dial while a connection becomes free.
+	if n := opened.Load(); n > 2*clients {
 		t.Errorf("%d connections for %d requests by %d clients", n, clients*rounds, clients)
 	}
 }

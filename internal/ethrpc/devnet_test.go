@@ -1,0 +1,235 @@
+package ethrpc_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"remit/internal/chain"
+	"remit/internal/devnet"
+	"remit/internal/ethrpc"
+	"remit/internal/keyring"
+	"remit/internal/token"
+)
+
+// A rig is a real geth in this process, and one of its wallets.
+type rig struct {
+	*testing.T
+	chain *devnet.Chain
+	node  *ethrpc.Node
+	key   keyring.Key
+	fees  chain.Fees
+}
+
+func startRig(t *testing.T) *rig {
+	t.Helper()
+	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	node, err := ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{T: t, chain: c, node: node, key: mustKey(t, c.Wallets()[0].PrivateKey())}
+	market, err := node.Fees(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.fees = chain.QuoteFees(market.BaseFee, market.Tip, token.Amount{})
+	if r.fees.Tip.IsZero() || r.fees.Cap.IsZero() {
+		t.Fatalf("geth quotes %+v", market)
+	}
+	return r
+}
+
+func mustKey(t *testing.T, s string) keyring.Key {
+	t.Helper()
+	key, err := keyring.ParseKey(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// pay signs a transfer of units at nonce.
+func (r *rig) pay(nonce uint64, to token.Address, units uint64) chain.Signed {
+	r.Helper()
+	return r.sign(nonce, chain.Tx{
+		ChainID: r.chain.ID(), To: r.chain.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 100_000, Fees: r.fees,
+	})
+}
+
+func (r *rig) sign(nonce uint64, tx chain.Tx) chain.Signed {
+	r.Helper()
+	signed, err := r.key.Sign(tx, nonce)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return signed
+}
+
+func (r *rig) send(signed chain.Signed, want chain.Class) {
+	r.Helper()
+	if reply := r.node.Send(r.Context(), signed.Raw); reply.Class != want {
+		r.Errorf("geth says %q: %s, want %s", reply.Detail, reply.Class, want)
+	}
+}
+
+func (r *rig) mine() {
+	r.Helper()
+	if err := r.chain.Mine(); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) account(finality chain.Finality) chain.Account {
+	r.Helper()
+	account, err := r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, finality)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return account
+}
+
+func TestPaysOnARealNode(t *testing.T) {
+	r := startRig(t)
+	before := r.account(chain.Finality{})
+	to := token.Address{1, 2, 3}
+	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(to, token.Units(5))}
+	gas, err := r.node.Estimate(t.Context(), call)
+	if err != nil || gas < chain.NoopGas || gas > 100_000 {
+		t.Fatalf("Estimate = %d, %v", gas, err)
+	}
+	payments := []chain.Signed{r.pay(before.Mined, to, 5), r.pay(before.Mined+1, to, 6)}
+	for _, p := range payments {
+		r.send(p, chain.Accepted)
+	}
+	if pending := r.account(chain.Finality{}); pending.Mined != before.Mined || pending.Pending != before.Mined+2 {
+		t.Errorf("before the block: %+v", pending)
+	}
+	r.mine()
+	block := r.chain.Head()
+	r.mine()
+	r.mine()
+
+	after := r.account(chain.Finality{Depth: 2})
+	if after.Mined != before.Mined+2 || after.Final != block.Number || after.Head != block.Number+2 || !after.Steady ||
+		after.Token != before.Token.Sub(token.Units(11)) || !after.Gas.Less(before.Gas) {
+		t.Errorf("after the block: %+v, before it: %+v", after, before)
+	}
+	receipts, err := r.node.Receipts(t.Context(), []chain.Hash{payments[0].Hash, {0xff}, payments[1].Hash})
+	if err != nil || len(receipts) != 2 {
+		t.Fatalf("%d receipts, %v, want 2", len(receipts), err)
+	}
+	for i, receipt := range receipts {
+		transfer := chain.Transfer{Token: r.chain.Token().Contract, From: r.key.Address(), To: to, Amount: token.Units(uint64(5 + i))}
+		if verdict := transfer.Judge(receipt); verdict != chain.Transferred || receipt.Block != block.Number || receipt.BlockHash != block.Hash {
+			t.Errorf("receipt %+v: %s", receipt, verdict)
+		}
+	}
+	hashes, err := r.node.BlockHashes(t.Context(), []uint64{block.Number, block.Number + 100})
+	if diff := cmp.Diff([]chain.Hash{block.Hash, {}}, hashes); err != nil || diff != "" {
+		t.Errorf("block hashes, %v (-want +got):\n%s", err, diff)
+	}
+	for i, p := range payments {
+		got, err := r.node.Consumer(t.Context(), r.key.Address(), before.Mined+uint64(i), after.Final)
+		if err != nil || got != p.Hash {
+			t.Errorf("Consumer = %v, %v, want %v", got, err, p.Hash)
+		}
+	}
+	if got, err := r.node.Consumer(t.Context(), r.key.Address(), before.Mined, block.Number-1); err != nil || !got.IsZero() {
+		t.Errorf("Consumer of the block before = %v, %v, want none", got, err)
+	}
+}
+
+func TestUnderstandsARealNodesRefusals(t *testing.T) {
+	r := startRig(t)
+	nonce := r.account(chain.Finality{}).Mined
+	first := r.pay(nonce, token.Address{1}, 1)
+	r.send(first, chain.Accepted)
+	r.send(first, chain.Known)
+	r.send(r.pay(nonce, token.Address{2}, 1), chain.Replacement)
+	r.send(r.pay(nonce+5, token.Address{1}, 1), chain.Accepted) // geth queues a gap in silence
+	r.mine()
+	r.send(first, chain.NonceTooLow)
+	r.send(r.pay(nonce, token.Address{2}, 1), chain.NonceTooLow)
+
+	noop := chain.Noop(r.chain.ID(), r.key.Address(), r.fees)
+	dear, large, cheap, foreign, long := noop, noop, noop, noop, noop
+	dear.Fees.Cap = token.MaxAmount().Sub(token.Units(1<<40)).ScaleUp(1, 1<<63)
+	large.Gas = 1 << 40
+	cheap.Fees = chain.Fees{}
+	foreign.ChainID++
+	long.Data = make([]byte, 200_000)
+	for _, row := range []struct {
+		name string
+		tx   chain.Tx
+		want chain.Class
+	}{
+		{"more than the wallet has", dear, chain.Funds},
+		{"more gas than a transaction may have, since Osaka", large, chain.Ambiguous},
+		{"no tip", cheap, chain.FeeTooLow},
+		{"another chain", foreign, chain.Wrong},
+		{"too long", long, chain.Wrong},
+		{"too little gas for its data", func() chain.Tx { tx := noop; tx.Data = make([]byte, 100); return tx }(), chain.Wrong},
+	} {
+		t.Run(row.name, func(t *testing.T) { r.send(r.sign(nonce+1, row.tx), row.want) })
+	}
+	if reply := r.node.Send(t.Context(), []byte{2, 1, 2, 3}); reply.Class != chain.Ambiguous {
+		t.Errorf("no transaction at all: %+v", reply)
+	}
+}
+
+func TestKnowsARealNodesReverts(t *testing.T) {
+	r := startRig(t)
+	to := token.Address{1, 2, 3}
+	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(to, token.Units(5))}
+	if err := r.chain.Blacklist(to); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.node.Estimate(t.Context(), call); !errors.Is(err, chain.ErrReverted) {
+		t.Errorf("a blacklisted recipient: %v, want ErrReverted", err)
+	}
+	if err := r.chain.Unblacklist(to); err != nil {
+		t.Fatal(err)
+	}
+	call.Data = chain.TransferData(to, token.MaxAmount())
+	if _, err := r.node.Estimate(t.Context(), call); !errors.Is(err, chain.ErrReverted) {
+		t.Errorf("more than the wallet has: %v, want ErrReverted", err)
+	}
+}
+
+func TestARealNodeHasNothingFinalAtFirst(t *testing.T) {
+	r := startRig(t)
+	for _, tag := range []string{"safe", "finalized"} {
+		if got := r.account(chain.Finality{Tag: tag}); got.Final > got.Head {
+			t.Errorf("%s: %+v", tag, got)
+		}
+	}
+}
+
+func TestDiscoversATokenOnARealNode(t *testing.T) {
+	r := startRig(t)
+	id, coin, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.chain.Token().Contract)
+	if err != nil || id != r.chain.ID() || coin != r.chain.Token() {
+		t.Errorf("Discover = %d, %+v, %v, want %d, %+v", id, coin, err, r.chain.ID(), r.chain.Token())
+	}
+	if _, coin, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, ethrpc.ErrToken) {
+		t.Errorf("Discover of an account = %+v, %v, want ErrToken", coin, err)
+	}
+	wrong, err := ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: id + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wrong.Fees(t.Context()); !errors.Is(err, chain.ErrWrongChain) {
+		t.Errorf("Fees of another chain: %v, want ErrWrongChain", err)
+	}
+}
