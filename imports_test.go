@@ -46,7 +46,8 @@ var mayImport = map[string]string{
 	"secrets": "",
 
 	// Assemblies: what several functions put together in the same way.
-	"rail": "boot chain ethrpc secrets token",
+	"emf/settled": "emf settlement token",
+	"rail":        "boot chain ethrpc secrets token",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.

@@ -15,6 +15,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/dynamo"
 	"remit/internal/emf"
+	"remit/internal/emf/settled"
 	"remit/internal/keyring"
 	"remit/internal/queue"
 	"remit/internal/rail"
@@ -102,7 +103,7 @@ func (r runner) settle(ctx context.Context) error {
 		by = lc.AwsRequestID
 	}
 	report, err := settler.Run(ctx, by)
-	r.meter.Settled(report, r.coin.Decimals)
+	settled.Add(r.meter, report, r.coin.Decimals)
 	return err
 }
 

@@ -22,6 +22,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
-	book := webhook.NewBook(webhooks, guard.NewClient(false), time.Now, rand.Reader)
+	book := webhook.NewBook(webhooks, guard.NewClient(env.String("WEBHOOK_LOOPBACK") == "allowed"), time.Now, rand.Reader)
 	return httpapi.CreateWebhook(rand.Text, book), nil
 }

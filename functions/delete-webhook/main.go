@@ -13,7 +13,6 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
 	"remit/internal/webhook"
-	"remit/internal/webhook/guard"
 )
 
 func main() { boot.HTTP(wire) }
@@ -22,6 +21,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
-	book := webhook.NewBook(webhooks, guard.NewClient(false), time.Now, rand.Reader)
+	book := webhook.NewBook(webhooks, nil, time.Now, rand.Reader) // no URL is taken here
 	return httpapi.DeleteWebhook(rand.Text, book), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/emf"
+	"remit/internal/emf/settled"
 	"remit/internal/settlement"
 	"remit/internal/token"
 	"remit/internal/webhook"
@@ -97,7 +98,7 @@ func everything(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Settled(settlement.Report{
+	settled.Add(m, settlement.Report{
 		Confirmed: 1, Failed: 2, Leases: 3, Noops: 4, Bumps: 5, Resent: 6, Unreadable: 7, Suspect: 8, Undecided: 9, Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{time.Second, 1500 * time.Millisecond},
 		Wallets: []settlement.Funds{{Token: amount, Gas: amount, Gap: 12}},
@@ -133,7 +134,7 @@ func TestMetrics(t *testing.T) {
 
 func TestNothingHappened(t *testing.T) {
 	m, out := meter()
-	m.Settled(settlement.Report{}, 6)
+	settled.Add(m, settlement.Report{}, 6)
 	m.OldestDue(0)
 	if got := flushed(t, m, out); got != "" {
 		t.Errorf("an idle run wrote %s", got)

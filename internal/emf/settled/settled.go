@@ -1,19 +1,21 @@
-package emf
+// Package settled turns what a run of check-receipts did into metrics.
+package settled
 
 import (
 	"math"
 	"strconv"
 
+	"remit/internal/emf"
 	"remit/internal/settlement"
 	"remit/internal/token"
 )
 
 const gweiDecimals = 9 // 1 gwei is 10^9 wei
 
-// Settled adds what a run of check-receipts did and saw. Amounts of the token
+// Add adds what a run of check-receipts did and saw to m. Amounts of the token
 // are written as whole tokens, of which one has 10^decimals units; gas in gwei.
 // Both are for people and alarms only: they are rounded.
-func (m *Meter) Settled(r settlement.Report, decimals int) {
+func Add(m *emf.Meter, r settlement.Report, decimals int) {
 	for _, count := range []struct {
 		name string
 		n    int
@@ -31,19 +33,19 @@ func (m *Meter) Settled(r settlement.Report, decimals int) {
 		{"PaymentsPending", r.Pending},
 	} {
 		if count.n > 0 {
-			m.Add(count.name, Count, float64(count.n))
+			m.Add(count.name, emf.Count, float64(count.n))
 		}
 	}
 	if r.Oldest > 0 {
-		m.Add("OldestPending", Seconds, r.Oldest.Seconds())
+		m.Add("OldestPending", emf.Seconds, r.Oldest.Seconds())
 	}
 	for _, took := range r.ToFinal {
-		m.Add("SecondsToFinal", Seconds, took.Seconds())
+		m.Add("SecondsToFinal", emf.Seconds, took.Seconds())
 	}
 	for _, w := range r.Wallets {
-		m.Add("WalletToken", None, rounded(w.Token, decimals))
-		m.Add("WalletGas", None, rounded(w.Gas, gweiDecimals))
-		m.Add("NonceGap", Count, float64(w.Gap))
+		m.Add("WalletToken", emf.None, rounded(w.Token, decimals))
+		m.Add("WalletGas", emf.None, rounded(w.Gas, gweiDecimals))
+		m.Add("NonceGap", emf.Count, float64(w.Gap))
 	}
 }
 
