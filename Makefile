@@ -79,7 +79,7 @@ dynamodb: ## DynamoDB Local on port 8000 (DYNAMODB_PORT) until Ctrl-C
 .PHONY: build
 build: ## Build the functions as Lambda runs them (ARGS='--parameter-overrides Architecture=x86_64')
 	@tools/install aws
-	.cache/venv/bin/sam build --parallel --config-env $(ENV) $(ARGS)
+	.cache/venv/bin/sam build --config-env $(ENV) $(ARGS)
 
 .PHONY: deploy
 deploy: build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml)

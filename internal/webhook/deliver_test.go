@@ -57,8 +57,8 @@ func TestAnEventArrivesAsItWasWritten(t *testing.T) {
 	}
 }
 
-// TestSchedule is API.md's table, to the minute that pushing parked deliveries
-// may add.
+// TestSchedule is the table that merchants are told of, to the minute that
+// pushing parked deliveries may add.
 func TestSchedule(t *testing.T) {
 	all := []time.Duration{
 		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
