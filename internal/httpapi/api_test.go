@@ -304,6 +304,9 @@ func sandboxFacts() any {
 	}
 }
 
+// errAboveMaximum is a refusal that comes from the engine.
+var errAboveMaximum = fmt.Errorf("judging: %w", dispatch.ErrAmountAbove)
+
 // errBroken is a failure of ours whose text must never reach a caller.
 var errBroken = errors.New("arn:aws:secretsmanager: broken")
 

@@ -7,7 +7,6 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -104,58 +103,58 @@ func exchange(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newI
 ) {
 	id := requestID(r, newID)
 	w.Header().Set("X-Request-Id", id)
-	a, err := func() (a answer, err error) {
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-			}
-		}()
-		e, params, err := find(endpoints, r)
-		if err != nil {
-			return answer{}, err
-		}
-		c := &call{Request: r, params: params}
-		if e.route.Key {
-			if c.caller, err = authenticate(r); err != nil {
-				return answer{}, err
-			}
-		}
-		return e.serve(c)
-	}()
+	a, body, err := attempt(r, endpoints, authenticate)
 	if err != nil {
 		p := problemOf(err)
 		if p.status >= http.StatusInternalServerError {
 			slog.ErrorContext(r.Context(), "request failed", "request_id", id, "status", p.status, "err", err)
 		}
 		a = p.answer()
+		body, _ = json.Marshal(a.body) // text and lists of text
 	}
-	write(w, a)
-}
-
-// write sends a. Nothing has been written before: an endpoint that fails
-// half-way leaves no half answer.
-func write(w http.ResponseWriter, a answer) {
 	h := w.Header()
-	contentType, cacheControl := "application/json", "no-store"
-	var body []byte
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
 	if p, ok := a.body.(page); ok {
-		contentType, cacheControl, body = p.contentType, p.cacheControl, p.content
-	} else {
-		var err error
-		if body, err = json.Marshal(a.body); err != nil {
-			slog.Error("writing an answer", "err", err)
-			a = problemOf(errors.New("encoding")).answer()
-			body, _ = json.Marshal(a.body)
-		}
+		h.Set("Content-Type", p.contentType)
+		h.Set("Cache-Control", p.cacheControl)
 	}
-	h.Set("Content-Type", contentType)
-	h.Set("Cache-Control", cacheControl)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	for name, value := range a.header {
 		h.Set(name, value)
 	}
 	w.WriteHeader(a.status)
 	_, _ = w.Write(body) // nobody is left to tell
+}
+
+// attempt finds the endpoint of r, authenticates its caller, lets it answer,
+// and serialises what it said. Nothing is written: an endpoint that fails
+// half-way, even by a panic, leaves no half answer.
+func attempt(r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error),
+) (a answer, body []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	e, params, err := find(endpoints, r)
+	if err != nil {
+		return a, nil, err
+	}
+	c := &call{Request: r, params: params}
+	if e.route.Key {
+		if c.caller, err = authenticate(r); err != nil {
+			return a, nil, err
+		}
+	}
+	if a, err = e.serve(c); err != nil {
+		return a, nil, err
+	}
+	if p, ok := a.body.(page); ok {
+		return a, p.content, nil
+	}
+	body, err = json.Marshal(a.body)
+	return a, body, err
 }
 
 // requestID returns the caller's request id if it sent exactly one that is

@@ -137,9 +137,19 @@ func refused(err error) func(*api) answered {
 	return func(a *api) answered { a.payments.refuse = err; return a.pay() }
 }
 
-// finish pays and ends that payment four seconds later.
+// finish pays and ends that payment.
 func (a *api) finish(end func(payment.Payment, chain.Receipt) (payment.Payment, error)) {
 	a.pay().want(a.T, 201)
+	a.end(end)
+}
+
+// confirm ends the first payment well.
+func (a *api) confirm() {
+	a.end(func(p payment.Payment, r chain.Receipt) (payment.Payment, error) { return p.Confirm(r, a.now) })
+}
+
+// end ends the first payment four seconds later.
+func (a *api) end(end func(payment.Payment, chain.Receipt) (payment.Payment, error)) {
 	a.now = a.now.Add(4 * time.Second)
 	hash, err := chain.ParseHash(exampleHash)
 	if err != nil {
