@@ -132,7 +132,7 @@ func decodePayment(item map[string]types.AttributeValue) (payment.Payment, error
 	r.require("pin", it.Pin != "")
 	r.require("state", slices.Contains(payment.States(), p.State))
 	r.require("nonce", p.State == payment.Unsealed || it.Nonce != nil)
-	r.require("attempts", p.State == payment.Unsealed || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)
+	r.require("attempts or tx_hash", p.State == payment.Unsealed || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)
 	r.require("event", !p.State.Final() || p.Event != nil)
 	if err := r.err(); err != nil {
 		return payment.Payment{}, fmt.Errorf("%w: %s: %w", payment.ErrUnreadable, p.ID, err)

@@ -63,14 +63,14 @@ const (
 	conflictDelay = 10 * time.Millisecond // doubled each time
 )
 
-// A conflictRetryer adds tries for conflicts to those that a call has for other
+// A conflictRetryer gives conflicts more tries than a call has for other
 // errors. It belongs to one call.
 type conflictRetryer struct {
 	aws.RetryerV2
 	others int
 }
 
-func (r *conflictRetryer) MaxAttempts() int { return r.RetryerV2.MaxAttempts() + conflictTries }
+func (r *conflictRetryer) MaxAttempts() int { return max(r.RetryerV2.MaxAttempts(), conflictTries) }
 
 func (r *conflictRetryer) IsErrorRetryable(err error) bool {
 	if conflicted(err) {
@@ -92,8 +92,8 @@ func (r *conflictRetryer) RetryDelay(attempt int, err error) (time.Duration, err
 // TransactionCanceledException).
 var unjudged = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
-// conflicted reports whether a call was not applied, and whether it could be
-// was not judged.
+// conflicted reports that a call was not applied, and that nothing judged
+// whether it could be.
 func conflicted(err error) bool {
 	if _, ok := errors.AsType[*types.TransactionConflictException](err); ok {
 		return true

@@ -1,0 +1,177 @@
+package dynamo_test
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+func keyOf(pk, sk string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{
+		"pk": &types.AttributeValueMemberS{Value: pk}, "sk": &types.AttributeValueMemberS{Value: sk},
+	}
+}
+
+// item returns what is stored, as it is.
+func (s *stage) item(pk, sk string) map[string]types.AttributeValue {
+	s.Helper()
+	out, err := s.db.GetItem(s.Context(), &dynamodb.GetItemInput{TableName: &s.table, Key: keyOf(pk, sk)})
+	s.must("reading "+pk, err)
+	return out.Item
+}
+
+// TestUpdatesKeepWhatNewerCodeAdded has an older binary work on items that a
+// newer one has written, as it is while a deployment is under way.
+func TestUpdatesKeepWhatNewerCodeAdded(t *testing.T) {
+	s := newStage(t)
+	ctx := t.Context()
+	paymentPK, walletPK := "payment#"+string(s.p.ID), "wallet#1#"+s.w.Address.String()
+	slotSK := "slot#" + strings.Repeat("0", 19) + "5"
+	add := func(pk, sk string) {
+		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: &s.table, Key: keyOf(pk, sk), UpdateExpression: aws.String("SET novelty = :new"),
+			ExpressionAttributeValues: map[string]types.AttributeValue{":new": &types.AttributeValueMemberBOOL{Value: true}},
+		})
+		s.must("adding to "+pk, err)
+	}
+	add(paymentPK, "payment")
+	add(walletPK, "wallet")
+	other := token.Address{2}
+	moved := s.p.Pinned(other, s.p.Tx)
+	s.must("pinning", s.Repin(ctx, moved, s.p.Pin))
+	s.p = moved.Pinned(s.w.Address, s.p.Tx)
+	s.must("pinning", s.Repin(ctx, s.p, moved.Pin))
+	_, err := s.Lease(ctx, s.request())
+	s.must("leasing", err)
+	p := s.sealed()
+	add(walletPK, slotSK)
+	s.must("releasing", s.Release(ctx, p.ID, wallet.SlotOf(p)))
+	p = s.bumped(p)
+	s.must("adding an attempt", s.AddAttempt(ctx, p))
+	s.must("reconciling", s.Reconcile(ctx, s.w.ID, 6, token.Units(1), token.Units(1)))
+	s.must("opening again", s.Open(ctx, s.w))
+	p, err = p.Confirm(chain.Receipt{Tx: p.TxHash, Succeeded: true, Block: 3}, noon)
+	s.must("confirming", err)
+	s.must("finishing", s.Finish(ctx, p))
+	s.stored(p)
+	for _, place := range [][2]string{{paymentPK, "payment"}, {walletPK, "wallet"}, {walletPK, slotSK}} {
+		if s.item(place[0], place[1])["novelty"] == nil {
+			t.Errorf("%s lost what newer code had added", place)
+		}
+	}
+}
+
+func TestBytesLieAsBinaryAndTimesAsText(t *testing.T) {
+	s := newStage(t)
+	p := s.sealed()
+	paid := s.item("payment#"+string(p.ID), "payment")
+	if data, ok := paid["tx_data"].(*types.AttributeValueMemberB); !ok || string(data.Value) != string(p.Tx.Data) {
+		t.Errorf("tx_data = %#v", paid["tx_data"])
+	}
+	slot := s.item("wallet#1#"+s.w.Address.String(), "slot#"+strings.Repeat("0", 19)+"5")
+	if raw, ok := slot["raw_bytes"].(*types.AttributeValueMemberB); !ok || string(raw.Value) != string(p.Attempts[0].Raw) {
+		t.Errorf("raw_bytes = %#v", slot["raw_bytes"])
+	}
+	if at, ok := paid["created_at"].(*types.AttributeValueMemberS); !ok || at.Value != "2026-01-02T12:00:00.000000000Z" {
+		t.Errorf("created_at = %#v", paid["created_at"])
+	}
+	if amount, ok := paid["amount"].(*types.AttributeValueMemberS); !ok || amount.Value != "10" {
+		t.Errorf("amount = %#v", paid["amount"])
+	}
+}
+
+func TestADaysAllowanceShowsWhatRemainsAndExpires(t *testing.T) {
+	s := newStage(t)
+	for _, charge := range []uint64{30, 12} {
+		s.must("charging", s.Charge(t.Context(), "mer_1", "test", token.Units(charge), token.Units(100), noon))
+	}
+	s.must("refunding", s.Refund(t.Context(), "mer_1", "test", token.Units(2), noon))
+	day := s.item("merchant#mer_1", "spend#2026-01-02#test")
+	number := func(name string) int64 {
+		n, _ := day[name].(*types.AttributeValueMemberN)
+		if n == nil {
+			t.Fatalf("%s = %#v", name, day[name])
+		}
+		v, err := strconv.ParseInt(n.Value, 10, 64)
+		s.must("parsing "+name, err)
+		return v
+	}
+	if spent, remaining := number("spent"), number("remaining"); spent != 40 || remaining != 60 {
+		t.Errorf("spent %d, remaining %d", spent, remaining)
+	}
+	over := noon.Add(24 * time.Hour)
+	if expiry := time.Unix(number("ttl"), 0); expiry.Before(over.Add(24*time.Hour)) || expiry.After(over.Add(7*24*time.Hour)) {
+		t.Errorf("expires at %v, the day ends at %v", expiry, over)
+	}
+}
+
+// TestListsFetchWhatDynamoDBPutOff has DynamoDB answer a batch with nothing at
+// first, as it may when it is busy.
+func TestListsFetchWhatDynamoDBPutOff(t *testing.T) {
+	s := newStage(t)
+	p := s.sealed()
+	put := 2
+	s.meddle = func(op string, send func() (*http.Response, error)) (*http.Response, error) {
+		if op != "BatchGetItem" || put == 0 {
+			return send()
+		}
+		put--
+		return answer(http.StatusOK, `{"Responses":{},"UnprocessedKeys":{"`+s.table+`":{"ConsistentRead":true,"Keys":[`+
+			`{"pk":{"S":"payment#`+string(p.ID)+`"},"sk":{"S":"payment"}}]}}}`), nil
+	}
+	page, more, err := s.List(t.Context(), payment.Filter{Merchant: "mer_1", Mode: "test", Limit: 5})
+	if err != nil || more || len(page) != 1 || page[0].ID != p.ID {
+		t.Errorf("page %v, more %v, error %v", page, more, err)
+	}
+	if put != 0 {
+		t.Errorf("BatchGetItem was not asked again")
+	}
+}
+
+// TestDamagedItemsAreNamed breaks items in ways that code of ours never would,
+// and reads them.
+func TestDamagedItemsAreNamed(t *testing.T) {
+	s := newStage(t)
+	ctx := t.Context()
+	for _, row := range []struct{ attribute, damage string }{
+		{"amount", "1e6"}, {"to", "0x12"}, {"state", "PAID"}, {"pin", ""}, {"created_at", "yesterday"}, {"tx_hash", "0x"},
+		{"tx_cap", ""}, {"tx_hash", chain.Hash{1}.String()}, {"nonce", "five"}, {"attempts", "none"},
+	} {
+		s.renew()
+		p := s.sealed()
+		s.damage("payment#"+string(p.ID), "payment", row.attribute, row.damage)
+		if _, err := s.Payment(ctx, p.ID); err == nil || !strings.Contains(err.Error(), row.attribute) && !strings.Contains(err.Error(), "unmarshal") {
+			t.Errorf("%s = %q: error = %v", row.attribute, row.damage, err)
+		}
+	}
+	for _, row := range []struct{ attribute, damage string }{
+		{"next_nonce", "five"}, {"token_available", "much"}, {"leases", "none"}, {"attended_until", "soon"},
+	} {
+		s.renew()
+		s.damage("wallet#1#"+s.w.Address.String(), "wallet", row.attribute, row.damage)
+		if _, err := s.Wallet(ctx, s.w.ID); err == nil {
+			t.Errorf("%s = %q is read", row.attribute, row.damage)
+		}
+	}
+}
+
+func (s *stage) damage(pk, sk, attribute, value string) {
+	s.Helper()
+	_, err := s.db.UpdateItem(s.Context(), &dynamodb.UpdateItemInput{
+		TableName: &s.table, Key: keyOf(pk, sk), UpdateExpression: aws.String("SET #a = :v"),
+		ExpressionAttributeNames:  map[string]string{"#a": attribute},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":v": &types.AttributeValueMemberS{Value: value}},
+	})
+	s.must("damaging", err)
+}

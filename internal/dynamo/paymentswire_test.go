@@ -1,0 +1,297 @@
+package dynamo_test
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"remit/internal/chain"
+	"remit/internal/dynamo"
+	"remit/internal/payment"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
+
+// A stage is a store behind a wire, and a wallet and a payment on it.
+type stage struct {
+	*testing.T
+	*wire
+	*dynamo.Payments
+	db    *dynamodb.Client
+	table string
+	w     wallet.Wallet
+	p     payment.Payment // stored, unsealed
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	s := &stage{T: t, wire: &wire{}}
+	s.db = s.client(t)
+	s.table = tables(t, s.db).Payments
+	s.Payments = dynamo.NewPayments(s.db, s.table)
+	s.renew()
+	return s
+}
+
+// renew gives the stage a wallet and a payment that nothing has happened to.
+func (s *stage) renew() {
+	s.Helper()
+	s.meddle = nil
+	id := wallet.ID{ChainID: 1}
+	_, _ = rand.Read(id.Address[:])
+	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Token: token.Units(1000), Gas: token.Units(1000), Leases: map[payment.ID]wallet.Lease{}}
+	s.must("opening", s.Open(s.Context(), s.w))
+	s.p = s.draft()
+	_, _, err := s.Create(s.Context(), s.p)
+	s.must("creating", err)
+	s.sent()
+}
+
+func (s *stage) draft() payment.Payment {
+	key := rand.Text()
+	r := payment.Request{Merchant: "mer_1", Mode: "test", Key: key, To: token.Address{1}, Amount: token.Units(10)}
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, token.Token{Symbol: "USDC", Decimals: 6}, "local", noon)
+	return p.Pinned(s.w.Address, chain.Tx{ChainID: 1, Data: []byte(key), Gas: 21_000})
+}
+
+func (s *stage) signed(p payment.Payment, nonce, tip uint64) chain.Signed {
+	raw := binary.BigEndian.AppendUint64([]byte(p.Pin), nonce<<32|tip)
+	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}
+}
+
+func (s *stage) sealing(p payment.Payment, nonce uint64) payment.Payment {
+	s.Helper()
+	p, err := p.Seal(s.signed(p, nonce, 0), noon)
+	s.must("sealing", err)
+	return p
+}
+
+func (s *stage) sealed() payment.Payment {
+	s.Helper()
+	p := s.sealing(s.p, 5)
+	s.must("sealing", s.Seal(s.Context(), p))
+	return p
+}
+
+func (s *stage) bumped(p payment.Payment) payment.Payment {
+	s.Helper()
+	p, err := p.Bump(s.signed(p, p.Nonce, 1), chain.Fees{Tip: token.Units(1)}, noon)
+	s.must("bumping", err)
+	return p
+}
+
+func (s *stage) must(what string, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// stored checks the payment that is stored.
+func (s *stage) stored(want payment.Payment) {
+	s.Helper()
+	got, err := s.Payment(s.Context(), want.ID)
+	s.must("reading", err)
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(token.Amount{})); diff != "" {
+		s.Errorf("stored payment (-want +got):\n%s", diff)
+	}
+}
+
+// request asks for a lease of 10 and 3.
+func (s *stage) request() wallet.Request {
+	return wallet.Request{Wallet: s.w.ID, Payment: s.p.ID, Token: token.Units(10), Gas: token.Units(3), At: noon}
+}
+
+func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
+	s := newStage(t)
+	p := s.draft()
+	_, created, err := s.Create(t.Context(), p)
+	if err != nil || !created {
+		t.Fatalf("created %v, error %v", created, err)
+	}
+	r := s.request()
+	r.Payment = p.ID
+	w, err := s.Lease(t.Context(), r)
+	s.must("leasing", err)
+	p = s.sealing(p, w.Leases[p.ID].Nonce)
+	s.must("sealing", s.Seal(t.Context(), p))
+	s.must("releasing", s.Release(t.Context(), p.ID, wallet.SlotOf(p)))
+	want := []string{"PutItem", "UpdateItem", "TransactWriteItems", "UpdateItem"}
+	if diff := cmp.Diff(want, s.sent()); diff != "" {
+		t.Errorf("calls of a payment (-want +got):\n%s", diff)
+	}
+	s.must("charging", s.Charge(t.Context(), "mer_1", "test", p.Amount, token.Units(100), noon))
+	if diff := cmp.Diff([]string{"UpdateItem"}, s.sent()); diff != "" {
+		t.Errorf("calls of an allowance (-want +got):\n%s", diff)
+	}
+}
+
+// TestAnswersLostInsideTheSDK has the SDK repeat each write that DynamoDB has
+// applied already. What a caller gets is part of each method's comment.
+func TestAnswersLostInsideTheSDK(t *testing.T) {
+	s := newStage(t)
+	ctx := t.Context()
+	for _, row := range []struct {
+		sentence string
+		before   func()
+		call     func() error
+		want     error
+		after    func()
+	}{
+		{"a created payment is the caller's own", func() { s.p = s.draft() }, func() error {
+			_, created, err := s.Create(ctx, s.p)
+			if !created {
+				t.Error("taken for another's")
+			}
+			return err
+		}, nil, func() { s.stored(s.p) }},
+		{"a payment that was there is not the caller's", nil, func() error {
+			p := s.draft()
+			p.ID = s.p.ID
+			stored, created, err := s.Create(ctx, p)
+			if created || stored.Pin != s.p.Pin {
+				t.Errorf("created %v, pin %s", created, stored.Pin)
+			}
+			return err
+		}, nil, func() { s.stored(s.p) }},
+		{"a payment is pinned", nil, func() error {
+			old := s.p.Pin
+			s.p = s.p.Pinned(token.Address{2}, s.p.Tx)
+			return s.Repin(ctx, s.p, old)
+		}, nil, func() { s.stored(s.p) }},
+		{"who withdrew a payment cannot be told", nil, func() error { return s.Withdraw(ctx, s.p) }, payment.ErrChanged, nil},
+		{"a payment that ended has ended", func() { s.p = s.sealed() }, func() error {
+			var err error
+			s.p, err = s.p.Confirm(chain.Receipt{Tx: s.p.TxHash, Succeeded: true, Block: 3}, noon)
+			s.must("confirming", err)
+			return s.Finish(ctx, s.p)
+		}, payment.ErrChanged, func() { s.stored(s.p) }},
+		{"a lease is taken over and charged once", nil, func() error {
+			w, err := s.Lease(ctx, s.request())
+			if w.NextNonce != 6 || w.Token != token.Units(990) || w.Leases[s.p.ID].Nonce != 5 {
+				t.Errorf("leased wallet: %+v", w)
+			}
+			return err
+		}, nil, nil},
+		{"a released lease is released", func() {
+			_, err := s.Lease(ctx, s.request())
+			s.must("leasing", err)
+		}, func() error { return s.Release(ctx, s.p.ID, wallet.Slot{ID: s.w.ID, Nonce: 5}) }, nil, nil},
+		{"a sealed payment is sealed", nil, func() error {
+			s.p = s.sealing(s.p, 5)
+			return s.Seal(ctx, s.p)
+		}, nil, func() { s.stored(s.p) }},
+		{"an attempt is added once", func() { s.p = s.sealed() }, func() error {
+			s.p = s.bumped(s.p)
+			return s.AddAttempt(ctx, s.p)
+		}, nil, func() { s.stored(s.p) }},
+		{"a no-op is put", nil, func() error {
+			return s.PutNoop(ctx, wallet.NoopSlot(s.w.ID, chain.Tx{}, s.signed(s.p, 5, 9), noon))
+		}, nil, nil},
+		{"a slot is deleted", func() { s.sealed() }, func() error { return s.DeleteSlot(ctx, s.w.ID, 5) }, nil, nil},
+		{"a wallet is opened", func() { s.w.Address = token.Address{9} }, func() error { return s.Open(ctx, s.w) }, nil, nil},
+		{"a ceiling is raised", nil, func() error { return s.RaiseCeiling(ctx, s.w.ID, 50) }, nil, nil},
+		{"a claim is held", nil, func() error {
+			held, err := s.Attend(ctx, s.w.ID, "run", noon, noon.Add(time.Second))
+			if !held {
+				t.Error("taken for another's")
+			}
+			return err
+		}, nil, nil},
+		{"a wallet is reconciled", nil, func() error { return s.Reconcile(ctx, s.w.ID, 5, token.Units(1), token.Units(1)) }, nil, nil},
+		{"a wallet is advanced", nil, func() error { return s.Advance(ctx, s.w.ID, 7, "because") }, nil, nil},
+		{"a wallet is paused", nil, func() error { return s.Pause(ctx, s.w.ID, "because") }, nil, nil},
+		{"a wallet is resumed", nil, func() error { return s.Resume(ctx, s.w.ID) }, nil, nil},
+	} {
+		s.renew()
+		if row.before != nil {
+			row.before()
+		}
+		s.sent()
+		s.lose(1)
+		if err := row.call(); !errors.Is(err, row.want) {
+			t.Errorf("%s: error = %v, want %v", row.sentence, err, row.want)
+		}
+		if ops := s.sent(); len(ops) < 2 || ops[0] != ops[1] {
+			t.Errorf("%s: the SDK sent %v", row.sentence, ops)
+		}
+		if row.after != nil {
+			row.after()
+		}
+	}
+}
+
+func TestAllowanceIsNeverChargedTooLittle(t *testing.T) {
+	s := newStage(t)
+	ctx := t.Context()
+	ten, limit := token.Units(10), token.Units(30)
+	charge := func() error { return s.Charge(ctx, "mer_1", "test", ten, limit, noon) }
+	s.lose(1)
+	s.must("charging", charge()) // twice: the first answer was lost
+	s.must("charging", charge())
+	if err := charge(); !errors.Is(err, payment.ErrAllowance) {
+		t.Errorf("charging a fourth time: %v", err)
+	}
+	s.sent()
+	s.lose(1)
+	if err := s.Refund(ctx, "mer_1", "test", ten, noon); err == nil {
+		t.Error("a refund whose answer was lost is not told from one that is known")
+	}
+	if ops := s.sent(); !slices.Equal(ops, []string{"UpdateItem"}) {
+		t.Errorf("a refund was sent %d times", len(ops))
+	}
+	s.must("charging what was refunded", charge())
+	if err := charge(); !errors.Is(err, payment.ErrAllowance) {
+		t.Errorf("refunded twice: %v", err)
+	}
+}
+
+// TestConflicts has DynamoDB not judge a write because another transaction is
+// at work on its item: nothing may be concluded from that.
+func TestConflicts(t *testing.T) {
+	s := newStage(t)
+	const ccf, conflict, throttled, none = "ConditionalCheckFailed", "TransactionConflict", "ThrottlingError", "None"
+	for _, row := range []struct {
+		sentence string
+		times    int
+		reasons  []string
+		want     error
+		unknown  bool
+	}{
+		{"a conflict is tried again", 3, []string{conflict, none, none}, nil, false},
+		{"too much work is tried again", 1, []string{none, throttled, none}, nil, false},
+		{"conflicts without end are an unknown outcome", 100, []string{conflict, none, none}, nil, true},
+		{"a condition that failed after all before it held is known", 1, []string{none, ccf, conflict}, wallet.ErrSlotTaken, false},
+		{"the payment's condition is known whatever the others are", 1, []string{ccf, conflict, throttled}, payment.ErrChanged, false},
+		{"a payment that was not judged may have changed", 100, []string{conflict, ccf, none}, nil, true},
+		{"a cancellation for a reason of another kind is an unknown outcome", 1, []string{"ValidationError", none, none}, nil, true},
+	} {
+		s.renew()
+		s.cancel(row.times, row.reasons...)
+		err := s.Seal(t.Context(), s.sealing(s.p, 5))
+		known := err == nil || errors.Is(err, payment.ErrChanged) || errors.Is(err, wallet.ErrSlotTaken)
+		if row.unknown == known || known && !errors.Is(err, row.want) {
+			t.Errorf("%s: error = %v", row.sentence, err)
+		}
+	}
+	s.renew()
+	s.conflict(4)
+	if _, err := s.Lease(t.Context(), s.request()); err != nil {
+		t.Errorf("a lease that met a transaction: %v", err)
+	}
+	s.renew()
+	s.conflict(100)
+	if err := s.Withdraw(t.Context(), s.p); err == nil || errors.Is(err, payment.ErrChanged) {
+		t.Errorf("a withdrawal that met transactions without end: %v", err)
+	}
+}

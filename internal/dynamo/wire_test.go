@@ -1,0 +1,115 @@
+package dynamo_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/dynamo/dynamotest"
+)
+
+// A wire stands between the SDK and DynamoDB Local and decides what becomes of
+// each request. It records the operations that were sent.
+type wire struct {
+	// meddle answers a request, or calls send to have it answered. nil sends
+	// everything.
+	meddle func(op string, send func() (*http.Response, error)) (*http.Response, error)
+
+	mu  sync.Mutex
+	ops []string
+}
+
+// Do implements dynamodb.HTTPClient.
+func (w *wire) Do(req *http.Request) (*http.Response, error) {
+	_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
+	w.mu.Lock()
+	w.ops = append(w.ops, op)
+	w.mu.Unlock()
+	send := func() (*http.Response, error) { return http.DefaultClient.Do(req) }
+	if w.meddle == nil {
+		return send()
+	}
+	return w.meddle(op, send)
+}
+
+// sent returns what was sent since the last call.
+func (w *wire) sent() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ops := slices.Clone(w.ops)
+	w.ops = w.ops[:0]
+	return ops
+}
+
+// client returns a client of DynamoDB Local that speaks through w and waits
+// no longer than it must before it repeats a call.
+func (w *wire) client(t *testing.T) *dynamodb.Client {
+	t.Helper()
+	o := dynamotest.Client(t).Options()
+	o.HTTPClient = w
+	o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) { o.MaxBackoff = time.Millisecond })
+	return dynamodb.New(o)
+}
+
+// lose makes the next n requests be answered by a broken connection after
+// DynamoDB has applied them.
+func (w *wire) lose(n int) {
+	w.meddle = func(_ string, send func() (*http.Response, error)) (*http.Response, error) {
+		resp, err := send()
+		if n--; n < 0 || err != nil {
+			return resp, err
+		}
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+		return nil, fmt.Errorf("reading the answer: %w", syscall.ECONNRESET)
+	}
+}
+
+// cancel makes the next n transactions be cancelled for the reasons, without
+// reaching DynamoDB.
+func (w *wire) cancel(n int, reasons ...string) {
+	w.meddle = func(op string, send func() (*http.Response, error)) (*http.Response, error) {
+		if op != "TransactWriteItems" {
+			return send()
+		}
+		if n--; n < 0 {
+			return send()
+		}
+		codes := make([]string, len(reasons))
+		for i, r := range reasons {
+			codes[i] = fmt.Sprintf(`{"Code":%q}`, r)
+		}
+		return answer(http.StatusBadRequest, `{"__type":"com.amazonaws.dynamodb.v20120810#TransactionCanceledException",`+
+			`"Message":"Transaction cancelled, please refer cancellation reasons for specific reasons","CancellationReasons":[`+
+			strings.Join(codes, ",")+`]}`), nil
+	}
+}
+
+// conflict makes the next n requests lose against a transaction on their item,
+// without reaching DynamoDB.
+func (w *wire) conflict(n int) {
+	w.meddle = func(_ string, send func() (*http.Response, error)) (*http.Response, error) {
+		if n--; n < 0 {
+			return send()
+		}
+		return answer(http.StatusBadRequest, `{"__type":"com.amazonaws.dynamodb.v20120810#TransactionConflictException",`+
+			`"message":"Transaction is ongoing for the item"}`), nil
+	}
+}
+
+func answer(status int, body string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+		Body: io.NopCloser(bytes.NewReader([]byte(body))), ContentLength: int64(len(body)),
+	}
+}
