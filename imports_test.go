@@ -55,7 +55,7 @@ var mayImport = map[string]string{
 	"dynamo/dynamotest":         "",
 	"httpapi/httpapitest":       "httpapi",
 	"payment/paymenttest":       "chain payment token wallet",
-	"settlement/settlementtest": "chain payment payment/paymenttest settlement token wallet",
+	"settlement/settlementtest": "payment/paymenttest " + domains + " " + engines,
 	"webhook/webhooktest":       "webhook",
 }
 
@@ -80,6 +80,7 @@ var mayLink = map[string]string{
 	"remit/internal/devnet":              "",
 	"remit/internal/apikey/":             "",
 	"remit/internal/payment/":            "",
+	"remit/internal/settlement":          "check-receipts",
 	"remit/internal/settlement/":         "",
 	"remit/internal/webhook/webhooktest": "",
 	"testing":                            "",

@@ -231,14 +231,47 @@ func TestEveryAlarmHasItsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range paths {
-		if name := strings.TrimSuffix(filepath.Base(path), ".md"); name != "README" {
-			pages = append(pages, name)
+		name := strings.TrimSuffix(filepath.Base(path), ".md")
+		if name == "README" {
+			continue
+		}
+		pages = append(pages, name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sections []string
+		for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+			sections = append(sections, m[1])
+		}
+		if want := []string{name, "What it means", "Where to look", "What to do"}; !slices.Equal(sections, want) {
+			t.Errorf("%s has the sections %q, want %q", path, sections, want)
 		}
 	}
 	slices.Sort(alarms)
 	slices.Sort(pages)
 	if !slices.Equal(alarms, pages) {
 		t.Errorf("template.yaml has the alarms %v,\ndocs/alarms/ the pages %v", alarms, pages)
+	}
+}
+
+// TestDocumentsNameOutputsOfTheStack: `output X` in a document is the shell
+// function of docs/alarms, which finds nothing if the template has no X.
+func TestDocumentsNameOutputsOfTheStack(t *testing.T) {
+	var tmpl struct {
+		Outputs map[string]yaml.Node `yaml:"Outputs"`
+	}
+	decode(t, "template.yaml", &tmpl)
+	named := regexp.MustCompile(`\boutput ([A-Z][A-Za-z]+)`)
+	for path, text := range files(t) {
+		if !strings.HasPrefix(path, "docs/") {
+			continue
+		}
+		for _, m := range named.FindAllSubmatch(text, -1) {
+			if _, ok := tmpl.Outputs[string(m[1])]; !ok {
+				t.Errorf("%s names the output %s, which template.yaml does not have", path, m[1])
+			}
+		}
 	}
 }
 
