@@ -38,7 +38,7 @@ type Store interface {
 	PaymentByHash(ctx context.Context, hash chain.Hash) (Payment, error)
 
 	// Repin stores p's Wallet, Tx and Pin if the stored payment is Unsealed
-	// and still pinned as old says. Otherwise ErrChanged.
+	// and still pinned as old says, or as p says already. Otherwise ErrChanged.
 	Repin(ctx context.Context, p Payment, old string) error
 
 	// Withdraw removes an Unsealed payment that was refused, if it is still
@@ -47,7 +47,8 @@ type Store interface {
 	Withdraw(ctx context.Context, p Payment) error
 
 	// Finish stores a final p with its event if the stored payment is Sealed.
-	// Otherwise ErrChanged: somebody settled it before.
+	// Otherwise ErrChanged: somebody settled it before, or this call did and
+	// its first answer was lost.
 	Finish(ctx context.Context, p Payment) error
 }
 
@@ -56,7 +57,7 @@ type Store interface {
 type Ledger interface {
 	// List returns the payments of f.Merchant and f.Mode that match f, newest
 	// first, at most f.Limit, and whether more follow. Unsealed ones are not
-	// listed.
+	// listed, and neither are those that cannot be read.
 	List(ctx context.Context, f Filter) (page []Payment, more bool, err error)
 }
 
@@ -65,7 +66,7 @@ type Filter struct {
 	Merchant, Mode string
 	Status         Status
 	After, Before  time.Time // exclusive bounds of CreatedAt
-	Limit          int       // 1 to 100
+	Limit          int       // 1 to 100; anything else is 100
 	From           Position  // the last payment of the page before
 }
 
@@ -79,11 +80,14 @@ type Position struct {
 // An Allowance keeps what a merchant may still spend in a UTC day.
 type Allowance interface {
 	// Charge takes amount from what is left of the merchant's limit for the
-	// day of now, or returns ErrAllowance and takes nothing. An error that is
-	// not ErrAllowance leaves the outcome unknown: a day may be charged too
-	// much, never too little.
+	// UTC day of now, or returns ErrAllowance and takes nothing. What was
+	// charged is kept, so another limit counts at once; one above 10^38-1
+	// counts as that. An error that is not ErrAllowance leaves the outcome
+	// unknown: a day may be charged too much, never too little.
 	Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error
 
-	// Refund gives back what a refused payment was charged.
+	// Refund gives back what a refused payment was charged, to the day of now.
+	// If that day was charged less, it gives back nothing. It may be repeated
+	// only when it is certain that it was not applied.
 	Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error
 }

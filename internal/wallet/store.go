@@ -64,7 +64,8 @@ type Nonces interface {
 	// is not held is no error.
 	Release(ctx context.Context, id payment.ID, slot Slot) error
 
-	// RaiseCeiling sets the ceiling if that raises it.
+	// RaiseCeiling sets the ceiling if that raises it. ErrUnknown if the
+	// wallet is not stored.
 	RaiseCeiling(ctx context.Context, id ID, ceiling uint64) error
 }
 
@@ -93,14 +94,16 @@ type Slots interface {
 	// decode are left out and counted.
 	Slots(ctx context.Context, id ID) (slots []Slot, unreadable int, err error)
 
-	// Slot returns one nonce's slot, or ErrUnknown.
+	// Slot returns one nonce's slot, or ErrUnknown, or
+	// payment.ErrUnreadable.
 	Slot(ctx context.Context, id ID, nonce uint64) (Slot, error)
 
 	// DeleteSlot removes a slot. Removing one that is gone is no error.
 	DeleteSlot(ctx context.Context, id ID, nonce uint64) error
 }
 
-// Wallets keeps the accounts.
+// Wallets keeps the accounts. What is spendable is kept up to Spendable. A
+// change of a wallet that is not stored is ErrUnknown and makes none.
 type Wallets interface {
 	// Open stores w, and its ID in the roster, if nothing is stored for it.
 	// An existing wallet is left as it is.
@@ -122,7 +125,7 @@ type Wallets interface {
 	Reconcile(ctx context.Context, id ID, next uint64, coin, gas token.Amount) error
 
 	// Advance raises next_nonce to next if that raises it, and pauses the
-	// wallet for reason, in one write.
+	// wallet for reason, in one write. A pause without a reason gets one.
 	Advance(ctx context.Context, id ID, next uint64, reason string) error
 
 	// Pause stops leases; Resume allows them again.
