@@ -4,18 +4,14 @@
 package keyring
 
 import (
-	"crypto/ecdsa"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
 
 	"remit/internal/chain"
 	"remit/internal/token"
@@ -39,7 +35,7 @@ type Key struct {
 	// A function and not the key itself: in an unexported field of something
 	// printed, no method of Key is called, and printers that follow pointers
 	// (go-cmp, go-spew) find nothing to print behind a function.
-	private func() *ecdsa.PrivateKey
+	private func() *secp256k1.PrivateKey
 }
 
 // ParseKey reads 64 hex digits of either case, with or without "0x". Anything
@@ -69,14 +65,16 @@ func Generate(random io.Reader) (Key, error) {
 }
 
 func keyOf(b []byte) (Key, error) {
-	private, err := crypto.ToECDSA(b)
-	if err != nil {
-		// The library's text is dropped: it speaks of the value.
+	var scalar secp256k1.ModNScalar
+	if overflows := scalar.SetByteSlice(b); overflows || scalar.IsZero() {
 		return Key{}, fmt.Errorf("%w: out of range", ErrKey)
 	}
+	private := secp256k1.NewPrivateKey(&scalar)
+	point := private.PubKey().SerializeUncompressed() // 4, x, y
+	hash := keccak(point[1:])
 	return Key{
-		address: token.Address(crypto.PubkeyToAddress(private.PublicKey)),
-		private: func() *ecdsa.PrivateKey { return private },
+		address: token.Address(hash[12:]),
+		private: func() *secp256k1.PrivateKey { return private },
 	}, nil
 }
 
@@ -100,29 +98,12 @@ func (k Key) Sign(tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	case tx.Fees.Cap.Less(tx.Fees.Tip):
 		return chain.Signed{}, fmt.Errorf("%w: tip %v is above the cap %v", ErrUnsignable, tx.Fees.Tip, tx.Fees.Cap)
 	}
-	id := new(big.Int).SetUint64(tx.ChainID)
-	to := common.Address(tx.To)
-	signed, err := types.SignNewTx(k.private(), types.NewLondonSigner(id), &types.DynamicFeeTx{
-		ChainID: id, Nonce: nonce, To: &to, Gas: tx.Gas, Data: tx.Data,
-		GasTipCap: bigOf(tx.Fees.Tip), GasFeeCap: bigOf(tx.Fees.Cap), Value: new(big.Int),
-	})
-	if err != nil {
-		return chain.Signed{}, fmt.Errorf("signing for %v: %w", k.address, err)
-	}
-	raw, err := signed.MarshalBinary()
-	if err != nil {
-		return chain.Signed{}, fmt.Errorf("encoding for %v: %w", k.address, err)
-	}
-	return chain.Signed{Nonce: nonce, Hash: chain.Hash(signed.Hash()), Raw: raw}, nil
-}
-
-func bigOf(a token.Amount) *big.Int {
-	word := a.Bytes32()
-	return new(big.Int).SetBytes(word[:])
+	raw := sign(k.private(), tx, nonce)
+	return chain.Signed{Nonce: nonce, Hash: keccak(raw), Raw: raw}, nil
 }
 
 // reveal returns the form that ParseKey reads. Only Encode may call it.
-func (k Key) reveal() string { return "0x" + hex.EncodeToString(crypto.FromECDSA(k.private())) }
+func (k Key) reveal() string { return "0x" + hex.EncodeToString(k.private().Serialize()) }
 
 // String returns a constant.
 func (Key) String() string { return redacted }

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
@@ -96,7 +98,7 @@ func TestSignsWhatAnotherLibrarySigns(t *testing.T) {
 	}
 }
 
-func TestSigningIsDeterministicAndSaysWhatWasAsked(t *testing.T) {
+func TestSignsWhatWasAskedAsGoEthereumDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seed := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "key")
 		seed[0] &= 0x7f // below the order of the curve
@@ -113,7 +115,7 @@ func TestSigningIsDeterministicAndSaysWhatWasAsked(t *testing.T) {
 		tx := chain.Tx{
 			ChainID: rapid.Uint64Min(1).Draw(t, "chain"),
 			To:      token.Address(rapid.SliceOfN(rapid.Byte(), 20, 20).Draw(t, "to")),
-			Data:    rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "data"),
+			Data:    data(t),
 			Gas:     rapid.Uint64Min(chain.NoopGas).Draw(t, "gas"),
 			Fees:    chain.Fees{Tip: tip, Cap: feeCap},
 		}
@@ -131,7 +133,33 @@ func TestSigningIsDeterministicAndSaysWhatWasAsked(t *testing.T) {
 			t.Fatalf("signed twice (-first +second):\n%s", diff)
 		}
 		assertSays(t, signed, key.Address(), tx, nonce)
+		theirs, hash := signByGeth(t, seed, tx, nonce)
+		if !bytes.Equal(signed.Raw, theirs) || signed.Hash != hash {
+			t.Fatalf("signed %x (%v), go-ethereum signs %x (%v)", signed.Raw, signed.Hash, theirs, hash)
+		}
 	})
+}
+
+// signByGeth signs with go-ethereum's own types.
+func signByGeth(t *rapid.T, key []byte, tx chain.Tx, nonce uint64) ([]byte, chain.Hash) {
+	private, err := crypto.ToECDSA(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, feeCap := tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32()
+	to, id := common.Address(tx.To), new(big.Int).SetUint64(tx.ChainID)
+	signed, err := types.SignNewTx(private, types.NewLondonSigner(id), &types.DynamicFeeTx{
+		ChainID: id, Nonce: nonce, GasTipCap: new(big.Int).SetBytes(tip[:]), GasFeeCap: new(big.Int).SetBytes(feeCap[:]),
+		Gas: tx.Gas, To: &to, Value: new(big.Int), Data: tx.Data,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := signed.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw, chain.Hash(signed.Hash())
 }
 
 func assertSays(t *rapid.T, signed chain.Signed, from token.Address, tx chain.Tx, nonce uint64) {
@@ -163,6 +191,13 @@ func assertSays(t *rapid.T, signed chain.Signed, from token.Address, tx chain.Tx
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("signed transaction (-want +got):\n%s", diff)
 	}
+}
+
+// data draws call data of every length at which its encoding changes shape.
+func data(t *rapid.T) []byte {
+	n := rapid.OneOf(rapid.IntRange(0, 200), rapid.SampledFrom([]int{0, 1, 55, 56, 255, 256, 65_535, 65_536, 70_000})).Draw(t, "data length")
+	first := rapid.Byte().Draw(t, "first byte") // alone it is encoded as itself below 0x80
+	return bytes.Repeat([]byte{first}, n)
 }
 
 func amount(t *rapid.T, label string) token.Amount {
