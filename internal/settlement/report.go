@@ -33,6 +33,7 @@ type Funds struct {
 	Gap     uint64       // nonces given out and not mined
 }
 
+// add counts what came after r: it is as busy as o.
 func (r *Report) add(o Report) {
 	r.Busy = o.Busy
 	r.Confirmed += o.Confirmed

@@ -99,6 +99,7 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 		pass, err := s.pass(ctx, by, id, idle)
 		mu.Lock()
 		defer mu.Unlock()
+		pass.Busy = pass.Busy || report.Busy
 		report.add(pass)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("settling wallet %s: %w", id.Address, err))
