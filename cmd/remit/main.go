@@ -17,6 +17,13 @@ import (
 type commands struct {
 	Local localCommand `cmd:"" help:"Run the whole stack on this machine, against an embedded chain or an outside node."`
 	Chain chainCommand `cmd:"" help:"Run the embedded chain alone and print where everything on it is, as JSON."`
+
+	Wallet   walletCommands  `cmd:"" help:"Keys that pay, of a deployed stack."`
+	Keys     keyCommands     `cmd:"" help:"Merchants' API keys, of a deployed stack."`
+	Payment  paymentCommands `cmd:"" help:"Look into a payment of a deployed stack."`
+	Webhooks webhookCommands `cmd:"" help:"Deliveries of a deployed stack that failed."`
+	Smoke    smokeCommand    `cmd:"" help:"Make a key, a payment and a webhook against a running stack, step by step."`
+	Doctor   doctorCommand   `cmd:"" help:"Examine a deployed stack and say what to do about each finding."`
 }
 
 func main() {

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/dynamo"
+	"remit/internal/payment"
+	"remit/internal/wallet"
+	"remit/internal/webhook"
+)
+
+// paymentCommands is `remit payment`.
+type paymentCommands struct {
+	Show paymentShow `cmd:"" help:"Show everything known of a payment: attempts, nonce, slot, deliveries, what the chain says."`
+}
+
+type paymentShow struct {
+	deployedFlags
+	What     string `arg:"" help:"A transaction hash, a payment id (pay_…), or an Idempotency-Key."`
+	Merchant string `help:"Whose Idempotency-Key it is, mer_…"`
+}
+
+// A dossier is everything known of one payment.
+type dossier struct {
+	ID         payment.ID         `json:"id"`
+	State      payment.State      `json:"state"`
+	Merchant   string             `json:"merchant_id"`
+	Key        string             `json:"idempotency_key"`
+	Payment    payment.Public     `json:"payment"`
+	Wallet     string             `json:"wallet"`
+	Nonce      uint64             `json:"nonce"`
+	Attempts   []attemptRow       `json:"attempts"`
+	Lease      *wallet.Lease      `json:"lease"`
+	Slot       bool               `json:"slot_stored"`
+	Deliveries []webhook.Delivery `json:"deliveries"`
+	Chain      []string           `json:"chain"`
+}
+
+type attemptRow struct {
+	Hash chain.Hash `json:"hash"`
+	Tip  string     `json:"tip_wei"`
+	Cap  string     `json:"cap_wei"`
+	At   string     `json:"at"`
+}
+
+// Run gathers the dossier.
+func (c *paymentShow) Run(ctx context.Context) error {
+	d, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	store, err := d.payments()
+	if err != nil {
+		return err
+	}
+	p, err := c.find(ctx, d, store)
+	if err != nil {
+		return err
+	}
+	dos := dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.Key, Payment: p.Public(), Wallet: p.Wallet.String(), Nonce: p.Nonce}
+	for _, a := range p.Attempts {
+		dos.Attempts = append(dos.Attempts, attemptRow{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), when(a.At)})
+	}
+	if err := d.addWallet(ctx, store, p, &dos); err != nil {
+		return err
+	}
+	if err := d.addDeliveries(ctx, p, &dos); err != nil {
+		return err
+	}
+	d.addChain(ctx, p, &dos)
+	return d.show(dos, dos.text(p))
+}
+
+func (c *paymentShow) find(ctx context.Context, d *deployment, store *dynamo.Payments) (payment.Payment, error) {
+	if strings.HasPrefix(c.What, "pay_") {
+		return store.Payment(ctx, payment.ID(c.What))
+	}
+	if hash, err := chain.ParseHash(c.What); err == nil {
+		return store.PaymentByHash(ctx, hash)
+	}
+	if c.Merchant == "" {
+		return payment.Payment{}, errors.New("an Idempotency-Key belongs to a merchant: add --merchant mer_…")
+	}
+	return store.Payment(ctx, payment.KeyID(c.Merchant, d.parameters["Mode"], c.What))
+}
+
+func (d *deployment) addWallet(ctx context.Context, store *dynamo.Payments, p payment.Payment, dos *dossier) error {
+	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
+	w, err := store.Wallet(ctx, id)
+	if err != nil {
+		return err
+	}
+	if lease, ok := w.Leases[p.ID]; ok {
+		dos.Lease = &lease
+	}
+	if p.State == payment.Unsealed {
+		return nil
+	}
+	slot, err := store.Slot(ctx, id, p.Nonce)
+	dos.Slot = err == nil && slot.Payment == p.ID
+	if errors.Is(err, wallet.ErrUnknown) {
+		return nil
+	}
+	return err
+}
+
+func (d *deployment) addDeliveries(ctx context.Context, p payment.Payment, dos *dossier) error {
+	if p.Event == nil {
+		return nil
+	}
+	hooks, err := d.webhooks()
+	if err != nil {
+		return err
+	}
+	endpoints, err := hooks.Endpoints(ctx, d.owner(p.Merchant))
+	if err != nil {
+		return err
+	}
+	for _, e := range endpoints {
+		sent, err := hooks.Deliveries(ctx, e.Owner, e.ID, p.UpdatedAt.Add(-time.Minute), time.Time{}, 1000)
+		if err != nil {
+			return err
+		}
+		for _, delivery := range sent {
+			if delivery.Event.ID == p.Event.ID {
+				dos.Deliveries = append(dos.Deliveries, delivery)
+			}
+		}
+	}
+	return nil
+}
+
+// addChain asks every node for every attempt. A node that is down is part of
+// the answer.
+func (d *deployment) addChain(ctx context.Context, p payment.Payment, dos *dossier) {
+	nodes, err := d.nodes(ctx)
+	if err != nil {
+		dos.Chain = append(dos.Chain, err.Error())
+		return
+	}
+	for _, node := range nodes {
+		receipts, err := node.Receipts(ctx, p.Hashes())
+		if err != nil {
+			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: %v", node, err))
+			continue
+		}
+		if len(receipts) == 0 {
+			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: no receipt", node))
+		}
+		for _, r := range receipts {
+			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: %s mined in block %d, %s", node, r.Tx, r.Block, p.Transfer().Judge(r)))
+		}
+	}
+}
+
+func (dos dossier) text(p payment.Payment) string {
+	var b strings.Builder
+	row := func(name string, v any) { fmt.Fprintf(&b, "%-16s %v\n", name, v) }
+	row("payment", p.ID)
+	row("state", p.State)
+	row("merchant", p.Merchant)
+	row("key", p.Key)
+	row("amount", coins(p.Amount, p.Token.Decimals)+" "+p.Token.Symbol)
+	row("to", p.To)
+	row("from wallet", p.Wallet)
+	row("created", when(p.CreatedAt))
+	if p.Failure != nil {
+		row("failure", string(p.Failure.Code)+": "+p.Failure.Message)
+	}
+	if dos.Lease != nil {
+		row("lease", fmt.Sprintf("nonce %d since %s", dos.Lease.Nonce, when(dos.Lease.At)))
+	}
+	if p.State != payment.Unsealed {
+		row("nonce", p.Nonce)
+		row("slot", map[bool]string{true: "stored: it is sent until it is mined and announced", false: "gone: settled and announced"}[dos.Slot])
+	}
+	for i, a := range slices.Backward(dos.Attempts) {
+		row(fmt.Sprintf("attempt %d", i+1), fmt.Sprintf("%s tip %s cap %s wei, %s", a.Hash, a.Tip, a.Cap, a.At))
+	}
+	for _, line := range dos.Chain {
+		row("chain", line)
+	}
+	for _, del := range dos.Deliveries {
+		row("delivery", fmt.Sprintf("%s to %s: %s, %d attempts", del.Delivery, del.Endpoint, del.Status, len(del.Attempts)))
+	}
+	return b.String()
+}

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// smokeCommand is `remit smoke`.
+type smokeCommand struct {
+	URL     string        `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
+	Key     string        `env:"REMIT_API_KEY" help:"API key to use. Without it a key is created, where the stack lets anybody."`
+	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Whom to pay. What is paid there is gone."`
+	Amount  string        `default:"10000" help:"How much, in the token's smallest unit."`
+	Webhook string        `placeholder:"URL" help:"An endpoint of yours to announce it to. A stack on this machine needs none."`
+	Limit   time.Duration `default:"5m" help:"How long the payment may take to be final."`
+	Live    bool          `help:"Go on even if the stack moves real money."`
+}
+
+// A smoke is one run of it.
+type smoke struct {
+	*smokeCommand
+	out      io.Writer
+	endpoint string // id of the webhook that was registered
+	secret   string
+	arrived  chan error // what a receiver of our own made of the webhook; nil without one
+	hash     string
+
+	idempotency string // the payment's key
+}
+
+// errStep reports a step that did not go as it should.
+var errStep = errors.New("smoke test failed")
+
+// Run goes from key to webhook, step by step.
+func (c *smokeCommand) Run(ctx context.Context) error {
+	s := &smoke{smokeCommand: c, out: os.Stderr}
+	c.URL = strings.TrimSuffix(c.URL, "/")
+	ctx, cancel := context.WithTimeout(ctx, c.Limit+time.Minute)
+	defer cancel()
+	for _, step := range []struct {
+		what string
+		do   func(context.Context) (string, error)
+	}{
+		{"a key", s.createKey},
+		{"a wrong key is refused", s.refused},
+		{"a webhook", s.register},
+		{"a payment", s.pay},
+		{"the same request again pays nothing", s.again},
+		{"confirmed", s.confirmed},
+		{"the webhook arrives", s.delivered},
+	} {
+		fmt.Fprintf(s.out, "%-38s ", step.what)
+		began := time.Now()
+		said, err := step.do(ctx)
+		if err != nil {
+			fmt.Fprintf(s.out, "FAILED\n")
+			return fmt.Errorf("%w: %s: %w", errStep, step.what, err)
+		}
+		fmt.Fprintf(s.out, "ok  %6.1f s  %s\n", time.Since(began).Seconds(), said)
+	}
+	return nil
+}
+
+func (s *smoke) createKey(ctx context.Context) (string, error) {
+	if s.Key == "" {
+		body, err := s.call(ctx, "POST", "/create-api-key", `{"merchant_name":"remit smoke"}`, 201)
+		if err != nil {
+			return "", fmt.Errorf("%w (where keys are the operator's, make one with remit keys create and pass --key)", err)
+		}
+		s.Key, _ = body["api_key"].(string)
+	}
+	live := strings.HasPrefix(s.Key, "remit_live_")
+	if live && !s.Live {
+		return "", errors.New("this key moves real money: say --live if that is meant")
+	}
+	prefix, _, _ := strings.Cut(strings.TrimPrefix(s.Key, "remit_"), "_")
+	return prefix + " mode", nil
+}
+
+func (s *smoke) refused(ctx context.Context) (string, error) {
+	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/transactions", nil)
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("x-api-key", "remit_test_wrong")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+	if err != nil || answer.StatusCode != 401 || string(body) != `{"detail":"Invalid API Key"}` {
+		return "", fmt.Errorf("answered %d %s %v", answer.StatusCode, body, err)
+	}
+	return "401", nil
+}
+
+// register makes a webhook: the one that --webhook names or, where the stack
+// is on this machine, a receiver of our own.
+func (s *smoke) register(ctx context.Context) (string, error) {
+	at := s.Webhook
+	if u, err := url.Parse(s.URL); at == "" && err == nil && net.ParseIP(u.Hostname()).IsLoopback() && u.Scheme == "http" {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		s.arrived = make(chan error, 64)
+		server := &http.Server{Handler: http.HandlerFunc(s.receive), ReadHeaderTimeout: 10 * time.Second}
+		go func() { _ = server.Serve(listener) }()
+		context.AfterFunc(ctx, func() { _ = server.Close() })
+		at = "http://" + listener.Addr().String()
+	}
+	if at == "" {
+		return "left out: pass --webhook URL to include it", nil
+	}
+	body, err := s.call(ctx, "POST", "/webhooks", fmt.Sprintf(`{"url":%q,"description":"remit smoke"}`, at), 201)
+	if err != nil {
+		return "", err
+	}
+	s.endpoint, _ = body["id"].(string)
+	s.secret, _ = body["secret"].(string)
+	return at, nil
+}
+
+// receive verifies what arrives with the official library.
+func (s *smoke) receive(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err == nil {
+		var hook *standardwebhooks.Webhook
+		if hook, err = standardwebhooks.NewWebhook(s.secret); err == nil {
+			err = hook.Verify(body, r.Header)
+		}
+	}
+	if err == nil && bytes.Contains(body, []byte(s.hash)) {
+		s.arrived <- nil
+	} else if err != nil {
+		s.arrived <- err
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *smoke) payment(ctx context.Context, key string, want int) (map[string]any, error) {
+	return s.call(ctx, "POST", "/send-payment", fmt.Sprintf(`{"to":%q,"amount":%s,"reference":"remit smoke"}`, s.To, s.Amount), want, "Idempotency-Key", key)
+}
+
+func (s *smoke) pay(ctx context.Context) (string, error) {
+	s.idempotency = "smoke-" + rand.Text()
+	body, err := s.payment(ctx, s.idempotency, 201)
+	if err != nil {
+		return "", err
+	}
+	s.hash, _ = body["tx_hash"].(string)
+	return s.hash, nil
+}
+
+func (s *smoke) again(ctx context.Context) (string, error) {
+	body, err := s.payment(ctx, s.idempotency, 201)
+	if err == nil && body["tx_hash"] != s.hash {
+		err = fmt.Errorf("the hash was %s and is %v", s.hash, body["tx_hash"])
+	}
+	return "the same hash", err
+}
+
+func (s *smoke) confirmed(ctx context.Context) (string, error) {
+	deadline := time.Now().Add(s.Limit)
+	for time.Now().Before(deadline) {
+		body, err := s.call(ctx, "GET", "/transaction/"+s.hash, "", 200)
+		if err != nil {
+			return "", err
+		}
+		switch body["status"] {
+		case "confirmed":
+			return fmt.Sprintf("in block %v", body["block_number"]), nil
+		case "failed":
+			return "", fmt.Errorf("the payment failed: %v", body["failure"])
+		}
+		fmt.Fprint(s.out, ".")
+		wait(ctx, time.Second)
+	}
+	return "", fmt.Errorf("still pending after %s", s.Limit)
+}
+
+func (s *smoke) delivered(ctx context.Context) (string, error) {
+	if s.endpoint == "" {
+		return "left out", nil
+	}
+	defer func() {
+		_, _ = s.call(context.WithoutCancel(ctx), "POST", "/webhooks/"+s.endpoint+"/delete", "{}", 200)
+	}()
+	if s.arrived != nil {
+		select {
+		case err := <-s.arrived:
+			return "signature verified", err
+		case <-time.After(30 * time.Second):
+			return "", errors.New("nothing arrived in 30 s")
+		}
+	}
+	for range 60 {
+		body, err := s.call(ctx, "GET", "/webhooks/"+s.endpoint+"/deliveries", "", 200)
+		if err != nil {
+			return "", err
+		}
+		for _, d := range body["data"].([]any) {
+			if d.(map[string]any)["status"] == "delivered" {
+				return "the endpoint took it", nil
+			}
+		}
+		wait(ctx, time.Second)
+	}
+	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries says why")
+}
+
+// call makes a request and returns the answer's body if it has the wanted
+// status.
+func (s *smoke) call(ctx context.Context, method, path, body string, want int, header ...string) (map[string]any, error) {
+	r, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("x-api-key", s.Key)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != want {
+		return nil, fmt.Errorf("%s %s answered %d %s", method, path, answer.StatusCode, text)
+	}
+	var value map[string]any
+	return value, json.Unmarshal(text, &value)
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"remit/internal/chain"
+	"remit/internal/keyring"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// walletCommands is `remit wallet`.
+type walletCommands struct {
+	Create  walletCreate  `cmd:"" help:"Make a new key on this machine and put it into the wallet secret. The key is never shown."`
+	Import  walletImport  `cmd:"" help:"Put an existing key into the wallet secret, from a file or a prompt."`
+	List    walletList    `cmd:"" help:"Show every wallet: balances, nonces, what is in flight, pauses."`
+	Balance walletBalance `cmd:"" help:"Show what the chain says each wallet holds."`
+	Pause   walletPause   `cmd:"" help:"Stop new payments from a wallet. What is signed goes on."`
+	Resume  walletResume  `cmd:"" help:"Let a paused wallet pay again."`
+	Drain   walletDrain   `cmd:"" help:"Stop new payments from a wallet for good; its key stays until what is under way has ended."`
+}
+
+type walletCreate struct {
+	deployedFlags
+	Yes bool `help:"Do not ask."`
+}
+
+// Run makes a key and stores it.
+func (c *walletCreate) Run(ctx context.Context) error {
+	key, err := keyring.Generate(rand.Reader)
+	if err != nil {
+		return err
+	}
+	return c.add(ctx, key, c.Yes, "a new key")
+}
+
+type walletImport struct {
+	deployedFlags
+	File string `placeholder:"FILE" help:"File that holds the key, and nothing else, in hex. Without it you are asked, and what you type is not shown."`
+	Yes  bool   `help:"Do not ask."`
+}
+
+// Run reads a key and stores it.
+func (c *walletImport) Run(ctx context.Context) error {
+	var text string
+	if c.File != "" {
+		b, err := os.ReadFile(c.File)
+		if err != nil {
+			return err
+		}
+		text = strings.TrimSpace(string(b))
+	} else {
+		var err error
+		if text, err = askSecret("Private key (not shown): "); err != nil {
+			return err
+		}
+	}
+	if !strings.HasPrefix(text, "0x") {
+		text = "0x" + text
+	}
+	key, err := keyring.ParseKey(text)
+	if err != nil {
+		return err
+	}
+	return c.add(ctx, key, c.Yes, "an imported key")
+}
+
+// add puts a key into the wallet secret.
+func (f deployedFlags) add(ctx context.Context, key keyring.Key, yes bool, what string) error {
+	d, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	entries, err := d.wallets(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == key.Address() }) {
+		return fmt.Errorf("wallet %s is there already", key.Address())
+	}
+	err = agree(yes, fmt.Sprintf("Stack %s has %d wallets. This adds %s, address %s, which will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.",
+		d.Stack, len(entries), what, key.Address(), d.parameters["TokenSymbol"]))
+	if err != nil {
+		return err
+	}
+	if err := d.putWallets(ctx, append(entries, keyring.Entry{Key: key})); err != nil {
+		return err
+	}
+	return d.show(map[string]any{"address": key.Address()},
+		fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", key.Address(), d.parameters["TokenSymbol"]))
+}
+
+type walletList struct{ deployedFlags }
+
+// A walletRow is one wallet as an operator sees it.
+type walletRow struct {
+	Address   token.Address `json:"address"`
+	Key       string        `json:"key"` // "active", "draining" or "gone"
+	NextNonce *uint64       `json:"next_nonce"`
+	Ceiling   *uint64       `json:"nonce_ceiling"`
+	Leases    int           `json:"leases"`
+	Slots     int           `json:"slots"`
+	Token     token.Amount  `json:"token_available"`
+	Gas       token.Amount  `json:"gas_available"`
+	Paused    string        `json:"paused"`
+}
+
+// Run shows what the tables and the secret know.
+func (c *walletList) Run(ctx context.Context) error {
+	d, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	rows, err := d.walletRows(ctx)
+	if err != nil {
+		return err
+	}
+	coin, err := d.coin()
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %6s  %5s  %18s  %s\n", "ADDRESS", "KEY", "NEXT NONCE", "LEASES", "SLOTS", coin.Symbol+" TO SPEND", "PAUSED")
+	for _, r := range rows {
+		next := "not used"
+		if r.NextNonce != nil {
+			next = fmt.Sprint(*r.NextNonce)
+		}
+		fmt.Fprintf(&b, "%s  %-8s  %10s  %6d  %5d  %18s  %s\n", r.Address, r.Key, next, r.Leases, r.Slots, coins(r.Token, coin.Decimals), r.Paused)
+	}
+	return d.show(rows, b.String())
+}
+
+// walletRows joins the secret's wallets with the tables'.
+func (d *deployment) walletRows(ctx context.Context) ([]walletRow, error) {
+	entries, err := d.wallets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	store, err := d.payments()
+	if err != nil {
+		return nil, err
+	}
+	chainID, err := d.chainID()
+	if err != nil {
+		return nil, err
+	}
+	state := map[token.Address]string{}
+	var addresses []token.Address
+	for _, e := range entries {
+		state[e.Key.Address()] = map[bool]string{false: "active", true: "draining"}[e.Draining]
+		addresses = append(addresses, e.Key.Address())
+	}
+	roster, err := store.Roster(ctx, chainID)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range roster {
+		if state[id.Address] == "" {
+			state[id.Address] = "gone"
+			addresses = append(addresses, id.Address)
+		}
+	}
+	rows := []walletRow{}
+	for _, a := range addresses {
+		row, err := walletRowOf(ctx, store, wallet.ID{ChainID: chainID, Address: a})
+		if err != nil {
+			return nil, err
+		}
+		row.Key = state[a]
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func walletRowOf(ctx context.Context, store wallet.Store, id wallet.ID) (walletRow, error) {
+	row := walletRow{Address: id.Address}
+	w, err := store.Wallet(ctx, id)
+	if errors.Is(err, wallet.ErrUnknown) {
+		return row, nil
+	}
+	if err != nil {
+		return row, err
+	}
+	slots, _, err := store.Slots(ctx, id)
+	row.NextNonce, row.Ceiling, row.Leases, row.Slots = &w.NextNonce, &w.Ceiling, len(w.Leases), len(slots)
+	row.Token, row.Gas, row.Paused = w.Token, w.Gas, w.Paused
+	return row, err
+}
+
+type walletBalance struct{ deployedFlags }
+
+// Run asks the nodes.
+func (c *walletBalance) Run(ctx context.Context) error {
+	d, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	entries, err := d.wallets(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, err := d.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	coin, err := d.coin()
+	if err != nil {
+		return err
+	}
+	type row struct {
+		Address token.Address `json:"address"`
+		Token   token.Amount  `json:"token"`
+		Gas     token.Amount  `json:"gas"`
+		Mined   uint64        `json:"mined"`
+	}
+	rows := []row{}
+	var b strings.Builder
+	for _, e := range entries {
+		views, err := nodes.Views(ctx, e.Key.Address(), coin.Contract, chain.Finality{})
+		if err != nil {
+			return err
+		}
+		v := views.Leading()
+		rows = append(rows, row{e.Key.Address(), v.Token, v.Gas, v.Mined})
+		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", e.Key.Address(), coins(v.Token, coin.Decimals), coin.Symbol, coins(v.Gas, 18), v.Mined)
+	}
+	return d.show(rows, b.String())
+}

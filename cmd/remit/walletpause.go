@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"remit/internal/chain"
+	"remit/internal/keyring"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+type walletPause struct {
+	deployedFlags
+	Address string `arg:"" help:"The wallet."`
+	Reason  string `default:"paused by an operator" help:"Why; shown in lists and logs."`
+	Yes     bool   `help:"Do not ask."`
+}
+
+// Run pauses a wallet.
+func (c *walletPause) Run(ctx context.Context) error {
+	d, id, store, err := c.one(ctx, c.Address)
+	if err != nil {
+		return err
+	}
+	if err := agree(c.Yes, fmt.Sprintf("No new payment will use wallet %s. What it has signed is still sent and settled.", id.Address)); err != nil {
+		return err
+	}
+	if err := store.Pause(ctx, id, c.Reason); err != nil {
+		return err
+	}
+	return d.show(map[string]any{"address": id.Address, "paused": c.Reason}, "paused")
+}
+
+type walletResume struct {
+	deployedFlags
+	Address string `arg:"" help:"The wallet."`
+	Yes     bool   `help:"Do not ask."`
+}
+
+// Run resumes a wallet, after showing what the chain and the tables say of it.
+func (c *walletResume) Run(ctx context.Context) error {
+	d, id, store, err := c.one(ctx, c.Address)
+	if err != nil {
+		return err
+	}
+	w, err := store.Wallet(ctx, id)
+	if err != nil {
+		return err
+	}
+	if w.Paused == "" {
+		return d.show(map[string]any{"address": id.Address, "paused": ""}, "it was not paused")
+	}
+	nodes, err := d.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	views, err := nodes.Views(ctx, id.Address, token.Address{}, chain.Finality{})
+	if err != nil {
+		return err
+	}
+	mined := views.Leading().Mined
+	if mined > w.NextNonce {
+		return fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read docs/alarms on wallets that are paused before you resume", mined, id.Address, w.NextNonce)
+	}
+	err = agree(c.Yes, fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d leases. Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, payments can be made twice.",
+		id.Address, w.Paused, w.NextNonce, mined, len(w.Leases)))
+	if err != nil {
+		return err
+	}
+	if err := store.Resume(ctx, id); err != nil {
+		return err
+	}
+	return d.show(map[string]any{"address": id.Address, "paused": ""}, "resumed")
+}
+
+type walletDrain struct {
+	deployedFlags
+	Address string `arg:"" help:"The wallet."`
+	Undo    bool   `help:"Let new payments use it again."`
+	Yes     bool   `help:"Do not ask."`
+}
+
+// Run marks a wallet in the secret.
+func (c *walletDrain) Run(ctx context.Context) error {
+	d, id, _, err := c.one(ctx, c.Address)
+	if err != nil {
+		return err
+	}
+	entries, err := d.wallets(ctx)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == id.Address })
+	if i < 0 {
+		return fmt.Errorf("%s: %w", id.Address, wallet.ErrNoKey)
+	}
+	what := "No new payment will use wallet %s within minutes. Its key stays in the secret: remove it only when `remit wallet list` shows no leases and no slots."
+	if c.Undo {
+		what = "New payments will use wallet %s again."
+	}
+	if err := agree(c.Yes, fmt.Sprintf(what, id.Address)); err != nil {
+		return err
+	}
+	entries[i].Draining = !c.Undo
+	if err := d.putWallets(ctx, entries); err != nil {
+		return err
+	}
+	return d.show(map[string]any{"address": id.Address, "draining": !c.Undo}, "done")
+}
+
+// one opens the deployment and names one of its wallets.
+func (f deployedFlags) one(ctx context.Context, address string) (*deployment, wallet.ID, wallet.Store, error) {
+	d, err := f.open(ctx)
+	if err != nil {
+		return nil, wallet.ID{}, nil, err
+	}
+	a, err := token.ParseAddress(address)
+	if err != nil {
+		return nil, wallet.ID{}, nil, fmt.Errorf("%s: %w", address, err)
+	}
+	chainID, err := d.chainID()
+	if err != nil {
+		return nil, wallet.ID{}, nil, err
+	}
+	store, err := d.payments()
+	return d, wallet.ID{ChainID: chainID, Address: a}, store, err
+}
