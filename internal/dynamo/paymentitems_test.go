@@ -1,7 +1,10 @@
 package dynamo_test
 
 import (
+	"maps"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -68,6 +71,80 @@ func TestUpdatesKeepWhatNewerCodeAdded(t *testing.T) {
 	for _, place := range [][2]string{{paymentPK, "payment"}, {walletPK, "wallet"}, {walletPK, slotSK}} {
 		if s.item(place[0], place[1])["novelty"] == nil {
 			t.Errorf("%s lost what newer code had added", place)
+		}
+	}
+}
+
+// TestReadsAreStronglyConsistent reads everything there is to read. Only the
+// index, which no decision about money reads, cannot be.
+func TestReadsAreStronglyConsistent(t *testing.T) {
+	s := newStage(t)
+	ctx := t.Context()
+	p := s.sealed()
+	s.sent()
+	_, err := s.Payment(ctx, p.ID)
+	s.must("reading", err)
+	_, err = s.PaymentByHash(ctx, p.TxHash)
+	s.must("reading", err)
+	_, err = s.Wallet(ctx, s.w.ID)
+	s.must("reading", err)
+	_, err = s.Roster(ctx, 1)
+	s.must("reading", err)
+	_, err = s.Slot(ctx, s.w.ID, 5)
+	s.must("reading", err)
+	_, _, err = s.Slots(ctx, s.w.ID)
+	s.must("reading", err)
+	_, _, err = s.List(ctx, payment.Filter{Merchant: "mer_1", Mode: "test"})
+	s.must("reading", err)
+	if len(s.bodies) != 9 {
+		t.Errorf("%d requests: %v", len(s.bodies), s.ops)
+	}
+	for i, body := range s.bodies {
+		if consistent := strings.Contains(body, `"ConsistentRead":true`); consistent == strings.Contains(body, `"IndexName"`) {
+			t.Errorf("%s: %s", s.ops[i], body)
+		}
+	}
+}
+
+// TestEveryAttributeIsDocumented looks at the items of payments that have seen
+// everything, and for their attributes in docs/tables.md.
+func TestEveryAttributeIsDocumented(t *testing.T) {
+	s := newStage(t)
+	ctx := t.Context()
+	s.must("pausing", s.Pause(ctx, s.w.ID, "because"))
+	_, err := s.Attend(ctx, s.w.ID, "run", noon, noon)
+	s.must("attending", err)
+	s.must("charging", s.Charge(ctx, "mer_1", "test", token.Units(1), token.Units(2), noon))
+	p := s.bumped(s.sealed())
+	s.must("adding an attempt", s.AddAttempt(ctx, p))
+	p, err = p.Fail(payment.ExecutionReverted, chain.Receipt{Tx: p.TxHash, Block: 3}, noon)
+	s.must("failing", err)
+	s.must("finishing", s.Finish(ctx, p))
+	full := payment.Request{Merchant: "mer_1", Mode: "test", Key: "key", Reference: "ref", Metadata: map[string]string{"a": "b"}}
+	_, _, err = s.Create(ctx, payment.New("pay_full", full, token.Token{}, "local", noon).Pinned(s.w.Address, chain.Tx{}))
+	s.must("creating", err)
+
+	doc, err := os.ReadFile("../../docs/tables.md")
+	s.must("reading the document", err)
+	out, err := s.db.Scan(ctx, &dynamodb.ScanInput{TableName: &s.table})
+	s.must("scanning", err)
+	if len(out.Items) != 8 { // two payments, two hashes, slot, wallet, roster, day
+		t.Errorf("%d items", len(out.Items))
+	}
+	missing := map[string]bool{}
+	for _, item := range out.Items {
+		for name, value := range item {
+			missing[name] = !strings.Contains(string(doc), "`"+name+"`")
+			if attempts, ok := value.(*types.AttributeValueMemberL); ok && name == "attempts" {
+				for part := range attempts.Value[0].(*types.AttributeValueMemberM).Value {
+					missing["attempts."+part] = !strings.Contains(string(doc), "`"+part+"`")
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		if missing[name] {
+			t.Errorf("docs/tables.md does not tell of %s", name)
 		}
 	}
 }

@@ -25,15 +25,21 @@ type wire struct {
 	// everything.
 	meddle func(op string, send func() (*http.Response, error)) (*http.Response, error)
 
-	mu  sync.Mutex
-	ops []string
+	mu     sync.Mutex
+	ops    []string
+	bodies []string // of the requests, beside ops
 }
 
 // Do implements dynamodb.HTTPClient.
 func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	_, op, _ := strings.Cut(req.Header.Get("X-Amz-Target"), ".")
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
 	w.mu.Lock()
-	w.ops = append(w.ops, op)
+	w.ops, w.bodies = append(w.ops, op), append(w.bodies, string(body))
 	w.mu.Unlock()
 	send := func() (*http.Response, error) { return http.DefaultClient.Do(req) }
 	if w.meddle == nil {
@@ -47,7 +53,7 @@ func (w *wire) sent() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ops := slices.Clone(w.ops)
-	w.ops = w.ops[:0]
+	w.ops, w.bodies = nil, nil
 	return ops
 }
 
