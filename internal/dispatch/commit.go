@@ -113,7 +113,7 @@ func (d *Dispatcher) deliver(ctx context.Context, p payment.Payment, w wallet.Wa
 			d.Log.WarnContext(ctx, "release left to check-receipts", "payment", p.ID, "err", err)
 		}
 	})
-	if w.Attended.Before(d.Now()) {
+	if !w.Attended.After(d.Now()) {
 		wg.Go(func() {
 			if err := d.Hints.Hint(ctx); err != nil {
 				d.Log.WarnContext(ctx, "hint lost", "payment", p.ID, "err", err)

@@ -47,16 +47,36 @@ func (s *Settler) pass(ctx context.Context, by string, id wallet.ID, idle bool) 
 			return Report{}, fmt.Errorf("claiming the wallet: %w", err)
 		}
 		if !held {
-			return Report{}, nil // another run looks after it
+			return Report{Elsewhere: true}, nil
 		}
 	}
 	err = p.steps(ctx)
 	p.report.Busy = len(p.slots) > 0 || len(p.wallet.Leases) > 0
+	if busy && !p.report.Busy {
+		var leaveErr error
+		p.report.Busy, leaveErr = p.leave(ctx, by)
+		err = errors.Join(err, leaveErr)
+	}
 	p.report.Pending = len(p.slots)
 	if p.wallet.Paused != "" {
 		p.report.Paused++
 	}
 	return p.report, err
+}
+
+// leave ends the run's claim on a wallet that has nothing left to do, and looks
+// once more: a handler that leased before the claim ended counts on this run,
+// one that leases after it drops a hint.
+func (p *pass) leave(ctx context.Context, by string) (busy bool, err error) {
+	now := p.Now()
+	if _, err := p.Wallets.Attend(ctx, p.wallet.ID, by, now, now); err != nil {
+		return true, fmt.Errorf("leaving the wallet: %w", err)
+	}
+	fresh, err := p.Wallets.Wallet(ctx, p.wallet.ID)
+	if err != nil {
+		return true, fmt.Errorf("reading the wallet again: %w", err)
+	}
+	return fresh.NextNonce != p.wallet.NextNonce || len(fresh.Leases) > 0, nil
 }
 
 func (p *pass) steps(ctx context.Context) error {

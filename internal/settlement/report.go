@@ -9,6 +9,7 @@ import (
 // A Report counts what a run did and saw.
 type Report struct {
 	Busy       bool // something is still leased or in a slot
+	Elsewhere  bool // another run claims a wallet that is
 	Confirmed  int  // payments made final in this run
 	Failed     int
 	Leases     int // leases finished for handlers that did not
@@ -35,7 +36,7 @@ type Funds struct {
 
 // add counts what came after r: it is as busy as o.
 func (r *Report) add(o Report) {
-	r.Busy = o.Busy
+	r.Busy, r.Elsewhere = o.Busy, o.Elsewhere
 	r.Confirmed += o.Confirmed
 	r.Failed += o.Failed
 	r.Leases += o.Leases

@@ -75,14 +75,42 @@ func New(config Config, parts Parts) *Settler { return &Settler{config, parts} }
 // wallet that fails does not hold up the others, and is tried again.
 func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	total := Report{}
+	patient := true
 	for first := true; ; first = false {
 		round, err := s.Round(ctx, by, first)
 		total.add(round)
-		if !round.Busy && err == nil || s.short(ctx, s.BlockTime) {
-			return total, err
+		pause := s.BlockTime
+		switch {
+		case round.Busy || err != nil:
+			patient = true
+		case round.Elsewhere && patient:
+			// Another run claims a wallet. If it was killed, its claim ends.
+			patient, pause = false, attention
+		default:
+			return total, nil
 		}
-		s.Wait(ctx, s.BlockTime)
+		if s.short(ctx, pause) {
+			return total, errors.Join(err, s.yield(ctx, by))
+		}
+		s.Wait(ctx, pause)
 	}
+}
+
+// yield ends the claims of a run whose time is over, so that the next one finds
+// the wallets free.
+func (s *Settler) yield(ctx context.Context, by string) error {
+	ids, err := s.Wallets.Roster(ctx, s.ChainID)
+	if err != nil {
+		return fmt.Errorf("listing wallets: %w", err)
+	}
+	var errs []error
+	now := s.Now()
+	for _, id := range ids {
+		if _, err := s.Wallets.Attend(ctx, id, by, now, now); err != nil {
+			errs = append(errs, fmt.Errorf("leaving wallet %s: %w", id.Address, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Round passes over every wallet once. An idle wallet is looked at only when
@@ -100,6 +128,7 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 		mu.Lock()
 		defer mu.Unlock()
 		pass.Busy = pass.Busy || report.Busy
+		pass.Elsewhere = pass.Elsewhere || report.Elsewhere
 		report.add(pass)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("settling wallet %s: %w", id.Address, err))
