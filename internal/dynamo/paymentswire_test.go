@@ -136,83 +136,21 @@ func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
 	}
 }
 
-// TestAnswersLostInsideTheSDK has the SDK repeat each write that DynamoDB has
-// applied already. What a caller gets is part of each method's comment.
+// A repeated write is one that DynamoDB has applied already when the SDK sends
+// it once more.
+type repeated struct {
+	sentence string
+	before   func()
+	call     func() error
+	want     error
+	after    func()
+}
+
+// TestAnswersLostInsideTheSDK has the SDK repeat each write. What a caller gets
+// is part of each method's comment.
 func TestAnswersLostInsideTheSDK(t *testing.T) {
 	s := newStage(t)
-	ctx := t.Context()
-	for _, row := range []struct {
-		sentence string
-		before   func()
-		call     func() error
-		want     error
-		after    func()
-	}{
-		{"a created payment is the caller's own", func() { s.p = s.draft() }, func() error {
-			_, created, err := s.Create(ctx, s.p)
-			if !created {
-				t.Error("taken for another's")
-			}
-			return err
-		}, nil, func() { s.stored(s.p) }},
-		{"a payment that was there is not the caller's", nil, func() error {
-			p := s.draft()
-			p.ID = s.p.ID
-			stored, created, err := s.Create(ctx, p)
-			if created || stored.Pin != s.p.Pin {
-				t.Errorf("created %v, pin %s", created, stored.Pin)
-			}
-			return err
-		}, nil, func() { s.stored(s.p) }},
-		{"a payment is pinned", nil, func() error {
-			old := s.p.Pin
-			s.p = s.p.Pinned(token.Address{2}, s.p.Tx)
-			return s.Repin(ctx, s.p, old)
-		}, nil, func() { s.stored(s.p) }},
-		{"who withdrew a payment cannot be told", nil, func() error { return s.Withdraw(ctx, s.p) }, payment.ErrChanged, nil},
-		{"a payment that ended has ended", func() { s.p = s.sealed() }, func() error {
-			var err error
-			s.p, err = s.p.Confirm(chain.Receipt{Tx: s.p.TxHash, Succeeded: true, Block: 3}, noon)
-			s.must("confirming", err)
-			return s.Finish(ctx, s.p)
-		}, payment.ErrChanged, func() { s.stored(s.p) }},
-		{"a lease is taken over and charged once", nil, func() error {
-			w, err := s.Lease(ctx, s.request())
-			if w.NextNonce != 6 || w.Token != token.Units(990) || w.Leases[s.p.ID].Nonce != 5 {
-				t.Errorf("leased wallet: %+v", w)
-			}
-			return err
-		}, nil, nil},
-		{"a released lease is released", func() {
-			_, err := s.Lease(ctx, s.request())
-			s.must("leasing", err)
-		}, func() error { return s.Release(ctx, s.p.ID, wallet.Slot{ID: s.w.ID, Nonce: 5}) }, nil, nil},
-		{"a sealed payment is sealed", nil, func() error {
-			s.p = s.sealing(s.p, 5)
-			return s.Seal(ctx, s.p)
-		}, nil, func() { s.stored(s.p) }},
-		{"an attempt is added once", func() { s.p = s.sealed() }, func() error {
-			s.p = s.bumped(s.p)
-			return s.AddAttempt(ctx, s.p)
-		}, nil, func() { s.stored(s.p) }},
-		{"a no-op is put", nil, func() error {
-			return s.PutNoop(ctx, wallet.NoopSlot(s.w.ID, chain.Tx{}, s.signed(s.p, 5, 9), noon))
-		}, nil, nil},
-		{"a slot is deleted", func() { s.sealed() }, func() error { return s.DeleteSlot(ctx, s.w.ID, 5) }, nil, nil},
-		{"a wallet is opened", func() { s.w.Address = token.Address{9} }, func() error { return s.Open(ctx, s.w) }, nil, nil},
-		{"a ceiling is raised", nil, func() error { return s.RaiseCeiling(ctx, s.w.ID, 50) }, nil, nil},
-		{"a claim is held", nil, func() error {
-			held, err := s.Attend(ctx, s.w.ID, "run", noon, noon.Add(time.Second))
-			if !held {
-				t.Error("taken for another's")
-			}
-			return err
-		}, nil, nil},
-		{"a wallet is reconciled", nil, func() error { return s.Reconcile(ctx, s.w.ID, 5, token.Units(1), token.Units(1)) }, nil, nil},
-		{"a wallet is advanced", nil, func() error { return s.Advance(ctx, s.w.ID, 7, "because") }, nil, nil},
-		{"a wallet is paused", nil, func() error { return s.Pause(ctx, s.w.ID, "because") }, nil, nil},
-		{"a wallet is resumed", nil, func() error { return s.Resume(ctx, s.w.ID) }, nil, nil},
-	} {
+	for _, row := range slices.Concat(s.repeatedPayments(), s.repeatedSlots(), s.repeatedWallets()) {
 		s.renew()
 		if row.before != nil {
 			row.before()
@@ -228,6 +166,88 @@ func TestAnswersLostInsideTheSDK(t *testing.T) {
 		if row.after != nil {
 			row.after()
 		}
+	}
+}
+
+func (s *stage) repeatedPayments() []repeated {
+	ctx := s.Context()
+	return []repeated{
+		{"a created payment is the caller's own", func() { s.p = s.draft() }, func() error {
+			_, created, err := s.Create(ctx, s.p)
+			if !created {
+				s.Error("taken for another's")
+			}
+			return err
+		}, nil, func() { s.stored(s.p) }},
+		{"a payment that was there is not the caller's", nil, func() error {
+			p := s.draft()
+			p.ID = s.p.ID
+			stored, created, err := s.Create(ctx, p)
+			if created || stored.Pin != s.p.Pin {
+				s.Errorf("created %v, pin %s", created, stored.Pin)
+			}
+			return err
+		}, nil, func() { s.stored(s.p) }},
+		{"a payment is pinned", nil, func() error {
+			old := s.p.Pin
+			s.p = s.p.Pinned(token.Address{2}, s.p.Tx)
+			return s.Repin(ctx, s.p, old)
+		}, nil, func() { s.stored(s.p) }},
+		{"who withdrew a payment cannot be told", nil, func() error { return s.Withdraw(ctx, s.p) }, payment.ErrChanged, nil},
+		{"a payment that ended has ended", func() { s.p = s.sealed() }, func() error {
+			var err error
+			s.p, err = s.p.Confirm(chain.Receipt{Tx: s.p.TxHash, Succeeded: true, Block: 3}, noon)
+			s.must("confirming", err)
+			return s.Finish(ctx, s.p)
+		}, payment.ErrChanged, func() { s.stored(s.p) }},
+	}
+}
+
+func (s *stage) repeatedSlots() []repeated {
+	ctx := s.Context()
+	return []repeated{
+		{"a sealed payment is sealed", nil, func() error {
+			s.p = s.sealing(s.p, 5)
+			return s.Seal(ctx, s.p)
+		}, nil, func() { s.stored(s.p) }},
+		{"an attempt is added once", func() { s.p = s.sealed() }, func() error {
+			s.p = s.bumped(s.p)
+			return s.AddAttempt(ctx, s.p)
+		}, nil, func() { s.stored(s.p) }},
+		{"a no-op is put", nil, func() error {
+			return s.PutNoop(ctx, wallet.NoopSlot(s.w.ID, chain.Tx{}, s.signed(s.p, 5, 9), noon))
+		}, nil, nil},
+		{"a slot is deleted", func() { s.sealed() }, func() error { return s.DeleteSlot(ctx, s.w.ID, 5) }, nil, nil},
+	}
+}
+
+func (s *stage) repeatedWallets() []repeated {
+	ctx := s.Context()
+	return []repeated{
+		{"a lease is taken over and charged once", nil, func() error {
+			w, err := s.Lease(ctx, s.request())
+			if w.NextNonce != 6 || w.Token != token.Units(990) || w.Leases[s.p.ID].Nonce != 5 {
+				s.Errorf("leased wallet: %+v", w)
+			}
+			return err
+		}, nil, nil},
+		{"a released lease is released", func() {
+			_, err := s.Lease(ctx, s.request())
+			s.must("leasing", err)
+		}, func() error { return s.Release(ctx, s.p.ID, wallet.Slot{ID: s.w.ID, Nonce: 5}) }, nil, nil},
+		{"a wallet is opened", func() { s.w.Address = token.Address{9} }, func() error { return s.Open(ctx, s.w) }, nil, nil},
+		{"a ceiling is raised", nil, func() error { return s.RaiseCeiling(ctx, s.w.ID, 50) }, nil, nil},
+		{"a claim is held", nil, func() error {
+			held, err := s.Attend(ctx, s.w.ID, "run", noon, noon.Add(time.Second))
+			if !held {
+				s.Error("taken for another's")
+			}
+			return err
+		}, nil, nil},
+		{"a wallet is reconciled", nil, func() error { return s.Reconcile(ctx, s.w.ID, 5, token.Units(1), token.Units(1)) }, nil, nil},
+		{"a wallet is advanced", nil, func() error { return s.Advance(ctx, s.w.ID, 7, "because") }, nil, nil},
+		{"a wallet is paused", nil, func() error { return s.Pause(ctx, s.w.ID, "because") }, nil, nil},
+		{"a wallet is resumed", nil, func() error { return s.Resume(ctx, s.w.ID) }, nil, nil},
 	}
 }
 

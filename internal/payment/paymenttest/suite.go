@@ -270,3 +270,7 @@ func (c *check) race(n int, f func(ctx context.Context, i int)) {
 	close(start)
 	wg.Wait()
 }
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+}
