@@ -85,6 +85,11 @@ build: ## Build the functions as Lambda runs them (ARGS='--parameter-overrides A
 deploy: build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml)
 	.cache/venv/bin/sam deploy --config-env $(ENV)
 
+.PHONY: smoke
+smoke: ## Key, payment and webhook against a running stack, step by step (URL=https://…)
+	@go build -o .cache/bin/remit ./cmd/remit
+	@.cache/bin/remit smoke $(URL) $(ARGS)
+
 .PHONY: logs
 logs: ## Follow the logs of all functions (ENV=dev)
 	@tools/install aws
