@@ -30,6 +30,7 @@ const (
 // redirect, uses no proxy, and keeps connections only for seconds.
 type Client struct {
 	loopback bool
+	timeout  time.Duration // of a post
 	resolver *net.Resolver
 	allowed  func(netip.Addr) bool
 	public   *http.Client
@@ -50,7 +51,7 @@ func NewClient(loopback bool) *Client {
 // newClient makes a client that connects to the addresses that are allowed. The
 // servers' certificates are checked as config says, nil meaning as usual.
 func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) bool, config *tls.Config) *Client {
-	c := &Client{loopback: loopback, resolver: resolver, allowed: allowed}
+	c := &Client{loopback: loopback, timeout: webhook.SendTimeout, resolver: resolver, allowed: allowed}
 	if config == nil {
 		config = &tls.Config{}
 	}

@@ -28,7 +28,7 @@ func (c *Client) Post(ctx context.Context, url string, header http.Header, body 
 	if t.loopback {
 		client = c.local
 	}
-	post, cancel := context.WithTimeout(ctx, webhook.SendTimeout)
+	post, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(post, http.MethodPost, t.url.String(), bytes.NewReader(body))
 	if err != nil {
@@ -66,7 +66,8 @@ var reasons = []struct {
 	{as[*net.DNSError], "the host name could not be looked up"},
 	{timedOut, "there was no answer in time"},
 	{as[*tls.CertificateVerificationError], "the TLS certificate is not valid for this host"},
-	{as[tls.AlertError], "the TLS handshake failed"},
+	{alerted, "the TLS handshake failed"},
+	{is(http.ErrSchemeMismatch), "the port does not speak TLS"},
 	{as[tls.RecordHeaderError], "the port does not speak TLS"},
 	{is(syscall.ECONNREFUSED), "the connection was refused"},
 	{is(syscall.ECONNRESET), "the connection was reset"},
@@ -92,6 +93,13 @@ func is(target error) func(error) bool {
 func as[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
+}
+
+// alerted reports a TLS alert, from either side: crypto/tls has no other name
+// for one outside QUIC.
+func alerted(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
 func timedOut(err error) bool {
