@@ -127,10 +127,13 @@ func (d *Dispatcher) diagnose(ctx context.Context, w wallet.ID, r payment.Reques
 // restored from the past and a payment made since could be made again.
 func (d *Dispatcher) survey(ctx context.Context) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.surveyed {
+	surveyed := d.surveyed
+	d.mu.Unlock()
+	if surveyed {
 		return nil
 	}
+	// Not under the lock: a request whose store hangs must not hold up the
+	// others. What two of them do at once is done once.
 	addresses, err := d.Keys.Active(ctx)
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
@@ -142,7 +145,9 @@ func (d *Dispatcher) survey(ctx context.Context) error {
 		}
 		d.pool.Saw(w)
 	}
+	d.mu.Lock()
 	d.surveyed = true
+	d.mu.Unlock()
 	return nil
 }
 

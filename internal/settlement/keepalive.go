@@ -48,7 +48,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Slo
 	sent := 0
 	for _, s := range waiting {
 		pooled := s.Nonce < view.Pending && len(s.Hashes) == 1 // perhaps with an older attempt, if there are more
-		if pooled || p.Now().Sub(s.At) < p.BlockTime {
+		if pooled || p.age(s.At) < p.BlockTime {
 			continue
 		}
 		if sent++; sent > resends || p.short(ctx, 0) {

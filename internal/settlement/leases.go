@@ -21,7 +21,7 @@ func (p *pass) finishLeases(ctx context.Context) error {
 	ids := slices.SortedFunc(maps.Keys(held), func(a, b payment.ID) int { return cmp.Compare(held[a].Nonce, held[b].Nonce) })
 	var errs []error
 	for _, id := range ids {
-		if p.Now().Sub(held[id].At) < p.LeaseAge || p.short(ctx, 0) {
+		if p.age(held[id].At) < p.LeaseAge || p.short(ctx, 0) {
 			continue
 		}
 		if err := p.finishLease(ctx, id, held[id].Nonce); err != nil {

@@ -1,6 +1,7 @@
 package settlement
 
 import (
+	"slices"
 	"time"
 
 	"remit/internal/token"
@@ -34,21 +35,40 @@ type Funds struct {
 	Gap     uint64       // nonces given out and not mined
 }
 
-// add counts what came after r: it is as busy as o.
+// add counts another wallet of the same round in.
 func (r *Report) add(o Report) {
-	r.Busy, r.Elsewhere = o.Busy, o.Elsewhere
+	r.Busy, r.Elsewhere = r.Busy || o.Busy, r.Elsewhere || o.Elsewhere
+	r.did(o)
+	r.Unreadable += o.Unreadable
+	r.Undecided += o.Undecided
+	r.Paused += o.Paused
+	r.Pending += o.Pending
+	r.Oldest = max(r.Oldest, o.Oldest)
+	r.Wallets = append(r.Wallets, o.Wallets...)
+}
+
+// next counts a later round in: what it did is added to what was done, what it
+// saw takes the place of what was seen, and wallets that were idle in it are as
+// they were.
+func (r *Report) next(round Report) {
+	r.Busy, r.Elsewhere = round.Busy, round.Elsewhere
+	r.did(round)
+	r.Unreadable, r.Undecided, r.Pending = round.Unreadable, round.Undecided, round.Pending
+	r.Paused = max(r.Paused, round.Paused)
+	r.Oldest = max(r.Oldest, round.Oldest)
+	for _, funds := range round.Wallets {
+		r.Wallets = slices.DeleteFunc(r.Wallets, func(f Funds) bool { return f.Address == funds.Address })
+		r.Wallets = append(r.Wallets, funds)
+	}
+}
+
+func (r *Report) did(o Report) {
 	r.Confirmed += o.Confirmed
 	r.Failed += o.Failed
 	r.Leases += o.Leases
 	r.Noops += o.Noops
 	r.Bumps += o.Bumps
 	r.Resent += o.Resent
-	r.Unreadable += o.Unreadable
 	r.Suspect += o.Suspect
-	r.Undecided += o.Undecided
-	r.Paused += o.Paused
-	r.Pending += o.Pending
-	r.Oldest = max(r.Oldest, o.Oldest)
 	r.ToFinal = append(r.ToFinal, o.ToFinal...)
-	r.Wallets = append(r.Wallets, o.Wallets...)
 }

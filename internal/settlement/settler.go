@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -39,6 +40,10 @@ const (
 	closing = 5 * time.Second
 	// width bounds how much of one kind is done at once.
 	width = 16
+	// skew is how far the clocks of two hosts may be apart before one is not
+	// believed. Whatever relies on a time written by another host must be as
+	// safe when done early, so that a wrong clock delays nothing.
+	skew = time.Minute
 )
 
 // Events announces final payments to whoever subscribed to them.
@@ -78,7 +83,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	patient := true
 	for first := true; ; first = false {
 		round, err := s.Round(ctx, by, first)
-		total.add(round)
+		total.next(round)
 		pause := s.BlockTime
 		switch {
 		case round.Busy || err != nil:
@@ -127,8 +132,6 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 		pass, err := s.pass(ctx, by, id, idle)
 		mu.Lock()
 		defer mu.Unlock()
-		pass.Busy = pass.Busy || report.Busy
-		pass.Elsewhere = pass.Elsewhere || report.Elsewhere
 		report.add(pass)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("settling wallet %s: %w", id.Address, err))
@@ -144,6 +147,16 @@ func (s *Settler) short(ctx context.Context, need time.Duration) bool {
 	}
 	deadline, ok := ctx.Deadline()
 	return ok && deadline.Sub(s.Now()) < need+closing
+}
+
+// age is how long ago something happened, by our clock. A time far ahead of it
+// was written by a clock that is wrong, and counts as very long ago.
+func (s *Settler) age(at time.Time) time.Duration {
+	age := s.Now().Sub(at)
+	if age < -skew {
+		return math.MaxInt64
+	}
+	return age
 }
 
 // spread calls do for every item, at most width at once, and returns when all

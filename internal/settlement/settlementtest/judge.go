@@ -1,0 +1,171 @@
+package settlementtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// A judge holds what happened against what was promised. It looks only at the
+// blocks of the chain, the tables, the answers that clients got and the
+// announcements that arrived, never at what the engine thinks of itself.
+type judge struct {
+	w *World
+
+	mu       sync.Mutex
+	broken   []string // promises
+	requests map[string]Request
+	asks     map[string]int // handlers started, by key
+	answers  map[string][]Answer
+	events   map[string]announcement
+	noops    map[chain.Hash]bool // ever stored
+	foreign  map[chain.Hash]bool // signed by somebody else who has our key
+	taken    map[slotKey]bool    // nonces they took
+	wanting  bool                // payments may fail for want of coins: the test means them to
+	coins    map[token.Address]token.Amount
+}
+
+type slotKey struct {
+	wallet token.Address
+	nonce  uint64
+}
+
+type announcement struct {
+	merchant, mode, kind, body string
+	times                      int
+}
+
+func (j *judge) init(w *World) {
+	j.w = w
+	j.requests, j.asks, j.answers = map[string]Request{}, map[string]int{}, map[string][]Answer{}
+	j.events, j.noops = map[string]announcement{}, map[chain.Hash]bool{}
+	j.foreign, j.taken, j.coins = map[chain.Hash]bool{}, map[slotKey]bool{}, map[token.Address]token.Amount{}
+	w.Chain.Mined = j.mined
+}
+
+// breach records a broken promise.
+func (j *judge) breach(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	j.w.trace("JUDGE", line)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.broken = append(j.broken, line)
+}
+
+func (j *judge) asked(r Request) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, ok := j.requests[r.Key]; !ok {
+		j.requests[r.Key] = r
+	}
+	j.asks[r.Key]++
+}
+
+func (j *judge) answered(a Answer) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.answers[a.Request.Key] = append(j.answers[a.Request.Key], a)
+}
+
+func (j *judge) announced(merchant, mode, id, kind string, body []byte) {
+	j.mu.Lock()
+	now := announcement{merchant, mode, kind, string(body), 1}
+	before, again := j.events[id]
+	now.times += before.times
+	j.events[id] = now
+	j.mu.Unlock()
+	if before.times = now.times; again && before != now {
+		j.breach("I7: event %s was announced in two forms", id)
+	}
+}
+
+// noop remembers what was stored as a no-op: its slot is deleted later.
+func (j *judge) noop(s wallet.Slot) { j.noops[s.Hash()] = true }
+
+// ours reports whether the tables know a transaction.
+func (j *judge) ours(h chain.Hash) bool {
+	if j.noops[h] {
+		return true
+	}
+	p, err := j.w.Store.PaymentByHash(context.Background(), h)
+	if err != nil {
+		return false
+	}
+	for _, known := range p.Hashes() {
+		if known == h {
+			return true
+		}
+	}
+	return false
+}
+
+// sending checks bytes on their way to a node.
+func (j *judge) sending(h chain.Hash) {
+	if !j.ours(h) {
+		j.breach("I2: bytes were sent that are not stored: %s", h)
+	}
+}
+
+// mined checks a transaction as a block takes it.
+func (j *judge) mined(from token.Address, nonce uint64, h chain.Hash) {
+	if j.foreign[h] {
+		j.taken[slotKey{from, nonce}] = true
+	} else if !j.ours(h) {
+		j.breach("I2: nonce %d of %s was mined and its hash is not stored", nonce, short(from))
+	}
+}
+
+// deleting checks a slot that is about to go: its payment has ended, and
+// everybody was told.
+func (j *judge) deleting(id wallet.ID, nonce uint64) {
+	s, err := j.w.Store.Slot(context.Background(), id, nonce)
+	if err != nil || s.Noop() {
+		return
+	}
+	p, err := j.w.Store.Payment(context.Background(), s.Payment)
+	switch {
+	case err != nil || !p.State.Final():
+		j.breach("I3: slot %s goes while its payment is %s (%v)", at(id, nonce), p.State, err)
+	case j.events[p.Event.ID].times == 0:
+		j.breach("I7: slot %s goes before its payment was announced", at(id, nonce))
+	}
+}
+
+// owners checks that every nonce between what is final on the chain and
+// next_nonce is held by exactly one lease or slot.
+func (j *judge) owners(id wallet.ID) {
+	ctx := context.Background()
+	w, err := j.w.Store.Wallet(ctx, id)
+	if err != nil {
+		return
+	}
+	slots, _, err := j.w.Store.Slots(ctx, id)
+	if err != nil {
+		return
+	}
+	type owner struct{ leased, slotted payment.ID }
+	held := map[uint64]owner{}
+	for p, l := range w.Leases {
+		if other := held[l.Nonce]; other.leased != "" {
+			j.breach("I3: nonce %s is leased to %s and %s", at(id, l.Nonce), other.leased, p)
+		}
+		held[l.Nonce] = owner{leased: p}
+	}
+	for _, s := range slots {
+		o := held[s.Nonce]
+		if o.leased != "" && !s.Noop() && o.leased != s.Payment {
+			j.breach("I3: nonce %s is leased to %s and has the slot of %s", at(id, s.Nonce), o.leased, s.Payment)
+		}
+		held[s.Nonce] = owner{o.leased, "x"}
+	}
+	for nonce := j.w.Chain.Count(id.Address, j.w.Depth); nonce < w.NextNonce; nonce++ {
+		if _, ok := held[nonce]; !ok && !j.taken[slotKey{id.Address, nonce}] {
+			j.breach("I3: nonce %s has no owner, next is %d", at(id, nonce), w.NextNonce)
+		}
+	}
+}

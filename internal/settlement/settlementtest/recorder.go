@@ -1,0 +1,58 @@
+package settlementtest
+
+import (
+	"context"
+
+	"remit/internal/payment"
+	"remit/internal/payment/paymenttest"
+	"remit/internal/wallet"
+)
+
+// A recorder is the store itself, watched by the judge: after every write that
+// moves a nonce it is asked whether all of them still have an owner.
+type recorder struct {
+	*paymenttest.Store
+	judge *judge
+}
+
+func (r recorder) Lease(ctx context.Context, q wallet.Request) (wallet.Wallet, error) {
+	w, err := r.Store.Lease(ctx, q)
+	r.judge.owners(q.Wallet)
+	return w, err
+}
+
+func (r recorder) Release(ctx context.Context, id payment.ID, s wallet.Slot) error {
+	err := r.Store.Release(ctx, id, s)
+	r.judge.owners(s.ID)
+	return err
+}
+
+func (r recorder) Seal(ctx context.Context, p payment.Payment) error {
+	err := r.Store.Seal(ctx, p)
+	r.judge.owners(walletID(p.Wallet))
+	return err
+}
+
+func (r recorder) PutNoop(ctx context.Context, s wallet.Slot) error {
+	err := r.Store.PutNoop(ctx, s)
+	if err == nil {
+		r.judge.noop(s)
+	}
+	r.judge.owners(s.ID)
+	return err
+}
+
+func (r recorder) BumpNoop(ctx context.Context, s wallet.Slot) error {
+	err := r.Store.BumpNoop(ctx, s)
+	if err == nil {
+		r.judge.noop(s)
+	}
+	return err
+}
+
+func (r recorder) DeleteSlot(ctx context.Context, id wallet.ID, nonce uint64) error {
+	r.judge.deleting(id, nonce)
+	err := r.Store.DeleteSlot(ctx, id, nonce)
+	r.judge.owners(id)
+	return err
+}

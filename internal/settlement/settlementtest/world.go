@@ -1,0 +1,346 @@
+package settlementtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/dispatch"
+	"remit/internal/payment"
+	"remit/internal/payment/paymenttest"
+	"remit/internal/settlement"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+const (
+	blockTime = 12 * time.Second // as Ethereum's
+	lambda    = 29 * time.Second // how long a handler lives
+	minute    = 60 * time.Second // between the starts of runs
+	runTime   = 55 * time.Second // how long a run lives
+	patience  = 35 * time.Second // how long a client waits for an answer
+)
+
+// A Setup says what a World is made of.
+type Setup struct {
+	Wallets   int
+	Nodes     int
+	Instances int // processes that serve requests
+	Finality  chain.Finality
+	Depth     uint64       // no reorg goes deeper
+	Window    uint64       // payments in flight per wallet
+	Coins     uint64       // what each wallet has of the token
+	Ether     uint64       // and of wei, in thousands of millions
+	Daily     token.Amount // a merchant's day; zero: no limit
+	FeeLimit  token.Amount
+	Skews     []time.Duration // how far the clocks of instances and runs are off, in turn
+}
+
+// A World is a whole deployment in a synctest bubble: tables, a chain with its
+// nodes, processes that serve requests, runs of check-receipts, and clients.
+// All that any of them does outside its own memory is an effect, and effects
+// happen one at a time, as its owner lets them.
+type World struct {
+	Setup
+	Store  *paymenttest.Store
+	Chain  *Chain
+	Keys   *Keys
+	Trace  func(line string) // nil: no trace
+	judge  judge
+	desk   desk
+	root   context.Context
+	cancel context.CancelFunc
+	start  time.Time
+	ports  *tables
+	nodes  chain.Nodes
+
+	instances []instance
+	runs      int // started
+	made      int // instances ever made
+
+	mu      sync.Mutex
+	actors  []*actor
+	hinted  bool // somebody asked for a run
+	reports []settlement.Report
+}
+
+var coin = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0: 0xc0, 19: 0xc0}}
+
+const chainID = 84532
+
+// Wallet is the address of the n-th wallet.
+func Wallet(n int) token.Address { return token.Address{0: 0xaa, 19: byte(n)} }
+
+// NewWorld returns a World at rest. Close it.
+func NewWorld(setup Setup) *World {
+	w := &World{Setup: setup, Store: paymenttest.NewStore(), Keys: &Keys{}, start: time.Now()}
+	w.root, w.cancel = context.WithCancel(context.Background())
+	w.desk.over = make(chan struct{})
+	w.Chain = NewChain(chainID, coin.Contract, setup.Depth, setup.Nodes)
+	for i := range setup.Wallets {
+		w.Keys.Add(Wallet(i))
+		ether, err := token.Units(setup.Ether).Times(1_000_000_000)
+		if err != nil {
+			panic(err)
+		}
+		w.Chain.Fund(Wallet(i), token.Units(setup.Coins), ether)
+	}
+	for _, n := range w.Chain.Nodes {
+		w.nodes = append(w.nodes, rpc{&w.desk, n, &w.judge})
+	}
+	w.judge.init(w)
+	w.ports = &tables{&w.desk, recorder{w.Store, &w.judge}}
+	for range setup.Instances {
+		w.instances = append(w.instances, w.newInstance())
+	}
+	return w
+}
+
+// Close ends everybody who is still there, so that the bubble can end.
+func (w *World) Close() {
+	w.cancel()
+	close(w.desk.over)
+}
+
+// skew is how far the n-th clock is off.
+func (w *World) skew(n int) time.Duration {
+	if len(w.Skews) == 0 {
+		return 0
+	}
+	return w.Skews[n%len(w.Skews)]
+}
+
+func (w *World) clockOf(n int) func() time.Time {
+	off := w.skew(n)
+	return func() time.Time { return time.Now().Add(off) }
+}
+
+// skewed is a context that tells its deadline by a clock that is off, as the
+// process does that made it.
+type skewed struct {
+	context.Context
+	off time.Duration
+}
+
+// Deadline implements context.Context.
+func (s skewed) Deadline() (time.Time, bool) {
+	deadline, ok := s.Context.Deadline()
+	return deadline.Add(s.off), ok
+}
+
+// An instance is a process that serves requests.
+type instance struct {
+	*dispatch.Dispatcher
+	off time.Duration
+}
+
+// Restart replaces an instance by a new process.
+func (w *World) Restart(i int) { w.instances[i] = w.newInstance() }
+
+func (w *World) newInstance() instance {
+	w.made++
+	n := w.made
+	return instance{off: w.skew(n), Dispatcher: dispatch.New(dispatch.Config{
+		ChainID: chainID, Token: coin, Network: "simulated", Window: w.Window, Daily: w.Daily, FeeLimit: w.FeeLimit,
+		BlockTime: blockTime, Finality: w.Finality,
+	}, dispatch.Parts{
+		Payments: w.ports, Allowances: w.ports, Wallets: w.ports, Keys: w.Keys, Nodes: w.nodes, Hints: (*hints)(w),
+		Log: slog.New(slog.DiscardHandler), Now: w.clockOf(n), Random: noise{},
+		Draw: func(max int) int { return int(time.Since(w.start)/time.Millisecond+time.Duration(n)) % max },
+	})}
+}
+
+// noise is what ids without a key are made of: the clients here all send keys.
+type noise struct{}
+
+func (noise) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// hints are a dispatch.Hinter.
+type hints World
+
+// Hint implements dispatch.Hinter.
+func (h *hints) Hint(ctx context.Context) error {
+	_, err := effect(ctx, &h.desk, "Hint", "", func(context.Context) (struct{}, error) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.hinted = true
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// events are a settlement.Events.
+type events World
+
+// Announce implements settlement.Events.
+func (e *events) Announce(ctx context.Context, merchant, mode, id, kind string, body []byte) error {
+	_, err := effect(ctx, &e.desk, "Announce", id, func(context.Context) (struct{}, error) {
+		e.judge.announced(merchant, mode, id, kind, body)
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// actor returns a context of somebody new.
+func (w *World) actor(name string, life time.Duration) (context.Context, context.CancelFunc, *actor) {
+	a := &actor{name: name}
+	w.mu.Lock()
+	w.actors = append(w.actors, a)
+	w.mu.Unlock()
+	ctx := context.WithValue(w.root, actorKey{}, a)
+	if life == 0 {
+		return ctx, func() {}, a
+	}
+	ctx, cancel := context.WithTimeout(ctx, life)
+	return ctx, cancel, a
+}
+
+// StartRun starts a run of check-receipts and returns its name.
+func (w *World) StartRun() string {
+	w.runs++
+	off := w.skew(w.runs)
+	name := fmt.Sprintf("run%d", w.runs)
+	ctx, cancel, a := w.actor(name, runTime)
+	s := settlement.New(settlement.Config{
+		ChainID: chainID, Token: coin, Window: w.Window, FeeLimit: w.FeeLimit, Finality: w.Finality,
+		BlockTime: blockTime, LeaseAge: leaseAge, BumpAfter: bumpAfter,
+	}, settlement.Parts{
+		Payments: w.ports, Wallets: w.ports, Keys: w.Keys, Nodes: w.nodes, Events: (*events)(w),
+		Log: slog.New(slog.DiscardHandler), Now: w.clockOf(w.runs), Wait: w.wait,
+	})
+	w.trace(name, "starts")
+	go func() {
+		defer a.ended.Store(true)
+		defer cancel()
+		report, err := s.Run(skewed{ctx, off}, name)
+		w.mu.Lock()
+		w.reports = append(w.reports, report)
+		w.mu.Unlock()
+		if w.Trace != nil && !errors.Is(err, errOver) {
+			lines := strings.Split(fmt.Sprint(err), "\n") // wallets fail in any order
+			slices.Sort(lines)
+			w.trace(name, "ends: "+strings.Join(lines, "; "))
+		}
+	}()
+	return name
+}
+
+const (
+	leaseAge  = 45 * time.Second
+	bumpAfter = 60 * time.Second
+)
+
+func (w *World) wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-w.desk.over:
+	}
+}
+
+func (w *World) trace(who, what string) {
+	if w.Trace != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.Trace(fmt.Sprintf("%9.3fs %-8s %s", time.Since(w.start).Seconds(), who, what))
+	}
+}
+
+// A Request is what a client wants paid.
+type Request struct {
+	Key    string
+	To     token.Address
+	Amount uint64
+}
+
+// Payee is the address of the n-th payee: each payment of a test has its own,
+// so that the judge knows from the chain alone what was paid.
+func Payee(n int) token.Address { return token.Address{0: 0xee, 18: byte(n >> 8), 19: byte(n)} }
+
+func (r Request) payment() payment.Request {
+	return payment.Request{Merchant: "mer_1", Mode: "test", Key: r.Key, To: r.To, Amount: token.Units(r.Amount)}
+}
+
+// serve starts a handler for r on an instance. Its answer comes on the channel
+// unless it dies.
+func (w *World) serve(name string, instance int, r Request) <-chan Answer {
+	ctx, cancel, a := w.actor(name, lambda)
+	d := w.instances[instance%len(w.instances)]
+	answers := make(chan Answer, 1)
+	w.judge.asked(r)
+	go func() {
+		defer a.ended.Store(true)
+		defer cancel()
+		result, err := d.Send(skewed{ctx, d.off}, r.payment())
+		if a.dead.Load() || errors.Is(err, errOver) {
+			return
+		}
+		w.trace(name, fmt.Sprintf("answers %s %v", result.Payment.State, err))
+		answer := Answer{Request: r, Payment: result.Payment, Err: err}
+		w.judge.answered(answer)
+		answers <- answer
+	}()
+	return answers
+}
+
+// StartClient starts somebody who posts r up to tries times, until an answer
+// says that it is committed; a stubborn one asks again even then.
+func (w *World) StartClient(name string, r Request, tries int, stubborn bool) {
+	ctx, _, a := w.actor(name, 0)
+	go func() {
+		defer a.ended.Store(true)
+		for try := range tries {
+			if answer, ok := w.post(ctx, fmt.Sprintf("%s.%d", name, try), len(name)+try, r); ok && answer.Err == nil && !stubborn {
+				return
+			}
+			w.wait(ctx, 2*time.Second)
+		}
+	}()
+}
+
+// post makes one request. Both ways may fail: a request that is lost, or
+// arrives late, and an answer that never comes.
+func (w *World) post(ctx context.Context, name string, instance int, r Request) (Answer, bool) {
+	answers, err := effect(ctx, &w.desk, "POST", r.Key, func(context.Context) (<-chan Answer, error) {
+		return w.serve(name, instance, r), nil
+	})
+	if err != nil {
+		return Answer{}, false
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case answer := <-answers:
+		_, err := effect(ctx, &w.desk, "answer", r.Key, func(context.Context) (struct{}, error) { return struct{}{}, nil })
+		return answer, err == nil
+	case <-timer.C:
+	case <-w.desk.over:
+	}
+	return Answer{}, false
+}
+
+// An Answer is what a client was told.
+type Answer struct {
+	Request Request
+	Payment payment.Payment
+	Err     error
+}
+
+// Refused reports whether the answer says that nothing was started.
+func (a Answer) Refused() bool {
+	return a.Err != nil && !errors.Is(a.Err, dispatch.ErrInProgress) && !errors.Is(a.Err, dispatch.ErrKeyReused)
+}
+
+// id is where the tables keep a request's payment.
+func (r Request) id() payment.ID { return payment.KeyID("mer_1", "test", r.Key) }
+
+func walletID(a token.Address) wallet.ID { return wallet.ID{ChainID: chainID, Address: a} }
