@@ -62,6 +62,14 @@ ci: ## What CI runs: everything, from a clean checkout
 fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strictjson)
 	tools/fuzz $(PKG)
 
+# How long `make chaos` breaks things.
+FOR ?= 10m
+
+.PHONY: chaos
+chaos: ## Break a running stack for FOR=10m (SIGKILL, lost answers, dead services), then audit the chain
+	@tools/install dynamodb
+	go run ./bench -for $(FOR) $(ARGS) chaos
+
 .PHONY: contract
 contract: ## Recompile the test token and compare it with the bytecode in the repository
 	internal/devnet/contracts/compile.sh --check

@@ -51,6 +51,19 @@ func Client(t testing.TB) *dynamodb.Client {
 	})
 }
 
+// Open starts a DynamoDB Local of its own for a program that is not a test. end
+// ends it, and so does the end of the program.
+func Open() (endpoint string, end func(), err error) {
+	p, err := launch()
+	if err != nil {
+		return "", nil, err
+	}
+	return p.endpoint, func() {
+		_ = p.hold.Close()
+		<-p.ended
+	}, nil
+}
+
 func launch() (*process, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
