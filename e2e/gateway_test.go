@@ -1,0 +1,128 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	invalidKey = `{"detail":"Invalid API Key"}`
+	notFound   = `{"detail":"Not Found"}`
+)
+
+// TestKeysAtTheGate: what API Gateway and the authorizer answer by themselves.
+func TestKeysAtTheGate(t *testing.T) {
+	s := start(t)
+	m := newMerchant(t, s)
+	other := newMerchant(t, s)
+	// API Gateway remembers a key that was used for a minute. These were not.
+	revoked := rotated(t, m, m.id(), 24*time.Hour)
+	m.call("POST", "/api-keys/"+revoked.id()+"/revoke", nil).want(t, 200)
+	expired := rotated(t, m, m.id(), 24*time.Hour)
+	rotated(t, m, expired.id(), 0)
+
+	for why, key := range map[string]string{
+		"no key":                      "",
+		"a blank key":                 " ",
+		"no key of ours":              "secret",
+		"a mistyped key":              m.key[:len(m.key)-1] + "!",
+		"an unknown key":              "remit_test_0aB1cD2eF3gH_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg0dDPM7",
+		"a key of live mode":          strings.Replace(m.key, "_test_", "_live_", 1),
+		"two keys in one":             m.key + ", " + other.key,
+		"a key that is revoked":       revoked.key,
+		"a key that was rotated away": expired.key,
+		"a bearer token":              "Bearer " + m.key,
+	} {
+		for _, route := range []string{"GET /balance/" + recipient, "POST /send-payment", "GET /transaction/0x12", "GET /api-keys", "POST /webhooks"} {
+			method, path, _ := strings.Cut(route, " ")
+			a := merchant{t, s, key}.call(method, path, nil)
+			if a.status != 401 || a.text != invalidKey {
+				t.Errorf("%s at %s: %d %q", why, route, a.status, a.text)
+			}
+			if got := a.header.Get("Content-Type"); got != "application/json" {
+				t.Errorf("%s at %s: content type %q", why, route, got)
+			}
+			if got := a.header.Get("Cache-Control"); got != "no-store" {
+				t.Errorf("%s at %s: cache control %q", why, route, got)
+			}
+		}
+	}
+}
+
+func first(t *testing.T, a answer) map[string]any {
+	t.Helper()
+	data, _ := a.body["data"].([]any)
+	if len(data) == 0 {
+		t.Fatalf("an empty list: %s", a.text)
+	}
+	item, _ := data[0].(map[string]any)
+	return item
+}
+
+func TestRotatedKey(t *testing.T) {
+	s := start(t)
+	old := newMerchant(t, s)
+	next := rotated(t, old, old.id(), time.Hour)
+	for _, m := range []merchant{old, next} {
+		m.call("GET", "/transactions", nil).want(t, 200)
+	}
+	list := next.call("GET", "/api-keys", nil).want(t, 200)
+	if keys, _ := list.body["data"].([]any); len(keys) != 2 || first(t, list)["id"] != next.id() {
+		t.Errorf("after a rotation: %s", list.text)
+	}
+	if strings.Contains(list.text, next.key[30:]) || strings.Contains(list.text, old.key[30:]) {
+		t.Errorf("a list shows a key: %s", list.text)
+	}
+}
+
+// id is the key's: it stands in the key.
+func (m merchant) id() string { return "key_" + m.key[len("remit_test_"):][:12] }
+
+// rotated replaces the key of that id and returns the merchant with the new one.
+func rotated(t *testing.T, m merchant, id string, overlap time.Duration) merchant {
+	t.Helper()
+	next := m
+	next.key = m.call("POST", "/api-keys/"+id+"/rotate", map[string]int{"expires_in_seconds": int(overlap.Seconds())}).want(t, 201).get("api_key")
+	return next
+}
+
+func TestUnknownRoutes(t *testing.T) {
+	s := start(t)
+	m := newMerchant(t, s)
+	for _, route := range []string{"GET /", "GET /balances", "GET /send-payment", "DELETE /api-keys", "PUT /webhooks", "GET /docs", "POST /balance/" + recipient} {
+		method, path, _ := strings.Cut(route, " ")
+		for _, key := range []string{m.key, ""} {
+			if a := (merchant{t, s, key}).call(method, path, nil); a.status != 404 || a.text != notFound {
+				t.Errorf("%s: %d %q", route, a.status, a.text)
+			}
+		}
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	s := start(t)
+	m := newMerchant(t, s)
+	for why, test := range map[string]struct {
+		method, path string
+		body         any
+		status       int
+		part         string
+	}{
+		"a body that is not JSON":   {"POST", "/send-payment", "{", 422, `"json_invalid"`},
+		"an amount as text":         {"POST", "/send-payment", `{"wallet_address":"` + recipient + `","amount":"5"}`, 422, `["body","amount"]`},
+		"a wrong checksum":          {"POST", "/send-payment", `{"wallet_address":"0x52908400098527886E0F7030069857D2E4169Ee7","amount":5}`, 422, `["body","wallet_address"]`},
+		"an address in a path":      {"GET", "/balance/0x12", nil, 422, `["path","address"]`},
+		"an unknown hash":           {"GET", "/transaction/0x" + strings.Repeat("0", 64), nil, 404, `"transaction_not_found"`},
+		"a webhook to the metadata": {"POST", "/webhooks", `{"url":"http://169.254.169.254/"}`, 422, `["body","url"]`},
+		"a blank merchant name":     {"POST", "/create-api-key", `{"merchant_name":" "}`, 422, `["body","merchant_name"]`},
+		"a bad filter":              {"GET", "/transactions?limit=0", nil, 422, `["query","limit"]`},
+		"somebody else's key":       {"POST", "/api-keys/key_zzzzzzzzzzzz/revoke", nil, 404, `"api_key_not_found"`},
+		"more than 64 KiB":          {"POST", "/send-payment", `{"metadata":{"a":"` + strings.Repeat("a", 64<<10) + `"}}`, 413, `"body_too_large"`},
+	} {
+		a := m.call(test.method, test.path, test.body)
+		if a.status != test.status || !strings.Contains(a.text, test.part) {
+			t.Errorf("%s: %d %s; want %d and %s", why, a.status, a.text, test.status, test.part)
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"remit/internal/token"
+)
+
+// A merchant uses the API over HTTP, with a key or without.
+type merchant struct {
+	t   *testing.T
+	s   *stack
+	key string
+}
+
+// An answer is what came back.
+type answer struct {
+	status int
+	header http.Header
+	text   string
+	body   map[string]any
+}
+
+// call makes a request. A body that is no text is sent as JSON.
+func (m merchant) call(method, path string, body any, headers ...string) answer {
+	m.t.Helper()
+	var sent io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		sent = bytes.NewBufferString(b)
+	default:
+		encoded, err := json.Marshal(b)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		sent = bytes.NewReader(encoded)
+	}
+	req, err := http.NewRequestWithContext(m.t.Context(), method, m.s.url(path), sent)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if sent != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if m.key != "" {
+		req.Header.Set("x-api-key", m.key)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := m.s.client().Do(req)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	a := answer{status: resp.StatusCode, header: resp.Header, text: string(text)}
+	_ = json.Unmarshal(text, &a.body)
+	return a
+}
+
+// want fails the test unless the answer has the status.
+func (a answer) want(t *testing.T, status int) answer {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("got %d %s, want %d", a.status, a.text, status)
+	}
+	return a
+}
+
+func (a answer) get(name string) string { return fmt.Sprint(a.body[name]) }
+
+// newMerchant creates a key as anybody can on a sandbox.
+func newMerchant(t *testing.T, s *stack) merchant {
+	t.Helper()
+	m := merchant{t: t, s: s}
+	m.key = m.call("POST", "/create-api-key", map[string]string{"merchant_name": t.Name()}).want(t, 201).get("api_key")
+	return m
+}
+
+// A delivery is a webhook as the merchant's server got it.
+type delivery struct {
+	header http.Header
+	body   []byte
+}
+
+// receive serves as the merchant's webhook endpoint.
+func receive(t *testing.T) (url string, got <-chan delivery) {
+	t.Helper()
+	deliveries := make(chan delivery, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Errorf("reading a webhook: %v", err)
+		}
+		deliveries <- delivery{r.Header, body}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, deliveries
+}
+
+// verified waits for a webhook of the given type and checks its signature with
+// the official library.
+func verified(t *testing.T, got <-chan delivery, secret, kind string) map[string]any {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	hook, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("no %s came", kind)
+		case d := <-got:
+			if err := hook.Verify(d.body, d.header); err != nil {
+				t.Errorf("signature of %s: %v", d.body, err)
+			}
+			var event map[string]any
+			if err := json.Unmarshal(d.body, &event); err != nil {
+				t.Fatalf("%s: %v", d.body, err)
+			}
+			if event["id"] != d.header.Get("webhook-id") {
+				t.Errorf("webhook-id is %s, the event's id %v", d.header.Get("webhook-id"), event["id"])
+			}
+			if event["type"] == kind {
+				return event
+			}
+		}
+	}
+}
+
+// until asks again and again until ok, or too long.
+func until(t *testing.T, what string, within time.Duration, ok func() bool) time.Duration {
+	t.Helper()
+	started := time.Now()
+	for !ok() {
+		if time.Since(started) > within {
+			t.Fatalf("%s: not within %v", what, within)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	return time.Since(started)
+}
+
+const recipient = "0x1111111111111111111111111111111111111111"
+
+// TestPayment is the main road: key, webhook, payment, confirmation, balance.
+func TestPayment(t *testing.T) {
+	s := start(t)
+	m := newMerchant(t, s)
+	url, got := receive(t)
+	hook := m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201)
+	secret := hook.get("secret")
+	m.call("POST", "/webhooks/"+hook.get("id")+"/test", nil).want(t, 200)
+	verified(t, got, secret, "webhook.test")
+
+	before := m.call("GET", "/balance/"+recipient, nil).want(t, 200)
+	pay := map[string]any{"wallet_address": recipient, "amount": 1000000, "reference": "inv-2041", "metadata": map[string]string{"order": "2041"}}
+	first := m.call("POST", "/send-payment", pay, "Idempotency-Key", "inv-2041").want(t, 201)
+	if first.get("status") != "pending" {
+		t.Errorf("a new payment is %s", first.get("status"))
+	}
+	hash := first.get("tx_hash")
+	again := m.call("POST", "/send-payment", pay, "Idempotency-Key", "inv-2041").want(t, 201)
+	if again.get("tx_hash") != hash || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("a replay answered %s, Idempotent-Replayed %q", again.text, again.header.Get("Idempotent-Replayed"))
+	}
+	pay["amount"] = 2000000
+	m.call("POST", "/send-payment", pay, "Idempotency-Key", "inv-2041").want(t, 422)
+
+	took := until(t, "confirming", 90*time.Second, func() bool {
+		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
+	})
+	t.Logf("confirmed %v after the answer; blocks come every %v and %d must follow", took.Round(time.Millisecond), blockTime, finality)
+
+	event := verified(t, got, secret, "payment.confirmed")
+	if data, _ := event["data"].(map[string]any); data["tx_hash"] != hash || data["status"] != "confirmed" || event["id"] == "" {
+		t.Errorf("the webhook says %v", event)
+	}
+	after := m.call("GET", "/balance/"+recipient, nil).want(t, 200)
+	if difference := number(t, after, "balance").Sub(number(t, before, "balance")); difference != amount(t, "1000000") {
+		t.Errorf("the balance rose by %v", difference)
+	}
+
+	listed := m.call("GET", "/transactions?idempotency_key=inv-2041", nil).want(t, 200)
+	if data, _ := listed.body["data"].([]any); len(data) != 1 {
+		t.Errorf("found by its key: %s", listed.text)
+	}
+	deliveries := m.call("GET", "/webhooks/"+hook.get("id")+"/deliveries", nil).want(t, 200)
+	if data, _ := deliveries.body["data"].([]any); len(data) != 1 {
+		t.Errorf("deliveries: %s", deliveries.text)
+	}
+	transferred(t, s, recipient, hash)
+}
+
+// transferred checks that the chain has exactly these payments to an address.
+func transferred(t *testing.T, s *stack, to string, hashes ...string) {
+	t.Helper()
+	logs, err := s.chain.TransferLogs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, l := range logs {
+		if l.To.String() == to {
+			got = append(got, fmt.Sprint(l.Tx))
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(hashes)
+	if !slices.Equal(got, hashes) {
+		t.Errorf("transfers to %s: %v, want %v", to, got, hashes)
+	}
+}
+
+func amount(t *testing.T, text string) token.Amount {
+	t.Helper()
+	a, err := token.ParseAmount(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// number reads an integer of an answer without going through a float.
+func number(t *testing.T, a answer, name string) token.Amount {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(a.text), &fields); err != nil {
+		t.Fatal(err)
+	}
+	return amount(t, string(fields[name]))
+}
