@@ -245,3 +245,10 @@ func TestNothingIsEchoed(t *testing.T) {
 		}
 	}
 }
+
+// anyKey takes every key for its merchant's.
+type anyKey struct{ merchant string }
+
+func (k anyKey) Authenticate(context.Context, string, time.Time) (apikey.Principal, error) {
+	return apikey.Principal{MerchantID: k.merchant, KeyID: "key_1", Mode: apikey.Test}, nil
+}

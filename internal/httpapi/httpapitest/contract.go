@@ -14,13 +14,18 @@ import (
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
 	"github.com/pb33f/libopenapi-validator/config"
+	"github.com/pb33f/libopenapi-validator/schema_validation"
+	"github.com/pb33f/libopenapi/datamodel/high/base"
 
 	"remit/internal/httpapi"
 )
 
 // A Contract is openapi.yaml, ready to be held against exchanges. It is safe
 // for concurrent use.
-type Contract struct{ validator validator.Validator }
+type Contract struct {
+	validator validator.Validator
+	event     *base.Schema
+}
 
 // NewContract reads openapi.yaml. An error says that it is no valid OpenAPI
 // document.
@@ -38,7 +43,24 @@ func NewContract() (*Contract, error) {
 	if ok, errs := v.ValidateDocument(); !ok {
 		return nil, fmt.Errorf("openapi.yaml is not valid: %v", errs)
 	}
-	return &Contract{v}, nil
+	model, err := document.BuildV3Model()
+	if err != nil {
+		return nil, fmt.Errorf("reading openapi.yaml: %w", err)
+	}
+	event, ok := model.Model.Components.Schemas.Get("PaymentEvent")
+	if !ok {
+		return nil, errors.New("openapi.yaml has no PaymentEvent")
+	}
+	return &Contract{v, event.Schema()}, nil
+}
+
+// CheckEvent reports what about the body of a payment's event is not as the
+// webhooks of openapi.yaml say.
+func (c *Contract) CheckEvent(body []byte) error {
+	if ok, errs := schema_validation.NewSchemaValidator().ValidateSchemaBytes(c.event, body); !ok {
+		return fmt.Errorf("%v: %s", errs, body)
+	}
+	return nil
 }
 
 // The fixed bodies of what happens before a route is known.

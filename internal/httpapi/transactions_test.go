@@ -1,0 +1,366 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/internal/apikey"
+	"remit/internal/chain"
+	"remit/internal/httpapi"
+	"remit/internal/payment"
+)
+
+// TestHashes: 64 hex digits of any case after an optional 0x or 0X; whatever is
+// not ours to tell is 404.
+func TestHashes(t *testing.T) {
+	digits := exampleHash[2:]
+	for _, test := range []struct {
+		name, hash string
+		status     int
+	}{
+		{"as it was answered", exampleHash, 200},
+		{"without its prefix", digits, 200},
+		{"in capitals", "0x" + strings.ToUpper(digits), 200},
+		{"with its prefix in capitals", "0X" + digits, 200},
+		{"in capitals without its prefix", strings.ToUpper(digits), 200},
+		{"unknown", "0x" + strings.Repeat("1", 64), 404},
+		{"zero", "0x" + strings.Repeat("0", 64), 404},
+		{"63 digits", exampleHash[:65], 404},
+		{"65 digits", exampleHash + "0", 404},
+		{"no hex", "0x" + strings.Repeat("g", 64), 404},
+		{"two prefixes", "0x0x" + digits[:62], 404},
+		{"an escaped digit", "%30x" + digits, 404},
+		{"a payment's internal id", "pay_" + strings.Repeat("a", 32), 404},
+		{"a word", "latest", 404},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := newAPI(t)
+			a.pay().want(t, 201)
+			got := a.get("/transaction/" + test.hash)
+			part := `"tx_hash":"` + exampleHash + `"`
+			if test.status == 404 {
+				part = `{"detail":"No such transaction.","code":"transaction_not_found"}`
+			}
+			got.want(t, test.status, part)
+		})
+	}
+}
+
+// TestOthersTransactions: another merchant's payment is no payment, and so is
+// one of the other mode.
+func TestOthersTransactions(t *testing.T) {
+	a := newAPI(t)
+	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201)
+	other, err := a.keys.Create(t.Context(), "Other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := "X-Api-Key: " + other.Secret.Reveal()
+	a.get("/transaction/"+exampleHash, theirs).want(t, 404, "transaction_not_found")
+	a.get("/transactions", theirs).want(t, 200, `{"data":[],"has_more":false,"next_cursor":null}`)
+	a.get("/transactions?idempotency_key=k", theirs).want(t, 200, `"data":[]`)
+
+	r := newRequest(t, "GET", "/transaction/"+exampleHash, "")
+	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Live}))
+	e := httpapi.GetTransaction(func() string { return "req-1" }, a.payments)
+	a.serve(e, r).want(t, 404, "transaction_not_found")
+}
+
+// TestBothHashesResolve: after a fee bump the hash that was mined is another
+// one; tx_hash stays, and both find the payment.
+func TestBothHashesResolve(t *testing.T) {
+	a := newAPI(t)
+	a.pay().want(t, 201)
+	hash, err := chain.ParseHash(exampleHash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := a.payments.PaymentByHash(t.Context(), hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bumped := chain.Hash{1, 2, 3}
+	if p, err = p.Bump(chain.Signed{Nonce: p.Nonce, Hash: bumped, Raw: []byte{2}}, p.Tx.Fees, a.now); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.payments.AddAttempt(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if p, err = p.Confirm(chain.Receipt{Tx: bumped, Block: 7}, a.now); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.payments.Finish(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	first := a.get("/transaction/" + exampleHash)
+	first.want(t, 200, `"tx_hash":"`+exampleHash+`"`, `"onchain_tx_hash":"`+bumped.String()+`"`, `"block_number":7`)
+	if second := a.get("/transaction/" + bumped.String()); second.body != first.body {
+		t.Errorf("the mined hash answers %s", second.body)
+	}
+}
+
+// TestUnderKey: with idempotency_key a client that got no answer finds out.
+func TestUnderKey(t *testing.T) {
+	a := newAPI(t)
+	a.post("/send-payment", goodBody, "Idempotency-Key: paid").want(t, 201)
+	begun := payment.New(payment.KeyID(a.merchant, "test", "begun"), payment.Request{Merchant: a.merchant, Mode: "test", Key: "begun"}, coin, "base-sepolia", a.now)
+	if _, _, err := a.payments.Create(t.Context(), begun); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, query string
+		status      int
+		part        string
+	}{
+		{"the payment", "idempotency_key=paid", 200, `"tx_hash":"` + exampleHash + `"`},
+		{"the payment, its key in quotes", "idempotency_key=%22paid%22", 200, `"tx_hash":"` + exampleHash + `"`},
+		{"nothing is stored", "idempotency_key=never", 200, `{"data":[],"has_more":false,"next_cursor":null}`},
+		{"taken on, not yet signed", "idempotency_key=begun", 409, `"code":"idempotency_in_progress"`},
+		{"with a filter that fits", "idempotency_key=paid&status=pending&created_after=2026-01-02T15:04:04Z&created_before=2026-01-02T15:04:06Z", 200, exampleHash},
+		{"with a status that does not fit", "idempotency_key=paid&status=failed", 200, `"data":[]`},
+		{"created_after is exclusive", "idempotency_key=paid&created_after=2026-01-02T15:04:05Z", 200, `"data":[]`},
+		{"created_before is exclusive", "idempotency_key=paid&created_before=2026-01-02T15:04:05Z", 200, `"data":[]`},
+		{"an empty key", "idempotency_key=", 422, `["query","idempotency_key"]`},
+		{"a key with a blank", "idempotency_key=a+b", 422, `"idempotency_key_invalid"`},
+		{"a key of 256 characters", "idempotency_key=" + strings.Repeat("k", 256), 422, `"idempotency_key_invalid"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := a.get("/transactions?" + test.query)
+			got.want(t, test.status, test.part)
+			if wait := got.header.Get("Retry-After"); (wait == "1") != (test.status == 409) {
+				t.Errorf("Retry-After %q", wait)
+			}
+		})
+	}
+	if got := a.get("/transactions"); strings.Count(got.body, `"tx_hash"`) != 1 {
+		t.Errorf("a payment that is not signed is listed: %s", got.body)
+	}
+}
+
+// TestQueries: bad values are 422 at their parameter, unknown parameters are
+// ignored.
+func TestQueries(t *testing.T) {
+	for _, test := range []struct{ name, query, refusal string }{ // refusal: parameter and type, empty when accepted
+		{"nothing", "", ""},
+		{"unknown parameters", "page=2&LIMIT=0&x", ""},
+		{"an unknown parameter that is mangled", "x=%zz&%zz=1", ""},
+		{"the smallest page", "limit=1", ""},
+		{"the largest page", "limit=100", ""},
+		{"an empty page", "limit=0", "limit integer_range"},
+		{"too large a page", "limit=101", "limit integer_range"},
+		{"a negative page", "limit=-1", "limit integer_range"},
+		{"a page with a sign", "limit=%2B5", "limit integer_range"},
+		{"a page with a leading zero", "limit=05", "limit integer_range"},
+		{"a page with a fraction", "limit=5.0", "limit integer_range"},
+		{"a page in words", "limit=ten", "limit integer_range"},
+		{"a page beyond any integer", "limit=99999999999999999999", "limit integer_range"},
+		{"an empty limit", "limit=", "limit integer_range"},
+		{"a parameter given twice", "limit=5&limit=5", "limit repeated"},
+		{"a parameter that is mangled", "limit=%zz", "limit encoding_invalid"},
+		{"a parameter that is not UTF-8", "cursor=%ff", "cursor encoding_invalid"},
+		{"each status", "status=pending", ""},
+		{"another status", "status=confirmed", ""},
+		{"the last status", "status=failed", ""},
+		{"a status in capitals", "status=Pending", "status enum"},
+		{"an internal state", "status=SEALED", "status enum"},
+		{"no status", "status=", "status enum"},
+		{"a time in UTC", "created_after=2026-01-02T15:04:05Z", ""},
+		{"a time with a fraction", "created_after=2026-01-02T15:04:05.123456789Z", ""},
+		{"a time of another zone", "created_before=2026-01-02T16:04:05%2B01:00", ""},
+		{"a plus sign that was not escaped", "created_before=2026-01-02T16:04:05+01:00", "created_before datetime_invalid"},
+		{"a date", "created_after=2026-01-02", "created_after datetime_invalid"},
+		{"a time without a zone", "created_after=2026-01-02T15:04:05", "created_after datetime_invalid"},
+		{"a day that does not exist", "created_after=2026-02-30T00:00:00Z", "created_after datetime_invalid"},
+		{"an hour of one digit", "created_after=2026-01-02T5:04:05Z", "created_after datetime_invalid"},
+		{"a comma before the fraction", "created_after=2026-01-02T15:04:05,5Z", "created_after datetime_invalid"},
+		{"a Unix time", "created_after=1767366245", "created_after datetime_invalid"},
+		{"before 1970", "created_after=1969-12-31T23:59:59Z", "created_after datetime_invalid"},
+		{"beyond the year 9999 in UTC", "created_before=9999-12-31T23:59:59-23:59", "created_before datetime_invalid"},
+		{"an invented cursor", "cursor=abcd", "cursor cursor_invalid"},
+		{"an empty cursor", "cursor=", "cursor cursor_invalid"},
+		{"two bad ones, both told", "limit=0&status=x", "status enum"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := newAPI(t).get("/transactions?" + test.query)
+			if test.refusal == "" {
+				got.want(t, 200, `"data":[]`)
+				return
+			}
+			name, kind, _ := strings.Cut(test.refusal, " ")
+			got.want(t, 422, `"type":"`+kind+`","loc":["query","`+name+`"]`)
+		})
+	}
+}
+
+// A listed is a page of payments as a client reads it.
+type listed struct {
+	Data []struct {
+		Amount    int       `json:"amount"`
+		Status    string    `json:"status"`
+		CreatedAt time.Time `json:"created_at"`
+	}
+	HasMore    bool    `json:"has_more"`
+	NextCursor *string `json:"next_cursor"`
+}
+
+func (a *api) list(query string) listed {
+	a.Helper()
+	got := a.get("/transactions?" + query)
+	got.want(a.T, 200)
+	var page listed
+	if err := json.Unmarshal([]byte(got.body), &page); err != nil {
+		a.Fatal(err)
+	}
+	if page.HasMore != (page.NextCursor != nil) {
+		a.Errorf("has_more is %v: %s", page.HasMore, got.body)
+	}
+	return page
+}
+
+func (l listed) amounts() []int {
+	var amounts []int
+	for _, p := range l.Data {
+		amounts = append(amounts, p.Amount)
+	}
+	return amounts
+}
+
+// payTimes makes payments of from to to units, a second apart.
+func (a *api) payTimes(from, to int) {
+	for n := from; n <= to; n++ {
+		a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d}`, alice, n)).want(a.T, 201)
+		a.now = a.now.Add(time.Second)
+	}
+}
+
+// TestPages: newest first, each payment once, however many arrive meanwhile.
+func TestPages(t *testing.T) {
+	a := newAPI(t)
+	a.payTimes(1, 25)
+	if first := a.list(""); len(first.Data) != 20 || first.Data[0].Amount != 25 || !first.HasMore {
+		t.Errorf("the first page without a limit: %v", first.amounts())
+	}
+	page := a.list("limit=10")
+	all := page.amounts()
+	for arriving := 26; page.NextCursor != nil; arriving++ {
+		a.payTimes(arriving, arriving)
+		page = a.list("cursor=" + url.QueryEscape(*page.NextCursor))
+		all = append(all, page.amounts()...)
+	}
+	var want []int
+	for n := 25; n > 0; n-- {
+		want = append(want, n)
+	}
+	if !slices.Equal(all, want) {
+		t.Errorf("pages hold %v", all)
+	}
+	if len(page.Data) != 5 {
+		t.Errorf("the limit did not travel inside the cursor: %d on the last page", len(page.Data))
+	}
+}
+
+// TestPagesOfOneInstant: payments of the same millisecond are not lost between
+// two pages.
+func TestPagesOfOneInstant(t *testing.T) {
+	a := newAPI(t)
+	for n := range 9 {
+		a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d}`, alice, n+1)).want(t, 201)
+	}
+	seen := map[int]bool{}
+	page := a.list("limit=2")
+	for {
+		for _, n := range page.amounts() {
+			if seen[n] {
+				t.Errorf("%d twice", n)
+			}
+			seen[n] = true
+		}
+		if page.NextCursor == nil {
+			break
+		}
+		page = a.list("cursor=" + *page.NextCursor)
+	}
+	if len(seen) != 9 {
+		t.Errorf("saw %v", seen)
+	}
+}
+
+// TestFilters: they restrict, they are exclusive, and they travel inside the
+// cursor.
+func TestFilters(t *testing.T) {
+	a := newAPI(t)
+	a.payTimes(1, 10) // at 15:04:05 to 15:04:14
+	a.confirm()       // the first one
+	for query, want := range map[string][]int{
+		"status=confirmed":                          {1},
+		"status=pending&limit=3":                    {10, 9, 8},
+		"status=failed":                             nil,
+		"created_after=2026-01-02T15:04:12Z":        {10, 9},
+		"created_before=2026-01-02T15:04:06Z":       {1},
+		"created_after=2026-01-02T15:04:11.999Z":    {10, 9, 8},
+		"created_after=2026-01-02T16:04:12%2B01:00": {10, 9},
+		"created_after=2026-01-02T15:04:07Z&created_before=2026-01-02T15:04:10Z": {5, 4},
+	} {
+		if got := a.list(query).amounts(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	const filters = "status=pending&created_before=2026-01-02T15:04:14Z"
+	first := a.list(filters + "&limit=4")
+	if got := first.amounts(); !slices.Equal(got, []int{9, 8, 7, 6}) {
+		t.Errorf("first page %v", got)
+	}
+	next := "cursor=" + *first.NextCursor
+	for query, want := range map[string][]int{
+		next:                 {5, 4, 3, 2},
+		next + "&limit=1":    {5},
+		next + "&" + filters: {5, 4, 3, 2},
+		next + "&created_before=2026-01-02T16:04:14%2B01:00": {5, 4, 3, 2},
+	} {
+		if got := a.list(query).amounts(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	for _, other := range []string{"status=failed", "created_before=2026-01-02T15:04:13Z", "created_after=2026-01-02T15:04:05Z", "idempotency_key=k"} {
+		a.get("/transactions?"+next+"&"+other).want(t, 422, `"type":"cursor_mismatch","loc":["query","cursor"]`)
+	}
+}
+
+// TestCursors: a cursor that was not given to this merchant as it is, is
+// refused, wherever it was changed.
+func TestCursors(t *testing.T) {
+	a := newAPI(t)
+	a.payTimes(1, 2)
+	cursor := *a.list("limit=1").NextCursor
+	refused := func(name, cursor string, headers ...string) {
+		t.Helper()
+		got := a.get("/transactions?cursor="+url.QueryEscape(cursor), headers...)
+		if got.status != 422 || !strings.Contains(got.body, `"cursor_invalid"`) {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	for i := range cursor {
+		for _, c := range "Aa0_" {
+			if changed := cursor[:i] + string(c) + cursor[i+1:]; changed != cursor {
+				refused(fmt.Sprint("changed at ", i), changed)
+			}
+		}
+		refused(fmt.Sprint("cut at ", i), cursor[:i])
+	}
+	refused("padded", cursor+"=")
+	refused("with a line feed inside", cursor[:8]+"\n"+cursor[8:])
+	refused("with a blank", cursor+" ")
+	other, err := a.keys.Create(t.Context(), "Other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("of another merchant", cursor, "X-Api-Key: "+other.Secret.Reveal())
+	if got := a.list("cursor=" + cursor).amounts(); !slices.Equal(got, []int{1}) {
+		t.Errorf("as it is: %v", got)
+	}
+}
