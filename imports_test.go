@@ -53,7 +53,7 @@ var mayImport = map[string]string{
 	// stack on one machine.
 	"apikey/apikeytest":         "apikey",
 	"dynamo/dynamotest":         "",
-	"httpapi/fuzztest":    "",
+	"httpapi/fuzztest":          "",
 	"httpapi/httpapitest":       "httpapi",
 	"payment/paymenttest":       "chain payment token wallet",
 	"settlement/settlementtest": "payment/paymenttest " + domains + " " + engines,
