@@ -1,6 +1,7 @@
 package ethrpc_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -145,9 +146,15 @@ func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			answers := ten()
+			answers["eth_getBlockByNumber"] = always(result(`{"number":"0x9"}`))
+			node := open(t, play(t, answers).URL)
+			if _, err := node.Account(t.Context(), account, coin, chain.Finality{Tag: "safe"}); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			answers = maps.Clone(answers)
 			answers[row.method] = always(row.answer)
-			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, chain.Finality{Tag: "safe"})
-			if err == nil {
+			node = open(t, play(t, answers).URL)
+			if got, err := node.Account(t.Context(), account, coin, chain.Finality{Tag: "safe"}); err == nil {
 				t.Fatalf("Account = %+v, want an error", got)
 			}
 		})

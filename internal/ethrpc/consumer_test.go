@@ -140,7 +140,10 @@ func TestAConsumerIsProvenOrAnError(t *testing.T) {
 		}},
 		{"a nonce used in the first block", "eth_getTransactionCount", always(result(`"0x3"`))},
 		{"no block", "eth_getBlockByNumber", always(result(`null`))},
-		{"another block", "eth_getBlockByNumber", always(result(`{"number":"0x15","transactions":[]}`))},
+		{
+			"another block", "eth_getBlockByNumber",
+			always(result(`{"number":"0x15","transactions":[{"hash":"` + hashOfNonce(1) + `","from":"0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f","nonce":"0x1"}]}`)),
+		},
 		{"a block refused", "eth_getBlockByNumber", always(failure("-32000", "pruned history unavailable"))},
 		{"a block without the transaction", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, "")))},
 		{

@@ -47,7 +47,7 @@ func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 // lower case. fees_test.go names who says what.
 var reverted = []string{
 	"execution reverted", "vm execution error", "vm exception while processing transaction",
-	"always failing transaction", "invalid opcode", "transaction reverted",
+	"always failing transaction", "invalid opcode",
 }
 
 // codeReverted is the JSON-RPC error code of a revert (geth, Erigon, Reth,

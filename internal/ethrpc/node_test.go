@@ -128,6 +128,7 @@ func TestErrorsHoldNoPartOfTheURLButItsHost(t *testing.T) {
 		"a refusal that quotes it": s.URL + path + "?apikey=fedcba9876543210",
 		"a page that quotes it":    s.URL + path + "?apikey=status-fedcba98",
 		"a refused connection":     closed.URL + path + "?apikey=fedcba9876543210",
+		"a key of a few letters":   closed.URL + "/k3y",
 		"a password":               strings.Replace(closed.URL, "://", "://someuser:hunter2222@", 1) + path,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestErrorsHoldNoPartOfTheURLButItsHost(t *testing.T) {
 				t.Fatal("no error")
 			}
 			detail := node.Send(t.Context(), signed).Detail
-			for _, secret := range []string{"0123456789abcdef", "fedcba98", "hunter2", "someuser", "apikey="} {
+			for _, secret := range []string{"0123456789abcdef", "fedcba98", "hunter2", "someuser", "apikey=", "k3y"} {
 				for _, text := range []string{err.Error(), fmt.Sprintf("%+v %#v", err, errors.Unwrap(err)), detail, node.String()} {
 					if strings.Contains(text, secret) {
 						t.Errorf("%q shows %q", text, secret)

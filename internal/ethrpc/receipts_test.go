@@ -99,6 +99,9 @@ func TestOneBadReceiptHidesNoOther(t *testing.T) {
 		}},
 		{"of no shape", always(result(`"soon"`))},
 		{"of a log with half a topic", func(r request) raw { return raw(strings.Replace(string(good(r)), "dead", "de", 1)) }},
+		{"of which all but the end can be read", func(r request) raw {
+			return result(fmt.Sprintf(`{"transactionHash":%q,"status":"0x1","blockNumber":"0x1","blockHash":%[1]q,"logs":[{"topics":["0x"]}]}`, r.arg(0)))
+		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := play(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {

@@ -165,6 +165,20 @@ func TestTakesUpAChangedSecret(t *testing.T) {
 	}
 }
 
+func TestDecodesASecretOnce(t *testing.T) {
+	ring := keyring.New((&vault{raw: wallets(entry(keyHex, false), entry(otherHex, false))}).read, nil)
+	address := mustKey(t, keyHex).Address()
+	ask := func() {
+		if _, err := ring.Signer(t.Context(), address); err != nil {
+			t.Error(err)
+		}
+	}
+	ask()
+	if n := testing.AllocsPerRun(100, ask); n > 5 {
+		t.Errorf("%v allocations to find a key: the secret is decoded every time", n)
+	}
+}
+
 func TestIsSafeForManyGoroutines(t *testing.T) {
 	v := &vault{raw: wallets(entry(keyHex, false), entry(otherHex, false))}
 	ring := keyring.New(v.read, nil)
