@@ -195,20 +195,29 @@ func TestQuotesNoMoreThanALineOfAPage(t *testing.T) {
 }
 
 func TestBoundsTheTimeOfARequestWithItsBody(t *testing.T) {
-	release := make(chan struct{})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `[{"jsonrpc":"2.0","id":1,`)
-		_ = http.NewResponseController(w).Flush()
-		<-release
-	}))
-	defer s.Close()
-	defer close(release)
-	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Timeout: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := node.Estimate(t.Context(), chain.Call{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v, want DeadlineExceeded", err)
+	for _, row := range []struct{ name, begin string }{
+		{"no answer at all", ""},
+		{"half an answer", `[{"jsonrpc":"2.0","id":1,`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			release := make(chan struct{})
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if row.begin != "" {
+					_, _ = io.WriteString(w, row.begin)
+					_ = http.NewResponseController(w).Flush()
+				}
+				<-release
+			}))
+			defer s.Close()
+			defer close(release)
+			node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Timeout: 20 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := node.Estimate(t.Context(), chain.Call{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%v, want DeadlineExceeded", err)
+			}
+		})
 	}
 }
 
