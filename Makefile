@@ -32,7 +32,7 @@ run: ## The whole stack on this machine, with an embedded chain (ARGS='--block-t
 
 .PHONY: test
 test: ## Every test, with the race detector (PKG=./internal/token/... for some)
-	@tools/install race dynamodb aws webhooks browser
+	@[ '$(PKG)' != ./... ] || tools/install race dynamodb aws webhooks browser
 	@go build -o .cache/bin/testsum ./tools/testsum
 	go test -json -race -shuffle=on -timeout=25m $(ARGS) $(PKG) | .cache/bin/testsum
 
