@@ -18,6 +18,8 @@ type commands struct {
 	Local localCommand `cmd:"" help:"Run the whole stack on this machine, against an embedded chain or an outside node."`
 	Chain chainCommand `cmd:"" help:"Run the embedded chain alone and print where everything on it is, as JSON."`
 
+	Listen listenCommand `cmd:"" help:"Receive, verify and print the webhooks of a stack on this machine."`
+
 	Wallet   walletCommands  `cmd:"" help:"Keys that pay, of a deployed stack."`
 	Keys     keyCommands     `cmd:"" help:"Merchants' API keys, of a deployed stack."`
 	Payment  paymentCommands `cmd:"" help:"Look into a payment of a deployed stack."`

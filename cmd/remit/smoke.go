@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -223,30 +222,7 @@ func (s *smoke) delivered(ctx context.Context) (string, error) {
 	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries says why")
 }
 
-// call makes a request and returns the answer's body if it has the wanted
-// status.
+// call is callAPI with the run's key.
 func (s *smoke) call(ctx context.Context, method, path, body string, want int, header ...string) (map[string]any, error) {
-	r, err := http.NewRequestWithContext(ctx, method, s.URL+path, strings.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("x-api-key", s.Key)
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	if err != nil {
-		return nil, err
-	}
-	if answer.StatusCode != want {
-		return nil, fmt.Errorf("%s %s answered %d %s", method, path, answer.StatusCode, text)
-	}
-	var value map[string]any
-	return value, json.Unmarshal(text, &value)
+	return callAPI(ctx, s.URL, s.Key, method, path, body, want, header...)
 }
