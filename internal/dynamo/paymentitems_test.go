@@ -193,6 +193,53 @@ func TestADaysAllowanceShowsWhatRemainsAndExpires(t *testing.T) {
 	}
 }
 
+func TestAReleaseLeavesNothingBehind(t *testing.T) {
+	s := newStage(t)
+	_, err := s.Lease(t.Context(), s.request())
+	s.must("leasing", err)
+	s.must("releasing", s.Release(t.Context(), s.p.ID, wallet.Slot{ID: s.w.ID, Nonce: 5}))
+	item := s.item("wallet#1#"+s.w.Address.String(), "wallet")
+	for _, name := range []string{"leases", "leased_at"} {
+		if m, ok := item[name].(*types.AttributeValueMemberM); !ok || len(m.Value) != 0 {
+			t.Errorf("%s = %#v", name, item[name])
+		}
+	}
+}
+
+// TestListsShowNoStatusThatHasPassed has payments end after the index was read
+// and before they are.
+func TestListsShowNoStatusThatHasPassed(t *testing.T) {
+	s := newStage(t)
+	ctx := t.Context()
+	var all []payment.Payment
+	for nonce := range uint64(5) {
+		p := s.draft()
+		p.CreatedAt = noon.Add(-time.Duration(nonce) * time.Minute) // newest first
+		_, _, err := s.Create(ctx, p)
+		s.must("creating", err)
+		p = s.sealing(p, nonce)
+		s.must("sealing", s.Seal(ctx, p))
+		all = append(all, p)
+	}
+	ending := all[:2]
+	s.meddle = func(op string, send func() (*http.Response, error)) (*http.Response, error) {
+		if op == "BatchGetItem" {
+			for _, p := range ending {
+				end, err := p.Confirm(chain.Receipt{Tx: p.TxHash, Block: 3}, noon)
+				s.must("confirming", err)
+				ending = nil
+				s.must("finishing", s.Finish(ctx, end))
+			}
+		}
+		return send()
+	}
+	page, more, err := s.List(ctx, payment.Filter{Merchant: "mer_1", Mode: "test", Status: payment.StatusPending, Limit: 2})
+	s.must("listing", err)
+	if len(page) != 2 || page[0].ID != all[2].ID || page[1].ID != all[3].ID || !more {
+		t.Errorf("page %v, more %v", page, more)
+	}
+}
+
 // TestListsFetchWhatDynamoDBPutOff has DynamoDB answer a batch with nothing at
 // first, as it may when it is busy.
 func TestListsFetchWhatDynamoDBPutOff(t *testing.T) {

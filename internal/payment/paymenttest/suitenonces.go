@@ -33,7 +33,9 @@ func leaseTaken(c *check) {
 	c.same("leased wallet", w, got)
 	c.holdsWallet(w)
 
+	first := got
 	got = c.leased(w, "pay_b")
+	c.same("what the first lease returned, after the second", w, first)
 	w.NextNonce, w.Token, w.Gas = 7, token.Units(999_980), token.Units(999_994)
 	w.Leases["pay_b"] = wallet.Lease{Nonce: 6, At: noon.Add(456)}
 	c.same("leased wallet", w, got)
