@@ -43,7 +43,7 @@ const (
 	// skew is how far the clocks of two hosts may be apart before one is not
 	// believed. Whatever relies on a time written by another host must be as
 	// safe when done early, so that a wrong clock delays nothing.
-	skew = time.Minute
+	skew = 5 * time.Second
 )
 
 // Events announces final payments to whoever subscribed to them.

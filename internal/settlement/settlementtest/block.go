@@ -75,6 +75,7 @@ func (c *Chain) extend(parent *block, txs []envelope) *block {
 		r.Tx, r.Block, r.BlockHash = tx.sign().Hash, b.number, b.hash
 		b.receipts = append(b.receipts, r)
 		b.txs = append(b.txs, tx)
+		c.most[tx.From] = max(c.most[tx.From], b.accounts[tx.From].nonce)
 	}
 	return b
 }

@@ -24,7 +24,8 @@ type Chain struct {
 
 	tip  *block
 	made uint64
-	seen []envelope // every transaction a node ever took: anybody may keep a copy
+	most map[token.Address]uint64 // highest count of any block ever made
+	seen []envelope               // every transaction a node ever took: anybody may keep a copy
 	kept map[chain.Hash]bool
 }
 
@@ -32,7 +33,7 @@ type Chain struct {
 func NewChain(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
 	c := &Chain{
 		ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{},
-		tip: &block{accounts: map[token.Address]account{}}, kept: map[chain.Hash]bool{},
+		tip: &block{accounts: map[token.Address]account{}}, kept: map[chain.Hash]bool{}, most: map[token.Address]uint64{},
 	}
 	for range depth + 2 {
 		c.tip = c.extend(c.tip, nil)

@@ -182,6 +182,9 @@ func setupOf(rng *rand.Rand) Setup {
 	if rng.IntN(4) == 0 {
 		s.FeeLimit = token.Units(1_000)
 	}
+	if rng.IntN(3) == 0 {
+		s.LeaseAge = time.Second
+	}
 	if rng.IntN(5) == 0 {
 		s.Skews = []time.Duration{0, 10 * time.Minute, -10 * time.Minute, time.Second}
 	}

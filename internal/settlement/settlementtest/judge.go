@@ -27,7 +27,7 @@ type judge struct {
 	foreign  map[chain.Hash]bool // signed by somebody else who has our key
 	taken    map[slotKey]bool    // nonces they took
 	wanting  bool                // payments may fail for want of coins: the test means them to
-	coins    map[token.Address]token.Amount
+	ceilings map[token.Address]uint64
 }
 
 type slotKey struct {
@@ -44,7 +44,7 @@ func (j *judge) init(w *World) {
 	j.w = w
 	j.requests, j.asks, j.answers = map[string]Request{}, map[string]int{}, map[string][]Answer{}
 	j.events, j.noops = map[string]announcement{}, map[chain.Hash]bool{}
-	j.foreign, j.taken, j.coins = map[chain.Hash]bool{}, map[slotKey]bool{}, map[token.Address]token.Amount{}
+	j.foreign, j.taken, j.ceilings = map[chain.Hash]bool{}, map[slotKey]bool{}, map[token.Address]uint64{}
 	w.Chain.Mined = j.mined
 }
 
@@ -147,6 +147,13 @@ func (j *judge) owners(id wallet.ID) {
 	slots, _, err := j.w.Store.Slots(ctx, id)
 	if err != nil {
 		return
+	}
+	if w.Ceiling < j.ceilings[id.Address] {
+		j.breach("the ceiling of %s fell from %d to %d", short(id.Address), j.ceilings[id.Address], w.Ceiling)
+	}
+	j.ceilings[id.Address] = w.Ceiling
+	if most := j.w.Chain.most[id.Address] + j.w.Window; w.NextNonce > most {
+		j.breach("next nonce of %s is %d: more than %d are in flight", short(id.Address), w.NextNonce, j.w.Window)
 	}
 	type owner struct{ leased, slotted payment.ID }
 	held := map[uint64]owner{}

@@ -161,9 +161,13 @@ func (n *Node) Account(_ context.Context, wallet, _ token.Address, f chain.Final
 		}
 		pending++
 	}
+	balances := a
+	if n.Unsteady && n.head.parent != nil {
+		balances = n.head.parent.accounts[wallet] // read before the head moved
+	}
 	return chain.Account{
 		Head: n.head.number, Final: n.final(f), Mined: a.nonce, Pending: pending,
-		Token: a.coin, Gas: a.gas, Steady: !n.Unsteady,
+		Token: balances.coin, Gas: balances.gas, Steady: !n.Unsteady,
 	}, n.usable()
 }
 

@@ -56,3 +56,9 @@ func (r recorder) DeleteSlot(ctx context.Context, id wallet.ID, nonce uint64) er
 	r.judge.owners(id)
 	return err
 }
+
+func (r recorder) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
+	err := r.Store.RaiseCeiling(ctx, id, ceiling)
+	r.judge.owners(id)
+	return err
+}

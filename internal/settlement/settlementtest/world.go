@@ -1,6 +1,7 @@
 package settlementtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,7 @@ type Setup struct {
 	Ether     uint64       // and of wei, in thousands of millions
 	Daily     token.Amount // a merchant's day; zero: no limit
 	FeeLimit  token.Amount
+	LeaseAge  time.Duration   // when runs finish a lease; zero: 45 seconds
 	Skews     []time.Duration // how far the clocks of instances and runs are off, in turn
 }
 
@@ -62,8 +64,9 @@ type World struct {
 	nodes  chain.Nodes
 
 	instances []instance
-	runs      int // started
-	made      int // instances ever made
+	runs      int  // started
+	made      int  // instances ever made
+	wrong     bool // some clocks were
 
 	mu      sync.Mutex
 	actors  []*actor
@@ -210,7 +213,7 @@ func (w *World) StartRun() string {
 	ctx, cancel, a := w.actor(name, runTime)
 	s := settlement.New(settlement.Config{
 		ChainID: chainID, Token: coin, Window: w.Window, FeeLimit: w.FeeLimit, Finality: w.Finality,
-		BlockTime: blockTime, LeaseAge: leaseAge, BumpAfter: bumpAfter,
+		BlockTime: blockTime, LeaseAge: cmp.Or(w.LeaseAge, leaseAge), BumpAfter: bumpAfter,
 	}, settlement.Parts{
 		Payments: w.ports, Wallets: w.ports, Keys: w.Keys, Nodes: w.nodes, Events: (*events)(w),
 		Log: slog.New(slog.DiscardHandler), Now: w.clockOf(w.runs), Wait: w.wait,

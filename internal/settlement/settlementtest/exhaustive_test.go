@@ -1,0 +1,88 @@
+package settlementtest_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"remit/internal/settlement/settlementtest"
+)
+
+var pairs = flag.Bool("pairs", false, "explore every pair of faults, not only pairs of writes")
+
+// tell runs a story in a bubble of its own.
+func tell(t *testing.T, s settlementtest.Story) (broken []string, effects int) {
+	synctest.Test(t, func(*testing.T) { broken, effects = s.Tell() })
+	return broken, effects
+}
+
+// writes are the effects that change something outside the process.
+var writes = map[string]bool{
+	"POST": true, "Create": true, "Lease": true, "Seal": true, "Release": true, "Send": true, "Finish": true, "Announce": true,
+	"DeleteSlot": true, "PutNoop": true, "Withdraw": true, "Repin": true, "AddAttempt": true, "Open": true,
+}
+
+// ways are the outcomes but Apply.
+var ways = []settlementtest.Outcome{
+	settlementtest.FailBefore, settlementtest.LoseAnswer, settlementtest.ApplyLate, settlementtest.Freeze,
+	settlementtest.FreezeDone, settlementtest.KillBefore, settlementtest.KillAfter, settlementtest.KillLate,
+}
+
+// An explorer tells one story with every fault.
+type explorer struct {
+	t     *testing.T
+	story settlementtest.Story
+	cases int
+}
+
+// try tells the story with strikes, and returns which effects after them may be
+// struck next.
+func (e *explorer) try(strikes ...settlementtest.Strike) (next []int) {
+	e.cases++
+	s := e.story
+	s.Strikes = strikes
+	s.Effect = func(i int, op string) {
+		if (len(strikes) == 0 || i > strikes[len(strikes)-1].Effect) && (*pairs || writes[op]) {
+			next = append(next, i)
+		}
+	}
+	broken, _ := tell(e.t, s)
+	if len(broken) > 0 {
+		s.Trace = func(l string) { fmt.Println(l) }
+		tell(e.t, s)
+		e.t.Fatalf("order %d, strikes %v: %q", s.Order, s.Strikes, broken)
+	}
+	return next
+}
+
+// TestExhaustive tells the story of one payment with one fault in every place
+// and every way, in every order; then with every pair of faults in writes, or,
+// with -pairs, every pair there is.
+func TestExhaustive(t *testing.T) {
+	for order := range settlementtest.Orders {
+		t.Run(fmt.Sprintf("order %d", order), func(t *testing.T) {
+			t.Parallel()
+			e := explorer{t: t, story: settlementtest.Story{Order: order, Clients: 2}}
+			first := e.try()
+			_, effects := tell(t, e.story)
+			for i := range effects {
+				for _, way := range ways {
+					e.try(settlementtest.Strike{Effect: i, Outcome: way})
+				}
+			}
+			single := e.cases
+			for _, i := range first {
+				for _, way := range ways {
+					one := settlementtest.Strike{Effect: i, Outcome: way}
+					for _, j := range e.try(one) {
+						for _, other := range ways {
+							e.try(one, settlementtest.Strike{Effect: j, Outcome: other})
+						}
+					}
+				}
+			}
+			t.Logf("%d effects: %d single faults and %d pairs explored", effects, single, e.cases-single)
+		})
+	}
+}
