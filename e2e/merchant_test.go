@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,14 +100,20 @@ type delivery struct {
 	body   []byte
 }
 
-// receive serves as the merchant's webhook endpoint.
-func receive(t *testing.T) (url string, got <-chan delivery) {
+// receive serves as the merchant's webhook endpoint, one that answers its first
+// messages with 500, as many as failures.
+func receive(t *testing.T, failures int32) (url string, got <-chan delivery) {
 	t.Helper()
 	deliveries := make(chan delivery, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	var count atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Errorf("reading a webhook: %v", err)
+		}
+		if count.Add(1) <= failures {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
 		}
 		deliveries <- delivery{r.Header, body}
 	}))
@@ -165,7 +172,7 @@ const recipient = "0x1111111111111111111111111111111111111111"
 func TestPayment(t *testing.T) {
 	s := start(t)
 	m := newMerchant(t, s)
-	url, got := receive(t)
+	url, got := receive(t, 0)
 	hook := m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201)
 	secret := hook.get("secret")
 	m.call("POST", "/webhooks/"+hook.get("id")+"/test", nil).want(t, 200)

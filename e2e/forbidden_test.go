@@ -1,0 +1,126 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
+)
+
+// TestForbidden does under each function's role what would be worth stealing
+// it for, and expects to be refused.
+func TestForbidden(t *testing.T) {
+	s := start(t)
+	item := map[string]types.AttributeValue{"pk": text("payment#pay_x"), "sk": text("payment"), "key_hash": text("x")}
+	key := map[string]types.AttributeValue{"pk": text("payment#pay_x"), "sk": text("payment")}
+	payments, keys := aws.String(s.outputs["PaymentsTableName"]), aws.String(s.outputs["ApiKeysTableName"])
+	attempts := []struct {
+		what    string
+		allowed string // functions, between blanks
+		try     func(context.Context, aws.Config) error
+	}{
+		{"reading the wallets' keys", "SendPayment CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
+			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.outputs["WalletSecretArn"])})
+			return err
+		}},
+		{"replacing the wallets' keys", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := secretsmanager.NewFromConfig(cfg).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: aws.String(s.outputs["WalletSecretArn"]), SecretString: aws.String("{}")})
+			return err
+		}},
+		{"reading the nodes' URLs", "SendPayment CheckReceipts GetBalance", func(ctx context.Context, cfg aws.Config) error {
+			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.outputs["RpcSecretArn"])})
+			return err
+		}},
+		{"storing a payment", "SendPayment CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
+			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx, &dynamodb.PutItemInput{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")})
+			return err
+		}},
+		{"storing a payment in a transaction", "SendPayment CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
+			_, err := dynamodb.NewFromConfig(cfg).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+				{Put: &types.Put{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")}},
+			}})
+			return err
+		}},
+		{"reading a payment", "SendPayment CheckReceipts GetTransaction ListTransactions", func(ctx context.Context, cfg aws.Config) error {
+			_, err := dynamodb.NewFromConfig(cfg).GetItem(ctx, &dynamodb.GetItemInput{TableName: payments, Key: key})
+			return err
+		}},
+		{"reading all payments", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := dynamodb.NewFromConfig(cfg).Scan(ctx, &dynamodb.ScanInput{TableName: payments})
+			return err
+		}},
+		{"handing out a key", "CreateApiKey RotateApiKey", func(ctx context.Context, cfg aws.Config) error {
+			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx, &dynamodb.PutItemInput{TableName: keys, Item: item, ConditionExpression: aws.String("attribute_exists(key_hash)")})
+			return err
+		}},
+		{"reading all keys", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := dynamodb.NewFromConfig(cfg).Scan(ctx, &dynamodb.ScanInput{TableName: keys})
+			return err
+		}},
+		{"dropping a table", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := dynamodb.NewFromConfig(cfg).DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: payments})
+			return err
+		}},
+		{"emptying the webhook queue", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := sqs.NewFromConfig(cfg).PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: aws.String(s.outputs["WebhookQueueUrl"])})
+			return err
+		}},
+	}
+	roles := 0
+	for logical, role := range s.resources {
+		function, ok := strings.CutSuffix(logical, "FunctionRole")
+		if !ok {
+			continue
+		}
+		roles++
+		cfg := s.as(t, role)
+		for _, a := range attempts {
+			allowed := strings.Contains(" "+a.allowed+" ", " "+function+" ")
+			if refused := refusal(a.try(t.Context(), cfg)); refused == allowed {
+				t.Errorf("%s, as %s: refused %v", a.what, function, refused)
+			}
+		}
+	}
+	if roles != 19 {
+		t.Errorf("%d functions have a role of their own", roles)
+	}
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+
+// refusal reports whether err says that the caller may not do that.
+func refusal(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && strings.HasPrefix(api.ErrorCode(), "AccessDenied")
+}
+
+// as returns the configuration of somebody who has taken over the role.
+func (s *stack) as(t *testing.T, role string) aws.Config {
+	t.Helper()
+	admin := s.administrator()
+	roles := iam.NewFromConfig(admin)
+	found, err := roles.GetRole(t.Context(), &iam.GetRoleInput{RoleName: &role})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = roles.UpdateAssumeRolePolicy(t.Context(), &iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: aws.String(
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"AWS":"*","Service":"lambda.amazonaws.com"}}]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := sts.NewFromConfig(admin).AssumeRole(t.Context(), &sts.AssumeRoleInput{RoleArn: found.Role.Arn, RoleSessionName: aws.String("thief")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := session.Credentials
+	return s.config(*c.AccessKeyId, *c.SecretAccessKey, *c.SessionToken)
+}

@@ -1,0 +1,219 @@
+package e2e_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"gopkg.in/yaml.v3"
+)
+
+// A right is an action on a resource of the template: "dynamodb:PutItem" on
+// "PaymentsTable", "dynamodb:Query" on "PaymentsTable/index/merchant".
+type right struct{ function, action, resource string }
+
+// spare are rights that this test does not see used, and what they are for.
+var spare = map[right]string{
+	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}:            "withdraws a payment that is refused after it was stored",
+	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:                 "sends stored predecessors when a node reports a gap",
+	{"CheckReceiptsFunction", "dynamodb:PutItem", "PaymentsTable"}:             "seals leases that a handler left, and fills nonces that nobody will use",
+	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "WalletSecret"}: "signs for them, and signs fee bumps",
+	{"CheckReceiptsFunction", "dynamodb:UpdateItem", "WebhooksTable"}:          "takes a delivery from the index of those due, after minutes at least",
+	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}:            "reads an endpoint again that another job has just judged",
+}
+
+// TestRights compares what each function did with what it may do: a right that
+// nothing needs is one that somebody else may use.
+func TestRights(t *testing.T) {
+	s := start(t)
+	s.useEverything(t)
+	granted := grantedRights(t)
+	var used map[right]bool
+	unused := func() []right {
+		used = s.usedRights(t)
+		var list []right
+		for r := range granted {
+			if _, known := spare[r]; !used[r] && !known {
+				list = append(list, r)
+			}
+		}
+		slices.SortFunc(list, func(a, b right) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		return list
+	}
+	deadline := time.Now().Add(75 * time.Second) // the schedule runs every minute
+	for len(unused()) > 0 && time.Now().Before(deadline) {
+		time.Sleep(time.Second)
+	}
+	for _, r := range unused() {
+		t.Errorf("%s may %s on %s and never does", r.function, r.action, r.resource)
+	}
+	for r := range used {
+		if !granted[r] {
+			t.Errorf("%s did %s on %s, which template.yaml does not grant", r.function, r.action, r.resource)
+		}
+	}
+	for r, reason := range spare {
+		if !granted[r] {
+			t.Errorf("%v is excused (%s) and not granted", r, reason)
+		}
+	}
+}
+
+// useEverything calls every route.
+func (s *stack) useEverything(t *testing.T) {
+	t.Helper()
+	m := newMerchant(t, s)
+	m.call("GET", "/api-keys", nil).want(t, 200)
+	other := rotated(t, m, m.id(), time.Hour)
+	rotated(t, m, m.id(), 2*time.Hour) // it expires earlier already, which stays
+	m.call("POST", "/api-keys/"+other.id()+"/revoke", nil).want(t, 200)
+
+	url, got := receive(t, 0)
+	hook := m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201)
+	at := "/webhooks/" + hook.get("id")
+	m.call("GET", "/webhooks", nil).want(t, 200)
+	m.call("POST", at, map[string]any{"description": "till 3"}).want(t, 200)
+	m.call("POST", at+"/test", nil).want(t, 200)
+	secret := m.call("POST", at+"/rotate-secret", map[string]int{"expires_in_seconds": 0}).want(t, 200).get("secret")
+	verified(t, got, hook.get("secret"), "webhook.test")
+
+	failing, retried := receive(t, 1)
+	flaky := m.call("POST", "/webhooks", map[string]any{"url": failing}).want(t, 201)
+
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}, "Idempotency-Key", "rights").want(t, 201).get("tx_hash")
+	verified(t, got, secret, "payment.confirmed")
+	verified(t, retried, flaky.get("secret"), "payment.confirmed")
+	m.call("GET", "/transaction/"+hash, nil).want(t, 200)
+	m.call("GET", "/transactions?idempotency_key=rights", nil).want(t, 200)
+	m.call("GET", "/balance/"+recipient, nil).want(t, 200)
+	until(t, "listing the payment", 10*time.Second, func() bool { return strings.Contains(m.call("GET", "/transactions", nil).want(t, 200).text, hash) })
+
+	list := m.call("GET", at+"/deliveries", nil).want(t, 200)
+	m.call("POST", fmt.Sprintf("%s/deliveries/%v/resend", at, first(t, list)["id"]), nil).want(t, 200)
+	verified(t, got, secret, "payment.confirmed")
+
+	m.call("POST", at+"/delete", nil).want(t, 200)
+}
+
+var (
+	callLine = regexp.MustCompile(`"aws call" service=("[^"]*"|\S+) operation=(\S+) resources="?\[([^\]]*)\]`)
+	parts    = map[string]string{"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem"}
+	services = map[string]string{"DynamoDB": "dynamodb", "SQS": "sqs", "Secrets Manager": "secretsmanager"}
+)
+
+// usedRights reads from the functions' logs which calls they made.
+func (s *stack) usedRights(t *testing.T) map[right]bool {
+	t.Helper()
+	client := cloudwatchlogs.NewFromConfig(s.administrator())
+	used := map[right]bool{}
+	for logical, group := range s.resources {
+		function, ok := strings.CutSuffix(logical, "LogGroup")
+		if !ok || function == "Api" {
+			continue
+		}
+		pages := cloudwatchlogs.NewFilterLogEventsPaginator(client, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String(group)})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(t.Context())
+			if err != nil {
+				t.Fatalf("reading the log of %s: %v", function, err)
+			}
+			for _, e := range page.Events {
+				for _, call := range callLine.FindAllStringSubmatch(aws.ToString(e.Message), -1) {
+					for _, resource := range strings.Fields(call[3]) {
+						used[s.rightOf(function+"Function", strings.Trim(call[1], `"`), call[2], resource)] = true
+					}
+				}
+			}
+		}
+	}
+	return used
+}
+
+// rightOf is the right that a call needs. A transaction needs those of its parts.
+func (s *stack) rightOf(function, service, operation, resource string) right {
+	resource, part, _ := strings.Cut(resource, "#")
+	if part != "" {
+		operation = parts[part]
+	}
+	name, index, _ := strings.Cut(resource, "/index/")
+	for logical, physical := range s.resources {
+		if physical != "" && (physical == name || path.Base(physical) == path.Base(name) || strings.Contains(physical, ":secret:"+name)) {
+			name = logical
+			break
+		}
+	}
+	if index != "" {
+		name += "/index/" + index
+	}
+	return right{function, services[service] + ":" + operation, name}
+}
+
+// grantedRights reads them from the template's statements.
+func grantedRights(t *testing.T) map[right]bool {
+	t.Helper()
+	text, err := os.ReadFile(root + "/template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var template struct {
+		Resources map[string]struct {
+			Type       string `yaml:"Type"`
+			Properties struct {
+				Policies []struct {
+					Statement []yaml.Node `yaml:"Statement"`
+				} `yaml:"Policies"`
+			} `yaml:"Properties"`
+		} `yaml:"Resources"`
+	}
+	var lenient struct {
+		Resources map[string]yaml.Node `yaml:"Resources"`
+	}
+	if err := yaml.Unmarshal(text, &lenient); err != nil {
+		t.Fatal(err)
+	}
+	granted := map[right]bool{}
+	for name, node := range lenient.Resources {
+		r := template.Resources[name]
+		if err := node.Decode(&r); err != nil || r.Type != "AWS::Serverless::Function" {
+			continue
+		}
+		for _, policy := range r.Properties.Policies {
+			for _, statement := range policy.Statement {
+				var allow struct {
+					Action   []string `yaml:"Action"`
+					Resource string   `yaml:"Resource"`
+				}
+				if statement.Kind != yaml.MappingNode || statement.Decode(&allow) != nil {
+					continue // the one for a key of one's own
+				}
+				for _, action := range allow.Action {
+					granted[right{name, action, resourceName(allow.Resource)}] = true
+				}
+			}
+		}
+	}
+	if functions := slices.Collect(maps.Keys(granted)); len(functions) < 19 {
+		t.Fatalf("template.yaml grants only %d rights", len(functions))
+	}
+	return granted
+}
+
+// resourceName takes the logical name out of "PaymentsTable.Arn" (of !GetAtt) or
+// "${PaymentsTable.Arn}/index/merchant" (of !Sub).
+func resourceName(text string) string {
+	text = strings.NewReplacer("${", "", "}", "").Replace(text)
+	name, rest, _ := strings.Cut(text, ".")
+	_, index, found := strings.Cut(rest, "/")
+	if found {
+		return name + "/" + index
+	}
+	return name
+}
