@@ -15,7 +15,7 @@ import (
 func (w *world) numbered(n int) webhook.Event {
 	at := w.now().UTC().Format(time.RFC3339)
 	id := fmt.Sprint("evt_", n)
-	return webhook.Event{ID: id, Type: webhook.PaymentConfirmed, Body: fmt.Appendf(nil, `{"id":%q,"timestamp":%q}`, id, at)}
+	return webhook.Event{ID: id, Type: webhook.PaymentConfirmed, Body: fmt.Appendf(nil, `{"id":%q,"type":"payment.confirmed","timestamp":%q,"data":{"reference":"Söđ 🧁"}}`, id, at)}
 }
 
 func TestGoneDisablesAtOnce(t *testing.T) {

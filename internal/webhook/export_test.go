@@ -1,0 +1,6 @@
+package webhook
+
+import "time"
+
+// Schedule is the table.
+func Schedule() []time.Duration { return schedule[:] }

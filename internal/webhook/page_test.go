@@ -1,0 +1,197 @@
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/internal/webhook"
+	"remit/internal/webhook/guard"
+)
+
+// page is what merchants read.
+const page = "../../docs/webhooks.md"
+
+// snippet returns the page's only block of a language.
+func snippet(t *testing.T, language string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) != 1 {
+		t.Fatalf("%s has %d blocks of %s", page, len(blocks), language)
+	}
+	return blocks[0][1]
+}
+
+// TestReceiversOfThePage runs the page's receivers as they stand there, and posts
+// to them as Remit does.
+func TestReceiversOfThePage(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatal("node is missing: install Node.js 18 or later (Debian: nodejs)")
+	}
+	for _, test := range []struct {
+		language, file string
+		command        func(file string) *exec.Cmd
+	}{
+		{"go", "main.go", func(file string) *exec.Cmd {
+			exe := strings.TrimSuffix(file, ".go")
+			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, file).CombinedOutput(); err != nil {
+				t.Fatalf("building it: %v\n%s", err, out)
+			}
+			return exec.CommandContext(t.Context(), exe)
+		}},
+		{"python", "receiver.py", func(file string) *exec.Cmd {
+			return exec.CommandContext(t.Context(), tool(t, "py/bin/python"), file)
+		}},
+		{"javascript", "receiver.js", func(file string) *exec.Cmd {
+			cmd := exec.CommandContext(t.Context(), node, file)
+			cmd.Env = append(os.Environ(), "NODE_PATH="+tool(t, "node/node_modules"))
+			return cmd
+		}},
+	} {
+		t.Run(test.language, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), test.file)
+			if err := os.WriteFile(file, []byte(snippet(t, test.language)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			receives(t, test.command(file))
+		})
+	}
+}
+
+// receives runs a receiver and checks that it takes what is genuine and nothing
+// else, from the guarded client, through a whole delivery and while the secret
+// rotates.
+func receives(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	w := newWorld(t)
+	w.queue.Now = time.Now()
+	address := free(t)
+	url := "http://" + address + "/remit"
+	e := w.register(mine, url)
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	_, port, _ := net.SplitHostPort(address)
+	cmd.Env = append(cmd.Env, "WEBHOOK_SECRET="+e.Secret.Reveal(), "PORT="+port)
+	var printed strings.Builder
+	cmd.Stdout, cmd.Stderr = &printed, &printed
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop := func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	defer stop()
+	await(t, address)
+
+	client := guard.NewClient(true)
+	deliverer := webhook.NewDeliverer(w.store, w.queue, client, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
+	deliver := func(n int) webhook.Attempt {
+		if err := w.announce(mine, w.numbered(n)); err != nil {
+			t.Fatal(err)
+		}
+		job, _ := w.queue.Pop()
+		if err := deliverer.Deliver(context.WithoutCancel(t.Context()), job); err != nil {
+			t.Fatal(err)
+		}
+		w.queue.Now = w.queue.Now.Add(time.Millisecond)
+		a, _ := w.newest(e).LastAttempt()
+		return a
+	}
+	if a := deliver(1); a.StatusCode != 204 {
+		t.Errorf("an event: %+v", a)
+	}
+	if _, err := w.book.RotateSecret(t.Context(), mine, e.ID, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if a := deliver(2); a.StatusCode != 204 {
+		t.Errorf("an event while rotating: %+v", a)
+	}
+	if _, err := w.book.RotateSecret(t.Context(), mine, e.ID, 0); err != nil {
+		t.Fatal(err)
+	}
+	if a := deliver(3); a.StatusCode != 401 {
+		t.Errorf("an event signed with another secret: %+v", a)
+	}
+	for _, m := range messages(t, time.Now()) { // all of them are signed for somebody else
+		h := http.Header{}
+		for k, v := range m.Headers {
+			h.Set(k, v)
+		}
+		if a, err := client.Post(t.Context(), url, h, []byte(m.Body)); err != nil || a.StatusCode != 401 {
+			t.Errorf("%s, of another endpoint: %d, %v", m.Name, a.StatusCode, err)
+		}
+	}
+	stop()
+	if t.Failed() {
+		t.Logf("it printed:\n%s", printed.String())
+	}
+}
+
+// free returns an address nobody listens at.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// await returns when somebody listens at address.
+func await(t *testing.T, address string) {
+	t.Helper()
+	for range 200 {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("nobody listens at %s", address)
+}
+
+// TestThePageTellsTheSchedule: its table is the schedule.
+func TestThePageTellsTheSchedule(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| (\d+) \| (\d+) (second|minute|hour)s?\b`).FindAllStringSubmatch(string(text), -1)
+	unit := map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}
+	var want []string
+	for i, wait := range webhook.Schedule() {
+		if i == 0 {
+			continue
+		}
+		for _, name := range []string{"hour", "minute", "second"} {
+			if wait%unit[name] == 0 {
+				want = append(want, fmt.Sprintf("%d: %d %s", i+1, wait/unit[name], name))
+				break
+			}
+		}
+	}
+	var got []string
+	for _, r := range rows {
+		got = append(got, r[1]+": "+r[2]+" "+r[3])
+	}
+	if strings.Join(got, ", ") != strings.Join(want, ", ") {
+		t.Errorf("the page says %v, the schedule is %v", got, want)
+	}
+}
