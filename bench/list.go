@@ -2,16 +2,20 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	"remit/bench/chaos"
 	"remit/bench/lab"
+	"remit/bench/post"
 	"remit/bench/report"
 )
 
 // benchmarks is everything that can be measured, in the order of the page.
 func benchmarks() []benchmark {
 	return []benchmark{
+		{"post", "POST /send-payment", runPost, false},
+		{"profile", "Where the time goes", runProfile, true},
 		{"chaos", "Everything breaks", runChaos, true},
 	}
 }
@@ -26,4 +30,17 @@ func runChaos(ctx context.Context, b *bench) (*report.Result, error) {
 		For: b.length, Rate: b.rate, Clients: 24, Wallets: 4, Seed: b.seed, Remit: remit,
 		Dir: filepath.Join(b.root, ".cache", "chaos"), Say: b.say,
 	})
+}
+
+func runPost(ctx context.Context, b *bench) (*report.Result, error) {
+	return post.Run(ctx, b.quick, b.say)
+}
+
+// runProfile is `make profile`.
+func runProfile(ctx context.Context, b *bench) (*report.Result, error) {
+	dir := filepath.Join(b.root, ".cache", "profiles")
+	if err := post.Profile(ctx, dir, os.Stdout); err != nil {
+		return nil, err
+	}
+	return nil, nil
 }

@@ -121,6 +121,9 @@ func (b *bench) all(ctx context.Context, chosen []benchmark) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", mark.name, err)
 		}
+		if r == nil {
+			continue // it has printed what there is
+		}
 		r.Name, r.Title, r.Conditions = mark.name, mark.title, here
 		r.At, r.Took = begin.UTC().Truncate(time.Second), time.Since(begin).Round(time.Millisecond).Seconds()
 		r.Print(os.Stdout)

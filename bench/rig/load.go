@@ -1,0 +1,63 @@
+package rig
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"remit/bench/stats"
+)
+
+// A Run is what a load came to.
+type Run struct {
+	Clients  int
+	Paid     int // answered 201
+	Failed   int
+	Why      string // one of the failures
+	Took     time.Duration
+	Latency  []float64 // milliseconds, of what was paid
+}
+
+// PerSecond is the throughput.
+func (r Run) PerSecond() float64 { return float64(r.Paid) / r.Took.Seconds() }
+
+// P returns a percentile of the latency in milliseconds.
+func (r Run) P(p float64) float64 { return stats.Percentile(r.Latency, p) }
+
+// Load has so many clients make payments, each one after the other, for so
+// long. What was begun is finished, and counts.
+func Load(ctx context.Context, h http.Handler, clients int, length time.Duration) Run {
+	run := Run{Clients: clients}
+	name := rand.Text()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for i := range clients {
+		wg.Go(func() {
+			var latency []float64
+			failed, why := 0, ""
+			for n := 0; time.Since(begin) < length && ctx.Err() == nil; n++ {
+				at := time.Now()
+				status, body := Pay(ctx, h, fmt.Sprintf("%s-%d-%d", name, i, n), uint64(1000+n))
+				if status == http.StatusCreated {
+					latency = append(latency, stats.InMillis(time.Since(at)))
+				} else {
+					failed, why = failed+1, fmt.Sprintf("%d %s", status, body)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			run.Latency = append(run.Latency, latency...)
+			run.Failed += failed
+			if why != "" {
+				run.Why = why
+			}
+		})
+	}
+	wg.Wait()
+	run.Took, run.Paid = time.Since(begin), len(run.Latency)
+	return run
+}
