@@ -7,7 +7,7 @@ import "context"
 // first sends those, in nonce order, then the bytes again. before fetches them
 // and is called at most once per node that asks for them.
 func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Context) ([][]byte, error)) Reply {
-	replies, _ := all(n, func(node Node) (Reply, error) { return deliver(ctx, node, raw, before), nil })
+	replies, _ := all(n, func(_ int, node Node) (Reply, error) { return deliver(ctx, node, raw, before), nil })
 	best := replies[0]
 	for _, r := range replies[1:] {
 		if ranks[r.Class] < ranks[best.Class] {

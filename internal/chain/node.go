@@ -43,7 +43,8 @@ type Account struct {
 }
 
 // A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one.
-// Each method is at most one HTTP request but Consumer, and may be repeated.
+// Each method is one HTTP request but Consumer, and Receipts and BlockHashes of
+// very many; each may be repeated.
 type Node interface {
 	// String names the node in logs: its host, never its path, which may
 	// hold a provider's key.
@@ -60,7 +61,8 @@ type Node interface {
 	Account(ctx context.Context, wallet, coin token.Address, finality Finality) (Account, error)
 
 	// Receipts returns the receipts that the node has for hashes, in no
-	// particular order. A receipt that is absent proves nothing.
+	// particular order. A receipt that is absent proves nothing. With an error
+	// come those that were had all the same.
 	Receipts(ctx context.Context, hashes []Hash) ([]Receipt, error)
 
 	// BlockHashes returns the hash of each numbered block on the node's

@@ -14,6 +14,7 @@ var errDown = errors.New("connection refused")
 type stub struct {
 	name     string
 	down     bool
+	half     bool // receipts come with an error
 	reverts  bool
 	gas      uint64
 	account  chain.Account
@@ -58,6 +59,9 @@ func (s *stub) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt
 				found = append(found, r)
 			}
 		}
+	}
+	if s.half {
+		return found, errors.New("one element failed")
 	}
 	return found, s.err()
 }

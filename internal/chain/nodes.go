@@ -63,7 +63,7 @@ type Views []View
 // Views asks every node for its view of a wallet. It returns ErrUnavailable
 // when none answers.
 func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, finality Finality) (Views, error) {
-	accounts, errs := all(n, func(node Node) (Account, error) { return node.Account(ctx, wallet, coin, finality) })
+	accounts, errs := all(n, func(_ int, node Node) (Account, error) { return node.Account(ctx, wallet, coin, finality) })
 	var views Views
 	for i, node := range n {
 		if errs[i] == nil {
@@ -108,7 +108,7 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 		return mined, err
 	}
 	numbers := blockNumbers(candidates)
-	blocks, errs := all(v.nodes(), func(node Node) ([]Hash, error) { return node.BlockHashes(ctx, numbers) })
+	blocks, errs := all(v.nodes(), func(_ int, node Node) ([]Hash, error) { return node.BlockHashes(ctx, numbers) })
 	canonical := make([]map[uint64]Hash, len(v))
 	for i := range v {
 		canonical[i] = map[uint64]Hash{}
@@ -165,8 +165,7 @@ func (v Views) candidates(ctx context.Context, hashes []Hash, seen map[Hash]bool
 		}
 		receipts, err := view.Node.Receipts(ctx, ask)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("asking %s: %w", view.Node, err))
-			continue
+			errs = append(errs, fmt.Errorf("asking %s: %w", view.Node, err)) // and some of them may be there
 		}
 		for _, r := range receipts {
 			seen[r.Tx] = seen[r.Tx] || wanted[r.Tx]
@@ -176,7 +175,7 @@ func (v Views) candidates(ctx context.Context, hashes []Hash, seen map[Hash]bool
 			}
 		}
 	}
-	if len(errs) == len(v) {
+	if len(errs) == len(v) && len(found) == 0 {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
 	}
 	return found, nil
@@ -215,12 +214,8 @@ func (n Nodes) Consumer(ctx context.Context, views Views, wallet token.Address, 
 			return Hash{}, nil
 		}
 	}
-	finals := map[string]uint64{}
-	for _, view := range views {
-		finals[view.Node.String()] = view.Account.Final
-	}
-	hashes, errs := all(n, func(node Node) (Hash, error) {
-		return node.Consumer(ctx, wallet, nonce, finals[node.String()])
+	hashes, errs := all(views.nodes(), func(i int, node Node) (Hash, error) {
+		return node.Consumer(ctx, wallet, nonce, views[i].Account.Final)
 	})
 	if err := errors.Join(errs...); err != nil {
 		return Hash{}, fmt.Errorf("asking who used nonce %d of %s: %w", nonce, wallet, err)
@@ -234,15 +229,15 @@ func (n Nodes) Consumer(ctx context.Context, views Views, wallet token.Address, 
 }
 
 // all asks every node at once and returns the answers in order.
-func all[T any](nodes Nodes, ask func(Node) (T, error)) ([]T, []error) {
+func all[T any](nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
 	answers, errs := make([]T, len(nodes)), make([]error, len(nodes))
 	if len(nodes) == 1 {
-		answers[0], errs[0] = ask(nodes[0])
+		answers[0], errs[0] = ask(0, nodes[0])
 		return answers, errs
 	}
 	var wg sync.WaitGroup
 	for i, node := range nodes {
-		wg.Go(func() { answers[i], errs[i] = ask(node) })
+		wg.Go(func() { answers[i], errs[i] = ask(i, node) })
 	}
 	wg.Wait()
 	return answers, errs

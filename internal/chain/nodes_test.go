@@ -92,6 +92,7 @@ func TestReceipts(t *testing.T) {
 	}{
 		{"two nodes that agree", nodes(main(), main()), true, true, nil},
 		{"one node alone", nodes(main()), true, true, nil},
+		{"one node that could not read another receipt", nodes(&stub{half: true, account: final, receipts: []chain.Receipt{mined}, blocks: map[uint64]chain.Hash{5: block}}), true, true, nil},
 		{"not final yet", nodes(&stub{account: chain.Account{Final: 4}, receipts: []chain.Receipt{mined}, blocks: map[uint64]chain.Hash{5: block}}), false, true, nil},
 		{"nobody has it", nodes(&stub{account: final}, &stub{account: final}), false, false, nil},
 		{"null on the first node is no answer", nodes(&stub{account: final, blocks: map[uint64]chain.Hash{5: block}}, main()), true, true, nil},
