@@ -17,9 +17,9 @@ import (
 const maxPage = 100
 
 // firstLook is how many entries of the index the first request looks at when
-// most may be of another status: some 300 kB. The requests after it take the
+// most may be of another status: some 200 kB. The requests after it take the
 // megabyte that a query gives at most, so a rare status is found in a history
-// of a million payments with some 300 of them.
+// of a million payments with some 200 of them.
 const firstLook = 1000
 
 // List implements payment.Ledger: the index says which payments a page has, and
