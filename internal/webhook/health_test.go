@@ -13,7 +13,7 @@ import (
 
 // numbered returns an event of its own that happens now.
 func (w *world) numbered(n int) webhook.Event {
-	at := w.now().UTC().Format(time.RFC3339)
+	at := w.now().UTC().Format(time.RFC3339Nano)
 	id := fmt.Sprint("evt_", n)
 	return webhook.Event{ID: id, Type: webhook.PaymentConfirmed, Body: fmt.Appendf(nil, `{"id":%q,"type":"payment.confirmed","timestamp":%q,"data":{"reference":"Söđ 🧁"}}`, id, at)}
 }

@@ -108,8 +108,15 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 		if err := deliverer.Deliver(context.WithoutCancel(t.Context()), job); err != nil {
 			t.Fatal(err)
 		}
-		w.queue.Now = w.queue.Now.Add(time.Millisecond)
-		a, _ := w.newest(e).LastAttempt()
+		ref, err := webhook.ParseRef(job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, d, err := w.store.Load(t.Context(), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, _ := d.LastAttempt()
 		return a
 	}
 	if a := deliver(1); a.StatusCode != 204 {
