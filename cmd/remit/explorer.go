@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	_ "embed"
-	"encoding/json"
-	"fmt"
 	"html/template"
 	"io"
 
 	"github.com/swaggest/swgui/v5/static"
-	"gopkg.in/yaml.v3"
 
 	"remit/internal/devnet"
-	"remit/internal/httpapi"
 )
 
 //go:embed explorer.html
@@ -59,14 +55,4 @@ func asset(name string) ([]byte, error) {
 		return nil, err
 	}
 	return io.ReadAll(packed)
-}
-
-// description returns openapi.yaml as JSON, with url as its server.
-func description(url string) ([]byte, error) {
-	var document map[string]any
-	if err := yaml.Unmarshal(httpapi.Description, &document); err != nil {
-		return nil, fmt.Errorf("reading openapi.yaml: %w", err)
-	}
-	document["servers"] = []map[string]string{{"url": url, "description": "this server"}}
-	return json.Marshal(document)
 }

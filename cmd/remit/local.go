@@ -10,6 +10,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"remit/internal/httpapi"
 )
 
 // localCommand is `remit local`.
@@ -51,11 +53,14 @@ func (c *localCommand) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           accessLog(stack.handler, os.Stdout, time.Now),
 		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// OPTIONS * is a route that does not exist, like any other.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- server.Serve(httpapi.Listener(listener, requestID)) }()
 	stack.start()
 	stack.welcome(os.Stdout)
 	select {
