@@ -182,13 +182,14 @@ func (d *Dispatcher) leased(ctx context.Context, p payment.Payment) (bool, error
 	return held, nil
 }
 
-// charge takes the payment from the merchant's day. Whoever carries a payment
-// on charges it: a crash may count it twice, never not at all.
+// charge takes the payment from its merchant's allowance for the day it was
+// created on, whenever that is done. Whoever carries a payment on charges it: a
+// crash may count it twice, never not at all.
 func (d *Dispatcher) charge(ctx context.Context, p payment.Payment) error {
 	if d.Daily.IsZero() {
 		return nil
 	}
-	err := d.Allowances.Charge(ctx, p.Merchant, p.Mode, p.Amount, d.Daily, d.Now())
+	err := d.Allowances.Charge(ctx, p.Merchant, p.Mode, p.Amount, d.Daily, p.CreatedAt)
 	if err != nil && !errors.Is(err, payment.ErrAllowance) {
 		return errors.Join(ErrUnavailable, err)
 	}

@@ -127,7 +127,7 @@ func (d *Dispatcher) giveUp(ctx context.Context, p payment.Payment, refusals []e
 	}
 	result, err := d.refuse(ctx, p, refusal)
 	if errors.Is(err, refusal) && !d.Daily.IsZero() {
-		if err := d.Allowances.Refund(ctx, p.Merchant, p.Mode, p.Amount, d.Now()); err != nil {
+		if err := d.Allowances.Refund(ctx, p.Merchant, p.Mode, p.Amount, p.CreatedAt); err != nil {
 			d.Log.WarnContext(ctx, "refund of allowance unknown", "payment", p.ID, "err", err)
 		}
 	}
