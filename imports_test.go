@@ -52,6 +52,7 @@ var mayImport = map[string]string{
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
 	"apikey/apikeytest":         "apikey",
+	"boot/boottest":             "",
 	"dynamo/dynamotest":         "",
 	"httpapi/fuzztest":          "",
 	"httpapi/httpapitest":       "httpapi",
