@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 
 	"remit/bench/chaos"
+	"remit/bench/coldstart"
 	"remit/bench/lab"
+	"remit/bench/load"
 	"remit/bench/post"
 	"remit/bench/report"
 )
@@ -14,7 +16,9 @@ import (
 // benchmarks is everything that can be measured, in the order of the page.
 func benchmarks() []benchmark {
 	return []benchmark{
+		{"coldstart", "Cold starts", runColdstart, false},
 		{"post", "POST /send-payment", runPost, false},
+		{"load", "remit local under load", runLoad, false},
 		{"profile", "Where the time goes", runProfile, true},
 		{"chaos", "Everything breaks", runChaos, true},
 	}
@@ -43,4 +47,16 @@ func runProfile(ctx context.Context, b *bench) (*report.Result, error) {
 		return nil, err
 	}
 	return nil, nil
+}
+
+func runLoad(ctx context.Context, b *bench) (*report.Result, error) {
+	remit, err := lab.Build(ctx, "./cmd/remit", "remit", nil)
+	if err != nil {
+		return nil, err
+	}
+	return load.Run(ctx, remit, filepath.Join(b.root, ".cache", "bench"), b.quick, b.say)
+}
+
+func runColdstart(ctx context.Context, b *bench) (*report.Result, error) {
+	return coldstart.Run(ctx, b.root, b.quick, b.say)
 }

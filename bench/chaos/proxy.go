@@ -162,6 +162,10 @@ func (p *Proxy) carry(l *link, from, to *net.TCPConn, answers bool) {
 			if !l.swallowed.Swap(true) {
 				p.lost.Add(1)
 			}
+			if Mode(p.mode.Load()) != Stall { // Set may have looked before the mark was made
+				p.cut(l)
+				return
+			}
 			continue
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"net/http"
 	"os"
 	"strings"
 
@@ -104,4 +105,22 @@ func (s Scene) Counts(ctx context.Context) (mined, waiting uint64, err error) {
 		mined, waiting = mined+latest, waiting+pending-latest
 	}
 	return mined, waiting, nil
+}
+
+// SceneOf asks a running stack where its chain is.
+func SceneOf(ctx context.Context, m *Merchant) (Scene, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, m.URL+"/sandbox", nil)
+	if err != nil {
+		return Scene{}, err
+	}
+	response, err := m.Client.Do(r)
+	if err != nil {
+		return Scene{}, fmt.Errorf("asking for the sandbox: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	var s Scene
+	if err := json.NewDecoder(response.Body).Decode(&s); err != nil {
+		return Scene{}, fmt.Errorf("reading the sandbox: %w", err)
+	}
+	return s, nil
 }

@@ -13,12 +13,12 @@ import (
 
 // A Run is what a load came to.
 type Run struct {
-	Clients  int
-	Paid     int // answered 201
-	Failed   int
-	Why      string // one of the failures
-	Took     time.Duration
-	Latency  []float64 // milliseconds, of what was paid
+	Clients int
+	Paid    int // answered 201
+	Failed  int
+	Why     string // one of the failures
+	Took    time.Duration
+	Latency []float64 // milliseconds, of what was paid
 }
 
 // PerSecond is the throughput.

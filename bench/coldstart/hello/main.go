@@ -1,0 +1,16 @@
+// Command hello is the least a Go function on Lambda can be. Benchmarks of
+// starts compare the others with it.
+package main
+
+import (
+	"context"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-lambda-go/lambda"
+)
+
+func main() {
+	lambda.Start(func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
+		return events.APIGatewayProxyResponse{StatusCode: 200, Body: "hello"}, nil
+	})
+}
