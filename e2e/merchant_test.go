@@ -170,6 +170,7 @@ const recipient = "0x1111111111111111111111111111111111111111"
 
 // TestPayment is the main road: key, webhook, payment, confirmation, balance.
 func TestPayment(t *testing.T) {
+	const payee = "0x2222222222222222222222222222222222222222" // of this test alone
 	s := start(t)
 	m := newMerchant(t, s)
 	url, got := receive(t, 0)
@@ -178,8 +179,8 @@ func TestPayment(t *testing.T) {
 	m.call("POST", "/webhooks/"+hook.get("id")+"/test", nil).want(t, 200)
 	verified(t, got, secret, "webhook.test")
 
-	before := m.call("GET", "/balance/"+recipient, nil).want(t, 200)
-	pay := map[string]any{"wallet_address": recipient, "amount": 1000000, "reference": "inv-2041", "metadata": map[string]string{"order": "2041"}}
+	before := m.call("GET", "/balance/"+payee, nil).want(t, 200)
+	pay := map[string]any{"wallet_address": payee, "amount": 1000000, "reference": "inv-2041", "metadata": map[string]string{"order": "2041"}}
 	first := m.call("POST", "/send-payment", pay, "Idempotency-Key", "inv-2041").want(t, 201)
 	if first.get("status") != "pending" {
 		t.Errorf("a new payment is %s", first.get("status"))
@@ -201,7 +202,7 @@ func TestPayment(t *testing.T) {
 	if data, _ := event["data"].(map[string]any); data["tx_hash"] != hash || data["status"] != "confirmed" || event["id"] == "" {
 		t.Errorf("the webhook says %v", event)
 	}
-	after := m.call("GET", "/balance/"+recipient, nil).want(t, 200)
+	after := m.call("GET", "/balance/"+payee, nil).want(t, 200)
 	if difference := number(t, after, "balance").Sub(number(t, before, "balance")); difference != amount(t, "1000000") {
 		t.Errorf("the balance rose by %v", difference)
 	}
@@ -214,7 +215,7 @@ func TestPayment(t *testing.T) {
 	if data, _ := deliveries.body["data"].([]any); len(data) != 1 {
 		t.Errorf("deliveries: %s", deliveries.text)
 	}
-	transferred(t, s, recipient, hash)
+	transferred(t, s, payee, hash)
 }
 
 // transferred checks that the chain has exactly these payments to an address.

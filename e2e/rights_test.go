@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -100,6 +101,7 @@ func (s *stack) useEverything(t *testing.T) {
 	m.call("POST", fmt.Sprintf("%s/deliveries/%v/resend", at, first(t, list)["id"]), nil).want(t, 200)
 	verified(t, got, secret, "payment.confirmed")
 
+	m.call("POST", at+"/deliveries/dlv_unknown/resend", nil).want(t, 404)
 	m.call("POST", at+"/delete", nil).want(t, 200)
 }
 
@@ -112,29 +114,37 @@ var (
 // usedRights reads from the functions' logs which calls they made.
 func (s *stack) usedRights(t *testing.T) map[right]bool {
 	t.Helper()
-	client := cloudwatchlogs.NewFromConfig(s.administrator())
 	used := map[right]bool{}
-	for logical, group := range s.resources {
+	for logical := range s.resources {
 		function, ok := strings.CutSuffix(logical, "LogGroup")
 		if !ok || function == "Api" {
 			continue
 		}
-		pages := cloudwatchlogs.NewFilterLogEventsPaginator(client, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String(group)})
-		for pages.HasMorePages() {
-			page, err := pages.NextPage(t.Context())
-			if err != nil {
-				t.Fatalf("reading the log of %s: %v", function, err)
-			}
-			for _, e := range page.Events {
-				for _, call := range callLine.FindAllStringSubmatch(aws.ToString(e.Message), -1) {
-					for _, resource := range strings.Fields(call[3]) {
-						used[s.rightOf(function+"Function", strings.Trim(call[1], `"`), call[2], resource)] = true
-					}
-				}
+		for _, call := range callLine.FindAllStringSubmatch(strings.Join(s.logged(t, function), "\n"), -1) {
+			for _, resource := range strings.Fields(call[3]) {
+				used[s.rightOf(function+"Function", strings.Trim(call[1], `"`), call[2], resource)] = true
 			}
 		}
 	}
 	return used
+}
+
+// logged returns what a function has logged so far.
+func (s *stack) logged(t *testing.T, function string) []string {
+	t.Helper()
+	var lines []string
+	pages := cloudwatchlogs.NewFilterLogEventsPaginator(cloudwatchlogs.NewFromConfig(s.administrator()),
+		&cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String(s.resources[function+"LogGroup"])})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(context.WithoutCancel(t.Context())) // also when the test is over
+		if err != nil {
+			t.Fatalf("reading the log of %s: %v", function, err)
+		}
+		for _, e := range page.Events {
+			lines = append(lines, aws.ToString(e.Message))
+		}
+	}
+	return lines
 }
 
 // rightOf is the right that a call needs. A transaction needs those of its parts.
