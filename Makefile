@@ -58,6 +58,11 @@ vuln: ## Known vulnerabilities in what we link (GOVULNDB=URL for a mirror of the
 ci: ## What CI runs: everything, from a clean checkout
 	.ci/run
 
+.PHONY: explore
+explore: ## Every operation of the API with good and bad input, by schemathesis (ARGS='--seed 7')
+	@tools/install schemathesis
+	tools/explore $(ARGS)
+
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strictjson)
 	tools/fuzz $(PKG)
