@@ -69,7 +69,7 @@ func (c *walletResume) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Resume(ctx, id); err != nil {
+	if err := store.Repause(ctx, id, w.Paused, ""); err != nil { // only what was shown
 		return err
 	}
 	return d.show(map[string]any{"address": id.Address, "paused": ""}, "resumed")

@@ -121,65 +121,6 @@ func (d *Dispatcher) diagnose(ctx context.Context, w wallet.ID, r payment.Reques
 	return ErrRecipient
 }
 
-// survey looks at every wallet once in a process's life, before its first
-// lease. It opens those that have no record, and refuses to pay at all while
-// the chain is ahead of any: then somebody else uses a key, or the tables were
-// restored from the past and a payment made since could be made again.
-func (d *Dispatcher) survey(ctx context.Context) error {
-	d.mu.Lock()
-	surveyed := d.surveyed
-	d.mu.Unlock()
-	if surveyed {
-		return nil
-	}
-	// Not under the lock: a request whose store hangs must not hold up the
-	// others. What two of them do at once is done once.
-	addresses, err := d.Keys.Active(ctx)
-	if err != nil {
-		return errors.Join(ErrUnavailable, err)
-	}
-	for _, a := range addresses {
-		w, err := d.sight(ctx, wallet.ID{ChainID: d.ChainID, Address: a})
-		if err != nil {
-			return errors.Join(ErrUnavailable, err)
-		}
-		d.pool.Saw(w)
-	}
-	d.mu.Lock()
-	d.surveyed = true
-	d.mu.Unlock()
-	return nil
-}
-
-// sight reads a wallet and holds it against the chain, and opens it if need be.
-func (d *Dispatcher) sight(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
-	w, err := d.Wallets.Wallet(ctx, id)
-	known := err == nil
-	if !known && !errors.Is(err, wallet.ErrUnknown) {
-		return wallet.Wallet{}, err
-	}
-	views, err := d.Nodes.Views(ctx, id.Address, d.Token.Contract, d.Finality)
-	if err != nil {
-		return wallet.Wallet{}, err
-	}
-	if !known {
-		if w, err = wallet.FirstSight(id, views, d.Window); err != nil {
-			return wallet.Wallet{}, err
-		}
-		if err := d.Wallets.Open(ctx, w); err != nil {
-			return wallet.Wallet{}, err
-		}
-		return d.Wallets.Wallet(ctx, id) // somebody else may have opened it first
-	}
-	for _, view := range views {
-		if view.Mined > w.NextNonce {
-			return wallet.Wallet{}, fmt.Errorf("%w: %s says %d of wallet %s, next nonce is %d",
-				wallet.ErrBehind, view.Node, view.Mined, id.Address, w.NextNonce)
-		}
-	}
-	return w, nil
-}
-
 func walletOf(p payment.Payment) wallet.ID {
 	return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 }

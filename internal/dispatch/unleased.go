@@ -20,7 +20,7 @@ func (d *Dispatcher) unleased(ctx context.Context, p payment.Payment, w wallet.W
 	for {
 		switch {
 		case errors.Is(refusal, wallet.ErrUnknown):
-			if _, err := d.sight(ctx, walletOf(p)); err != nil {
+			if err := d.look(ctx); err != nil { // a key that was added since
 				return nil, Result{}, errors.Join(ErrInProgress, err)
 			}
 			return &p, Result{}, nil

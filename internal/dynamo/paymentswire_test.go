@@ -248,6 +248,7 @@ func (s *stage) repeatedWallets() []repeated {
 		{"a wallet is advanced", nil, func() error { return s.Advance(ctx, s.w.ID, 7, "because") }, nil, nil},
 		{"a wallet is paused", nil, func() error { return s.Pause(ctx, s.w.ID, "because") }, nil, nil},
 		{"a wallet is resumed", nil, func() error { return s.Resume(ctx, s.w.ID) }, nil, nil},
+		{"a pause is changed", nil, func() error { return s.Repause(ctx, s.w.ID, "", "because") }, nil, nil},
 	}
 }
 

@@ -151,6 +151,37 @@ func (s *Payments) Resume(ctx context.Context, id wallet.ID) error {
 	}
 }
 
+// Repause implements wallet.Wallets.
+func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
+	values := map[string]types.AttributeValue{}
+	is := func(name, reason string) string {
+		if reason == "" {
+			return "attribute_not_exists(paused)"
+		}
+		values[name] = text(reason)
+		return "paused = " + name
+	}
+	condition := "(" + is(":from", from) + " OR " + is(":to", to) + ")"
+	change := "REMOVE paused"
+	if to != "" {
+		change = "SET paused = :to"
+	}
+	if len(values) == 0 {
+		values = nil // DynamoDB refuses an empty map
+	}
+	old, err := s.update(ctx, id, change, condition, values)
+	switch {
+	case err != nil:
+		return fmt.Errorf("pausing %s again: %w", id.Address, err)
+	case old.refused && old.item == nil:
+		return wallet.ErrUnknown
+	case old.refused:
+		return wallet.ErrChanged
+	default:
+		return nil
+	}
+}
+
 // A refusal is the item that did not meet a condition, nil if there is none.
 type refusal struct {
 	refused bool

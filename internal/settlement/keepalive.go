@@ -62,8 +62,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Slo
 			if p.wallet.Paused != "" {
 				return nil
 			}
-			p.wallet.Paused = outOfGas
-			return p.Wallets.Pause(ctx, s.ID, outOfGas)
+			return p.repause(ctx, outOfGas)
 		case chain.Wrong, chain.Replacement:
 			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "nonce", s.Nonce, "class", reply.Class, "reply", reply.Detail)
 		case chain.Accepted, chain.Known:
@@ -81,8 +80,18 @@ func (p *pass) recover(ctx context.Context) error {
 	if p.wallet.Paused != outOfGas {
 		return nil
 	}
-	p.wallet.Paused = ""
-	return p.Wallets.Resume(ctx, p.wallet.ID)
+	return p.repause(ctx, "")
+}
+
+// repause pauses the wallet, or ends its pause, unless somebody else has paused
+// or resumed it since it was read: that stands.
+func (p *pass) repause(ctx context.Context, reason string) error {
+	err := p.Wallets.Repause(ctx, p.wallet.ID, p.wallet.Paused, reason)
+	p.wallet.Paused = reason
+	if errors.Is(err, wallet.ErrChanged) {
+		return nil
+	}
+	return err
 }
 
 // bump stores an attempt with higher fees for the lowest nonce that is not

@@ -18,9 +18,8 @@ import (
 // transaction has one signed form, and one seal wins.
 func (p *pass) finishLeases(ctx context.Context) error {
 	held := p.wallet.Leases
-	ids := slices.SortedFunc(maps.Keys(held), func(a, b payment.ID) int { return cmp.Compare(held[a].Nonce, held[b].Nonce) })
 	var errs []error
-	for _, id := range ids {
+	for _, id := range p.leased() {
 		if p.age(held[id].At) < p.LeaseAge || p.short(ctx, 0) {
 			continue
 		}
@@ -29,6 +28,12 @@ func (p *pass) finishLeases(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// leased returns who holds a lease, in nonce order.
+func (p *pass) leased() []payment.ID {
+	held := p.wallet.Leases
+	return slices.SortedFunc(maps.Keys(held), func(a, b payment.ID) int { return cmp.Compare(held[a].Nonce, held[b].Nonce) })
 }
 
 // finishLease brings one lease to a stored slot and releases it. A crash after

@@ -113,7 +113,7 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 	if err != nil || count <= fresh.NextNonce {
 		return false, err
 	}
-	reason := fmt.Sprintf("chain ahead: %d transactions of %s are mined, next nonce is %d", count, p.wallet.Address, fresh.NextNonce)
+	reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, p.wallet.Address, fresh.NextNonce)
 	p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason)
 	p.report.Suspect++
 	ids, err := p.Wallets.Roster(ctx, p.ChainID)

@@ -60,7 +60,8 @@ func (p *pass) tied(ctx context.Context, mined uint64) (coin, gas token.Amount, 
 	for _, s := range p.slots {
 		owners[s.Nonce] = [2]token.Amount{s.Token, s.Gas}
 	}
-	for id, lease := range p.wallet.Leases {
+	for _, id := range p.leased() {
+		lease := p.wallet.Leases[id]
 		if _, ok := owners[lease.Nonce]; ok || lease.Nonce < mined {
 			continue
 		}

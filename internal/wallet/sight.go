@@ -17,6 +17,11 @@ var (
 	ErrBehind = errors.New("the chain is ahead of the wallet's record")
 )
 
+// Suspicion begins the reason of every pause for an ErrBehind. As long as one
+// wallet is paused for it, a wallet that is seen for the first time is paused
+// too: it would make the payments again that the tables know nothing of.
+const Suspicion = "chain ahead"
+
 // FirstSight returns the record of a wallet seen for the first time: it starts
 // at the chain's count. While a node's pool holds more than is mined, somebody
 // else is sending from it: ErrForeign.

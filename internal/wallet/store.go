@@ -131,4 +131,9 @@ type Wallets interface {
 	// Pause stops leases; Resume allows them again.
 	Pause(ctx context.Context, id ID, reason string) error
 	Resume(ctx context.Context, id ID) error
+
+	// Repause sets why the wallet is paused to to, if it is paused for from
+	// now; empty means not paused. Otherwise, unless it is to already,
+	// ErrChanged: nobody ends, or hides, a pause that he has not seen.
+	Repause(ctx context.Context, id ID, from, to string) error
 }

@@ -75,6 +75,7 @@ func walletUnknown(c *check) {
 		"Advance":      c.Advance(c.Context(), id, 5, "because"),
 		"Pause":        c.Pause(c.Context(), id, "because"),
 		"Resume":       c.Resume(c.Context(), id),
+		"Repause":      c.Repause(c.Context(), id, "", "because"),
 	} {
 		c.refused(name, err, wallet.ErrUnknown)
 	}
@@ -198,6 +199,29 @@ func paused(c *check) {
 	w.Paused = ""
 	for range 2 { // the second time, it is not paused
 		c.ok("resuming", c.Resume(c.Context(), w.ID))
+		c.holdsWallet(w)
+	}
+	for _, step := range []struct {
+		from, to string
+		want     error
+	}{
+		{"by hand", "", nil}, // it is not paused
+		{"", "low on gas", nil},
+		{"", "low on gas", nil}, // again: the first answer may have been lost
+		{"", "other", wallet.ErrChanged},
+		{"by hand", "", wallet.ErrChanged}, // somebody else's pause is not ended
+		{"low on gas", "by hand", nil},
+		{"low on gas", "", wallet.ErrChanged},
+		{"by hand", "", nil},
+		{"by hand", "", nil},
+	} {
+		err := c.Repause(c.Context(), w.ID, step.from, step.to)
+		if step.want != nil {
+			c.refused("pausing again", err, step.want)
+		} else {
+			c.ok("pausing again", err)
+			w.Paused = step.to
+		}
 		c.holdsWallet(w)
 	}
 	c.leased(w, "pay_a")

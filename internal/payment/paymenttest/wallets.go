@@ -122,6 +122,17 @@ func (s *Store) Resume(ctx context.Context, id wallet.ID) error {
 	})
 }
 
+// Repause implements wallet.Wallets.
+func (s *Store) Repause(ctx context.Context, id wallet.ID, from, to string) error {
+	return s.change(ctx, id, func(p *purse) error {
+		if p.w.Paused != from && p.w.Paused != to {
+			return wallet.ErrChanged
+		}
+		p.w.Paused = to
+		return nil
+	})
+}
+
 // change applies f to a stored wallet.
 func (s *Store) change(ctx context.Context, id wallet.ID, f func(*purse) error) error {
 	if err := s.enter(ctx); err != nil {

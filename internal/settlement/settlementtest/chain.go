@@ -55,6 +55,15 @@ func (c *Chain) Fund(a token.Address, coin, gas token.Amount) {
 	}
 }
 
+// Drain takes all ether from an address.
+func (c *Chain) Drain(a token.Address) {
+	for b := c.tip; b != nil; b = b.parent {
+		drained := b.accounts[a]
+		drained.gas = token.Amount{}
+		b.accounts[a] = drained
+	}
+}
+
 // Count is the number of transactions that the canonical chain has of a
 // wallet, depth blocks below its tip.
 func (c *Chain) Count(a token.Address, depth uint64) uint64 {
@@ -86,6 +95,15 @@ func (c *Chain) Reorg(depth uint64, node *Node) {
 			delete(mined[tx.From], tx.Nonce)
 		}
 		tip = next
+	}
+	c.advance(tip)
+}
+
+// Abandon replaces the newest depth blocks by depth+1 empty ones.
+func (c *Chain) Abandon(depth uint64) {
+	tip := c.tip.ancestor(c.tip.number - min(depth, c.tip.number))
+	for range depth + 1 {
+		tip = c.extend(tip, nil)
 	}
 	c.advance(tip)
 }

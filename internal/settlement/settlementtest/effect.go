@@ -46,6 +46,7 @@ func (o Outcome) String() string { return outcomeNames[o] }
 type actor struct {
 	name        string
 	dead, ended atomic.Bool
+	cancel      context.CancelFunc
 }
 
 type actorKey struct{}
@@ -57,6 +58,7 @@ type call struct {
 	apply    func()
 	answer   chan error
 	gone     bool      // the caller does not wait any more
+	frozen   bool      // with its caller's process: not even a deadline wakes it
 	applied  bool      // only the answer is missing
 	thaw     time.Time // frozen until then
 }
@@ -92,19 +94,34 @@ func effect[T any](ctx context.Context, d *desk, op, args string, do func(contex
 	if !d.park(c) {
 		return lost, errOver
 	}
-	select {
-	case fault := <-c.answer:
-		if fault != nil {
-			return lost, fault
+	fault, err := d.await(ctx, c)
+	if err = cmp.Or(err, fault); err != nil {
+		return lost, err
+	}
+	return result.value, result.err
+}
+
+// await returns c's fault when c is answered, or an error when its caller
+// gives up. A caller that is frozen does not: it goes on when it thaws, however
+// late that is.
+func (d *desk) await(ctx context.Context, c *call) (fault, err error) {
+	done := ctx.Done()
+	for {
+		select {
+		case fault := <-c.answer:
+			return fault, nil
+		case <-d.over:
+			return nil, errOver
+		case <-done:
+			done = nil
+			d.mu.Lock()
+			c.gone = !c.frozen
+			gone := c.gone
+			d.mu.Unlock()
+			if gone {
+				return nil, ctx.Err()
+			}
 		}
-		return result.value, result.err
-	case <-ctx.Done():
-		d.mu.Lock()
-		c.gone = true
-		d.mu.Unlock()
-		return lost, ctx.Err()
-	case <-d.over:
-		return lost, errOver
 	}
 }
 
@@ -172,6 +189,9 @@ func (d *desk) perform(c *call, o Outcome, late time.Time) {
 	switch o {
 	case Freeze, FreezeDone:
 		c.thaw = late
+		d.mu.Lock()
+		c.frozen = true
+		d.mu.Unlock()
 		return
 	case ApplyLate:
 		c.thaw = late

@@ -2,6 +2,7 @@ package settlementtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -26,6 +27,7 @@ type judge struct {
 	noops    map[chain.Hash]bool // ever stored
 	foreign  map[chain.Hash]bool // signed by somebody else who has our key
 	taken    map[slotKey]bool    // nonces they took
+	lost     map[string]bool     // keys that tables restored from the past know nothing of
 	wanting  bool                // payments may fail for want of coins: the test means them to
 	ceilings map[token.Address]uint64
 }
@@ -44,6 +46,7 @@ func (j *judge) init(w *World) {
 	j.w = w
 	j.requests, j.asks, j.answers = map[string]Request{}, map[string]int{}, map[string][]Answer{}
 	j.events, j.noops = map[string]announcement{}, map[chain.Hash]bool{}
+	j.lost = map[string]bool{}
 	j.foreign, j.taken, j.ceilings = map[chain.Hash]bool{}, map[slotKey]bool{}, map[token.Address]uint64{}
 	w.Chain.Mined = j.mined
 }
@@ -94,7 +97,7 @@ func (j *judge) ours(h chain.Hash) bool {
 	}
 	p, err := j.w.Store.PaymentByHash(context.Background(), h)
 	if err != nil {
-		return false
+		return errors.Is(err, payment.ErrUnreadable) // damaged, and ours
 	}
 	for _, known := range p.Hashes() {
 		if known == h {
@@ -144,8 +147,8 @@ func (j *judge) owners(id wallet.ID) {
 	if err != nil {
 		return
 	}
-	slots, _, err := j.w.Store.Slots(ctx, id)
-	if err != nil {
+	slots, unreadable, err := j.w.Store.Slots(ctx, id)
+	if err != nil || unreadable > 0 {
 		return
 	}
 	if w.Ceiling < j.ceilings[id.Address] {

@@ -15,18 +15,19 @@ var ErrDown = errors.New("node is down")
 // Moods are the ways in which a node can go wrong. The zero Moods is an honest
 // node that follows the chain.
 type Moods struct {
-	Down         bool   // answers nothing
-	Foreign      bool   // serves another chain
-	Lag          uint64 // blocks behind
-	Stuck        bool   // shows the head it has, even when that is re-organised away
-	NullReceipts bool   // has no receipts, as long as its index lags
-	Lies         bool   // gives a wrong block hash in receipts
-	BlackHole    bool   // acknowledges transactions and drops them
-	Full         bool   // takes none
-	RejectsGaps  bool   // answers "nonce too high" instead of queueing in silence
-	StrictFees   bool   // refuses what the next block would not take
-	Deaf         bool   // hears no gossip
-	Unsteady     bool   // its head moves while an account is read
+	Down         bool        // answers nothing
+	Foreign      bool        // serves another chain
+	Lag          uint64      // blocks behind
+	Stuck        bool        // shows the head it has, even when that is re-organised away
+	NullReceipts bool        // has no receipts, as long as its index lags
+	Lies         bool        // gives a wrong block hash in receipts
+	BlackHole    bool        // acknowledges transactions and drops them
+	Full         bool        // takes none
+	RejectsGaps  bool        // answers "nonce too high" instead of queueing in silence
+	StrictFees   bool        // refuses what the next block would not take
+	Deaf         bool        // hears no gossip
+	Unsteady     bool        // its head moves while an account is read
+	Answers      chain.Class // to every transaction, taking none
 }
 
 // A Node is one view of a Chain.
@@ -95,6 +96,25 @@ func (n *Node) Fork(depth uint64) {
 	}
 	n.Stuck = true
 	n.move(tip)
+}
+
+// Secede puts the node on a branch of its own that goes on for so many blocks
+// beyond the canonical tip, as if there were no other.
+func (n *Node) Secede(blocks int) {
+	tip, mined := n.head, n.poolAt(n.head)
+	for range blocks {
+		tip = n.chain.extend(tip, n.chain.executable(tip, mined))
+		for _, tx := range tip.txs {
+			delete(mined[tx.From], tx.Nonce)
+		}
+	}
+	n.Stuck = true
+	n.move(tip)
+}
+
+// Pooled returns how many transactions of an address the node would mine.
+func (n *Node) Pooled(from token.Address) int {
+	return len(n.chain.executable(n.head, n.pool))
 }
 
 // Heal makes the node honest.
@@ -222,6 +242,9 @@ func (n *Node) Send(_ context.Context, raw []byte) chain.Reply {
 		return chain.Reply{Class: chain.Ambiguous, Detail: ErrDown.Error()}
 	case n.Foreign, !ok, tx.ChainID != n.chain.ID:
 		return chain.Reply{Class: chain.Wrong, Detail: "invalid chain id"}
+	}
+	if n.Answers != "" {
+		return chain.Reply{Class: n.Answers, Detail: string(n.Answers)}
 	}
 	class := n.take(tx)
 	if class.Held() {

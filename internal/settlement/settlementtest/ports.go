@@ -147,6 +147,10 @@ func (t *tables) Resume(ctx context.Context, id wallet.ID) error {
 	return run(ctx, t, "Resume", short(id.Address), func(ctx context.Context) error { return t.Ports.Resume(ctx, id) })
 }
 
+func (t *tables) Repause(ctx context.Context, id wallet.ID, from, to string) error {
+	return run(ctx, t, "Repause", short(id.Address)+" to "+to, func(ctx context.Context) error { return t.Ports.Repause(ctx, id, from, to) })
+}
+
 // rpc is a Node as handlers and runs reach it: every request is an effect.
 type rpc struct {
 	desk  *desk

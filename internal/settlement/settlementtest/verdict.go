@@ -33,13 +33,16 @@ func (j *judge) verdict(settled bool) []string {
 		if seen.times > 1 {
 			j.breach("I1: %s was paid %d times", key, seen.times)
 		}
+		delete(payees, r.To)
+		if j.lost[key] {
+			continue // the tables cannot answer for it any more
+		}
 		j.state(r, p, seen, settled)
 		j.answersOf(r, p)
 		j.announcementsOf(r, p)
 		if p.State == payment.Confirmed {
 			sum, _ = sum.Add(p.Amount)
 		}
-		delete(payees, r.To)
 	}
 	for a := range payees {
 		j.breach("I1: %s was paid and nobody asked for it", short(a))

@@ -199,10 +199,10 @@ func (w *World) actor(name string, life time.Duration) (context.Context, context
 	w.mu.Unlock()
 	ctx := context.WithValue(w.root, actorKey{}, a)
 	if life == 0 {
-		return ctx, func() {}, a
+		life = 1000 * time.Hour
 	}
-	ctx, cancel := context.WithTimeout(ctx, life)
-	return ctx, cancel, a
+	ctx, a.cancel = context.WithTimeout(ctx, life)
+	return ctx, a.cancel, a
 }
 
 // StartRun starts a run of check-receipts and returns its name.

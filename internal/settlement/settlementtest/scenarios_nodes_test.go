@@ -1,0 +1,236 @@
+package settlementtest_test
+
+import (
+	"testing"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	st "remit/internal/settlement/settlementtest"
+	"remit/internal/token"
+)
+
+// A provider's load balancer acknowledges a transaction that its pool then
+// loses: what was accepted is sent again until it is mined.
+func TestAcknowledgedThenDropped(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		for _, n := range s.Chain.Nodes {
+			n.BlackHole = true
+		}
+		p := s.Pay("client", order(0))
+		s.Pass(5 * time.Minute)
+		is(t, "state", s.State(order(0)), payment.Sealed)
+		for _, n := range s.Chain.Nodes {
+			n.BlackHole = false
+		}
+		s.Pass(3 * time.Minute)
+		is(t, "state", s.State(order(0)), payment.Confirmed)
+		is(t, "hash", s.Payment(order(0)).TxHash, p.TxHash)
+	})
+}
+
+// A node's pool is memory: after a restart it knows nothing.
+func TestNodesForgetTheirPools(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.Halted = true
+		for n := range 3 {
+			s.Pay("client", order(n))
+		}
+		for _, n := range s.Chain.Nodes {
+			n.Forget()
+		}
+		s.Pass(30 * time.Second)
+		s.Halted = false
+		s.Pass(2 * time.Minute)
+		for n := range 3 {
+			is(t, "state", s.State(order(n)), payment.Confirmed)
+		}
+	})
+}
+
+// "nonce too low" means mined, or used by another. From a node that is ahead
+// it is neither a failure nor a reason to take another nonce.
+func TestNonceTooLowFromANodeThatIsAhead(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.On("client", "Release", 1, st.KillBefore)
+		s.Post("client", 0, order(0))
+		s.Pass(time.Second)
+		s.Chain.Nodes[1].Lag = 2 // node1 is behind, node0 has it mined
+		s.Pass(3 * time.Minute)
+		is(t, "state", s.State(order(0)), payment.Confirmed)
+		is(t, "failure", s.Payment(order(0)).Failure, (*payment.Failure)(nil))
+	})
+}
+
+// A receipt that is null proves nothing. Exchanges that took "not found" for
+// "not paid" and paid again lost money for it (Mt. Gox, February 2014:
+// withdrawals were looked up by an id that had changed).
+func TestReceiptNullFor45Minutes(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.Pay("client", order(0))
+		for _, n := range s.Chain.Nodes {
+			n.NullReceipts = true // the count says mined, the index says nothing
+		}
+		s.Pass(45 * time.Minute)
+		is(t, "state", s.State(order(0)), payment.Sealed)
+		is(t, "paused", s.Record(0).Paused, "")
+		s.Chain.Nodes[0].NullReceipts = false
+		s.Pass(2 * time.Minute)
+		is(t, "state", s.State(order(0)), payment.Confirmed)
+	})
+}
+
+// Somebody else's transaction holds our nonce in the pool. The answer
+// "replacement transaction underpriced" is never success.
+func TestReplacementUnderpricedByAStranger(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.Pending = true // a person has to see to the key
+		s.Pay("client", order(0))
+		s.Pass(2 * time.Minute)
+		s.Halted = true
+		s.Steal(0, 1, 5)
+		s.Pay("client", order(1))
+		s.Pass(20 * time.Second)
+		is(t, "while it is in the pool", s.State(order(1)), payment.Sealed)
+		s.Halted = false
+		s.Pass(3 * time.Minute)
+		is(t, "state", s.State(order(1)), payment.Failed)
+		is(t, "code", s.Payment(order(1)).Failure.Code, payment.NonceConsumed)
+		if s.Record(0).Paused == "" {
+			t.Error("the wallet goes on although somebody else has its key")
+		}
+		is(t, "refused", s.Ask("client", order(2)).Refused(), true)
+	})
+}
+
+// The same, but one of the nodes is down: then nobody knows what it would say.
+func TestStrangerIsBelievedOnlyOnAllNodes(t *testing.T) {
+	for name, doubt := range map[string]func(*st.Node){
+		"down":             func(n *st.Node) { n.Down = true },
+		"behind":           func(n *st.Node) { n.Lag = 50 },
+		"on a dead branch": func(n *st.Node) { n.Fork(2) },
+		"another chain":    func(n *st.Node) { n.Foreign = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			st.Perform(t, plain(), func(s *st.Stage) {
+				s.Pending = true
+				s.Pass(12 * time.Minute)
+				s.Pay("client", order(0))
+				s.Pass(2 * time.Minute)
+				doubt(s.Chain.Nodes[1])
+				s.Chain.Nodes[1].Deaf = true
+				s.On("client", "Send", 0, st.FailBefore)
+				s.Pay("client", order(1))
+				s.Steal(0, 1, 5)
+				s.Chain.Nodes[1].Forget()
+				s.Pass(5 * time.Minute)
+				is(t, "state", s.State(order(1)), payment.Sealed)
+				s.Chain.Nodes[1].Heal()
+				s.Pass(2 * time.Minute)
+				is(t, "state", s.State(order(1)), payment.Failed)
+			})
+		})
+	}
+}
+
+// In November 2020 a part of the nodes, a large provider's among them, followed
+// another branch of Ethereum than the rest. A receipt counts only where nobody
+// contradicts it.
+func TestNodeOnAnotherFork(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.Pay("client", order(0))
+		// The payment is mined and deep enough on node0's branch, and is on no
+		// other: the rest of the world has not got it.
+		s.Chain.Nodes[0].Secede(3)
+		s.Chain.Nodes[1].Forget()
+		s.On("run", "Send node1", 0, st.FailBefore)
+		s.Pass(3 * time.Minute)
+		is(t, "state", s.State(order(0)), payment.Sealed)
+	})
+}
+
+// A node that gives the wrong block hash in receipts has been seen behind
+// caches; it must not make anything final.
+func TestNodeLiesAboutABlockHash(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.Chain.Nodes[0].Lies, s.Chain.Nodes[1].Lies = true, true
+		s.Pay("client", order(0))
+		s.Pass(5 * time.Minute)
+		is(t, "state", s.State(order(0)), payment.Sealed)
+	})
+}
+
+// A misconfigured endpoint serves another chain: it counts as no answer.
+func TestNodeOfAnotherChain(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.Chain.Nodes[0].Foreign = true
+		s.Pay("client", order(0))
+		s.Pass(3 * time.Minute)
+		is(t, "state", s.State(order(0)), payment.Confirmed)
+	})
+}
+
+// Some nodes queue a gap in silence, others refuse it: those get what is
+// missing first, by the handler itself.
+func TestGapIsFilledByTheHandler(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.Idle, s.Halted = true, true
+		for _, n := range s.Chain.Nodes {
+			n.RejectsGaps = true
+		}
+		s.On("first", "Send", 0, st.FailBefore)
+		s.Pay("first", order(0))
+		s.Pay("second", order(1))
+		is(t, "in the pool", s.Chain.Nodes[0].Pooled(st.Wallet(0)), 2)
+		s.Idle, s.Halted = false, false
+		s.Pass(2 * time.Minute)
+	})
+}
+
+// Every refusal of a node leaves the payment as it is, and the same bytes go
+// out later. The classes are those of eth_sendRawTransaction's replies.
+func TestEveryReply(t *testing.T) {
+	for _, class := range chain.Classes() {
+		t.Run(string(class), func(t *testing.T) {
+			st.Perform(t, plain(), func(s *st.Stage) {
+				for _, n := range s.Chain.Nodes {
+					n.Answers = class
+				}
+				p := s.Pay("client", order(0))
+				s.Pass(4 * time.Minute)
+				is(t, "state", s.State(order(0)), payment.Sealed)
+				for _, n := range s.Chain.Nodes {
+					n.Answers = ""
+				}
+				s.Pass(4 * time.Minute)
+				got := s.Payment(order(0))
+				is(t, "state", got.State, payment.Confirmed)
+				is(t, "hash", got.TxHash, p.TxHash)
+				is(t, "paused", s.Record(0).Paused, "")
+			})
+		})
+	}
+}
+
+// The wallet runs out of ether between the lease and the broadcast. The bytes
+// stay, and after a top-up the very same hash is mined.
+func TestInsufficientFundsThenATopUp(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.On("client", "Seal", 1, st.Freeze)
+		s.Post("client", 0, order(0))
+		s.Pass(time.Second)
+		s.Chain.Drain(st.Wallet(0))
+		s.Pass(3 * time.Minute)
+		is(t, "state", s.State(order(0)), payment.Sealed)
+		if s.Record(0).Paused == "" {
+			t.Error("the wallet is not paused")
+		}
+		sealed := s.Payment(order(0)).TxHash
+		s.Chain.Fund(st.Wallet(0), token.Amount{}, unit(1_000_000_000_000))
+		s.Pass(4 * time.Minute)
+		got := s.Payment(order(0))
+		is(t, "state", got.State, payment.Confirmed)
+		is(t, "hash", got.TxHash, sealed)
+		is(t, "paused", s.Record(0).Paused, "")
+	})
+}
