@@ -318,3 +318,65 @@ func TestACutCharacterIsLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// TestASuccessIsNotLostToACopy: two copies of a job post at the same time; the
+// one that failed is recorded first.
+func TestASuccessIsNotLostToACopy(t *testing.T) {
+	for name, first := range map[string]int{"a failure": 500, "the end of the endpoint": 410} {
+		w := newWorld(t)
+		e := w.register(mine, hook)
+		w.answers[hook] = statuses(first, 200, 500)
+		w.mustAnnounce()
+		job := w.newest(e).Ref.String()
+		copies := 0
+		w.faults.Hook = func(n int) {
+			if copies == 0 && w.faults.Names()[n] == "Post" {
+				copies++
+				if err := w.deliverer.Deliver(t.Context(), job); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		w.settle()
+		d := w.newest(e)
+		if len(w.posts) != 2 || d.Status != webhook.Delivered || len(d.Attempts) != 2 {
+			t.Errorf("%s first: %d posts, %s with %d attempts", name, len(w.posts), d.Status, len(d.Attempts))
+		}
+	}
+}
+
+// A punctual store keeps to its caller's deadline, as one on a network does.
+type punctual struct{ webhook.Store }
+
+func (s punctual) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
+	if ctx.Err() != nil {
+		return webhook.Delivery{}, ctx.Err()
+	}
+	return s.Store.Record(ctx, d, attempts)
+}
+
+// A hasty sender ends its caller's time when it has been answered.
+type hasty struct {
+	webhook.Sender
+	end context.CancelFunc
+}
+
+func (s hasty) Post(ctx context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
+	defer s.end()
+	return s.Sender.Post(ctx, url, header, body)
+}
+
+// TestWhatWasAnsweredIsRecorded even if the job's time is over by then.
+func TestWhatWasAnsweredIsRecorded(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.mustAnnounce()
+	ctx, end := context.WithCancel(t.Context())
+	d := webhook.NewDeliverer(punctual{w.store}, w.queue, hasty{w, end}, w.meter, w.now, func() float64 { return 0.5 })
+	if err := d.Deliver(ctx, w.newest(e).Ref.String()); err != nil {
+		t.Error(err)
+	}
+	if got := w.newest(e); got.Status != webhook.Delivered {
+		t.Errorf("delivery is %s", got.Status)
+	}
+}

@@ -89,15 +89,11 @@ func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x ex
 	if err := d.judge(ctx, e, next); err != nil {
 		return err
 	}
-	stored, err := d.record(ctx, next, len(del.Attempts))
-	if err != nil {
+	recorded, err := d.record(ctx, next, len(del.Attempts))
+	if err != nil || !recorded || next.Status != Pending || next.Parked {
 		return err
 	}
-	if stored.Status == Pending && !stored.Parked {
-		wait := stored.NextAttemptAt.Sub(d.now())
-		return d.queue.Enqueue(ctx, stored.Ref.String(), queueDelay(wait))
-	}
-	return nil
+	return d.queue.Enqueue(ctx, next.Ref.String(), queueDelay(next.NextAttemptAt.Sub(d.now())))
 }
 
 // after returns what an attempt makes of a delivery.
@@ -121,10 +117,10 @@ func (d *Deliverer) after(del Delivery, x exchange) Delivery {
 }
 
 // record stores next over a delivery that had the given number of attempts. If
-// another job has recorded an attempt meanwhile, that one stands and decides
-// what comes next, but a success is put on top of it: the endpoint has the
-// message.
-func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (Delivery, error) {
+// a copy of the job has recorded an attempt meanwhile, that one stands and it is
+// for the copy to go on from there; record then reports false. But a success is
+// put on top of it: the endpoint has the message.
+func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bool, error) {
 	ours, _ := next.LastAttempt()
 	for range recordTries {
 		stored, err := d.store.Record(ctx, next, attempts)
@@ -132,19 +128,19 @@ func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (De
 			if next.Status != Pending {
 				d.meter.Ended(next.Status, d.now().Sub(next.CreatedAt))
 			}
-			return stored, nil
+			return true, nil
 		}
 		if !errors.Is(err, ErrConflict) {
-			return Delivery{}, err
+			return false, err
 		}
 		if next.Status != Delivered || stored.Status == Delivered {
-			return stored, nil
+			return false, nil
 		}
 		attempts = len(stored.Attempts)
 		next = stored.with(ours)
 		next.Status, next.NextAttemptAt, next.Parked = Delivered, time.Time{}, false
 	}
-	return Delivery{}, fmt.Errorf("recording, %d times: %w", recordTries, ErrConflict)
+	return false, fmt.Errorf("recording, %d times: %w", recordTries, ErrConflict)
 }
 
 // cancel ends a delivery whose endpoint is sent nothing any more.
