@@ -11,6 +11,7 @@ import (
 	"remit/bench/load"
 	"remit/bench/post"
 	"remit/bench/report"
+	"remit/bench/settle"
 )
 
 // benchmarks is everything that can be measured, in the order of the page.
@@ -18,6 +19,7 @@ func benchmarks() []benchmark {
 	return []benchmark{
 		{"coldstart", "Cold starts", runColdstart, false},
 		{"post", "POST /send-payment", runPost, false},
+		{"settle", "Settlement", runSettle, false},
 		{"load", "remit local under load", runLoad, false},
 		{"profile", "Where the time goes", runProfile, true},
 		{"chaos", "Everything breaks", runChaos, true},
@@ -59,4 +61,8 @@ func runLoad(ctx context.Context, b *bench) (*report.Result, error) {
 
 func runColdstart(ctx context.Context, b *bench) (*report.Result, error) {
 	return coldstart.Run(ctx, b.root, b.quick, b.say)
+}
+
+func runSettle(ctx context.Context, b *bench) (*report.Result, error) {
+	return settle.Run(ctx, b.quick, b.say)
 }

@@ -30,6 +30,7 @@ type Chain struct {
 	mu     sync.Mutex
 	paused bool
 	err    error
+	heads  map[uint64]time.Time // when each block became the head
 }
 
 // StartChain starts a chain with so many funded wallets.
@@ -39,7 +40,7 @@ func StartChain(ctx context.Context, wallets int) (*Chain, error) {
 		return nil, err
 	}
 	making, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Chain{Chain: embedded, stop: stop}
+	c := &Chain{Chain: embedded, stop: stop, heads: map[uint64]time.Time{}}
 	c.running.Go(func() { c.produce(making) })
 	return c, nil
 }
@@ -55,6 +56,7 @@ func (c *Chain) produce(ctx context.Context) {
 			c.mu.Lock()
 			if !c.paused {
 				c.err = errors.Join(c.err, c.Mine())
+				c.heads[c.Head().Number] = time.Now()
 			}
 			c.mu.Unlock()
 		}
@@ -71,6 +73,13 @@ func (c *Chain) set(paused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.paused = paused
+}
+
+// MinedAt returns when a block became the head.
+func (c *Chain) MinedAt(block uint64) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.heads[block]
 }
 
 // Close ends the chain and returns what went wrong on it.

@@ -61,3 +61,29 @@ func Load(ctx context.Context, h http.Handler, clients int, length time.Duration
 	run.Took, run.Paid = time.Since(begin), len(run.Latency)
 	return run
 }
+
+// Many has so many clients make exactly n payments. Every failure is an error.
+func Many(ctx context.Context, h http.Handler, clients, n int) error {
+	name := rand.Text()
+	work := make(chan int)
+	var mu sync.Mutex
+	var failed error
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for i := range work {
+				if status, body := Pay(ctx, h, fmt.Sprintf("%s-%d", name, i), uint64(1000+i)); status != http.StatusCreated {
+					mu.Lock()
+					failed = fmt.Errorf("payment %d: %d %s", i, status, body)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for i := range n {
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+	return failed
+}

@@ -67,8 +67,10 @@ func NewStack(c *Chain, wallets []devnet.Wallet, store paymenttest.Ports, d Dela
 	return s, nil
 }
 
-// merchant is who pays in rigs.
-var merchant = apikey.Principal{MerchantID: "mer_bench0000000", KeyID: "key_bench", Mode: apikey.Test}
+// Merchant is who pays in rigs.
+const Merchant = "mer_bench0000000"
+
+var merchant = apikey.Principal{MerchantID: Merchant, KeyID: "key_bench", Mode: apikey.Test}
 
 // Pay makes one payment through a handler of POST /send-payment and returns
 // its status.
