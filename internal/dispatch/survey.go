@@ -98,17 +98,22 @@ func (d *Dispatcher) open(ctx context.Context, id wallet.ID, suspicion string) e
 	if err != nil {
 		return err
 	}
-	w, err := wallet.FirstSight(id, views, d.Window)
-	if err != nil {
+	w, foreign := wallet.FirstSight(id, views, d.Window)
+	if foreign == nil {
+		w.Paused = suspicion
+		if err := d.Wallets.Open(ctx, w); err != nil {
+			return err
+		}
+	}
+	// Somebody else may have opened it first. Then what the nodes hold of it
+	// may be ours.
+	w, err = d.Wallets.Wallet(ctx, id)
+	switch {
+	case errors.Is(err, wallet.ErrUnknown) && foreign != nil:
+		return foreign
+	case err != nil:
 		return err
 	}
-	w.Paused = suspicion
-	if err := d.Wallets.Open(ctx, w); err != nil {
-		return err
-	}
-	w, err = d.Wallets.Wallet(ctx, id) // somebody else may have opened it first
-	if err == nil {
-		d.pool.Saw(w)
-	}
-	return err
+	d.pool.Saw(w)
+	return nil
 }

@@ -175,6 +175,21 @@ func TestForeignKeyIsNotOpened(t *testing.T) {
 	})
 }
 
+// Two processes meet a new wallet at once. What the slower one finds in the
+// pools is the other's first payment, and no stranger's.
+func TestTwoProcessesOpenAWallet(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.Halted = true
+		s.On("slow", "Account", 1, st.Freeze)
+		slow := s.Post("slow", 1, order(0))
+		s.Pass(time.Second)
+		s.Pay("fast", order(1))
+		s.Thaw()
+		is(t, "the slower one", s.Await(slow).Err, error(nil))
+		s.Halted = false
+	})
+}
+
 // A clock that was wrong has stopped large services (Cloudflare, 1 January
 // 2017: time went backwards). Here every second process is ten minutes off.
 func TestClocksTenMinutesApart(t *testing.T) {
