@@ -1,0 +1,198 @@
+package main_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"remit/internal/httpapi"
+)
+
+// TestExplorer opens /docs in a browser as a person does: authorizes with a
+// key, sends a payment by "Try it out", and reads it back. The page asks nobody
+// but the stack for anything.
+func TestExplorer(t *testing.T) {
+	_, m := local(t, "--chain-listen", "127.0.0.1:0", "--block-time", "250ms")
+	m.join()
+	tab := browser(t, m.url)
+	tab.do("opening /docs", chromedp.Navigate(m.url+"/docs"), chromedp.WaitVisible(chromedp.CSS(`#operations-Payments-sendPayment`)))
+	blocks := show(tab, "counting operations", chromedp.Evaluate[int](`document.querySelectorAll(".opblock").length`))
+	if want := len(httpapi.Routes); blocks < want { // and the webhooks that are sent
+		t.Errorf("%d operations are shown, want at least %d", blocks, want)
+	}
+	text := show(tab, "reading the sandbox's notes", chromedp.TextContent(chromedp.CSS(`.sandbox`)))
+	for _, recipient := range m.must("GET", "/sandbox", "")["recipients"].([]any) {
+		if address := recipient.(map[string]any)["address"].(string); !strings.Contains(text, address) {
+			t.Errorf("the magic recipient %s is not listed", address)
+		}
+	}
+	tab.do("authorizing",
+		chromedp.Click(chromedp.CSS(`.scheme-container .btn.authorize`)),
+		chromedp.SendKeys(chromedp.CSS(`.auth-container input`), m.key),
+		chromedp.Click(chromedp.CSS(`.auth-btn-wrapper button.authorize`)),
+		chromedp.Click(chromedp.CSS(`.auth-btn-wrapper button.btn-done`)),
+	)
+	paid := tab.tryOut("sendPayment", 201)
+	hash, _ := paid["tx_hash"].(string)
+	if paid["status"] != "pending" || len(hash) != 66 {
+		t.Fatalf("paid %v", paid)
+	}
+	const input = `#operations-Payments-getTransaction tr[data-param-name="tx_hash"] input`
+	read := tab.tryOut("getTransaction", 200,
+		chromedp.WaitVisible(chromedp.CSS(input)),
+		// A change that React hears of, as from a keyboard.
+		discard(chromedp.Evaluate[bool](fmt.Sprintf(`(() => {
+			const input = document.querySelector(%q);
+			Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, %q);
+			input.dispatchEvent(new Event("input", {bubbles: true}));
+			return input.dispatchEvent(new FocusEvent("focusout", {bubbles: true})); // it waits a moment for more keys otherwise
+		})()`, input, hash))),
+	)
+	if read["tx_hash"] != hash || read["reference"] != "inv-2041" {
+		t.Errorf("read back %v, want what was paid: %v", read, paid)
+	}
+	t.Logf("the page at the end: %s", tab.screenshot())
+	if asked := tab.strangers(); len(asked) > 0 {
+		t.Errorf("the page asked others than the stack: %v", asked)
+	}
+}
+
+// A tab is one page in a browser.
+type tab struct {
+	*testing.T
+	ctx   context.Context
+	mu    sync.Mutex
+	asked []string
+}
+
+// do runs actions, at most for half a minute, or ends the test with a picture.
+func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	show(b, what, chromedp.Steps(actions...))
+}
+
+// show is do for an action with a result.
+func show[V any](b *tab, what string, action chromedp.Action[V]) V {
+	b.Helper()
+	ctx, stop := context.WithTimeout(b.ctx, 30*time.Second)
+	defer stop()
+	value, err := chromedp.Run(ctx, action)
+	if err != nil {
+		b.Fatalf("%s: %v\nThe page shows: %s", what, err, b.screenshot())
+	}
+	return value
+}
+
+// discard makes an action without a result of one with a result.
+func discard[V any](action chromedp.Action[V]) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := action(ctx, t)
+		return chromedp.Void{}, err
+	}
+}
+
+// tryOut opens an operation, fills it in, executes it, and returns the body
+// that is shown, after it has seen the status.
+func (b *tab) tryOut(operation string, status int, fill ...chromedp.Action[chromedp.Void]) map[string]any {
+	b.Helper()
+	css := func(selector string) chromedp.CSS {
+		return chromedp.CSS("#operations-Payments-" + operation + " " + selector)
+	}
+	b.do("opening "+operation, chromedp.Click(css(`.opblock-summary-control`)), chromedp.Click(css(`.try-out__btn`)))
+	b.do("filling in "+operation, fill...)
+	b.do("executing "+operation, chromedp.Click(css(`button.execute`)), chromedp.WaitVisible(css(`.live-responses-table tbody .response-col_status`)))
+	code := show(b, "reading the status", chromedp.Text(css(`.live-responses-table tbody .response-col_status`)))
+	body := show(b, "reading the body", chromedp.TextContent(css(`.live-responses-table tbody .response-col_description .highlight-code code`)))
+	if !strings.HasPrefix(strings.TrimSpace(code), fmt.Sprint(status)) {
+		b.Fatalf("%s shows %s: %s", operation, code, body)
+	}
+	var value map[string]any
+	if err := json.Unmarshal([]byte(body), &value); err != nil {
+		b.Fatalf("%s shows %q: %v", operation, body, err)
+	}
+	return value
+}
+
+// strangers returns every URL that the page asked for and that is not home's.
+func (b *tab) strangers() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.asked)
+}
+
+// screenshot keeps a picture of the page and returns where.
+func (b *tab) screenshot() string {
+	b.Helper()
+	path, err := filepath.Abs("../../.cache/explorer.png")
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(b.ctx, 20*time.Second)
+	defer stop()
+	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		return fmt.Sprintf("(no picture: %v)", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(path, picture, 0o644); err != nil {
+		b.Fatal(err)
+	}
+	return path
+}
+
+// browser starts a headless Chromium with one tab, which keeps account of whom
+// it asks besides home.
+func browser(t *testing.T, home string) *tab {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Fatal("no Chromium on this machine: make tools says what to install")
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WindowSize(1400, 2400))
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium refuses to run with one as root
+	}
+	ctx, stopBrowser := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	t.Cleanup(stopBrowser)
+	ctx, stopTab := chromedp.NewContext(ctx)
+	t.Cleanup(stopTab)
+	b := &tab{T: t, ctx: ctx}
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		t.Fatalf("starting %s: %v", path, err)
+	}
+	err := chromedp.Listen(ctx, func(event any) {
+		e, ok := event.(*network.EventRequestWillBeSent)
+		if !ok {
+			return
+		}
+		if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme != "data" && u.Scheme != "blob" && "http://"+u.Host != home {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.asked = append(b.asked, e.Request.URL)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
