@@ -7,6 +7,7 @@ import (
 
 	"remit/bench/chaos"
 	"remit/bench/coldstart"
+	"remit/bench/hooks"
 	"remit/bench/lab"
 	"remit/bench/load"
 	"remit/bench/post"
@@ -20,6 +21,7 @@ func benchmarks() []benchmark {
 		{"coldstart", "Cold starts", runColdstart, false},
 		{"post", "POST /send-payment", runPost, false},
 		{"settle", "Settlement", runSettle, false},
+		{"webhooks", "Webhooks", runWebhooks, false},
 		{"load", "remit local under load", runLoad, false},
 		{"profile", "Where the time goes", runProfile, true},
 		{"chaos", "Everything breaks", runChaos, true},
@@ -65,4 +67,12 @@ func runColdstart(ctx context.Context, b *bench) (*report.Result, error) {
 
 func runSettle(ctx context.Context, b *bench) (*report.Result, error) {
 	return settle.Run(ctx, b.quick, b.say)
+}
+
+func runWebhooks(ctx context.Context, b *bench) (*report.Result, error) {
+	remit, err := lab.Build(ctx, "./cmd/remit", "remit", nil)
+	if err != nil {
+		return nil, err
+	}
+	return hooks.Run(ctx, remit, filepath.Join(b.root, ".cache", "bench"), b.quick, b.say)
 }
