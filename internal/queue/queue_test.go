@@ -21,7 +21,11 @@ type message struct {
 	QueueURL     string `json:"QueueUrl"`
 	MessageBody  string
 	DelaySeconds int
+	Group        string `json:"MessageGroupId"`
 }
+
+// job is one for the endpoint we_1.
+const job = "test/mer_1/we_1/dlv_1"
 
 // open returns a client of an SQS that keeps what it is sent, or refuses it.
 func open(t *testing.T, status int) (client *sqs.Client, sent *[]message) {
@@ -50,16 +54,19 @@ func TestJobs(t *testing.T) {
 	client, sent := open(t, 200)
 	jobs := queue.NewJobs(client, "https://queue/webhooks")
 	for _, delay := range []time.Duration{0, time.Second, 1001 * time.Millisecond, webhook.QueueLimit} {
-		if err := jobs.Enqueue(t.Context(), "job", delay); err != nil {
+		if err := jobs.Enqueue(t.Context(), job, delay); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if err := jobs.Enqueue(t.Context(), "nonsense", 0); err == nil {
+		t.Error("a job that names no delivery was accepted")
+	}
 	for _, delay := range []time.Duration{-1, webhook.QueueLimit + 1} {
-		if err := jobs.Enqueue(t.Context(), "job", delay); err == nil {
+		if err := jobs.Enqueue(t.Context(), job, delay); err == nil {
 			t.Errorf("a delay of %v was accepted", delay)
 		}
 	}
-	m := func(delay int) message { return message{"https://queue/webhooks", "job", delay} }
+	m := func(delay int) message { return message{"https://queue/webhooks", job, delay, "we_1"} }
 	if diff := cmp.Diff([]message{m(0), m(1), m(2), m(900)}, *sent); diff != "" { // never early
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
@@ -72,7 +79,7 @@ func TestHints(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := func(delay int) message { return message{"https://queue/settle", "{}", delay} }
+	m := func(delay int) message { return message{"https://queue/settle", "{}", delay, ""} }
 	if diff := cmp.Diff([]message{m(0), m(1), m(12), m(900)}, *sent); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
@@ -80,7 +87,7 @@ func TestHints(t *testing.T) {
 
 func TestOutage(t *testing.T) {
 	client, _ := open(t, 503)
-	if err := queue.NewJobs(client, "https://queue/webhooks").Enqueue(t.Context(), "job", 0); err == nil {
+	if err := queue.NewJobs(client, "https://queue/webhooks").Enqueue(t.Context(), job, 0); err == nil {
 		t.Error("a job was accepted by a queue that is down")
 	}
 	if err := queue.NewHints(client, "https://queue/settle", 0).Hint(t.Context()); err == nil {
