@@ -98,15 +98,9 @@ func startCloud(ctx context.Context, dir string) (*cloud, error) {
 	return c, c.await(ctx)
 }
 
-// stop ends the cloud with all it holds.
-func (c *cloud) stop() {
-	_ = c.hold.Close()
-	<-c.ended
-}
-
 // await returns once the cloud answers.
 func (c *cloud) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.endpoint+"/_ministack/health", nil)
@@ -122,7 +116,8 @@ func (c *cloud) await(ctx context.Context) error {
 			printed, _ := os.ReadFile(c.log)
 			return fmt.Errorf("ministack ended while starting; it printed:\n%s", printed)
 		case <-ctx.Done():
-			return fmt.Errorf("ministack does not answer: %w", err)
+			printed, _ := os.ReadFile(c.log)
+			return fmt.Errorf("ministack does not answer: %w; it printed:\n%s", err, printed)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -184,7 +179,7 @@ func (c *cloud) run(ctx context.Context, name string, args ...string) error {
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "AWS_ENDPOINT_URL="+c.endpoint, "AWS_CA_BUNDLE="+c.bundle,
+	cmd.Env = append(os.Environ(), "AWS_ENDPOINT_URL="+c.endpoint, "AWS_CA_BUNDLE="+c.bundle,
 		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_DEFAULT_REGION=us-east-1", "AWS_REGION=us-east-1",
 		"SAM_CLI_TELEMETRY=0", "GOFLAGS=", "GORACE=")
 	var printed bytes.Buffer

@@ -1,0 +1,88 @@
+package e2e_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// TestBuildsAreReproducible builds the largest function and the one before all
+// others twice, in different directories. A build that differed would publish
+// new versions of functions that did not change.
+func TestBuildsAreReproducible(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "copy")
+	for _, dir := range []string{"functions", "internal"} {
+		copyTree(t, filepath.Join(root, dir), filepath.Join(elsewhere, dir))
+	}
+	for _, file := range []string{"go.mod", "go.sum"} {
+		copyFile(t, filepath.Join(root, file), filepath.Join(elsewhere, file))
+	}
+	for _, function := range []string{"authorizer", "send-payment"} {
+		if here, there := build(t, root, function), build(t, elsewhere, function); here != there {
+			t.Errorf("%s is %s here and %s in a copy of the repository", function, here, there)
+		}
+	}
+}
+
+// build compiles a function with the Makefile's flags for Lambda and returns
+// the SHA-256 of the binary.
+func build(t *testing.T, dir, function string) string {
+	t.Helper()
+	makefile, err := os.ReadFile(root + "/Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := regexp.MustCompile(`export GOFLAGS := (.+)`).FindSubmatch(makefile)
+	if flags == nil {
+		t.Fatal("the Makefile sets no GOFLAGS")
+	}
+	binary := filepath.Join(t.TempDir(), "bootstrap")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./functions/"+function)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOFLAGS="+string(flags[1]), "PWD="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building %s: %v\n%s", function, err, out)
+	}
+	b, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %d bytes", function, len(b))
+	return fmt.Sprintf("%x", sha256.Sum256(b))
+}
+
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rest, err := filepath.Rel(from, path)
+		if err == nil {
+			copyFile(t, path, filepath.Join(to, rest))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
