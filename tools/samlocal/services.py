@@ -1,0 +1,188 @@
+"""Runs what functions need on this machine and writes env.json for sam local.
+
+The tables, queues and secrets are those of template.yaml, under their logical
+ids. env.json sets, for each function, the variables that the template declares
+for it and no others: sam local ignores the rest.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+
+import boto3
+from samcli.yamlhelper import yaml_parse
+
+# A command that ends when the pipe to it does, so with this process, however
+# that ends.
+GUARD = """exec 3<&0
+"$@" </dev/null 3<&- & child=$!
+trap : HUP INT TERM
+(read -r _ <&3; kill $child; sleep 2; kill -9 $child) 2>/dev/null &
+wait $child; kill $! 2>/dev/null"""
+STATE = ".cache/local-services.json"
+
+
+def docker_bridge():
+    """The address of this machine that containers reach it under.
+
+    Docker Desktop forwards host.docker.internal to loopback. On Linux it is
+    the bridge's address, and loopback is refused.
+    """
+    if sys.platform != "linux" or not shutil.which("docker"):
+        return "127.0.0.1"
+    found = subprocess.run(
+        ["docker", "network", "inspect", "bridge", "-f", "{{(index .IPAM.Config 0).Gateway}}"],
+        capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "127.0.0.1"
+
+
+def arguments():
+    p = argparse.ArgumentParser(prog="tools/local-services", description=__doc__.splitlines()[0])
+    p.add_argument("command", nargs="?", choices=["run", "job"], default="run")
+    p.add_argument("--bind", default=docker_bridge(), help="address to listen on (%(default)s)")
+    p.add_argument("--host", default="host.docker.internal", help="what functions call this machine (%(default)s)")
+    p.add_argument("--port", type=int, default=4566, help="of the local AWS (%(default)s)")
+    p.add_argument("--chain-port", type=int, default=8545, help="of the chain (%(default)s)")
+    p.add_argument("--block-time", default="1s", help="of the chain (%(default)s)")
+    p.add_argument("--env", default="env.json", help="file to write (%(default)s)")
+    p.add_argument("--set", action="append", default=[], metavar="PARAMETER=VALUE", help="a parameter of template.yaml")
+    return p.parse_args()
+
+
+def launch(command, env=None, **options):
+    return subprocess.Popen(["/bin/sh", "-c", GUARD, "guard", *command], stdin=subprocess.PIPE, env=env,
+                            start_new_session=True, **options)
+
+
+def start_aws(a, log):
+    """Starts ministack with an environment of its own and waits until it answers."""
+    aws = launch([".cache/venv/bin/ministack"], stdout=log, stderr=log, env={
+        "HOME": os.environ.get("HOME", "/"), "PATH": os.path.abspath(".cache/venv/bin") + ":" + os.environ["PATH"],
+        "BIND_HOST": a.bind, "GATEWAY_PORT": str(a.port), "IOT_MTLS_ENABLED": "0", "SFTP_ENABLED": "0"})
+    for _ in range(600):
+        if aws.poll() is not None:
+            sys.exit(f"the local AWS ended while starting: see {log.name}; is port {a.port} of {a.bind} taken?")
+        try:
+            urllib.request.urlopen(f"http://{a.bind}:{a.port}/_ministack/health", timeout=5).close()
+            return aws
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("the local AWS does not answer")
+
+
+def start_chain(a, log):
+    """Starts the embedded chain and returns it with the facts that it prints."""
+    chain = launch([os.environ["REMIT"], "chain", "--chain-listen", f"{a.bind}:{a.chain_port}", "--block-time", a.block_time],
+                   stdout=subprocess.PIPE, stderr=log, text=True)
+    text = ""
+    for line in chain.stdout:
+        text += line
+        if line.rstrip() == "}":
+            return chain, json.loads(text)
+    sys.exit(f"the chain ended while starting: see {log.name}; is port {a.chain_port} of {a.bind} taken?")
+
+
+def clients(url):
+    own = dict(endpoint_url=url, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test")
+    return {name: boto3.client(name, **own) for name in ("dynamodb", "sqs", "secretsmanager")}
+
+
+def make(template, aws, secrets):
+    """Makes the template's tables, queues and secrets; returns what !Ref of each is."""
+    refs = {}
+    for name, resource in template["Resources"].items():
+        p = resource.get("Properties", {})
+        if resource["Type"] == "AWS::DynamoDB::Table":
+            wanted = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
+            aws["dynamodb"].create_table(TableName=name, **{k: p[k] for k in wanted if k in p})
+            refs[name] = name
+        elif resource["Type"] == "AWS::SQS::Queue":
+            refs[name] = aws["sqs"].create_queue(QueueName=name)["QueueUrl"]
+        elif resource["Type"] == "AWS::SecretsManager::Secret":
+            aws["secretsmanager"].create_secret(Name=name, SecretString=json.dumps(secrets[name]))
+            refs[name] = name
+    return refs
+
+
+def environment(template, refs, url):
+    """The variables of each function, as the template declares them."""
+    def value(v):
+        if not isinstance(v, dict):
+            return str(v)
+        if list(v) != ["Ref"]:
+            sys.exit(f"cannot tell what {v} in template.yaml is here")
+        return str(refs[v["Ref"]])
+
+    shared = template["Globals"]["Function"]["Environment"]["Variables"]
+    functions = {}
+    for name, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::Serverless::Function":
+            own = resource["Properties"].get("Environment", {}).get("Variables", {})
+            functions[name] = {k: value(v) for k, v in {**shared, **own, "AWS_ENDPOINT_URL": url}.items()}
+    return functions
+
+
+def run(a):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    os.makedirs(".cache", exist_ok=True)
+    with open("template.yaml", encoding="utf-8") as f:
+        template = yaml_parse(f.read())
+    with open(".cache/local-services.log", "w", encoding="utf-8") as log:
+        cloud = start_aws(a, log)
+        chain, facts = start_chain(a, log)
+        mine, theirs = f"http://{a.bind}:{a.port}", f"http://{a.host}:{a.port}"
+        refs = {name: p.get("Default", "") for name, p in template["Parameters"].items()}
+        refs |= {
+            "AWS::StackName": "remit-local", "ChainId": facts["chain_id"], "Network": "local", "Finality": "2",
+            "BlockTime": a.block_time, "TokenAddress": facts["token"]["address"],
+            "TokenSymbol": facts["token"]["symbol"], "TokenDecimals": facts["token"]["decimals"],
+        }
+        for setting in a.set:
+            name, _, chosen = setting.partition("=")
+            if name not in template["Parameters"]:
+                sys.exit(f"template.yaml has no parameter {name}")
+            refs[name] = chosen
+        refs |= make(template, clients(mine), {
+            "WalletSecret": {"wallets": [{"private_key": k, "draining": False} for k in facts["private_keys"]]},
+            "RpcSecret": {"urls": [f"http://{a.host}:{a.chain_port}"]},
+        })
+        with open(a.env, "w", encoding="utf-8") as f:
+            json.dump(environment(template, refs, theirs), f, indent=2)
+            f.write("\n")
+        with open(STATE, "w", encoding="utf-8") as f:
+            json.dump({"aws": mine, "queue": refs["WebhookQueue"]}, f)
+        print(f"{a.env} is written. The local AWS is at {mine}, the chain at http://{a.bind}:{a.chain_port}. Ctrl-C ends both.", flush=True)
+        while cloud.poll() is None and chain.poll() is None:
+            time.sleep(0.5)
+        sys.exit("the local AWS or the chain ended: see .cache/local-services.log")
+
+
+def job():
+    """Takes one job from the webhook queue and prints it as Lambda would get it."""
+    with open(STATE, encoding="utf-8") as f:
+        state = json.load(f)
+    sqs = clients(state["aws"])["sqs"]
+    got = sqs.receive_message(QueueUrl=state["queue"], AttributeNames=["All"], WaitTimeSeconds=2).get("Messages", [])
+    if not got:
+        sys.exit("no webhook waits to be sent")
+    m = got[0]
+    sqs.delete_message(QueueUrl=state["queue"], ReceiptHandle=m["ReceiptHandle"])
+    json.dump({"Records": [{"messageId": m["MessageId"], "receiptHandle": m["ReceiptHandle"], "body": m["Body"],
+                            "attributes": m.get("Attributes", {}), "messageAttributes": {}, "md5OfBody": m["MD5OfBody"],
+                            "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:WebhookQueue",
+                            "awsRegion": "us-east-1"}]}, sys.stdout, indent=2)
+    print()
+
+
+if __name__ == "__main__":
+    args = arguments()
+    try:
+        run(args) if args.command == "run" else job()
+    except KeyboardInterrupt:
+        print()
