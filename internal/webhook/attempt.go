@@ -25,7 +25,9 @@ func post(ctx context.Context, s Sender, e Endpoint, ev Event, now func() time.T
 		return exchange{}, err
 	}
 	answer, err := s.Post(ctx, e.URL, h, ev.Body)
-	x := exchange{Attempt: Attempt{At: at.UTC().Truncate(time.Millisecond), Duration: now().Sub(at).Round(time.Millisecond)}}
+	// The whole of the time is kept: it is what tells attempts by copies of one
+	// job apart.
+	x := exchange{Attempt: Attempt{At: at.UTC().Round(0), Duration: now().Sub(at).Round(time.Millisecond)}}
 	if err != nil {
 		if ctx.Err() != nil {
 			return exchange{}, fmt.Errorf("posting %s to %s: %w", ev.ID, e.ID, ctx.Err())

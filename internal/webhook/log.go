@@ -10,10 +10,12 @@ import (
 )
 
 // LogLimit is how many deliveries a merchant is shown at most; scanLimit how
-// many an operator's search looks through.
+// many an operator's search looks through. After stuckAfter a job that should be
+// in the queue is not: it was given up, or the queue was emptied.
 const (
-	LogLimit  = 100
-	scanLimit = 100_000
+	LogLimit   = 100
+	scanLimit  = 100_000
+	stuckAfter = time.Hour
 )
 
 // A Log shows the deliveries of endpoints and repeats them.
@@ -47,9 +49,10 @@ func (l *Log) deliveries(ctx context.Context, o Owner, endpoint string, from, to
 	return ds, nil
 }
 
-// Failed returns the deliveries created in [from, to) that were exhausted or
-// cancelled and whose event has neither reached the endpoint otherwise nor is
-// on its way again: one per event, oldest first, without their bodies.
+// Failed returns the deliveries created in [from, to) that were exhausted,
+// cancelled, or whose job must have been lost, and whose event has neither
+// reached the endpoint otherwise nor is on its way again: one per event, oldest
+// first, without their bodies.
 func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, from, to time.Time) ([]Delivery, error) {
 	since, err := l.deliveries(ctx, o, endpoint, from, time.Time{}, scanLimit)
 	if err != nil {
@@ -57,7 +60,8 @@ func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, from, to tim
 	}
 	settled := map[string]bool{} // events that need nothing, or are in failed
 	for _, d := range since {
-		if d.Status == Delivered || d.Status == Pending {
+		stuck := !d.Parked && l.now().Sub(d.NextAttemptAt) > stuckAfter
+		if d.Status == Delivered || d.Status == Pending && !stuck {
 			settled[d.Event.ID] = true
 		}
 	}

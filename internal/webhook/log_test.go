@@ -116,3 +116,26 @@ func TestFailedInAWindow(t *testing.T) {
 		t.Errorf("%d posts", got)
 	}
 }
+
+// TestALostJobIsFailed: the queue gave a job up, or was emptied.
+func TestALostJobIsFailed(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	w.mustAnnounce()
+	_, _ = w.queue.Pop()
+	for minutes, want := range map[int]int{59: 0, 61: 1} {
+		w.queue.Now = noon.Add(time.Duration(minutes) * time.Minute)
+		failed, err := w.log.Failed(t.Context(), mine, e.ID, noon, w.now())
+		if err != nil || len(failed) != want {
+			t.Errorf("after %d minutes: %d failed, %v", minutes, len(failed), err)
+		}
+	}
+	w.queue.Now = noon.Add(2 * time.Hour)
+	if _, err := w.log.ResendFailed(t.Context(), mine, e.ID, noon, w.now()); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if len(w.posts) != 1 || w.newest(e).Status != webhook.Delivered {
+		t.Errorf("%d posts, %s", len(w.posts), w.newest(e).Status)
+	}
+}

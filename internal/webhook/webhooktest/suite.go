@@ -100,6 +100,7 @@ func hex20() string {
 }
 
 func attemptAt(at time.Time, status int) webhook.Attempt {
+	at = at.Add(123456789) // to the nanosecond
 	return webhook.Attempt{At: at, StatusCode: status, Duration: 1234 * time.Millisecond, Error: "the endpoint answered", Response: "nö\x00\n"}
 }
 
