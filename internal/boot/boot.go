@@ -19,7 +19,7 @@ import (
 // If it cannot start, it logs every reason and exits; Lambda tries again with
 // the next event.
 func start[H, L any](wire func(context.Context, *Env) (H, error), adapt func(H) L) {
-	slog.SetDefault(lambdacontext.NewLogger())
+	slog.SetDefault(slog.New(Identified(lambdacontext.NewLogHandler())))
 	ctx := context.Background()
 	env := Open(ctx)
 	h, err := wire(ctx, env)

@@ -85,8 +85,11 @@ func request(ctx context.Context, ev events.APIGatewayProxyRequest) (*http.Reque
 	if who, ok := principal(ev.RequestContext.Authorizer); ok {
 		r = r.WithContext(apikey.WithPrincipal(r.Context(), who))
 	}
-	if id := ev.RequestContext.RequestID; id != "" && len(r.Header.Values("X-Request-Id")) == 0 {
-		r.Header.Set("X-Request-Id", id) // one id in the access log, our log and the answer
+	if id := ev.RequestContext.RequestID; id != "" {
+		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
+		if len(r.Header.Values("X-Request-Id")) == 0 {
+			r.Header.Set("X-Request-Id", id) // one id in the access log, our log and the answer
+		}
 	}
 	if ev.RequestContext.APIID == "" {
 		r = r.WithContext(context.WithValue(r.Context(), operatorKey{}, true))

@@ -79,6 +79,7 @@ func (d *Dispatcher) seal(ctx context.Context, p payment.Payment, nonce uint64) 
 	}
 	err = d.Wallets.Seal(ctx, sealed)
 	if err == nil {
+		d.Log.InfoContext(ctx, "payment sealed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", signed.Hash)
 		return sealed, nil
 	}
 	if errors.Is(err, wallet.ErrSlotTaken) {

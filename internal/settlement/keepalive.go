@@ -64,7 +64,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Slo
 			}
 			return p.repause(ctx, outOfGas)
 		case chain.Wrong, chain.Replacement:
-			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "nonce", s.Nonce, "class", reply.Class, "reply", reply.Detail)
+			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "class", reply.Class, "reply", reply.Detail)
 		case chain.Accepted, chain.Known:
 			if err := p.recover(ctx); err != nil {
 				return err
@@ -127,7 +127,7 @@ func (p *pass) bump(ctx context.Context, lowest *wallet.Slot, count uint64) erro
 // before, so resend does not.
 func (p *pass) announceBump(ctx context.Context, s wallet.Slot) {
 	reply := p.Nodes.Deliver(ctx, s.Raw, func(context.Context) ([][]byte, error) { return nil, nil })
-	p.Log.InfoContext(ctx, "fees raised", "wallet", s.Address, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
+	p.Log.InfoContext(ctx, "fees raised", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
 }
 
 // store signs and stores the next attempt at a slot's nonce.

@@ -82,7 +82,7 @@ func (p *pass) consumed(ctx context.Context, s wallet.Slot, consumer chain.Hash)
 		return false, err // an attempt that was stored after our read
 	}
 	reason := fmt.Sprintf("nonce %d was used by %s, which is not ours", s.Nonce, consumer)
-	p.Log.ErrorContext(ctx, "wallet paused", "wallet", s.Address, "reason", reason)
+	p.Log.ErrorContext(ctx, "wallet paused", "wallet", s.Address, "payment", s.Payment, "reason", reason)
 	p.tally(func(r *Report) { r.Suspect++ })
 	if err := p.Wallets.Pause(ctx, s.ID, reason); err != nil {
 		return false, err
@@ -138,6 +138,7 @@ func (p *pass) finish(ctx context.Context, s wallet.Slot, receipt *chain.Receipt
 	if err != nil {
 		return payment.Payment{}, err
 	}
+	p.Log.InfoContext(ctx, "payment settled", "payment", final.ID, "merchant", final.Merchant, "state", final.State)
 	p.tally(func(r *Report) {
 		if final.State == payment.Confirmed {
 			r.Confirmed++
