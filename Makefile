@@ -63,6 +63,11 @@ explore: ## Every operation of the API with good and bad input, by schemathesis 
 	@tools/install schemathesis
 	tools/explore $(ARGS)
 
+.PHONY: clients
+clients: ## Generate clients from openapi.json (Python, TypeScript) and complete a payment with each
+	@tools/install clients
+	tools/clients/run
+
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strictjson)
 	tools/fuzz $(PKG)
