@@ -53,6 +53,9 @@ func (p *pass) settle(ctx context.Context) error {
 // settleSlot judges one mined nonce. It reports false while the chain is not
 // final about it.
 func (p *pass) settleSlot(ctx context.Context, s wallet.Slot, known chain.Mined) (bool, error) {
+	if s.Noop() && p.leasable(s.Nonce) {
+		return false, nil // a handler may still seal its payment there: the slot is what stops it
+	}
 	for _, h := range s.Hashes {
 		if receipt, ok := known.Final[h]; ok {
 			return true, p.end(ctx, s, &receipt)
@@ -71,6 +74,20 @@ func (p *pass) settleSlot(ctx context.Context, s wallet.Slot, known chain.Mined)
 	return p.consumed(ctx, s, consumer)
 }
 
+// leasable reports whether somebody held a nonce when the wallet was read, or
+// may have leased it since.
+func (p *pass) leasable(nonce uint64) bool {
+	if nonce >= p.wallet.NextNonce {
+		return true
+	}
+	for _, lease := range p.wallet.Leases {
+		if lease.Nonce == nonce {
+			return true
+		}
+	}
+	return false
+}
+
 // consumed ends a payment whose nonce was used by a transaction that is not
 // ours, in a final block, on every configured node. Somebody else has the key.
 func (p *pass) consumed(ctx context.Context, s wallet.Slot, consumer chain.Hash) (bool, error) {
@@ -80,6 +97,12 @@ func (p *pass) consumed(ctx context.Context, s wallet.Slot, consumer chain.Hash)
 	}
 	if err != nil || slices.Contains(fresh.Hashes, consumer) {
 		return false, err // an attempt that was stored after our read
+	}
+	if s.Noop() {
+		// The nonce was to be used up, and is: most likely by an earlier no-op
+		// that was settled while a run slept that has then stored another.
+		p.Log.WarnContext(ctx, "no-op not needed", "wallet", s.Address, "nonce", s.Nonce, "used_by", consumer)
+		return true, p.Wallets.DeleteSlot(ctx, s.ID, s.Nonce)
 	}
 	reason := fmt.Sprintf("nonce %d was used by %s, which is not ours", s.Nonce, consumer)
 	p.Log.ErrorContext(ctx, "wallet paused", "wallet", s.Address, "payment", s.Payment, "reason", reason)

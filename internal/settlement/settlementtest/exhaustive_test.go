@@ -9,7 +9,10 @@ import (
 	"remit/internal/settlement/settlementtest"
 )
 
-var pairs = flag.Bool("pairs", false, "explore every pair of faults, not only pairs of writes")
+var (
+	pairs   = flag.Bool("pairs", false, "explore every pair of faults, not only pairs of writes")
+	singles = flag.Bool("singles", false, "explore single faults only")
+)
 
 // tell runs a story in a bubble of its own.
 func tell(t *testing.T, s settlementtest.Story) (broken []string, effects int) {
@@ -72,6 +75,9 @@ func TestExhaustive(t *testing.T) {
 				}
 			}
 			single := e.cases
+			if *singles {
+				first = nil
+			}
 			for _, i := range first {
 				for _, way := range ways {
 					one := settlementtest.Strike{Effect: i, Outcome: way}

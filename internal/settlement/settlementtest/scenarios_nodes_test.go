@@ -152,12 +152,18 @@ func TestNodeOnAnotherFork(t *testing.T) {
 // A node that gives the wrong block hash in receipts has been seen behind
 // caches; it must not make anything final.
 func TestNodeLiesAboutABlockHash(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
-		s.Chain.Nodes[0].Lies, s.Chain.Nodes[1].Lies = true, true
-		s.Pay("client", order(0))
-		s.Pass(5 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Sealed)
-	})
+	for nodes := 1; nodes <= 2; nodes++ {
+		setup := plain()
+		setup.Nodes = nodes
+		st.Perform(t, setup, func(s *st.Stage) {
+			for _, n := range s.Chain.Nodes {
+				n.Lies = true
+			}
+			s.Pay("client", order(0))
+			s.Pass(5 * time.Minute)
+			is(t, "state", s.State(order(0)), payment.Sealed)
+		})
+	}
 }
 
 // A misconfigured endpoint serves another chain: it counts as no answer.
