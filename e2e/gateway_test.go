@@ -126,3 +126,21 @@ func TestBadRequests(t *testing.T) {
 		}
 	}
 }
+
+// TestThrottling: keys are handed out slower than anything else is answered.
+func TestThrottling(t *testing.T) {
+	s := start(t)
+	m := merchant{t: t, s: s}
+	for range 100 {
+		a := m.call("POST", "/create-api-key", "{")
+		if a.status == 422 {
+			continue
+		}
+		const want = `{"detail":"Too many requests","code":"too_many_requests"}`
+		if a.status != 429 || a.text != want || a.header.Get("Retry-After") != "1" {
+			t.Errorf("got %d %s, Retry-After %q", a.status, a.text, a.header.Get("Retry-After"))
+		}
+		return
+	}
+	t.Error("100 requests for a key, one after the other, were all served")
+}

@@ -86,11 +86,16 @@ func (a answer) want(t *testing.T, status int) answer {
 
 func (a answer) get(name string) string { return fmt.Sprint(a.body[name]) }
 
-// newMerchant creates a key as anybody can on a sandbox.
+// newMerchant creates a key as anybody can on a sandbox, waiting its turn.
 func newMerchant(t *testing.T, s *stack) merchant {
 	t.Helper()
 	m := merchant{t: t, s: s}
-	m.key = m.call("POST", "/create-api-key", map[string]string{"merchant_name": t.Name()}).want(t, 201).get("api_key")
+	var a answer
+	until(t, "a key", time.Minute, func() bool {
+		a = m.call("POST", "/create-api-key", map[string]string{"merchant_name": t.Name()})
+		return a.status != 429
+	})
+	m.key = a.want(t, 201).get("api_key")
 	return m
 }
 

@@ -107,7 +107,7 @@ func deploy(ctx context.Context, dir string) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, errors.Join(s.describe(ctx), s.gatewayResponses(ctx), s.fillSecrets(ctx))
+	return s, errors.Join(s.describe(ctx), s.gatewayResponses(ctx), s.throttle(ctx), s.fillSecrets(ctx))
 }
 
 // describe reads what the deployment made.
@@ -176,6 +176,21 @@ func (s *stack) gatewayResponses(ctx context.Context) error {
 		}
 	}
 	_, err = client.CreateDeployment(ctx, &apigateway.CreateDeploymentInput{RestApiId: &id, StageName: aws.String("v1")})
+	return err
+}
+
+// throttle sets the limits of POST /create-api-key that the template's
+// parameters default to. ministack does not decode the ~1 that CloudFormation
+// wants for the slashes of a path in MethodSettings; by this call it does.
+func (s *stack) throttle(ctx context.Context) error {
+	const at = "/~1create-api-key/POST/throttling/"
+	_, err := apigateway.NewFromConfig(s.administrator()).UpdateStage(ctx, &apigateway.UpdateStageInput{
+		RestApiId: aws.String(s.outputs["ApiId"]), StageName: aws.String("v1"),
+		PatchOperations: []apitypes.PatchOperation{
+			{Op: apitypes.OpReplace, Path: aws.String(at + "rateLimit"), Value: aws.String("1")},
+			{Op: apitypes.OpReplace, Path: aws.String(at + "burstLimit"), Value: aws.String("10")},
+		},
+	})
 	return err
 }
 
