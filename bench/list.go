@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"remit/bench/capacity"
 	"remit/bench/chaos"
 	"remit/bench/coldstart"
 	"remit/bench/hooks"
@@ -22,6 +23,7 @@ func benchmarks() []benchmark {
 		{"post", "POST /send-payment", runPost, false},
 		{"settle", "Settlement", runSettle, false},
 		{"webhooks", "Webhooks", runWebhooks, false},
+		{"store", "DynamoDB over a payment's life", runStore, false},
 		{"load", "remit local under load", runLoad, false},
 		{"profile", "Where the time goes", runProfile, true},
 		{"chaos", "Everything breaks", runChaos, true},
@@ -75,4 +77,8 @@ func runWebhooks(ctx context.Context, b *bench) (*report.Result, error) {
 		return nil, err
 	}
 	return hooks.Run(ctx, remit, filepath.Join(b.root, ".cache", "bench"), b.quick, b.say)
+}
+
+func runStore(ctx context.Context, b *bench) (*report.Result, error) {
+	return capacity.Run(ctx, b.quick, b.say)
 }
