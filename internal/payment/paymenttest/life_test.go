@@ -58,7 +58,9 @@ func TestEveryNonceHasOneOwner(t *testing.T) {
 			payments = append(payments, p)
 		}
 		seen := map[payment.ID]wallet.Lease{} // what a handler remembers, however long ago
-		pick := func(t *rapid.T) payment.Payment { return payments[rapid.IntRange(0, len(payments)-1).Draw(t, "payment")] }
+		pick := func(t *rapid.T) payment.Payment {
+			return payments[rapid.IntRange(0, len(payments)-1).Draw(t, "payment")]
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"lease": func(t *rapid.T) {
 				p := pick(t)
