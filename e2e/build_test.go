@@ -1,13 +1,17 @@
 package e2e_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -26,6 +30,60 @@ func TestBuildsAreReproducible(t *testing.T) {
 		if here, there := build(t, root, function), build(t, elsewhere, function); here != there {
 			t.Errorf("%s is %s here and %s in a copy of the repository", function, here, there)
 		}
+	}
+}
+
+// TestSizes holds the functions to what starts quickly and is shipped quickly.
+func TestSizes(t *testing.T) {
+	s := start(t)
+	const binary, archive = 12_000_000, 5_000_000
+	for logical := range s.resources {
+		if !strings.HasSuffix(logical, "Function") {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(scratch, "build", logical, "bootstrap"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		var zipped bytes.Buffer
+		w := zip.NewWriter(&zipped)
+		f, err := w.Create("bootstrap")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%-28s %8d bytes, zipped %7d", logical, len(b), zipped.Len())
+		if len(b) > binary || zipped.Len() > archive {
+			t.Errorf("%s has %d bytes, zipped %d; at most %d and %d", logical, len(b), zipped.Len(), binary, archive)
+		}
+	}
+}
+
+// TestAFunctionThatCannotStartSaysWhy: all of it, in one go.
+func TestAFunctionThatCannotStartSaysWhy(t *testing.T) {
+	start(t)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(scratch, "build", "SendPaymentFunction", "bootstrap"))
+	cmd.Env = []string{"AWS_LAMBDA_RUNTIME_API=127.0.0.1:1", "CHAIN_ID=base", "NETWORK=devnet"}
+	out, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+		t.Errorf("it ended with %v", err)
+	}
+	for _, name := range []string{
+		"PAYMENTS_TABLE is not set", "WALLET_SECRET is not set", "RPC_SECRET is not set", "SETTLE_QUEUE_URL is not set", "CHAIN_ID:",
+		"TOKEN_ADDRESS is not set", "FINALITY is not set", "AMOUNT_MAXIMUM is not set", "NONCE_WINDOW is not set",
+	} {
+		if !bytes.Contains(out, []byte(name)) {
+			t.Errorf("it does not say %q:\n%s", name, out)
+		}
+	}
+	if bytes.Contains(out, []byte("NETWORK is")) {
+		t.Errorf("it complains about what is there:\n%s", out)
 	}
 }
 
