@@ -72,6 +72,20 @@ clients: ## Generate clients from openapi.json (Python, TypeScript) and complete
 fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strictjson)
 	tools/fuzz $(PKG)
 
+.PHONY: bench
+bench: ## Measure everything (ARGS=post for one of it, ARGS=-list to see what), then write docs/performance.md
+	@tools/install dynamodb
+	go run ./bench $(ARGS)
+
+.PHONY: cost
+cost: ## Dollars per million payments, from counted calls and list prices
+	@tools/install dynamodb
+	go run ./bench $(ARGS) store cost
+
+.PHONY: profile
+profile: ## Where the time and the allocations go, of paying and of settling (.cache/profiles)
+	go run ./bench $(ARGS) profile
+
 # How long `make chaos` breaks things.
 FOR ?= 10m
 

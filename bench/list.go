@@ -8,6 +8,7 @@ import (
 	"remit/bench/capacity"
 	"remit/bench/chaos"
 	"remit/bench/coldstart"
+	"remit/bench/cost"
 	"remit/bench/hooks"
 	"remit/bench/lab"
 	"remit/bench/load"
@@ -25,6 +26,7 @@ func benchmarks() []benchmark {
 		{"webhooks", "Webhooks", runWebhooks, false},
 		{"store", "DynamoDB over a payment's life", runStore, false},
 		{"load", "remit local under load", runLoad, false},
+		{"cost", "What it costs", runCost, false},
 		{"profile", "Where the time goes", runProfile, true},
 		{"chaos", "Everything breaks", runChaos, true},
 	}
@@ -81,4 +83,8 @@ func runWebhooks(ctx context.Context, b *bench) (*report.Result, error) {
 
 func runStore(ctx context.Context, b *bench) (*report.Result, error) {
 	return capacity.Run(ctx, b.quick, b.say)
+}
+
+func runCost(ctx context.Context, b *bench) (*report.Result, error) {
+	return cost.Run(ctx, b.root, b.results)
 }

@@ -1,0 +1,135 @@
+package cost
+
+import "math"
+
+// A Payment is what one payment consumes wherever it is in the month: one POST,
+// one GET, one webhook.
+type Payment struct {
+	// Counted by the store benchmark, on the units of one payment.
+	Writes, Reads   float64 // send-payment, settling, deliver-webhook and get-transaction together
+	HookWrites      float64 // what of these is for the webhook
+	HookReads       float64
+	AuthorizerReads float64 // of one look-up
+	LookReads       float64 // of one look of check-receipts, each wallet
+	LookWrites      float64
+	SlotReads       float64 // of one look, each payment pending
+	Stored          float64 // bytes kept for good
+	Items           float64 // items kept for good
+
+	// Seconds billed of each function, measured or summed up from round trips.
+	Post, Get, Authorizer, Deliver float64
+}
+
+// A Stack is what a template decides.
+type Stack struct {
+	PostGB, GetGB, AuthorizerGB, DeliverGB, SettleGB float64 // memory of the functions
+
+	Keys         float64 // API keys in use
+	CacheSeconds float64 // of the authorizer's answers
+	Wallets      float64
+	BlockSeconds float64 // between two looks at what is pending
+	FinalSeconds float64 // from the broadcast to finality
+	Gather       float64 // seconds that deliver-webhook's queue waits for a batch to fill
+	LogBytes     float64 // per payment, its two lines of the access log included
+	OutBytes     float64 // per payment: two answers and a webhook
+	Webhooks     bool
+	DailyLimit   bool
+	Traced       bool
+	Provisioned  bool // DynamoDB by the hour, scaled with the load, instead of on demand
+	Alarms       float64
+	Metrics      float64
+}
+
+// A Line is one entry of a bill, in dollars a month.
+type Line struct {
+	Name    string
+	Dollars float64
+}
+
+// pollers is how many of Lambda's connections read a queue at least (AWS Lambda
+// developer guide, "Using Lambda with Amazon SQS").
+const pollers = 5
+
+// requests is how many a payment makes of API Gateway.
+const requests = 2
+
+// Bill returns what a month with n payments costs.
+func Bill(n float64, p Payment, s Stack) []Line {
+	rate := n / secondsPerMonth
+	pending := rate * s.FinalSeconds
+	busy := 1 - math.Exp(-pending) // payments arrive at random: the share of time in which any is pending
+	looks := busy * secondsPerMonth / s.BlockSeconds
+	active := s.Wallets * (1 - math.Exp(-pending/s.Wallets)) / math.Max(busy, 1e-12) // wallets with something pending, while any has
+	asked := authorized(requests*n, s.Keys, s.CacheSeconds)
+	hints := n * (1 - busy) // a payment that finds nobody attending its wallet
+	webhooks, perPayment := n, p
+	if !s.Webhooks {
+		webhooks, perPayment.Writes, perPayment.Reads = 0, p.Writes-p.HookWrites, p.Reads-p.HookReads
+	}
+	batches := webhooks / (1 + rate*s.Gather/pollers)
+
+	writes := n*perPayment.Writes + looks*active*p.LookWrites
+	reads := n*perPayment.Reads + asked*p.AuthorizerReads + looks*(active*p.LookReads+pending/math.Max(busy, 1e-12)*p.SlotReads)
+	if s.DailyLimit {
+		writes += n
+	}
+	const idleRun = 0.1 // seconds of a scheduled run that finds nothing
+	minutes := float64(secondsPerMonth) / 60
+	gbSeconds := n*(p.Post*s.PostGB+p.Get*s.GetGB) + asked*p.Authorizer*s.AuthorizerGB + batches*p.Deliver*s.DeliverGB +
+		(busy*secondsPerMonth+(1-busy)*minutes*idleRun)*s.SettleGB
+	invocations := requests*n + asked + batches + minutes + hints
+	const polls = pollers * 2 * secondsPerMonth / 20 // of both queues, each lasting 20 s, whatever comes
+	messages := webhooks + 2*batches + 3*hints + polls
+
+	lines := []Line{
+		{"API Gateway", requests * n * perRequest},
+		{"Lambda, duration", gbSeconds * perGBSecond},
+		{"Lambda, requests", invocations * perInvocation},
+		{"DynamoDB, writes", s.units(writes, perWriteUnit, perWriteHour)},
+		{"DynamoDB, reads", s.units(reads, perReadUnit, perReadHour)},
+		{"DynamoDB, storage", n * (p.Stored + p.Items*itemOverhead) / 1e9 * perStoredGB},
+		{"SQS", messages * perMessage},
+		{"logs", n * s.LogBytes / 1e9 * perLogGB},
+		{"data out", n * s.OutBytes / 1e9 * perGBOut},
+		{"alarms, metrics, secrets, schedule", s.Alarms*perAlarm + s.Metrics*perMetric + perDashboard + 2*perSecret +
+			minutes*perSchedule + minutes*perSecretRead},
+	}
+	if s.Traced {
+		lines = append(lines, Line{"X-Ray", traces(requests*n+batches) * perTrace})
+	}
+	return lines
+}
+
+// units prices request units.
+func (s Stack) units(n, onDemand, hourly float64) float64 {
+	if s.Provisioned {
+		return n / 3600 / utilisation * hourly
+	}
+	return n * onDemand
+}
+
+// authorized returns how many of n requests a month reach the authorizer, when
+// they come at random from so many keys and each answer is kept for some
+// seconds: after every call comes that time, and then the wait for a request.
+func authorized(n, keys, seconds float64) float64 {
+	each := n / secondsPerMonth / keys
+	return n / (1 + each*seconds)
+}
+
+// traces returns how many of n traces a month are recorded.
+func traces(n float64) float64 {
+	first := math.Min(n, sampledPerSecond*secondsPerMonth)
+	return first + (n-first)*sampledShare
+}
+
+// Total adds a bill up.
+func Total(lines []Line) float64 {
+	total := 0.0
+	for _, l := range lines {
+		total += l.Dollars
+	}
+	return total
+}
+
+// PerMillion is a bill's total for a million payments.
+func PerMillion(n float64, p Payment, s Stack) float64 { return Total(Bill(n, p, s)) / n * 1e6 }
