@@ -186,7 +186,7 @@ func TestReminedAsReverted(t *testing.T) {
 		s.Pass(3 * time.Minute)
 		got := s.Payment(order(0))
 		is(t, "state", got.State, payment.Failed)
-		is(t, "code", got.Failure.Code, payment.ExecutionReverted)
+		is(t, "code", codeOf(got), payment.ExecutionReverted)
 	})
 }
 
@@ -200,7 +200,7 @@ func TestTokensThatMoveNothing(t *testing.T) {
 			s.Pass(3 * time.Minute)
 			got := s.Payment(order(0))
 			is(t, "state", got.State, payment.Failed)
-			is(t, "code", got.Failure.Code, payment.TransferMissing)
+			is(t, "code", codeOf(got), payment.TransferMissing)
 		})
 	}
 }
@@ -248,5 +248,31 @@ func TestCommittedWhileAllNodesAreDown(t *testing.T) {
 		s.Pay("client", order(0))
 		s.Pass(3 * time.Minute)
 		is(t, "state", s.State(order(0)), payment.Confirmed)
+	})
+}
+
+// A run that read the slots before a bump finds the nonce used by a hash that
+// it does not know: it is our own, stored since.
+func TestBumpIsNoStranger(t *testing.T) {
+	setup := plain()
+	setup.Depth, setup.Finality.Depth = 1, 1
+	st.Perform(t, setup, func(s *st.Stage) {
+		s.Idle, s.Halted = true, true
+		s.Pay("client", order(0))
+		s.Pass(58 * time.Second)
+		s.On("run1", "Account", 2, st.Freeze) // on both nodes
+		s.StartRun()
+		s.Pass(17 * time.Second)
+		s.On("run2", "Send node1", 1, st.KillAfter)
+		s.StartRun()
+		s.Pass(time.Second)
+		is(t, "attempts", len(s.Payment(order(0)).Attempts), 2)
+		s.Halted = false
+		s.Pass(25 * time.Second)
+		is(t, "state", s.State(order(0)), payment.Sealed)
+		s.Thaw()
+		s.Pass(time.Second)
+		is(t, "paused", s.Record(0).Paused, "")
+		is(t, "code", codeOf(s.Payment(order(0))), payment.FailureCode(""))
 	})
 }

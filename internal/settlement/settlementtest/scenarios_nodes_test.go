@@ -95,7 +95,7 @@ func TestReplacementUnderpricedByAStranger(t *testing.T) {
 		s.Halted = false
 		s.Pass(3 * time.Minute)
 		is(t, "state", s.State(order(1)), payment.Failed)
-		is(t, "code", s.Payment(order(1)).Failure.Code, payment.NonceConsumed)
+		is(t, "code", codeOf(s.Payment(order(1))), payment.NonceConsumed)
 		if s.Record(0).Paused == "" {
 			t.Error("the wallet goes on although somebody else has its key")
 		}
@@ -239,4 +239,18 @@ func TestInsufficientFundsThenATopUp(t *testing.T) {
 		is(t, "hash", got.TxHash, sealed)
 		is(t, "paused", s.Record(0).Paused, "")
 	})
+}
+
+// A provider that swallows everything is no reason to wait for a run: every
+// node is given the bytes, and one that keeps them will do.
+func TestEveryNodeIsGivenTheBytes(t *testing.T) {
+	for swallowing := range 2 {
+		st.Perform(t, plain(), func(s *st.Stage) {
+			s.Idle = true
+			s.Chain.Nodes[swallowing].BlackHole = true
+			s.Chain.Nodes[1-swallowing].Deaf = true
+			s.Pay("client", order(0))
+			is(t, "in the other's pool", s.Chain.Nodes[1-swallowing].Pooled(st.Wallet(0)), 1)
+		})
+	}
 }
