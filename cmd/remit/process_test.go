@@ -12,9 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"remit/internal/httpapi/httpapitest"
 )
 
 // binary is the command under test, built once.
@@ -119,6 +122,9 @@ type merchant struct {
 	key string
 }
 
+// contract is openapi.yaml, which every answer is held against.
+var contract = sync.OnceValues(httpapitest.NewContract)
+
 // call sends a request and decodes the answer into a generic JSON value.
 func (m *merchant) call(ctx context.Context, method, path, body string, header ...string) (int, map[string]any, error) {
 	var reader io.Reader
@@ -139,6 +145,11 @@ func (m *merchant) call(ctx context.Context, method, path, body string, header .
 	answer, err := client.Do(r)
 	if err != nil {
 		return 0, nil, err
+	}
+	if c, err := contract(); err != nil {
+		return 0, nil, err
+	} else if err := c.Check(r, answer); err != nil {
+		m.t.Error(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	decoder := json.NewDecoder(answer.Body)
