@@ -25,7 +25,6 @@ GUARD = """exec 3<&0
 trap : HUP INT TERM
 (read -r _ <&3; kill $child; sleep 2; kill -9 $child) 2>/dev/null &
 wait $child; kill $! 2>/dev/null"""
-STATE = ".cache/local-services.json"
 
 
 def docker_bridge():
@@ -51,6 +50,8 @@ def arguments():
     p.add_argument("--chain-port", type=int, default=8545, help="of the chain (%(default)s)")
     p.add_argument("--block-time", default="1s", help="of the chain (%(default)s)")
     p.add_argument("--env", default="env.json", help="file to write (%(default)s)")
+    p.add_argument("--state", default=".cache/local-services", help="beginning of the names of its own files (%(default)s)")
+    p.add_argument("--until-eof", action="store_true", help="end when standard input does")
     p.add_argument("--set", action="append", default=[], metavar="PARAMETER=VALUE", help="a parameter of template.yaml")
     return p.parse_args()
 
@@ -133,7 +134,7 @@ def run(a):
     os.makedirs(".cache", exist_ok=True)
     with open("template.yaml", encoding="utf-8") as f:
         template = yaml_parse(f.read())
-    with open(".cache/local-services.log", "w", encoding="utf-8") as log:
+    with open(a.state + ".log", "w", encoding="utf-8") as log:
         cloud = start_aws(a, log)
         chain, facts = start_chain(a, log)
         mine, theirs = f"http://{a.bind}:{a.port}", f"http://{a.host}:{a.port}"
@@ -155,17 +156,20 @@ def run(a):
         with open(a.env, "w", encoding="utf-8") as f:
             json.dump(environment(template, refs, theirs), f, indent=2)
             f.write("\n")
-        with open(STATE, "w", encoding="utf-8") as f:
+        with open(a.state + ".json", "w", encoding="utf-8") as f:
             json.dump({"aws": mine, "queue": refs["WebhookQueue"]}, f)
         print(f"{a.env} is written. The local AWS is at {mine}, the chain at http://{a.bind}:{a.chain_port}. Ctrl-C ends both.", flush=True)
+        if a.until_eof:
+            sys.stdin.read()
+            return
         while cloud.poll() is None and chain.poll() is None:
             time.sleep(0.5)
-        sys.exit("the local AWS or the chain ended: see .cache/local-services.log")
+        sys.exit(f"the local AWS or the chain ended: see {log.name}")
 
 
-def job():
+def job(a):
     """Takes one job from the webhook queue and prints it as Lambda would get it."""
-    with open(STATE, encoding="utf-8") as f:
+    with open(a.state + ".json", encoding="utf-8") as f:
         state = json.load(f)
     sqs = clients(state["aws"])["sqs"]
     got = sqs.receive_message(QueueUrl=state["queue"], AttributeNames=["All"], WaitTimeSeconds=2).get("Messages", [])
@@ -183,6 +187,6 @@ def job():
 if __name__ == "__main__":
     args = arguments()
     try:
-        run(args) if args.command == "run" else job()
+        run(args) if args.command == "run" else job(args)
     except KeyboardInterrupt:
         print()
