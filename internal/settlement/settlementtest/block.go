@@ -144,7 +144,7 @@ func (c *Chain) executable(parent *block, pool pool) []envelope {
 	var txs []envelope
 	for _, from := range pool.senders() {
 		a := parent.accounts[from]
-		for nonce := a.nonce; ; nonce++ {
+		for nonce := a.nonce; c.PerSender == 0 || nonce < a.nonce+c.PerSender; nonce++ {
 			tx, ok := pool[from][nonce]
 			if !ok || tx.Fees.Cap.Less(c.BaseFee) || a.gas.Less(tx.Cost()) {
 				break

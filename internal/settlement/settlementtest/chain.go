@@ -19,6 +19,9 @@ type Chain struct {
 	Recipients map[token.Address]Recipient
 	Nodes      []*Node
 
+	// PerSender bounds how many transactions of one sender a block takes; 0: all.
+	PerSender uint64
+
 	// Mined, if set, sees every transaction as a block takes it.
 	Mined func(from token.Address, nonce uint64, hash chain.Hash)
 

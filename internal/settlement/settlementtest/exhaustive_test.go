@@ -11,7 +11,7 @@ import (
 
 var (
 	pairs   = flag.Bool("pairs", false, "explore every pair of faults, not only pairs of writes")
-	singles = flag.Bool("singles", false, "explore single faults only")
+	singles = flag.Bool("singles", raceDetector, "explore single faults only")
 )
 
 // tell runs a story in a bubble of its own.

@@ -11,7 +11,7 @@ import (
 
 // TestReplay: a seed is worth something only if it does the same every time.
 func TestReplay(t *testing.T) {
-	for s := *from; s < *from+200; s++ {
+	for s := *from; s < *from+inRace[uint64](40, 200); s++ {
 		trace := func() (lines []string) {
 			synctest.Test(t, func(*testing.T) {
 				settlementtest.Simulate(s, settlementtest.Taming{}, func(l string) { lines = append(lines, l) })

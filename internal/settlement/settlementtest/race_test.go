@@ -1,0 +1,5 @@
+//go:build race
+
+package settlementtest_test
+
+const raceDetector = true
