@@ -2,7 +2,7 @@
 // and checks that a test notices. A rule whose removal nothing catches is either
 // not needed or not tested.
 //
-//	go run ./bench/sensitivity              every rule, about five seconds each
+//	go run ./bench/sensitivity              every rule, some ten seconds each
 //	go run ./bench/sensitivity -run guard   those whose name or file contains "guard"
 //
 // The files themselves are left alone: the compiler is given an overlay.

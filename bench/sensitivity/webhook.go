@@ -48,7 +48,7 @@ var webhookRules = []rule{
 		``, guard, ""},
 	{"a post has all the time in the world", "internal/webhook/guard/post.go",
 		`context.WithTimeout(ctx, c.timeout)`,
-		`context.WithTimeout(ctx, 40*time.Second)`, guard, ""},
+		`context.WithTimeout(ctx, 20*time.Second)`, guard, "TestTime"},
 	{"an answer's body has all the time in the world", "internal/webhook/guard/post.go",
 		`time.AfterFunc(bodyTimeout, cancel)`,
 		`time.AfterFunc(time.Hour, cancel)`, guard, ""},
@@ -90,7 +90,7 @@ var webhookRules = []rule{
 `, hooks, ""},
 	{"no job is made for the next attempt", "internal/webhook/deliverer.go",
 		`return d.queue.Enqueue(ctx, next.Ref.String(), queueDelay(next.NextAttemptAt.Sub(d.now())))`,
-		`return nil`, hooks, ""},
+		`return nil`, hooks, "TestSchedule|TestNextAttempt"},
 	{"jobs are made before their deliveries are stored", "internal/webhook/publisher.go",
 		`if err := p.store.AddDeliveries(ctx, ds); err != nil {
 		return fmt.Errorf("announcing %s: %w", eventID, err)
