@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,25 +46,25 @@ func deployed(s shape, alarms float64) Stack {
 // A lever is something an operator can change.
 type lever struct {
 	name   string
-	change func(*Stack, *Payment)
+	change func(*Stack)
 	safe   bool // gives up nothing of the promise, nor of the contract
 }
 
 var levers = []lever{
-	{"provisioned DynamoDB that scales with the load", func(s *Stack, _ *Payment) { s.Provisioned = true }, true},
-	{"no traces", func(s *Stack, _ *Payment) { s.Traced = false }, true},
-	{"check-receipts with 512 MB", func(s *Stack, _ *Payment) { s.SettleGB = 0.5 }, true},
-	{"send-payment with 512 MB, the small functions with 256 MB", func(s *Stack, _ *Payment) {
+	{"provisioned DynamoDB that scales with the load", func(s *Stack) { s.Provisioned = true }, true},
+	{"no traces", func(s *Stack) { s.Traced = false }, true},
+	{"check-receipts with 512 MB", func(s *Stack) { s.SettleGB = 0.5 }, true},
+	{"send-payment with 512 MB, the small functions with 256 MB", func(s *Stack) {
 		s.PostGB, s.GetGB, s.AuthorizerGB, s.DeliverGB = 0.5, 0.25, 0.25, 0.25
 	}, true},
-	{"webhooks gathered into batches for a second", func(s *Stack, _ *Payment) { s.Gather = 1 }, true},
-	{"looking every second block", func(s *Stack, _ *Payment) { s.BlockSeconds = 4 }, true},
-	{"log level WARN", func(s *Stack, _ *Payment) { s.LogBytes = 700 }, true},
-	{"authorizer cache of 300 s", func(s *Stack, _ *Payment) { s.CacheSeconds = 300 }, true},
-	{"no authorizer cache", func(s *Stack, _ *Payment) { s.CacheSeconds = 0 }, false},
-	{"no webhooks", func(s *Stack, _ *Payment) { s.Webhooks = false }, false},
-	{"a daily limit", func(s *Stack, _ *Payment) { s.DailyLimit = true }, false},
-	{"final after 10 s instead of 60 s", func(s *Stack, _ *Payment) { s.FinalSeconds = 10 }, false},
+	{"webhooks gathered into batches for a second", func(s *Stack) { s.Gather = 1 }, true},
+	{"looking every second block", func(s *Stack) { s.BlockSeconds = 4 }, true},
+	{"log level WARN, which loses the metrics", func(s *Stack) { s.LogBytes = 700 }, false},
+	{"authorizer cache of 300 s", func(s *Stack) { s.CacheSeconds = 300 }, true},
+	{"no authorizer cache", func(s *Stack) { s.CacheSeconds = 0 }, false},
+	{"no webhooks", func(s *Stack) { s.Webhooks = false }, false},
+	{"a daily limit", func(s *Stack) { s.DailyLimit = true }, false},
+	{"final after 10 s instead of 60 s", func(s *Stack) { s.FinalSeconds = 10 }, false},
 }
 
 // ErrInputs reports that what a bill is computed from was not measured.
@@ -135,15 +136,10 @@ func result(p Payment, alarms float64) *report.Result {
 	r.Tables = []report.Table{t, leverTable(p, alarms)}
 	r.Plots = []report.Plot{{File: "cost.svg", Caption: bars.Title, SVG: bars.SVG()}}
 	largest := shapes[len(shapes)-1]
+	best := PerMillion(largest.payments, p, tuned(largest, alarms))
 	asIs := PerMillion(largest.payments, p, deployed(largest, alarms))
-	tuned := deployed(largest, alarms)
-	for _, l := range levers {
-		if l.safe {
-			l.change(&tuned, &p)
-		}
-	}
-	best := PerMillion(largest.payments, p, tuned)
 	r.AtMost("dollars per million payments at 10 million a month, as deployed by default", "%.2f", asIs, 25)
+	r.Because("DynamoDB writes on demand are the largest part, %.1f write units for each payment; %.0f of them are what the promise is made of (the payment, its lease, the seal of three items at double price, its release, its end). The levers below bring it to $%.2f, the first of them by far: at a steady 4 payments a second the same writes cost 60 %% less by the hour.", p.Writes, math.Floor(p.Writes-p.HookWrites), best)
 	r.AtMost("the same with every lever that gives nothing up", "%.2f", best, 25)
 	r.Figure("dollars_per_million_at_10M", asIs)
 	r.Figure("dollars_per_million_at_10M_tuned", best)
@@ -151,6 +147,17 @@ func result(p Payment, alarms float64) *report.Result {
 		1e6*(p.Stored+p.Items*itemOverhead)/1e9*perStoredGB)
 	r.Note("check-receipts is awake whenever anything is pending. At 1,000 payments a month that is %.0f s for each of them, the largest part of what they cost; at 10 million it is one run around the clock, whatever their number.", float64(finalSeconds))
 	return r
+}
+
+// tuned is the deployed stack with every lever that gives nothing up.
+func tuned(s shape, alarms float64) Stack {
+	stack := deployed(s, alarms)
+	for _, l := range levers {
+		if l.safe {
+			l.change(&stack)
+		}
+	}
+	return stack
 }
 
 func leverTable(p Payment, alarms float64) report.Table {
@@ -161,10 +168,10 @@ func leverTable(p Payment, alarms float64) report.Table {
 	for _, l := range levers {
 		row := []any{l.name}
 		for _, s := range shapes {
-			stack, payment := deployed(s, alarms), p
-			before := PerMillion(s.payments, payment, stack)
-			l.change(&stack, &payment)
-			row = append(row, fmt.Sprintf("%+.2f", PerMillion(s.payments, payment, stack)-before))
+			stack := deployed(s, alarms)
+			before := PerMillion(s.payments, p, stack)
+			l.change(&stack)
+			row = append(row, fmt.Sprintf("%+.2f", PerMillion(s.payments, p, stack)-before))
 		}
 		t.Row(row...)
 	}

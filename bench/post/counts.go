@@ -35,6 +35,7 @@ type counted struct {
 	rpc    float64            // HTTP requests to the node per payment
 	memory [2]float64         // allocations and bytes per payment, store in memory
 	dynamo [2]float64         // the same over DynamoDB
+	own    float64            // milliseconds of processor time per payment, without a chain
 }
 
 // canned is a node that accepts everything and is asked over no network: what
@@ -137,6 +138,7 @@ func count(ctx context.Context, c *rig.Chain, n int) (*counted, error) {
 	if out.memory, err = allocated(ctx, h, n); err != nil {
 		return nil, err
 	}
+	out.own = rig.Load(ctx, h, 16, time.Second).CPU
 	endpoint, end, err := dynamotest.Open()
 	if err != nil {
 		return nil, err

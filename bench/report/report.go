@@ -63,6 +63,13 @@ func (r *Result) AtLeast(what, format string, got, limit float64) {
 	r.Targets = append(r.Targets, Target{What: what, Limit: "≥ " + fmt.Sprintf(format, limit), Got: fmt.Sprintf(format, got), Met: got >= limit})
 }
 
+// Because says why the target that was added last is missed, if it is.
+func (r *Result) Because(format string, args ...any) {
+	if last := &r.Targets[len(r.Targets)-1]; !last.Met {
+		last.Why = fmt.Sprintf(format, args...)
+	}
+}
+
 // Note adds a sentence.
 func (r *Result) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))

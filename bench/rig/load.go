@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"remit/bench/stats"
@@ -19,6 +20,7 @@ type Run struct {
 	Why     string // one of the failures
 	Took    time.Duration
 	Latency []float64 // milliseconds, of what was paid
+	CPU     float64   // milliseconds of this process's processor time per payment, clients and chain included
 }
 
 // PerSecond is the throughput.
@@ -34,7 +36,7 @@ func Load(ctx context.Context, h http.Handler, clients int, length time.Duration
 	name := rand.Text()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	begin := time.Now()
+	begin, used := time.Now(), processor()
 	for i := range clients {
 		wg.Go(func() {
 			var latency []float64
@@ -59,7 +61,17 @@ func Load(ctx context.Context, h http.Handler, clients int, length time.Duration
 	}
 	wg.Wait()
 	run.Took, run.Paid = time.Since(begin), len(run.Latency)
+	run.CPU = stats.Ratio(stats.InMillis(processor()-used), float64(run.Paid))
 	return run
+}
+
+// processor returns the processor time of this process so far.
+func processor() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // Many has so many clients make exactly n payments. Every failure is an error.
