@@ -144,7 +144,12 @@ func (p *Proxy) open(client *net.TCPConn) {
 
 // carry copies one way until either end is gone. answers says which way.
 func (p *Proxy) carry(l *link, from, to *net.TCPConn, answers bool) {
-	defer l.close()
+	defer func() {
+		held := answers && l.swallowed.Load() && Mode(p.mode.Load()) == Stall
+		if !held { // the service may end its side: nobody is told before Set cuts the link
+			l.close()
+		}
+	}()
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
