@@ -109,10 +109,15 @@ func (e *examination) nodesAgree(ctx context.Context) {
 		e.found("nodes", err, "", `put {"urls":["https://…"]} into the secret of output RpcSecretArn`)
 		return
 	}
+	coin, err := e.coin()
+	if err != nil {
+		e.found("nodes agree", err, "", "correct the stack's token parameters and deploy")
+		return
+	}
 	var heads []string
 	lowest, highest := uint64(math.MaxUint64), uint64(0)
 	for _, node := range nodes {
-		a, nodeErr := node.Account(ctx, token.Address{}, token.Address{}, chain.Finality{})
+		a, nodeErr := node.Account(ctx, token.Address{}, coin.Contract, chain.Finality{})
 		if nodeErr != nil {
 			err = errors.Join(err, nodeErr)
 			continue

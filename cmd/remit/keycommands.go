@@ -87,21 +87,21 @@ func (c *keyList) Run(ctx context.Context) error {
 		return err
 	}
 	type row struct {
-		ID      string `json:"id"`
-		Prefix  string `json:"prefix"`
-		Last4   string `json:"last4"`
-		Created string `json:"created_at"`
-		Used    string `json:"last_used_at"`
-		Expires string `json:"expires_at"`
-		Revoked string `json:"revoked_at"`
+		ID      string  `json:"id"`
+		Prefix  string  `json:"prefix"`
+		Last4   string  `json:"last4"`
+		Created *string `json:"created_at"`
+		Used    *string `json:"last_used_at"`
+		Expires *string `json:"expires_at"`
+		Revoked *string `json:"revoked_at"`
 	}
 	rows := []row{}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-18s %-26s %-5s %-20s  %-20s  %-20s  %s\n", "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED")
 	for _, k := range keys {
-		r := row{k.ID, k.Prefix, k.Last4, when(k.CreatedAt), when(k.LastUsedAt), when(k.ExpiresAt), when(k.RevokedAt)}
+		r := row{k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt)}
 		rows = append(rows, r)
-		fmt.Fprintf(&b, "%-18s %-26s %-5s %-20s  %-20s  %-20s  %s\n", r.ID, r.Prefix, r.Last4, r.Created, r.Used, r.Expires, r.Revoked)
+		fmt.Fprintf(&b, "%-18s %-26s %-5s %-20s  %-20s  %-20s  %s\n", r.ID, r.Prefix, r.Last4, orDash(r.Created), orDash(r.Used), orDash(r.Expires), orDash(r.Revoked))
 	}
 	return d.show(rows, b.String())
 }
@@ -131,5 +131,5 @@ func (c *keyRevoke) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.show(map[string]string{"id": key.ID, "revoked_at": when(key.RevokedAt)}, "revoked "+when(key.RevokedAt))
+	return d.show(map[string]any{"id": key.ID, "revoked_at": stamp(key.RevokedAt)}, "revoked "+when(key.RevokedAt))
 }

@@ -12,7 +12,6 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/payment"
 	"remit/internal/wallet"
-	"remit/internal/webhook"
 )
 
 // paymentCommands is `remit payment`.
@@ -28,25 +27,30 @@ type paymentShow struct {
 
 // A dossier is everything known of one payment.
 type dossier struct {
-	ID         payment.ID         `json:"id"`
-	State      payment.State      `json:"state"`
-	Merchant   string             `json:"merchant_id"`
-	Key        string             `json:"idempotency_key"`
-	Payment    payment.Public     `json:"payment"`
-	Wallet     string             `json:"wallet"`
-	Nonce      uint64             `json:"nonce"`
-	Attempts   []attemptRow       `json:"attempts"`
-	Lease      *wallet.Lease      `json:"lease"`
-	Slot       bool               `json:"slot_stored"`
-	Deliveries []webhook.Delivery `json:"deliveries"`
-	Chain      []string           `json:"chain"`
+	ID         payment.ID     `json:"id"`
+	State      payment.State  `json:"state"`
+	Merchant   string         `json:"merchant_id"`
+	Key        string         `json:"idempotency_key"`
+	Payment    payment.Public `json:"payment"`
+	Wallet     string         `json:"wallet"`
+	Nonce      uint64         `json:"nonce"`
+	Attempts   []attemptRow   `json:"attempts"`
+	Lease      *leaseRow      `json:"lease"`
+	Slot       bool           `json:"slot_stored"`
+	Deliveries []deliveryRow  `json:"deliveries"`
+	Chain      []string       `json:"chain"`
 }
 
 type attemptRow struct {
 	Hash chain.Hash `json:"hash"`
 	Tip  string     `json:"tip_wei"`
 	Cap  string     `json:"cap_wei"`
-	At   string     `json:"at"`
+	At   *string    `json:"at"`
+}
+
+type leaseRow struct {
+	Nonce uint64  `json:"nonce"`
+	At    *string `json:"at"`
 }
 
 // Run gathers the dossier.
@@ -63,9 +67,10 @@ func (c *paymentShow) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dos := dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.Key, Payment: p.Public(), Wallet: p.Wallet.String(), Nonce: p.Nonce}
+	dos := dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.Key, Payment: p.Public(), Wallet: p.Wallet.String(), Nonce: p.Nonce,
+		Attempts: []attemptRow{}, Deliveries: []deliveryRow{}, Chain: []string{}}
 	for _, a := range p.Attempts {
-		dos.Attempts = append(dos.Attempts, attemptRow{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), when(a.At)})
+		dos.Attempts = append(dos.Attempts, attemptRow{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), stamp(a.At)})
 	}
 	if err := d.addWallet(ctx, store, p, &dos); err != nil {
 		return err
@@ -93,11 +98,14 @@ func (c *paymentShow) find(ctx context.Context, d *deployment, store *dynamo.Pay
 func (d *deployment) addWallet(ctx context.Context, store *dynamo.Payments, p payment.Payment, dos *dossier) error {
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	w, err := store.Wallet(ctx, id)
+	if errors.Is(err, wallet.ErrUnknown) {
+		return nil // stored, and no nonce was taken yet
+	}
 	if err != nil {
 		return err
 	}
 	if lease, ok := w.Leases[p.ID]; ok {
-		dos.Lease = &lease
+		dos.Lease = &leaseRow{lease.Nonce, stamp(lease.At)}
 	}
 	if p.State == payment.Unsealed {
 		return nil
@@ -129,7 +137,7 @@ func (d *deployment) addDeliveries(ctx context.Context, p payment.Payment, dos *
 		}
 		for _, delivery := range sent {
 			if delivery.Event.ID == p.Event.ID {
-				dos.Deliveries = append(dos.Deliveries, delivery)
+				dos.Deliveries = append(dos.Deliveries, rowOfDelivery(delivery))
 			}
 		}
 	}
@@ -174,20 +182,20 @@ func (dos dossier) text(p payment.Payment) string {
 		row("failure", string(p.Failure.Code)+": "+p.Failure.Message)
 	}
 	if dos.Lease != nil {
-		row("lease", fmt.Sprintf("nonce %d since %s", dos.Lease.Nonce, when(dos.Lease.At)))
+		row("lease", fmt.Sprintf("nonce %d since %s", dos.Lease.Nonce, orDash(dos.Lease.At)))
 	}
 	if p.State != payment.Unsealed {
 		row("nonce", p.Nonce)
 		row("slot", map[bool]string{true: "stored: it is sent until it is mined and announced", false: "gone: settled and announced"}[dos.Slot])
 	}
 	for i, a := range slices.Backward(dos.Attempts) {
-		row(fmt.Sprintf("attempt %d", i+1), fmt.Sprintf("%s tip %s cap %s wei, %s", a.Hash, a.Tip, a.Cap, a.At))
+		row(fmt.Sprintf("attempt %d", i+1), fmt.Sprintf("%s tip %s cap %s wei, %s", a.Hash, a.Tip, a.Cap, orDash(a.At)))
 	}
 	for _, line := range dos.Chain {
 		row("chain", line)
 	}
 	for _, del := range dos.Deliveries {
-		row("delivery", fmt.Sprintf("%s to %s: %s, %d attempts", del.Delivery, del.Endpoint, del.Status, len(del.Attempts)))
+		row("delivery", fmt.Sprintf("%s to %s: %s, %d attempts", del.ID, del.Endpoint, del.Status, len(del.Attempts)))
 	}
 	return b.String()
 }

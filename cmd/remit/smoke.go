@@ -26,6 +26,15 @@ type smokeCommand struct {
 	Webhook string        `placeholder:"URL" help:"An endpoint of yours to announce it to. A stack on this machine needs none."`
 	Limit   time.Duration `default:"5m" help:"How long the payment may take to be final."`
 	Live    bool          `help:"Go on even if the stack moves real money."`
+	JSON    bool          `name:"json" help:"Answer with the steps in JSON as well."`
+}
+
+// A stepRow is one step of it as --json shows it.
+type stepRow struct {
+	Step    string  `json:"step"`
+	OK      bool    `json:"ok"`
+	Seconds float64 `json:"seconds"`
+	Said    string  `json:"said"`
 }
 
 // A smoke is one run of it.
@@ -49,6 +58,12 @@ func (c *smokeCommand) Run(ctx context.Context) error {
 	c.URL = strings.TrimSuffix(c.URL, "/")
 	ctx, cancel := context.WithTimeout(ctx, c.Limit+time.Minute)
 	defer cancel()
+	var rows []stepRow
+	defer func() {
+		if c.JSON {
+			_ = writeJSON(os.Stdout, rows) // the exit code says how it went
+		}
+	}()
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) (string, error)
@@ -64,6 +79,7 @@ func (c *smokeCommand) Run(ctx context.Context) error {
 		fmt.Fprintf(s.out, "%-38s ", step.what)
 		began := time.Now()
 		said, err := step.do(ctx)
+		rows = append(rows, stepRow{step.what, err == nil, time.Since(began).Seconds(), said})
 		if err != nil {
 			fmt.Fprintf(s.out, "FAILED\n")
 			return fmt.Errorf("%w: %s: %w", errStep, step.what, err)
@@ -111,7 +127,7 @@ func (s *smoke) refused(ctx context.Context) (string, error) {
 // is on this machine, a receiver of our own.
 func (s *smoke) register(ctx context.Context) (string, error) {
 	at := s.Webhook
-	if u, err := url.Parse(s.URL); at == "" && err == nil && net.ParseIP(u.Hostname()).IsLoopback() && u.Scheme == "http" {
+	if at == "" && onThisMachine(s.URL) {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return "", err
@@ -132,6 +148,12 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 	s.endpoint, _ = body["id"].(string)
 	s.secret, _ = body["secret"].(string)
 	return at, nil
+}
+
+// onThisMachine says whether a stack at that URL can reach a receiver here.
+func onThisMachine(at string) bool {
+	u, err := url.Parse(at)
+	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 }
 
 // receive verifies what arrives with the official library.

@@ -56,7 +56,11 @@ func (c *walletResume) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	views, err := nodes.Views(ctx, id.Address, token.Address{}, chain.Finality{})
+	coin, err := d.coin()
+	if err != nil {
+		return err
+	}
+	views, err := nodes.Views(ctx, id.Address, coin.Contract, chain.Finality{})
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (c *webhookFailed) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.show(failed, deliveryText(failed))
+	return d.show(rowsOfDeliveries(failed), deliveryText(failed))
 }
 
 type webhookResend struct {
@@ -73,6 +73,9 @@ func (c *webhookResend) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(failed) == 0 {
+		return d.show(rowsOfDeliveries(nil), "none failed: nothing to resend")
+	}
 	if err := agree(c.Yes, fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", deliveryText(failed), len(failed), c.Endpoint)); err != nil {
 		return err
 	}
@@ -80,7 +83,7 @@ func (c *webhookResend) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("after %d were resent (run it again to go on): %w", len(sent), err)
 	}
-	return d.show(sent, fmt.Sprintf("%d resent", len(sent)))
+	return d.show(rowsOfDeliveries(sent), fmt.Sprintf("%d resent", len(sent)))
 }
 
 func deliveryText(all []webhook.Delivery) string {

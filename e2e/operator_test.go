@@ -1,0 +1,347 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+)
+
+// An operator uses the command line on the deployed stack.
+type operator struct {
+	t *testing.T
+	s *stack
+
+	mu      sync.Mutex
+	printed strings.Builder // everything, of all commands
+}
+
+// remit compiles the command once.
+var remit = sync.OnceValues(func() (string, error) {
+	out := filepath.Join(scratch, "remit")
+	cmd := exec.Command("go", "build", "-o", out, "./cmd/remit")
+	cmd.Dir = root
+	if printed, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("compiling remit: %w\n%s", err, printed)
+	}
+	return out, nil
+})
+
+// A ran is what a command came to.
+type ran struct {
+	code           int
+	stdout, stderr string
+}
+
+// run runs remit as somebody at the stack's AWS account does, without a terminal.
+func (o *operator) run(args ...string) ran {
+	o.t.Helper()
+	program, err := remit()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(o.t.Context(), program, args...)
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "REMIT_STACK=" + stackName, "AWS_ENDPOINT_URL=" + o.s.endpoint,
+		"AWS_CA_BUNDLE=" + o.s.bundle, "SSL_CERT_FILE=" + o.s.bundle,
+		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1",
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = cmd.Run()
+	r := ran{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
+		o.t.Fatal(err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintf(&o.printed, "$ remit %s\n%s%s\n", strings.Join(args, " "), r.stdout, r.stderr)
+	return r
+}
+
+// ok runs a command that has to succeed and reads its JSON into v, if that is
+// not nil.
+func (o *operator) ok(v any, args ...string) ran {
+	o.t.Helper()
+	if v != nil {
+		args = append(args, "--json")
+	}
+	r := o.run(args...)
+	if r.code != 0 {
+		o.t.Fatalf("remit %v ended with %d\n%s%s", args, r.code, r.stdout, r.stderr)
+	}
+	if v != nil {
+		if err := json.Unmarshal([]byte(r.stdout), v); err != nil {
+			o.t.Fatalf("remit %v printed %s: %v", args, r.stdout, err)
+		}
+	}
+	return r
+}
+
+// fails runs a command that has to end with 1 and say something.
+func (o *operator) fails(part string, args ...string) ran {
+	o.t.Helper()
+	r := o.run(args...)
+	if r.code != 1 || !strings.Contains(r.stderr, part) {
+		o.t.Errorf("remit %v ended with %d and %q, want 1 and %q", args, r.code, r.stderr, part)
+	}
+	return r
+}
+
+// secret is what the wallet secret holds now.
+func (o *operator) secret() (keys []string) {
+	o.t.Helper()
+	got, err := secretsmanager.NewFromConfig(o.s.administrator()).GetSecretValue(o.t.Context(),
+		&secretsmanager.GetSecretValueInput{SecretId: aws.String(o.s.outputs["WalletSecretArn"])})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	var secret struct {
+		Wallets []struct {
+			Key string `json:"private_key"`
+		} `json:"wallets"`
+	}
+	if err := json.Unmarshal([]byte(*got.SecretString), &secret); err != nil {
+		o.t.Fatal(err)
+	}
+	for _, w := range secret.Wallets {
+		keys = append(keys, strings.TrimPrefix(w.Key, "0x"))
+	}
+	return keys
+}
+
+type finding struct {
+	Check, Saw, Do string
+	OK             bool
+}
+
+// newOperator is one whose wallets are put back at the end of the test, and
+// whose screen never showed a key.
+func newOperator(t *testing.T) *operator {
+	t.Helper()
+	o := &operator{t: t, s: start(t)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(o.printed.String())
+		}
+	})
+	return o
+}
+
+// unseen checks that no key that the secret holds was printed.
+func (o *operator) unseen() {
+	o.t.Helper()
+	for i, key := range o.secret() {
+		if printed := strings.ToLower(o.printed.String()); len(key) != 64 || strings.Contains(printed, strings.ToLower(key)) {
+			o.t.Errorf("the key of wallet %d was printed", i)
+		}
+	}
+}
+
+// TestFreshDeployment is what a person does first with a stack.
+func TestFreshDeployment(t *testing.T) {
+	o := newOperator(t)
+	var findings []finding
+	o.ok(&findings, "doctor", "--fresh")
+	if len(findings) < 8 {
+		t.Errorf("doctor looked at %d things only: %+v", len(findings), findings)
+	}
+	for _, f := range findings {
+		if !f.OK || f.Saw == "" || f.Do != "" {
+			t.Errorf("on a stack that is well: %+v", f)
+		}
+	}
+	t.Log(o.ok(nil, "doctor", "--fresh").stdout)
+	var steps []struct {
+		Step, Said string
+		OK         bool
+	}
+	r := o.ok(&steps, "smoke", o.s.url(""), "--limit", "2m")
+	t.Log(r.stderr)
+	if len(steps) != 7 || strings.Contains(r.stderr, "left out") {
+		t.Errorf("smoke made %d steps: %s", len(steps), r.stderr)
+	}
+	o.fails("answered 401", "smoke", o.s.url(""), "--key", "remit_test_wrong")
+	o.fails("looking for stack nobody", "doctor", "--stack", "nobody")
+	o.unseen()
+}
+
+// TestWallets adds, drains, pauses and resumes wallets.
+func TestWallets(t *testing.T) {
+	o := newOperator(t)
+	t.Cleanup(func() {
+		if err := o.s.fillSecrets(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	type row struct {
+		Address   string  `json:"address"`
+		Key       string  `json:"key"`
+		NextNonce *uint64 `json:"next_nonce"`
+		Paused    string  `json:"paused"`
+	}
+	list := func() map[string]row {
+		var rows []row
+		o.ok(&rows, "wallet", "list")
+		byAddress := map[string]row{}
+		for _, r := range rows {
+			byAddress[r.Address] = r
+		}
+		return byAddress
+	}
+	before := list()
+	if len(before) != 2 {
+		t.Fatalf("the stack has the wallets %+v", before)
+	}
+	o.fails("say --yes", "wallet", "create")
+	if len(o.secret()) != 2 {
+		t.Error("a wallet was made without consent")
+	}
+	var made struct{ Address string }
+	o.ok(&made, "wallet", "create", "--yes")
+	if got := list(); len(got) != 3 || got[made.Address].Key != "active" || len(o.secret()) != 3 {
+		t.Errorf("after a wallet was made: %+v", got)
+	}
+
+	var findings []finding
+	r := o.fails("the deployment is not well: 1 of", "doctor", "--fresh", "--json")
+	if err := json.Unmarshal([]byte(r.stdout), &findings); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		if mine := strings.Contains(f.Check, made.Address[:10]); f.OK == mine || mine && !strings.Contains(f.Do, made.Address) {
+			t.Errorf("with a wallet that holds nothing: %+v", f)
+		}
+	}
+	o.ok(nil, "wallet", "drain", made.Address, "--yes")
+	if got := list()[made.Address].Key; got != "draining" {
+		t.Errorf("a drained wallet is %s", got)
+	}
+	o.ok(&findings, "doctor", "--fresh")
+
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte("4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var imported struct{ Address string }
+	o.ok(&imported, "wallet", "import", "--file", file, "--yes")
+	if imported.Address != "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23" {
+		t.Errorf("imported %s", imported.Address)
+	}
+	o.fails("there already", "wallet", "import", "--file", file, "--yes")
+	o.ok(nil, "wallet", "drain", imported.Address, "--yes")
+	o.fails("no key", "wallet", "drain", recipient, "--yes")
+	o.ok(nil, "wallet", "balance")
+
+	o.pauses(before[o.s.chain.Wallets()[0].Address.String()].Address, func(address string) string { return list()[address].Paused })
+	o.unseen()
+}
+
+// pauses pauses and resumes a wallet that pays.
+func (o *operator) pauses(address string, paused func(string) string) {
+	o.t.Helper()
+	m := newMerchant(o.t, o.s)
+	// Two wallets share the payments: enough of them use both.
+	for i := range 8 {
+		m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 1 + i}).want(o.t, 201)
+	}
+	o.ok(nil, "wallet", "pause", address, "--reason", "audit", "--yes")
+	if got := paused(address); got != "audit" {
+		o.t.Errorf("a wallet paused for an audit is paused for %q", got)
+	}
+	o.fails("1 of", "doctor", "--fresh")
+	for i := range 4 {
+		m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 100 + i}).want(o.t, 201)
+	}
+	until(o.t, "resuming", 30*time.Second, func() bool { return o.run("wallet", "resume", address, "--yes").code == 0 })
+	if got := paused(address); got != "" {
+		o.t.Errorf("a resumed wallet is paused for %q", got)
+	}
+	o.ok(nil, "wallet", "resume", address)
+}
+
+// TestMerchantsMatters looks after a merchant: keys, a payment, webhooks.
+func TestMerchantsMatters(t *testing.T) {
+	o := newOperator(t)
+	var made struct {
+		Key      string `json:"api_key"`
+		ID       string `json:"id"`
+		Merchant string `json:"merchant_id"`
+	}
+	o.ok(&made, "keys", "create", "Acme GmbH")
+	m := merchant{t, o.s, made.Key}
+	m.call("GET", "/transactions", nil).want(t, 200)
+	type keyRow struct {
+		ID      string  `json:"id"`
+		Revoked *string `json:"revoked_at"`
+	}
+	var keys []keyRow
+	if r := o.ok(&keys, "keys", "list", made.Merchant); len(keys) != 1 || keys[0].Revoked != nil || strings.Contains(r.stdout, made.Key) {
+		t.Errorf("keys of the merchant: %s", r.stdout)
+	}
+
+	// A name on which no one listens: the first attempt fails.
+	hook := m.call("POST", "/webhooks", map[string]any{"url": "http://127.0.0.1:1/"}).want(t, 201)
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 31}, "Idempotency-Key", "op-31").want(t, 201).get("tx_hash")
+	until(t, "confirming", 90*time.Second, func() bool {
+		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
+	})
+	type dossier struct {
+		ID         string
+		State      string
+		Slot       bool             `json:"slot_stored"`
+		Attempts   []map[string]any `json:"attempts"`
+		Deliveries []struct {
+			Status   string
+			Attempts []struct{ Error string }
+		}
+		Chain []string
+	}
+	var found dossier
+	until(t, "a first attempt of the webhook", 30*time.Second, func() bool {
+		o.ok(&found, "payment", "show", hash)
+		return len(found.Deliveries) == 1 && len(found.Deliveries[0].Attempts) > 0
+	})
+	if found.State != "CONFIRMED" || len(found.Attempts) != 1 || found.Deliveries[0].Attempts[0].Error == "" || len(found.Chain) != 1 || !strings.Contains(found.Chain[0], "mined in block") {
+		t.Errorf("of a confirmed payment: %+v", found)
+	}
+	for _, args := range [][]string{{found.ID}, {"op-31", "--merchant", made.Merchant}} {
+		var same dossier
+		o.ok(&same, append([]string{"payment", "show"}, args...)...)
+		if same.ID != found.ID {
+			t.Errorf("payment show %v found %s, not %s", args, same.ID, found.ID)
+		}
+	}
+	t.Log(o.ok(nil, "payment", "show", hash).stdout)
+	o.fails("--merchant", "payment", "show", "op-31")
+	o.fails("payment not found", "payment", "show", "0x"+strings.Repeat("0", 64))
+
+	var failed []map[string]any
+	if r := o.ok(&failed, "webhooks", "failed", made.Merchant, hook.get("id")); strings.TrimSpace(r.stdout) == "null" {
+		t.Error("no failures are null in JSON")
+	}
+	o.ok(&failed, "webhooks", "resend", made.Merchant, hook.get("id"), "--yes")
+	o.fails("no such", "webhooks", "failed", made.Merchant, "we_000000000000000000000000")
+
+	o.fails("say --yes", "keys", "revoke", made.Merchant, made.ID)
+	o.ok(&keyRow{}, "keys", "revoke", made.Merchant, made.ID, "--yes")
+	if o.ok(&keys, "keys", "list", made.Merchant); keys[0].Revoked == nil {
+		t.Error("a revoked key is not listed as one")
+	}
+	o.fails("no such API key", "keys", "revoke", made.Merchant, "key_zzzzzzzzzzzz", "--yes")
+	if strings.Count(o.printed.String(), made.Key) != 1 {
+		t.Error("a key is shown by more than the command that makes it")
+	}
+	o.unseen()
+}
