@@ -48,7 +48,7 @@ var webhookRules = []rule{
 		``, guard, ""},
 	{"a post has all the time in the world", "internal/webhook/guard/post.go",
 		`context.WithTimeout(ctx, c.timeout)`,
-		`context.WithTimeout(ctx, 20*time.Second)`, guard, "TestTime"},
+		`context.WithTimeout(ctx, 25*time.Second)`, guard, "TestTime"},
 	{"an answer's body has all the time in the world", "internal/webhook/guard/post.go",
 		`time.AfterFunc(bodyTimeout, cancel)`,
 		`time.AfterFunc(time.Hour, cancel)`, guard, ""},
