@@ -82,6 +82,17 @@ func (c *Chain) Mine(node *Node) {
 	c.advance(c.extend(c.tip, c.executable(c.tip, node.pool)))
 }
 
+// MineExactly adds a block of these signed transactions.
+func (c *Chain) MineExactly(raws ...[]byte) {
+	var txs []envelope
+	for _, raw := range raws {
+		if tx, ok := decode(raw); ok {
+			txs = append(txs, tx)
+		}
+	}
+	c.advance(c.extend(c.tip, txs))
+}
+
 // Reorg replaces the newest depth blocks by depth+1 others. What was in them
 // goes back to the pools; node's pool decides what the new ones hold.
 func (c *Chain) Reorg(depth uint64, node *Node) {
