@@ -6,6 +6,10 @@ SHELL := bash
 PKG ?= ./...
 ARGS ?=
 
+# The seeds of `make simulate`.
+SEEDS ?= 20000
+FROM ?= 1
+
 # The stage of samconfig.toml that build, deploy and logs are for.
 ENV ?= dev
 
@@ -67,6 +71,14 @@ explore: ## Every operation of the API with good and bad input, by schemathesis 
 clients: ## Generate clients from openapi.json (Python, TypeScript) and complete a payment with each
 	@tools/install clients
 	tools/clients/run
+
+.PHONY: simulate
+simulate: ## The payment engine under faults, without -race: SEEDS from FROM, and pairs of faults (SEEDS=1000000)
+	go test ./internal/settlement/settlementtest -run 'TestSeeds$$|TestExhaustive' -v -timeout=24h -seeds=$(SEEDS) -from=$(FROM) $(ARGS)
+
+.PHONY: sensitivity
+sensitivity: ## Remove every protecting rule in turn: a test must notice (docs/guarantees.md)
+	go test ./internal/settlement/settlementtest -run TestSensitivity -v -timeout=1h -sensitivity=all
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strictjson)
