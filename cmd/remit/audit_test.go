@@ -47,6 +47,9 @@ func (m *merchant) pay(ctx context.Context, o *order) error {
 		m.t.Errorf("%s: tx_hash was %s and is %s", o.key, o.hash, hash)
 	}
 	o.hash = hash
+	if m.answered != nil {
+		m.answered(int(m.count.Add(1)))
+	}
 	return nil
 }
 

@@ -32,6 +32,7 @@ type localCommand struct {
 	Maximum      string        `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
 	DailyLimit   string        `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
 	KeyCreation  string        `env:"REMIT_KEY_CREATION" enum:"public,operator" default:"public" help:"Who may create API keys: public or operator."`
+	LogLevel     slog.Level    `env:"REMIT_LOG_LEVEL" default:"warn" help:"debug, info, warn or error. At info each payment says when it is sealed and settled."`
 	ShutdownWait time.Duration `env:"REMIT_SHUTDOWN_WAIT" default:"10s" help:"How long requests under way may take when the server is told to stop."`
 }
 
@@ -74,8 +75,9 @@ func (c *localCommand) Run(ctx context.Context) error {
 
 // logger writes to standard error: words for a person, JSON for anything else.
 func (c *localCommand) logger() *slog.Logger {
+	options := &slog.HandlerOptions{Level: c.LogLevel}
 	if isTerminal(os.Stderr) {
-		return slog.New(slog.NewTextHandler(os.Stderr, nil))
+		return slog.New(slog.NewTextHandler(os.Stderr, options))
 	}
-	return slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	return slog.New(slog.NewJSONHandler(os.Stderr, options))
 }

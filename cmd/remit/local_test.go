@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"encoding/json"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,10 +75,11 @@ func TestKilled(t *testing.T) {
 	p, m := local(t, args...)
 	m.join()
 	all := orders(500)
-	go func() {
-		time.Sleep(time.Duration(500+rand.IntN(1000)) * time.Millisecond)
-		p.kill()
-	}()
+	m.answered = func(n int) {
+		if n == 120 {
+			p.kill()
+		}
+	}
 	failed := m.payAll(t.Context(), all, 32)
 	answered := 0
 	for _, o := range all {
@@ -94,6 +94,7 @@ func TestKilled(t *testing.T) {
 
 	restarted, again := local(t, args...)
 	t.Cleanup(func() {
+		restarted.kill()
 		if t.Failed() {
 			t.Logf("the restarted server wrote:\n%s", restarted.stderr)
 		}

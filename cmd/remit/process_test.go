@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -120,6 +121,9 @@ type merchant struct {
 	t   *testing.T
 	url string
 	key string
+
+	count    atomic.Int64 // payments that were answered 201
+	answered func(n int)  // told of each, if set
 }
 
 // contract is openapi.yaml, which every answer is held against.
