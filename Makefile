@@ -134,6 +134,16 @@ smoke: ## Key, payment and webhook against a running stack, step by step (URL=ht
 	@go build -o .cache/bin/remit ./cmd/remit
 	@.cache/bin/remit smoke $(URL) $(ARGS)
 
+.PHONY: e2e
+e2e: ## Deploy the unchanged template to a local AWS, then remit smoke and remit doctor against it
+	@tools/install aws
+	go test -count=1 -v -timeout=20m -run '^TestFreshDeployment$$' ./e2e
+
+.PHONY: upgrade
+upgrade: ## Deploy an earlier release to a local AWS, this one over it and back, under payments; then audit
+	@tools/install aws
+	go test -count=1 -v -timeout=40m -tags=upgrade -run '^TestUpgrade$$' ./e2e
+
 .PHONY: logs
 logs: ## Follow the logs of all functions (ENV=dev)
 	@tools/install aws
