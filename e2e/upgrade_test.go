@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,9 +57,10 @@ func TestUpgrade(t *testing.T) {
 	}
 
 	m := newMerchant(t, s)
-	url, _ := receive(t, 0)
-	m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201)
-	trade := &trade{s: s, url: s.url(""), key: m.key, hashes: map[int]string{}}
+	trade := &trade{s: s, url: s.url(""), key: m.key, hashes: map[int]string{}, announced: map[string]string{}}
+	receiver := httptest.NewServer(trade)
+	t.Cleanup(receiver.Close)
+	m.call("POST", "/webhooks", map[string]any{"url": receiver.URL}).want(t, 201)
 	stop := trade.begin(t)
 	trade.await(t, 10)
 	until(t, "a first payment's end", time.Minute, func() bool { return m.settled(trade.hash(0)) })
@@ -149,10 +151,29 @@ type trade struct {
 	s        *stack
 	url, key string
 
-	mu     sync.Mutex
-	hashes map[int]string
-	wrong  []string
-	tries  int
+	mu        sync.Mutex
+	hashes    map[int]string
+	announced map[string]string // event ids by transaction hashes
+	wrong     []string
+	tries     int
+}
+
+// ServeHTTP is the merchant's webhook endpoint.
+func (r *trade) ServeHTTP(_ http.ResponseWriter, q *http.Request) {
+	var event struct {
+		ID   string
+		Data struct {
+			Hash   string `json:"tx_hash"`
+			Status string
+		}
+	}
+	err := json.NewDecoder(q.Body).Decode(&event)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.announced[event.Data.Hash]; err != nil || event.Data.Status != "confirmed" || known != "" && known != event.ID {
+		r.wrong = append(r.wrong, fmt.Sprintf("announced %+v after %q, %v", event, known, err))
+	}
+	r.announced[event.Data.Hash] = event.ID
 }
 
 const base = 1_000_000
@@ -245,11 +266,19 @@ func (r *trade) await(t *testing.T, n int) {
 // audit waits for the end of every payment and counts them on the chain.
 func (r *trade) audit(t *testing.T, m merchant) {
 	t.Helper()
+	until(t, "the last webhook", 3*time.Minute, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.announced) >= len(r.hashes)
+	})
 	for _, w := range r.wrong {
 		t.Error(w)
 	}
 	for i, hash := range r.hashes {
 		until(t, fmt.Sprintf("the end of payment %d", i), 3*time.Minute, func() bool { return m.settled(hash) })
+		if r.announced[hash] == "" {
+			t.Errorf("payment %d was never announced", i)
+		}
 		if status, again := r.post(t.Context(), i); status != http.StatusCreated || again != hash {
 			t.Errorf("payment %d was %s and is answered %d %s", i, hash, status, again)
 		}
@@ -273,7 +302,7 @@ func (r *trade) audit(t *testing.T, m merchant) {
 	if len(paid) > 0 {
 		t.Errorf("the chain has payments that nobody was told of: %v", slices.Collect(maps.Keys(paid)))
 	}
-	t.Logf("%d payments in %d requests, each paid once", len(r.hashes), r.tries)
+	t.Logf("%d payments in %d requests, each paid once and announced", len(r.hashes), r.tries)
 }
 
 // record writes down what lies in the tables.
