@@ -120,6 +120,7 @@ func TestActions(t *testing.T) {
 			{"null", `null`, nil, 422},
 			{"an object, called text", `{}`, []string{"Content-Type: text/plain"}, 422},
 			{"too much", `{` + strings.Repeat(" ", 65536), nil, 413},
+			{"too much, called text", `{` + strings.Repeat(" ", 65536), []string{"Content-Type: text/plain"}, 422},
 			{"bad UTF-8", "\xff", nil, 400},
 		} {
 			t.Run(path+" "+test.name, func(t *testing.T) {
@@ -132,12 +133,22 @@ func TestActions(t *testing.T) {
 			})
 		}
 	}
-	t.Run("nothing, of unknown length", func(t *testing.T) {
-		a := newAPI(t)
-		r := newRequest(t, "POST", "/api-keys/"+a.keyID()+"/revoke", "")
-		r.Header.Set("X-Api-Key", a.key)
-		r.Header.Del("Content-Type")
-		r.Body, r.ContentLength = io.NopCloser(strings.NewReader("")), -1
-		a.serve(a.router, r).want(t, 200)
-	})
+	for _, test := range []struct {
+		name, contentType, body string
+		status                  int
+	}{
+		{"nothing, of unknown length", "", "", 200},
+		{"an object, of unknown length", "application/json", "{}", 200},
+		{"an object, of unknown length, called text", "text/plain", "{}", 422},
+		{"too much, of unknown length", "application/json", strings.Repeat(" ", 65537), 413},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := newAPI(t)
+			r := newRequest(t, "POST", "/api-keys/"+a.keyID()+"/revoke", "")
+			r.Header.Set("X-Api-Key", a.key)
+			r.Header.Set("Content-Type", test.contentType)
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(test.body)), -1
+			a.serve(a.router, r).want(t, test.status)
+		})
+	}
 }

@@ -124,6 +124,9 @@ func TestRecipients(t *testing.T) {
 				return
 			}
 			got.want(t, 422, `{"detail":[{"type":"`+test.want+`","loc":["body","`+test.loc+`"],"msg":`)
+			if strings.Count(got.body, `"type"`) != 1 {
+				t.Errorf("tells more than what is wrong: %s", got.body)
+			}
 		})
 	}
 }

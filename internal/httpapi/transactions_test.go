@@ -1,6 +1,8 @@
 package httpapi_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -360,7 +362,24 @@ func TestCursors(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("of another merchant", cursor, "X-Api-Key: "+other.Secret.Reveal())
-	if got := a.list("cursor=" + cursor).amounts(); !slices.Equal(got, []int{1}) {
-		t.Errorf("as it is: %v", got)
+	for _, limit := range []string{"0", "101", "-1"} {
+		refused("forged with the limit "+limit, forge(t, cursor, a.merchant, `"n":1`, `"n":`+limit))
 	}
+	for _, cursor := range []string{cursor, forge(t, cursor, a.merchant, `"n":1`, `"n":2`)} { // a checksum is no secret, and grants nothing
+		if got := a.list("cursor=" + cursor).amounts(); !slices.Equal(got, []int{1}) {
+			t.Errorf("as it is: %v", got)
+		}
+	}
+}
+
+// forge makes another cursor of one, as somebody can who has read our code.
+func forge(t *testing.T, cursor, merchant, old, replacement string) string {
+	t.Helper()
+	b, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := strings.Replace(string(b[12:]), old, replacement, 1)
+	sum := sha256.Sum256([]byte("cursor 1\x00" + merchant + "\x00test\x00" + body))
+	return base64.RawURLEncoding.EncodeToString(append(sum[:12], body...))
 }
