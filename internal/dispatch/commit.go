@@ -19,7 +19,7 @@ const rounds = 8
 // If it crashes after the lease, check-receipts finishes the payment from what
 // is stored; before, nothing was started.
 func (d *Dispatcher) commit(ctx context.Context, p payment.Payment) (Result, error) {
-	if deadline, ok := ctx.Deadline(); ok && deadline.Sub(d.Now()) < reserve {
+	if d.short(ctx) {
 		return Result{}, ErrUnavailable
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
@@ -49,6 +49,12 @@ func (d *Dispatcher) commit(ctx context.Context, p payment.Payment) (Result, err
 		p = sealed
 	}
 	return Result{}, ErrInProgress
+}
+
+// short reports whether too little time is left to take a lease.
+func (d *Dispatcher) short(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && deadline.Sub(d.Now()) < reserve
 }
 
 // unfinished is the answer to a request that lost sight of its payment: it may

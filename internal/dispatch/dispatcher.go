@@ -123,9 +123,7 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	}
 	p, created, err := d.Payments.Create(ctx, offer)
 	if err != nil {
-		// Unknown, and harmless: no money moves for an unsealed payment
-		// without a lease, and the next request finds or makes it.
-		return Result{}, errors.Join(ErrUnavailable, err)
+		return Result{}, unknown(r, err)
 	}
 	if !created {
 		return d.resume(ctx, p, r)
@@ -147,9 +145,19 @@ func (d *Dispatcher) answerStored(ctx context.Context, id payment.ID, r payment.
 	case errors.Is(err, payment.ErrNotFound):
 		return Result{}, refusal
 	case err != nil:
-		return Result{}, errors.Join(ErrUnavailable, err)
+		return Result{}, unknown(r, err)
 	}
 	return d.resume(ctx, p, r)
+}
+
+// unknown answers a request whose payment the store said nothing of. No money
+// moves for a payment without a lease, but under a key it may have been made by
+// an earlier request: then it would be wrong to say that nothing was started.
+func unknown(r payment.Request, cause error) error {
+	if r.Key == "" {
+		return errors.Join(ErrUnavailable, cause)
+	}
+	return cause
 }
 
 // resume answers from a payment that was stored by another request, and
@@ -165,6 +173,9 @@ func (d *Dispatcher) resume(ctx context.Context, p payment.Payment, r payment.Re
 		if held, _ := d.leased(ctx, p); !held {
 			return d.refuse(ctx, p, err)
 		}
+	}
+	if d.short(ctx) {
+		return Result{}, ErrInProgress // whoever began it may hold a lease
 	}
 	result, err := d.commit(ctx, p)
 	result.Replayed = true

@@ -60,16 +60,25 @@ func (j *judge) breach(format string, args ...any) {
 	j.broken = append(j.broken, line)
 }
 
-func (j *judge) asked(r Request) {
+// asked counts a request in, and returns whether its payment is committed
+// already.
+func (j *judge) asked(r Request) bool {
+	p, err := j.w.Store.Payment(context.Background(), r.id())
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if _, ok := j.requests[r.Key]; !ok {
 		j.requests[r.Key] = r
 	}
 	j.asks[r.Key]++
+	return err == nil && p.State != payment.Unsealed
 }
 
-func (j *judge) answered(a Answer) {
+// answered keeps what a request was told. One that came when its payment was
+// committed cannot be told that nothing was started.
+func (j *judge) answered(a Answer, committed bool) {
+	if committed && a.Refused() {
+		j.breach("promise 2: %s was committed, and a retry was told that nothing was started: %v", a.Request.Key, a.Err)
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.answers[a.Request.Key] = append(j.answers[a.Request.Key], a)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -275,7 +276,7 @@ func (w *World) serve(name string, instance int, r Request) <-chan Answer {
 	ctx, cancel, a := w.actor(name, lambda)
 	d := w.instances[instance%len(w.instances)]
 	answers := make(chan Answer, 1)
-	w.judge.asked(r)
+	committed := w.judge.asked(r)
 	go func() {
 		defer a.ended.Store(true)
 		defer cancel()
@@ -285,7 +286,7 @@ func (w *World) serve(name string, instance int, r Request) <-chan Answer {
 		}
 		w.trace(name, fmt.Sprintf("answers %s %v", result.Payment.State, err))
 		answer := Answer{Request: r, Payment: result.Payment, Err: err}
-		w.judge.answered(answer)
+		w.judge.answered(answer, committed)
 		answers <- answer
 	}()
 	return answers
@@ -334,9 +335,16 @@ type Answer struct {
 	Err     error
 }
 
+// refusals are the errors that say that nothing was started.
+var refusals = []error{
+	dispatch.ErrUnavailable, dispatch.ErrInsufficient, dispatch.ErrRecipient, dispatch.ErrOwnWallet,
+	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, payment.ErrAllowance,
+}
+
 // Refused reports whether the answer says that nothing was started.
 func (a Answer) Refused() bool {
-	return a.Err != nil && !errors.Is(a.Err, dispatch.ErrInProgress) && !errors.Is(a.Err, dispatch.ErrKeyReused)
+	return !errors.Is(a.Err, dispatch.ErrInProgress) &&
+		slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(a.Err, r) })
 }
 
 // id is where the tables keep a request's payment.
