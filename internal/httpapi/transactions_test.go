@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -71,6 +72,18 @@ func TestOthersTransactions(t *testing.T) {
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Live}))
 	e := httpapi.GetTransaction(func() string { return "req-1" }, a.payments)
 	a.serve(e, r).want(t, 404, "transaction_not_found")
+
+	r = newRequest(t, "GET", "/transaction/"+exampleHash, "")
+	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test}))
+	e = httpapi.GetTransaction(func() string { return "req-1" }, unsealed{a.merchant})
+	a.serve(e, r).want(t, 404, "transaction_not_found")
+}
+
+// unsealed finds a payment that is not signed, which no store should.
+type unsealed struct{ merchant string }
+
+func (u unsealed) PaymentByHash(context.Context, chain.Hash) (payment.Payment, error) {
+	return payment.Payment{Merchant: u.merchant, Mode: "test", State: payment.Unsealed}, nil
 }
 
 // TestBothHashesResolve: after a fee bump the hash that was mined is another
