@@ -231,10 +231,10 @@ func forms(secret string) []string {
 	bare := strings.TrimPrefix(strings.TrimPrefix(secret, "0x"), "whsec_")
 	all := []string{bare, strings.ToUpper(bare), hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)), url.QueryEscape(secret)}
 	if raw, err := hex.DecodeString(bare); err == nil {
-		all = append(all, base64.StdEncoding.EncodeToString(raw), strings.Trim(fmt.Sprint(raw), "[]"))
+		all = append(all, base64.StdEncoding.EncodeToString(raw), strings.Trim(fmt.Sprintf("%d", raw), "[]"))
 	}
 	if raw, err := base64.StdEncoding.DecodeString(bare); err == nil {
-		all = append(all, hex.EncodeToString(raw), strings.Trim(fmt.Sprint(raw), "[]"))
+		all = append(all, hex.EncodeToString(raw), strings.Trim(fmt.Sprintf("%d", raw), "[]"))
 	}
 	return all
 }

@@ -60,7 +60,7 @@ func (c *doctorCommand) Run(ctx context.Context) error {
 			mark = "BAD "
 			bad++
 		}
-		fmt.Fprintf(&b, "%s %-26s %s\n", mark, f.Check, f.Saw)
+		fmt.Fprintf(&b, "%s %-28s %s\n", mark, f.Check, f.Saw)
 		if f.Do != "" {
 			fmt.Fprintf(&b, "     → %s\n", f.Do)
 		}
@@ -223,14 +223,13 @@ func (e *examination) deadLettersAreEmpty(ctx context.Context) {
 		{"CheckReceiptsDeadLetterQueueUrl", "docs/alarms: look at the log of check-receipts"},
 	} {
 		url, err := e.output(queue.output)
-		count := "?"
 		if err == nil {
 			var got *sqs.GetQueueAttributesOutput
 			got, err = client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 				QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameApproximateNumberOfMessages},
 			})
 			if err == nil {
-				count = got.Attributes["ApproximateNumberOfMessages"]
+				count := got.Attributes["ApproximateNumberOfMessages"]
 				if n, convErr := strconv.Atoi(count); convErr != nil || n > 0 {
 					err = fmt.Errorf("%s messages", count)
 				}

@@ -117,8 +117,11 @@ func (s *smoke) refused(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
-	if err != nil || answer.StatusCode != 401 || string(body) != `{"detail":"Invalid API Key"}` {
-		return "", fmt.Errorf("answered %d %s %v", answer.StatusCode, body, err)
+	if err != nil {
+		return "", err
+	}
+	if answer.StatusCode != 401 || string(body) != `{"detail":"Invalid API Key"}` {
+		return "", fmt.Errorf("answered %d %s", answer.StatusCode, body)
 	}
 	return "401", nil
 }
