@@ -121,7 +121,11 @@ func (c *chaos) mischief() {
 		return
 	}
 	n := c.node()
-	tricks[kind](c, n)
+	if kind == "stranger" {
+		steal(c, n)
+	} else {
+		tricks[kind](c, n)
+	}
 	c.w.trace("chain", kind+" "+n.name)
 }
 
@@ -156,6 +160,15 @@ var tricks = map[string]func(c *chaos, n *Node){
 	"restart":   func(c *chaos, _ *Node) { c.w.Restart(c.rng.IntN(len(c.w.instances))) },
 	"no keys":   func(c *chaos, _ *Node) { c.w.Keys.Down(true) },
 	"keys":      func(c *chaos, _ *Node) { c.w.Keys.Down(false) },
+}
+
+// steal is one more trick, of few seeds: somebody else has a wallet's key. Then
+// a person has to look at it, so not everything settles by itself; but nothing
+// may be paid twice, or reported wrongly.
+func steal(c *chaos, n *Node) {
+	i := c.rng.IntN(c.w.Wallets)
+	nonce := n.head.accounts[Wallet(i)].nonce + c.rng.Uint64N(2)
+	c.w.judge.steal(Wallet(i), nonce, token.Units(uint64(1+c.steps)))
 }
 
 // trickNames are the tricks in a fixed order. Those that heal come twice, so
@@ -208,6 +221,9 @@ func Simulate(seed uint64, tame Taming, trace func(string)) []string {
 			c.kinds = append(c.kinds, name)
 		}
 	}
+	if rng.IntN(20) == 0 {
+		c.kinds = append(c.kinds, "stranger", "stranger")
+	}
 	payments := 1 + rng.IntN(4)
 	for n := range payments {
 		r := Request{Key: fmt.Sprintf("key%d", n), To: Payee(n), Amount: uint64(100*n + 500)}
@@ -230,5 +246,5 @@ func Simulate(seed uint64, tame Taming, trace func(string)) []string {
 	w.Heal()
 	w.Settle()
 	w.Replay()
-	return w.Verdict(true)
+	return w.Verdict(len(w.judge.foreign) == 0)
 }

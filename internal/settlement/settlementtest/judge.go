@@ -84,6 +84,13 @@ func (j *judge) answered(a Answer, committed bool) {
 	j.answers[a.Request.Key] = append(j.answers[a.Request.Key], a)
 }
 
+// steal has somebody else who holds the key use a nonce, and knows it for
+// theirs. What they take, payments may lack.
+func (j *judge) steal(from token.Address, nonce uint64, amount token.Amount) {
+	j.foreign[j.w.Chain.Foreign(from, nonce, amount)] = true
+	j.wanting = true
+}
+
 func (j *judge) announced(merchant, mode, id, kind string, body []byte) {
 	j.mu.Lock()
 	now := announcement{merchant, mode, kind, string(body), 1}

@@ -166,8 +166,7 @@ func (s *Stage) Slot(n int, nonce uint64) (wallet.Slot, error) {
 
 // Steal has somebody else who holds the key use a nonce of a wallet.
 func (s *Stage) Steal(n int, nonce, amount uint64) {
-	h := s.Chain.Foreign(Wallet(n), nonce, token.Units(amount))
-	s.judge.foreign[h] = true
+	s.judge.steal(Wallet(n), nonce, token.Units(amount))
 }
 
 // Wanting says that payments may fail for want of coins here.
