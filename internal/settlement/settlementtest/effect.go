@@ -63,9 +63,6 @@ type call struct {
 	thaw     time.Time // frozen until then
 }
 
-// name identifies a call among those that are parked, and between runs.
-func (c *call) name() string { return c.actor.name + " " + c.op + " " + c.args }
-
 // A desk is where effects wait to be let through, one at a time.
 type desk struct {
 	mu     sync.Mutex

@@ -1,3 +1,10 @@
+// Package settlementtest is the test bed of dispatch and settlement: a whole
+// deployment in one process and one synctest bubble, in which every effect can
+// fail in every way, and a judge of what came of it. The chain in it is fake:
+// it knows no EVM and no signatures, only what payments can tell apart.
+//
+// Begin with World (what there is), effect (how it fails), Simulate (chance
+// decides), Story (every fault in every place), Stage (scenarios) and judge.
 package settlementtest
 
 import (
