@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"remit/internal/apikey"
 	"remit/internal/dynamo"
@@ -32,6 +33,10 @@ func (s *services) seed(t *testing.T) (endpoint webhook.Endpoint) {
 	hooks := s.environment["DeliverWebhookFunction"]["WEBHOOKS_TABLE"]
 	empty(t, db, env, "key_hash")
 	empty(t, db, hooks, "pk", "sk")
+	queue := s.environment["DeliverWebhookFunction"]["WEBHOOK_QUEUE_URL"]
+	if _, err := sqs.NewFromConfig(s.client()).PurgeQueue(t.Context(), &sqs.PurgeQueueInput{QueueUrl: &queue}); err != nil {
+		t.Fatal(err) // jobs of deliveries that are gone
+	}
 
 	key, err := apikey.Parse(sampleKey)
 	if err != nil {
