@@ -45,7 +45,8 @@ func TestMain(m *testing.M) {
 type process struct {
 	cmd    *exec.Cmd
 	stderr *bytes.Buffer
-	done   chan error
+	done   chan struct{} // closed when it has ended
+	err    error         // how; read after done
 }
 
 // launch starts the command; the test kills what is left of it at its end.
@@ -53,7 +54,7 @@ type process struct {
 // lines up to there are returned.
 func launch(t *testing.T, until string, args ...string) (*process, []string) {
 	t.Helper()
-	p := &process{cmd: exec.Command(binary, args...), stderr: &bytes.Buffer{}, done: make(chan error, 1)}
+	p := &process{cmd: exec.Command(binary, args...), stderr: &bytes.Buffer{}, done: make(chan struct{})}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = p.stderr
 	out, err := p.cmd.StdoutPipe()
@@ -77,14 +78,14 @@ func launch(t *testing.T, until string, args ...string) (*process, []string) {
 				}
 			}
 		}
-		p.done <- p.cmd.Wait()
+		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
 	select {
 	case seen := <-lines:
 		return p, seen
 	case <-p.done:
-		t.Fatalf("remit %s ended before it was ready:\n%s", strings.Join(args, " "), p.stderr)
+		t.Fatalf("remit %s ended before it was ready: %v\n%s", strings.Join(args, " "), p.err, p.stderr)
 	case <-time.After(30 * time.Second):
 		t.Fatalf("remit %s was not ready in 30 s:\n%s", strings.Join(args, " "), p.stderr)
 	}
@@ -100,7 +101,8 @@ func (p *process) kill() {
 // interrupt ends the process as Ctrl-C does and returns how it ended.
 func (p *process) interrupt() error {
 	_ = p.cmd.Process.Signal(os.Interrupt)
-	return <-p.done
+	<-p.done
+	return p.err
 }
 
 // local starts `remit local` on free ports and returns where it serves.

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -27,6 +29,9 @@ type tables struct {
 	jobs     jobStore // nil in memory
 }
 
+// tableTimeout bounds one request to DynamoDB: the SDK sets no bound.
+const tableTimeout = 5 * time.Second
+
 // localTables are the names that a stack on one machine gives its tables.
 var localTables = dynamo.Tables{APIKeys: "remit-api-keys", Payments: "remit-payments", Webhooks: "remit-webhooks"}
 
@@ -39,6 +44,7 @@ func openTables(ctx context.Context, url string) (*tables, error) {
 	db := dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String(url),
 		Credentials: credentials.NewStaticCredentialsProvider("remit", "remit", ""),
+		HTTPClient:  awshttp.NewBuildableClient().WithTimeout(tableTimeout),
 	})
 	if err := dynamo.CreateTables(ctx, db, localTables); err != nil {
 		return nil, fmt.Errorf("--dynamodb %s: %w", url, err)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -25,6 +26,7 @@ func (e *Env) awsConfig(context.Context) aws.Config {
 		Region:        e.Optional("AWS_REGION", e.lookup("AWS_DEFAULT_REGION")),
 		Credentials:   credentials{e.lookup},
 		ConfigSources: []any{endpoints{e.lookup}},
+		HTTPClient:    bounded(),
 	}
 	if url := e.lookup("AWS_ENDPOINT_URL"); url != "" {
 		cfg.BaseEndpoint = &url
@@ -71,6 +73,13 @@ func (s endpoints) GetServiceBaseEndpoint(_ context.Context, sdkID string) (stri
 	return url, url != "", nil
 }
 
+// callTimeout bounds one request to AWS, body included. The SDK sets none, and
+// a connection that died in a Lambda's sleep would hang until the function's own
+// time is over. A call that is cut off is tried again; its outcome is unknown.
+const callTimeout = 5 * time.Second
+
+func bounded() *awshttp.BuildableClient { return awshttp.NewBuildableClient().WithTimeout(callTimeout) }
+
 // trusting returns a client that trusts the certificates in the PEM file, and
 // no others.
 func trusting(file string) (aws.HTTPClient, error) {
@@ -82,7 +91,7 @@ func trusting(file string) (aws.HTTPClient, error) {
 	if !roots.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("no certificate in %s", file)
 	}
-	return awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+	return bounded().WithTransportOptions(func(t *http.Transport) {
 		t.TLSClientConfig.RootCAs = roots
 	}), nil
 }

@@ -50,15 +50,16 @@ func (f *front) pass(w http.ResponseWriter, r *http.Request) {
 	f.node.ServeHTTP(w, r)
 }
 
-// plainHost reports whether a Host header is an IP address or localhost, with
-// or without a port. Other names are refused as nodes do: a web page that
-// resolves its own name to loopback could otherwise use the chain.
+// plainHost reports whether a Host header is an IP address, localhost or the
+// name that containers have for this machine, with or without a port. Other
+// names are refused as nodes do: a web page that resolves its own name to
+// loopback could otherwise use the chain.
 func plainHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	return host == "" || host == "localhost" || net.ParseIP(host) != nil
+	return host == "" || host == "localhost" || host == "host.docker.internal" || net.ParseIP(host) != nil
 }
 
 // A recorder keeps what a handler writes.

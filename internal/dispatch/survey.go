@@ -83,9 +83,16 @@ func (d *Dispatcher) compare(ctx context.Context, w wallet.Wallet) error {
 		return err
 	}
 	for _, view := range views {
-		if view.Mined > w.NextNonce {
+		if view.Mined <= w.NextNonce {
+			continue
+		}
+		fresh, err := d.Wallets.Wallet(ctx, w.ID) // others lease between our read and the node's answer
+		if err != nil {
+			return err
+		}
+		if view.Mined > fresh.NextNonce {
 			return fmt.Errorf("%w: %s says %d of wallet %s, next nonce is %d",
-				wallet.ErrBehind, view.Node, view.Mined, w.Address, w.NextNonce)
+				wallet.ErrBehind, view.Node, view.Mined, w.Address, fresh.NextNonce)
 		}
 	}
 	return nil
