@@ -111,7 +111,7 @@ var removals = []removal{
 		old: "	return wallet.SlotOf(bumped), p.Wallets.AddAttempt(ctx, bumped)", new: "	p.announceBump(ctx, wallet.SlotOf(bumped))\n	return wallet.SlotOf(bumped), p.Wallets.AddAttempt(ctx, bumped)"},
 	{rule: "what waits is bumped", falls: "TestPriceRisesAndStays", file: "settlement/keepalive.go",
 		old: "	err := p.bump(ctx, &waiting[0], count)", new: "	var err error"},
-	{rule: "what the nodes forget is sent again", falls: "TestNodesForgetTheirPools", file: "settlement/keepalive.go",
+	{rule: "what the nodes forget is sent again", falls: "TestEvictedThenThePriceFalls", file: "settlement/keepalive.go",
 		old: "		if err := p.resend(ctx, view, waiting); err != nil {", new: "		if err := error(nil); err != nil || view.Node == nil {"},
 	{rule: "a wallet out of gas is paused", falls: "TestInsufficientFundsThenATopUp", file: "settlement/keepalive.go",
 		old: "			return p.repause(ctx, outOfGas)", new: "			return nil"},
