@@ -26,7 +26,8 @@ type judge struct {
 	events   map[string]announcement
 	noops    map[chain.Hash]bool // ever stored
 	foreign  map[chain.Hash]bool // signed by somebody else who has our key
-	taken    map[slotKey]bool    // nonces they took
+	signed   map[slotKey]bool    // nonces they signed for
+	taken    map[slotKey]bool    // nonces that a block took of them
 	lost     map[string]bool     // keys that tables restored from the past know nothing of
 	wanting  bool                // payments may fail for want of coins: the test means them to
 	ceilings map[token.Address]uint64
@@ -46,7 +47,7 @@ func (j *judge) init(w *World) {
 	j.w = w
 	j.requests, j.asks, j.answers = map[string]Request{}, map[string]int{}, map[string][]Answer{}
 	j.events, j.noops = map[string]announcement{}, map[chain.Hash]bool{}
-	j.lost = map[string]bool{}
+	j.lost, j.signed = map[string]bool{}, map[slotKey]bool{}
 	j.foreign, j.taken, j.ceilings = map[chain.Hash]bool{}, map[slotKey]bool{}, map[token.Address]uint64{}
 	w.Chain.Mined = j.mined
 }
@@ -88,6 +89,7 @@ func (j *judge) answered(a Answer, committed bool) {
 // theirs. What they take, payments may lack.
 func (j *judge) steal(from token.Address, nonce uint64, amount token.Amount) {
 	j.foreign[j.w.Chain.Foreign(from, nonce, amount)] = true
+	j.signed[slotKey{from, nonce}] = true
 	j.wanting = true
 }
 
@@ -190,7 +192,7 @@ func (j *judge) owners(id wallet.ID) {
 		held[s.Nonce] = owner{o.leased, "x"}
 	}
 	for nonce := j.w.Chain.Count(id.Address, j.w.Depth); nonce < w.NextNonce; nonce++ {
-		if _, ok := held[nonce]; !ok && !j.taken[slotKey{id.Address, nonce}] {
+		if _, ok := held[nonce]; !ok && !j.signed[slotKey{id.Address, nonce}] {
 			j.breach("I3: nonce %s has no owner, next is %d", at(id, nonce), w.NextNonce)
 		}
 	}
