@@ -49,7 +49,7 @@ var removals = []removal{
 	{rule: "what is stored is answered before a refusal", falls: "TestChainHaltedAndNodesDown", file: "dispatch/dispatcher.go",
 		old: "	if r.Key == \"\" {\n		return Result{}, refusal", new: "	if true {\n		return Result{}, refusal"},
 	{rule: "the survey refuses while the chain is ahead", falls: "TestTablesRestoredToAnHourAgo", file: "dispatch/survey.go",
-		old: "if view.Mined > w.NextNonce {", new: "if false {"},
+		old: "if view.Mined > fresh.NextNonce {", new: "if false {"},
 	{rule: "the survey looks at draining wallets", falls: "TestTablesRestoredToAnHourAgo", file: "dispatch/survey.go",
 		old: "held, err := d.Keys.All(ctx)\n	if err != nil {\n		return err\n	}\n	ids, err := d.Wallets.Roster(ctx, d.ChainID)",
 		new: "held, err := d.Keys.Active(ctx)\n	if err != nil {\n		return err\n	}\n	ids, err := []wallet.ID(nil), error(nil)"},
