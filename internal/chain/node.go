@@ -60,6 +60,10 @@ type Node interface {
 	// Account reads a wallet's count and balances.
 	Account(ctx context.Context, wallet, coin token.Address, finality Finality) (Account, error)
 
+	// Count returns how many transactions of a wallet are in blocks up to the
+	// numbered one.
+	Count(ctx context.Context, wallet token.Address, block uint64) (uint64, error)
+
 	// Receipts returns the receipts that the node has for hashes, in no
 	// particular order. A receipt that is absent proves nothing. With an error
 	// come those that were had all the same.

@@ -21,6 +21,7 @@ type stub struct {
 	receipts []chain.Receipt
 	blocks   map[uint64]chain.Hash
 	consumer chain.Hash
+	settled  uint64                 // the count at the final block
 	replies  map[string]chain.Reply // by the raw bytes; all others are accepted
 	asked    int                    // how often for receipts
 	sent     []string
@@ -72,6 +73,13 @@ func (s *stub) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, e
 		hashes[i] = s.blocks[n]
 	}
 	return hashes, s.err()
+}
+
+func (s *stub) Count(_ context.Context, _ token.Address, block uint64) (uint64, error) {
+	if block != s.account.Final {
+		return 0, errors.New("asked for a block that the node does not call final")
+	}
+	return s.settled, s.err()
 }
 
 func (s *stub) Consumer(_ context.Context, _ token.Address, _, final uint64) (chain.Hash, error) {

@@ -105,7 +105,11 @@ func (d *Dispatcher) open(ctx context.Context, id wallet.ID, suspicion string) e
 	if err != nil {
 		return err
 	}
-	w, foreign := wallet.FirstSight(id, views, d.Window)
+	settled, err := views.Settled(ctx, id.Address)
+	if err != nil {
+		return err
+	}
+	w, foreign := wallet.FirstSight(id, views, settled, d.Window)
 	if foreign == nil {
 		w.Paused = suspicion
 		if err := d.Wallets.Open(ctx, w); err != nil {

@@ -61,6 +61,19 @@ func (n *Node) Account(ctx context.Context, wallet, coin token.Address, finality
 	}, nil
 }
 
+// Count implements chain.Node.
+func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
+	var mined count
+	calls, err := n.batch(ctx, call("eth_getTransactionCount", &mined, wallet.String(), hexOf(block)))
+	if err == nil {
+		err = firstError(calls)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("counting the transactions of %v at block %d: %w", wallet, block, err)
+	}
+	return uint64(mined), nil
+}
+
 // finalBlock returns the highest final block. Zero means that none is: the
 // genesis block holds no transactions.
 func finalBlock(finality chain.Finality, head uint64, tagged *header) uint64 {

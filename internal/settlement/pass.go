@@ -103,7 +103,8 @@ func (p *pass) tally(change func(*Report)) {
 // chainAhead looks for transactions of the wallet that no lease ever gave a
 // nonce to: somebody else uses its key, or the tables were restored from the
 // past. Both may make a payment twice on any wallet, so all of them stop, and
-// a person resumes them.
+// a person resumes them. A crash in between leaves next_nonce as it was, and the
+// next run does it all again.
 func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 	count := p.mostMined()
 	if count <= p.wallet.NextNonce {
@@ -121,14 +122,31 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 		return true, err
 	}
 	for _, id := range ids {
-		if id != p.wallet.ID {
-			if err := p.Wallets.Pause(ctx, id, reason); err != nil {
-				return true, err
-			}
+		if err := p.Wallets.Pause(ctx, id, reason); err != nil {
+			return true, err
 		}
+	}
+	if err := p.own(ctx, fresh.NextNonce, count); err != nil {
+		return true, err
 	}
 	// Last: once next_nonce is raised, nothing shows any more what was found.
 	return true, p.Wallets.Advance(ctx, p.wallet.ID, count, reason)
+}
+
+// own stores no-ops for the nonces from first up to below that the chain may yet
+// give back: a re-organisation can remove the transaction that used one, and a
+// nonce of nobody would hold up all that are paid after it.
+func (p *pass) own(ctx context.Context, first, below uint64) error {
+	settled, err := p.views.Settled(ctx, p.wallet.Address)
+	if err != nil {
+		return err
+	}
+	for nonce := max(first, settled); nonce < below; nonce++ {
+		if _, err := p.fillNoop(ctx, nonce); err != nil {
+			return fmt.Errorf("filling nonce %d: %w", nonce, err)
+		}
+	}
+	return nil
 }
 
 // mostMined is the highest count of the wallet's transactions that a node has.

@@ -10,7 +10,8 @@ import (
 
 var (
 	// ErrForeign reports a key that somebody else is using: a node holds
-	// transactions of the wallet that are not ours.
+	// transactions of the wallet that are not ours, mined not for good yet or
+	// not at all.
 	ErrForeign = errors.New("somebody else uses the wallet's key")
 	// ErrBehind reports a wallet whose next nonce is below the chain's count:
 	// a foreign transaction, or tables restored from the past.
@@ -23,10 +24,14 @@ var (
 const Suspicion = "chain ahead"
 
 // FirstSight returns the record of a wallet seen for the first time: it starts
-// at the chain's count. While a node's pool holds more than is mined, somebody
-// else is sending from it: ErrForeign.
-func FirstSight(id ID, views chain.Views, window uint64) (Wallet, error) {
+// at the chain's count. While a node's pool holds more than is mined, or more is
+// mined than the settled count that is final, somebody else is sending from it:
+// ErrForeign. A nonce that a re-organisation gave back would be nobody's.
+func FirstSight(id ID, views chain.Views, settled, window uint64) (Wallet, error) {
 	leading := views.Leading()
+	if leading.Mined > settled {
+		return Wallet{}, fmt.Errorf("%w: %d transactions of %s are mined, of which %d are final", ErrForeign, leading.Mined, id.Address, settled)
+	}
 	for _, view := range views {
 		if view.Pending > leading.Mined {
 			return Wallet{}, fmt.Errorf("%w: %s holds %d of %s, %d are mined", ErrForeign, view.Node, view.Pending, id.Address, leading.Mined)

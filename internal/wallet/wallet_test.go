@@ -52,7 +52,7 @@ func TestFirstSight(t *testing.T) {
 	view := func(mined, pending uint64) chain.View {
 		return chain.View{Node: named{name: "n"}, Account: chain.Account{Mined: mined, Pending: pending, Token: token.Units(mined), Gas: token.Units(2)}}
 	}
-	w, err := wallet.FirstSight(id, chain.Views{view(3, 3), view(5, 5)}, 64)
+	w, err := wallet.FirstSight(id, chain.Views{view(3, 3), view(5, 5)}, 5, 64)
 	if err != nil || w.NextNonce != 5 || w.Ceiling != 69 || w.Token != token.Units(5) || w.Leases == nil || w.ID != id {
 		t.Errorf("FirstSight() = %+v, %v; want what the leading node says", w, err)
 	}
@@ -60,9 +60,12 @@ func TestFirstSight(t *testing.T) {
 		"the pool holds more than is mined":           {view(5, 6)},
 		"only the node that lags knows of the others": {view(5, 5), view(3, 6)},
 	} {
-		if _, err := wallet.FirstSight(id, views, 64); !errors.Is(err, wallet.ErrForeign) {
+		if _, err := wallet.FirstSight(id, views, 5, 64); !errors.Is(err, wallet.ErrForeign) {
 			t.Errorf("%s: %v, want ErrForeign", name, err)
 		}
+	}
+	if _, err := wallet.FirstSight(id, chain.Views{view(5, 5)}, 4, 64); !errors.Is(err, wallet.ErrForeign) {
+		t.Errorf("one of five is not final: %v, want ErrForeign", err)
 	}
 }
 

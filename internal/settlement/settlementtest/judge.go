@@ -26,8 +26,7 @@ type judge struct {
 	events   map[string]announcement
 	noops    map[chain.Hash]bool // ever stored
 	foreign  map[chain.Hash]bool // signed by somebody else who has our key
-	signed   map[slotKey]bool    // nonces they signed for
-	taken    map[slotKey]bool    // nonces that a block took of them
+	taken    map[slotKey]bool    // nonces that a block took of theirs
 	lost     map[string]bool     // keys that tables restored from the past know nothing of
 	wanting  bool                // payments may fail for want of coins: the test means them to
 	ceilings map[token.Address]uint64
@@ -47,7 +46,7 @@ func (j *judge) init(w *World) {
 	j.w = w
 	j.requests, j.asks, j.answers = map[string]Request{}, map[string]int{}, map[string][]Answer{}
 	j.events, j.noops = map[string]announcement{}, map[chain.Hash]bool{}
-	j.lost, j.signed = map[string]bool{}, map[slotKey]bool{}
+	j.lost = map[string]bool{}
 	j.foreign, j.taken, j.ceilings = map[chain.Hash]bool{}, map[slotKey]bool{}, map[token.Address]uint64{}
 	w.Chain.Mined = j.mined
 }
@@ -89,7 +88,6 @@ func (j *judge) answered(a Answer, committed bool) {
 // theirs. What they take, payments may lack.
 func (j *judge) steal(from token.Address, nonce uint64, amount token.Amount) {
 	j.foreign[j.w.Chain.Foreign(from, nonce, amount)] = true
-	j.signed[slotKey{from, nonce}] = true
 	j.wanting = true
 }
 
@@ -176,23 +174,21 @@ func (j *judge) owners(id wallet.ID) {
 	if most := j.w.Chain.most[id.Address] + j.w.Window; w.NextNonce > most {
 		j.breach("next nonce of %s is %d: more than %d are in flight", short(id.Address), w.NextNonce, j.w.Window)
 	}
-	type owner struct{ leased, slotted payment.ID }
-	held := map[uint64]owner{}
+	held := map[uint64]payment.ID{} // who leases or fills a nonce; "" fills it with a no-op
 	for p, l := range w.Leases {
-		if other := held[l.Nonce]; other.leased != "" {
-			j.breach("I3: nonce %s is leased to %s and %s", at(id, l.Nonce), other.leased, p)
+		if other, twice := held[l.Nonce]; twice {
+			j.breach("I3: nonce %s is leased to %s and %s", at(id, l.Nonce), other, p)
 		}
-		held[l.Nonce] = owner{leased: p}
+		held[l.Nonce] = p
 	}
 	for _, s := range slots {
-		o := held[s.Nonce]
-		if o.leased != "" && !s.Noop() && o.leased != s.Payment {
-			j.breach("I3: nonce %s is leased to %s and has the slot of %s", at(id, s.Nonce), o.leased, s.Payment)
+		if p, leased := held[s.Nonce]; leased && !s.Noop() && p != s.Payment {
+			j.breach("I3: nonce %s is leased to %s and has the slot of %s", at(id, s.Nonce), p, s.Payment)
 		}
-		held[s.Nonce] = owner{o.leased, "x"}
+		held[s.Nonce] = s.Payment
 	}
 	for nonce := j.w.Chain.Count(id.Address, j.w.Depth); nonce < w.NextNonce; nonce++ {
-		if _, ok := held[nonce]; !ok && !j.signed[slotKey{id.Address, nonce}] {
+		if _, ok := held[nonce]; !ok {
 			j.breach("I3: nonce %s has no owner, next is %d", at(id, nonce), w.NextNonce)
 		}
 	}

@@ -191,6 +191,12 @@ func (n *Node) Account(_ context.Context, wallet, _ token.Address, f chain.Final
 	}, n.usable()
 }
 
+// Count implements chain.Node.
+func (n *Node) Count(_ context.Context, wallet token.Address, number uint64) (uint64, error) {
+	b := n.head.ancestor(min(number, n.head.number))
+	return b.accounts[wallet].nonce, n.usable()
+}
+
 // Receipts implements chain.Node.
 func (n *Node) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	if err := n.usable(); err != nil || n.NullReceipts {

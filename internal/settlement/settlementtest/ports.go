@@ -182,6 +182,10 @@ func (r rpc) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, e
 	return effect(ctx, r.desk, "BlockHashes", r.node.name, func(ctx context.Context) ([]chain.Hash, error) { return r.node.BlockHashes(ctx, numbers) })
 }
 
+func (r rpc) Count(ctx context.Context, w token.Address, number uint64) (uint64, error) {
+	return effect(ctx, r.desk, "Count", fmt.Sprint(r.node.name, " ", short(w)), func(ctx context.Context) (uint64, error) { return r.node.Count(ctx, w, number) })
+}
+
 func (r rpc) Consumer(ctx context.Context, w token.Address, nonce, final uint64) (chain.Hash, error) {
 	return effect(ctx, r.desk, "Consumer", fmt.Sprint(r.node.name, " ", short(w), "#", nonce), func(ctx context.Context) (chain.Hash, error) { return r.node.Consumer(ctx, w, nonce, final) })
 }

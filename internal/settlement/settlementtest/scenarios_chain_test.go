@@ -276,3 +276,32 @@ func TestBumpIsNoStranger(t *testing.T) {
 		is(t, "code", codeOf(s.Payment(order(0))), payment.FailureCode(""))
 	})
 }
+
+// A stranger's transaction is mined, next_nonce is raised over it, and then a
+// re-organisation removes it for good. Its nonce belongs to nobody any more, and
+// whatever is paid after it would wait for ever: a no-op fills it.
+func TestStrangerReorganisedAway(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.Pay("client", order(0))
+		s.Pass(2 * time.Minute)
+		s.Idle = true
+		s.Steal(0, 1, 5)
+		s.Pass(13 * time.Second) // mined, once
+		s.StartRun()
+		s.Pass(time.Second)
+		is(t, "next nonce", s.Record(0).NextNonce, uint64(2))
+		s.Halted = true
+		for _, n := range s.Chain.Nodes {
+			n.Forget()
+		}
+		s.Chain.Abandon(1)
+		for _, n := range s.Chain.Nodes {
+			n.Forget()
+		}
+		s.Idle, s.Halted = false, false
+		s.Resume(0)
+		s.Pay("client", order(1))
+		s.Pass(3 * time.Minute)
+		is(t, "state", s.State(order(1)), payment.Confirmed)
+	})
+}

@@ -7,6 +7,7 @@ import (
 
 	"remit/internal/dispatch"
 	st "remit/internal/settlement/settlementtest"
+	"remit/internal/wallet"
 )
 
 // tight is enough for one order, not for two.
@@ -110,6 +111,8 @@ func TestFirstSightOfAUsedKey(t *testing.T) {
 			s.Pass(time.Minute)
 			s.Chain.Nodes[lagging].Lag = 10
 			s.Pass(13 * time.Second)
+			is(t, "while one node lags", errors.Is(s.Ask("client", order(0)).Err, wallet.ErrForeign), true)
+			s.Chain.Nodes[lagging].Heal()
 			is(t, "nonce", s.Pay("client", order(0)).Nonce, uint64(2))
 		})
 	}

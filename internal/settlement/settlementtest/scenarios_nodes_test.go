@@ -62,6 +62,19 @@ func TestNonceTooLowFromANodeThatIsAhead(t *testing.T) {
 	})
 }
 
+// A node that stops following the chain (a large provider's did for hours on
+// 11 November 2020) holds nobody up as long as another goes on.
+func TestOneNodeStandsStill(t *testing.T) {
+	for n := range 2 {
+		st.Perform(t, plain(), func(s *st.Stage) {
+			s.Chain.Nodes[n].Stuck = true
+			s.Pay("client", order(0))
+			s.Pass(3 * time.Minute)
+			is(t, "state", s.State(order(0)), payment.Confirmed)
+		})
+	}
+}
+
 // A receipt that is null proves nothing. Exchanges that took "not found" for
 // "not paid" and paid again lost money for it (Mt. Gox, February 2014:
 // withdrawals were looked up by an id that had changed).
