@@ -94,8 +94,8 @@ type Reply struct {
 // A Class is what a reply means for the transaction.
 type Class string
 
-// The classes, from best to worst. None but Wrong is final: a transaction
-// stays stored and is sent again until it is mined.
+// The classes, from best to worst. A transaction stays stored and is sent again
+// until its nonce is mined, whatever a node says of it.
 const (
 	Accepted    Class = "accepted"      // in the pool of this node
 	Known       Class = "already_known" // it was already

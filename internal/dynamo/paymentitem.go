@@ -66,6 +66,7 @@ type attemptItem struct {
 	Tip  string `dynamodbav:"tip"`
 	Cap  string `dynamodbav:"cap"`
 	At   string `dynamodbav:"at"`
+	Noop bool   `dynamodbav:"noop,omitempty"`
 }
 
 // encodePayment returns the item of an unsealed payment. What a payment has
@@ -89,7 +90,7 @@ func encodePayment(p payment.Payment) (map[string]types.AttributeValue, error) {
 
 func encodeAttempt(a payment.Attempt) (types.AttributeValue, error) {
 	return attributevalue.Marshal([]attemptItem{{
-		Hash: a.Hash.String(), Raw: a.Raw, Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: instantText(a.At),
+		Hash: a.Hash.String(), Raw: a.Raw, Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: instantText(a.At), Noop: a.Noop,
 	}})
 }
 
@@ -119,7 +120,7 @@ func decodePayment(item map[string]types.AttributeValue) (payment.Payment, error
 	}
 	for _, a := range it.Attempts {
 		p.Attempts = append(p.Attempts, payment.Attempt{
-			Hash: r.hash("hash", a.Hash), Raw: a.Raw, At: r.instant("at", a.At),
+			Hash: r.hash("hash", a.Hash), Raw: a.Raw, At: r.instant("at", a.At), Noop: a.Noop,
 			Fees: chain.Fees{Tip: r.amount("tip", a.Tip), Cap: r.amount("cap", a.Cap)},
 		})
 	}

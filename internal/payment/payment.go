@@ -34,7 +34,7 @@ type Payment struct {
 
 	State    State
 	Nonce    uint64     // set once Sealed
-	Attempts []Attempt  // first the sealed one, then every fee bump; all pay the same
+	Attempts []Attempt  // first the sealed one, then every fee bump; all pay the same, or nothing
 	TxHash   chain.Hash // of the first attempt: the payment's public name for ever
 
 	Onchain chain.Hash // the attempt that was mined; zero until final
@@ -53,6 +53,7 @@ type Attempt struct {
 	Raw  []byte
 	Fees chain.Fees
 	At   time.Time
+	Noop bool // it pays nothing: see Cancel
 }
 
 // A Failure says why a payment will never be made.
@@ -101,7 +102,7 @@ func (p Payment) Transfer() chain.Transfer {
 	return chain.Transfer{Token: p.Token.Contract, From: p.Wallet, To: p.To, Amount: p.Amount}
 }
 
-// LastAttempt returns the attempt with the highest fees. It panics when p has
+// LastAttempt returns the newest attempt: none has higher fees. It panics when p has
 // none: only Unsealed payments do.
 func (p Payment) LastAttempt() Attempt { return p.Attempts[len(p.Attempts)-1] }
 
@@ -116,7 +117,7 @@ func (p Payment) Hashes() []chain.Hash {
 
 // Seal binds an Unsealed payment to its signed bytes. From the moment a store has
 // taken the result, the payment will be made by these bytes or a fee bump of
-// them, and by no other nonce.
+// them, and by no other nonce, or not at all.
 func (p Payment) Seal(signed chain.Signed, now time.Time) (Payment, error) {
 	p, err := p.move(Sealed, now)
 	if err != nil {
@@ -130,10 +131,22 @@ func (p Payment) Seal(signed chain.Signed, now time.Time) (Payment, error) {
 // Bump adds an attempt at the same nonce with higher fees. It is no visible
 // change. It returns a MoveError unless p is Sealed.
 func (p Payment) Bump(signed chain.Signed, fees chain.Fees, now time.Time) (Payment, error) {
+	return p.retry(Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: fees, At: now.UTC()})
+}
+
+// Cancel adds an attempt at the same nonce that pays nothing, to a payment whose
+// bytes no node will ever take. Which attempt is mined decides: the payment ends
+// as Confirmed, or as Failed with TransferMissing. It is no visible change. It
+// returns a MoveError unless p is Sealed.
+func (p Payment) Cancel(signed chain.Signed, fees chain.Fees, now time.Time) (Payment, error) {
+	return p.retry(Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: fees, At: now.UTC(), Noop: true})
+}
+
+func (p Payment) retry(a Attempt) (Payment, error) {
 	if p.State != Sealed {
 		return Payment{}, &MoveError{ID: p.ID, From: p.State, To: Sealed}
 	}
-	p.Attempts = append(slices.Clone(p.Attempts), Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: fees, At: now.UTC()})
+	p.Attempts = append(slices.Clone(p.Attempts), a)
 	return p, nil
 }
 

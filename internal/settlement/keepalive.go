@@ -64,6 +64,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Slo
 			}
 			return p.repause(ctx, outOfGas)
 		case chain.Wrong, chain.Replacement:
+			p.report.Refused++
 			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "class", reply.Class, "reply", reply.Detail)
 		case chain.Accepted, chain.Known:
 			if err := p.recover(ctx); err != nil {
@@ -95,43 +96,53 @@ func (p *pass) repause(ctx context.Context, reason string) error {
 }
 
 // bump stores an attempt with higher fees for the lowest nonce that is not
-// mined, if that has waited long enough, and leaves it to resend. It is stored
-// before it is sent: whichever attempt is mined is then known to be ours. A
-// crash after the write leaves an attempt that the next run sends.
+// mined, if that has waited long enough, and sends it. It is stored before it is
+// sent: whichever attempt is mined is then known to be ours. A crash after the
+// write leaves an attempt that the next run sends.
+//
+// If every node says that it will never take the bytes, higher fees do not help:
+// the next attempt pays nothing, so that the nonces behind it get on. One node
+// that says anything else, or nothing, may have them yet.
 func (p *pass) bump(ctx context.Context, lowest *wallet.Slot, count uint64) error {
 	if lowest.Nonce != count || p.Now().Sub(lowest.At) < p.BumpAfter {
 		return nil
 	}
+	refused := p.announce(ctx, *lowest).Class == chain.Wrong
 	market, err := p.Nodes.Fees(ctx)
 	if err != nil {
 		return err
 	}
 	fees, ok := lowest.Fees.Bump(chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit), p.FeeLimit)
-	if !ok {
+	if !ok && !refused {
 		return nil // the limit is reached: the same bytes, again and again
 	}
-	bumped, err := p.store(ctx, *lowest, fees)
+	bumped, err := p.store(ctx, *lowest, fees, refused)
 	switch {
-	case errors.Is(err, wallet.ErrChanged):
-		return nil // another run bumped or settled it
+	case errors.Is(err, wallet.ErrChanged), errors.Is(err, errSame):
+		return nil // another run bumped or settled it, or there is nothing else to try
 	case err != nil:
 		return fmt.Errorf("bumping nonce %d: %w", lowest.Nonce, err)
 	}
 	p.report.Bumps++
 	*lowest = bumped
-	p.announceBump(ctx, bumped)
+	p.announce(ctx, bumped)
 	return nil
 }
 
-// announceBump sends a fresh attempt to every node: their pools hold the one
-// before, so resend does not.
-func (p *pass) announceBump(ctx context.Context, s wallet.Slot) {
+// announce sends an attempt to every node, also to those whose pools hold the
+// nonce already. It returns the best reply.
+func (p *pass) announce(ctx context.Context, s wallet.Slot) chain.Reply {
 	reply := p.Nodes.Deliver(ctx, s.Raw, func(context.Context) ([][]byte, error) { return nil, nil })
-	p.Log.InfoContext(ctx, "fees raised", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
+	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
+	return reply
 }
 
-// store signs and stores the next attempt at a slot's nonce.
-func (p *pass) store(ctx context.Context, s wallet.Slot, fees chain.Fees) (wallet.Slot, error) {
+// errSame reports an attempt that is the one before.
+var errSame = errors.New("the same bytes again")
+
+// store signs and stores the next attempt at a slot's nonce. One that pays
+// nothing is followed by none that pays.
+func (p *pass) store(ctx context.Context, s wallet.Slot, fees chain.Fees, refused bool) (wallet.Slot, error) {
 	signer, err := p.Keys.Signer(ctx, s.Address)
 	if err != nil {
 		return wallet.Slot{}, err
@@ -141,6 +152,9 @@ func (p *pass) store(ctx context.Context, s wallet.Slot, fees chain.Fees) (walle
 		signed, err := signer.Sign(tx, s.Nonce)
 		if err != nil {
 			return wallet.Slot{}, err
+		}
+		if signed.Hash == s.Hash() {
+			return wallet.Slot{}, errSame
 		}
 		bumped := s.Bumped(tx, signed, p.Now())
 		return bumped, p.Wallets.BumpNoop(ctx, bumped)
@@ -152,13 +166,20 @@ func (p *pass) store(ctx context.Context, s wallet.Slot, fees chain.Fees) (walle
 	if stored.State != payment.Sealed || len(stored.Attempts) != len(s.Hashes) {
 		return wallet.Slot{}, wallet.ErrChanged
 	}
-	tx := stored.Tx
+	tx, again := stored.Tx, stored.Bump
 	tx.Fees = fees
+	if refused || stored.LastAttempt().Noop {
+		p.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce)
+		tx, again = chain.Noop(p.ChainID, s.Address, fees), stored.Cancel
+	}
 	signed, err := signer.Sign(tx, s.Nonce)
 	if err != nil {
 		return wallet.Slot{}, err
 	}
-	bumped, err := stored.Bump(signed, fees, p.Now())
+	if signed.Hash == s.Hash() {
+		return wallet.Slot{}, errSame
+	}
+	bumped, err := again(signed, fees, p.Now())
 	if err != nil {
 		return wallet.Slot{}, err
 	}

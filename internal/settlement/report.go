@@ -17,6 +17,7 @@ type Report struct {
 	Noops      int // nonces filled with a no-op
 	Bumps      int // fee bumps stored
 	Resent     int // stored bytes sent again
+	Refused    int // and refused by a node that holds another transaction, or that will never take them
 	Unreadable int // stored items that do not decode, skipped
 	Suspect    int // nonces used by a transaction that is not ours
 	Undecided  int // mined, and the nodes do not agree on it or have no receipt
@@ -69,6 +70,7 @@ func (r *Report) did(o Report) {
 	r.Noops += o.Noops
 	r.Bumps += o.Bumps
 	r.Resent += o.Resent
+	r.Refused += o.Refused
 	r.Suspect += o.Suspect
 	r.ToFinal = append(r.ToFinal, o.ToFinal...)
 }

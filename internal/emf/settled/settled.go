@@ -26,6 +26,7 @@ func Add(m *emf.Meter, r settlement.Report, decimals int) {
 		{"Noops", r.Noops},
 		{"FeeBumps", r.Bumps},
 		{"Resent", r.Resent},
+		{"BroadcastsRefused", r.Refused},
 		{"ItemsUnreadable", r.Unreadable},
 		{"NoncesConsumed", r.Suspect},
 		{"Undecided", r.Undecided},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -164,8 +165,12 @@ func attemptAdded(c *check) {
 		c.holds(p)
 		c.holdsSlots(idOf(p), wallet.SlotOf(p))
 	}
+	p, err := p.Cancel(signed("no-op", p.Nonce, token.Units(60)), chain.Fees{Tip: token.Units(60), Cap: token.Units(1060)}, noon)
+	c.ok("cancelling", err)
+	c.ok("adding an attempt that pays nothing", c.AddAttempt(c.Context(), p))
+	c.holds(p)
 	c.leads(p, p.Hashes()...)
-	if p.TxHash != first.TxHash || len(p.Attempts) != 5 {
+	if p.TxHash != first.TxHash || len(p.Attempts) != 6 {
 		c.Errorf("%d attempts of %s", len(p.Attempts), p.TxHash)
 	}
 }

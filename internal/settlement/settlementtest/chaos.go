@@ -140,8 +140,14 @@ var tricks = map[string]func(c *chaos, n *Node){
 	"full":          func(_ *chaos, n *Node) { n.Full = true },
 	"strict fees":   func(_ *chaos, n *Node) { n.StrictFees = true },
 	"deaf":          func(_ *chaos, n *Node) { n.Deaf = true },
-	"unsteady":      func(_ *chaos, n *Node) { n.Unsteady = true },
-	"forget":        func(_ *chaos, n *Node) { n.Forget() },
+	"dear data":     func(_ *chaos, n *Node) { n.Floor = 10_000 },
+	"dear data everywhere": func(c *chaos, _ *Node) {
+		for _, n := range c.w.Chain.Nodes {
+			n.Floor = 10_000
+		}
+	},
+	"unsteady": func(_ *chaos, n *Node) { n.Unsteady = true },
+	"forget":   func(_ *chaos, n *Node) { n.Forget() },
 	"forget all": func(c *chaos, _ *Node) {
 		for _, n := range c.w.Chain.Nodes {
 			n.Forget()

@@ -26,6 +26,7 @@ type Moods struct {
 	RejectsGaps  bool        // answers "nonce too high" instead of queueing in silence
 	StrictFees   bool        // refuses what the next block would not take
 	Deaf         bool        // hears no gossip
+	Floor        uint64      // gas that a byte of call data must be given, as since EIP-7623
 	Unsteady     bool        // its head moves while an account is read
 	Answers      chain.Class // to every transaction, taking none
 }
@@ -248,6 +249,9 @@ func (n *Node) Send(_ context.Context, raw []byte) chain.Reply {
 		return chain.Reply{Class: chain.Ambiguous, Detail: ErrDown.Error()}
 	case n.Foreign, !ok, tx.ChainID != n.chain.ID:
 		return chain.Reply{Class: chain.Wrong, Detail: "invalid chain id"}
+	}
+	if tx.Gas < chain.NoopGas+n.Floor*uint64(len(tx.Data)) {
+		return chain.Reply{Class: chain.Wrong, Detail: "intrinsic gas too low"}
 	}
 	if n.Answers != "" {
 		return chain.Reply{Class: n.Answers, Detail: string(n.Answers)}

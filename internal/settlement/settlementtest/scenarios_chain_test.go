@@ -263,7 +263,7 @@ func TestBumpIsNoStranger(t *testing.T) {
 		s.On("run1", "Account", 2, st.Freeze) // on both nodes
 		s.StartRun()
 		s.Pass(17 * time.Second)
-		s.On("run2", "Send node1", 1, st.KillAfter)
+		s.On("run2", "Send node1 0000#0 237", 1, st.KillAfter) // the bump, by its fee cap
 		s.StartRun()
 		s.Pass(time.Second)
 		is(t, "attempts", len(s.Payment(order(0)).Attempts), 2)

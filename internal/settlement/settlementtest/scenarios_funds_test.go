@@ -52,6 +52,24 @@ func TestBalanceOfAnotherBlock(t *testing.T) {
 	})
 }
 
+// A handler leases while a run sums up what is tied up. The sum lacks that
+// lease, and is not stored.
+func TestLeaseWhileARunReconciles(t *testing.T) {
+	st.Perform(t, tight(), func(s *st.Stage) {
+		s.Idle, s.Halted = true, true
+		is(t, "too much", s.Ask("client", st.Request{Key: "much", To: st.Payee(9), Amount: 2000}).Refused(), true) // opens the wallet
+		s.Coins += 100                                                                                             // so that there is something to store
+		s.Chain.Fund(st.Wallet(0), unit(100), unit(0))
+		s.On("run", "Reconcile", 1, st.Freeze)
+		s.StartRun()
+		s.Pass(2 * time.Second)
+		s.Pay("client", order(0))
+		s.Thaw()
+		s.Pass(time.Second)
+		is(t, "a second order of what is there once", s.Ask("client", order(1)).Refused(), true)
+	})
+}
+
 // All nodes fall back to where a settled payment is not mined yet: what it took
 // is there again, and its slot is gone.
 func TestAllNodesFallBack(t *testing.T) {

@@ -44,6 +44,7 @@ func TestNodesForgetTheirPools(t *testing.T) {
 		s.Pass(2 * time.Minute)
 		for n := range 3 {
 			is(t, "state", s.State(order(n)), payment.Confirmed)
+			is(t, "attempts", len(s.Payment(order(n)).Attempts), 1) // it did not take higher fees
 		}
 	})
 }
@@ -71,6 +72,67 @@ func TestOneNodeStandsStill(t *testing.T) {
 			s.Pay("client", order(0))
 			s.Pass(3 * time.Minute)
 			is(t, "state", s.State(order(0)), payment.Confirmed)
+		})
+	}
+}
+
+// In May 2025 Ethereum raised the least gas that call data needs (EIP-7623).
+// Bytes that were signed for less are refused by every node for ever, and all
+// nonces after theirs would wait: a no-op takes the nonce, and the payment ends
+// as not made.
+func TestBytesThatNoNodeWillTake(t *testing.T) {
+	for _, limit := range []uint64{0, 210} { // with and without room for higher fees
+		setup := plain()
+		setup.FeeLimit = token.Units(limit)
+		st.Perform(t, setup, func(s *st.Stage) {
+			for _, n := range s.Chain.Nodes {
+				n.Floor = 10_000
+			}
+			p := s.Pay("client", order(0))
+			s.Pay("client", order(1))
+			s.Pass(12 * time.Minute)
+			for n := range 2 {
+				got := s.Payment(order(n))
+				is(t, "state", got.State, payment.Failed)
+				is(t, "code", codeOf(got), payment.TransferMissing)
+				is(t, "attempts", len(got.Attempts), 2)
+				is(t, "mined", got.Onchain, got.LastAttempt().Hash)
+			}
+			is(t, "a retry's hash", s.Ask("client", order(0)).Payment.TxHash, p.TxHash)
+			for _, n := range s.Chain.Nodes {
+				n.Floor = 0
+			}
+			s.Pay("client", order(2))
+			s.Pass(3 * time.Minute)
+			is(t, "a payment after them", s.State(order(2)), payment.Confirmed)
+		})
+	}
+}
+
+// One node says that it will never take the bytes; of the other nothing is
+// known. A payment is not given up for that.
+func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
+	for name, doubt := range map[string]func(*st.Node){
+		"down":   func(n *st.Node) { n.Down = true },
+		"full":   func(n *st.Node) { n.Full = true },
+		"unsure": func(n *st.Node) { n.Answers = chain.Ambiguous },
+	} {
+		t.Run(name, func(t *testing.T) {
+			st.Perform(t, plain(), func(s *st.Stage) {
+				s.Halted = true
+				s.Pay("client", order(0))
+				for _, n := range s.Chain.Nodes {
+					n.Forget()
+				}
+				s.Chain.Nodes[0].Floor = 10_000
+				doubt(s.Chain.Nodes[1])
+				s.Halted = false
+				s.Pass(20 * time.Minute)
+				is(t, "state", s.State(order(0)), payment.Sealed)
+				s.Chain.Nodes[1].Heal()
+				s.Pass(3 * time.Minute)
+				is(t, "state", s.State(order(0)), payment.Confirmed)
+			})
 		})
 	}
 }
@@ -206,10 +268,13 @@ func TestGapIsFilledByTheHandler(t *testing.T) {
 	})
 }
 
-// Every refusal of a node leaves the payment as it is, and the same bytes go
-// out later. The classes are those of eth_sendRawTransaction's replies.
+// Every refusal of a node but Wrong leaves the payment as it is, and the same
+// bytes go out later. The classes are those of eth_sendRawTransaction's replies.
 func TestEveryReply(t *testing.T) {
 	for _, class := range chain.Classes() {
+		if class == chain.Wrong {
+			continue // TestBytesThatNoNodeWillTake
+		}
 		t.Run(string(class), func(t *testing.T) {
 			st.Perform(t, plain(), func(s *st.Stage) {
 				for _, n := range s.Chain.Nodes {
