@@ -67,8 +67,8 @@ var mayImport = map[string]string{
 var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dynamo queue secrets",
 	"github.com/awslabs/":    "boot",
-	"github.com/ethereum/":   "devnet ethrpc keyring",
-	"net/http":               "boot devnet ethrpc httpapi httpapi/httpapitest webhook webhook/guard",
+	"github.com/ethereum/":   "devnet ethrpc",
+	"net/http":               "boot devnet ethrpc httpapi webhook webhook/guard",
 	"os/exec":                "",
 	"github.com/alecthomas/": "",
 }

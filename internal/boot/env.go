@@ -80,12 +80,3 @@ func Parse[T any](e *Env, name string, parse func(string) (T, error)) T {
 	}
 	return v
 }
-
-// ParseOptional returns what parse makes of a variable, or otherwise if it is
-// not set.
-func ParseOptional[T any](e *Env, name string, otherwise T, parse func(string) (T, error)) T {
-	if e.lookup(name) == "" {
-		return otherwise
-	}
-	return Parse(e, name, parse)
-}
