@@ -88,6 +88,15 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+func TestREADMELeadsToEveryDocument(t *testing.T) {
+	all := files(t)
+	for path := range all {
+		if filepath.Dir(path) == "docs" && !bytes.Contains(all["README.md"], []byte("]("+path+")")) {
+			t.Errorf("README.md does not link %s", path)
+		}
+	}
+}
+
 // files returns every text file of the repository by its path, without what is
 // built, installed or fetched.
 func files(t *testing.T) map[string][]byte {
