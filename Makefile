@@ -59,7 +59,7 @@ vuln: ## Known vulnerabilities in what we link (GOVULNDB=URL for a mirror of the
 	@tools/vuln
 
 .PHONY: ci
-ci: ## What CI runs: everything, from a clean checkout
+ci: ## What CI runs, from a clean checkout
 	.ci/run
 
 .PHONY: explore
