@@ -227,6 +227,12 @@ func coins(a token.Amount, decimals int) string {
 	return whole + "." + frac
 }
 
+// gwei returns n gwei in wei.
+func gwei(n uint64) token.Amount {
+	wei, _ := token.Units(n).Times(1_000_000_000) // cannot overflow 256 bits
+	return wei
+}
+
 func when(t time.Time) string {
 	if t.IsZero() {
 		return "-"

@@ -169,7 +169,6 @@ func (e *examination) walletsAreFunded(ctx context.Context) {
 	if err != nil {
 		return // tokenIsRight has said so
 	}
-	least, _ := token.Units(e.MinGasGwei).Times(1_000_000_000) // cannot overflow: 64 bits times 10^9
 	for _, r := range rows {
 		views, err := nodes.Views(ctx, r.Address, coin.Contract, chain.Finality{})
 		if err != nil {
@@ -186,7 +185,7 @@ func (e *examination) walletsAreFunded(ctx context.Context) {
 			problem, do = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, *r.NextNonce), "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
 		case r.Key == "active" && v.Token.IsZero():
 			problem = errors.New("holds no " + coin.Symbol)
-		case r.Key == "active" && v.Gas.Less(least):
+		case r.Key == "active" && v.Gas.Less(gwei(e.MinGasGwei)):
 			problem = fmt.Errorf("holds %s ether", coins(v.Gas, 18))
 		}
 		e.found("wallet "+r.Address.String()[:10], problem, fmt.Sprintf("%s %s, %s ether", coins(v.Token, coin.Decimals), coin.Symbol, coins(v.Gas, 18)), do)
