@@ -21,7 +21,7 @@ import (
 func start[H, L any](wire func(context.Context, *Env) (H, error), adapt func(H) L) {
 	slog.SetDefault(slog.New(Identified(lambdacontext.NewLogHandler())))
 	ctx := context.Background()
-	env := Open(ctx)
+	env := Open()
 	h, err := wire(ctx, env)
 	if err := errors.Join(env.Err(), err); err != nil {
 		slog.Error("cannot start", "err", err)

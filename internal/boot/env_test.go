@@ -27,7 +27,7 @@ import (
 func env(t *testing.T, vars map[string]string) *boot.Env {
 	t.Helper()
 	always := map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
-	return boot.OpenWith(t.Context(), func(name string) string {
+	return boot.OpenWith(func(name string) string {
 		if v, ok := vars[name]; ok {
 			return v
 		}
