@@ -27,7 +27,7 @@ $(LAMBDA_TARGETS): export GOFLAGS := -tags=lambda.norpc -trimpath -buildvcs=fals
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-zA-Z_-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## The whole stack on this machine, with an embedded chain (ARGS='--block-time 200ms'); needs Go alone
@@ -59,7 +59,7 @@ vuln: ## Known vulnerabilities in what we link (GOVULNDB=URL for a mirror of the
 	@tools/vuln
 
 .PHONY: ci
-ci: ## What CI runs: everything, from a clean checkout
+ci: ## What CI runs, from a clean checkout
 	.ci/run
 
 .PHONY: explore

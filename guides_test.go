@@ -12,8 +12,7 @@ import (
 )
 
 // TestGuides holds docs/deploy.md and docs/operate.md against what exists:
-// every remit command, make target, stack parameter and output, and every page
-// they point to.
+// every remit command, make target, stack parameter and output.
 func TestGuides(t *testing.T) {
 	remit := filepath.Join(t.TempDir(), "remit")
 	if out, err := exec.Command("go", "build", "-o", remit, "./cmd/remit").CombinedOutput(); err != nil {
@@ -49,7 +48,7 @@ func TestGuides(t *testing.T) {
 				}
 			}
 		}
-		for _, m := range regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)").FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile("(?m)(?:^|`)make ([a-z0-9-]+)").FindAllStringSubmatch(text, -1) {
 			found++
 			if !strings.Contains(makefile, "\n"+m[1]+":") {
 				t.Errorf("%s: there is no make %s", file, m[1])
@@ -60,12 +59,6 @@ func TestGuides(t *testing.T) {
 			_, parameter := stack.Parameters[m[1]]
 			if _, output := stack.Outputs[m[1]]; !parameter && !output && m[1] != "ARGS" {
 				t.Errorf("%s: template.yaml has neither parameter nor output %s", file, m[1])
-			}
-		}
-		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)\)`).FindAllStringSubmatch(text, -1) {
-			found++
-			if _, err := os.Stat(filepath.Join("docs", m[1])); err != nil {
-				t.Errorf("%s points to %s: %v", file, m[1], err)
 			}
 		}
 		if found < 8 {

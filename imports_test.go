@@ -23,11 +23,11 @@ var mayImport = map[string]string{
 	"token":      "",
 
 	// Domains. Webhooks and keys know nothing of payments.
-	"apikey":        "token",
+	"apikey":        "",
 	"chain":         "token",
 	"payment":       "chain token",
 	"wallet":        "chain payment token",
-	"webhook":       "token",
+	"webhook":       "",
 	"webhook/guard": "webhook",
 
 	// Engines: what happens between the domains.
@@ -38,7 +38,7 @@ var mayImport = map[string]string{
 	"boot":    "apikey",
 	"devnet":  "chain token",
 	"dynamo":  domains,
-	"emf":     "settlement token webhook",
+	"emf":     "webhook",
 	"ethrpc":  "chain token",
 	"httpapi": "strictjson " + domains + " " + engines,
 	"keyring": "chain token wallet",
@@ -67,8 +67,8 @@ var mayImport = map[string]string{
 var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dynamo queue secrets",
 	"github.com/awslabs/":    "boot",
-	"github.com/ethereum/":   "devnet ethrpc keyring",
-	"net/http":               "boot devnet ethrpc httpapi httpapi/httpapitest webhook webhook/guard",
+	"github.com/ethereum/":   "devnet ethrpc",
+	"net/http":               "boot devnet ethrpc httpapi webhook webhook/guard",
 	"os/exec":                "",
 	"github.com/alecthomas/": "",
 }

@@ -97,8 +97,7 @@ func (m *merchant) awaitStatus(all []*order, status string, limit time.Duration)
 	}
 }
 
-// mined counts the Transfer logs to payee by amount, and checks that no
-// wallet's nonces have a hole: as many transactions are mined as were sent.
+// mined counts the Transfer logs to payee by amount.
 func mined(t *testing.T, rpc, contract string) map[int64]int {
 	t.Helper()
 	node, err := ethclient.DialContext(t.Context(), rpc)
@@ -123,7 +122,8 @@ func mined(t *testing.T, rpc, contract string) map[int64]int {
 	return counts
 }
 
-// noHoles checks that a node has nothing of the wallets left to mine.
+// noHoles checks that no wallet's nonces have a hole: a node has nothing of them
+// left to mine.
 func noHoles(t *testing.T, rpc string, wallets []string) {
 	t.Helper()
 	node, err := ethclient.DialContext(t.Context(), rpc)

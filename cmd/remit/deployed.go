@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,7 +75,11 @@ func (d *deployment) output(name string) (string, error) {
 }
 
 func (d *deployment) chainID() (uint64, error) {
-	return strconv.ParseUint(d.parameters["ChainId"], 10, 64)
+	id, err := strconv.ParseUint(d.parameters["ChainId"], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parameter ChainId: %w", err)
+	}
+	return id, nil
 }
 
 func (d *deployment) coin() (token.Token, error) {
@@ -85,7 +88,10 @@ func (d *deployment) coin() (token.Token, error) {
 		return token.Token{}, fmt.Errorf("parameter TokenAddress: %w", err)
 	}
 	decimals, err := strconv.Atoi(d.parameters["TokenDecimals"])
-	return token.Token{Symbol: d.parameters["TokenSymbol"], Decimals: decimals, Contract: contract}, err
+	if err != nil {
+		return token.Token{}, fmt.Errorf("parameter TokenDecimals: %w", err)
+	}
+	return token.Token{Symbol: d.parameters["TokenSymbol"], Decimals: decimals, Contract: contract}, nil
 }
 
 func (d *deployment) payments() (*dynamo.Payments, error) {
@@ -199,9 +205,7 @@ func (d *deployment) owner(merchant string) webhook.Owner {
 // show answers with v in JSON, or with text.
 func (d *deployment) show(v any, text string) error {
 	if d.JSON {
-		enc := json.NewEncoder(d.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(v)
+		return writeJSON(d.out, v)
 	}
 	_, err := io.WriteString(d.out, strings.TrimRight(text, "\n")+"\n")
 	return err
@@ -221,6 +225,12 @@ func coins(a token.Amount, decimals int) string {
 		return whole
 	}
 	return whole + "." + frac
+}
+
+// gwei returns n gwei in wei.
+func gwei(n uint64) token.Amount {
+	wei, _ := token.Units(n).Times(1_000_000_000) // cannot overflow 256 bits
+	return wei
 }
 
 func when(t time.Time) string {

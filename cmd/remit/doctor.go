@@ -22,7 +22,12 @@ import (
 	"remit/internal/wallet"
 )
 
-// doctorCommand is `remit doctor`.
+// apart is how many blocks the heads of two nodes that are well may be apart:
+// two minutes on Ethereum, 20 s on Base.
+const apart = 10
+
+// doctorCommand is `remit doctor`. MinGasGwei's default is that of the
+// template's GasLowGwei.
 type doctorCommand struct {
 	deployedFlags
 	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"A wallet with less ether than this is reported."`
@@ -125,7 +130,7 @@ func (e *examination) nodesAgree(ctx context.Context) {
 		heads = append(heads, fmt.Sprintf("%s at %d", node, a.Head))
 		lowest, highest = min(lowest, a.Head), max(highest, a.Head)
 	}
-	if err == nil && highest-lowest > 10 {
+	if err == nil && highest-lowest > apart {
 		err = fmt.Errorf("heads are %d blocks apart: %s", highest-lowest, strings.Join(heads, ", "))
 	}
 	e.found("nodes agree", err, strings.Join(heads, ", "), "replace the node that is down, behind or of another chain in the RPC secret (docs/operate.md)")
@@ -162,9 +167,8 @@ func (e *examination) walletsAreFunded(ctx context.Context) {
 	}
 	coin, err := e.coin()
 	if err != nil {
-		return
+		return // tokenIsRight has said so
 	}
-	least, _ := token.Units(e.MinGasGwei).Times(1_000_000_000)
 	for _, r := range rows {
 		views, err := nodes.Views(ctx, r.Address, coin.Contract, chain.Finality{})
 		if err != nil {
@@ -181,7 +185,7 @@ func (e *examination) walletsAreFunded(ctx context.Context) {
 			problem, do = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, *r.NextNonce), "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
 		case r.Key == "active" && v.Token.IsZero():
 			problem = errors.New("holds no " + coin.Symbol)
-		case r.Key == "active" && v.Gas.Less(least):
+		case r.Key == "active" && v.Gas.Less(gwei(e.MinGasGwei)):
 			problem = fmt.Errorf("holds %s ether", coins(v.Gas, 18))
 		}
 		e.found("wallet "+r.Address.String()[:10], problem, fmt.Sprintf("%s %s, %s ether", coins(v.Token, coin.Decimals), coin.Symbol, coins(v.Gas, 18)), do)

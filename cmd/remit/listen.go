@@ -66,11 +66,9 @@ func (c *listenCommand) register(ctx context.Context, url string, r *receiver) (
 		return leave, r.trust(c.Secret...)
 	}
 	if c.Key == "" {
-		body, err := callAPI(ctx, c.URL, "", "POST", "/create-api-key", `{"merchant_name":"remit listen"}`, 201)
-		if err != nil {
-			return nil, fmt.Errorf("creating a merchant: %w (pass --key to receive your own merchant's webhooks)", err)
+		if c.Key, err = createMerchant(ctx, c.URL, "remit listen"); err != nil {
+			return nil, err
 		}
-		c.Key, _ = body["api_key"].(string)
 		invite(r.out, c.URL, c.Key, c.failing(ctx))
 	}
 	registration, err := json.Marshal(map[string]any{"url": url, "event_types": append([]string{}, c.Events...), "description": "remit listen"})

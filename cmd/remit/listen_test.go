@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -58,11 +59,12 @@ func pay(m *merchant, to string) {
 func TestListenShowsWhatIsNotGenuine(t *testing.T) {
 	_, m := local(t, "--chain-listen", "127.0.0.1:0", "--block-time", "250ms")
 	m.join()
+	address := free(t)
 	secret := "whsec_" + strings.Repeat("A", 43) + "="
 	tested := make(chan map[string]any, 1)
 	go func() {
 		for range 100 {
-			_, body, err := m.call(m.t.Context(), "POST", "/webhooks", `{"url":"http://127.0.0.1:39871/"}`)
+			_, body, err := m.call(m.t.Context(), "POST", "/webhooks", fmt.Sprintf(`{"url":"http://%s/"}`, address))
 			if err == nil {
 				_, attempt, _ := m.call(m.t.Context(), "POST", "/webhooks/"+body["id"].(string)+"/test", "{}")
 				if attempt["status_code"] != nil {
@@ -75,11 +77,22 @@ func TestListenShowsWhatIsNotGenuine(t *testing.T) {
 		}
 		close(tested)
 	}()
-	_, lines := launch(t, "{", "listen", "--listen", "127.0.0.1:39871", "--secret", secret, "--body")
+	_, lines := launch(t, "{", "listen", "--listen", address, "--secret", secret, "--body")
 	if line := lines[len(lines)-2]; !strings.Contains(line, "webhook.test       NOT GENUINE") || !strings.HasSuffix(line, "→ 401") {
 		t.Errorf("it printed %q", line)
 	}
 	if attempt := <-tested; fmt.Sprint(attempt["status_code"]) != "401" {
 		t.Errorf("the sender saw %v", attempt)
 	}
+}
+
+// free returns an address of this machine that nobody listens at.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
 }

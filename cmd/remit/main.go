@@ -13,7 +13,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// commands is the command line. Every flag is also an environment variable.
+// commands is the command line. What a flag can be set by in the environment
+// stands in its help.
 type commands struct {
 	Local localCommand `cmd:"" help:"Run the whole stack on this machine, against an embedded chain or an outside node."`
 	Chain chainCommand `cmd:"" help:"Run the embedded chain alone and print where everything on it is, as JSON."`

@@ -140,9 +140,6 @@ func walletSecret(file string) ([]byte, error) {
 	}
 	var entries []keyring.Entry
 	for i, text := range texts {
-		if !strings.HasPrefix(text, "0x") {
-			text = "0x" + text
-		}
 		key, err := keyring.ParseKey(text)
 		if err != nil {
 			return nil, fmt.Errorf("--wallet-file %s: key %d: %w", file, i+1, err)

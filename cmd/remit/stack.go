@@ -72,7 +72,7 @@ func (c *localCommand) build(ctx context.Context, url string, log *slog.Logger) 
 	s.jobs.do = deliverer.Deliver
 	s.pusher = webhook.NewPusher(s.tables.webhooks, s.jobs, webhook.NoMeter{})
 	s.settler = settlement.New(settlement.Config{
-		ChainID: s.rail.chainID, Token: s.rail.coin, Window: c.Window, Finality: finality,
+		ChainID: s.rail.chainID, Token: s.rail.coin, Window: c.Window, FeeLimit: gwei(c.MaxFeeCap), Finality: finality,
 		BlockTime: c.BlockTime, LeaseAge: leaseAge, BumpAfter: bumpAfter,
 	}, settlement.Parts{
 		Payments: s.tables.payments, Wallets: s.tables.payments, Keys: s.rail.keys, Nodes: s.rail.nodes,
@@ -80,7 +80,8 @@ func (c *localCommand) build(ctx context.Context, url string, log *slog.Logger) 
 	})
 	dispatcher := dispatch.New(dispatch.Config{
 		ChainID: s.rail.chainID, Token: s.rail.coin, Network: c.Network, Window: c.Window,
-		Minimum: limits.minimum, Maximum: limits.maximum, Daily: limits.daily, BlockTime: c.BlockTime, Finality: finality,
+		Minimum: limits.minimum, Maximum: limits.maximum, Daily: limits.daily,
+		FeeLimit: gwei(c.MaxFeeCap), BlockTime: c.BlockTime, Finality: finality,
 	}, dispatch.Parts{
 		Payments: s.tables.payments, Allowances: s.tables.payments, Wallets: s.tables.payments, Keys: s.rail.keys,
 		Nodes: s.rail.nodes, Hints: s.hinted, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,

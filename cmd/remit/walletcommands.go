@@ -61,9 +61,6 @@ func (c *walletImport) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	if !strings.HasPrefix(text, "0x") {
-		text = "0x" + text
-	}
 	key, err := keyring.ParseKey(text)
 	if err != nil {
 		return err
@@ -81,19 +78,35 @@ func (f deployedFlags) add(ctx context.Context, key keyring.Key, yes bool, what 
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == key.Address() }) {
-		return fmt.Errorf("wallet %s is there already", key.Address())
+	if _, err := include(entries, key); err != nil {
+		return err
 	}
 	err = agree(yes, fmt.Sprintf("Stack %s has %d wallets. This adds %s, address %s, which will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.",
 		d.Stack, len(entries), what, key.Address(), d.parameters["TokenSymbol"]))
 	if err != nil {
 		return err
 	}
-	if err := d.putWallets(ctx, append(entries, keyring.Entry{Key: key})); err != nil {
+	// Read again: a key that others have added meanwhile must not be lost.
+	if entries, err = d.wallets(ctx); err != nil {
+		return err
+	}
+	if entries, err = include(entries, key); err != nil {
+		return err
+	}
+	if err := d.putWallets(ctx, entries); err != nil {
 		return err
 	}
 	return d.show(map[string]any{"address": key.Address()},
 		fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", key.Address(), d.parameters["TokenSymbol"]))
+}
+
+// include returns entries and the key, which must be new: a secret that holds a
+// key twice is one that no function takes.
+func include(entries []keyring.Entry, key keyring.Key) ([]keyring.Entry, error) {
+	if slices.ContainsFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == key.Address() }) {
+		return nil, fmt.Errorf("wallet %s is there already", key.Address())
+	}
+	return append(entries, keyring.Entry{Key: key}), nil
 }
 
 type walletList struct{ deployedFlags }

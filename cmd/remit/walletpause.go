@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,14 +21,25 @@ type walletPause struct {
 
 // Run pauses a wallet.
 func (c *walletPause) Run(ctx context.Context) error {
+	if c.Reason == "" {
+		return errors.New("--reason is empty: say why, for whoever finds the wallet paused")
+	}
 	d, id, store, err := c.one(ctx, c.Address)
 	if err != nil {
 		return err
 	}
-	if err := agree(c.Yes, fmt.Sprintf("No new payment will use wallet %s. What it has signed is still sent and settled.", id.Address)); err != nil {
+	w, err := store.Wallet(ctx, id)
+	if err != nil {
+		return fmt.Errorf("%s: %w", id.Address, err)
+	}
+	what := fmt.Sprintf("No new payment will use wallet %s. What it has signed is still sent and settled.", id.Address)
+	if w.Paused != "" {
+		what = fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", id.Address, w.Paused, c.Reason)
+	}
+	if err := agree(c.Yes, what); err != nil {
 		return err
 	}
-	if err := store.Pause(ctx, id, c.Reason); err != nil {
+	if err := store.Repause(ctx, id, w.Paused, c.Reason); err != nil { // hides no reason that was not shown
 		return err
 	}
 	return d.show(map[string]any{"address": id.Address, "paused": c.Reason}, "paused")
@@ -47,7 +59,7 @@ func (c *walletResume) Run(ctx context.Context) error {
 	}
 	w, err := store.Wallet(ctx, id)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", id.Address, err)
 	}
 	if w.Paused == "" {
 		return d.show(map[string]any{"address": id.Address, "paused": ""}, "it was not paused")
@@ -96,9 +108,8 @@ func (c *walletDrain) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == id.Address })
-	if i < 0 {
-		return fmt.Errorf("%s: %w", id.Address, wallet.ErrNoKey)
+	if err := drain(entries, id.Address, !c.Undo); err != nil {
+		return err
 	}
 	what := "No new payment will use wallet %s within minutes. Its key stays in the secret: remove it only when `remit wallet list` shows no leases and no slots."
 	if c.Undo {
@@ -107,11 +118,27 @@ func (c *walletDrain) Run(ctx context.Context) error {
 	if err := agree(c.Yes, fmt.Sprintf(what, id.Address)); err != nil {
 		return err
 	}
-	entries[i].Draining = !c.Undo
+	// Read again: what others have changed meanwhile is kept.
+	if entries, err = d.wallets(ctx); err != nil {
+		return err
+	}
+	if err := drain(entries, id.Address, !c.Undo); err != nil {
+		return err
+	}
 	if err := d.putWallets(ctx, entries); err != nil {
 		return err
 	}
 	return d.show(map[string]any{"address": id.Address, "draining": !c.Undo}, "done")
+}
+
+// drain marks one of entries as draining, or as not.
+func drain(entries []keyring.Entry, address token.Address, draining bool) error {
+	i := slices.IndexFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == address })
+	if i < 0 {
+		return fmt.Errorf("%s: %w", address, wallet.ErrNoKey)
+	}
+	entries[i].Draining = draining
+	return nil
 }
 
 // one opens the deployment and names one of its wallets.

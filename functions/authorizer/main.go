@@ -16,10 +16,10 @@ func main() { boot.Authorizer(wire) }
 
 // wire names everything this function may touch. AuthorizerFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (boot.Authenticate, error) {
+func wire(env *boot.Env) boot.Authenticate {
 	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
 	auth := apikey.NewAuthenticator(keys, boot.Parse(env, "MODE", apikey.ParseMode))
 	return func(ctx context.Context, presented string) (apikey.Principal, error) {
 		return auth.Authenticate(ctx, presented, time.Now())
-	}, nil
+	}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"time"
 
@@ -16,9 +15,9 @@ func main() { boot.Schedule(wire) }
 
 // wire names everything this function may touch. CheckReceiptsFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (boot.Run, error) {
+func wire(env *boot.Env) boot.Run {
 	config, outlets := configOf(env), outletsOf(env)
 	outlets.meter = emf.New(os.Stdout, env.String("STACK"), time.Now)
 	r := runner{outlets, config.Token, rail.Over(env, time.Now, over(config, partsOf(env, outlets)))}
-	return r.run, nil
+	return r.run
 }

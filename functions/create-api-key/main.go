@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 	"time"
@@ -19,12 +18,12 @@ func main() { boot.HTTP(wire) }
 
 // wire names everything this function may touch. CreateApiKeyFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+func wire(env *boot.Env) http.Handler {
 	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
 	book := apikey.NewBook(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
 	open, closed := httpapi.CreateAPIKey(rand.Text, book), httpapi.CreateAPIKey(rand.Text, nil)
 	if env.String("KEY_CREATION") == "public" {
-		return open, nil
+		return open
 	}
-	return boot.ForOperators(open, closed), nil
+	return boot.ForOperators(open, closed)
 }

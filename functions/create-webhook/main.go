@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 	"time"
@@ -20,8 +19,8 @@ func main() { boot.HTTP(wire) }
 
 // wire names everything this function may touch. CreateWebhookFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	book := webhook.NewBook(webhooks, guard.NewClient(env.String("WEBHOOK_LOOPBACK") == "allowed"), time.Now, rand.Reader)
-	return httpapi.CreateWebhook(rand.Text, book), nil
+	return httpapi.CreateWebhook(rand.Text, book)
 }

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"math/rand/v2"
 	"os"
 	"time"
@@ -20,9 +19,9 @@ func main() { boot.Queue(wire) }
 
 // wire names everything this function may touch. DeliverWebhookFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (boot.Job, error) {
+func wire(env *boot.Env) boot.Job {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	jobs, sender := jobsOf(env), guard.NewClient(env.String("WEBHOOK_LOOPBACK") == "allowed")
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
-	return do(webhook.NewDeliverer(webhooks, jobs, sender, meter, time.Now, rand.Float64), meter), nil
+	return do(webhook.NewDeliverer(webhooks, jobs, sender, meter, time.Now, rand.Float64), meter)
 }

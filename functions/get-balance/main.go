@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -14,8 +13,8 @@ func main() { boot.HTTP(wire) }
 
 // wire names everything this function may touch. GetBalanceFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+func wire(env *boot.Env) http.Handler {
 	b := balance{network: env.String("NETWORK"), coin: rail.Coin(env)}
 	b.handler = rail.Over(env, time.Now, b.over)
-	return b, nil
+	return b
 }

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 	"time"
@@ -19,8 +18,8 @@ func main() { boot.HTTP(wire) }
 
 // wire names everything this function may touch. ListDeliveriesFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	log := webhook.NewLog(webhooks, nil, time.Now, rand.Reader) // nothing is sent from here
-	return httpapi.ListDeliveries(rand.Text, log), nil
+	return httpapi.ListDeliveries(rand.Text, log)
 }

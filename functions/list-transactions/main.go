@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 
@@ -17,7 +16,7 @@ func main() { boot.HTTP(wire) }
 
 // wire names everything this function may touch. ListTransactionsFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+func wire(env *boot.Env) http.Handler {
 	payments := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE"))
-	return httpapi.ListTransactions(rand.Text, payments, payments), nil
+	return httpapi.ListTransactions(rand.Text, payments, payments)
 }

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 	"time"
@@ -19,8 +18,8 @@ func main() { boot.HTTP(wire) }
 
 // wire names everything this function may touch. ListWebhooksFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	book := webhook.NewBook(webhooks, nil, time.Now, rand.Reader) // no URL is taken here
-	return httpapi.ListWebhooks(rand.Text, book), nil
+	return httpapi.ListWebhooks(rand.Text, book)
 }

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 	"time"
@@ -21,9 +20,9 @@ func main() { boot.HTTP(wire) }
 
 // wire names everything this function may touch. ResendDeliveryFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
 	log := webhook.NewLog(webhooks, jobs, time.Now, rand.Reader)
-	return httpapi.ResendDelivery(rand.Text, log), nil
+	return httpapi.ResendDelivery(rand.Text, log)
 }

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 	"time"
@@ -19,8 +18,8 @@ func main() { boot.HTTP(wire) }
 
 // wire names everything this function may touch. RevokeApiKeyFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+func wire(env *boot.Env) http.Handler {
 	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
 	book := apikey.NewBook(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
-	return httpapi.RevokeAPIKey(rand.Text, book), nil
+	return httpapi.RevokeAPIKey(rand.Text, book)
 }

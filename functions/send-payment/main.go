@@ -2,7 +2,6 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"net/http"
 	"time"
@@ -16,8 +15,8 @@ func main() { boot.HTTP(wire) }
 
 // wire names everything this function may touch. SendPaymentFunction in
 // template.yaml is granted exactly this.
-func wire(_ context.Context, env *boot.Env) (http.Handler, error) {
+func wire(env *boot.Env) http.Handler {
 	config, parts := configOf(env), partsOf(env)
 	p := payer{rail.Over(env, time.Now, over(config, parts))}
-	return httpapi.SendPayment(rand.Text, p, config.Token), nil
+	return httpapi.SendPayment(rand.Text, p, config.Token)
 }

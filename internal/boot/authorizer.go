@@ -23,7 +23,7 @@ const (
 type Authenticate func(ctx context.Context, presented string) (apikey.Principal, error)
 
 // Authorizer runs the function that API Gateway asks about every key.
-func Authorizer(wire func(context.Context, *Env) (Authenticate, error)) { start(wire, Authorize) }
+func Authorizer(wire func(*Env) Authenticate) { start(wire, Authorize) }
 
 // Authorize adapts authenticate to API Gateway's REQUEST authorizers. A key that opens
 // nothing is answered with a policy that denies, not with an error: an error

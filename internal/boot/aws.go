@@ -21,7 +21,7 @@ import (
 //
 // Like that loader it honours AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_<SERVICE> and
 // AWS_CA_BUNDLE.
-func (e *Env) awsConfig(context.Context) aws.Config {
+func (e *Env) awsConfig() aws.Config {
 	cfg := aws.Config{
 		Region:        e.Optional("AWS_REGION", e.lookup("AWS_DEFAULT_REGION")),
 		Credentials:   credentials{e.lookup},

@@ -6,8 +6,6 @@
 package boot
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"os"
 
@@ -16,14 +14,14 @@ import (
 )
 
 // start runs a function whose handler is what wire builds, wrapped by adapt.
-// If it cannot start, it logs every reason and exits; Lambda tries again with
-// the next event.
-func start[H, L any](wire func(context.Context, *Env) (H, error), adapt func(H) L) {
+// wire reads the environment and asks nobody anything, so what can go wrong in
+// it is kept in its Env. If the function cannot start, it logs every reason and
+// exits; Lambda tries again with the next event.
+func start[H, L any](wire func(*Env) H, adapt func(H) L) {
 	slog.SetDefault(slog.New(Identified(lambdacontext.NewLogHandler())))
-	ctx := context.Background()
-	env := Open(ctx)
-	h, err := wire(ctx, env)
-	if err := errors.Join(env.Err(), err); err != nil {
+	env := Open()
+	h := wire(env)
+	if err := env.Err(); err != nil {
 		slog.Error("cannot start", "err", err)
 		os.Exit(1)
 	}

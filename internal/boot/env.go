@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,13 +22,13 @@ type Env struct {
 }
 
 // Open reads the process's environment.
-func Open(ctx context.Context) *Env { return OpenWith(ctx, os.Getenv) }
+func Open() *Env { return OpenWith(os.Getenv) }
 
 // OpenWith reads an environment in which lookup returns a variable's value, ""
 // if it is not set: template.yaml sets to "" what is left out on AWS.
-func OpenWith(ctx context.Context, lookup func(string) string) *Env {
+func OpenWith(lookup func(string) string) *Env {
 	e := &Env{lookup: lookup}
-	e.AWS = e.awsConfig(ctx)
+	e.AWS = e.awsConfig()
 	return e
 }
 
@@ -79,13 +78,4 @@ func Parse[T any](e *Env, name string, parse func(string) (T, error)) T {
 		return zero
 	}
 	return v
-}
-
-// ParseOptional returns what parse makes of a variable, or otherwise if it is
-// not set.
-func ParseOptional[T any](e *Env, name string, otherwise T, parse func(string) (T, error)) T {
-	if e.lookup(name) == "" {
-		return otherwise
-	}
-	return Parse(e, name, parse)
 }

@@ -27,7 +27,7 @@ import (
 func env(t *testing.T, vars map[string]string) *boot.Env {
 	t.Helper()
 	always := map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
-	return boot.OpenWith(t.Context(), func(name string) string {
+	return boot.OpenWith(func(name string) string {
 		if v, ok := vars[name]; ok {
 			return v
 		}
@@ -39,9 +39,9 @@ func TestVariables(t *testing.T) {
 	e := env(t, map[string]string{"NAME": "x", "COUNT": "-3", "CHAIN_ID": "84532", "BLOCK_TIME": "2s", "EMPTY": ""})
 	got := []any{
 		e.String("NAME"), e.Optional("NAME", "y"), e.Optional("EMPTY", "y"), e.Int("COUNT"), e.Uint64("CHAIN_ID"), e.Duration("BLOCK_TIME"),
-		boot.Parse(e, "NAME", upper), boot.ParseOptional(e, "EMPTY", "y", upper), boot.ParseOptional(e, "NAME", "y", upper),
+		boot.Parse(e, "NAME", upper),
 	}
-	want := []any{"x", "x", "y", -3, uint64(84532), 2 * time.Second, "X", "y", "X"}
+	want := []any{"x", "x", "y", -3, uint64(84532), 2 * time.Second, "X"}
 	if diff := cmp.Diff(want, got); diff != "" || e.Err() != nil {
 		t.Errorf("error %v (-want +got):\n%s", e.Err(), diff)
 	}
@@ -50,19 +50,19 @@ func TestVariables(t *testing.T) {
 func upper(s string) (string, error) { return strings.ToUpper(s), nil }
 
 func TestEveryWrongVariableIsNamedAtOnce(t *testing.T) {
-	e := env(t, map[string]string{"COUNT": "three", "BLOCK_TIME": "2", "CHAIN_ID": "-1", "AWS_CA_BUNDLE": "/nonexistent"})
+	e := env(t, map[string]string{"COUNT": "three", "BLOCK_TIME": "2", "CHAIN_ID": "-1", "BROKEN": "x", "AWS_CA_BUNDLE": "/nonexistent"})
 	broken := errors.New("broken")
 	e.String("NAME")
 	e.Int("COUNT")
 	e.Duration("BLOCK_TIME")
 	e.Uint64("CHAIN_ID")
 	e.Int("MISSING")
-	boot.ParseOptional(e, "COUNT", 0, func(string) (int, error) { return 1, broken })
+	boot.Parse(e, "BROKEN", func(string) (int, error) { return 1, broken })
 	err := e.Err()
 	if !errors.Is(err, broken) {
 		t.Errorf("%v does not wrap what a parser said", err)
 	}
-	for _, name := range []string{"NAME is not set", "COUNT:", "BLOCK_TIME:", "CHAIN_ID:", "MISSING is not set", "AWS_CA_BUNDLE:"} {
+	for _, name := range []string{"NAME is not set", "COUNT:", "BLOCK_TIME:", "CHAIN_ID:", "BROKEN:", "MISSING is not set", "AWS_CA_BUNDLE:"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("%q does not say %q", err, name)
 		}

@@ -16,7 +16,7 @@ import (
 
 // HTTP runs a function that serves an API Gateway REST API with the handler
 // wire builds.
-func HTTP(wire func(context.Context, *Env) (http.Handler, error)) { start(wire, Gateway) }
+func HTTP(wire func(*Env) http.Handler) { start(wire, Gateway) }
 
 // Gateway adapts h to API Gateway's proxy events. It answers every event; the
 // function it returns has no error, since API Gateway would make a body of its

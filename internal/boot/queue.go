@@ -16,7 +16,7 @@ import (
 type Job func(ctx context.Context, body string) error
 
 // Queue runs a function that takes its work from an SQS queue.
-func Queue(wire func(context.Context, *Env) (Job, error)) { start(wire, Batches) }
+func Queue(wire func(*Env) Job) { start(wire, Batches) }
 
 // answerWithin is kept back from the time Lambda gives an invocation, so that
 // a batch with a message that hangs is still answered for the others.

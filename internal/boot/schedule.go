@@ -11,7 +11,7 @@ type Run func(ctx context.Context) error
 // Schedule runs a function that a schedule starts, and that messages of a
 // queue may start sooner. What either event says does not matter: there is one
 // thing to do.
-func Schedule(wire func(context.Context, *Env) (Run, error)) { start(wire, Starts) }
+func Schedule(wire func(*Env) Run) { start(wire, Starts) }
 
 // Starts adapts run to any event. Several messages in one event are one start.
 // An error fails the invocation: the schedule counts it, the queue starts the

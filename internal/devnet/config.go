@@ -14,10 +14,6 @@ const (
 	DefaultSeed    = "remit devnet"
 )
 
-// DefaultBlockTime is what `remit local` runs with. A zero Config.BlockTime is
-// not this but a chain that mines on demand.
-const DefaultBlockTime = time.Second
-
 // gasLimit of every block. An ordinary transfer to a new holder uses about
 // 52,000 gas, so a block holds more than 5,000 of them.
 const gasLimit = 300_000_000

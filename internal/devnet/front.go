@@ -41,7 +41,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Length", strconv.Itoa(answer.body.Len()))
 	w.Header().Del("Transfer-Encoding") // the node sets it on errors, against a compression that is not here
 	w.WriteHeader(answer.status)
-	w.Write(answer.body.Bytes()) //nolint:errcheck // the client has gone
+	_, _ = w.Write(answer.body.Bytes()) // fails if the client has gone
 }
 
 func (f *front) pass(w http.ResponseWriter, r *http.Request) {

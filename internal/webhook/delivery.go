@@ -68,8 +68,8 @@ func (d Delivery) with(a Attempt) Delivery {
 	return d
 }
 
-// firstDelivery returns the delivery that announcing ev to ref's endpoint makes.
-// It is the same whenever and however often it is made.
+// firstDelivery returns the delivery that announcing ev to e makes. It is the
+// same whenever and however often it is made.
 func firstDelivery(e Endpoint, ev Event) Delivery {
 	sum := sha256.Sum256([]byte("delivery\x00" + ev.ID + "\x00" + e.ID))
 	return Delivery{

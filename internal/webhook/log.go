@@ -52,11 +52,15 @@ func (l *Log) deliveries(ctx context.Context, o Owner, endpoint string, from, to
 // Failed returns the deliveries created in [from, to) that were exhausted,
 // cancelled, or whose job must have been lost, and whose event has neither
 // reached the endpoint otherwise nor is on its way again: one per event, oldest
-// first, without their bodies.
+// first, without their bodies. ErrTooMany if the log since from is longer than
+// is searched: a part of it would pass for all.
 func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, from, to time.Time) ([]Delivery, error) {
 	since, err := l.deliveries(ctx, o, endpoint, from, time.Time{}, scanLimit)
 	if err != nil {
 		return nil, err
+	}
+	if len(since) == scanLimit {
+		return nil, fmt.Errorf("searching the log of %s: %w", endpoint, ErrTooMany)
 	}
 	settled := map[string]bool{} // events that need nothing, or are in failed
 	for _, d := range since {

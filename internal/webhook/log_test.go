@@ -1,6 +1,8 @@
 package webhook_test
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"testing"
@@ -115,6 +117,24 @@ func TestFailedInAWindow(t *testing.T) {
 	if got := len(w.posts) - before; got != 3 {
 		t.Errorf("%d posts", got)
 	}
+}
+
+// TestASearchIsNeverPartial: what an operator is shown of a part of a log would
+// look like all that failed.
+func TestASearchIsNeverPartial(t *testing.T) {
+	w := newWorld(t)
+	e := w.register(mine, hook)
+	log := webhook.NewLog(busy{w.store}, w.queue, w.now, rand.Reader)
+	if failed, err := log.Failed(t.Context(), mine, e.ID, noon, noon.Add(time.Hour)); !errors.Is(err, webhook.ErrTooMany) || failed != nil {
+		t.Errorf("%d failed, %v", len(failed), err)
+	}
+}
+
+// A busy store has as many deliveries as anybody asks for.
+type busy struct{ webhook.Store }
+
+func (busy) Deliveries(_ context.Context, _ webhook.Owner, _ string, _, _ time.Time, limit int) ([]webhook.Delivery, error) {
+	return make([]webhook.Delivery, limit), nil
 }
 
 // TestALostJobIsFailed: the queue gave a job up, or was emptied.

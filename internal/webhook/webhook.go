@@ -26,6 +26,9 @@ var ErrDisabled = errors.New("the webhook is disabled")
 // read. Nothing was written.
 var ErrConflict = errors.New("changed since it was read")
 
+// ErrTooMany reports a search of an endpoint's log that would not see all of it.
+var ErrTooMany = errors.New("100,000 deliveries or more: begin later")
+
 // ErrJob reports a job whose text names no delivery. It will never be done.
 var ErrJob = errors.New("not a webhook job")
 

@@ -185,7 +185,7 @@ func (w *world) idle() bool {
 	return w.queue.Len() == 0 && len(parked) == 0
 }
 
-// only returns the newest delivery of an endpoint.
+// newest returns the newest delivery of an endpoint.
 func (w *world) newest(e webhook.Endpoint) webhook.Delivery {
 	w.t.Helper()
 	list, err := w.log.Deliveries(w.t.Context(), e.Owner, e.ID)

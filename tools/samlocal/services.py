@@ -169,8 +169,11 @@ def run(a):
 
 def job(a):
     """Takes one job from the webhook queue and prints it as Lambda would get it."""
-    with open(a.state + ".json", encoding="utf-8") as f:
-        state = json.load(f)
+    try:
+        with open(a.state + ".json", encoding="utf-8") as f:
+            state = json.load(f)
+    except FileNotFoundError:
+        sys.exit("no queue is known here: run tools/local-services in another terminal first")
     sqs = clients(state["aws"])["sqs"]
     got = sqs.receive_message(QueueUrl=state["queue"], AttributeNames=["All"], WaitTimeSeconds=2).get("Messages", [])
     if not got:

@@ -9,7 +9,7 @@ import (
 )
 
 // A Queue is a webhook.Queue driven by hand, with a clock of its own. It is not
-// safe for use by several goroutines but in Enqueue's own order.
+// safe for concurrent use.
 type Queue struct {
 	Now  time.Time
 	jobs []job

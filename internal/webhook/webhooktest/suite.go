@@ -2,6 +2,7 @@ package webhooktest
 
 import (
 	"crypto/rand"
+	"encoding/hex"
 	"testing"
 	"time"
 
@@ -76,8 +77,10 @@ func secret(t *testing.T) webhook.Secret {
 
 // deliveryOf returns a new pending delivery that is created at at.
 func deliveryOf(o webhook.Owner, endpoint string, at time.Time) webhook.Delivery {
+	salt := make([]byte, 10)
+	_, _ = rand.Read(salt) // never fails
 	id := webhook.FirstID(at)
-	id = id[:len(id)-20] + hex20()
+	id = id[:len(id)-2*len(salt)] + hex.EncodeToString(salt)
 	return webhook.Delivery{
 		Ref: webhook.Ref{Owner: o, Endpoint: endpoint, Delivery: id},
 		Event: webhook.Event{
@@ -86,17 +89,6 @@ func deliveryOf(o webhook.Owner, endpoint string, at time.Time) webhook.Delivery
 		},
 		Status: webhook.Pending, NextAttemptAt: at, CreatedAt: at,
 	}
-}
-
-// hex20 returns 20 random hex digits.
-func hex20() string {
-	const digits = "0123456789abcdef"
-	b := make([]byte, 20)
-	_, _ = rand.Read(b)
-	for i := range b {
-		b[i] = digits[b[i]%16]
-	}
-	return string(b)
 }
 
 func attemptAt(at time.Time, status int) webhook.Attempt {
