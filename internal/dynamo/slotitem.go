@@ -23,6 +23,7 @@ type slotItem struct {
 	Tip       string   `dynamodbav:"tip"`
 	Cap       string   `dynamodbav:"fee_cap"`
 	At        string   `dynamodbav:"signed_at"`
+	Since     string   `dynamodbav:"since,omitempty"` // when the first attempt was signed; absent where a release before it wrote: signed_at
 	Token     string   `dynamodbav:"token_held"`
 	Gas       string   `dynamodbav:"gas_held"` // wei
 }
@@ -35,7 +36,7 @@ func encodeSlot(n wallet.Slot) (map[string]types.AttributeValue, error) {
 	item, err := attributevalue.MarshalMap(slotItem{
 		PK: walletPK(n.ChainID, n.Address.String()), SK: slotSK(n.Nonce),
 		Nonce: &n.Nonce, PaymentID: string(n.Payment), Hashes: hashes, Raw: n.Raw,
-		Tip: n.Fees.Tip.String(), Cap: n.Fees.Cap.String(), At: instantText(n.At),
+		Tip: n.Fees.Tip.String(), Cap: n.Fees.Cap.String(), At: instantText(n.At), Since: instantText(n.Since),
 		Token: n.Token.String(), Gas: n.Gas.String(),
 	})
 	if err != nil {
@@ -59,6 +60,9 @@ func decodeSlot(id wallet.ID, item map[string]types.AttributeValue) (wallet.Slot
 	}
 	if it.Nonce != nil {
 		n.Nonce = *it.Nonce
+	}
+	if n.Since = n.At; it.Since != "" {
+		n.Since = r.instant("since", it.Since)
 	}
 	for _, h := range it.Hashes {
 		n.Hashes = append(n.Hashes, r.hash("hashes", h))

@@ -32,7 +32,6 @@ func (p *pass) keepAlive(ctx context.Context) error {
 	if len(waiting) == 0 {
 		return p.recover(ctx)
 	}
-	p.report.Oldest = max(p.report.Oldest, p.Now().Sub(waiting[0].At))
 	err := p.bump(ctx, &waiting[0], count)
 	for _, view := range p.views {
 		if err := p.resend(ctx, view, waiting); err != nil {

@@ -59,6 +59,9 @@ func (s *Settler) pass(ctx context.Context, by string, id wallet.ID, idle bool) 
 		err = errors.Join(err, leaveErr)
 	}
 	p.report.Pending = len(p.slots)
+	for _, s := range p.slots {
+		p.report.Oldest = max(p.report.Oldest, p.Now().Sub(s.Since))
+	}
 	if p.wallet.Paused != "" {
 		p.report.Paused++
 	}

@@ -13,17 +13,17 @@ type Report struct {
 	Elsewhere  bool // another run claims a wallet that is
 	Confirmed  int  // payments made final in this run
 	Failed     int
-	Leases     int // leases finished for handlers that did not
-	Noops      int // nonces filled with a no-op
-	Bumps      int // fee bumps stored
-	Resent     int // stored bytes sent again
-	Refused    int // and refused by a node that holds another transaction, or that will never take them
-	Unreadable int // stored items that do not decode, skipped
-	Suspect    int // nonces used by a transaction that is not ours
-	Undecided  int // mined, and the nodes do not agree on it or have no receipt
-	Paused     int // wallets that give no lease
-	Pending    int // slots not yet settled
-	Oldest     time.Duration
+	Leases     int             // leases finished for handlers that did not
+	Noops      int             // nonces filled with a no-op
+	Bumps      int             // fee bumps stored
+	Resent     int             // stored bytes sent again
+	Refused    int             // and refused by a node that holds another transaction, or that will never take them
+	Unreadable int             // stored items that do not decode, skipped
+	Suspect    int             // nonces used by a transaction that is not ours
+	Undecided  int             // mined, and the nodes do not agree on it or have no receipt
+	Paused     int             // wallets that give no lease
+	Pending    int             // slots not yet settled
+	Oldest     time.Duration   // since the first attempt of the slot that is pending longest was signed, whether mined or not
 	ToFinal    []time.Duration // from creation to final, of each payment settled
 	Wallets    []Funds
 }

@@ -61,6 +61,7 @@ type Slot struct {
 	Raw     []byte       // the newest attempt: the only bytes ever sent
 	Fees    chain.Fees   // of Raw
 	At      time.Time    // when Raw was signed
+	Since   time.Time    // when the first attempt was
 	Token   token.Amount // what it ties up until it is mined
 	Gas     token.Amount // the same of ether, at the newest attempt's cap
 }
@@ -78,7 +79,7 @@ func SlotOf(p payment.Payment) Slot {
 	tx.Fees = last.Fees
 	return Slot{
 		ID: ID{p.Tx.ChainID, p.Wallet}, Nonce: p.Nonce, Payment: p.ID, Hashes: p.Hashes(),
-		Raw: last.Raw, Fees: last.Fees, At: last.At, Token: p.Amount, Gas: tx.Cost(),
+		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Token: p.Amount, Gas: tx.Cost(),
 	}
 }
 
@@ -86,7 +87,7 @@ func SlotOf(p payment.Payment) Slot {
 func NoopSlot(id ID, tx chain.Tx, signed chain.Signed, now time.Time) Slot {
 	return Slot{
 		ID: id, Nonce: signed.Nonce, Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw,
-		Fees: tx.Fees, At: now.UTC(), Gas: tx.Cost(),
+		Fees: tx.Fees, At: now.UTC(), Since: now.UTC(), Gas: tx.Cost(),
 	}
 }
 

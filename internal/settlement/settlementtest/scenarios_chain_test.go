@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
 	st "remit/internal/settlement/settlementtest"
 )
@@ -126,6 +127,29 @@ func TestBumpInterrupted(t *testing.T) {
 			})
 		}
 	}
+}
+
+// However often its fees are raised, and also once it is mined, a payment counts
+// as pending since it was sealed: whoever watches over that is told in time.
+func TestOldestPending(t *testing.T) {
+	setup := plain()
+	setup.Depth, setup.Finality = 3, chain.Finality{Tag: "finalized"}
+	st.Perform(t, setup, func(s *st.Stage) {
+		s.Halted = true
+		s.Pay("client", order(0))
+		s.Pass(30 * time.Minute)
+		if n := len(s.Payment(order(0)).Attempts); n < 3 {
+			t.Errorf("%d attempts in half an hour", n)
+		}
+		s.Chain.Mine(s.Chain.Nodes[0])
+		s.Pass(2 * time.Minute)
+		is(t, "state", s.State(order(0)), payment.Sealed)
+		reports := s.Reports()
+		if last := reports[len(reports)-1]; last.Oldest < 30*time.Minute || last.Pending != 1 {
+			t.Errorf("after 32 minutes the oldest of %d pending is %v old", last.Pending, last.Oldest)
+		}
+		s.Halted = false
+	})
 }
 
 // Two branches mine different attempts of one payment; one of them wins.
