@@ -92,8 +92,12 @@ func TestQueueTimes(t *testing.T) {
 	resources := readResources(t)
 	timeout, _ := at(resources["DeliverWebhookFunction"], "Properties", "Timeout").(int)
 	visible, _ := at(resources["WebhookQueue"], "Properties", "VisibilityTimeout").(int)
-	if timeout == 0 || visible < 6*timeout {
-		t.Errorf("a job is given to a second function after %d s, less than six timeouts of %d s", visible, timeout)
+	gather, _ := at(resources["DeliverWebhookFunction"], "Properties", "Events", "Job", "Properties", "MaximumBatchingWindowInSeconds").(int)
+	if timeout == 0 || visible < 6*timeout+gather {
+		t.Errorf("a job is given to a second function after %d s, less than six timeouts of %d s and a batching window of %d s", visible, timeout, gather)
+	}
+	if gather > 1 {
+		t.Errorf("a webhook may wait %d s for company; docs/webhooks.md says one", gather)
 	}
 	if tries, _ := at(resources["WebhookQueue"], "Properties", "RedrivePolicy", "maxReceiveCount").(int); tries < 5 {
 		t.Errorf("a job is given up after %d crashes, fewer than 5", tries)
