@@ -16,8 +16,11 @@ type Payment struct {
 	Stored          float64 // bytes kept for good
 	Items           float64 // items kept for good
 
-	// Seconds billed of each function, measured or summed up from round trips.
+	// Seconds billed of each function on a whole core, measured or summed up from
+	// round trips, and what of each is its own work: that takes longer on the part
+	// of a core which comes with less memory.
 	Post, Get, Authorizer, Deliver float64
+	Work                           float64
 }
 
 // A Stack is what a template decides.
@@ -34,10 +37,13 @@ type Stack struct {
 	OutBytes     float64 // per payment: two answers and a webhook
 	Webhooks     bool
 	DailyLimit   bool
-	Traced       bool
 	Provisioned  bool // DynamoDB by the hour, scaled with the load, instead of on demand
 	Alarms       float64
 	Metrics      float64
+
+	TraceReservoir float64 // the API's requests that are traced each second
+	TraceShare     float64 // and the share of the others
+	QueueTraced    bool    // deliver-webhook begins traces too, at Lambda's own rate
 }
 
 // A Line is one entry of a bill, in dollars a month.
@@ -75,7 +81,8 @@ func Bill(n float64, p Payment, s Stack) []Line {
 	}
 	const idleRun = 0.1 // seconds of a scheduled run that finds nothing
 	minutes := float64(secondsPerMonth) / 60
-	gbSeconds := n*(p.Post*s.PostGB+p.Get*s.GetGB) + asked*p.Authorizer*s.AuthorizerGB + batches*p.Deliver*s.DeliverGB +
+	billed := func(seconds, gb float64) float64 { return (seconds + p.Work*(wholeCoreGB/min(gb, wholeCoreGB)-1)) * gb }
+	gbSeconds := n*(billed(p.Post, s.PostGB)+billed(p.Get, s.GetGB)) + asked*billed(p.Authorizer, s.AuthorizerGB) + batches*billed(p.Deliver, s.DeliverGB) +
 		(busy*secondsPerMonth+(1-busy)*minutes*idleRun)*s.SettleGB
 	invocations := requests*n + asked + batches + minutes + hints
 	const polls = pollers * 2 * secondsPerMonth / 20 // of both queues, each lasting 20 s, whatever comes
@@ -94,10 +101,11 @@ func Bill(n float64, p Payment, s Stack) []Line {
 		{"alarms, metrics, secrets, schedule", s.Alarms*perAlarm + s.Metrics*perMetric + perDashboard + 2*perSecret +
 			minutes*perSchedule + minutes*perSecretRead},
 	}
-	if s.Traced {
-		lines = append(lines, Line{"X-Ray", traces(requests*n+batches) * perTrace})
+	traced := traces(requests*n, s.TraceReservoir, s.TraceShare)
+	if s.QueueTraced {
+		traced += traces(batches, sampledPerSecond, sampledShare)
 	}
-	return lines
+	return append(lines, Line{"X-Ray", traced * perTrace})
 }
 
 // units prices request units.
@@ -116,10 +124,11 @@ func authorized(n, keys, seconds float64) float64 {
 	return n / (1 + each*seconds)
 }
 
-// traces returns how many of n traces a month are recorded.
-func traces(n float64) float64 {
-	first := math.Min(n, sampledPerSecond*secondsPerMonth)
-	return first + (n-first)*sampledShare
+// traces returns how many of n traces a month are recorded, so many each second
+// and a share of the others.
+func traces(n, perSecond, share float64) float64 {
+	first := math.Min(n, perSecond*secondsPerMonth)
+	return first + (n-first)*share
 }
 
 // Total adds a bill up.
