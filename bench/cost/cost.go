@@ -48,7 +48,7 @@ type lever struct {
 }
 
 var levers = []lever{
-	{"provisioned DynamoDB that scales with the load", func(s *Stack) { s.Provisioned = true }, true},
+	{"PaymentsCapacity=provisioned, which scales with the load", func(s *Stack) { s.Provisioned = true }, true},
 	{"no traces", func(s *Stack) { s.TraceReservoir, s.TraceShare, s.QueueTraced = 0, 0, false }, true},
 	{"one request a second traced, and a twentieth of the rest, as X-Ray does by itself", func(s *Stack) { s.TraceReservoir, s.TraceShare = 1, 0.05 }, false},
 	{"check-receipts with 1,024 MB", func(s *Stack) { s.SettleGB = 1 }, false},
@@ -158,14 +158,17 @@ func remaining(n float64, p Payment, s Stack, over, best float64) string {
 	for _, l := range Bill(n, p, s) {
 		each[l.Name] = l.Dollars / n * 1e6
 	}
+	hourly := s
+	hourly.Provisioned = true
 	return fmt.Sprintf("$%.2f would have to go, %.0f write units of DynamoDB. "+
 		"Writes on demand are $%.2f: %.1f units for each payment, and the claims of check-receipts on its wallets. None of the units is spare: the payment 1, its lease 1, the seal 6 (payment, slot and hash in one transaction, which doubles their price), "+
 		"the release 1, the end 2 (its event is stored with it), the slot's deletion 1, the entry in the list of payments 2 (put, and its status changed), the webhook's log 2 (stored, and its attempt recorded). "+
 		"Storing the hash outside the transaction would save one and let a 201 be answered for a hash that a crash leaves unknown; a list without the status would save one and could not be filtered by it. "+
 		"API Gateway is $%.2f: an HTTP API costs $2 and cannot answer a bad key with the body of the contract. Lambda is $%.2f, most of it the run of check-receipts that is awake around the clock; half its memory would save $%.2f and leave a seventh of a core to settle with. "+
-		"What would do it is provisioned capacity: at a steady 4 payments a second the same writes cost 60 %% less by the hour, and every lever together comes to $%.2f. It is no default, because a provisioned table refuses what comes faster than it scales.",
+		"What does it is one parameter, PaymentsCapacity=provisioned: at a steady 4 payments a second the same writes cost 60 %% less by the hour, which comes to $%.2f, and to $%.2f with every lever. It is no default, because a provisioned table refuses for minutes what comes faster than it scales, and has a least that costs $%.0f a month when nobody pays.",
 		over, math.Ceil(over/(perWriteUnit*1e6)), each["DynamoDB, writes"], p.Writes, each["API Gateway"],
-		each["Lambda, duration"]+each["Lambda, requests"], secondsPerMonth*s.SettleGB/2*perGBSecond/n*1e6, best)
+		each["Lambda, duration"]+each["Lambda, requests"], secondsPerMonth*s.SettleGB/2*perGBSecond/n*1e6, PerMillion(n, p, hourly), best,
+		(s.FloorUnits+indexFloor)*secondsPerMonth/3600*(perWriteHour+perReadHour))
 }
 
 // tuned is the deployed stack with every lever that gives nothing up.

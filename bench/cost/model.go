@@ -37,7 +37,8 @@ type Stack struct {
 	OutBytes     float64 // per payment: two answers and a webhook
 	Webhooks     bool
 	DailyLimit   bool
-	Provisioned  bool // DynamoDB by the hour, scaled with the load, instead of on demand
+	Provisioned  bool    // the table of payments by the hour, scaled with the load, instead of on demand
+	FloorUnits   float64 // that it has at least, of either kind
 	Alarms       float64
 	Metrics      float64
 
@@ -68,14 +69,16 @@ func Bill(n float64, p Payment, s Stack) []Line {
 	active := s.Wallets * (1 - math.Exp(-pending/s.Wallets)) / math.Max(busy, 1e-12) // wallets with something pending, while any has
 	asked := authorized(requests*n, s.Keys, s.CacheSeconds)
 	hints := n * (1 - busy) // a payment that finds nobody attending its wallet
-	webhooks, perPayment := n, p
+	webhooks := n
 	if !s.Webhooks {
-		webhooks, perPayment.Writes, perPayment.Reads = 0, p.Writes-p.HookWrites, p.Reads-p.HookReads
+		webhooks = 0
 	}
 	batches := webhooks / (1 + rate*s.Gather/pollers)
 
-	writes := n*perPayment.Writes + looks*active*p.LookWrites
-	reads := n*perPayment.Reads + asked*p.AuthorizerReads + looks*(active*p.LookReads+pending/math.Max(busy, 1e-12)*p.SlotReads)
+	// Of the table of payments, and of the others, which are always on demand.
+	writes := n*(p.Writes-p.HookWrites) + looks*active*p.LookWrites
+	reads := n*(p.Reads-p.HookReads) + looks*(active*p.LookReads+pending/math.Max(busy, 1e-12)*p.SlotReads)
+	otherWrites, otherReads := webhooks*p.HookWrites, webhooks*p.HookReads+asked*p.AuthorizerReads
 	if s.DailyLimit {
 		writes += n
 	}
@@ -92,8 +95,8 @@ func Bill(n float64, p Payment, s Stack) []Line {
 		{"API Gateway", requests * n * perRequest},
 		{"Lambda, duration", gbSeconds * perGBSecond},
 		{"Lambda, requests", invocations * perInvocation},
-		{"DynamoDB, writes", s.units(writes, perWriteUnit, perWriteHour)},
-		{"DynamoDB, reads", s.units(reads, perReadUnit, perReadHour)},
+		{"DynamoDB, writes", s.units(writes, perWriteUnit, perWriteHour) + otherWrites*perWriteUnit},
+		{"DynamoDB, reads", s.units(reads, perReadUnit, perReadHour) + otherReads*perReadUnit},
 		{"DynamoDB, storage", n * (p.Stored + p.Items*itemOverhead) / 1e9 * perStoredGB},
 		{"SQS", messages * perMessage},
 		{"logs", n * s.LogBytes / 1e9 * perLogGB},
@@ -108,13 +111,16 @@ func Bill(n float64, p Payment, s Stack) []Line {
 	return append(lines, Line{"X-Ray", traced * perTrace})
 }
 
-// units prices request units.
+// units prices a month's request units of the table of payments.
 func (s Stack) units(n, onDemand, hourly float64) float64 {
 	if s.Provisioned {
-		return n / 3600 / utilisation * hourly
+		return math.Max(n/3600/utilisation, (s.FloorUnits+indexFloor)*secondsPerMonth/3600) * hourly
 	}
 	return n * onDemand
 }
+
+// indexFloor is what the index of the table of payments has at least.
+const indexFloor = 10
 
 // authorized returns how many of n requests a month reach the authorizer, when
 // they come at random from so many keys and each answer is kept for some

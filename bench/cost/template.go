@@ -63,10 +63,16 @@ func parse(text []byte) (Stack, error) {
 			s.Alarms++
 		case "AWS::DynamoDB::Table":
 			var table struct {
-				BillingMode string `yaml:"BillingMode"`
+				BillingMode yaml.Node `yaml:"BillingMode"`
 			}
 			r.note(resource.Properties.Decode(&table))
-			if table.BillingMode != "PAY_PER_REQUEST" {
+			mode := []string{table.BillingMode.Value}
+			if table.BillingMode.Kind == yaml.SequenceNode { // !If [HasCapacity, …]
+				r.note(table.BillingMode.Decode(&mode))
+				s.FloorUnits = r.number("PaymentsCapacityMinimum")
+				s.Provisioned = r.text("PaymentsCapacity") == "provisioned"
+			}
+			if mode[len(mode)-1] != "PAY_PER_REQUEST" {
 				r.note(fmt.Errorf("%w that %s is paid by use", errTemplate, name))
 			}
 		}
