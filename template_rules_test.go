@@ -20,7 +20,7 @@ var rules = []rule{
 	{"a table, and the secrets, outlive the stack and their own replacement", "AWS::DynamoDB::Table", notRetained},
 	{"a table, and the secrets, outlive the stack and their own replacement", "AWS::SecretsManager::Secret", notRetained},
 	{"a table can be restored to any second", "AWS::DynamoDB::Table", unless(true, "Properties", "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled")},
-	{"a table is paid by use", "AWS::DynamoDB::Table", unless("PAY_PER_REQUEST", "Properties", "BillingMode")},
+	{"a table is paid by use, unless a parameter says otherwise", "AWS::DynamoDB::Table", paidByTheHour},
 	{"a signing key is not made up by AWS", "AWS::SecretsManager::Secret", present("Properties", "GenerateSecretString")},
 
 	{"an API is regional", "AWS::Serverless::Api", unless("REGIONAL", "Properties", "EndpointConfiguration", "Type")},
@@ -92,8 +92,12 @@ func TestQueueTimes(t *testing.T) {
 	resources := readResources(t)
 	timeout, _ := at(resources["DeliverWebhookFunction"], "Properties", "Timeout").(int)
 	visible, _ := at(resources["WebhookQueue"], "Properties", "VisibilityTimeout").(int)
-	if timeout == 0 || visible < 6*timeout {
-		t.Errorf("a job is given to a second function after %d s, less than six timeouts of %d s", visible, timeout)
+	gather, _ := at(resources["DeliverWebhookFunction"], "Properties", "Events", "Job", "Properties", "MaximumBatchingWindowInSeconds").(int)
+	if timeout == 0 || visible < 6*timeout+gather {
+		t.Errorf("a job is given to a second function after %d s, less than six timeouts of %d s and a batching window of %d s", visible, timeout, gather)
+	}
+	if gather > 1 {
+		t.Errorf("a webhook may wait %d s for company; docs/webhooks.md says one", gather)
 	}
 	if tries, _ := at(resources["WebhookQueue"], "Properties", "RedrivePolicy", "maxReceiveCount").(int); tries < 5 {
 		t.Errorf("a job is given up after %d crashes, fewer than 5", tries)
@@ -192,6 +196,14 @@ func notRetained(r map[string]any) string {
 		return "DeletionPolicy and UpdateReplacePolicy must be Retain"
 	}
 	return ""
+}
+
+func paidByTheHour(r map[string]any) string {
+	mode := words(at(r, "Properties", "BillingMode"))
+	if slices.Equal(mode, []string{"PAY_PER_REQUEST"}) || slices.Equal(mode, []string{"HasCapacity", "PROVISIONED", "PAY_PER_REQUEST"}) {
+		return ""
+	}
+	return fmt.Sprintf("BillingMode is %v", mode)
 }
 
 func named(r map[string]any) string {

@@ -133,7 +133,7 @@ func (s *stack) release(t *testing.T, build, root string) {
 func (s *stack) parameters() []string {
 	return []string{
 		"Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH],
-		"WebhookLoopback=allowed", "Network=" + network, "AuthorizerCacheSeconds=0",
+		"WebhookLoopback=allowed", "TraceRule=false", "Network=" + network, "AuthorizerCacheSeconds=0",
 		fmt.Sprintf("ChainId=%d", s.chain.ID()), fmt.Sprintf("TokenAddress=%v", s.chain.Token().Contract),
 		"TokenSymbol=" + s.chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.chain.Token().Decimals),
 		fmt.Sprintf("Finality=%d", finality), fmt.Sprintf("BlockTime=%v", blockTime),

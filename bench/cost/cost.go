@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"remit/bench/plot"
 	"remit/bench/report"
@@ -34,13 +33,11 @@ type shape struct {
 
 var shapes = []shape{{"1,000", 1e3, 3, 4}, {"100,000", 1e5, 20, 4}, {"10,000,000", 1e7, 100, 4}}
 
-// deployed is the stack as template.yaml has it by default.
-func deployed(s shape, alarms float64) Stack {
-	return Stack{
-		PostGB: 1, GetGB: 0.5, AuthorizerGB: 0.5, DeliverGB: 0.5, SettleGB: 1,
-		Keys: s.keys, CacheSeconds: 60, Wallets: s.wallets, BlockSeconds: 2, FinalSeconds: finalSeconds,
-		LogBytes: logBytes, OutBytes: outBytes, Webhooks: true, Traced: true, Alarms: alarms, Metrics: metrics,
-	}
+// under is the deployed stack under a month's traffic.
+func under(s shape, stack Stack) Stack {
+	stack.Keys, stack.Wallets, stack.FinalSeconds = s.keys, s.wallets, finalSeconds
+	stack.LogBytes, stack.OutBytes, stack.Webhooks, stack.Metrics = logBytes, outBytes, true, metrics
+	return stack
 }
 
 // A lever is something an operator can change.
@@ -51,13 +48,14 @@ type lever struct {
 }
 
 var levers = []lever{
-	{"provisioned DynamoDB that scales with the load", func(s *Stack) { s.Provisioned = true }, true},
-	{"no traces", func(s *Stack) { s.Traced = false }, true},
-	{"check-receipts with 512 MB", func(s *Stack) { s.SettleGB = 0.5 }, true},
-	{"send-payment with 512 MB, the small functions with 256 MB", func(s *Stack) {
-		s.PostGB, s.GetGB, s.AuthorizerGB, s.DeliverGB = 0.5, 0.25, 0.25, 0.25
-	}, true},
-	{"webhooks gathered into batches for a second", func(s *Stack) { s.Gather = 1 }, true},
+	{"PaymentsCapacity=provisioned, which scales with the load", func(s *Stack) { s.Provisioned = true }, true},
+	{"no traces", func(s *Stack) { s.TraceReservoir, s.TraceShare, s.QueueTraced = 0, 0, false }, true},
+	{"one request a second traced, and a twentieth of the rest, as X-Ray does by itself", func(s *Stack) { s.TraceReservoir, s.TraceShare = 1, 0.05 }, false},
+	{"check-receipts with 1,024 MB", func(s *Stack) { s.SettleGB = 1 }, false},
+	{"send-payment with 1,024 MB, the small functions with 512 MB", func(s *Stack) {
+		s.PostGB, s.GetGB, s.AuthorizerGB, s.DeliverGB = 1, 0.5, 0.5, 0.5
+	}, false},
+	{"webhooks posted at once, not gathered for a second", func(s *Stack) { s.Gather = 0 }, false},
 	{"looking every second block", func(s *Stack) { s.BlockSeconds = 4 }, true},
 	{"log level WARN, which loses the metrics", func(s *Stack) { s.LogBytes = 700 }, false},
 	{"authorizer cache of 300 s", func(s *Stack) { s.CacheSeconds = 300 }, true},
@@ -86,7 +84,11 @@ func Run(_ context.Context, root, dir string) (*report.Result, error) {
 	if err == nil && post.Figures["post_p50_ms_far"] > 0 {
 		p.Post = post.Figures["post_p50_ms_far"] / 1000
 	}
-	return result(p, float64(strings.Count(string(text), "Type: AWS::CloudWatch::Alarm"))), nil
+	stack, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return result(p, stack), nil
 }
 
 // paymentOf takes up what the store benchmark counted.
@@ -101,19 +103,20 @@ func paymentOf(f map[string]float64) Payment {
 		Get:        2*storeSeconds + workSeconds,
 		Authorizer: storeSeconds + workSeconds,
 		Deliver:    2*storeSeconds + merchantSeconds + workSeconds,
+		Work:       workSeconds,
 	}
 }
 
-func result(p Payment, alarms float64) *report.Result {
+func result(p Payment, stack Stack) *report.Result {
 	r := &report.Result{Setup: fmt.Sprintf("Computed, from the units and calls that the store benchmark counted, the seconds of POST that the post benchmark measured (%.0f ms, with RPC 50 ms and DynamoDB 4 ms away), and list prices (bench/cost/prices.go: us-east-1, no free tier, no discount). "+
-		"One POST, one GET and one webhook for each payment, spread over the month at random; the node provider is not included. Assumed: a merchant's endpoint answers in %.0f ms, a payment is final after %d s, %d bytes of log and %d bytes to the internet per payment.",
-		p.Post*1000, merchantSeconds*1000, finalSeconds, logBytes, outBytes)}
+		"One POST, one GET and one webhook for each payment, spread over the month at random; the node provider is not included. Assumed: a merchant's endpoint answers in %.0f ms, a payment is final after %d s, %d bytes of log and %d bytes to the internet per payment. What the template deploys is read from it. A function's own work of %.0f ms takes as much longer as its memory brings less than a core.",
+		p.Post*1000, merchantSeconds*1000, finalSeconds, logBytes, outBytes, workSeconds*1000)}
 	t := report.Table{Title: "Dollars a month, by payments a month", Head: []string{""}}
 	bars := plot.Bars{Title: "Where a dollar goes", XName: "cents of a dollar", Format: func(float64) string { return "" }}
 	var bills [][]Line
 	for _, s := range shapes {
 		t.Head = append(t.Head, s.name)
-		bills = append(bills, Bill(s.payments, p, deployed(s, alarms)))
+		bills = append(bills, Bill(s.payments, p, under(s, stack)))
 		bars.Names = append(bars.Names, s.name)
 	}
 	for i, line := range bills[0] {
@@ -133,13 +136,13 @@ func result(p Payment, alarms float64) *report.Result {
 	}
 	t.Row(all...)
 	t.Row(each...)
-	r.Tables = []report.Table{t, leverTable(p, alarms)}
+	r.Tables = []report.Table{t, leverTable(p, stack)}
 	r.Plots = []report.Plot{{File: "cost.svg", Caption: bars.Title, SVG: bars.SVG()}}
 	largest := shapes[len(shapes)-1]
-	best := PerMillion(largest.payments, p, tuned(largest, alarms))
-	asIs := PerMillion(largest.payments, p, deployed(largest, alarms))
+	best := PerMillion(largest.payments, p, tuned(largest, stack))
+	asIs := PerMillion(largest.payments, p, under(largest, stack))
 	r.AtMost("dollars per million payments at 10 million a month, as deployed by default", "%.2f", asIs, 25)
-	r.Because("DynamoDB writes on demand are the largest part, %.1f write units for each payment; %.0f of them are what the promise is made of (the payment, its lease, the seal of three items at double price, its release, its end). The levers below bring it to $%.2f, the first of them by far: at a steady 4 payments a second the same writes cost 60 %% less by the hour.", p.Writes, math.Floor(p.Writes-p.HookWrites), best)
+	r.Because("%s", remaining(largest.payments, p, under(largest, stack), asIs-25, best))
 	r.AtMost("the same with every lever that gives nothing up", "%.2f", best, 25)
 	r.Figure("dollars_per_million_at_10M", asIs)
 	r.Figure("dollars_per_million_at_10M_tuned", best)
@@ -149,9 +152,28 @@ func result(p Payment, alarms float64) *report.Result {
 	return r
 }
 
+// remaining says where the dollars go that are too many, and why they are left.
+func remaining(n float64, p Payment, s Stack, over, best float64) string {
+	each := map[string]float64{}
+	for _, l := range Bill(n, p, s) {
+		each[l.Name] = l.Dollars / n * 1e6
+	}
+	hourly := s
+	hourly.Provisioned = true
+	return fmt.Sprintf("$%.2f would have to go, %.0f write units of DynamoDB. "+
+		"Writes on demand are $%.2f: %.1f units for each payment, and the claims of check-receipts on its wallets. None of the units is spare: the payment 1, its lease 1, the seal 6 (payment, slot and hash in one transaction, which doubles their price), "+
+		"the release 1, the end 2 (its event is stored with it), the slot's deletion 1, the entry in the list of payments 2 (put, and its status changed), the webhook's log 2 (stored, and its attempt recorded). "+
+		"Storing the hash outside the transaction would save one and let a 201 be answered for a hash that a crash leaves unknown; a list without the status would save one and could not be filtered by it. "+
+		"API Gateway is $%.2f: an HTTP API costs $2 and cannot answer a bad key with the body of the contract. Lambda is $%.2f, most of it the run of check-receipts that is awake around the clock; half its memory would save $%.2f and leave a seventh of a core to settle with. "+
+		"What does it is one parameter, PaymentsCapacity=provisioned: at a steady 4 payments a second the same writes cost 60 %% less by the hour, which comes to $%.2f, and to $%.2f with every lever. It is no default, because a provisioned table refuses for minutes what comes faster than it scales, and has a least that costs $%.0f a month when nobody pays.",
+		over, math.Ceil(over/(perWriteUnit*1e6)), each["DynamoDB, writes"], p.Writes, each["API Gateway"],
+		each["Lambda, duration"]+each["Lambda, requests"], secondsPerMonth*s.SettleGB/2*perGBSecond/n*1e6, PerMillion(n, p, hourly), best,
+		(s.FloorUnits+indexFloor)*secondsPerMonth/3600*(perWriteHour+perReadHour))
+}
+
 // tuned is the deployed stack with every lever that gives nothing up.
-func tuned(s shape, alarms float64) Stack {
-	stack := deployed(s, alarms)
+func tuned(s shape, stack Stack) Stack {
+	stack = under(s, stack)
 	for _, l := range levers {
 		if l.safe {
 			l.change(&stack)
@@ -160,7 +182,7 @@ func tuned(s shape, alarms float64) Stack {
 	return stack
 }
 
-func leverTable(p Payment, alarms float64) report.Table {
+func leverTable(p Payment, deployed Stack) report.Table {
 	t := report.Table{Title: "What each lever changes, dollars per million payments", Head: []string{""}}
 	for _, s := range shapes {
 		t.Head = append(t.Head, "at "+s.name+" a month")
@@ -168,7 +190,7 @@ func leverTable(p Payment, alarms float64) report.Table {
 	for _, l := range levers {
 		row := []any{l.name}
 		for _, s := range shapes {
-			stack := deployed(s, alarms)
+			stack := under(s, deployed)
 			before := PerMillion(s.payments, p, stack)
 			l.change(&stack)
 			row = append(row, fmt.Sprintf("%+.2f", PerMillion(s.payments, p, stack)-before))

@@ -16,8 +16,11 @@ type Payment struct {
 	Stored          float64 // bytes kept for good
 	Items           float64 // items kept for good
 
-	// Seconds billed of each function, measured or summed up from round trips.
+	// Seconds billed of each function on a whole core, measured or summed up from
+	// round trips, and what of each is its own work: that takes longer on the part
+	// of a core which comes with less memory.
 	Post, Get, Authorizer, Deliver float64
+	Work                           float64
 }
 
 // A Stack is what a template decides.
@@ -34,10 +37,14 @@ type Stack struct {
 	OutBytes     float64 // per payment: two answers and a webhook
 	Webhooks     bool
 	DailyLimit   bool
-	Traced       bool
-	Provisioned  bool // DynamoDB by the hour, scaled with the load, instead of on demand
+	Provisioned  bool    // the table of payments by the hour, scaled with the load, instead of on demand
+	FloorUnits   float64 // that it has at least, of either kind
 	Alarms       float64
 	Metrics      float64
+
+	TraceReservoir float64 // the API's requests that are traced each second
+	TraceShare     float64 // and the share of the others
+	QueueTraced    bool    // deliver-webhook begins traces too, at Lambda's own rate
 }
 
 // A Line is one entry of a bill, in dollars a month.
@@ -62,20 +69,23 @@ func Bill(n float64, p Payment, s Stack) []Line {
 	active := s.Wallets * (1 - math.Exp(-pending/s.Wallets)) / math.Max(busy, 1e-12) // wallets with something pending, while any has
 	asked := authorized(requests*n, s.Keys, s.CacheSeconds)
 	hints := n * (1 - busy) // a payment that finds nobody attending its wallet
-	webhooks, perPayment := n, p
+	webhooks := n
 	if !s.Webhooks {
-		webhooks, perPayment.Writes, perPayment.Reads = 0, p.Writes-p.HookWrites, p.Reads-p.HookReads
+		webhooks = 0
 	}
 	batches := webhooks / (1 + rate*s.Gather/pollers)
 
-	writes := n*perPayment.Writes + looks*active*p.LookWrites
-	reads := n*perPayment.Reads + asked*p.AuthorizerReads + looks*(active*p.LookReads+pending/math.Max(busy, 1e-12)*p.SlotReads)
+	// Of the table of payments, and of the others, which are always on demand.
+	writes := n*(p.Writes-p.HookWrites) + looks*active*p.LookWrites
+	reads := n*(p.Reads-p.HookReads) + looks*(active*p.LookReads+pending/math.Max(busy, 1e-12)*p.SlotReads)
+	otherWrites, otherReads := webhooks*p.HookWrites, webhooks*p.HookReads+asked*p.AuthorizerReads
 	if s.DailyLimit {
 		writes += n
 	}
 	const idleRun = 0.1 // seconds of a scheduled run that finds nothing
 	minutes := float64(secondsPerMonth) / 60
-	gbSeconds := n*(p.Post*s.PostGB+p.Get*s.GetGB) + asked*p.Authorizer*s.AuthorizerGB + batches*p.Deliver*s.DeliverGB +
+	billed := func(seconds, gb float64) float64 { return (seconds + p.Work*(wholeCoreGB/min(gb, wholeCoreGB)-1)) * gb }
+	gbSeconds := n*(billed(p.Post, s.PostGB)+billed(p.Get, s.GetGB)) + asked*billed(p.Authorizer, s.AuthorizerGB) + batches*billed(p.Deliver, s.DeliverGB) +
 		(busy*secondsPerMonth+(1-busy)*minutes*idleRun)*s.SettleGB
 	invocations := requests*n + asked + batches + minutes + hints
 	const polls = pollers * 2 * secondsPerMonth / 20 // of both queues, each lasting 20 s, whatever comes
@@ -85,8 +95,8 @@ func Bill(n float64, p Payment, s Stack) []Line {
 		{"API Gateway", requests * n * perRequest},
 		{"Lambda, duration", gbSeconds * perGBSecond},
 		{"Lambda, requests", invocations * perInvocation},
-		{"DynamoDB, writes", s.units(writes, perWriteUnit, perWriteHour)},
-		{"DynamoDB, reads", s.units(reads, perReadUnit, perReadHour)},
+		{"DynamoDB, writes", s.units(writes, perWriteUnit, perWriteHour) + otherWrites*perWriteUnit},
+		{"DynamoDB, reads", s.units(reads, perReadUnit, perReadHour) + otherReads*perReadUnit},
 		{"DynamoDB, storage", n * (p.Stored + p.Items*itemOverhead) / 1e9 * perStoredGB},
 		{"SQS", messages * perMessage},
 		{"logs", n * s.LogBytes / 1e9 * perLogGB},
@@ -94,19 +104,23 @@ func Bill(n float64, p Payment, s Stack) []Line {
 		{"alarms, metrics, secrets, schedule", s.Alarms*perAlarm + s.Metrics*perMetric + perDashboard + 2*perSecret +
 			minutes*perSchedule + minutes*perSecretRead},
 	}
-	if s.Traced {
-		lines = append(lines, Line{"X-Ray", traces(requests*n+batches) * perTrace})
+	traced := traces(requests*n, s.TraceReservoir, s.TraceShare)
+	if s.QueueTraced {
+		traced += traces(batches, sampledPerSecond, sampledShare)
 	}
-	return lines
+	return append(lines, Line{"X-Ray", traced * perTrace})
 }
 
-// units prices request units.
+// units prices a month's request units of the table of payments.
 func (s Stack) units(n, onDemand, hourly float64) float64 {
 	if s.Provisioned {
-		return n / 3600 / utilisation * hourly
+		return math.Max(n/3600/utilisation, (s.FloorUnits+indexFloor)*secondsPerMonth/3600) * hourly
 	}
 	return n * onDemand
 }
+
+// indexFloor is what the index of the table of payments has at least.
+const indexFloor = 10
 
 // authorized returns how many of n requests a month reach the authorizer, when
 // they come at random from so many keys and each answer is kept for some
@@ -116,10 +130,11 @@ func authorized(n, keys, seconds float64) float64 {
 	return n / (1 + each*seconds)
 }
 
-// traces returns how many of n traces a month are recorded.
-func traces(n float64) float64 {
-	first := math.Min(n, sampledPerSecond*secondsPerMonth)
-	return first + (n-first)*sampledShare
+// traces returns how many of n traces a month are recorded, so many each second
+// and a share of the others.
+func traces(n, perSecond, share float64) float64 {
+	first := math.Min(n, perSecond*secondsPerMonth)
+	return first + (n-first)*share
 }
 
 // Total adds a bill up.

@@ -64,8 +64,23 @@ func TestAuthorizerCacheSavesWhatComesWithinIt(t *testing.T) {
 }
 
 func TestTracesAreSampledBeyondOneASecond(t *testing.T) {
-	near(t, "few", traces(1000), 1000)
-	near(t, "many", traces(secondsPerMonth*3), secondsPerMonth+2*secondsPerMonth*0.05)
+	near(t, "few", traces(1000, 1, 0.05), 1000)
+	near(t, "many", traces(secondsPerMonth*3, 1, 0.05), secondsPerMonth+2*secondsPerMonth*0.05)
+	near(t, "a share alone", traces(1000, 0, 0.01), 10)
+	queue := bare()
+	queue.Gather, queue.QueueTraced = 0, true
+	near(t, "a queue's batches at Lambda's own rate", line(t, Bill(1e6, Payment{}, queue), "X-Ray"), 5)
+}
+
+func TestLessMemoryIsLessOfACore(t *testing.T) {
+	s := bare()
+	s.Webhooks, s.FinalSeconds = false, 0
+	lines := Bill(1e6, Payment{Get: 0.010, Work: 0.002}, s)
+	get := 0.010 + 0.002*(1769.0/512-1)
+	idle := 43_200 * 0.1
+	post := 0.002 * (1769.0/1024 - 1)
+	authorizer := 2 * 0.002 * (1769.0/512 - 1) * 0.5 // both requests ask
+	near(t, "duration", line(t, lines, "Lambda, duration"), (1e6*(get*0.5+post+authorizer)+idle)*0.0000133334)
 }
 
 func TestLevers(t *testing.T) {

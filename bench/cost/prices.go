@@ -25,8 +25,9 @@ const (
 	perDashboard     = 3.00           // CloudWatch, a month
 	perGBOut         = 0.09           // data transfer to the internet
 	secondsPerMonth  = 30 * 24 * 3600 //
-	sampledPerSecond = 1.0            // X-Ray's default rule records the first request each second
+	sampledPerSecond = 1.0            // X-Ray's default rule, and Lambda's own, record the first request each second
 	sampledShare     = 0.05           // and this share of the others
+	wholeCoreGB      = 1769.0 / 1024  // memory that comes with a whole core (AWS Lambda developer guide, "Configure Lambda function memory")
 	utilisation      = 0.70           // of provisioned units, DynamoDB auto scaling's default target
 	itemOverhead     = 100            // bytes DynamoDB charges each stored item for, beside its own
 )

@@ -134,6 +134,14 @@ func (d *Dispatcher) deliver(ctx context.Context, p payment.Payment, w wallet.Wa
 func (d *Dispatcher) broadcast(ctx context.Context, p payment.Payment, slot wallet.Slot) {
 	ctx, cancel := context.WithTimeout(ctx, broadcastBudget)
 	defer cancel()
+	if slot.Raw == nil { // somebody faster signed it, and only the slot has the bytes
+		stored, err := d.Wallets.Slot(ctx, slot.ID, slot.Nonce)
+		if err != nil {
+			d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "err", err)
+			return
+		}
+		slot = stored
+	}
 	reply := d.Nodes.Deliver(ctx, slot.Raw, func(ctx context.Context) ([][]byte, error) {
 		return wallet.Predecessors(ctx, d.Wallets, slot)
 	})

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -17,7 +18,7 @@ type deliveryItem struct {
 	SK            string     `dynamodbav:"sk"`
 	EventID       string     `dynamodbav:"event_id"`
 	EventType     string     `dynamodbav:"event_type"`
-	EventAt       string     `dynamodbav:"event_at,omitempty"`
+	EventAt       string     `dynamodbav:"event_at,omitempty"` // absent when it is created_at, as of every first delivery
 	Body          []byte     `dynamodbav:"body,omitempty"`
 	Status        string     `dynamodbav:"status"`
 	Attempts      []postItem `dynamodbav:"attempts,omitempty"`
@@ -38,14 +39,22 @@ type postItem struct {
 func encodeDelivery(d webhook.Delivery) (map[string]types.AttributeValue, error) {
 	item, err := attributevalue.MarshalMap(deliveryItem{
 		PK: logPK(d.Owner, d.Endpoint), SK: d.Delivery, EventID: d.Event.ID, EventType: d.Event.Type,
-		EventAt: instantText(d.Event.At), Body: d.Event.Body, Status: string(d.Status), Attempts: postItems(d.Attempts),
+		EventAt: eventAt(d), Body: d.Event.Body, Status: string(d.Status), Attempts: postItems(d.Attempts),
 		AttemptCount: len(d.Attempts), NextAttemptAt: instantText(d.NextAttemptAt), Shard: shardOf(d),
-		CreatedAt: instantText(d.CreatedAt),
+		CreatedAt: momentText(d.CreatedAt),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", d.Delivery, err)
 	}
 	return item, nil
+}
+
+// eventAt is when the event happened, empty if the delivery was made then.
+func eventAt(d webhook.Delivery) string {
+	if d.Event.At.Equal(d.CreatedAt) {
+		return ""
+	}
+	return momentText(d.Event.At)
 }
 
 // shardOf is empty unless d is parked.
@@ -59,7 +68,7 @@ func shardOf(d webhook.Delivery) string {
 func postItems(attempts []webhook.Attempt) []postItem {
 	items := make([]postItem, len(attempts))
 	for i, a := range attempts {
-		items[i] = postItem{instantText(a.At), a.StatusCode, a.Duration.Milliseconds(), a.Error, a.Response}
+		items[i] = postItem{momentText(a.At), a.StatusCode, a.Duration.Milliseconds(), a.Error, a.Response}
 	}
 	return items
 }
@@ -76,7 +85,7 @@ func decodeDelivery(item map[string]types.AttributeValue) (webhook.Delivery, err
 	var r reader
 	d := webhook.Delivery{
 		Ref:    ref,
-		Event:  webhook.Event{ID: it.EventID, Type: it.EventType, At: r.instant("event_at", it.EventAt), Body: it.Body},
+		Event:  webhook.Event{ID: it.EventID, Type: it.EventType, At: r.instant("event_at", cmp.Or(it.EventAt, it.CreatedAt)), Body: it.Body},
 		Status: webhook.DeliveryStatus(it.Status), NextAttemptAt: r.instant("next_attempt_at", it.NextAttemptAt),
 		Parked: it.Shard != "", CreatedAt: r.instant("created_at", it.CreatedAt),
 	}

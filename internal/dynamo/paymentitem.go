@@ -59,10 +59,11 @@ type paymentItem struct {
 	UpdatedAt string `dynamodbav:"updated_at"`
 }
 
-// attemptItem is one element of a payment's attempts.
+// attemptItem is one element of a payment's attempts. The signed bytes lie in
+// the slot, which the same transaction writes: a second copy would cost every seal
+// two write units.
 type attemptItem struct {
 	Hash string `dynamodbav:"hash"`
-	Raw  []byte `dynamodbav:"raw"`
 	Tip  string `dynamodbav:"tip"`
 	Cap  string `dynamodbav:"cap"`
 	At   string `dynamodbav:"at"`
@@ -80,7 +81,7 @@ func encodePayment(p payment.Payment) (map[string]types.AttributeValue, error) {
 		Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, TxTo: p.Tx.To.String(), TxData: p.Tx.Data,
 		TxGas: p.Tx.Gas, TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Pin: p.Pin,
 		State: string(p.State), Version: p.Version,
-		CreatedAt: instantText(p.CreatedAt), UpdatedAt: instantText(p.UpdatedAt),
+		CreatedAt: momentText(p.CreatedAt), UpdatedAt: momentText(p.UpdatedAt),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", p.ID, err)
@@ -90,7 +91,7 @@ func encodePayment(p payment.Payment) (map[string]types.AttributeValue, error) {
 
 func encodeAttempt(a payment.Attempt) (types.AttributeValue, error) {
 	return attributevalue.Marshal([]attemptItem{{
-		Hash: a.Hash.String(), Raw: a.Raw, Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: instantText(a.At), Noop: a.Noop,
+		Hash: a.Hash.String(), Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: momentText(a.At), Noop: a.Noop,
 	}})
 }
 
@@ -120,7 +121,7 @@ func decodePayment(item map[string]types.AttributeValue) (payment.Payment, error
 	}
 	for _, a := range it.Attempts {
 		p.Attempts = append(p.Attempts, payment.Attempt{
-			Hash: r.hash("hash", a.Hash), Raw: a.Raw, At: r.instant("at", a.At), Noop: a.Noop,
+			Hash: r.hash("hash", a.Hash), At: r.instant("at", a.At), Noop: a.Noop,
 			Fees: chain.Fees{Tip: r.amount("tip", a.Tip), Cap: r.amount("cap", a.Cap)},
 		})
 	}
@@ -130,7 +131,7 @@ func decodePayment(item map[string]types.AttributeValue) (payment.Payment, error
 	if it.EventID != "" {
 		p.Event = &payment.Event{ID: it.EventID, Type: it.EventType, Body: it.EventBody}
 	}
-	r.require("pin", it.Pin != "")
+	r.require("pin", it.Pin != "" || p.State != payment.Unsealed)
 	r.require("state", slices.Contains(payment.States(), p.State))
 	r.require("nonce", p.State == payment.Unsealed || it.Nonce != nil)
 	r.require("attempts or tx_hash", p.State == payment.Unsealed || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)

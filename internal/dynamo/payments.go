@@ -162,7 +162,7 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	set := "SET #state = :state, version = :version, updated_at = :at"
 	values := map[string]types.AttributeValue{
 		":sealed": text(string(payment.Sealed)), ":state": text(string(p.State)),
-		":version": number(uint64(p.Version)), ":at": instant(p.UpdatedAt),
+		":version": number(uint64(p.Version)), ":at": moment(p.UpdatedAt),
 	}
 	if !p.Onchain.IsZero() {
 		set += ", onchain_tx_hash = :onchain, block_number = :block"

@@ -13,6 +13,10 @@ import (
 	"remit/internal/wallet"
 )
 
+// spent is the pin of a sealed payment. Nothing compares it any more; a release
+// that may still meet this one's items takes an item without a pin for damaged.
+const spent = "-"
+
 // Seal implements wallet.Slots with one transaction: the payment, its slot,
 // its hash. A caller that repeats it after a lost answer gets ErrChanged and
 // reads the payment again.
@@ -30,13 +34,13 @@ func (s *Payments) Seal(ctx context.Context, p payment.Payment) error {
 			TableName: &s.table,
 			Key:       paymentKey(string(p.ID)),
 			UpdateExpression: aws.String("SET #state = :sealed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
-				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place"),
+				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place, pin = :spent"),
 			ConditionExpression:      aws.String("#state = :unsealed AND pin = :pin"),
 			ExpressionAttributeNames: stateName,
 			ExpressionAttributeValues: map[string]types.AttributeValue{
-				":unsealed": text(string(payment.Unsealed)), ":pin": text(p.Pin),
+				":unsealed": text(string(payment.Unsealed)), ":pin": text(p.Pin), ":spent": text(spent),
 				":sealed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": attempt, ":hash": text(p.TxHash.String()),
-				":version": number(uint64(p.Version)), ":at": instant(p.UpdatedAt),
+				":version": number(uint64(p.Version)), ":at": moment(p.UpdatedAt),
 				":list": text(listPK(p.Merchant, p.Mode)), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 			},
 		}},

@@ -30,7 +30,7 @@ type Payment struct {
 	Network string        // "base-sepolia"
 	Wallet  token.Address // the wallet that pays; may change while Unsealed
 	Tx      chain.Tx      // everything that is signed, but for the nonce
-	Pin     string        // changes with everything a signature depends on; see PinOf
+	Pin     string        // changes with everything a signature depends on; see pinOf. A store may forget it once the payment is sealed
 
 	State    State
 	Nonce    uint64     // set once Sealed
@@ -50,7 +50,7 @@ type Payment struct {
 // An Attempt is one signed form of a payment's transaction.
 type Attempt struct {
 	Hash chain.Hash
-	Raw  []byte
+	Raw  []byte // of one just signed; a store keeps bytes in the slot alone, and gives none back here
 	Fees chain.Fees
 	At   time.Time
 	Noop bool // it pays nothing: see Cancel

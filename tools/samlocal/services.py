@@ -100,8 +100,9 @@ def make(template, aws, secrets):
     for name, resource in template["Resources"].items():
         p = resource.get("Properties", {})
         if resource["Type"] == "AWS::DynamoDB::Table":
-            wanted = ("AttributeDefinitions", "KeySchema", "GlobalSecondaryIndexes", "BillingMode")
-            aws["dynamodb"].create_table(TableName=name, **{k: p[k] for k in wanted if k in p})
+            indexes = [{k: i[k] for k in ("IndexName", "KeySchema", "Projection")} for i in p["GlobalSecondaryIndexes"]]
+            aws["dynamodb"].create_table(TableName=name, AttributeDefinitions=p["AttributeDefinitions"], KeySchema=p["KeySchema"],
+                                         GlobalSecondaryIndexes=indexes, BillingMode="PAY_PER_REQUEST")
             refs[name] = name
         elif resource["Type"] == "AWS::SQS::Queue":
             refs[name] = aws["sqs"].create_queue(QueueName=name)["QueueUrl"]

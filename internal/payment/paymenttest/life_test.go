@@ -118,7 +118,9 @@ func owned(t *rapid.T, s *paymenttest.Store, payments []payment.Payment) {
 	}
 	owners := map[uint64]string{}
 	sealedAt := map[payment.ID]uint64{}
+	bytesOf := map[payment.ID][]byte{}
 	for _, slot := range slots {
+		bytesOf[slot.Payment] = slot.Raw
 		owners[slot.Nonce] = fmt.Sprintf("slot of %q", slot.Payment)
 		if _, twice := sealedAt[slot.Payment]; twice && !slot.Noop() {
 			t.Fatalf("%s has two slots", slot.Payment)
@@ -148,7 +150,7 @@ func owned(t *rapid.T, s *paymenttest.Store, payments []payment.Payment) {
 		if sealed := stored.State == payment.Sealed; sealed != filled || sealed && nonce != stored.Nonce {
 			t.Fatalf("%s is %s at %d, its slot at %d (%v)", p.ID, stored.State, stored.Nonce, nonce, filled)
 		}
-		if filled && !bytes.Equal(stored.Attempts[0].Raw, signed(p, nonce).Raw) {
+		if filled && !bytes.Equal(bytesOf[p.ID], signed(p, nonce).Raw) {
 			t.Fatalf("%s is sealed by other bytes", p.ID)
 		}
 	}

@@ -29,7 +29,7 @@ func (s *Store) Seal(ctx context.Context, p payment.Payment) error {
 	}
 	there := s.payments[p.ID]
 	sealed := &there.p
-	sealed.State, sealed.Nonce, sealed.Attempts, sealed.TxHash = p.State, p.Nonce, p.Attempts, p.TxHash
+	sealed.State, sealed.Nonce, sealed.Attempts, sealed.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
 	sealed.Version, sealed.UpdatedAt = p.Version, p.UpdatedAt
 	s.enlist(there)
 	return nil
@@ -46,8 +46,17 @@ func (s *Store) AddAttempt(ctx context.Context, p payment.Payment) error {
 	if there == nil || there.p.State != payment.Sealed || !slices.Equal(there.p.Hashes(), earlier) || !s.bump(newer) {
 		return wallet.ErrChanged
 	}
-	there.p.Attempts = append(slices.Clip(there.p.Attempts), p.LastAttempt())
+	there.p.Attempts = bare(append(slices.Clip(there.p.Attempts), p.LastAttempt()))
 	return nil
+}
+
+// bare returns attempts without the bytes, which the slot has.
+func bare(attempts []payment.Attempt) []payment.Attempt {
+	attempts = slices.Clone(attempts)
+	for i := range attempts {
+		attempts[i].Raw = nil
+	}
+	return attempts
 }
 
 // PutNoop implements wallet.Slots.

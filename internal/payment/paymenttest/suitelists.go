@@ -35,7 +35,9 @@ func (c *check) lists(f payment.Filter, n int, want ...payment.Payment) {
 		var got []payment.Payment
 		c.pages(f, func(page []payment.Payment) { got = append(got, page...) })
 		if diff = cmp.Diff(idsOf(want), idsOf(got)); diff == "" {
-			c.same("listed payments", want, got)
+			for i, p := range want {
+				c.samePayment("listed payment", p, got[i])
+			}
 			return
 		}
 		lag(c.Context())

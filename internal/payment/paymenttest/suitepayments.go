@@ -63,7 +63,7 @@ func existing(c *check) {
 	final := c.sealed(first, 3)
 	stored, created, err := c.Create(c.Context(), first)
 	c.ok("creating again", err)
-	c.same("existing sealed payment", final, stored)
+	c.samePayment("existing sealed payment", final, stored)
 	if created {
 		c.Error("created twice")
 	}

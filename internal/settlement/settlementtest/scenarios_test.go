@@ -103,6 +103,26 @@ func TestHandlerFrozenUntilItsPaymentIsFinal(t *testing.T) {
 	}
 }
 
+// The handler that sealed a payment dies before it sends it. The one that lost
+// the seal has signed nothing that is stored, and sends what the slot has.
+func TestLoserOfASealSendsTheWinnersBytes(t *testing.T) {
+	st.Perform(t, plain(), func(s *st.Stage) {
+		s.Idle, s.Halted = true, true
+		s.On("loser", "Seal", 1, st.Freeze)
+		answer := s.Post("loser", 0, order(0))
+		s.Pass(time.Second)
+		s.On("winner", "Seal", 1, st.KillAfter)
+		s.Post("winner", 1, order(0))
+		s.Pass(time.Second)
+		is(t, "in the pool before", s.Chain.Nodes[0].Pooled(st.Wallet(0)), 0)
+		s.Thaw()
+		s.Await(answer)
+		is(t, "in the pool", s.Chain.Nodes[0].Pooled(st.Wallet(0)), 1)
+		s.Idle, s.Halted = false, false
+		s.Pass(2 * time.Minute)
+	})
+}
+
 // EventBridge delivers at least once, and a run that is slow meets the next.
 func TestTwoSettlementsOverlap(t *testing.T) {
 	for _, effect := range []string{"Payment", "Finish", "Announce", "DeleteSlot", "Receipts", "Reconcile", "Attend", "Account"} {
