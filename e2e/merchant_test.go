@@ -209,7 +209,7 @@ const recipient = "0x1111111111111111111111111111111111111111"
 
 // TestPayment is the main road: key, webhook, payment, confirmation, balance.
 func TestPayment(t *testing.T) {
-	const payee = "0x2222222222222222222222222222222222222222" // of this test alone
+	const payee = "0x4444444444444444444444444444444444444444" // of this test alone
 	s := start(t)
 	m := newMerchant(t, s)
 	url, got := receive(t, 0)
