@@ -32,6 +32,9 @@ var rules = []rule{
 	{"a denied request gets the same bytes", "AWS::Serverless::Api", unless(`{"detail":"Invalid API Key"}`, "Properties", "GatewayResponses", "ACCESS_DENIED", "ResponseTemplates", "application/json")},
 	{"a denied request gets the same status", "AWS::Serverless::Api", unless("401", "Properties", "GatewayResponses", "ACCESS_DENIED", "StatusCode")},
 	{"an unknown route is not a missing token", "AWS::Serverless::Api", unless("404", "Properties", "GatewayResponses", "MISSING_AUTHENTICATION_TOKEN", "StatusCode")},
+	{"an unknown route with a signature is an unknown route", "AWS::Serverless::Api", unless("404", "Properties", "GatewayResponses", "INVALID_SIGNATURE", "StatusCode")},
+	{"an unknown route with an old token is an unknown route", "AWS::Serverless::Api", unless("404", "Properties", "GatewayResponses", "EXPIRED_TOKEN", "StatusCode")},
+	{"an answer of the gateway repeats nothing of a request", "AWS::Serverless::Api", repeats},
 	{"a default answer keeps the gateway's own status", "AWS::Serverless::Api", present("Properties", "GatewayResponses", "DEFAULT_4XX", "StatusCode")},
 	{"a request's data, which holds keys, is never logged", "AWS::Serverless::Api", tracesData},
 
@@ -227,6 +230,21 @@ func tracesData(r map[string]any) string {
 	}
 	if len(settings) == 0 {
 		return "no MethodSettings"
+	}
+	return ""
+}
+
+// repeats finds a variable in what the gateway answers by itself. Its message
+// about an Authorization header that is no signature has the header in it.
+func repeats(r map[string]any) string {
+	responses, _ := at(r, "Properties", "GatewayResponses").(map[string]any)
+	for kind, response := range responses {
+		if text, _ := at(response, "ResponseTemplates", "application/json").(string); text == "" || strings.Contains(text, "$") {
+			return fmt.Sprintf("%s answers %q", kind, text)
+		}
+	}
+	if len(responses) == 0 {
+		return "no GatewayResponses"
 	}
 	return ""
 }

@@ -8,13 +8,17 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"remit/internal/httpapi/httpapitest"
 	"remit/internal/token"
 )
 
@@ -66,6 +70,7 @@ func (m merchant) call(method, path string, body any, headers ...string) answer 
 		m.t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	m.check(method, path, resp)
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
 		m.t.Fatal(err)
@@ -73,6 +78,35 @@ func (m merchant) call(method, path string, body any, headers ...string) answer 
 	a := answer{status: resp.StatusCode, header: resp.Header, text: string(text)}
 	_ = json.Unmarshal(text, &a.body)
 	return a
+}
+
+// contract is openapi.yaml, which every answer is held against.
+var contract = sync.OnceValues(httpapitest.NewContract)
+
+// gatewayHeaders are what API Gateway adds to every answer, whatever a function
+// or a gateway response says; openapi.yaml describes what Remit says.
+// X-Amz-Request-Id is ministack's alone.
+var gatewayHeaders = []string{"X-Amzn-Requestid", "X-Amzn-Errortype", "X-Amz-Request-Id"}
+
+// check fails the test unless openapi.yaml describes the answer. The stage's
+// own address is no part of the paths that are described there.
+func (m merchant) check(method, path string, resp *http.Response) {
+	m.t.Helper()
+	c, err := contract()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	path, _, _ = strings.Cut(path, "?")
+	asked := &http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{}}
+	for _, name := range gatewayHeaders {
+		resp.Header.Del(name)
+	}
+	if err := c.Check(asked, resp); err != nil {
+		m.t.Error(err)
+	}
+	if resp.StatusCode >= 500 {
+		m.t.Errorf("%s %s: %d", method, path, resp.StatusCode)
+	}
 }
 
 // want fails the test unless the answer has the status.
@@ -175,7 +209,7 @@ const recipient = "0x1111111111111111111111111111111111111111"
 
 // TestPayment is the main road: key, webhook, payment, confirmation, balance.
 func TestPayment(t *testing.T) {
-	const payee = "0x2222222222222222222222222222222222222222" // of this test alone
+	const payee = "0x4444444444444444444444444444444444444444" // of this test alone
 	s := start(t)
 	m := newMerchant(t, s)
 	url, got := receive(t, 0)

@@ -53,7 +53,7 @@ func (c *localCommand) Run(ctx context.Context) error {
 		return errors.Join(err, listener.Close())
 	}
 	server := &http.Server{
-		Handler:           accessLog(stack.handler, os.Stdout, time.Now),
+		Handler:           accessLog(toTheEnd(stack.handler), os.Stdout, time.Now),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
@@ -72,6 +72,15 @@ func (c *localCommand) Run(ctx context.Context) error {
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownWait)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(stopping), stack.stop())
+}
+
+// toTheEnd lets next answer whether or not the client still waits, as a Lambda
+// function does. net/http takes a client that will say nothing more for one that
+// has left, and what is cancelled then would look like nodes that fail.
+func toTheEnd(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+	})
 }
 
 // logger writes to standard error: words for a person, JSON for anything else.

@@ -36,7 +36,7 @@ type connection struct {
 // What begins a refusal, and what every answer of our handlers has in the
 // first bytes that net/http writes of it.
 var (
-	refusalPrefixes = [][]byte{[]byte("HTTP/1.1 4"), []byte("HTTP/1.1 5")}
+	refusalPrefixes = [][]byte{[]byte("HTTP/1.1 4"), []byte("HTTP/1.1 5"), []byte("HTTP/1.0 4"), []byte("HTTP/1.0 5")}
 	ourHeader       = []byte("\r\nX-Request-Id: ")
 )
 

@@ -62,6 +62,7 @@ func TestMalformedRequests(t *testing.T) {
 		{"two lengths", post + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}", 400, "request_malformed"},
 		{"an unknown transfer encoding", post + "Transfer-Encoding: zip\r\n\r\n{}", 400, "request_malformed"},
 		{"an unknown expectation", post + "Expect: miracles\r\nContent-Length: 2\r\n\r\n{}", 400, "request_malformed"},
+		{"an unknown expectation of an old version", "GET /webhooks HTTP/1.0\r\nExpect: miracles\r\n\r\n", 400, "request_malformed"},
 		{"what is no HTTP", "hello\r\n\r\n", 400, "request_malformed"},
 		{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, "request_malformed"},
 		{"broken chunks are a broken body", post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 422, "json_invalid"},

@@ -68,6 +68,7 @@ const (
 	notFound         = `{"detail":"Not Found"}`
 	methodNotAllowed = `{"detail":"Method Not Allowed","code":"method_not_allowed"}`
 	unauthorized     = `{"detail":"Invalid API Key"}`
+	malformed        = `{"detail":"This is not a well-formed HTTP request.","code":"request_malformed"}`
 )
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
@@ -140,6 +141,8 @@ func checkFixed(r *http.Request, answer *http.Response, body string) (done bool,
 			return false, nil
 		}
 		want = notFound
+	case http.StatusBadRequest:
+		return body == malformed, nil
 	case http.StatusOK:
 		return r.URL.Path == "/openapi.json", nil // any object will do
 	default:

@@ -40,6 +40,8 @@ func TestContract(t *testing.T) {
 		{"a 405 without Allow", "GET", "/send-payment", 405, `{"detail":"Method Not Allowed","code":"method_not_allowed"}`, nil, false},
 		{"a 503 without Retry-After", "GET", "/balance/x", 503, `{"detail":"x","code":"payment_rail_unavailable"}`, nil, false},
 		{"a route's 404", "GET", "/nowhere", 404, `{"detail":"Not Found"}`, nil, true},
+		{"what is no HTTP request", "GET", "/webhooks", 400, `{"detail":"This is not a well-formed HTTP request.","code":"request_malformed"}`, nil, true},
+		{"what is no HTTP request, in other words", "GET", "/webhooks", 400, `{"detail":"400 Bad Request","code":"request_malformed"}`, nil, false},
 		{"an HTML page", "GET", "/nowhere", 404, `<html>`, nil, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
