@@ -22,7 +22,7 @@ func TestTheBillIsOfWhatIsDeployed(t *testing.T) {
 	}
 	got.Alarms = 0
 	want := Stack{PostGB: 0.5, GetGB: 0.25, AuthorizerGB: 0.25, DeliverGB: 0.25, SettleGB: 0.5,
-		CacheSeconds: 60, BlockSeconds: 2, Gather: 1, TraceShare: 0.01, FloorUnits: 40}
+		CacheSeconds: 60, BlockSeconds: 2, TraceShare: 0.01, FloorUnits: 40}
 	if got != want {
 		t.Errorf("the template deploys %+v\nwant %+v: an expensive change is made here too", got, want)
 	}

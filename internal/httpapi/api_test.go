@@ -250,6 +250,8 @@ type node struct {
 	asked   int
 }
 
+func (n *node) Count(context.Context, token.Address, uint64) (uint64, error) { return 0, nil }
+
 func (n *node) Account(context.Context, token.Address, token.Address, chain.Finality) (chain.Account, error) {
 	n.asked++
 	return n.account, n.err

@@ -19,6 +19,8 @@ type quiet struct{ chain.Node }
 
 func (quiet) String() string { return "quiet" }
 
+func (quiet) Count(context.Context, token.Address, uint64) (uint64, error) { return 0, nil }
+
 func (quiet) Account(context.Context, token.Address, token.Address, chain.Finality) (chain.Account, error) {
 	return chain.Account{Head: 9, Final: 7, Steady: true}, nil
 }
