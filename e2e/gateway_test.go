@@ -115,7 +115,7 @@ func TestBadRequests(t *testing.T) {
 		"somebody else's key":       {"POST", "/api-keys/key_zzzzzzzzzzzz/revoke", nil, 404, `"api_key_not_found"`},
 		"more than 64 KiB":          {"POST", "/send-payment", `{"metadata":{"a":"` + strings.Repeat("a", 64<<10) + `"}}`, 413, `"body_too_large"`},
 	} {
-		a := m.call(test.method, test.path, test.body)
+		a := m.served(test.method, test.path, test.body)
 		if a.status != test.status || !strings.Contains(a.text, test.part) {
 			t.Errorf("%s: %d %s; want %d and %s", why, a.status, a.text, test.status, test.part)
 		}
@@ -169,7 +169,7 @@ func TestOddRequests(t *testing.T) {
 		{"a query that is not UTF-8", "GET", "/transactions?status=%ff" + mark, nil, 422, nil},
 		{"seven megabytes", "POST", "/send-payment", `{"reference":"` + mark + strings.Repeat("a", 7<<20) + `"}`, 413, nil},
 	} {
-		a := m.call(test.method, test.path, test.body, test.headers...)
+		a := m.served(test.method, test.path, test.body, test.headers...)
 		if a.status != test.status {
 			t.Errorf("%s: %d %s, want %d", test.why, a.status, a.text, test.status)
 		}

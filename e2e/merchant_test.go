@@ -124,13 +124,20 @@ func (a answer) get(name string) string { return fmt.Sprint(a.body[name]) }
 func newMerchant(t *testing.T, s *stack) merchant {
 	t.Helper()
 	m := merchant{t: t, s: s}
+	m.key = m.served("POST", "/create-api-key", map[string]string{"merchant_name": t.Name()}).want(t, 201).get("api_key")
+	return m
+}
+
+// served calls until the answer is not that there were too many requests:
+// another test may just have made them.
+func (m merchant) served(method, path string, body any, headers ...string) answer {
+	m.t.Helper()
 	var a answer
-	until(t, "a key", time.Minute, func() bool {
-		a = m.call("POST", "/create-api-key", map[string]string{"merchant_name": t.Name()})
+	until(m.t, method+" "+path+" to be served", time.Minute, func() bool {
+		a = m.call(method, path, body, headers...)
 		return a.status != 429
 	})
-	m.key = a.want(t, 201).get("api_key")
-	return m
+	return a
 }
 
 // A delivery is a webhook as the merchant's server got it.
