@@ -183,7 +183,7 @@ func (d *Dispatcher) resume(ctx context.Context, p payment.Payment, r payment.Re
 }
 
 // leased reports whether the payment holds a nonce already. Then it is too
-// late to refuse it.
+// late to refuse it. What cannot be told counts as held.
 func (d *Dispatcher) leased(ctx context.Context, p payment.Payment) (bool, error) {
 	w, err := d.Wallets.Wallet(ctx, walletOf(p))
 	if err != nil {
@@ -209,7 +209,9 @@ func (d *Dispatcher) charge(ctx context.Context, p payment.Payment) error {
 
 // refuse withdraws a payment that was stored and cannot be made, so that its
 // key is not used up. If it is not certain that the payment is gone, it is in
-// progress: somebody else may be carrying it on.
+// progress: somebody else may be carrying it on. A crash before leaves a payment
+// without a lease, which no money moves for; the next request under its key
+// takes it up.
 func (d *Dispatcher) refuse(ctx context.Context, p payment.Payment, refusal error) (Result, error) {
 	err := d.Payments.Withdraw(ctx, p)
 	if err == nil {

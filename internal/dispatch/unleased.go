@@ -91,7 +91,10 @@ func (d *Dispatcher) raise(ctx context.Context, w wallet.Wallet) bool {
 }
 
 // repin moves the payment to a wallet that was not tried. It returns nil when
-// there is none, and what is stored when somebody else changed the payment.
+// there is none, and what is stored when somebody else changed the payment. A
+// crash after the write leaves a payment that the next request under its key
+// finishes; a lease that it holds on the wallet it left is an orphan, which
+// check-receipts fills with a no-op.
 func (d *Dispatcher) repin(ctx context.Context, p payment.Payment, tried *[]token.Address) (*payment.Payment, error) {
 	active, err := d.Keys.Active(ctx)
 	if err != nil {
@@ -119,7 +122,8 @@ func (d *Dispatcher) repin(ctx context.Context, p payment.Payment, tried *[]toke
 	return nil, nil
 }
 
-// giveUp refuses a payment that no wallet can make now.
+// giveUp refuses a payment that no wallet can make now. A crash before the
+// refund leaves the day charged with what was not paid.
 func (d *Dispatcher) giveUp(ctx context.Context, p payment.Payment, refusals []error) (Result, error) {
 	refusal := fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(refusals...))
 	if isUnaffordable(refusals) {

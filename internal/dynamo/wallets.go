@@ -138,19 +138,6 @@ func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error
 	}
 }
 
-// Resume implements wallet.Wallets.
-func (s *Payments) Resume(ctx context.Context, id wallet.ID) error {
-	old, err := s.update(ctx, id, "REMOVE paused", "", nil)
-	switch {
-	case err != nil:
-		return fmt.Errorf("resuming %s: %w", id.Address, err)
-	case old.refused:
-		return wallet.ErrUnknown
-	default:
-		return nil
-	}
-}
-
 // Repause implements wallet.Wallets.
 func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
 	values := map[string]types.AttributeValue{}

@@ -87,9 +87,11 @@ func (p *pass) recover(ctx context.Context) error {
 // or resumed it since it was read: that stands.
 func (p *pass) repause(ctx context.Context, reason string) error {
 	err := p.Wallets.Repause(ctx, p.wallet.ID, p.wallet.Paused, reason)
-	p.wallet.Paused = reason
 	if errors.Is(err, wallet.ErrChanged) {
 		return nil
+	}
+	if err == nil {
+		p.wallet.Paused = reason
 	}
 	return err
 }

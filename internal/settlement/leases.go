@@ -79,7 +79,9 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.S
 	}
 }
 
-// seal signs the stored unsigned transaction and stores the bytes.
+// seal signs the stored unsigned transaction and stores the bytes. A crash
+// before the write leaves the lease as it was, one after it a lease with its
+// slot: the next run releases it.
 func (p *pass) seal(ctx context.Context, stored payment.Payment, nonce uint64) (*wallet.Slot, error) {
 	signer, err := p.Keys.Signer(ctx, p.wallet.Address)
 	if err != nil {
@@ -106,7 +108,8 @@ func (p *pass) seal(ctx context.Context, stored payment.Payment, nonce uint64) (
 }
 
 // fillNoop stores a no-op at a nonce that no payment will ever use. Two runs
-// may sign different ones: only the stored one is ever sent.
+// may sign different ones: only the stored one is ever sent. A crash after the
+// write leaves a slot that the next run sends.
 func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.Slot, error) {
 	market, err := p.Nodes.Fees(ctx)
 	if err != nil {

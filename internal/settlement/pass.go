@@ -70,7 +70,8 @@ func (s *Settler) pass(ctx context.Context, by string, id wallet.ID, idle bool) 
 
 // leave ends the run's claim on a wallet that has nothing left to do, and looks
 // once more: a handler that leased before the claim ended counts on this run,
-// one that leases after it drops a hint.
+// one that leases after it drops a hint. A crash leaves a claim that ends by
+// itself, and at most a wallet that the next minute's run looks at.
 func (p *pass) leave(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
 	if _, err := p.Wallets.Attend(ctx, p.wallet.ID, by, now, now); err != nil {

@@ -12,7 +12,9 @@ import (
 // reconcile sets what the wallet may spend to its balances less what is tied
 // up, and lifts its ceiling to what is mined. Count and balances are of one
 // block of one node, and the write holds only if nothing was leased since the
-// wallet was read, so what is counted twice or not at all cannot slip in.
+// wallet was read, so what is counted twice or not at all cannot slip in. A
+// crash leaves less to spend than there is, or none of the new ceiling, until
+// the next round.
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
 	p.report.Wallets = append(p.report.Wallets, Funds{

@@ -89,7 +89,8 @@ func (p *pass) leasable(nonce uint64) bool {
 }
 
 // consumed ends a payment whose nonce was used by a transaction that is not
-// ours, in a final block, on every configured node. Somebody else has the key.
+// ours, in a final block, on every configured node. Somebody else has the key. A
+// crash leaves the slot, and the next run finds and does the same.
 func (p *pass) consumed(ctx context.Context, s wallet.Slot, consumer chain.Hash) (bool, error) {
 	fresh, err := p.Wallets.Slot(ctx, s.ID, s.Nonce)
 	if errors.Is(err, wallet.ErrUnknown) {

@@ -102,7 +102,7 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 }
 
 // yield ends the claims of a run whose time is over, so that the next one finds
-// the wallets free.
+// the wallets free. A crash leaves claims that end by themselves.
 func (s *Settler) yield(ctx context.Context, by string) error {
 	ids, err := s.Wallets.Roster(ctx, s.ChainID)
 	if err != nil {

@@ -128,9 +128,8 @@ type Wallets interface {
 	// wallet for reason, in one write. A pause without a reason gets one.
 	Advance(ctx context.Context, id ID, next uint64, reason string) error
 
-	// Pause stops leases; Resume allows them again.
+	// Pause stops leases, for reason from now on.
 	Pause(ctx context.Context, id ID, reason string) error
-	Resume(ctx context.Context, id ID) error
 
 	// Repause sets why the wallet is paused to to, if it is paused for from
 	// now; empty means not paused. Otherwise, unless it is to already,

@@ -87,11 +87,6 @@ func (f *Faulty) Pause(ctx context.Context, id wallet.ID, reason string) error {
 	return f.do(ctx, "Pause", func() error { return f.Ports.Pause(ctx, id, reason) })
 }
 
-// Resume implements wallet.Wallets.
-func (f *Faulty) Resume(ctx context.Context, id wallet.ID) error {
-	return f.do(ctx, "Resume", func() error { return f.Ports.Resume(ctx, id) })
-}
-
 // Repause implements wallet.Wallets.
 func (f *Faulty) Repause(ctx context.Context, id wallet.ID, from, to string) error {
 	return f.do(ctx, "Repause", func() error { return f.Ports.Repause(ctx, id, from, to) })

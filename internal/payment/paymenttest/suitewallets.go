@@ -74,7 +74,6 @@ func walletUnknown(c *check) {
 		"Reconcile":    c.Reconcile(c.Context(), id, 0, token.Units(1), token.Units(1)),
 		"Advance":      c.Advance(c.Context(), id, 5, "because"),
 		"Pause":        c.Pause(c.Context(), id, "because"),
-		"Resume":       c.Resume(c.Context(), id),
 		"Repause":      c.Repause(c.Context(), id, "", "because"),
 	} {
 		c.refused(name, err, wallet.ErrUnknown)
@@ -173,14 +172,14 @@ func advanced(c *check) {
 		w.NextNonce, w.Paused = step.want, "foreign transaction"
 		c.holdsWallet(w)
 	}
-	c.ok("resuming", c.Resume(c.Context(), w.ID))
+	c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
 	c.ok("advancing to where it is", c.Advance(c.Context(), w.ID, 9, ""))
 	w, err := c.Wallet(c.Context(), w.ID)
 	c.ok("reading", err)
 	if w.Paused == "" {
 		c.Error("an advance without a reason does not pause")
 	}
-	c.ok("resuming", c.Resume(c.Context(), w.ID))
+	c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
 	if w = c.leased(w, "pay_b"); w.Leases["pay_b"].Nonce != 9 || w.Leases["pay_a"].Nonce != 5 {
 		c.Errorf("leases after an advance: %v", w.Leases)
 	}
@@ -198,7 +197,7 @@ func paused(c *check) {
 	c.same("paused wallet", w, got)
 	w.Paused = ""
 	for range 2 { // the second time, it is not paused
-		c.ok("resuming", c.Resume(c.Context(), w.ID))
+		c.ok("resuming", c.Repause(c.Context(), w.ID, "foreign transaction", ""))
 		c.holdsWallet(w)
 	}
 	for _, step := range []struct {

@@ -114,14 +114,6 @@ func (s *Store) Pause(ctx context.Context, id wallet.ID, reason string) error {
 // unexplained stands for an empty reason, which would read as not paused.
 const unexplained = "unexplained"
 
-// Resume implements wallet.Wallets.
-func (s *Store) Resume(ctx context.Context, id wallet.ID) error {
-	return s.change(ctx, id, func(p *purse) error {
-		p.w.Paused = ""
-		return nil
-	})
-}
-
 // Repause implements wallet.Wallets.
 func (s *Store) Repause(ctx context.Context, id wallet.ID, from, to string) error {
 	return s.change(ctx, id, func(p *purse) error {

@@ -143,10 +143,6 @@ func (t *tables) Pause(ctx context.Context, id wallet.ID, reason string) error {
 	return run(ctx, t, "Pause", short(id.Address), func(ctx context.Context) error { return t.Ports.Pause(ctx, id, reason) })
 }
 
-func (t *tables) Resume(ctx context.Context, id wallet.ID) error {
-	return run(ctx, t, "Resume", short(id.Address), func(ctx context.Context) error { return t.Ports.Resume(ctx, id) })
-}
-
 func (t *tables) Repause(ctx context.Context, id wallet.ID, from, to string) error {
 	return run(ctx, t, "Repause", short(id.Address)+" to "+to, func(ctx context.Context) error { return t.Ports.Repause(ctx, id, from, to) })
 }

@@ -199,7 +199,7 @@ func (s *Stage) Pause(n int, reason string) {
 
 // Resume does what an operator does.
 func (s *Stage) Resume(n int) {
-	if err := s.Store.Resume(context.Background(), walletID(Wallet(n))); err != nil {
+	if err := s.Store.Repause(context.Background(), walletID(Wallet(n)), s.Record(n).Paused, ""); err != nil {
 		s.T.Errorf("resuming wallet %d: %v", n, err)
 	}
 }
