@@ -58,6 +58,9 @@ func TestSeeds(t *testing.T) {
 			t.Run(fmt.Sprint(shard), func(t *testing.T) {
 				t.Parallel()
 				for n := next.Add(1) - 1; n < *seeds && failed.Load() < 3; n = next.Add(1) - 1 {
+					if n > 0 && n%50_000 == 0 {
+						fmt.Printf("%d of %d seeds after %s\n", n, *seeds, time.Since(began).Round(time.Second))
+					}
 					if broken := simulate(t, *from+n, settlementtest.Taming{}, nil); len(broken) > 0 {
 						failed.Add(1)
 						explain(t, *from+n, broken)
