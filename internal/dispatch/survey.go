@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"remit/internal/wallet"
 )
 
@@ -49,35 +51,52 @@ func (d *Dispatcher) look(ctx context.Context) error {
 			ids = append(ids, id)
 		}
 	}
-	var unknown []wallet.ID
-	suspicion := ""
-	for _, id := range ids {
-		w, err := d.Wallets.Wallet(ctx, id)
+	paused, unknown := make([]string, len(ids)), make([]bool, len(ids))
+	err = abreast(len(ids), func(i int) error {
+		w, err := d.Wallets.Wallet(ctx, ids[i])
 		switch {
 		case errors.Is(err, wallet.ErrUnknown):
-			unknown = append(unknown, id)
-			continue
+			unknown[i] = true
+			return nil
 		case err != nil:
 			return err
 		}
-		if err := d.compare(ctx, w); err != nil {
-			return err
-		}
-		if strings.HasPrefix(w.Paused, wallet.Suspicion) {
-			suspicion = w.Paused
-		}
-		d.pool.Saw(w)
+		paused[i] = w.Paused
+		return d.compare(ctx, w)
+	})
+	if err != nil {
+		return err
 	}
-	for _, id := range unknown {
-		if err := d.open(ctx, id, suspicion); err != nil {
-			return err
+	suspicion := ""
+	for _, reason := range paused {
+		if strings.HasPrefix(reason, wallet.Suspicion) {
+			suspicion = reason
 		}
 	}
-	return nil
+	return abreast(len(ids), func(i int) error {
+		if !unknown[i] {
+			return nil
+		}
+		return d.open(ctx, ids[i], suspicion)
+	})
 }
 
-// compare holds a wallet against the chain.
+// abreast calls do for 0 to n-1, some at once, and returns the first error once
+// all are done: a process with many wallets must not ask for one after the other
+// before its first payment.
+func abreast(n int, do func(i int) error) error {
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range n {
+		group.Go(func() error { return do(i) })
+	}
+	return group.Wait()
+}
+
+// compare holds a wallet against the chain. What it learns of it, the pool
+// knows from then on.
 func (d *Dispatcher) compare(ctx context.Context, w wallet.Wallet) error {
+	d.pool.Saw(w)
 	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.Finality)
 	if err != nil {
 		return err
