@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -85,7 +86,9 @@ func (p plan) ours(ctx context.Context, c *rig.Chain, s *sweep, wallets, clients
 	if err != nil {
 		return rig.Run{}, err
 	}
-	rig.Pay(ctx, stack.Handler, "warm", 999) // connections, first sight of the wallets
+	if status, body := rig.Pay(ctx, stack.Handler, "warm", 999); status != http.StatusCreated { // connections, first sight of the wallets
+		return rig.Run{}, fmt.Errorf("%w: %d %s", errUnclean, status, body)
+	}
 	stack.Calls.Take()
 	stack.Wire.Take()
 	run := rig.Load(ctx, stack.Handler, clients, p.length)

@@ -105,13 +105,21 @@ func (c *Chain) Mined(ctx context.Context, wallets []devnet.Wallet) (uint64, err
 // ErrNotMined reports transactions that were sent and are not mined in time.
 var ErrNotMined = errors.New("not everything was mined")
 
-// Await waits until the wallets have so many mined transactions.
+// Await waits until the wallets have so many mined transactions, and all of them
+// are final: a store that knows nothing of the wallets takes them on only then.
 func (c *Chain) Await(ctx context.Context, wallets []devnet.Wallet, want uint64) error {
-	var got uint64
-	for range 240 { // a minute of blocks
+	var got, mined uint64 // mined is the block by which they were
+	for range 240 {       // a minute of blocks
 		var err error
-		if got, err = c.Mined(ctx, wallets); err != nil || got >= want {
+		if got, err = c.Mined(ctx, wallets); err != nil {
 			return err
+		}
+		head := c.Head().Number
+		if got >= want && mined == 0 {
+			mined = head
+		}
+		if mined > 0 && head >= mined+Finality.Depth {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
