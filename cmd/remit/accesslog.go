@@ -28,7 +28,7 @@ func accessLog(next http.Handler, out *os.File, now func() time.Time) http.Handl
 		began := now()
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(seen, r)
-		write(r.Context(), line{began, r.Method, r.URL.Path, seen.status, now().Sub(began), seen.Header().Get("X-Request-Id")})
+		write(r.Context(), line{began, r.Method, r.URL.EscapedPath(), seen.status, now().Sub(began), seen.Header().Get("X-Request-Id")})
 	})
 }
 
@@ -36,7 +36,7 @@ func accessLog(next http.Handler, out *os.File, now func() time.Time) http.Handl
 type line struct {
 	at      time.Time
 	method  string
-	path    string
+	path    string // escaped: it is shown on a terminal
 	status  int
 	took    time.Duration
 	request string
