@@ -31,8 +31,6 @@ func (willing) Fees(context.Context) (chain.Market, error) {
 
 func (willing) Estimate(context.Context, chain.Call) (uint64, error) { return 50_000, nil }
 
-func (n willing) Count(context.Context, token.Address, uint64) (uint64, error) { return 0, nil }
-
 func (n willing) Account(context.Context, token.Address, token.Address, chain.Finality) (chain.Account, error) {
 	return chain.Account{Head: 9, Token: n.holds, Gas: token.Units(1 << 60), Steady: true}, nil
 }

@@ -124,9 +124,11 @@ func (d *Dispatcher) open(ctx context.Context, id wallet.ID, suspicion string) e
 	if err != nil {
 		return err
 	}
-	settled, err := views.Settled(ctx, id.Address)
-	if err != nil {
-		return err
+	settled := uint64(0)
+	if views.Leading().Mined > 0 {
+		if settled, err = views.Settled(ctx, id.Address); err != nil {
+			return err
+		}
 	}
 	w, foreign := wallet.FirstSight(id, views, settled, d.Window)
 	if foreign == nil {

@@ -139,7 +139,8 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 
 // own stores no-ops for the nonces from first up to below that the chain may yet
 // give back: a re-organisation can remove the transaction that used one, and a
-// nonce of nobody would hold up all that are paid after it.
+// nonce of nobody would hold up all that are paid after it. For a wallet whose
+// key is gone it fails until all of them are final.
 func (p *pass) own(ctx context.Context, first, below uint64) error {
 	settled, err := p.views.Settled(ctx, p.wallet.Address)
 	if err != nil {

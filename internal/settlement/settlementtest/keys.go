@@ -74,6 +74,11 @@ func (k *Keys) Add(a token.Address) { k.change(func() { k.all = append(k.all, a)
 // Drain keeps new payments off a wallet.
 func (k *Keys) Drain(a token.Address) { k.change(func() { k.draining = append(k.draining, a) }) }
 
+// Remove takes a wallet out of the secret.
+func (k *Keys) Remove(a token.Address) {
+	k.change(func() { k.all = slices.DeleteFunc(k.all, func(b token.Address) bool { return a == b }) })
+}
+
 // Down makes every call fail until it is called with false.
 func (k *Keys) Down(down bool) { k.change(func() { k.down = down }) }
 

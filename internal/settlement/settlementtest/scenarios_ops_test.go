@@ -165,6 +165,32 @@ func TestEveryWalletStopsWhenOneIsBehind(t *testing.T) {
 	})
 }
 
+// A stolen key was taken out of the secret, and the thief goes on: nobody can
+// fill the nonces that he uses, so what he did counts once it is final.
+func TestThiefUsesAKeyThatIsGone(t *testing.T) {
+	setup := plain()
+	setup.Wallets = 2
+	st.Perform(t, setup, func(s *st.Stage) {
+		s.Pending = true
+		for n := range 3 {
+			s.Pay("before", order(n))
+			s.Pass(90 * time.Second)
+		}
+		s.Keys.Remove(st.Wallet(0))
+		next := s.Record(0).NextNonce
+		s.Steal(0, next, 5)
+		s.Pass(13 * time.Second)
+		s.StartRun()
+		s.Pass(time.Second)
+		is(t, "while it is not final", s.Record(0).NextNonce, next)
+		s.Pass(3 * time.Minute)
+		is(t, "once it is", s.Record(0).NextNonce, next+1)
+		s.Resume(1)
+		s.Pass(3 * time.Minute)
+		is(t, "the other wallet stays resumed", s.Record(1).Paused, "")
+	})
+}
+
 // A key that somebody else is using is not taken into service.
 func TestForeignKeyIsNotOpened(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
