@@ -83,6 +83,14 @@ func answer(status int, body string) http.HandlerFunc {
 	}
 }
 
+// hang never answers. A handler that returned when the client gave up would:
+// an answer can arrive while the client closes the connection.
+func hang(_ http.ResponseWriter, req *http.Request) {
+	_, _ = io.Copy(io.Discard, req.Body) // only then the server notices that the client has gone
+	<-req.Context().Done()
+	panic(http.ErrAbortHandler)
+}
+
 func TestPostSendsExactlyWhatItIsGiven(t *testing.T) {
 	var got *http.Request
 	var body []byte
@@ -111,10 +119,6 @@ func TestReceivers(t *testing.T) {
 			_, _ = io.WriteString(conn, reply)
 			_ = conn.Close()
 		}
-	}
-	hang := func(_ http.ResponseWriter, req *http.Request) {
-		_, _ = io.Copy(io.Discard, req.Body) // only then the server notices that we have gone
-		<-req.Context().Done()
 	}
 	for _, test := range []struct {
 		name   string
@@ -199,10 +203,7 @@ func TestTime(t *testing.T) {
 	if got := guard.NewClient(false).Timeout(); got != 15*time.Second {
 		t.Errorf("a post may take %v, want 15 s", got)
 	}
-	r := receive(t, func(_ http.ResponseWriter, req *http.Request) {
-		_, _ = io.Copy(io.Discard, req.Body)
-		<-req.Context().Done()
-	})
+	r := receive(t, hang)
 	begun := time.Now()
 	_, err := r.client(t, thisMachine, impatient).Post(t.Context(), r.url("example.com"), http.Header{}, nil)
 	expect(t, err, "there was no answer in time")

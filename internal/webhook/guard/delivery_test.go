@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"io"
 	"net/http"
 	"net/netip"
 	"sync/atomic"
@@ -28,10 +27,6 @@ func TestDeliveries(t *testing.T) {
 	kill := func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, _ := http.NewResponseController(w).Hijack()
 		_ = conn.Close()
-	}
-	hang := func(_ http.ResponseWriter, req *http.Request) {
-		_, _ = io.Copy(io.Discard, req.Body)
-		<-req.Context().Done()
 	}
 	redirect := func(w http.ResponseWriter, req *http.Request) { http.Redirect(w, req, "/elsewhere", http.StatusFound) }
 	for _, test := range []struct {
@@ -100,10 +95,9 @@ func TestDeliveries(t *testing.T) {
 // TestAnEndpointThatHangsDelaysNoOther: one client serves all.
 func TestAnEndpointThatHangsDelaysNoOther(t *testing.T) {
 	var hung atomic.Int32
-	slow := receive(t, func(_ http.ResponseWriter, req *http.Request) {
-		_, _ = io.Copy(io.Discard, req.Body)
+	slow := receive(t, func(w http.ResponseWriter, req *http.Request) {
 		hung.Add(1)
-		<-req.Context().Done()
+		hang(w, req)
 	})
 	quick := receive(t, answer(200, ""))
 	client := guard.NewTestClient(false, names(t, map[string][]string{"example.com": {"127.0.0.1"}}), thisMachine,
