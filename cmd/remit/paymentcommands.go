@@ -46,6 +46,7 @@ type attemptRow struct {
 	Tip  string     `json:"tip_wei"`
 	Cap  string     `json:"cap_wei"`
 	At   *string    `json:"at"`
+	Noop bool       `json:"pays_nothing,omitempty"`
 }
 
 type leaseRow struct {
@@ -70,7 +71,7 @@ func (c *paymentShow) Run(ctx context.Context) error {
 	dos := dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.Key, Payment: p.Public(), Wallet: p.Wallet.String(), Nonce: p.Nonce,
 		Attempts: []attemptRow{}, Deliveries: []deliveryRow{}, Chain: []string{}}
 	for _, a := range p.Attempts {
-		dos.Attempts = append(dos.Attempts, attemptRow{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), stamp(a.At)})
+		dos.Attempts = append(dos.Attempts, attemptRow{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), stamp(a.At), a.Noop})
 	}
 	if err := d.addWallet(ctx, store, p, &dos); err != nil {
 		return err
@@ -189,7 +190,8 @@ func (dos dossier) text(p payment.Payment) string {
 		row("slot", map[bool]string{true: "stored: it is sent until it is mined and announced", false: "gone: settled and announced"}[dos.Slot])
 	}
 	for i, a := range slices.Backward(dos.Attempts) {
-		row(fmt.Sprintf("attempt %d", i+1), fmt.Sprintf("%s tip %s cap %s wei, %s", a.Hash, a.Tip, a.Cap, orDash(a.At)))
+		what := map[bool]string{true: ", pays nothing"}[a.Noop]
+		row(fmt.Sprintf("attempt %d", i+1), fmt.Sprintf("%s tip %s cap %s wei, %s%s", a.Hash, a.Tip, a.Cap, orDash(a.At), what))
 	}
 	for _, line := range dos.Chain {
 		row("chain", line)

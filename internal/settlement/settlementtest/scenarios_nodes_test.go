@@ -109,6 +109,40 @@ func TestBytesThatNoNodeWillTake(t *testing.T) {
 	}
 }
 
+// A payment that was given up stays so, whatever the nodes say later: a transfer
+// after the no-op would be a second chance that its merchant was not told of.
+// With no room for higher fees, the same bytes are no new attempt.
+func TestCancelledStaysCancelled(t *testing.T) {
+	for _, limit := range []uint64{0, 210} {
+		setup := plain()
+		setup.FeeLimit = token.Units(limit)
+		st.Perform(t, setup, func(s *st.Stage) {
+			s.Halted = true
+			for _, n := range s.Chain.Nodes {
+				n.Answers = chain.Wrong
+			}
+			s.Pay("client", order(0))
+			s.Pass(15 * time.Minute)
+			for _, n := range s.Chain.Nodes {
+				n.Answers = ""
+			}
+			s.Pass(15 * time.Minute)
+			attempts := s.Payment(order(0)).Attempts
+			seen := map[chain.Hash]bool{}
+			for i, a := range attempts {
+				if a.Noop != (i > 0) || seen[a.Hash] {
+					t.Errorf("limit %d: attempt %d of %d pays nothing: %t, was there before: %t", limit, i+1, len(attempts), a.Noop, seen[a.Hash])
+				}
+				seen[a.Hash] = true
+			}
+			is(t, "more than one attempt", len(attempts) > 1, true)
+			s.Halted = false
+			s.Pass(3 * time.Minute)
+			is(t, "code", codeOf(s.Payment(order(0))), payment.TransferMissing)
+		})
+	}
+}
+
 // One node says that it will never take the bytes; of the other nothing is
 // known. A payment is not given up for that.
 func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
