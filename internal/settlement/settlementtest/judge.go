@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"remit/internal/chain"
@@ -24,11 +25,12 @@ type judge struct {
 	asks     map[string]int // handlers started, by key
 	answers  map[string][]Answer
 	events   map[string]announcement
-	noops    map[chain.Hash]bool // ever stored
-	foreign  map[chain.Hash]bool // signed by somebody else who has our key
-	taken    map[slotKey]bool    // nonces that a block took of theirs
-	lost     map[string]bool     // keys that tables restored from the past know nothing of
-	wanting  bool                // payments may fail for want of coins: the test means them to
+	noops    map[chain.Hash]bool            // ever stored
+	foreign  map[chain.Hash]bool            // signed by somebody else who has our key
+	taken    map[slotKey]bool               // nonces that a block took of theirs
+	wrong    map[chain.Hash]map[string]bool // nodes that said they will never take some bytes
+	lost     map[string]bool                // keys that tables restored from the past know nothing of
+	wanting  bool                           // payments may fail for want of coins: the test means them to
 	ceilings map[token.Address]uint64
 }
 
@@ -46,7 +48,7 @@ func (j *judge) init(w *World) {
 	j.w = w
 	j.requests, j.asks, j.answers = map[string]Request{}, map[string]int{}, map[string][]Answer{}
 	j.events, j.noops = map[string]announcement{}, map[chain.Hash]bool{}
-	j.lost = map[string]bool{}
+	j.lost, j.wrong = map[string]bool{}, map[chain.Hash]map[string]bool{}
 	j.foreign, j.taken, j.ceilings = map[chain.Hash]bool{}, map[slotKey]bool{}, map[token.Address]uint64{}
 	w.Chain.Mined = j.mined
 }
@@ -128,6 +130,21 @@ func (j *judge) sending(h chain.Hash) {
 	if !j.ours(h) {
 		j.breach("I2: bytes were sent that are not stored: %s", h)
 	}
+}
+
+// refused remembers that a node will never take some bytes.
+func (j *judge) refused(node string, h chain.Hash) {
+	if j.wrong[h] == nil {
+		j.wrong[h] = map[string]bool{}
+	}
+	j.wrong[h][node] = true
+}
+
+// hopeless reports whether every node said so of an attempt that pays.
+func (j *judge) hopeless(p payment.Payment) bool {
+	return slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool {
+		return !a.Noop && len(j.wrong[a.Hash]) == len(j.w.Chain.Nodes)
+	})
 }
 
 // mined checks a transaction as a block takes it.

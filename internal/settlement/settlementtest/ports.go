@@ -191,7 +191,11 @@ func (r rpc) Send(ctx context.Context, raw []byte) chain.Reply {
 	args := fmt.Sprint(r.node.name, " ", at(wallet.ID{Address: tx.From}, tx.Nonce), " ", tx.Fees.Cap)
 	answer, err := effect(ctx, r.desk, "Send", args, func(ctx context.Context) (chain.Reply, error) {
 		r.judge.sending(tx.sign().Hash)
-		return r.node.Send(ctx, raw), nil
+		reply := r.node.Send(ctx, raw)
+		if reply.Class == chain.Wrong {
+			r.judge.refused(r.node.name, tx.sign().Hash)
+		}
+		return reply, nil
 	})
 	if err != nil {
 		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}

@@ -107,7 +107,7 @@ func (j *judge) failure(r Request, p payment.Payment, behaviour Recipient) {
 			j.breach("the wallet promised more than it had: %s reverted", r.Key)
 		}
 	case payment.TransferMissing:
-		if !mined || !receipt.Succeeded || behaviour == Pays && len(receipt.Logs) > 0 {
+		if !mined || !receipt.Succeeded || behaviour == Pays && (len(receipt.Logs) > 0 || !j.hopeless(p)) {
 			j.breach("I4: %s failed without a transfer, and the chain does not say so", r.Key)
 		}
 	case payment.NonceConsumed:
