@@ -300,7 +300,7 @@ func TestMerchantsMatters(t *testing.T) {
 	type dossier struct {
 		ID         string
 		State      string
-		Slot       bool             `json:"slot_stored"`
+		PendingTx  bool             `json:"pending_tx_stored"`
 		Attempts   []map[string]any `json:"attempts"`
 		Deliveries []struct {
 			Status   string

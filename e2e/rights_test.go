@@ -23,9 +23,9 @@ type right struct{ function, action, resource string }
 
 // spare are rights that this test does not see used, and what they are for.
 var spare = map[right]string{
-	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}:            "withdraws a payment that is refused after it was stored",
+	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}:            "discards a payment that is refused after it was stored",
 	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:                 "sends stored predecessors when a node reports a gap",
-	{"CheckReceiptsFunction", "dynamodb:PutItem", "PaymentsTable"}:             "seals leases that a handler left, and fills nonces that nobody will use",
+	{"CheckReceiptsFunction", "dynamodb:PutItem", "PaymentsTable"}:             "commits reservations that a handler left, and fills nonces that nobody will use",
 	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "WalletSecret"}: "signs for them, and signs fee bumps",
 	{"CheckReceiptsFunction", "dynamodb:UpdateItem", "WebhooksTable"}:          "takes a delivery from the index of those due, after minutes at least",
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}:            "reads an endpoint again that another job has just judged",

@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	stackName = "remit"
-	network   = "devnet"
-	finality  = 2
-	blockTime = 500 * time.Millisecond
+	stackName        = "remit"
+	network          = "devnet"
+	confirmationRule = 2
+	blockTime        = 500 * time.Millisecond
 )
 
 // A stack is the deployed template, and the chain it pays on.
@@ -94,7 +94,7 @@ func deploy(ctx context.Context, dir string) (*stack, error) {
 		"Network=" + network,
 		fmt.Sprintf("ChainId=%d", chain.ID()), fmt.Sprintf("TokenAddress=%v", chain.Token().Contract),
 		"TokenSymbol=" + chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", chain.Token().Decimals),
-		fmt.Sprintf("Finality=%d", finality), fmt.Sprintf("BlockTime=%v", blockTime),
+		fmt.Sprintf("ConfirmationRule=%d", confirmationRule), fmt.Sprintf("BlockTime=%v", blockTime),
 	}
 	build := filepath.Join(dir, "build")
 	err = c.run(ctx, "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+parameters[0])

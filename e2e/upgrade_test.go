@@ -136,7 +136,7 @@ func (s *stack) parameters() []string {
 		"WebhookLoopback=allowed", "TraceRule=false", "Network=" + network, "AuthorizerCacheSeconds=0",
 		fmt.Sprintf("ChainId=%d", s.chain.ID()), fmt.Sprintf("TokenAddress=%v", s.chain.Token().Contract),
 		"TokenSymbol=" + s.chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.chain.Token().Decimals),
-		fmt.Sprintf("Finality=%d", finality), fmt.Sprintf("BlockTime=%v", blockTime),
+		fmt.Sprintf("ConfirmationRule=%d", confirmationRule), fmt.Sprintf("BlockTime=%v", blockTime),
 	}
 }
 

@@ -97,7 +97,7 @@ func TestAPaymentsLog(t *testing.T) {
 // invocation, and one that is about a payment to its merchant too.
 func checkLines(t *testing.T, name, text string) {
 	t.Helper()
-	sealed := 0
+	committed := 0
 	for line := range strings.Lines(text) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
@@ -108,8 +108,8 @@ func checkLines(t *testing.T, name, text string) {
 			continue
 		}
 		want := []string{"timestamp", "level", "message", "requestId"}
-		if m := fields["message"]; m == "payment sealed" || m == "payment settled" {
-			sealed++
+		if m := fields["message"]; m == "payment committed" || m == "payment settled" {
+			committed++
 			want = append(want, "payment", "merchant")
 		}
 		for _, field := range want {
@@ -118,7 +118,7 @@ func checkLines(t *testing.T, name, text string) {
 			}
 		}
 	}
-	if name != "deliver-webhook" && sealed == 0 {
+	if name != "deliver-webhook" && committed == 0 {
 		t.Errorf("%s says of no payment what became of it", name)
 	}
 }

@@ -58,11 +58,11 @@ func (l *life) result() *report.Result {
 	}
 	phaseTable.Row("all", all.Calls, all.Reads, all.Writes, "")
 	look := report.Table{Title: "One look of check-receipts at pending payments", Head: []string{"", "calls", "read units", "write units"}}
-	look.Row("each wallet (and the roster, shared)", l.perLook.Calls, l.perLook.Reads, l.perLook.Writes)
-	look.Row("each payment pending", 0, l.perSlot, 0)
+	look.Row("each wallet (and the list of wallets, shared)", l.perLook.Calls, l.perLook.Reads, l.perLook.Writes)
+	look.Row("each payment pending", 0, l.perPendingTx, 0)
 	r.Figure("look_rru_wallet", l.perLook.Reads)
 	r.Figure("look_wru_wallet", l.perLook.Writes)
-	r.Figure("look_rru_slot", l.perSlot)
+	r.Figure("look_rru_pending_tx", l.perPendingTx)
 	items := report.Table{Title: "Items", Head: []string{"", "count", "bytes, mean", "bytes, largest"}}
 	stored := 0.0
 	for _, i := range l.items {
@@ -78,9 +78,9 @@ func (l *life) result() *report.Result {
 	r.AtMost("DynamoDB calls of a webhook (stored, loaded, recorded)", "%.2f", delivery, 3)
 	r.AtMost("SQS messages of a webhook", "%.2f", l.sent[Settle]/float64(l.n), 1)
 	r.Note("A payment leaves %.1f kB for good, its webhook's log included.", stored/1000)
-	r.Note("These payments have a reference of 8 characters and no metadata. Up to a kilobyte a sealed one has %d bytes left, and a delivery %d: metadata beyond that costs two units more in the seal, and one in the log.",
+	r.Note("These payments have a reference of 8 characters and no metadata. Up to a kilobyte a committed one has %d bytes left, and a delivery %d: metadata beyond that costs two units more in the commit, and one in the log.",
 		1024-l.largest(sent, "payments: payment"), 1024-l.largest(kept, "webhooks: log / delivery"))
-	r.Note("DynamoDB Local tells too much for transactions, so the seal is counted by the rule of the developer guide from the measured sizes: two write units for each kilobyte begun of each item, and one for the index that lists payments.")
+	r.Note("DynamoDB Local tells too much for transactions, so the commit is counted by the rule of the developer guide from the measured sizes: two write units for each kilobyte begun of each item, and one for the index that lists payments.")
 	return r
 }
 

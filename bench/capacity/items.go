@@ -105,11 +105,11 @@ func (l *life) largest(when, kind string) int {
 // The index is written after the transaction, so it does not count double.
 const indexed = 1
 
-// sealed puts right what DynamoDB Local told of the transaction that seals.
-func (l *life) sealed() {
+// committed puts right what DynamoDB Local told of the transaction that commits.
+func (l *life) committed() {
 	u := l.used[Post]["TransactWriteItems"]
 	u.Writes = u.Calls * (indexed + transacted(l.largest(sent, "payments: payment"),
-		l.largest(sent, "payments: wallet / slot"), l.largest(sent, "payments: tx")))
+		l.largest(sent, "payments: wallet / pending transaction"), l.largest(sent, "payments: tx")))
 	l.used[Post]["TransactWriteItems"] = u
 }
 

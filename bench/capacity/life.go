@@ -39,12 +39,12 @@ const wallets = 4
 
 // A life is what n payments consumed, by phase and operation.
 type life struct {
-	n       int
-	used    map[string]map[string]Units
-	sent    map[string]float64 // SQS messages by phase
-	perLook Units              // of one round, for each wallet, without its slots
-	perSlot float64            // read units of one round for each payment pending
-	items   []item
+	n            int
+	used         map[string]map[string]Units
+	sent         map[string]float64 // SQS messages by phase
+	perLook      Units              // of one round, for each wallet, without its pending transactions
+	perPendingTx float64            // read units of one round for each payment pending
+	items        []item
 }
 
 // bed is what a life is lived on.
@@ -107,8 +107,8 @@ func open(ctx context.Context) (*bed, error) {
 		return b, err
 	}
 	b.settler = settlement.New(settlement.Config{
-		ChainID: b.chain.ID(), Token: b.chain.Token(), Window: rig.Window, Finality: rig.Finality, BlockTime: time.Second,
-		LeaseAge: 45 * time.Second, BumpAfter: time.Hour,
+		ChainID: b.chain.ID(), Token: b.chain.Token(), Window: rig.Window, ConfirmationRule: rig.ConfirmationRule, BlockTime: time.Second,
+		ReservationAge: 45 * time.Second, BumpAfter: time.Hour,
 	}, settlement.Parts{
 		Payments: payments, Wallets: payments, Keys: keys, Nodes: b.stack.Nodes,
 		Events: webhook.NewPublisher(dynamo.NewWebhooks(b.db, b.tables.Webhooks), b.jobs),
@@ -155,7 +155,7 @@ func (b *bed) live(ctx context.Context, n int) (*life, error) {
 	if err := b.weigh(ctx, l, sent); err != nil {
 		return nil, err
 	}
-	l.sealed()
+	l.committed()
 	if err := b.settle(ctx, l); err != nil {
 		return nil, err
 	}
@@ -204,10 +204,10 @@ func (b *bed) settle(ctx context.Context, l *life) error {
 	}
 	look := b.meter.take()
 	l.used[Look] = look
-	slots := look["Query"].Reads
-	l.perSlot = slots / float64(l.n)
+	pendingTxs := look["Query"].Reads
+	l.perPendingTx = pendingTxs / float64(l.n)
 	fixed := total(look)
-	fixed.Reads -= slots
+	fixed.Reads -= pendingTxs
 	l.perLook = fixed.Per(wallets)
 	for range 2 { // mined, and final
 		if err := b.chain.Mine(); err != nil {

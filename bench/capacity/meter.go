@@ -83,8 +83,8 @@ func (m *meter) note(operation string, input, output any) {
 	m.units[operation] = m.units[operation].add(used)
 }
 
-func sum(consumed any) float64 {
-	switch c := consumed.(type) {
+func sum(nonceUsed any) float64 {
+	switch c := nonceUsed.(type) {
 	case *types.ConsumedCapacity:
 		if c == nil {
 			return 0

@@ -128,7 +128,7 @@ func (b *bed) tableAudit(ctx context.Context) ([]string, error) {
 		Region: "us-east-1", BaseEndpoint: aws.String(b.dynamodb),
 		Credentials: credentials.NewStaticCredentialsProvider("audit", "audit", ""),
 	}), paymentsTable)
-	ids, err := payments.Roster(ctx, b.chainID)
+	ids, err := payments.Wallets(ctx, b.chainID)
 	if err != nil {
 		return nil, err
 	}
@@ -138,13 +138,13 @@ func (b *bed) tableAudit(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		slots, unreadable, err := payments.Slots(ctx, id)
+		pendingTxs, unreadable, err := payments.PendingTxs(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if len(slots)+len(w.Leases)+unreadable > 0 || w.Paused != "" {
-			left = append(left, fmt.Sprintf("wallet %s: %d slots, %d leases, %d unreadable, paused %q",
-				id.Address, len(slots), len(w.Leases), unreadable, w.Paused))
+		if len(pendingTxs)+len(w.Reservations)+unreadable > 0 || w.Paused != "" {
+			left = append(left, fmt.Sprintf("wallet %s: %d pending transactions, %d reservations, %d unreadable, paused %q",
+				id.Address, len(pendingTxs), len(w.Reservations), unreadable, w.Paused))
 		}
 	}
 	return left, nil

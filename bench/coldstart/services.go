@@ -75,7 +75,7 @@ func environment(chain *rig.Chain, dynamodb, stub string) []string {
 		"API_KEYS_TABLE=" + tables.APIKeys, "PAYMENTS_TABLE=" + tables.Payments, "WEBHOOKS_TABLE=" + tables.Webhooks,
 		"WALLET_SECRET=wallets", "RPC_SECRET=rpc", "SETTLE_QUEUE_URL=" + stub + "/settle", "WEBHOOK_QUEUE_URL=" + stub + "/webhooks",
 		fmt.Sprint("CHAIN_ID=", chain.ID()), "TOKEN_ADDRESS=" + coin.Contract.String(), "TOKEN_SYMBOL=" + coin.Symbol,
-		fmt.Sprint("TOKEN_DECIMALS=", coin.Decimals), "FINALITY=2", "BLOCK_TIME=250ms", "NONCE_WINDOW=64",
+		fmt.Sprint("TOKEN_DECIMALS=", coin.Decimals), "CONFIRMATION_RULE=2", "BLOCK_TIME=250ms", "NONCE_WINDOW=64",
 		"AMOUNT_MINIMUM=1", "AMOUNT_MAXIMUM=0", "DAILY_LIMIT=0", "MAX_FEE_CAP_GWEI=500",
 	}
 }

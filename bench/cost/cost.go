@@ -97,7 +97,7 @@ func paymentOf(f map[string]float64) Payment {
 		Writes:     f["wru_send-payment"] + f["wru_check-receipts, to settle"] + f["wru_deliver-webhook"],
 		Reads:      f["rru_send-payment"] + f["rru_check-receipts, to settle"] + f["rru_deliver-webhook"] + f["rru_get-transaction"],
 		HookWrites: f["wru_deliver-webhook"] + 1, HookReads: f["rru_deliver-webhook"], // and the put that announces it
-		AuthorizerReads: f["rru_authorizer"], LookReads: f["look_rru_wallet"], LookWrites: f["look_wru_wallet"], SlotReads: f["look_rru_slot"],
+		AuthorizerReads: f["rru_authorizer"], LookReads: f["look_rru_wallet"], LookWrites: f["look_wru_wallet"], PendingTxReads: f["look_rru_pending_tx"],
 		Stored: f["bytes_stored"], Items: 4, // payment, hash, delivery, and the list's entry
 		Post:       2*0.050 + 3*storeSeconds + workSeconds, // unless it was measured
 		Get:        2*storeSeconds + workSeconds,
@@ -161,8 +161,8 @@ func remaining(n float64, p Payment, s Stack, over, best float64) string {
 	hourly := s
 	hourly.Provisioned = true
 	return fmt.Sprintf("$%.2f would have to go, %.0f write units of DynamoDB. "+
-		"Writes on demand are $%.2f: %.1f units for each payment, and the claims of check-receipts on its wallets. None of the units is spare: the payment 1, its lease 1, the seal 6 (payment, slot and hash in one transaction, which doubles their price), "+
-		"the release 1, the end 2 (its event is stored with it), the slot's deletion 1, the entry in the list of payments 2 (put, and its status changed), the webhook's log 2 (stored, and its attempt recorded). "+
+		"Writes on demand are $%.2f: %.1f units for each payment, and the claims of check-receipts on its wallets. None of the units is spare: the payment 1, its reservation 1, the commit 6 (payment, pending transaction and hash in one transaction, which doubles their price), "+
+		"the release 1, the end 2 (its event is stored with it), the pending transaction's deletion 1, the entry in the list of payments 2 (put, and its status changed), the webhook's log 2 (stored, and its attempt recorded). "+
 		"Storing the hash outside the transaction would save one and let a 201 be answered for a hash that a crash leaves unknown; a list without the status would save one and could not be filtered by it. "+
 		"API Gateway is $%.2f: an HTTP API costs $2 and cannot answer a bad key with the body of the contract. Lambda is $%.2f, most of it the run of check-receipts that is awake around the clock; half its memory would save $%.2f and leave a seventh of a core to settle with. "+
 		"What does it is one parameter, PaymentsCapacity=provisioned: at a steady 4 payments a second the same writes cost 60 %% less by the hour, which comes to $%.2f, and to $%.2f with every lever. It is no default, because a provisioned table refuses for minutes what comes faster than it scales, and has a least that costs $%.0f a month when nobody pays.",

@@ -12,7 +12,7 @@ type Payment struct {
 	AuthorizerReads float64 // of one look-up
 	LookReads       float64 // of one look of check-receipts, each wallet
 	LookWrites      float64
-	SlotReads       float64 // of one look, each payment pending
+	PendingTxReads  float64 // of one look, each payment pending
 	Stored          float64 // bytes kept for good
 	Items           float64 // items kept for good
 
@@ -68,7 +68,7 @@ func Bill(n float64, p Payment, s Stack) []Line {
 	looks := busy * secondsPerMonth / s.BlockSeconds
 	active := s.Wallets * (1 - math.Exp(-pending/s.Wallets)) / math.Max(busy, 1e-12) // wallets with something pending, while any has
 	asked := authorized(requests*n, s.Keys, s.CacheSeconds)
-	hints := n * (1 - busy) // a payment that finds nobody attending its wallet
+	hints := n * (1 - busy) // a payment that finds nobody claiming its wallet
 	webhooks := n
 	if !s.Webhooks {
 		webhooks = 0
@@ -77,7 +77,7 @@ func Bill(n float64, p Payment, s Stack) []Line {
 
 	// Of the table of payments, and of the others, which are always on demand.
 	writes := n*(p.Writes-p.HookWrites) + looks*active*p.LookWrites
-	reads := n*(p.Reads-p.HookReads) + looks*(active*p.LookReads+pending/math.Max(busy, 1e-12)*p.SlotReads)
+	reads := n*(p.Reads-p.HookReads) + looks*(active*p.LookReads+pending/math.Max(busy, 1e-12)*p.PendingTxReads)
 	otherWrites, otherReads := webhooks*p.HookWrites, webhooks*p.HookReads+asked*p.AuthorizerReads
 	if s.DailyLimit {
 		writes += n

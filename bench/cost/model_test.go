@@ -43,7 +43,7 @@ func TestBillPricesWhatIsPerPayment(t *testing.T) {
 }
 
 func TestBillCountsLooksOnlyWhileSomethingIsPending(t *testing.T) {
-	p := Payment{LookWrites: 1, LookReads: 1, SlotReads: 0.25}
+	p := Payment{LookWrites: 1, LookReads: 1, PendingTxReads: 0.25}
 	busy := Bill(10e6, p, bare()) // about four a second: always something pending, on every wallet
 	near(t, "writes of a busy month", line(t, busy, "DynamoDB, writes"), 1_296_000*4*0.625/1e6)
 	pending := 10e6 / secondsPerMonth * 60

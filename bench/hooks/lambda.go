@@ -23,7 +23,7 @@ type message struct {
 	hung bool
 }
 
-// ends is when each busy batch slot is free again, soonest first.
+// ends is when each busy batch place is free again, soonest first.
 type ends []time.Duration
 
 func (e ends) Len() int           { return len(e) }

@@ -44,10 +44,10 @@ type outcome struct {
 
 // kindOf spreads the bad endpoints over the merchants.
 func (t trial) kindOf(n int) kind {
-	switch slot := n % perMerchant; {
-	case slot == 0 && n/perMerchant < t.hanging:
+	switch pendingTx := n % perMerchant; {
+	case pendingTx == 0 && n/perMerchant < t.hanging:
 		return hanging
-	case slot == 1 && n/perMerchant < t.refusing:
+	case pendingTx == 1 && n/perMerchant < t.refusing:
 		return refusing
 	default:
 		return healthy

@@ -102,9 +102,9 @@ func handler(c *rig.Chain, node *canned, store paymenttest.Ports) (http.Handler,
 		return nil, err
 	}
 	engine := dispatch.New(dispatch.Config{
-		ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: 1 << 20, BlockTime: 2 * time.Second, Finality: rig.Finality,
+		ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: 1 << 20, BlockTime: 2 * time.Second, ConfirmationRule: rig.ConfirmationRule,
 	}, dispatch.Parts{
-		Payments: store, Allowances: store, Wallets: store, Keys: keys, Nodes: chain.Nodes{opened},
+		Payments: store, DailyLimits: store, Wallets: store, Keys: keys, Nodes: chain.Nodes{opened},
 		Hints: rig.Hints{Calls: &rig.Calls{}}, Log: slog.New(slog.DiscardHandler), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
 	return httpapi.SendPayment(rand.Text, engine, c.Token()), nil

@@ -12,7 +12,7 @@ import (
 )
 
 // sequential is what the path waits for one after the other: an estimate, put,
-// lease, seal, and the broadcast, beside which the lease is released.
+// reservation, commit, and the broadcast, beside which the reservation is released.
 func sequential(d rig.Delays) time.Duration { return 2*d.RPC + 3*d.Store }
 
 // Run measures. quick measures less of everything.
@@ -141,8 +141,8 @@ func callsTable(s *sweep, n *counted) report.Table {
 		}
 	}
 	t.Row("DynamoDB calls in all", aws)
-	t.Row("… of them one after the other (put, lease, seal)", 3)
-	t.Row("hints (SQS SendMessage), when nobody attends the wallet", stats.Ratio(float64(s.calls["Hint"]), float64(s.paid)))
+	t.Row("… of them one after the other (put, reservation, commit)", 3)
+	t.Row("hints (SQS SendMessage), when nobody claims the wallet", stats.Ratio(float64(s.calls["Hint"]), float64(s.paid)))
 	t.Row("HTTP requests to the node", stats.Ratio(float64(s.requests), float64(s.paid)))
 	t.Row("allocations, store in memory", n.memory[0])
 	t.Row("kB allocated, store in memory", n.memory[1]/1000)
@@ -178,6 +178,6 @@ func (p plan) targets(r *report.Result, distant, close *sweep, n *counted) {
 	r.Figure("post_allocs_dynamo", n.dynamo[0])
 	r.Figure("post_rpc_requests", requests)
 	r.Figure("post_dynamo_calls", dynamoCalls)
-	r.Note("The sum of a payment's own sequential round trips is %.0f ms here: an estimate, put, lease, seal, and the broadcast, beside which the lease is released.", trips)
+	r.Note("The sum of a payment's own sequential round trips is %.0f ms here: an estimate, put, reservation, commit, and the broadcast, beside which the reservation is released.", trips)
 	r.Note("At 0 / 0 ms both sides share the processor with the embedded chain, which simulates, executes and mines every transfer in this process: %.2f ms of processor time per payment in ours at 64 clients, %.2f ms in the reference, of which Remit's own part is %.2f ms.", together, theirs, n.own)
 }

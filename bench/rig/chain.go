@@ -118,7 +118,7 @@ func (c *Chain) Await(ctx context.Context, wallets []devnet.Wallet, want uint64)
 		if got >= want && mined == 0 {
 			mined = head
 		}
-		if mined > 0 && head >= mined+Finality.Depth {
+		if mined > 0 && head >= mined+ConfirmationRule.Depth {
 			return nil
 		}
 		select {
@@ -147,5 +147,5 @@ func Keys(wallets []devnet.Wallet) (*keyring.Ring, error) {
 // Payee is whom rigs pay.
 var Payee = token.Address{0: 0x22, 19: 0x22}
 
-// Finality of rigs: a block that has another on top of it.
-var Finality = chain.Finality{Depth: 1}
+// ConfirmationRule of rigs: a block that has another on top of it.
+var ConfirmationRule = chain.ConfirmationRule{Depth: 1}

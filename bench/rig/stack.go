@@ -57,9 +57,9 @@ func NewStack(c *Chain, wallets []devnet.Wallet, store paymenttest.Ports, d Dela
 	}
 	s.Nodes = chain.Nodes{node}
 	engine := dispatch.New(dispatch.Config{
-		ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: Window, BlockTime: 2 * time.Second, Finality: Finality,
+		ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: Window, BlockTime: 2 * time.Second, ConfirmationRule: ConfirmationRule,
 	}, dispatch.Parts{
-		Payments: s.Store, Allowances: s.Store, Wallets: s.Store, Keys: keys, Nodes: s.Nodes,
+		Payments: s.Store, DailyLimits: s.Store, Wallets: s.Store, Keys: keys, Nodes: s.Nodes,
 		Hints: Hints{calls, d.Store}, Log: slog.New(slog.DiscardHandler),
 		Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})

@@ -46,8 +46,8 @@ func open(ctx context.Context, wallets int, d rig.Delays) (*bed, error) {
 		return nil, err
 	}
 	b.settler = settlement.New(settlement.Config{
-		ChainID: chain.ID(), Token: chain.Token(), Window: rig.Window, Finality: rig.Finality, BlockTime: rig.BlockTime,
-		LeaseAge: 45 * time.Second, BumpAfter: time.Hour,
+		ChainID: chain.ID(), Token: chain.Token(), Window: rig.Window, ConfirmationRule: rig.ConfirmationRule, BlockTime: rig.BlockTime,
+		ReservationAge: 45 * time.Second, BumpAfter: time.Hour,
 	}, settlement.Parts{
 		Payments: b.stack.Store, Wallets: b.stack.Store, Keys: keys, Nodes: b.stack.Nodes,
 		Events: webhook.NewPublisher(subscription{}, b.queue), Log: slog.New(slog.DiscardHandler), Now: time.Now, Wait: wait,
@@ -97,17 +97,17 @@ func (q *queue) take() []time.Time {
 	return at
 }
 
-// slots returns what is pending, lowest nonces of all wallets first.
-func (b *bed) slots(ctx context.Context) ([]wallet.Slot, error) {
-	var all []wallet.Slot
+// pending transactions returns what is pending, lowest nonces of all wallets first.
+func (b *bed) pendingTxs(ctx context.Context) ([]wallet.PendingTx, error) {
+	var all []wallet.PendingTx
 	for _, w := range b.chain.Wallets() {
-		slots, _, err := b.store.Slots(ctx, wallet.ID{ChainID: b.chain.ID(), Address: w.Address})
+		pendingTxs, _, err := b.store.PendingTxs(ctx, wallet.ID{ChainID: b.chain.ID(), Address: w.Address})
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, slots...)
+		all = append(all, pendingTxs...)
 	}
-	slices.SortStableFunc(all, func(x, y wallet.Slot) int { return int(x.Nonce) - int(y.Nonce) })
+	slices.SortStableFunc(all, func(x, y wallet.PendingTx) int { return int(x.Nonce) - int(y.Nonce) })
 	return all, nil
 }
 
@@ -116,7 +116,7 @@ const perBlock = 2500
 
 // mine mines the first n pending payments for good.
 func (b *bed) mine(ctx context.Context, n int) error {
-	pending, err := b.slots(ctx)
+	pending, err := b.pendingTxs(ctx)
 	if err != nil {
 		return err
 	}

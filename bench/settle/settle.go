@@ -90,13 +90,13 @@ func measure(ctx context.Context, d rig.Delays, pending int, mined []int, say Sa
 }
 
 // reads are the store calls that read one wallet's part.
-func reads(calls map[string]int) int { return calls["Wallet"] + calls["Slots"] }
+func reads(calls map[string]int) int { return calls["Wallet"] + calls["PendingTxs"] }
 
 func table(d rig.Delays, passes []pass) report.Table {
 	t := report.Table{Title: fmt.Sprintf("One round, store / RPC %s away", d),
 		Head: []string{"mined since", "seconds", "RPC requests", "store reads", "store writes", "heap MB", "allocated MB", "s to half of the events", "to the last"}}
 	for _, p := range passes {
-		read := reads(p.calls) + p.calls["Payment"] + p.calls["Roster"]
+		read := reads(p.calls) + p.calls["Payment"] + p.calls["Wallets"]
 		t.Row(p.mined, fmt.Sprintf("%.3f", p.took.Seconds()), p.requests, read, rig.Total(p.calls)-read, p.peak, p.allocated,
 			stats.Median(p.announced), stats.Percentile(p.announced, 100))
 	}
@@ -133,6 +133,6 @@ func finish(r *report.Result, passes []pass, l *latency, pending int) {
 	r.Figure("settle_rpc_requests_all", float64(all.requests))
 	r.Figure("settle_idle_requests_per_wallet", float64(idle.requests)/wallets)
 	r.Figure("block_to_webhook_p50_seconds", stats.Median(l.toHook))
-	r.Note("An idle round reads every wallet and all of its slots, one query each: the number of calls does not depend on what is pending, but the size of the answers does. On DynamoDB a slot is about 0.7 kB, and 8 kB cost one read unit.")
+	r.Note("An idle round reads every wallet and all of its pending transactions, one query each: the number of calls does not depend on what is pending, but the size of the answers does. On DynamoDB a pending transaction is about 0.7 kB, and 8 kB cost one read unit.")
 	r.Note("A round settles 16 payments of each wallet at a time. Each takes three store calls one after the other (read, finish, delete) and the announcement, so the distance of the store decides how long all of %d take.", pending)
 }

@@ -122,7 +122,7 @@ func (e *examination) nodesAgree(ctx context.Context) {
 	var heads []string
 	lowest, highest := uint64(math.MaxUint64), uint64(0)
 	for _, node := range nodes {
-		a, nodeErr := node.Account(ctx, token.Address{}, coin.Contract, chain.Finality{})
+		a, nodeErr := node.Account(ctx, token.Address{}, coin.Contract, chain.ConfirmationRule{})
 		if nodeErr != nil {
 			err = errors.Join(err, nodeErr)
 			continue
@@ -170,7 +170,7 @@ func (e *examination) walletsAreFunded(ctx context.Context) {
 		return // tokenIsRight has said so
 	}
 	for _, r := range rows {
-		views, err := nodes.Views(ctx, r.Address, coin.Contract, chain.Finality{})
+		views, err := nodes.Views(ctx, r.Address, coin.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			e.found("wallet "+r.Address.String()[:10], err, "", "see nodes")
 			continue

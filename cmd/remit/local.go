@@ -16,8 +16,8 @@ import (
 
 // localCommand is `remit local`.
 type localCommand struct {
-	Listen   string `default:"127.0.0.1:8080" env:"REMIT_LISTEN" help:"Where the API is served."`
-	Finality string `default:"2" env:"REMIT_FINALITY" help:"When a payment is final: a number of blocks, safe or finalized."`
+	Listen           string `default:"127.0.0.1:8080" env:"REMIT_LISTEN" help:"Where the API is served."`
+	ConfirmationRule string `default:"2" env:"REMIT_CONFIRMATION_RULE" help:"When a payment is final: a number of blocks, safe or finalized."`
 
 	chainFlags
 
@@ -33,7 +33,7 @@ type localCommand struct {
 	DailyLimit   string        `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
 	MaxFeeCap    uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" default:"200" help:"The most a transaction may offer per gas, in gwei; 0 for no limit. Above it payments wait."`
 	KeyCreation  string        `env:"REMIT_KEY_CREATION" enum:"public,operator" default:"public" help:"Who may create API keys: public or operator."`
-	LogLevel     slog.Level    `env:"REMIT_LOG_LEVEL" default:"warn" help:"debug, info, warn or error. At info each payment says when it is sealed and settled."`
+	LogLevel     slog.Level    `env:"REMIT_LOG_LEVEL" default:"warn" help:"debug, info, warn or error. At info each payment says when it is committed and settled."`
 	ShutdownWait time.Duration `env:"REMIT_SHUTDOWN_WAIT" default:"10s" help:"How long requests under way may take when the server is told to stop."`
 }
 

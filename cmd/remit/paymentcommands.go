@@ -16,7 +16,7 @@ import (
 
 // paymentCommands is `remit payment`.
 type paymentCommands struct {
-	Show paymentShow `cmd:"" help:"Show everything known of a payment: attempts, nonce, slot, deliveries, what the chain says."`
+	Show paymentShow `cmd:"" help:"Show everything known of a payment: attempts, nonce, pending transaction, deliveries, what the chain says."`
 }
 
 type paymentShow struct {
@@ -27,18 +27,18 @@ type paymentShow struct {
 
 // A dossier is everything known of one payment.
 type dossier struct {
-	ID         payment.ID     `json:"id"`
-	State      payment.State  `json:"state"`
-	Merchant   string         `json:"merchant_id"`
-	Key        string         `json:"idempotency_key"`
-	Payment    payment.Public `json:"payment"`
-	Wallet     string         `json:"wallet"`
-	Nonce      uint64         `json:"nonce"`
-	Attempts   []attemptRow   `json:"attempts"`
-	Lease      *leaseRow      `json:"lease"`
-	Slot       bool           `json:"slot_stored"`
-	Deliveries []deliveryRow  `json:"deliveries"`
-	Chain      []string       `json:"chain"`
+	ID         payment.ID      `json:"id"`
+	State      payment.State   `json:"state"`
+	Merchant   string          `json:"merchant_id"`
+	Key        string          `json:"idempotency_key"`
+	Payment    payment.Public  `json:"payment"`
+	Wallet     string          `json:"wallet"`
+	Nonce      uint64          `json:"nonce"`
+	Attempts   []attemptRow    `json:"attempts"`
+	Reserve    *reservationRow `json:"reservation"`
+	PendingTx  bool            `json:"pending_tx_stored"`
+	Deliveries []deliveryRow   `json:"deliveries"`
+	Chain      []string        `json:"chain"`
 }
 
 type attemptRow struct {
@@ -49,7 +49,7 @@ type attemptRow struct {
 	Noop bool       `json:"pays_nothing,omitempty"`
 }
 
-type leaseRow struct {
+type reservationRow struct {
 	Nonce uint64  `json:"nonce"`
 	At    *string `json:"at"`
 }
@@ -105,14 +105,14 @@ func (d *deployment) addWallet(ctx context.Context, store *dynamo.Payments, p pa
 	if err != nil {
 		return err
 	}
-	if lease, ok := w.Leases[p.ID]; ok {
-		dos.Lease = &leaseRow{lease.Nonce, stamp(lease.At)}
+	if reservation, ok := w.Reservations[p.ID]; ok {
+		dos.Reserve = &reservationRow{reservation.Nonce, stamp(reservation.At)}
 	}
-	if p.State == payment.Unsealed {
+	if p.State == payment.Prepared {
 		return nil
 	}
-	slot, err := store.Slot(ctx, id, p.Nonce)
-	dos.Slot = err == nil && slot.Payment == p.ID
+	pendingTx, err := store.PendingTx(ctx, id, p.Nonce)
+	dos.PendingTx = err == nil && pendingTx.Payment == p.ID
 	if errors.Is(err, wallet.ErrUnknown) {
 		return nil
 	}
@@ -182,12 +182,12 @@ func (dos dossier) text(p payment.Payment) string {
 	if p.Failure != nil {
 		row("failure", string(p.Failure.Code)+": "+p.Failure.Message)
 	}
-	if dos.Lease != nil {
-		row("lease", fmt.Sprintf("nonce %d since %s", dos.Lease.Nonce, orDash(dos.Lease.At)))
+	if dos.Reserve != nil {
+		row("reservation", fmt.Sprintf("nonce %d since %s", dos.Reserve.Nonce, orDash(dos.Reserve.At)))
 	}
-	if p.State != payment.Unsealed {
+	if p.State != payment.Prepared {
 		row("nonce", p.Nonce)
-		row("slot", map[bool]string{true: "stored: it is sent until it is mined and announced", false: "gone: settled and announced"}[dos.Slot])
+		row("pendingtx", map[bool]string{true: "stored: it is sent until it is mined and announced", false: "gone: settled and announced"}[dos.PendingTx])
 	}
 	for i, a := range slices.Backward(dos.Attempts) {
 		what := map[bool]string{true: ", pays nothing"}[a.Noop]

@@ -109,7 +109,7 @@ func (r *rail) outsideFacts(ctx context.Context, c *localCommand) (devnet.Facts,
 		return devnet.Facts{}, err
 	}
 	for _, w := range wallets {
-		views, err := r.nodes.Views(ctx, w, r.coin.Contract, chain.Finality{})
+		views, err := r.nodes.Views(ctx, w, r.coin.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			return devnet.Facts{}, err
 		}

@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// leaseAge is how long a lease is left to its handler. There is one process
-	// here: after a crash every lease is an orphan.
-	leaseAge  = 5 * time.Second
-	bumpAfter = 3 * time.Minute
-	duePage   = 100 // due deliveries pushed at once
+	// reservationAge is how long a reservation is left to its handler. There is one process
+	// here: after a crash every reservation is an orphan.
+	reservationAge = 5 * time.Second
+	bumpAfter      = 3 * time.Minute
+	duePage        = 100 // due deliveries pushed at once
 )
 
 // A stack is everything that serves merchants, in one process.
@@ -51,7 +51,7 @@ type stack struct {
 // build assembles the stack that is served at url. Nothing runs yet but the
 // embedded chain.
 func (c *localCommand) build(ctx context.Context, url string, log *slog.Logger) (*stack, error) {
-	finality, err := chain.ParseFinality(c.Finality)
+	confirmationRule, err := chain.ParseConfirmationRule(c.ConfirmationRule)
 	if err != nil {
 		return nil, fmt.Errorf("--finality: %w", err)
 	}
@@ -72,8 +72,8 @@ func (c *localCommand) build(ctx context.Context, url string, log *slog.Logger) 
 	s.jobs.do = deliverer.Deliver
 	s.pusher = webhook.NewPusher(s.tables.webhooks, s.jobs, webhook.NoMeter{})
 	s.settler = settlement.New(settlement.Config{
-		ChainID: s.rail.chainID, Token: s.rail.coin, Window: c.Window, FeeLimit: gwei(c.MaxFeeCap), Finality: finality,
-		BlockTime: c.BlockTime, LeaseAge: leaseAge, BumpAfter: bumpAfter,
+		ChainID: s.rail.chainID, Token: s.rail.coin, Window: c.Window, FeeLimit: gwei(c.MaxFeeCap), ConfirmationRule: confirmationRule,
+		BlockTime: c.BlockTime, ReservationAge: reservationAge, BumpAfter: bumpAfter,
 	}, settlement.Parts{
 		Payments: s.tables.payments, Wallets: s.tables.payments, Keys: s.rail.keys, Nodes: s.rail.nodes,
 		Events: webhook.NewPublisher(s.tables.webhooks, s.jobs), Log: log, Now: time.Now, Wait: wait,
@@ -81,12 +81,12 @@ func (c *localCommand) build(ctx context.Context, url string, log *slog.Logger) 
 	dispatcher := dispatch.New(dispatch.Config{
 		ChainID: s.rail.chainID, Token: s.rail.coin, Network: c.Network, Window: c.Window,
 		Minimum: limits.minimum, Maximum: limits.maximum, Daily: limits.daily,
-		FeeLimit: gwei(c.MaxFeeCap), BlockTime: c.BlockTime, Finality: finality,
+		FeeLimit: gwei(c.MaxFeeCap), BlockTime: c.BlockTime, ConfirmationRule: confirmationRule,
 	}, dispatch.Parts{
-		Payments: s.tables.payments, Allowances: s.tables.payments, Wallets: s.tables.payments, Keys: s.rail.keys,
+		Payments: s.tables.payments, DailyLimits: s.tables.payments, Wallets: s.tables.payments, Keys: s.rail.keys,
 		Nodes: s.rail.nodes, Hints: s.hinted, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
-	if s.handler, err = s.routes(dispatcher, sender, finality); err != nil {
+	if s.handler, err = s.routes(dispatcher, sender, confirmationRule); err != nil {
 		return nil, err
 	}
 	return s, s.jobs.recall(ctx)
@@ -110,7 +110,7 @@ func (c *localCommand) limits() (l limits, err error) {
 }
 
 // routes serves every endpoint there is.
-func (s *stack) routes(payer httpapi.Payer, sender *guard.Client, finality chain.Finality) (http.Handler, error) {
+func (s *stack) routes(payer httpapi.Payer, sender *guard.Client, confirmationRule chain.ConfirmationRule) (http.Handler, error) {
 	keys := apikey.NewBook(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	book := webhook.NewBook(s.tables.webhooks, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(s.tables.webhooks, s.jobs, time.Now, rand.Reader)
@@ -136,7 +136,7 @@ func (s *stack) routes(payer httpapi.Payer, sender *guard.Client, finality chain
 		httpapi.SendPayment(id, payer, s.rail.coin),
 		httpapi.GetTransaction(id, s.tables.payments),
 		httpapi.ListTransactions(id, s.tables.payments, s.tables.payments),
-		httpapi.GetBalance(id, s.rail.nodes, s.rail.coin, s.Network, finality),
+		httpapi.GetBalance(id, s.rail.nodes, s.rail.coin, s.Network, confirmationRule),
 		httpapi.CreateWebhook(id, book),
 		httpapi.ListWebhooks(id, book),
 		httpapi.UpdateWebhook(id, book),
@@ -166,7 +166,7 @@ func (s *stack) sandbox(ctx context.Context) (any, error) { return s.sandboxFact
 
 func (s *stack) sandboxFacts(ctx context.Context) (devnet.Facts, error) {
 	facts, err := s.rail.facts(ctx)
-	facts.Finality = s.Finality
+	facts.ConfirmationRule = s.ConfirmationRule
 	return facts, err
 }
 

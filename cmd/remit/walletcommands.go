@@ -113,15 +113,15 @@ type walletList struct{ deployedFlags }
 
 // A walletRow is one wallet as an operator sees it.
 type walletRow struct {
-	Address   token.Address `json:"address"`
-	Key       string        `json:"key"` // "active", "draining" or "gone"
-	NextNonce *uint64       `json:"next_nonce"`
-	Ceiling   *uint64       `json:"nonce_ceiling"`
-	Leases    int           `json:"leases"`
-	Slots     int           `json:"slots"`
-	Token     token.Amount  `json:"token_available"`
-	Gas       token.Amount  `json:"gas_available"`
-	Paused    string        `json:"paused"`
+	Address      token.Address `json:"address"`
+	Key          string        `json:"key"` // "active", "draining" or "gone"
+	NextNonce    *uint64       `json:"next_nonce"`
+	Ceiling      *uint64       `json:"nonce_ceiling"`
+	Reservations int           `json:"reservations"`
+	PendingTxs   int           `json:"pendingtxs"`
+	Token        token.Amount  `json:"token_available"`
+	Gas          token.Amount  `json:"gas_available"`
+	Paused       string        `json:"paused"`
 }
 
 // Run shows what the tables and the secret know.
@@ -139,13 +139,13 @@ func (c *walletList) Run(ctx context.Context) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %6s  %5s  %18s  %s\n", "ADDRESS", "KEY", "NEXT NONCE", "LEASES", "SLOTS", coin.Symbol+" TO SPEND", "PAUSED")
+	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %6s  %5s  %18s  %s\n", "ADDRESS", "KEY", "NEXT NONCE", "RESERVATIONS", "PENDING_TXS", coin.Symbol+" TO SPEND", "PAUSED")
 	for _, r := range rows {
 		next := "not used"
 		if r.NextNonce != nil {
 			next = fmt.Sprint(*r.NextNonce)
 		}
-		fmt.Fprintf(&b, "%s  %-8s  %10s  %6d  %5d  %18s  %s\n", r.Address, r.Key, next, r.Leases, r.Slots, coins(r.Token, coin.Decimals), r.Paused)
+		fmt.Fprintf(&b, "%s  %-8s  %10s  %6d  %5d  %18s  %s\n", r.Address, r.Key, next, r.Reservations, r.PendingTxs, coins(r.Token, coin.Decimals), r.Paused)
 	}
 	return d.show(rows, b.String())
 }
@@ -170,11 +170,11 @@ func (d *deployment) walletRows(ctx context.Context) ([]walletRow, error) {
 		state[e.Key.Address()] = map[bool]string{false: "active", true: "draining"}[e.Draining]
 		addresses = append(addresses, e.Key.Address())
 	}
-	roster, err := store.Roster(ctx, chainID)
+	wallets, err := store.Wallets(ctx, chainID)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range roster {
+	for _, id := range wallets {
 		if state[id.Address] == "" {
 			state[id.Address] = "gone"
 			addresses = append(addresses, id.Address)
@@ -201,8 +201,8 @@ func walletRowOf(ctx context.Context, store wallet.Store, id wallet.ID) (walletR
 	if err != nil {
 		return row, err
 	}
-	slots, _, err := store.Slots(ctx, id)
-	row.NextNonce, row.Ceiling, row.Leases, row.Slots = &w.NextNonce, &w.Ceiling, len(w.Leases), len(slots)
+	pendingTxs, _, err := store.PendingTxs(ctx, id)
+	row.NextNonce, row.Ceiling, row.Reservations, row.PendingTxs = &w.NextNonce, &w.Ceiling, len(w.Reservations), len(pendingTxs)
 	row.Token, row.Gas, row.Paused = w.Token, w.Gas, w.Paused
 	return row, err
 }
@@ -236,7 +236,7 @@ func (c *walletBalance) Run(ctx context.Context) error {
 	rows := []row{}
 	var b strings.Builder
 	for _, e := range entries {
-		views, err := nodes.Views(ctx, e.Key.Address(), coin.Contract, chain.Finality{})
+		views, err := nodes.Views(ctx, e.Key.Address(), coin.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			return err
 		}

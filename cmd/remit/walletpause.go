@@ -72,7 +72,7 @@ func (c *walletResume) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	views, err := nodes.Views(ctx, id.Address, coin.Contract, chain.Finality{})
+	views, err := nodes.Views(ctx, id.Address, coin.Contract, chain.ConfirmationRule{})
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (c *walletResume) Run(ctx context.Context) error {
 	if mined > w.NextNonce {
 		return fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read docs/alarms on wallets that are paused before you resume", mined, id.Address, w.NextNonce)
 	}
-	err = agree(c.Yes, fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d leases. Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, payments can be made twice.",
-		id.Address, w.Paused, w.NextNonce, mined, len(w.Leases)))
+	err = agree(c.Yes, fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations. Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, payments can be made twice.",
+		id.Address, w.Paused, w.NextNonce, mined, len(w.Reservations)))
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (c *walletDrain) Run(ctx context.Context) error {
 	if err := drain(entries, id.Address, !c.Undo); err != nil {
 		return err
 	}
-	what := "No new payment will use wallet %s within minutes. Its key stays in the secret: remove it only when `remit wallet list` shows no leases and no slots."
+	what := "No new payment will use wallet %s within minutes. Its key stays in the secret: remove it only when `remit wallet list` shows no reservations and no pending transactions."
 	if c.Undo {
 		what = "New payments will use wallet %s again."
 	}

@@ -26,21 +26,21 @@ import (
 )
 
 const (
-	leaseAge  = 45 * time.Second // send-payment's timeout is 29 s
-	bumpAfter = 3 * time.Minute
-	duePage   = 500 // due webhooks that one run queues at most
+	reservationAge = 45 * time.Second // send-payment's timeout is 29 s
+	bumpAfter      = 3 * time.Minute
+	duePage        = 500 // due webhooks that one run queues at most
 )
 
 // configOf is what the stack decided, but for the chain's id.
 func configOf(env *boot.Env) settlement.Config {
 	return settlement.Config{
-		Token:     rail.Coin(env),
-		Window:    env.Uint64("NONCE_WINDOW"),
-		FeeLimit:  boot.Parse(env, "MAX_FEE_CAP_GWEI", rail.ParseGwei),
-		Finality:  boot.Parse(env, "FINALITY", chain.ParseFinality),
-		BlockTime: env.Duration("BLOCK_TIME"),
-		LeaseAge:  leaseAge,
-		BumpAfter: bumpAfter,
+		Token:            rail.Coin(env),
+		Window:           env.Uint64("NONCE_WINDOW"),
+		FeeLimit:         boot.Parse(env, "MAX_FEE_CAP_GWEI", rail.ParseGwei),
+		ConfirmationRule: boot.Parse(env, "CONFIRMATION_RULE", chain.ParseConfirmationRule),
+		BlockTime:        env.Duration("BLOCK_TIME"),
+		ReservationAge:   reservationAge,
+		BumpAfter:        bumpAfter,
 	}
 }
 

@@ -22,7 +22,7 @@ type balance struct {
 // over returns the handler for these nodes. The newest block counts: a balance
 // is shown, and nothing is decided by it.
 func (b balance) over(_ uint64, nodes chain.Nodes) http.Handler {
-	return httpapi.GetBalance(rand.Text, nodes, b.coin, b.network, chain.Finality{})
+	return httpapi.GetBalance(rand.Text, nodes, b.coin, b.network, chain.ConfirmationRule{})
 }
 
 // ServeHTTP implements http.Handler. Without nodes there is still an answer to

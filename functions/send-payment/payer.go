@@ -27,15 +27,15 @@ import (
 // configOf is what the stack decided, but for the chain's id.
 func configOf(env *boot.Env) dispatch.Config {
 	return dispatch.Config{
-		Token:     rail.Coin(env),
-		Network:   env.String("NETWORK"),
-		Window:    env.Uint64("NONCE_WINDOW"),
-		Minimum:   boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount),
-		Maximum:   boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount),
-		Daily:     boot.Parse(env, "DAILY_LIMIT", token.ParseAmount),
-		FeeLimit:  boot.Parse(env, "MAX_FEE_CAP_GWEI", rail.ParseGwei),
-		BlockTime: env.Duration("BLOCK_TIME"),
-		Finality:  boot.Parse(env, "FINALITY", chain.ParseFinality),
+		Token:            rail.Coin(env),
+		Network:          env.String("NETWORK"),
+		Window:           env.Uint64("NONCE_WINDOW"),
+		Minimum:          boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount),
+		Maximum:          boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount),
+		Daily:            boot.Parse(env, "DAILY_LIMIT", token.ParseAmount),
+		FeeLimit:         boot.Parse(env, "MAX_FEE_CAP_GWEI", rail.ParseGwei),
+		BlockTime:        env.Duration("BLOCK_TIME"),
+		ConfirmationRule: boot.Parse(env, "CONFIRMATION_RULE", chain.ParseConfirmationRule),
 	}
 }
 
@@ -44,7 +44,7 @@ func partsOf(env *boot.Env) dispatch.Parts {
 	payments := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE"))
 	wallets := secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now)
 	return dispatch.Parts{
-		Payments: payments, Allowances: payments, Wallets: payments,
+		Payments: payments, DailyLimits: payments, Wallets: payments,
 		Keys:  keyring.New(wallets.Value, rail.Stale),
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), env.Duration("BLOCK_TIME")),
 		Log:   slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,

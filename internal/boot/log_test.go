@@ -25,13 +25,13 @@ func TestLinesSayWhoseTheyAre(t *testing.T) {
 	}})
 	log := slog.New(boot.Identified(plain))
 	send(t, func(_ http.ResponseWriter, r *http.Request) {
-		log.InfoContext(context.WithoutCancel(r.Context()), "sealed", "payment", "pay_1")
+		log.InfoContext(context.WithoutCancel(r.Context()), "committed", "payment", "pay_1")
 		log.With("part", "x").InfoContext(r.Context(), "with")
 		log.InfoContext(r.Context(), "own", "request_id", "client-7", "merchant", "mer_2")
 		log.InfoContext(context.Background(), "outside")
 	}, event(nil))
 	want := []map[string]any{
-		{"msg": "sealed", "payment": "pay_1", "request_id": "request-1", "merchant": "mer_1"},
+		{"msg": "committed", "payment": "pay_1", "request_id": "request-1", "merchant": "mer_1"},
 		{"msg": "with", "part": "x", "request_id": "request-1", "merchant": "mer_1"},
 		{"msg": "own", "request_id": "client-7", "merchant": "mer_2"},
 		{"msg": "outside"},

@@ -43,7 +43,7 @@ type Account struct {
 }
 
 // A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one.
-// Each method is one HTTP request but Consumer, and Receipts and BlockHashes of
+// Each method is one HTTP request but TxAtNonce, and Receipts and BlockHashes of
 // very many; each may be repeated.
 type Node interface {
 	// String names the node in logs: its host, never its path, which may
@@ -58,7 +58,7 @@ type Node interface {
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
 	// Account reads a wallet's count and balances.
-	Account(ctx context.Context, wallet, coin token.Address, finality Finality) (Account, error)
+	Account(ctx context.Context, wallet, coin token.Address, confirmationRule ConfirmationRule) (Account, error)
 
 	// Count returns how many transactions of a wallet are in blocks up to the
 	// numbered one.
@@ -73,12 +73,12 @@ type Node interface {
 	// canonical chain, zero where it has none.
 	BlockHashes(ctx context.Context, numbers []uint64) ([]Hash, error)
 
-	// Consumer returns the hash of the transaction by which wallet used
+	// TxAtNonce returns the hash of the transaction by which wallet used
 	// nonce, read from the block itself (not from the receipt index, which
 	// may lag), if that block is final at or below the block number final.
 	// It returns the zero Hash when the nonce is not used by then, and an
 	// error when the node cannot tell.
-	Consumer(ctx context.Context, wallet token.Address, nonce, final uint64) (Hash, error)
+	TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (Hash, error)
 
 	// Send hands signed bytes to the node's pool. What came of it is a
 	// Reply; an answer that never came is the Ambiguous one.

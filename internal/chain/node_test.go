@@ -20,7 +20,7 @@ type stub struct {
 	account  chain.Account
 	receipts []chain.Receipt
 	blocks   map[uint64]chain.Hash
-	consumer chain.Hash
+	atNonce  chain.Hash
 	settled  uint64                 // the count at the final block
 	replies  map[string]chain.Reply // by the raw bytes; all others are accepted
 	asked    int                    // how often for receipts
@@ -47,7 +47,7 @@ func (s *stub) Estimate(context.Context, chain.Call) (uint64, error) {
 	return s.gas, s.err()
 }
 
-func (s *stub) Account(context.Context, token.Address, token.Address, chain.Finality) (chain.Account, error) {
+func (s *stub) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
 	return s.account, s.err()
 }
 
@@ -82,11 +82,11 @@ func (s *stub) Count(_ context.Context, _ token.Address, block uint64) (uint64, 
 	return s.settled, s.err()
 }
 
-func (s *stub) Consumer(_ context.Context, _ token.Address, _, final uint64) (chain.Hash, error) {
+func (s *stub) TxAtNonce(_ context.Context, _ token.Address, _, final uint64) (chain.Hash, error) {
 	if final != s.account.Final {
 		return chain.Hash{}, errors.New("asked with another node's final block")
 	}
-	return s.consumer, s.err()
+	return s.atNonce, s.err()
 }
 
 func (s *stub) Send(_ context.Context, raw []byte) chain.Reply {

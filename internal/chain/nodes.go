@@ -63,8 +63,8 @@ type Views []View
 
 // Views asks every node for its view of a wallet. It returns ErrUnavailable
 // when none answers.
-func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, finality Finality) (Views, error) {
-	accounts, errs := all(n, func(_ int, node Node) (Account, error) { return node.Account(ctx, wallet, coin, finality) })
+func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, confirmationRule ConfirmationRule) (Views, error) {
+	accounts, errs := all(n, func(_ int, node Node) (Account, error) { return node.Account(ctx, wallet, coin, confirmationRule) })
 	var views Views
 	for i, node := range n {
 		if errs[i] == nil {
@@ -212,11 +212,11 @@ func (v Views) nodes() Nodes {
 	return nodes
 }
 
-// Consumer returns the hash of the transaction that used a wallet's nonce in a
+// TxAtNonce returns the hash of the transaction that used a wallet's nonce in a
 // final block, if every configured node has answered and all name the same
 // one. It returns the zero Hash as long as there is any doubt: a node that is
 // down, lags or disagrees decides nothing.
-func (n Nodes) Consumer(ctx context.Context, views Views, wallet token.Address, nonce uint64) (Hash, error) {
+func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address, nonce uint64) (Hash, error) {
 	if len(views) != len(n) {
 		return Hash{}, nil
 	}
@@ -226,7 +226,7 @@ func (n Nodes) Consumer(ctx context.Context, views Views, wallet token.Address, 
 		}
 	}
 	hashes, errs := all(views.nodes(), func(i int, node Node) (Hash, error) {
-		return node.Consumer(ctx, wallet, nonce, views[i].Account.Final)
+		return node.TxAtNonce(ctx, wallet, nonce, views[i].Account.Final)
 	})
 	if err := errors.Join(errs...); err != nil {
 		return Hash{}, fmt.Errorf("asking who used nonce %d of %s: %w", nonce, wallet, err)

@@ -66,11 +66,11 @@ func TestLeading(t *testing.T) {
 
 func TestViews(t *testing.T) {
 	all := nodes(&stub{down: true}, &stub{account: chain.Account{Mined: 3}})
-	views, err := all.Views(t.Context(), token.Address{}, token.Address{}, chain.Finality{})
+	views, err := all.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
 	if err != nil || len(views) != 1 || views[0].Mined != 3 || views[0].Node != all[1] {
 		t.Errorf("Views() = %v, %v; want that of the node that is up", views, err)
 	}
-	if _, err := nodes(&stub{down: true}).Views(t.Context(), token.Address{}, token.Address{}, chain.Finality{}); !errors.Is(err, chain.ErrUnavailable) {
+	if _, err := nodes(&stub{down: true}).Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{}); !errors.Is(err, chain.ErrUnavailable) {
 		t.Errorf("Views() = %v, want ErrUnavailable", err)
 	}
 }
@@ -132,11 +132,11 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
-// TestConsumer: only every configured node together may say that a nonce was
+// TestTxAtNonce: only every configured node together may say that a nonce was
 // used by somebody else. Relayers that believed one of them paid twice.
-func TestConsumer(t *testing.T) {
+func TestTxAtNonce(t *testing.T) {
 	stranger := chain.Hash{9}
-	used := func() *stub { return &stub{account: chain.Account{Mined: 8, Final: 5}, consumer: stranger} }
+	used := func() *stub { return &stub{account: chain.Account{Mined: 8, Final: 5}, atNonce: stranger} }
 	for _, test := range []struct {
 		name    string
 		nodes   []*stub
@@ -146,10 +146,10 @@ func TestConsumer(t *testing.T) {
 	}{
 		{"all nodes name the same transaction", []*stub{used(), used()}, 2, stranger, false},
 		{"a node did not answer before", []*stub{used(), used()}, 1, chain.Hash{}, false},
-		{"a node has not got that far", []*stub{used(), {account: chain.Account{Mined: 7, Final: 5}, consumer: stranger}}, 2, chain.Hash{}, false},
+		{"a node has not got that far", []*stub{used(), {account: chain.Account{Mined: 7, Final: 5}, atNonce: stranger}}, 2, chain.Hash{}, false},
 		{"a node says it is not final", []*stub{used(), {account: chain.Account{Mined: 8, Final: 4}}}, 2, chain.Hash{}, false},
-		{"the nodes name different ones", []*stub{used(), {account: chain.Account{Mined: 8, Final: 5}, consumer: chain.Hash{8}}}, 2, chain.Hash{}, false},
-		{"a node cannot tell", []*stub{used(), {account: chain.Account{Mined: 8, Final: 5}, consumer: stranger, down: true}}, 2, chain.Hash{}, true},
+		{"the nodes name different ones", []*stub{used(), {account: chain.Account{Mined: 8, Final: 5}, atNonce: chain.Hash{8}}}, 2, chain.Hash{}, false},
+		{"a node cannot tell", []*stub{used(), {account: chain.Account{Mined: 8, Final: 5}, atNonce: stranger, down: true}}, 2, chain.Hash{}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			all := nodes(test.nodes...)
@@ -157,9 +157,9 @@ func TestConsumer(t *testing.T) {
 			for i := range test.views {
 				views = append(views, chain.View{Node: all[i], Account: test.nodes[i].account})
 			}
-			got, err := all.Consumer(t.Context(), views, token.Address{}, 7)
+			got, err := all.TxAtNonce(t.Context(), views, token.Address{}, 7)
 			if got != test.want || (err != nil) != test.failing {
-				t.Errorf("Consumer() = %v, %v; want %v", got, err, test.want)
+				t.Errorf("TxAtNonce() = %v, %v; want %v", got, err, test.want)
 			}
 		})
 	}

@@ -33,18 +33,18 @@ func TestParseHash(t *testing.T) {
 	}
 }
 
-func TestParseFinality(t *testing.T) {
-	for in, want := range map[string]chain.Finality{
+func TestParseConfirmationRule(t *testing.T) {
+	for in, want := range map[string]chain.ConfirmationRule{
 		"safe": {Tag: "safe"}, "finalized": {Tag: "finalized"}, "0": {}, "12": {Depth: 12},
 	} {
-		f, err := chain.ParseFinality(in)
+		f, err := chain.ParseConfirmationRule(in)
 		if err != nil || f != want || f.String() != in {
-			t.Errorf("ParseFinality(%q) = %v, %v", in, f, err)
+			t.Errorf("ParseConfirmationRule(%q) = %v, %v", in, f, err)
 		}
 	}
 	for _, bad := range []string{"", "latest", "pending", "-1", "1.5", "Safe", "4294967296", " 1"} {
-		if f, err := chain.ParseFinality(bad); !errors.Is(err, chain.ErrFinality) {
-			t.Errorf("ParseFinality(%q) = %v, %v; want ErrFinality", bad, f, err)
+		if f, err := chain.ParseConfirmationRule(bad); !errors.Is(err, chain.ErrConfirmationRule) {
+			t.Errorf("ParseConfirmationRule(%q) = %v, %v; want ErrConfirmationRule", bad, f, err)
 		}
 	}
 }

@@ -15,9 +15,9 @@ type Facts struct {
 	Wallets          []WalletFacts `json:"wallets"`
 	BlockTimeSeconds float64       `json:"block_time_seconds"` // 0 when blocks are made on demand
 
-	// Finality is a rule of those who read the chain, which the chain itself
+	// ConfirmationRule is a rule of those who read the chain, which the chain itself
 	// does not know: the caller fills it in.
-	Finality string `json:"finality,omitempty"`
+	ConfirmationRule string `json:"finality,omitempty"`
 
 	Recipients []Recipient `json:"recipients"`
 

@@ -31,7 +31,7 @@ func (willing) Fees(context.Context) (chain.Market, error) {
 
 func (willing) Estimate(context.Context, chain.Call) (uint64, error) { return 50_000, nil }
 
-func (n willing) Account(context.Context, token.Address, token.Address, chain.Finality) (chain.Account, error) {
+func (n willing) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
 	return chain.Account{Head: 9, Token: n.holds, Gas: token.Units(1 << 60), Steady: true}, nil
 }
 
@@ -51,14 +51,14 @@ func TestRefundsTheDayThatWasCharged(t *testing.T) {
 	clock := midnight.Add(-time.Second)
 	store := &paymenttest.Faulty{Ports: paymenttest.NewStore()}
 	store.Decide = func(op string) paymenttest.Outcome {
-		if op == "Lease" {
+		if op == "Reserve" {
 			clock = midnight.Add(time.Second)
 		}
 		return paymenttest.Outcome{}
 	}
 	limit := token.Units(1000)
 	d := dispatch.New(dispatch.Config{ChainID: 1, Window: 64, Daily: limit}, dispatch.Parts{
-		Payments: store, Allowances: store, Wallets: store, Keys: keys{}, Nodes: chain.Nodes{willing{holds: token.Units(5)}},
+		Payments: store, DailyLimits: store, Wallets: store, Keys: keys{}, Nodes: chain.Nodes{willing{holds: token.Units(5)}},
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return clock }, Random: rand.Reader,
 		Draw: func(int) int { return 0 },
 	})
@@ -70,8 +70,8 @@ func TestRefundsTheDayThatWasCharged(t *testing.T) {
 		if err := store.Charge(t.Context(), "mer_1", "test", limit, limit, day); err != nil {
 			t.Errorf("the whole limit on %s: %v", day.Format(time.DateOnly), err)
 		}
-		if err := store.Charge(t.Context(), "mer_1", "test", token.Units(1), limit, day); !errors.Is(err, payment.ErrAllowance) {
-			t.Errorf("one more on %s: %v, want ErrAllowance", day.Format(time.DateOnly), err)
+		if err := store.Charge(t.Context(), "mer_1", "test", token.Units(1), limit, day); !errors.Is(err, payment.ErrDailyLimit) {
+			t.Errorf("one more on %s: %v, want ErrDailyLimit", day.Format(time.DateOnly), err)
 		}
 	}
 }

@@ -14,23 +14,23 @@ import (
 // request gives up. Each round means progress by somebody.
 const rounds = 8
 
-// commit leases, seals, releases and broadcasts a stored payment. It works on
-// a context of its own: a client that hangs up must not leave a lease behind.
-// If it crashes after the lease, check-receipts finishes the payment from what
+// commit reservations, commits, releases and broadcasts a stored payment. It works on
+// a context of its own: a client that hangs up must not leave a reservation behind.
+// If it crashes after the reservation, check-receipts finishes the payment from what
 // is stored; before, nothing was started.
-func (d *Dispatcher) commit(ctx context.Context, p payment.Payment) (Result, error) {
+func (d *Dispatcher) submit(ctx context.Context, p payment.Payment) (Result, error) {
 	if d.short(ctx) {
 		return Result{}, ErrUnavailable
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
 	for range rounds {
-		if p.State != payment.Unsealed {
+		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
 		}
-		w, err := d.Wallets.Lease(ctx, d.needs(p))
+		w, err := d.Wallets.Reserve(ctx, d.needs(p))
 		if err != nil {
-			next, result, err := d.unleased(ctx, p, w, err)
+			next, result, err := d.unreserved(ctx, p, w, err)
 			if next == nil {
 				return result, err
 			}
@@ -38,27 +38,27 @@ func (d *Dispatcher) commit(ctx context.Context, p payment.Payment) (Result, err
 			continue
 		}
 		d.pool.Saw(w)
-		sealed, err := d.seal(ctx, p, w.Leases[p.ID].Nonce)
+		committed, err := d.commit(ctx, p, w.Reservations[p.ID].Nonce)
 		if err != nil {
 			return Result{}, unfinished(err)
 		}
-		if sealed.State != payment.Unsealed {
-			d.deliver(ctx, sealed, w)
-			return Result{Payment: sealed}, nil
+		if committed.State != payment.Prepared {
+			d.deliver(ctx, committed, w)
+			return Result{Payment: committed}, nil
 		}
-		p = sealed
+		p = committed
 	}
 	return Result{}, ErrInProgress
 }
 
-// short reports whether too little time is left to take a lease.
+// short reports whether too little time is left to take a reservation.
 func (d *Dispatcher) short(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && deadline.Sub(d.Now()) < reserve
 }
 
 // unfinished is the answer to a request that lost sight of its payment: it may
-// hold a lease, and then it will be made.
+// hold a reservation, and then it will be made.
 func unfinished(err error) error {
 	if errors.Is(err, ErrKeyReused) {
 		return err
@@ -66,11 +66,11 @@ func unfinished(err error) error {
 	return errors.Join(ErrInProgress, err)
 }
 
-// seal signs p at nonce and stores the bytes. It returns the payment as it is
-// stored after that: sealed by us or by somebody faster, or still unsealed and
-// pinned anew, in which case the caller leases again. If it crashes before the
-// write, the lease stays and check-receipts seals the same bytes.
-func (d *Dispatcher) seal(ctx context.Context, p payment.Payment, nonce uint64) (payment.Payment, error) {
+// commit signs p at nonce and stores the bytes. It returns the payment as it is
+// stored after that: committed by us or by somebody faster, or still prepared and
+// reassigned, in which case the caller reserves again. If it crashes before the
+// write, the reservation stays and check-receipts commits the same bytes.
+func (d *Dispatcher) commit(ctx context.Context, p payment.Payment, nonce uint64) (payment.Payment, error) {
 	signer, err := d.Keys.Signer(ctx, p.Wallet)
 	if err != nil {
 		return payment.Payment{}, err
@@ -79,22 +79,22 @@ func (d *Dispatcher) seal(ctx context.Context, p payment.Payment, nonce uint64) 
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	sealed, err := p.Seal(signed, d.Now())
+	committed, err := p.Commit(signed, d.Now())
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	err = d.Wallets.Seal(ctx, sealed)
+	err = d.Wallets.Commit(ctx, committed)
 	if err == nil {
-		d.Log.InfoContext(ctx, "payment sealed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", signed.Hash)
-		return sealed, nil
+		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", signed.Hash)
+		return committed, nil
 	}
-	if errors.Is(err, wallet.ErrSlotTaken) {
-		// A run took the lease for an orphan and filled its nonce.
-		slot, err := d.Wallets.Slot(ctx, walletOf(p), nonce)
+	if errors.Is(err, wallet.ErrNonceTaken) {
+		// A run took the reservation for an orphan and filled its nonce.
+		pendingTx, err := d.Wallets.PendingTx(ctx, walletOf(p), nonce)
 		if err != nil {
 			return payment.Payment{}, err
 		}
-		if err := d.Wallets.Release(ctx, p.ID, slot); err != nil {
+		if err := d.Wallets.Release(ctx, p.ID, pendingTx); err != nil {
 			return payment.Payment{}, err
 		}
 	}
@@ -103,47 +103,47 @@ func (d *Dispatcher) seal(ctx context.Context, p payment.Payment, nonce uint64) 
 		return payment.Payment{}, err
 	}
 	if stored.Fingerprint != p.Fingerprint {
-		return payment.Payment{}, ErrKeyReused // withdrawn, and the key used for another request since
+		return payment.Payment{}, ErrKeyReused // discarded, and the key used for another request since
 	}
 	return stored, nil
 }
 
-// deliver releases the lease, broadcasts the stored bytes and, if nobody looks
+// deliver releases the reservation, broadcasts the stored bytes and, if nobody looks
 // after the wallet, asks for a check-receipts run, all at once. The payment is
 // committed: nothing that goes wrong here is the caller's concern, and all of
 // it is done again by check-receipts.
 func (d *Dispatcher) deliver(ctx context.Context, p payment.Payment, w wallet.Wallet) {
-	slot := wallet.SlotOf(p)
+	pendingTx := wallet.PendingTxOf(p)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := d.Wallets.Release(ctx, p.ID, slot); err != nil {
+		if err := d.Wallets.Release(ctx, p.ID, pendingTx); err != nil {
 			d.Log.WarnContext(ctx, "release left to check-receipts", "payment", p.ID, "err", err)
 		}
 	})
-	if !w.Attended.After(d.Now()) {
+	if !w.ClaimedUntil.After(d.Now()) {
 		wg.Go(func() {
 			if err := d.Hints.Hint(ctx); err != nil {
 				d.Log.WarnContext(ctx, "hint lost", "payment", p.ID, "err", err)
 			}
 		})
 	}
-	d.broadcast(ctx, p, slot)
+	d.broadcast(ctx, p, pendingTx)
 	wg.Wait()
 }
 
-func (d *Dispatcher) broadcast(ctx context.Context, p payment.Payment, slot wallet.Slot) {
+func (d *Dispatcher) broadcast(ctx context.Context, p payment.Payment, pendingTx wallet.PendingTx) {
 	ctx, cancel := context.WithTimeout(ctx, broadcastBudget)
 	defer cancel()
-	if slot.Raw == nil { // somebody faster signed it, and only the slot has the bytes
-		stored, err := d.Wallets.Slot(ctx, slot.ID, slot.Nonce)
+	if pendingTx.Raw == nil { // somebody faster signed it, and only the pending transaction has the bytes
+		stored, err := d.Wallets.PendingTx(ctx, pendingTx.ID, pendingTx.Nonce)
 		if err != nil {
 			d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "err", err)
 			return
 		}
-		slot = stored
+		pendingTx = stored
 	}
-	reply := d.Nodes.Deliver(ctx, slot.Raw, func(ctx context.Context) ([][]byte, error) {
-		return wallet.Predecessors(ctx, d.Wallets, slot)
+	reply := d.Nodes.Deliver(ctx, pendingTx.Raw, func(ctx context.Context) ([][]byte, error) {
+		return wallet.Predecessors(ctx, d.Wallets, pendingTx)
 	})
 	switch reply.Class {
 	case chain.Accepted, chain.Known:

@@ -1,6 +1,6 @@
-// Package dispatch takes a payment from request to broadcast: lease, seal,
+// Package dispatch takes a payment from request to broadcast: reservation, commit,
 // release, broadcast. It is what send-payment does. Everything that can fail
-// comes before the lease; from the lease on, whatever crashes here is finished
+// comes before the reservation; from the reservation on, whatever crashes here is finished
 // by package settlement from what is stored.
 package dispatch
 
@@ -33,30 +33,30 @@ var (
 	// ErrKeyReused reports an Idempotency-Key that was used for another request.
 	ErrKeyReused = errors.New("idempotency key was used for another request")
 	// ErrInProgress reports a payment that was taken on and could not be
-	// brought to its seal in this call. It will be made or it will not; asking
+	// brought to its commit in this call. It will be made or it will not; asking
 	// again with the same key tells.
 	ErrInProgress = errors.New("payment is in progress")
 )
 
 // Config is what a stack decides once. Amounts are in the token's smallest unit.
 type Config struct {
-	ChainID   uint64
-	Token     token.Token
-	Network   string
-	Window    uint64        // payments in flight per wallet
-	Minimum   token.Amount  // zero: none
-	Maximum   token.Amount  // zero: none
-	Daily     token.Amount  // per merchant and UTC day; zero: none
-	FeeLimit  token.Amount  // wei per gas, the most a fee cap may be; zero: none
-	BlockTime time.Duration // how long a fee quote is good for
-	Finality  chain.Finality
+	ChainID          uint64
+	Token            token.Token
+	Network          string
+	Window           uint64        // payments in flight per wallet
+	Minimum          token.Amount  // zero: none
+	Maximum          token.Amount  // zero: none
+	Daily            token.Amount  // per merchant and UTC day; zero: none
+	FeeLimit         token.Amount  // wei per gas, the most a fee cap may be; zero: none
+	BlockTime        time.Duration // how long a fee quote is good for
+	ConfirmationRule chain.ConfirmationRule
 }
 
 const (
 	// reserve is the least that must remain of a function's time before a
-	// lease is taken: three store writes and a broadcast, all slow.
+	// reservation is taken: three store writes and a broadcast, all slow.
 	reserve = 6 * time.Second
-	// budget is how long the work from the lease to the answer may take, on a
+	// budget is how long the work from the reservation to the answer may take, on a
 	// context that the caller's deadline does not cancel.
 	budget = 20 * time.Second
 	// broadcastBudget is how long an answer waits for nodes: the bytes are
@@ -72,16 +72,16 @@ type Hinter interface {
 
 // Parts are what a Dispatcher works with.
 type Parts struct {
-	Payments   payment.Store
-	Allowances payment.Allowance
-	Wallets    wallet.Store
-	Keys       wallet.Keys
-	Nodes      chain.Nodes
-	Hints      Hinter
-	Log        *slog.Logger
-	Now        func() time.Time
-	Random     io.Reader       // for payment IDs
-	Draw       func(n int) int // a random number below n, to choose wallets
+	Payments    payment.Store
+	DailyLimits payment.DailyLimit
+	Wallets     wallet.Store
+	Keys        wallet.Keys
+	Nodes       chain.Nodes
+	Hints       Hinter
+	Log         *slog.Logger
+	Now         func() time.Time
+	Random      io.Reader       // for payment IDs
+	Draw        func(n int) int // a random number below n, to choose wallets
 }
 
 // A Dispatcher sends payments.
@@ -90,10 +90,10 @@ type Dispatcher struct {
 	Parts
 	pool *wallet.Pool
 
-	mu       sync.Mutex
-	market   chain.Market
-	quoted   time.Time
-	surveyed bool
+	mu      sync.Mutex
+	market  chain.Market
+	quoted  time.Time
+	checked bool
 }
 
 // New returns a dispatcher that has asked nobody anything yet.
@@ -101,7 +101,7 @@ func New(config Config, parts Parts) *Dispatcher {
 	return &Dispatcher{Config: config, Parts: parts, pool: wallet.NewPool(config.Window, parts.Draw)}
 }
 
-// A Result is a payment that is sealed: its TxHash is durable.
+// A Result is a payment that is committed: its TxHash is durable.
 type Result struct {
 	Payment  payment.Payment
 	Replayed bool // the payment was made by an earlier request
@@ -131,7 +131,7 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	if err := d.charge(ctx, p); err != nil {
 		return d.refuse(ctx, p, err)
 	}
-	return d.commit(ctx, p)
+	return d.submit(ctx, p)
 }
 
 // answerStored answers a request that could not be prepared. If its payment is
@@ -151,7 +151,7 @@ func (d *Dispatcher) answerStored(ctx context.Context, id payment.ID, r payment.
 }
 
 // unknown answers a request whose payment the store said nothing of. No money
-// moves for a payment without a lease, but under a key it may have been made by
+// moves for a payment without a reservation, but under a key it may have been made by
 // an earlier request: then it would be wrong to say that nothing was started.
 func unknown(r payment.Request, cause error) error {
 	if r.Key == "" {
@@ -166,66 +166,66 @@ func (d *Dispatcher) resume(ctx context.Context, p payment.Payment, r payment.Re
 	if p.Fingerprint != r.Fingerprint() {
 		return Result{}, ErrKeyReused
 	}
-	if p.State != payment.Unsealed {
+	if p.State != payment.Prepared {
 		return Result{Payment: p, Replayed: true}, nil
 	}
 	if err := d.charge(ctx, p); err != nil {
-		if held, _ := d.leased(ctx, p); !held {
+		if held, _ := d.reserved(ctx, p); !held {
 			return d.refuse(ctx, p, err)
 		}
 	}
 	if d.short(ctx) {
-		return Result{}, ErrInProgress // whoever began it may hold a lease
+		return Result{}, ErrInProgress // whoever began it may hold a reservation
 	}
-	result, err := d.commit(ctx, p)
+	result, err := d.submit(ctx, p)
 	result.Replayed = true
 	return result, err
 }
 
-// leased reports whether the payment holds a nonce already. Then it is too
+// reserved reports whether the payment holds a nonce already. Then it is too
 // late to refuse it. What cannot be told counts as held.
-func (d *Dispatcher) leased(ctx context.Context, p payment.Payment) (bool, error) {
+func (d *Dispatcher) reserved(ctx context.Context, p payment.Payment) (bool, error) {
 	w, err := d.Wallets.Wallet(ctx, walletOf(p))
 	if err != nil {
 		return true, err
 	}
-	_, held := w.Leases[p.ID]
+	_, held := w.Reservations[p.ID]
 	return held, nil
 }
 
-// charge takes the payment from its merchant's allowance for the day it was
+// charge takes the payment from its merchant's daily limit for the day it was
 // created on, whenever that is done. Whoever carries a payment on charges it: a
 // crash may count it twice, never not at all.
 func (d *Dispatcher) charge(ctx context.Context, p payment.Payment) error {
 	if d.Daily.IsZero() {
 		return nil
 	}
-	err := d.Allowances.Charge(ctx, p.Merchant, p.Mode, p.Amount, d.Daily, p.CreatedAt)
-	if err != nil && !errors.Is(err, payment.ErrAllowance) {
+	err := d.DailyLimits.Charge(ctx, p.Merchant, p.Mode, p.Amount, d.Daily, p.CreatedAt)
+	if err != nil && !errors.Is(err, payment.ErrDailyLimit) {
 		return errors.Join(ErrUnavailable, err)
 	}
 	return err
 }
 
-// refuse withdraws a payment that was stored and cannot be made, so that its
+// refuse discards a payment that was stored and cannot be made, so that its
 // key is not used up. If it is not certain that the payment is gone, it is in
 // progress: somebody else may be carrying it on. A crash before leaves a payment
-// without a lease, which no money moves for; the next request under its key
+// without a reservation, which no money moves for; the next request under its key
 // takes it up.
 func (d *Dispatcher) refuse(ctx context.Context, p payment.Payment, refusal error) (Result, error) {
-	err := d.Payments.Withdraw(ctx, p)
+	err := d.Payments.Discard(ctx, p)
 	if err == nil {
 		return Result{}, refusal
 	}
 	if !errors.Is(err, payment.ErrChanged) {
-		d.Log.WarnContext(ctx, "withdrawal unknown", "payment", p.ID, "err", err)
+		d.Log.WarnContext(ctx, "discard unknown", "payment", p.ID, "err", err)
 		return Result{}, errors.Join(ErrInProgress, err)
 	}
 	stored, err := d.Payments.Payment(ctx, p.ID)
 	switch {
 	case errors.Is(err, payment.ErrNotFound):
 		return Result{}, refusal
-	case err == nil && stored.State != payment.Unsealed && stored.Fingerprint == p.Fingerprint:
+	case err == nil && stored.State != payment.Prepared && stored.Fingerprint == p.Fingerprint:
 		return Result{Payment: stored, Replayed: true}, nil
 	}
 	return Result{}, ErrInProgress

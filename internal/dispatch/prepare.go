@@ -32,7 +32,7 @@ func (d *Dispatcher) prepare(ctx context.Context, id payment.ID, r payment.Reque
 	case !d.Maximum.IsZero() && d.Maximum.Less(r.Amount):
 		return payment.Payment{}, ErrAmountAbove
 	}
-	if err := d.survey(ctx); err != nil {
+	if err := d.startupCheck(ctx); err != nil {
 		return payment.Payment{}, err
 	}
 	active, err := d.Keys.Active(ctx)
@@ -52,7 +52,7 @@ func (d *Dispatcher) prepare(ctx context.Context, id payment.ID, r payment.Reque
 		if _, err := d.Keys.Signer(ctx, w.Address); err != nil {
 			return payment.Payment{}, errors.Join(ErrUnavailable, err)
 		}
-		return payment.New(id, r, d.Token, d.Network, d.Now()).Pinned(w.Address, tx), nil
+		return payment.New(id, r, d.Token, d.Network, d.Now()).AssignedTo(w.Address, tx), nil
 	}
 	return payment.Payment{}, refusal
 }
@@ -107,7 +107,7 @@ func (d *Dispatcher) quote(ctx context.Context, call chain.Call) (chain.Market, 
 // diagnose says why the token reverted a simulated transfer: the wallet has
 // too little, the token pays nobody now, or it refuses this recipient.
 func (d *Dispatcher) diagnose(ctx context.Context, w wallet.ID, r payment.Request) error {
-	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.Finality)
+	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.ConfirmationRule)
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
@@ -125,12 +125,12 @@ func walletOf(p payment.Payment) wallet.ID {
 	return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 }
 
-// needs returns the lease request of a payment.
+// needs returns the reservation request of a payment.
 func (d *Dispatcher) needs(p payment.Payment) wallet.Request {
 	return wallet.Request{Wallet: walletOf(p), Payment: p.ID, Token: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
 }
 
-// isUnaffordable reports whether a refused lease lacked the token only.
+// isUnaffordable reports whether a refused reservation lacked the token only.
 func isUnaffordable(refusals []error) bool {
 	for _, err := range refusals {
 		if !errors.Is(err, wallet.ErrToken) {

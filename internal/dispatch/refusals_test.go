@@ -71,7 +71,7 @@ func TestRefusals(t *testing.T) {
 			d := dispatch.New(dispatch.Config{
 				ChainID: 7, Token: coin, Network: "n", Window: 4, Minimum: token.Units(10), Maximum: token.Units(500), BlockTime: time.Second,
 			}, dispatch.Parts{
-				Payments: store, Allowances: store, Wallets: store, Keys: keys, Nodes: chain.Nodes{fake.Nodes[0]}, Hints: deaf{},
+				Payments: store, DailyLimits: store, Wallets: store, Keys: keys, Nodes: chain.Nodes{fake.Nodes[0]}, Hints: deaf{},
 				Log: slog.New(slog.DiscardHandler), Now: time.Now, Draw: func(int) int { return 0 },
 			})
 			_, err := d.Send(t.Context(), payment.Request{Merchant: "m", Mode: "test", Key: "k", To: test.to, Amount: token.Units(test.amount)})

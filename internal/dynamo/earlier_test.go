@@ -136,11 +136,11 @@ func (e earlier) money(item map[string]types.AttributeValue) {
 		if err != nil || w.Token.IsZero() || w.Gas.IsZero() || w.Ceiling == 0 {
 			e.t.Errorf("%s came back as %+v, %v", pk, w, err)
 		}
-		if _, unreadable, err := e.payments.Slots(ctx, id); err != nil || unreadable != 0 {
-			e.t.Errorf("%d slots of %s cannot be read: %v", unreadable, pk, err)
+		if _, unreadable, err := e.payments.PendingTxs(ctx, id); err != nil || unreadable != 0 {
+			e.t.Errorf("%d pending transactions of %s cannot be read: %v", unreadable, pk, err)
 		}
 		e.seen["wallet"]++
-	case strings.HasPrefix(sk, "slot#"), strings.HasPrefix(pk, "roster#"), strings.HasPrefix(sk, "spend#"):
+	case strings.HasPrefix(sk, "pendingtx#"), strings.HasPrefix(pk, "wallets#"), strings.HasPrefix(sk, "spend#"):
 	default:
 		e.t.Errorf("nothing reads %s / %s", pk, sk)
 	}

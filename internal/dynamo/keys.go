@@ -22,15 +22,15 @@ const (
 	attrCreatedAt     = "created_at"
 	attrShard         = "shard"
 	attrNextAttemptAt = "next_attempt_at"
-	attrListPK        = "list_pk" // merchant#<id>#<mode>, set when a payment is sealed
+	attrListPK        = "list_pk" // merchant#<id>#<mode>, set when a payment is committed
 	attrListSK        = "list_sk" // <created_at>#<payment id>, the same
-	attrState         = "state"   // of a payment: NEW, SEALED, CONFIRMED, FAILED
+	attrState         = "state"   // of a payment: PREPARED, COMMITTED, CONFIRMED, FAILED
 	attrTTL           = "ttl"     // epoch seconds
 )
 
 // Indexes. Nothing that decides about money reads one.
 const (
-	indexMerchant = "merchant" // ApiKeys: merchant_id, created_at. Payments: list_pk, list_sk and, projected, state; only sealed payments are in it
+	indexMerchant = "merchant" // ApiKeys: merchant_id, created_at. Payments: list_pk, list_sk and, projected, state; only committed payments are in it
 	indexDue      = "due"      // Webhooks: shard, next_attempt_at; only deliveries that wait for a retry are in it
 )
 
@@ -52,8 +52,8 @@ func paymentKey(id string) key { return pair(paymentPrefix+id, "payment") }
 
 func walletKey(chainID uint64, address string) key { return pair(walletPK(chainID, address), "wallet") }
 
-func slotKey(chainID uint64, address string, nonce uint64) key {
-	return pair(walletPK(chainID, address), slotSK(nonce))
+func pendingTxKey(chainID uint64, address string, nonce uint64) key {
+	return pair(walletPK(chainID, address), pendingTxSK(nonce))
 }
 
 func txKey(hash string) key { return pair("tx#"+hash, "tx") }
@@ -62,14 +62,14 @@ func spendKey(merchantID, mode string, now time.Time) key {
 	return pair("merchant#"+merchantID, "spend#"+now.UTC().Format(time.DateOnly)+"#"+mode)
 }
 
-// walletRosterKey is the key of one wallet's entry in the list of a chain's wallets.
-func walletRosterKey(chainID uint64, address string) key {
-	return pair(walletRosterPK(chainID), walletRosterPrefix+address)
+// walletListKey is the key of one wallet's entry in the list of a chain's wallets.
+func walletListKey(chainID uint64, address string) key {
+	return pair(walletListPK(chainID), walletListPrefix+address)
 }
 
-const walletRosterPrefix = "wallet#"
+const walletListPrefix = "wallet#"
 
-func walletRosterPK(chainID uint64) string { return "roster#" + strconv.FormatUint(chainID, 10) }
+func walletListPK(chainID uint64) string { return "wallets#" + strconv.FormatUint(chainID, 10) }
 
 // listPK and listSK are a payment's place in its merchant's list. Text sorts
 // as (time, id) does.
@@ -82,11 +82,11 @@ func walletPK(chainID uint64, address string) string {
 	return "wallet#" + strconv.FormatUint(chainID, 10) + "#" + address
 }
 
-const slotPrefix = "slot#"
+const pendingTxPrefix = "pendingtx#"
 
-// slotSK pads to the 20 digits of the largest uint64, so that text sorts as
+// pendingTxSK pads to the 20 digits of the largest uint64, so that text sorts as
 // numbers do.
-func slotSK(nonce uint64) string { return fmt.Sprintf("%s%020d", slotPrefix, nonce) }
+func pendingTxSK(nonce uint64) string { return fmt.Sprintf("%s%020d", pendingTxPrefix, nonce) }
 
 // text, number, instant and moment are the ways a value lies in a table.
 

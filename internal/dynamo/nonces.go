@@ -12,21 +12,21 @@ import (
 	"remit/internal/wallet"
 )
 
-// Lease implements wallet.Nonces with one update of one item, never in a
+// Reserve implements wallet.Nonces with one update of one item, never in a
 // transaction: a transaction makes every other writer of a busy item fail. The
-// right-hand sides see the item as it was, so the lease gets the nonce before
+// right-hand sides see the item as it was, so the reservation gets the nonce before
 // the increment. When the SDK repeats the update after a lost answer, it finds
-// its own lease and takes it over.
-func (s *Payments) Lease(ctx context.Context, r wallet.Request) (wallet.Wallet, error) {
+// its own reservation and takes it over.
+func (s *Payments) Reserve(ctx context.Context, r wallet.Request) (wallet.Wallet, error) {
 	if r.Token != wallet.Spendable(r.Token) || r.Gas != wallet.Spendable(r.Gas) {
 		return s.unaffordable(ctx, r)
 	}
 	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table,
 		Key:       walletKey(r.Wallet.ChainID, r.Wallet.Address.String()),
-		UpdateExpression: aws.String("SET leases.#id = next_nonce, leased_at.#id = :now, next_nonce = next_nonce + :one, " +
+		UpdateExpression: aws.String("SET reservations.#id = next_nonce, reserved_at.#id = :now, next_nonce = next_nonce + :one, " +
 			"token_available = token_available - :amount, gas_available = gas_available - :gas"),
-		ConditionExpression: aws.String("attribute_not_exists(leases.#id) AND next_nonce < nonce_ceiling AND " +
+		ConditionExpression: aws.String("attribute_not_exists(reservations.#id) AND next_nonce < nonce_ceiling AND " +
 			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused)"),
 		ExpressionAttributeNames: map[string]string{"#id": string(r.Payment)},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
@@ -36,10 +36,10 @@ func (s *Payments) Lease(ctx context.Context, r wallet.Request) (wallet.Wallet, 
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, conflicts)
 	if old, ok := refused(err); ok {
-		return s.unleased(r, old)
+		return s.unreserved(r, old)
 	}
 	if err != nil {
-		return wallet.Wallet{}, fmt.Errorf("leasing a nonce of %s for %s: %w", r.Wallet.Address, r.Payment, err)
+		return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", r.Wallet.Address, r.Payment, err)
 	}
 	w, err := decodeWallet(r.Wallet, out.Attributes)
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *Payments) Lease(ctx context.Context, r wallet.Request) (wallet.Wallet, 
 	return w, nil
 }
 
-// unleased answers a lease that was not given, from the wallet's item.
-func (s *Payments) unleased(r wallet.Request, item map[string]types.AttributeValue) (wallet.Wallet, error) {
+// unreserved answers a reservation that was not given, from the wallet's item.
+func (s *Payments) unreserved(r wallet.Request, item map[string]types.AttributeValue) (wallet.Wallet, error) {
 	if item == nil {
 		return wallet.Wallet{}, wallet.ErrUnknown
 	}
@@ -57,13 +57,13 @@ func (s *Payments) unleased(r wallet.Request, item map[string]types.AttributeVal
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
-	if _, held := w.Leases[r.Payment]; held {
+	if _, held := w.Reservations[r.Payment]; held {
 		return w, nil
 	}
 	if refusal := w.Refusal(r); refusal != nil {
 		return w, refusal
 	}
-	return wallet.Wallet{}, fmt.Errorf("leasing a nonce of %s for %s: %w", r.Wallet.Address, r.Payment, errMissing)
+	return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", r.Wallet.Address, r.Payment, errMissing)
 }
 
 // unaffordable answers a request for more than any stored wallet can have,
@@ -73,24 +73,24 @@ func (s *Payments) unaffordable(ctx context.Context, r wallet.Request) (wallet.W
 	if err != nil {
 		return wallet.Wallet{}, fmt.Errorf("reading %s: %w", r.Wallet.Address, err)
 	}
-	return s.unleased(r, item)
+	return s.unreserved(r, item)
 }
 
 // Release implements wallet.Nonces.
-func (s *Payments) Release(ctx context.Context, id payment.ID, slot wallet.Slot) error {
+func (s *Payments) Release(ctx context.Context, id payment.ID, pendingTx wallet.PendingTx) error {
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                 &s.table,
-		Key:                       walletKey(slot.ChainID, slot.Address.String()),
-		UpdateExpression:          aws.String("REMOVE leases.#id, leased_at.#id"),
-		ConditionExpression:       aws.String("leases.#id = :nonce"),
+		Key:                       walletKey(pendingTx.ChainID, pendingTx.Address.String()),
+		UpdateExpression:          aws.String("REMOVE reservations.#id, reserved_at.#id"),
+		ConditionExpression:       aws.String("reservations.#id = :nonce"),
 		ExpressionAttributeNames:  map[string]string{"#id": string(id)},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":nonce": number(slot.Nonce)},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":nonce": number(pendingTx.Nonce)},
 	}, conflicts)
 	if _, ok := refused(err); ok {
 		return nil // released before, or held at another nonce
 	}
 	if err != nil {
-		return fmt.Errorf("releasing %s of %s: %w", placeOf(slot.ID, slot.Nonce), id, err)
+		return fmt.Errorf("releasing %s of %s: %w", placeOf(pendingTx.ID, pendingTx.Nonce), id, err)
 	}
 	return nil
 }

@@ -32,14 +32,14 @@ type paymentItem struct {
 	Contract    string            `dynamodbav:"token_contract"`
 	Network     string            `dynamodbav:"network"`
 
-	Wallet  string `dynamodbav:"wallet"`
-	ChainID uint64 `dynamodbav:"chain_id"`
-	TxTo    string `dynamodbav:"tx_to"`
-	TxData  []byte `dynamodbav:"tx_data"`
-	TxGas   uint64 `dynamodbav:"tx_gas"`
-	TxTip   string `dynamodbav:"tx_tip"`
-	TxCap   string `dynamodbav:"tx_cap"`
-	Pin     string `dynamodbav:"pin"`
+	Wallet   string `dynamodbav:"wallet"`
+	ChainID  uint64 `dynamodbav:"chain_id"`
+	TxTo     string `dynamodbav:"tx_to"`
+	TxData   []byte `dynamodbav:"tx_data"`
+	TxGas    uint64 `dynamodbav:"tx_gas"`
+	TxTip    string `dynamodbav:"tx_tip"`
+	TxCap    string `dynamodbav:"tx_cap"`
+	Revision string `dynamodbav:"revision"`
 
 	State    string        `dynamodbav:"state"`
 	Nonce    *uint64       `dynamodbav:"nonce,omitempty"`
@@ -60,7 +60,7 @@ type paymentItem struct {
 }
 
 // attemptItem is one element of a payment's attempts. The signed bytes lie in
-// the slot, which the same transaction writes: a second copy would cost every seal
+// the pending transaction, which the same transaction writes: a second copy would cost every commit
 // two write units.
 type attemptItem struct {
 	Hash string `dynamodbav:"hash"`
@@ -70,8 +70,8 @@ type attemptItem struct {
 	Noop bool   `dynamodbav:"noop,omitempty"`
 }
 
-// encodePayment returns the item of an unsealed payment. What a payment has
-// only once it is sealed is set by Seal, AddAttempt and Finish.
+// encodePayment returns the item of an prepared payment. What a payment has
+// only once it is committed is set by Commit, AddAttempt and Finish.
 func encodePayment(p payment.Payment) (map[string]types.AttributeValue, error) {
 	item, err := attributevalue.MarshalMap(paymentItem{
 		PK: paymentPrefix + string(p.ID), SK: "payment",
@@ -79,7 +79,7 @@ func encodePayment(p payment.Payment) (map[string]types.AttributeValue, error) {
 		To: p.To.String(), Amount: p.Amount.String(), Reference: p.Reference, Metadata: p.Metadata,
 		Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(), Network: p.Network,
 		Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, TxTo: p.Tx.To.String(), TxData: p.Tx.Data,
-		TxGas: p.Tx.Gas, TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Pin: p.Pin,
+		TxGas: p.Tx.Gas, TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
 		State: string(p.State), Version: p.Version,
 		CreatedAt: momentText(p.CreatedAt), UpdatedAt: momentText(p.UpdatedAt),
 	})
@@ -112,7 +112,7 @@ func decodePayment(item map[string]types.AttributeValue) (payment.Payment, error
 			ChainID: it.ChainID, To: r.address("tx_to", it.TxTo), Data: it.TxData, Gas: it.TxGas,
 			Fees: chain.Fees{Tip: r.amount("tx_tip", it.TxTip), Cap: r.amount("tx_cap", it.TxCap)},
 		},
-		Pin: it.Pin, State: payment.State(it.State), Block: it.Block,
+		Revision: it.Revision, State: payment.State(it.State), Block: it.Block,
 		TxHash: r.hash("tx_hash", it.TxHash), Onchain: r.hash("onchain_tx_hash", it.Onchain),
 		Version: it.Version, CreatedAt: r.instant("created_at", it.CreatedAt), UpdatedAt: r.instant("updated_at", it.UpdatedAt),
 	}
@@ -131,10 +131,10 @@ func decodePayment(item map[string]types.AttributeValue) (payment.Payment, error
 	if it.EventID != "" {
 		p.Event = &payment.Event{ID: it.EventID, Type: it.EventType, Body: it.EventBody}
 	}
-	r.require("pin", it.Pin != "" || p.State != payment.Unsealed)
+	r.require("revision", it.Revision != "" || p.State != payment.Prepared)
 	r.require("state", slices.Contains(payment.States(), p.State))
-	r.require("nonce", p.State == payment.Unsealed || it.Nonce != nil)
-	r.require("attempts or tx_hash", p.State == payment.Unsealed || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)
+	r.require("nonce", p.State == payment.Prepared || it.Nonce != nil)
+	r.require("attempts or tx_hash", p.State == payment.Prepared || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)
 	r.require("event", !p.State.Final() || p.Event != nil)
 	if err := r.err(); err != nil {
 		return payment.Payment{}, fmt.Errorf("%w: %s: %w", payment.ErrUnreadable, p.ID, err)

@@ -40,7 +40,7 @@ func TestUpdatesKeepWhatNewerCodeAdded(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
 	paymentPK, walletPK := "payment#"+string(s.p.ID), "wallet#1#"+s.w.Address.String()
-	slotSK := "slot#" + strings.Repeat("0", 19) + "5"
+	pendingTxSK := "pendingtx#" + strings.Repeat("0", 19) + "5"
 	add := func(pk, sk string) {
 		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &s.table, Key: keyOf(pk, sk), UpdateExpression: aws.String("SET novelty = :new"),
@@ -51,15 +51,15 @@ func TestUpdatesKeepWhatNewerCodeAdded(t *testing.T) {
 	add(paymentPK, "payment")
 	add(walletPK, "wallet")
 	other := token.Address{2}
-	moved := s.p.Pinned(other, s.p.Tx)
-	s.must("pinning", s.Repin(ctx, moved, s.p.Pin))
-	s.p = moved.Pinned(s.w.Address, s.p.Tx)
-	s.must("pinning", s.Repin(ctx, s.p, moved.Pin))
-	_, err := s.Lease(ctx, s.request())
-	s.must("leasing", err)
-	p := s.sealed()
-	add(walletPK, slotSK)
-	s.must("releasing", s.Release(ctx, p.ID, wallet.SlotOf(p)))
+	moved := s.p.AssignedTo(other, s.p.Tx)
+	s.must("pinning", s.Reassign(ctx, moved, s.p.Revision))
+	s.p = moved.AssignedTo(s.w.Address, s.p.Tx)
+	s.must("pinning", s.Reassign(ctx, s.p, moved.Revision))
+	_, err := s.Reserve(ctx, s.request())
+	s.must("reserving", err)
+	p := s.committed()
+	add(walletPK, pendingTxSK)
+	s.must("releasing", s.Release(ctx, p.ID, wallet.PendingTxOf(p)))
 	p = s.bumped(p)
 	s.must("adding an attempt", s.AddAttempt(ctx, p))
 	s.must("reconciling", s.Reconcile(ctx, s.w.ID, 6, token.Units(1), token.Units(1)))
@@ -68,7 +68,7 @@ func TestUpdatesKeepWhatNewerCodeAdded(t *testing.T) {
 	s.must("confirming", err)
 	s.must("finishing", s.Finish(ctx, p))
 	s.stored(p)
-	for _, place := range [][2]string{{paymentPK, "payment"}, {walletPK, "wallet"}, {walletPK, slotSK}} {
+	for _, place := range [][2]string{{paymentPK, "payment"}, {walletPK, "wallet"}, {walletPK, pendingTxSK}} {
 		if s.item(place[0], place[1])["novelty"] == nil {
 			t.Errorf("%s lost what newer code had added", place)
 		}
@@ -80,7 +80,7 @@ func TestUpdatesKeepWhatNewerCodeAdded(t *testing.T) {
 func TestReadsAreStronglyConsistent(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
-	p := s.sealed()
+	p := s.committed()
 	s.sent()
 	_, err := s.Payment(ctx, p.ID)
 	s.must("reading", err)
@@ -88,11 +88,11 @@ func TestReadsAreStronglyConsistent(t *testing.T) {
 	s.must("reading", err)
 	_, err = s.Wallet(ctx, s.w.ID)
 	s.must("reading", err)
-	_, err = s.Roster(ctx, 1)
+	_, err = s.Wallets(ctx, 1)
 	s.must("reading", err)
-	_, err = s.Slot(ctx, s.w.ID, 5)
+	_, err = s.PendingTx(ctx, s.w.ID, 5)
 	s.must("reading", err)
-	_, _, err = s.Slots(ctx, s.w.ID)
+	_, _, err = s.PendingTxs(ctx, s.w.ID)
 	s.must("reading", err)
 	_, _, err = s.List(ctx, payment.Filter{Merchant: "mer_1", Mode: "test"})
 	s.must("reading", err)
@@ -112,23 +112,23 @@ func TestEveryAttributeIsDocumented(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
 	s.must("pausing", s.Pause(ctx, s.w.ID, "because"))
-	_, err := s.Attend(ctx, s.w.ID, "run", noon, noon)
-	s.must("attending", err)
+	_, err := s.Claim(ctx, s.w.ID, "run", noon, noon)
+	s.must("claiming", err)
 	s.must("charging", s.Charge(ctx, "mer_1", "test", token.Units(1), token.Units(2), noon))
-	p := s.bumped(s.sealed())
+	p := s.bumped(s.committed())
 	s.must("adding an attempt", s.AddAttempt(ctx, p))
 	p, err = p.Fail(payment.ExecutionReverted, chain.Receipt{Tx: p.TxHash, Block: 3}, noon)
 	s.must("failing", err)
 	s.must("finishing", s.Finish(ctx, p))
 	full := payment.Request{Merchant: "mer_1", Mode: "test", Key: "key", Reference: "ref", Metadata: map[string]string{"a": "b"}}
-	_, _, err = s.Create(ctx, payment.New("pay_full", full, token.Token{}, "local", noon).Pinned(s.w.Address, chain.Tx{}))
+	_, _, err = s.Create(ctx, payment.New("pay_full", full, token.Token{}, "local", noon).AssignedTo(s.w.Address, chain.Tx{}))
 	s.must("creating", err)
 
 	doc, err := os.ReadFile("../../docs/tables.md")
 	s.must("reading the document", err)
 	out, err := s.db.Scan(ctx, &dynamodb.ScanInput{TableName: &s.table})
 	s.must("scanning", err)
-	if len(out.Items) != 8 { // two payments, two hashes, slot, wallet, roster, day
+	if len(out.Items) != 8 { // two payments, two hashes, pending transaction, wallet, list of wallets, day
 		t.Errorf("%d items", len(out.Items))
 	}
 	missing := map[string]bool{}
@@ -151,14 +151,14 @@ func TestEveryAttributeIsDocumented(t *testing.T) {
 
 func TestBytesLieAsBinaryAndTimesAsText(t *testing.T) {
 	s := newStage(t)
-	p := s.sealed()
+	p := s.committed()
 	paid := s.item("payment#"+string(p.ID), "payment")
 	if data, ok := paid["tx_data"].(*types.AttributeValueMemberB); !ok || string(data.Value) != string(p.Tx.Data) {
 		t.Errorf("tx_data = %#v", paid["tx_data"])
 	}
-	slot := s.item("wallet#1#"+s.w.Address.String(), "slot#"+strings.Repeat("0", 19)+"5")
-	if raw, ok := slot["raw_bytes"].(*types.AttributeValueMemberB); !ok || string(raw.Value) != string(p.Attempts[0].Raw) {
-		t.Errorf("raw_bytes = %#v", slot["raw_bytes"])
+	pendingTx := s.item("wallet#1#"+s.w.Address.String(), "pendingtx#"+strings.Repeat("0", 19)+"5")
+	if raw, ok := pendingTx["raw_bytes"].(*types.AttributeValueMemberB); !ok || string(raw.Value) != string(p.Attempts[0].Raw) {
+		t.Errorf("raw_bytes = %#v", pendingTx["raw_bytes"])
 	}
 	if at, ok := paid["created_at"].(*types.AttributeValueMemberS); !ok || at.Value != "2026-01-02T12:00:00Z" {
 		t.Errorf("created_at = %#v", paid["created_at"])
@@ -175,7 +175,7 @@ func TestBytesLieAsBinaryAndTimesAsText(t *testing.T) {
 func TestItemsKeepWhatTheReleaseBeforeRequires(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
-	required := strings.Fields("merchant_id mode fingerprint to amount token_contract wallet chain_id tx_to tx_data tx_gas tx_tip tx_cap pin state version created_at updated_at")
+	required := strings.Fields("merchant_id mode fingerprint to amount token_contract wallet chain_id tx_to tx_data tx_gas tx_tip tx_cap revision state version created_at updated_at")
 	check := func(p payment.Payment, and ...string) {
 		t.Helper()
 		item := s.item("payment#"+string(p.ID), "payment")
@@ -194,7 +194,7 @@ func TestItemsKeepWhatTheReleaseBeforeRequires(t *testing.T) {
 		}
 	}
 	check(s.p)
-	p := s.sealed()
+	p := s.committed()
 	check(p, "nonce", "attempts", "tx_hash")
 	p = s.bumped(p)
 	s.must("adding an attempt", s.AddAttempt(ctx, p))
@@ -204,7 +204,7 @@ func TestItemsKeepWhatTheReleaseBeforeRequires(t *testing.T) {
 	check(p, "nonce", "attempts", "tx_hash", "event_id", "event_type", "event_body")
 }
 
-func TestADaysAllowanceShowsWhatRemainsAndExpires(t *testing.T) {
+func TestADaysDailyLimitShowsWhatRemainsAndExpires(t *testing.T) {
 	s := newStage(t)
 	for _, charge := range []uint64{30, 12} {
 		s.must("charging", s.Charge(t.Context(), "mer_1", "test", token.Units(charge), token.Units(100), noon))
@@ -231,11 +231,11 @@ func TestADaysAllowanceShowsWhatRemainsAndExpires(t *testing.T) {
 
 func TestAReleaseLeavesNothingBehind(t *testing.T) {
 	s := newStage(t)
-	_, err := s.Lease(t.Context(), s.request())
-	s.must("leasing", err)
-	s.must("releasing", s.Release(t.Context(), s.p.ID, wallet.Slot{ID: s.w.ID, Nonce: 5}))
+	_, err := s.Reserve(t.Context(), s.request())
+	s.must("reserving", err)
+	s.must("releasing", s.Release(t.Context(), s.p.ID, wallet.PendingTx{ID: s.w.ID, Nonce: 5}))
 	item := s.item("wallet#1#"+s.w.Address.String(), "wallet")
-	for _, name := range []string{"leases", "leased_at"} {
+	for _, name := range []string{"reservations", "reserved_at"} {
 		if m, ok := item[name].(*types.AttributeValueMemberM); !ok || len(m.Value) != 0 {
 			t.Errorf("%s = %#v", name, item[name])
 		}
@@ -253,8 +253,8 @@ func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 		p.CreatedAt = noon.Add(-time.Duration(nonce) * time.Minute) // newest first
 		_, _, err := s.Create(ctx, p)
 		s.must("creating", err)
-		p = s.sealing(p, nonce)
-		s.must("sealing", s.Seal(ctx, p))
+		p = s.committing(p, nonce)
+		s.must("committing", s.Commit(ctx, p))
 		all = append(all, p)
 	}
 	ending := all[:2]
@@ -280,7 +280,7 @@ func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 // first, as it may when it is busy.
 func TestListsFetchWhatDynamoDBPutOff(t *testing.T) {
 	s := newStage(t)
-	p := s.sealed()
+	p := s.committed()
 	put := 2
 	s.meddle = func(op string, send func() (*http.Response, error)) (*http.Response, error) {
 		if op != "BatchGetItem" || put == 0 {
@@ -309,19 +309,19 @@ func TestDamagedItemsAreNamed(t *testing.T) {
 		{"tx_cap", ""}, {"tx_hash", chain.Hash{1}.String()}, {"nonce", "five"}, {"attempts", "none"},
 	} {
 		s.renew()
-		p := s.sealed()
+		p := s.committed()
 		s.damage("payment#"+string(p.ID), "payment", row.attribute, row.damage)
 		if _, err := s.Payment(ctx, p.ID); err == nil || !strings.Contains(err.Error(), row.attribute) && !strings.Contains(err.Error(), "unmarshal") {
 			t.Errorf("%s = %q: error = %v", row.attribute, row.damage, err)
 		}
 	}
 	s.renew()
-	s.damage("payment#"+string(s.p.ID), "payment", "pin", "")
-	if _, err := s.Payment(ctx, s.p.ID); err == nil || !strings.Contains(err.Error(), "pin") {
-		t.Errorf("an unsealed payment without a pin: error = %v", err)
+	s.damage("payment#"+string(s.p.ID), "payment", "revision", "")
+	if _, err := s.Payment(ctx, s.p.ID); err == nil || !strings.Contains(err.Error(), "revision") {
+		t.Errorf("an prepared payment without a revision: error = %v", err)
 	}
 	for _, row := range []struct{ attribute, damage string }{
-		{"next_nonce", "five"}, {"token_available", "much"}, {"leases", "none"}, {"attended_until", "soon"},
+		{"next_nonce", "five"}, {"token_available", "much"}, {"reservations", "none"}, {"claimed_until", "soon"},
 	} {
 		s.renew()
 		s.damage("wallet#1#"+s.w.Address.String(), "wallet", row.attribute, row.damage)

@@ -14,7 +14,7 @@ import (
 	"remit/internal/wallet"
 )
 
-// Payments keeps payments, wallets, slots and allowances in the table Payments.
+// Payments keeps payments, wallets, pending transactions and daily limits in the table Payments.
 // Whoever holds one may call only what its role's rights cover.
 //
 // Updates set attributes one by one and never put an item over an existing one:
@@ -26,18 +26,18 @@ type Payments struct {
 }
 
 var (
-	_ payment.Store     = (*Payments)(nil)
-	_ payment.Ledger    = (*Payments)(nil)
-	_ payment.Allowance = (*Payments)(nil)
-	_ wallet.Store      = (*Payments)(nil)
+	_ payment.Store      = (*Payments)(nil)
+	_ payment.History    = (*Payments)(nil)
+	_ payment.DailyLimit = (*Payments)(nil)
+	_ wallet.Store       = (*Payments)(nil)
 )
 
 // NewPayments returns what is kept in table.
 func NewPayments(db *dynamodb.Client, table string) *Payments { return &Payments{db, table} }
 
 // Create implements payment.Store. When the SDK repeated the put after a lost
-// answer and now meets an unsealed payment with the pin of p, that is the one it
-// put itself: the pin covers the request, the transaction and the time.
+// answer and now meets an prepared payment with the revision of p, that is the one it
+// put itself: the revision covers the request, the transaction and the time.
 func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
 	item, err := encodePayment(p)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payme
 		if err != nil {
 			return payment.Payment{}, false, err
 		}
-		own := sent > 1 && stored.State == payment.Unsealed && stored.Pin == p.Pin
+		own := sent > 1 && stored.State == payment.Prepared && stored.Revision == p.Revision
 		return stored, own, nil
 	}
 	if err != nil {
@@ -106,21 +106,21 @@ type hashItem struct {
 	PaymentID string `dynamodbav:"payment_id"`
 }
 
-// Repin implements payment.Store. A payment that is pinned as p says already
+// Reassign implements payment.Store. A payment that has p's revision already
 // is left so: the SDK may have repeated the write.
-func (s *Payments) Repin(ctx context.Context, p payment.Payment, old string) error {
+func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table,
 		Key:       paymentKey(string(p.ID)),
 		UpdateExpression: aws.String("SET wallet = :wallet, chain_id = :chain, tx_to = :to, tx_data = :data, " +
-			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, pin = :pin"),
-		ConditionExpression:      aws.String("#state = :unsealed AND (pin = :old OR pin = :pin)"),
+			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, revision = :revision"),
+		ConditionExpression:      aws.String("#state = :prepared AND (revision = :old OR revision = :revision)"),
 		ExpressionAttributeNames: stateName,
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":to": text(p.Tx.To.String()),
 			":data": binary(p.Tx.Data), ":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
-			":cap": text(p.Tx.Fees.Cap.String()), ":pin": text(p.Pin), ":old": text(old),
-			":unsealed": text(string(payment.Unsealed)),
+			":cap": text(p.Tx.Fees.Cap.String()), ":revision": text(p.Revision), ":old": text(old),
+			":prepared": text(string(payment.Prepared)),
 		},
 	}, conflicts)
 	return changed(err, "pinning "+string(p.ID))
@@ -140,20 +140,20 @@ func changed(err error, doing string) error {
 	return nil
 }
 
-// Withdraw implements payment.Store. When the SDK repeats it after a lost
+// Discard implements payment.Store. When the SDK repeats it after a lost
 // answer it finds nothing, and ErrChanged is the answer: who removed the
 // payment, and so may refund it, cannot be told any more.
-func (s *Payments) Withdraw(ctx context.Context, p payment.Payment) error {
+func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName:                &s.table,
 		Key:                      paymentKey(string(p.ID)),
-		ConditionExpression:      aws.String("#state = :unsealed AND pin = :pin"),
+		ConditionExpression:      aws.String("#state = :prepared AND revision = :revision"),
 		ExpressionAttributeNames: stateName,
 		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":unsealed": text(string(payment.Unsealed)), ":pin": text(p.Pin),
+			":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
 		},
 	}, conflicts)
-	return changed(err, "withdrawing "+string(p.ID))
+	return changed(err, "discarding "+string(p.ID))
 }
 
 // Finish implements payment.Store. When the SDK repeats it after a lost answer
@@ -161,7 +161,7 @@ func (s *Payments) Withdraw(ctx context.Context, p payment.Payment) error {
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	set := "SET #state = :state, version = :version, updated_at = :at"
 	values := map[string]types.AttributeValue{
-		":sealed": text(string(payment.Sealed)), ":state": text(string(p.State)),
+		":committed": text(string(payment.Committed)), ":state": text(string(p.State)),
 		":version": number(uint64(p.Version)), ":at": moment(p.UpdatedAt),
 	}
 	if !p.Onchain.IsZero() {
@@ -180,7 +180,7 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 		TableName:                 &s.table,
 		Key:                       paymentKey(string(p.ID)),
 		UpdateExpression:          &set,
-		ConditionExpression:       aws.String("#state = :sealed"),
+		ConditionExpression:       aws.String("#state = :committed"),
 		ExpressionAttributeNames:  stateName,
 		ExpressionAttributeValues: values,
 	}, conflicts)

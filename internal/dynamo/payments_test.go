@@ -50,8 +50,8 @@ func TestPayments(t *testing.T) {
 		return paymenttest.Stores{
 			Ports: dynamo.NewPayments(db, table),
 			Spoil: func(id payment.ID) { spoil(t, "payment#"+string(id), "payment", "amount") },
-			SpoilSlot: func(id wallet.ID, nonce uint64) {
-				spoil(t, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), fmt.Sprintf("slot#%020d", nonce), "gas_held")
+			SpoilPendingTx: func(id wallet.ID, nonce uint64) {
+				spoil(t, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), fmt.Sprintf("pendingtx#%020d", nonce), "gas_held")
 			},
 		}
 	})

@@ -30,7 +30,7 @@ type stage struct {
 	db    *dynamodb.Client
 	table string
 	w     wallet.Wallet
-	p     payment.Payment // stored, unsealed
+	p     payment.Payment // stored, prepared
 }
 
 func newStage(t *testing.T) *stage {
@@ -49,7 +49,7 @@ func (s *stage) renew() {
 	s.meddle = nil
 	id := wallet.ID{ChainID: 1}
 	_, _ = rand.Read(id.Address[:])
-	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Token: token.Units(1000), Gas: token.Units(1000), Leases: map[payment.ID]wallet.Lease{}}
+	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Token: token.Units(1000), Gas: token.Units(1000), Reservations: map[payment.ID]wallet.Reserve{}}
 	s.must("opening", s.Open(s.Context(), s.w))
 	s.p = s.draft()
 	_, _, err := s.Create(s.Context(), s.p)
@@ -61,25 +61,25 @@ func (s *stage) draft() payment.Payment {
 	key := rand.Text()
 	r := payment.Request{Merchant: "mer_1", Mode: "test", Key: key, To: token.Address{1}, Amount: token.Units(10)}
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, token.Token{Symbol: "USDC", Decimals: 6}, "local", noon)
-	return p.Pinned(s.w.Address, chain.Tx{ChainID: 1, Data: []byte(key), Gas: 21_000})
+	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, Data: []byte(key), Gas: 21_000})
 }
 
 func (s *stage) signed(p payment.Payment, nonce, tip uint64) chain.Signed {
-	raw := binary.BigEndian.AppendUint64([]byte(p.Pin), nonce<<32|tip)
+	raw := binary.BigEndian.AppendUint64([]byte(p.Revision), nonce<<32|tip)
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}
 }
 
-func (s *stage) sealing(p payment.Payment, nonce uint64) payment.Payment {
+func (s *stage) committing(p payment.Payment, nonce uint64) payment.Payment {
 	s.Helper()
-	p, err := p.Seal(s.signed(p, nonce, 0), noon)
-	s.must("sealing", err)
+	p, err := p.Commit(s.signed(p, nonce, 0), noon)
+	s.must("committing", err)
 	return p
 }
 
-func (s *stage) sealed() payment.Payment {
+func (s *stage) committed() payment.Payment {
 	s.Helper()
-	p := s.sealing(s.p, 5)
-	s.must("sealing", s.Seal(s.Context(), p))
+	p := s.committing(s.p, 5)
+	s.must("committing", s.Commit(s.Context(), p))
 	return p
 }
 
@@ -104,17 +104,17 @@ func (s *stage) stored(want payment.Payment) {
 	s.must("reading", err)
 	want.Attempts = slices.Clone(want.Attempts)
 	for i := range want.Attempts {
-		want.Attempts[i].Raw = nil // in the slot
+		want.Attempts[i].Raw = nil // in the pending transaction
 	}
-	if want.State != payment.Unsealed {
-		want.Pin = got.Pin
+	if want.State != payment.Prepared {
+		want.Revision = got.Revision
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(token.Amount{})); diff != "" {
 		s.Errorf("stored payment (-want +got):\n%s", diff)
 	}
 }
 
-// request asks for a lease of 10 and 3.
+// request asks for a reservation of 10 and 3.
 func (s *stage) request() wallet.Request {
 	return wallet.Request{Wallet: s.w.ID, Payment: s.p.ID, Token: token.Units(10), Gas: token.Units(3), At: noon}
 }
@@ -128,18 +128,18 @@ func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
 	}
 	r := s.request()
 	r.Payment = p.ID
-	w, err := s.Lease(t.Context(), r)
-	s.must("leasing", err)
-	p = s.sealing(p, w.Leases[p.ID].Nonce)
-	s.must("sealing", s.Seal(t.Context(), p))
-	s.must("releasing", s.Release(t.Context(), p.ID, wallet.SlotOf(p)))
+	w, err := s.Reserve(t.Context(), r)
+	s.must("reserving", err)
+	p = s.committing(p, w.Reservations[p.ID].Nonce)
+	s.must("committing", s.Commit(t.Context(), p))
+	s.must("releasing", s.Release(t.Context(), p.ID, wallet.PendingTxOf(p)))
 	want := []string{"PutItem", "UpdateItem", "TransactWriteItems", "UpdateItem"}
 	if diff := cmp.Diff(want, s.sent()); diff != "" {
 		t.Errorf("calls of a payment (-want +got):\n%s", diff)
 	}
 	s.must("charging", s.Charge(t.Context(), "mer_1", "test", p.Amount, token.Units(100), noon))
 	if diff := cmp.Diff([]string{"UpdateItem"}, s.sent()); diff != "" {
-		t.Errorf("calls of an allowance (-want +got):\n%s", diff)
+		t.Errorf("calls of an daily limit (-want +got):\n%s", diff)
 	}
 }
 
@@ -157,7 +157,7 @@ type repeated struct {
 // is part of each method's comment.
 func TestAnswersLostInsideTheSDK(t *testing.T) {
 	s := newStage(t)
-	for _, row := range slices.Concat(s.repeatedPayments(), s.repeatedSlots(), s.repeatedWallets()) {
+	for _, row := range slices.Concat(s.repeatedPayments(), s.repeatedPendingTxs(), s.repeatedWallets()) {
 		s.renew()
 		if row.before != nil {
 			row.before()
@@ -190,18 +190,18 @@ func (s *stage) repeatedPayments() []repeated {
 			p := s.draft()
 			p.ID = s.p.ID
 			stored, created, err := s.Create(ctx, p)
-			if created || stored.Pin != s.p.Pin {
-				s.Errorf("created %v, pin %s", created, stored.Pin)
+			if created || stored.Revision != s.p.Revision {
+				s.Errorf("created %v, revision %s", created, stored.Revision)
 			}
 			return err
 		}, nil, func() { s.stored(s.p) }},
-		{"a payment is pinned", nil, func() error {
-			old := s.p.Pin
-			s.p = s.p.Pinned(token.Address{2}, s.p.Tx)
-			return s.Repin(ctx, s.p, old)
+		{"a payment is assigned", nil, func() error {
+			old := s.p.Revision
+			s.p = s.p.AssignedTo(token.Address{2}, s.p.Tx)
+			return s.Reassign(ctx, s.p, old)
 		}, nil, func() { s.stored(s.p) }},
-		{"who withdrew a payment cannot be told", nil, func() error { return s.Withdraw(ctx, s.p) }, payment.ErrChanged, nil},
-		{"a payment that ended has ended", func() { s.p = s.sealed() }, func() error {
+		{"who withdrew a payment cannot be told", nil, func() error { return s.Discard(ctx, s.p) }, payment.ErrChanged, nil},
+		{"a payment that ended has ended", func() { s.p = s.committed() }, func() error {
 			var err error
 			s.p, err = s.p.Confirm(chain.Receipt{Tx: s.p.TxHash, Succeeded: true, Block: 3}, noon)
 			s.must("confirming", err)
@@ -210,42 +210,42 @@ func (s *stage) repeatedPayments() []repeated {
 	}
 }
 
-func (s *stage) repeatedSlots() []repeated {
+func (s *stage) repeatedPendingTxs() []repeated {
 	ctx := s.Context()
 	return []repeated{
-		{"a sealed payment is sealed", nil, func() error {
-			s.p = s.sealing(s.p, 5)
-			return s.Seal(ctx, s.p)
+		{"a committed payment is committed", nil, func() error {
+			s.p = s.committing(s.p, 5)
+			return s.Commit(ctx, s.p)
 		}, nil, func() { s.stored(s.p) }},
-		{"an attempt is added once", func() { s.p = s.sealed() }, func() error {
+		{"an attempt is added once", func() { s.p = s.committed() }, func() error {
 			s.p = s.bumped(s.p)
 			return s.AddAttempt(ctx, s.p)
 		}, nil, func() { s.stored(s.p) }},
 		{"a no-op is put", nil, func() error {
-			return s.PutNoop(ctx, wallet.NoopSlot(s.w.ID, chain.Tx{}, s.signed(s.p, 5, 9), noon))
+			return s.PutNoop(ctx, wallet.PendingNoop(s.w.ID, chain.Tx{}, s.signed(s.p, 5, 9), noon))
 		}, nil, nil},
-		{"a slot is deleted", func() { s.sealed() }, func() error { return s.DeleteSlot(ctx, s.w.ID, 5) }, nil, nil},
+		{"a pending transaction is deleted", func() { s.committed() }, func() error { return s.DeletePendingTx(ctx, s.w.ID, 5) }, nil, nil},
 	}
 }
 
 func (s *stage) repeatedWallets() []repeated {
 	ctx := s.Context()
 	return []repeated{
-		{"a lease is taken over and charged once", nil, func() error {
-			w, err := s.Lease(ctx, s.request())
-			if w.NextNonce != 6 || w.Token != token.Units(990) || w.Leases[s.p.ID].Nonce != 5 {
-				s.Errorf("leased wallet: %+v", w)
+		{"a reservation is taken over and charged once", nil, func() error {
+			w, err := s.Reserve(ctx, s.request())
+			if w.NextNonce != 6 || w.Token != token.Units(990) || w.Reservations[s.p.ID].Nonce != 5 {
+				s.Errorf("reserved wallet: %+v", w)
 			}
 			return err
 		}, nil, nil},
-		{"a released lease is released", func() {
-			_, err := s.Lease(ctx, s.request())
-			s.must("leasing", err)
-		}, func() error { return s.Release(ctx, s.p.ID, wallet.Slot{ID: s.w.ID, Nonce: 5}) }, nil, nil},
+		{"a released reservation is released", func() {
+			_, err := s.Reserve(ctx, s.request())
+			s.must("reserving", err)
+		}, func() error { return s.Release(ctx, s.p.ID, wallet.PendingTx{ID: s.w.ID, Nonce: 5}) }, nil, nil},
 		{"a wallet is opened", func() { s.w.Address = token.Address{9} }, func() error { return s.Open(ctx, s.w) }, nil, nil},
 		{"a ceiling is raised", nil, func() error { return s.RaiseCeiling(ctx, s.w.ID, 50) }, nil, nil},
 		{"a claim is held", nil, func() error {
-			held, err := s.Attend(ctx, s.w.ID, "run", noon, noon.Add(time.Second))
+			held, err := s.Claim(ctx, s.w.ID, "run", noon, noon.Add(time.Second))
 			if !held {
 				s.Error("taken for another's")
 			}
@@ -258,7 +258,7 @@ func (s *stage) repeatedWallets() []repeated {
 	}
 }
 
-func TestAllowanceIsNeverChargedTooLittle(t *testing.T) {
+func TestDailyLimitIsNeverChargedTooLittle(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
 	ten, limit := token.Units(10), token.Units(30)
@@ -266,7 +266,7 @@ func TestAllowanceIsNeverChargedTooLittle(t *testing.T) {
 	s.lose(1)
 	s.must("charging", charge()) // twice: the first answer was lost
 	s.must("charging", charge())
-	if err := charge(); !errors.Is(err, payment.ErrAllowance) {
+	if err := charge(); !errors.Is(err, payment.ErrDailyLimit) {
 		t.Errorf("charging a fourth time: %v", err)
 	}
 	s.sent()
@@ -278,7 +278,7 @@ func TestAllowanceIsNeverChargedTooLittle(t *testing.T) {
 		t.Errorf("a refund was sent %d times", len(ops))
 	}
 	s.must("charging what was refunded", charge())
-	if err := charge(); !errors.Is(err, payment.ErrAllowance) {
+	if err := charge(); !errors.Is(err, payment.ErrDailyLimit) {
 		t.Errorf("refunded twice: %v", err)
 	}
 }
@@ -298,27 +298,27 @@ func TestConflicts(t *testing.T) {
 		{"a conflict is tried again", 3, []string{conflict, none, none}, nil, false},
 		{"too much work is tried again", 1, []string{none, throttled, none}, nil, false},
 		{"conflicts without end are an unknown outcome", 100, []string{conflict, none, none}, nil, true},
-		{"a condition that failed after all before it held is known", 1, []string{none, ccf, conflict}, wallet.ErrSlotTaken, false},
+		{"a condition that failed after all before it held is known", 1, []string{none, ccf, conflict}, wallet.ErrNonceTaken, false},
 		{"the payment's condition is known whatever the others are", 1, []string{ccf, conflict, throttled}, payment.ErrChanged, false},
 		{"a payment that was not judged may have changed", 100, []string{conflict, ccf, none}, nil, true},
 		{"a cancellation for a reason of another kind is an unknown outcome", 1, []string{"ValidationError", none, none}, nil, true},
 	} {
 		s.renew()
 		s.cancel(row.times, row.reasons...)
-		err := s.Seal(t.Context(), s.sealing(s.p, 5))
-		known := err == nil || errors.Is(err, payment.ErrChanged) || errors.Is(err, wallet.ErrSlotTaken)
+		err := s.Commit(t.Context(), s.committing(s.p, 5))
+		known := err == nil || errors.Is(err, payment.ErrChanged) || errors.Is(err, wallet.ErrNonceTaken)
 		if row.unknown == known || known && !errors.Is(err, row.want) {
 			t.Errorf("%s: error = %v", row.sentence, err)
 		}
 	}
 	s.renew()
 	s.conflict(4)
-	if _, err := s.Lease(t.Context(), s.request()); err != nil {
-		t.Errorf("a lease that met a transaction: %v", err)
+	if _, err := s.Reserve(t.Context(), s.request()); err != nil {
+		t.Errorf("a reservation that met a transaction: %v", err)
 	}
 	s.renew()
 	s.conflict(100)
-	if err := s.Withdraw(t.Context(), s.p); err == nil || errors.Is(err, payment.ErrChanged) {
-		t.Errorf("a withdrawal that met transactions without end: %v", err)
+	if err := s.Discard(t.Context(), s.p); err == nil || errors.Is(err, payment.ErrChanged) {
+		t.Errorf("a discard that met transactions without end: %v", err)
 	}
 }

@@ -11,33 +11,33 @@ import (
 )
 
 // walletItem is how a wallet lies in the table. Fields may be added, but what
-// one means never changes. Spendable amounts are numbers, so that a lease can
+// one means never changes. Spendable amounts are numbers, so that a reservation can
 // compare and subtract them.
 type walletItem struct {
-	PK        string                `dynamodbav:"pk"`
-	SK        string                `dynamodbav:"sk"`
-	NextNonce *uint64               `dynamodbav:"next_nonce"`
-	Ceiling   *uint64               `dynamodbav:"nonce_ceiling"`
-	Leases    map[string]uint64     `dynamodbav:"leases"`    // payment id → nonce
-	LeasedAt  map[string]string     `dynamodbav:"leased_at"` // payment id → time
-	Token     attributevalue.Number `dynamodbav:"token_available"`
-	Gas       attributevalue.Number `dynamodbav:"gas_available"` // wei
-	Paused    string                `dynamodbav:"paused,omitempty"`
-	Attended  string                `dynamodbav:"attended_until,omitempty"`
+	PK           string                `dynamodbav:"pk"`
+	SK           string                `dynamodbav:"sk"`
+	NextNonce    *uint64               `dynamodbav:"next_nonce"`
+	Ceiling      *uint64               `dynamodbav:"nonce_ceiling"`
+	Reservations map[string]uint64     `dynamodbav:"reservations"` // payment id → nonce
+	ReservedAt   map[string]string     `dynamodbav:"reserved_at"`  // payment id → time
+	Token        attributevalue.Number `dynamodbav:"token_available"`
+	Gas          attributevalue.Number `dynamodbav:"gas_available"` // wei
+	Paused       string                `dynamodbav:"paused,omitempty"`
+	ClaimedUntil string                `dynamodbav:"claimed_until,omitempty"`
 }
 
-// encodeWallet writes both maps even when they are empty: a lease sets an
+// encodeWallet writes both maps even when they are empty: a reservation sets an
 // element of them, which takes a map to set it in.
 func encodeWallet(w wallet.Wallet) (map[string]types.AttributeValue, error) {
 	it := walletItem{
 		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Ceiling: &w.Ceiling,
-		Leases: map[string]uint64{}, LeasedAt: map[string]string{},
+		Reservations: map[string]uint64{}, ReservedAt: map[string]string{},
 		Token:  attributevalue.Number(wallet.Spendable(w.Token).String()),
 		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
-		Paused: w.Paused, Attended: instantText(w.Attended),
+		Paused: w.Paused, ClaimedUntil: instantText(w.ClaimedUntil),
 	}
-	for id, lease := range w.Leases {
-		it.Leases[string(id)], it.LeasedAt[string(id)] = lease.Nonce, instantText(lease.At)
+	for id, reservation := range w.Reservations {
+		it.Reservations[string(id)], it.ReservedAt[string(id)] = reservation.Nonce, instantText(reservation.At)
 	}
 	item, err := attributevalue.MarshalMap(it)
 	if err != nil {
@@ -55,14 +55,14 @@ func decodeWallet(id wallet.ID, item map[string]types.AttributeValue) (wallet.Wa
 	}
 	var r reader
 	w := wallet.Wallet{
-		ID: id, Leases: make(map[payment.ID]wallet.Lease, len(it.Leases)),
+		ID: id, Reservations: make(map[payment.ID]wallet.Reserve, len(it.Reservations)),
 		Token: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
-		Paused: it.Paused, Attended: r.instant("attended_until", it.Attended),
+		Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
 	}
 	r.require("next_nonce", it.NextNonce != nil)
 	r.require("nonce_ceiling", it.Ceiling != nil)
-	for payee, nonce := range it.Leases {
-		w.Leases[payment.ID(payee)] = wallet.Lease{Nonce: nonce, At: r.instant("leased_at", it.LeasedAt[payee])}
+	for payee, nonce := range it.Reservations {
+		w.Reservations[payment.ID(payee)] = wallet.Reserve{Nonce: nonce, At: r.instant("reserved_at", it.ReservedAt[payee])}
 	}
 	if err := r.err(); err != nil {
 		return wallet.Wallet{}, fmt.Errorf("decoding %s: %w", id.Address, err)

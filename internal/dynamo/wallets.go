@@ -18,15 +18,15 @@ import (
 )
 
 // Open implements wallet.Wallets with one transaction: a wallet that is not in
-// the roster would be settled by nobody. It is made once in a wallet's life, so
-// it does not stand in the way of leases.
+// the list of wallets would be settled by nobody. It is made once in a wallet's life, so
+// it does not stand in the way of reservations.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 	item, err := encodeWallet(w)
 	if err != nil {
 		return err
 	}
 	_, err = transact(ctx, s.db, s.putAbsent(item), types.TransactWriteItem{Put: &types.Put{
-		TableName: &s.table, Item: walletRosterKey(w.ChainID, w.Address.String()),
+		TableName: &s.table, Item: walletListKey(w.ChainID, w.Address.String()),
 	}})
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", w.Address, err)
@@ -46,25 +46,25 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 	return decodeWallet(id, item)
 }
 
-// Roster implements wallet.Wallets with one query, strongly consistent.
-func (s *Payments) Roster(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
+// Wallets implements wallet.Wallets with one query, strongly consistent.
+func (s *Payments) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
 	ids := []wallet.ID{}
 	pages := dynamodb.NewQueryPaginator(s.db, &dynamodb.QueryInput{
 		TableName:                 &s.table,
-		KeyConditionExpression:    aws.String("pk = :roster"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":roster": text(walletRosterPK(chainID))},
+		KeyConditionExpression:    aws.String("pk = :list of wallets"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":wallets": text(walletListPK(chainID))},
 		ConsistentRead:            aws.Bool(true),
 	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("reading the roster of chain %d: %w", chainID, err)
+			return nil, fmt.Errorf("reading the list of wallets of chain %d: %w", chainID, err)
 		}
 		for _, item := range page.Items {
 			sk, _ := item[attrSK].(*types.AttributeValueMemberS)
-			address, err := token.ParseAddress(strings.TrimPrefix(sk.Value, walletRosterPrefix))
+			address, err := token.ParseAddress(strings.TrimPrefix(sk.Value, walletListPrefix))
 			if err != nil {
-				return nil, fmt.Errorf("reading the roster of chain %d: %w", chainID, err)
+				return nil, fmt.Errorf("reading the list of wallets of chain %d: %w", chainID, err)
 			}
 			ids = append(ids, wallet.ID{ChainID: chainID, Address: address})
 		}
@@ -73,14 +73,14 @@ func (s *Payments) Roster(ctx context.Context, chainID uint64) ([]wallet.ID, err
 	return ids, nil
 }
 
-// Attend implements wallet.Wallets.
-func (s *Payments) Attend(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
-	old, err := s.update(ctx, id, "SET attended_by = :by, attended_until = :until",
-		"(attribute_not_exists(attended_until) OR attended_until <= :now OR attended_by = :by)",
+// Claim implements wallet.Wallets.
+func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
+	old, err := s.update(ctx, id, "SET claimed_by = :by, claimed_until = :until",
+		"(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
 		map[string]types.AttributeValue{":by": text(by), ":now": instant(now), ":until": instant(until)})
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("attending %s: %w", id.Address, err)
+		return false, fmt.Errorf("claiming %s: %w", id.Address, err)
 	case old.refused && old.item == nil:
 		return false, wallet.ErrUnknown
 	default:

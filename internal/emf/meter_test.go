@@ -99,7 +99,7 @@ func everything(t *testing.T) string {
 		t.Fatal(err)
 	}
 	settled.Add(m, settlement.Report{
-		Confirmed: 1, Failed: 2, Leases: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9, Paused: 10, Pending: 11,
+		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9, Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{time.Second, 1500 * time.Millisecond},
 		Wallets: []settlement.Funds{{Token: amount, Gas: amount, Gap: 12}},
 	}, 6)
@@ -120,7 +120,7 @@ func TestMetrics(t *testing.T) {
 	}
 	delete(got, "_aws")
 	want := map[string]any{
-		"Stack": "remit-dev", "PaymentsConfirmed": 1.0, "PaymentsFailed": 2.0, "LeasesFinished": 3.0, "Noops": 4.0, "FeeBumps": 5.0,
+		"Stack": "remit-dev", "PaymentsConfirmed": 1.0, "PaymentsFailed": 2.0, "ReservationsFinished": 3.0, "Noops": 4.0, "FeeBumps": 5.0,
 		"Resent": 6.0, "BroadcastsRefused": 13.0, "ItemsUnreadable": 7.0, "NoncesConsumed": 8.0, "Undecided": 9.0, "WalletsPaused": 10.0, "PaymentsPending": 11.0,
 		"OldestPending": 60.0, "SecondsToFinal": []any{1.0, 1.5}, "WalletToken": 1234.56789, "WalletGas": 1.23456789, "NonceGap": 12.0,
 		"WebhookAttempts2xx": 1.0, "WebhookAttempts3xx": 1.0, "WebhookAttempts4xx": 1.0, "WebhookAttempts5xx": 1.0, "WebhookAttemptsNone": 1.0,

@@ -40,7 +40,7 @@ func TestReadsAnAccountInOneRequest(t *testing.T) {
 		Head: 10, Final: 8, Mined: 3, Pending: 5, Token: token.Units(7_000_000), Gas: amount(t, "1180591620717411303424"), Steady: true,
 	}
 	for range 2 {
-		got, err := node.Account(t.Context(), account, coin, chain.Finality{Depth: 2})
+		got, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{Depth: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,33 +64,33 @@ func TestJudgesWhichBlockIsFinal(t *testing.T) {
 		return result(`{"number":"` + number + `","hash":"0x` + strings.Repeat("ab", 32) + `"}`)
 	}
 	for _, row := range []struct {
-		name     string
-		finality chain.Finality
-		tagged   raw
-		want     uint64
+		name             string
+		confirmationRule chain.ConfirmationRule
+		tagged           raw
+		want             uint64
 	}{
-		{"depth 0 is the head", chain.Finality{}, "", 10},
-		{"depth 4 is four blocks below it", chain.Finality{Depth: 4}, "", 6},
-		{"a depth of the whole chain leaves its first block", chain.Finality{Depth: 10}, "", 0},
-		{"a depth beyond the chain leaves nothing", chain.Finality{Depth: 11}, "", 0},
-		{"a huge depth does not wrap around", chain.Finality{Depth: 1<<64 - 1}, "", 0},
-		{"finalized is the node's word", chain.Finality{Tag: "finalized"}, block("0x7"), 7},
-		{"safe is too", chain.Finality{Tag: "safe"}, block("0x9"), 9},
-		{"a tag beyond the head is of another moment", chain.Finality{Tag: "safe"}, block("0xb"), 10},
-		{"no finalized block yet, by the specification", chain.Finality{Tag: "finalized"}, result("null"), 0},
-		{"no finalized block yet, geth", chain.Finality{Tag: "finalized"}, failure("-39001", "finalized block not found"), 0},
-		{"no safe block yet, older geth", chain.Finality{Tag: "safe"}, failure("-32000", "safe block not found"), 0},
-		{"no finalized block yet, Besu", chain.Finality{Tag: "finalized"}, failure("-39001", "Unknown block"), 0},
+		{"depth 0 is the head", chain.ConfirmationRule{}, "", 10},
+		{"depth 4 is four blocks below it", chain.ConfirmationRule{Depth: 4}, "", 6},
+		{"a depth of the whole chain leaves its first block", chain.ConfirmationRule{Depth: 10}, "", 0},
+		{"a depth beyond the chain leaves nothing", chain.ConfirmationRule{Depth: 11}, "", 0},
+		{"a huge depth does not wrap around", chain.ConfirmationRule{Depth: 1<<64 - 1}, "", 0},
+		{"finalized is the node's word", chain.ConfirmationRule{Tag: "finalized"}, block("0x7"), 7},
+		{"safe is too", chain.ConfirmationRule{Tag: "safe"}, block("0x9"), 9},
+		{"a tag beyond the head is of another moment", chain.ConfirmationRule{Tag: "safe"}, block("0xb"), 10},
+		{"no finalized block yet, by the specification", chain.ConfirmationRule{Tag: "finalized"}, result("null"), 0},
+		{"no finalized block yet, geth", chain.ConfirmationRule{Tag: "finalized"}, failure("-39001", "finalized block not found"), 0},
+		{"no safe block yet, older geth", chain.ConfirmationRule{Tag: "safe"}, failure("-32000", "safe block not found"), 0},
+		{"no finalized block yet, Besu", chain.ConfirmationRule{Tag: "finalized"}, failure("-39001", "Unknown block"), 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			answers := ten()
 			answers["eth_getBlockByNumber"] = func(r request) raw {
-				if r.arg(0) != row.finality.Tag || string(r.Params[1]) != "false" {
+				if r.arg(0) != row.confirmationRule.Tag || string(r.Params[1]) != "false" {
 					t.Errorf("asked for block %s", r.Params)
 				}
 				return row.tagged
 			}
-			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, row.finality)
+			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, row.confirmationRule)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestNoticesAHeadThatMoves(t *testing.T) {
 			answers := ten()
 			asked := 0
 			answers["eth_blockNumber"] = func(request) raw { asked++; return result(`"` + row.heads[asked-1] + `"`) }
-			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, chain.Finality{Depth: 1})
+			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, chain.ConfirmationRule{Depth: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,13 +148,13 @@ func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
 			answers := ten()
 			answers["eth_getBlockByNumber"] = always(result(`{"number":"0x9"}`))
 			node := open(t, play(t, answers).URL)
-			if _, err := node.Account(t.Context(), account, coin, chain.Finality{Tag: "safe"}); err != nil {
+			if _, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{Tag: "safe"}); err != nil {
 				t.Fatalf("before: %v", err)
 			}
 			answers = maps.Clone(answers)
 			answers[row.method] = always(row.answer)
 			node = open(t, play(t, answers).URL)
-			if got, err := node.Account(t.Context(), account, coin, chain.Finality{Tag: "safe"}); err == nil {
+			if got, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{Tag: "safe"}); err == nil {
 				t.Fatalf("Account = %+v, want an error", got)
 			}
 		})

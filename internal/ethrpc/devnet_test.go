@@ -90,9 +90,9 @@ func (r *rig) mine() {
 	}
 }
 
-func (r *rig) account(finality chain.Finality) chain.Account {
+func (r *rig) account(confirmationRule chain.ConfirmationRule) chain.Account {
 	r.Helper()
-	account, err := r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, finality)
+	account, err := r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, confirmationRule)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func (r *rig) account(finality chain.Finality) chain.Account {
 
 func TestPaysOnARealNode(t *testing.T) {
 	r := startRig(t)
-	before := r.account(chain.Finality{})
+	before := r.account(chain.ConfirmationRule{})
 	to := token.Address{1, 2, 3}
 	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(to, token.Units(5))}
 	gas, err := r.node.Estimate(t.Context(), call)
@@ -114,7 +114,7 @@ func TestPaysOnARealNode(t *testing.T) {
 	}
 	// geth's pool counts what it has taken a moment later.
 	for pending := before; pending.Pending != before.Mined+2; {
-		if pending = r.account(chain.Finality{}); pending.Mined != before.Mined || pending.Pending > before.Mined+2 {
+		if pending = r.account(chain.ConfirmationRule{}); pending.Mined != before.Mined || pending.Pending > before.Mined+2 {
 			t.Fatalf("before the block: %+v", pending)
 		}
 	}
@@ -123,7 +123,7 @@ func TestPaysOnARealNode(t *testing.T) {
 	r.mine()
 	r.mine()
 
-	after := r.account(chain.Finality{Depth: 2})
+	after := r.account(chain.ConfirmationRule{Depth: 2})
 	if after.Mined != before.Mined+2 || after.Final != block.Number || after.Head != block.Number+2 || !after.Steady ||
 		after.Token != before.Token.Sub(token.Units(11)) || !after.Gas.Less(before.Gas) {
 		t.Errorf("after the block: %+v, before it: %+v", after, before)
@@ -143,19 +143,19 @@ func TestPaysOnARealNode(t *testing.T) {
 		t.Errorf("block hashes, %v (-want +got):\n%s", err, diff)
 	}
 	for i, p := range payments {
-		got, err := r.node.Consumer(t.Context(), r.key.Address(), before.Mined+uint64(i), after.Final)
+		got, err := r.node.TxAtNonce(t.Context(), r.key.Address(), before.Mined+uint64(i), after.Final)
 		if err != nil || got != p.Hash {
-			t.Errorf("Consumer = %v, %v, want %v", got, err, p.Hash)
+			t.Errorf("TxAtNonce = %v, %v, want %v", got, err, p.Hash)
 		}
 	}
-	if got, err := r.node.Consumer(t.Context(), r.key.Address(), before.Mined, block.Number-1); err != nil || !got.IsZero() {
-		t.Errorf("Consumer of the block before = %v, %v, want none", got, err)
+	if got, err := r.node.TxAtNonce(t.Context(), r.key.Address(), before.Mined, block.Number-1); err != nil || !got.IsZero() {
+		t.Errorf("TxAtNonce of the block before = %v, %v, want none", got, err)
 	}
 }
 
 func TestUnderstandsARealNodesRefusals(t *testing.T) {
 	r := startRig(t)
-	nonce := r.account(chain.Finality{}).Mined
+	nonce := r.account(chain.ConfirmationRule{}).Mined
 	first := r.pay(nonce, token.Address{1}, 1)
 	r.send(first, chain.Accepted)
 	r.send(first, chain.Known)
@@ -213,7 +213,7 @@ func TestKnowsARealNodesReverts(t *testing.T) {
 func TestARealNodeHasNothingFinalAtFirst(t *testing.T) {
 	r := startRig(t)
 	for _, tag := range []string{"safe", "finalized"} {
-		if got := r.account(chain.Finality{Tag: tag}); got.Final > got.Head {
+		if got := r.account(chain.ConfirmationRule{Tag: tag}); got.Final > got.Head {
 			t.Errorf("%s: %+v", tag, got)
 		}
 	}

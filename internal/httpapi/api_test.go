@@ -87,7 +87,7 @@ func newAPI(t *testing.T) *api {
 		httpapi.SendPayment(newID, a.payments, coin),
 		httpapi.GetTransaction(newID, a.payments),
 		httpapi.ListTransactions(newID, a.payments, a.payments),
-		httpapi.GetBalance(newID, chain.Nodes{a.node}, coin, "base-sepolia", chain.Finality{}),
+		httpapi.GetBalance(newID, chain.Nodes{a.node}, coin, "base-sepolia", chain.ConfirmationRule{}),
 		httpapi.CreateWebhook(newID, a.hooks),
 		httpapi.ListWebhooks(newID, a.hooks),
 		httpapi.UpdateWebhook(newID, a.hooks),
@@ -177,7 +177,7 @@ func (c *counter) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// payments stands for dispatch: it seals at once, unless told to refuse.
+// payments stands for dispatch: it commits at once, unless told to refuse.
 type payments struct {
 	*paymenttest.Store
 	now    func() time.Time
@@ -208,24 +208,24 @@ func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result
 	case !created:
 		return dispatch.Result{Payment: stored, Replayed: true}, nil
 	}
-	sealed, err := s.seal(ctx, stored)
-	return dispatch.Result{Payment: sealed}, err
+	committed, err := s.commit(ctx, stored)
+	return dispatch.Result{Payment: committed}, err
 }
 
-// seal signs p with the next nonce. The first hash is the examples'.
-func (s *payments) seal(ctx context.Context, p payment.Payment) (payment.Payment, error) {
+// commit signs p with the next nonce. The first hash is the examples'.
+func (s *payments) commit(ctx context.Context, p payment.Payment) (payment.Payment, error) {
 	hash, err := chain.ParseHash("88df016429689c079f3b2f6ad39fa052532c56795b733da78a91ebe6a713944b")
 	if err != nil {
 		return p, err
 	}
 	hash[31] += byte(s.nonce)
 	hash[30] += byte(s.nonce >> 8)
-	sealed, err := p.Seal(chain.Signed{Nonce: s.nonce, Hash: hash, Raw: []byte{1}}, s.now())
+	committed, err := p.Commit(chain.Signed{Nonce: s.nonce, Hash: hash, Raw: []byte{1}}, s.now())
 	if err != nil {
 		return p, err
 	}
 	s.nonce++
-	return sealed, s.Seal(ctx, sealed)
+	return committed, s.Commit(ctx, committed)
 }
 
 func (s *payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
@@ -252,7 +252,7 @@ type node struct {
 
 func (n *node) Count(context.Context, token.Address, uint64) (uint64, error) { return 0, nil }
 
-func (n *node) Account(context.Context, token.Address, token.Address, chain.Finality) (chain.Account, error) {
+func (n *node) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
 	n.asked++
 	return n.account, n.err
 }

@@ -25,7 +25,7 @@ const steadyReads = 3
 
 // GetBalance serves GET /balance/{address} from the first of nodes that
 // answers. coin is the token whose balance is told.
-func GetBalance(newID func() string, nodes chain.Nodes, coin token.Token, network string, finality chain.Finality) Endpoint {
+func GetBalance(newID func() string, nodes chain.Nodes, coin token.Token, network string, confirmationRule chain.ConfirmationRule) Endpoint {
 	return endpoint("GetBalance", newID, func(c *call) (answer, error) {
 		address, err := token.ParseAddress(c.params["address"])
 		switch {
@@ -34,7 +34,7 @@ func GetBalance(newID func() string, nodes chain.Nodes, coin token.Token, networ
 		case err != nil:
 			return answer{}, invalids{{"address_invalid", []any{"path", "address"}, addressMsg}}
 		}
-		account, err := accountOf(c.Context(), nodes, address, coin.Contract, finality)
+		account, err := accountOf(c.Context(), nodes, address, coin.Contract, confirmationRule)
 		if err != nil {
 			return answer{}, err
 		}
@@ -47,13 +47,13 @@ func GetBalance(newID func() string, nodes chain.Nodes, coin token.Token, networ
 
 // accountOf asks one node after the other. Which of them answers decides about
 // no money.
-func accountOf(ctx context.Context, nodes chain.Nodes, address, coin token.Address, finality chain.Finality) (chain.Account, error) {
+func accountOf(ctx context.Context, nodes chain.Nodes, address, coin token.Address, confirmationRule chain.ConfirmationRule) (chain.Account, error) {
 	errs := []error{chain.ErrUnavailable}
 	for _, node := range nodes {
 		var account chain.Account
 		var err error
 		for range steadyReads {
-			if account, err = node.Account(ctx, address, coin, finality); err != nil || account.Steady {
+			if account, err = node.Account(ctx, address, coin, confirmationRule); err != nil || account.Steady {
 				break
 			}
 		}

@@ -42,12 +42,12 @@ var golden = map[string]func(*api) answered{
 
 	"sendPayment 201 pending": func(a *api) answered { return a.pay() },
 	"sendPayment 400 insufficient_funds": func(a *api) answered {
-		a.payments.refuse = fmt.Errorf("leasing: %w", dispatch.ErrInsufficient)
+		a.payments.refuse = fmt.Errorf("reserving: %w", dispatch.ErrInsufficient)
 		return a.pay()
 	},
 	"sendPayment 400 amount_below_minimum":  refused(dispatch.ErrAmountBelow),
 	"sendPayment 400 amount_above_maximum":  refused(dispatch.ErrAmountAbove),
-	"sendPayment 400 daily_limit_exceeded":  refused(payment.ErrAllowance),
+	"sendPayment 400 daily_limit_exceeded":  refused(payment.ErrDailyLimit),
 	"sendPayment 400 recipient_not_allowed": refused(dispatch.ErrRecipient),
 	"sendPayment 400 idempotency_key_invalid": func(a *api) answered {
 		return a.post("/send-payment", goodBody, "Idempotency-Key: a b")

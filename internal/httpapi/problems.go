@@ -59,7 +59,7 @@ var problems = []struct {
 	{dispatch.ErrInsufficient, refusal("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
 	{dispatch.ErrAmountBelow, refusal("amount_below_minimum", "The amount is below the minimum of this service.")},
 	{dispatch.ErrAmountAbove, refusal("amount_above_maximum", "The amount is above the maximum of this service.")},
-	{payment.ErrAllowance, refusal("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
+	{payment.ErrDailyLimit, refusal("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
 	{dispatch.ErrRecipient, refusal("recipient_not_allowed", "The token contract refuses transfers to this recipient. Nothing was paid.")},
 
 	{apikey.ErrNotFound, problem{status: http.StatusNotFound, code: "api_key_not_found", detail: "No such API key."}},

@@ -34,7 +34,7 @@ func GetTransaction(newID func() string, payments HashFinder) Endpoint {
 		if err != nil {
 			return answer{}, err
 		}
-		if !ownedBy(p, c.caller) || p.State == payment.Unsealed {
+		if !ownedBy(p, c.caller) || p.State == payment.Prepared {
 			return answer{}, payment.ErrNotFound
 		}
 		return answer{status: http.StatusOK, body: p.Public()}, nil
@@ -59,7 +59,7 @@ type transactionList struct {
 }
 
 // ListTransactions serves GET /transactions.
-func ListTransactions(newID func() string, ledger payment.Ledger, payments KeyFinder) Endpoint {
+func ListTransactions(newID func() string, history payment.History, payments KeyFinder) Endpoint {
 	return endpoint("ListTransactions", newID, func(c *call) (answer, error) {
 		f, key, err := readFilter(c)
 		if err != nil {
@@ -69,7 +69,7 @@ func ListTransactions(newID func() string, ledger payment.Ledger, payments KeyFi
 		if key != "" {
 			list, err = underKey(c.Context(), payments, f, key)
 		} else {
-			list, err = pageOf(c.Context(), ledger, f)
+			list, err = pageOf(c.Context(), history, f)
 		}
 		return answer{status: http.StatusOK, body: list}, err
 	})
@@ -113,9 +113,9 @@ func readFilter(c *call) (f payment.Filter, key string, err error) {
 	return f, key, q.err()
 }
 
-// pageOf answers from the ledger, which may lag a little.
-func pageOf(ctx context.Context, ledger payment.Ledger, f payment.Filter) (transactionList, error) {
-	payments, more, err := ledger.List(ctx, f)
+// pageOf answers from the history, which may lag a little.
+func pageOf(ctx context.Context, history payment.History, f payment.Filter) (transactionList, error) {
+	payments, more, err := history.List(ctx, f)
 	if err != nil {
 		return transactionList{}, err
 	}
@@ -141,7 +141,7 @@ func underKey(ctx context.Context, payments KeyFinder, f payment.Filter, key str
 		return list, nil
 	case err != nil:
 		return transactionList{}, err
-	case p.State == payment.Unsealed:
+	case p.State == payment.Prepared:
 		return transactionList{}, dispatch.ErrInProgress
 	}
 	if (f.Status == "" || f.Status == p.State.Status()) &&

@@ -75,15 +75,15 @@ func TestOthersTransactions(t *testing.T) {
 
 	r = newRequest(t, "GET", "/transaction/"+exampleHash, "")
 	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test}))
-	e = httpapi.GetTransaction(func() string { return "req-1" }, unsealed{a.merchant})
+	e = httpapi.GetTransaction(func() string { return "req-1" }, prepared{a.merchant})
 	a.serve(e, r).want(t, 404, "transaction_not_found")
 }
 
-// unsealed finds a payment that is not signed, which no store should.
-type unsealed struct{ merchant string }
+// prepared finds a payment that is not signed, which no store should.
+type prepared struct{ merchant string }
 
-func (u unsealed) PaymentByHash(context.Context, chain.Hash) (payment.Payment, error) {
-	return payment.Payment{Merchant: u.merchant, Mode: "test", State: payment.Unsealed}, nil
+func (u prepared) PaymentByHash(context.Context, chain.Hash) (payment.Payment, error) {
+	return payment.Payment{Merchant: u.merchant, Mode: "test", State: payment.Prepared}, nil
 }
 
 // TestBothHashesResolve: after a fee bump the hash that was mined is another
@@ -182,7 +182,7 @@ func TestQueries(t *testing.T) {
 		{"another status", "status=confirmed", ""},
 		{"the last status", "status=failed", ""},
 		{"a status in capitals", "status=Pending", "status enum"},
-		{"an internal state", "status=SEALED", "status enum"},
+		{"an internal state", "status=COMMITTED", "status enum"},
 		{"no status", "status=", "status enum"},
 		{"a time in UTC", "created_after=2026-01-02T15:04:05Z", ""},
 		{"a time with a fraction", "created_after=2026-01-02T15:04:05.123456789Z", ""},

@@ -17,7 +17,7 @@ func TestWebhookRegistration(t *testing.T) {
 		{"no types: everything is told", `{` + u + `,"event_types":[]}`, `"event_types":[]`},
 		{"types that are null", `{` + u + `,"event_types":null}`, `"event_types":[]`},
 		{"one type", `{` + u + `,"event_types":["payment.failed"]}`, `"event_types":["payment.failed"]`},
-		{"a description", `{` + u + `,"description":"ledger"}`, `"description":"ledger"`},
+		{"a description", `{` + u + `,"description":"history"}`, `"description":"history"`},
 		{"a description of 500 characters", `{` + u + `,"description":"` + strings.Repeat("é", 500) + `"}`, `"status":"enabled"`},
 
 		{"no URL", `{}`, `["body","url"]`},

@@ -26,15 +26,15 @@ type Payment struct {
 	Reference   string
 	Metadata    map[string]string
 
-	Token   token.Token
-	Network string        // "base-sepolia"
-	Wallet  token.Address // the wallet that pays; may change while Unsealed
-	Tx      chain.Tx      // everything that is signed, but for the nonce
-	Pin     string        // changes with everything a signature depends on; see pinOf. A store may forget it once the payment is sealed
+	Token    token.Token
+	Network  string        // "base-sepolia"
+	Wallet   token.Address // the wallet that pays; may change while Prepared
+	Tx       chain.Tx      // everything that is signed, but for the nonce
+	Revision string        // changes with everything a signature depends on; see revisionOf. A store may forget it once the payment is committed
 
 	State    State
-	Nonce    uint64     // set once Sealed
-	Attempts []Attempt  // first the sealed one, then every fee bump; all pay the same, or nothing
+	Nonce    uint64     // set once Committed
+	Attempts []Attempt  // first the committed one, then every fee bump; all pay the same, or nothing
 	TxHash   chain.Hash // of the first attempt: the payment's public name for ever
 
 	Onchain chain.Hash // the attempt that was mined; zero until final
@@ -42,7 +42,7 @@ type Payment struct {
 	Failure *Failure   // set when Failed
 	Event   *Event     // set when final, serialised once
 
-	Version   int64 // visible changes: 0 when Unsealed, 1 when Sealed, 2 when final
+	Version   int64 // visible changes: 0 when Prepared, 1 when Committed, 2 when final
 	CreatedAt time.Time
 	UpdatedAt time.Time // of the last visible change
 }
@@ -50,7 +50,7 @@ type Payment struct {
 // An Attempt is one signed form of a payment's transaction.
 type Attempt struct {
 	Hash chain.Hash
-	Raw  []byte // of one just signed; a store keeps bytes in the slot alone, and gives none back here
+	Raw  []byte // of one just signed; a store keeps bytes in the pending transaction alone, and gives none back here
 	Fees chain.Fees
 	At   time.Time
 	Noop bool // it pays nothing: see Cancel
@@ -65,7 +65,7 @@ type Failure struct {
 // A FailureCode is a stable word of API for a Failure.
 type FailureCode string
 
-// Every way for a sealed payment to fail. All are judged at finality.
+// Every way for a committed payment to fail. All are judged at finality.
 const (
 	ExecutionReverted FailureCode = "execution_reverted"
 	TransferMissing   FailureCode = "transfer_missing"
@@ -85,15 +85,15 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 	return Payment{
 		ID: id, Merchant: r.Merchant, Mode: r.Mode, Key: r.Key, Fingerprint: r.Fingerprint(),
 		To: r.To, Amount: r.Amount, Reference: r.Reference, Metadata: r.Metadata,
-		Token: coin, Network: network, State: Unsealed, CreatedAt: now, UpdatedAt: now,
+		Token: coin, Network: network, State: Prepared, CreatedAt: now, UpdatedAt: now,
 	}
 }
 
-// Pinned returns p to be paid by wallet with tx. Only an Unsealed payment may be
-// pinned again: its store refuses once it is sealed.
-func (p Payment) Pinned(wallet token.Address, tx chain.Tx) Payment {
+// Assigned returns p to be paid by wallet with tx. Only an Prepared payment may be
+// assigned again: its store refuses once it is committed.
+func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 	p.Wallet, p.Tx = wallet, tx
-	p.Pin = pinOf(p)
+	p.Revision = revisionOf(p)
 	return p
 }
 
@@ -103,7 +103,7 @@ func (p Payment) Transfer() chain.Transfer {
 }
 
 // LastAttempt returns the newest attempt: none has higher fees. It panics when p has
-// none: only Unsealed payments do.
+// none: only Prepared payments do.
 func (p Payment) LastAttempt() Attempt { return p.Attempts[len(p.Attempts)-1] }
 
 // Hashes returns the hashes of all attempts, oldest first.
@@ -115,11 +115,11 @@ func (p Payment) Hashes() []chain.Hash {
 	return hashes
 }
 
-// Seal binds an Unsealed payment to its signed bytes. From the moment a store has
+// Commit binds an Prepared payment to its signed bytes. From the moment a store has
 // taken the result, the payment will be made by these bytes or a fee bump of
 // them, and by no other nonce, or not at all.
-func (p Payment) Seal(signed chain.Signed, now time.Time) (Payment, error) {
-	p, err := p.move(Sealed, now)
+func (p Payment) Commit(signed chain.Signed, now time.Time) (Payment, error) {
+	p, err := p.move(Committed, now)
 	if err != nil {
 		return Payment{}, err
 	}
@@ -129,7 +129,7 @@ func (p Payment) Seal(signed chain.Signed, now time.Time) (Payment, error) {
 }
 
 // Bump adds an attempt at the same nonce with higher fees. It is no visible
-// change. It returns a MoveError unless p is Sealed.
+// change. It returns a MoveError unless p is Committed.
 func (p Payment) Bump(signed chain.Signed, fees chain.Fees, now time.Time) (Payment, error) {
 	return p.retry(Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: fees, At: now.UTC()})
 }
@@ -137,14 +137,14 @@ func (p Payment) Bump(signed chain.Signed, fees chain.Fees, now time.Time) (Paym
 // Cancel adds an attempt at the same nonce that pays nothing, to a payment whose
 // bytes no node will ever take. Which attempt is mined decides: the payment ends
 // as Confirmed, or as Failed with TransferMissing. It is no visible change. It
-// returns a MoveError unless p is Sealed.
+// returns a MoveError unless p is Committed.
 func (p Payment) Cancel(signed chain.Signed, fees chain.Fees, now time.Time) (Payment, error) {
 	return p.retry(Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: fees, At: now.UTC(), Noop: true})
 }
 
 func (p Payment) retry(a Attempt) (Payment, error) {
-	if p.State != Sealed {
-		return Payment{}, &MoveError{ID: p.ID, From: p.State, To: Sealed}
+	if p.State != Committed {
+		return Payment{}, &MoveError{ID: p.ID, From: p.State, To: Committed}
 	}
 	p.Attempts = append(slices.Clone(p.Attempts), a)
 	return p, nil

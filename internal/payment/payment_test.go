@@ -22,16 +22,16 @@ var (
 	tx = chain.Tx{ChainID: 7, To: coin.Contract, Data: []byte{1}, Gas: 60_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(10)}}
 )
 
-func unsealed() payment.Payment {
-	return payment.New("pay_1", asked, coin, "net", now).Pinned(token.Address{0xaa}, tx)
+func prepared() payment.Payment {
+	return payment.New("pay_1", asked, coin, "net", now).AssignedTo(token.Address{0xaa}, tx)
 }
 
 // in returns a payment in a state, with what it would have there.
 func in(t *testing.T, s payment.State) payment.Payment {
 	t.Helper()
-	p, err := unsealed(), error(nil)
-	if s != payment.Unsealed {
-		if p, err = p.Seal(chain.Signed{Nonce: 9, Hash: chain.Hash{1}, Raw: []byte{2}}, now); err != nil {
+	p, err := prepared(), error(nil)
+	if s != payment.Prepared {
+		if p, err = p.Commit(chain.Signed{Nonce: 9, Hash: chain.Hash{1}, Raw: []byte{2}}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,30 +55,30 @@ func TestMoves(t *testing.T) {
 		move string
 		want payment.State
 	}{
-		{payment.Unsealed, "seal", payment.Sealed},
-		{payment.Unsealed, "bump", forbidden},    // nothing was sent
-		{payment.Unsealed, "confirm", forbidden}, // nothing to confirm
-		{payment.Unsealed, "fail", forbidden},    // refused ones are withdrawn
+		{payment.Prepared, "commit", payment.Committed},
+		{payment.Prepared, "bump", forbidden},    // nothing was sent
+		{payment.Prepared, "confirm", forbidden}, // nothing to confirm
+		{payment.Prepared, "fail", forbidden},    // refused ones are discarded
 
-		{payment.Sealed, "seal", forbidden}, // would pay twice
-		{payment.Sealed, "bump", payment.Sealed},
-		{payment.Sealed, "confirm", payment.Confirmed},
-		{payment.Sealed, "fail", payment.Failed},
+		{payment.Committed, "commit", forbidden}, // would pay twice
+		{payment.Committed, "bump", payment.Committed},
+		{payment.Committed, "confirm", payment.Confirmed},
+		{payment.Committed, "fail", payment.Failed},
 
-		{payment.Confirmed, "seal", forbidden}, // would pay twice
+		{payment.Confirmed, "commit", forbidden}, // would pay twice
 		{payment.Confirmed, "bump", forbidden},
 		{payment.Confirmed, "confirm", forbidden}, // announced once, in one form
 		{payment.Confirmed, "fail", forbidden},    // the money has moved
 
-		{payment.Failed, "seal", forbidden}, // reported failed: never paid later
+		{payment.Failed, "commit", forbidden}, // reported failed: never paid later
 		{payment.Failed, "bump", forbidden},
 		{payment.Failed, "confirm", forbidden},
 		{payment.Failed, "fail", forbidden},
 	}
 	receipt := chain.Receipt{Tx: chain.Hash{1}, Block: 5}
 	moves := map[string]func(payment.Payment) (payment.Payment, error){
-		"seal": func(p payment.Payment) (payment.Payment, error) { return p.Seal(chain.Signed{Nonce: 4}, now) },
-		"bump": func(p payment.Payment) (payment.Payment, error) { return p.Bump(chain.Signed{}, tx.Fees, now) },
+		"commit": func(p payment.Payment) (payment.Payment, error) { return p.Commit(chain.Signed{Nonce: 4}, now) },
+		"bump":   func(p payment.Payment) (payment.Payment, error) { return p.Bump(chain.Signed{}, tx.Fees, now) },
 		"confirm": func(p payment.Payment) (payment.Payment, error) {
 			return p.Confirm(receipt, now)
 		},
@@ -117,7 +117,7 @@ func TestMoves(t *testing.T) {
 
 func TestStatuses(t *testing.T) {
 	want := map[payment.State]payment.Status{
-		payment.Unsealed: payment.StatusPending, payment.Sealed: payment.StatusPending,
+		payment.Prepared: payment.StatusPending, payment.Committed: payment.StatusPending,
 		payment.Confirmed: payment.StatusConfirmed, payment.Failed: payment.StatusFailed,
 	}
 	for _, s := range payment.States() {
@@ -131,7 +131,7 @@ func TestStatuses(t *testing.T) {
 }
 
 func TestAttempts(t *testing.T) {
-	p := in(t, payment.Sealed)
+	p := in(t, payment.Committed)
 	first, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, chain.Fees{Cap: token.Units(20)}, now)
 	if err != nil {
 		t.Fatal(err)
@@ -152,35 +152,35 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// TestPin: a seal holds only for what it was signed for.
-func TestPin(t *testing.T) {
-	base := unsealed()
-	pins := map[string]string{"as it is": base.Pin}
+// TestRevision: a commit holds only for what it was signed for.
+func TestRevision(t *testing.T) {
+	base := prepared()
+	revisions := map[string]string{"as it is": base.Revision}
 	add := func(name string, p payment.Payment) {
-		for other, pin := range pins {
-			if pin == p.Pin {
-				t.Errorf("%s has the same pin as %s", name, other)
+		for other, revision := range revisions {
+			if revision == p.Revision {
+				t.Errorf("%s has the same revision as %s", name, other)
 			}
 		}
-		pins[name] = p.Pin
+		revisions[name] = p.Revision
 	}
 	change := func(name string, f func(*chain.Tx)) {
 		moved := tx
 		f(&moved)
-		add(name, payment.New("pay_1", asked, coin, "net", now).Pinned(token.Address{0xaa}, moved))
+		add(name, payment.New("pay_1", asked, coin, "net", now).AssignedTo(token.Address{0xaa}, moved))
 	}
 	change("another recipient contract", func(x *chain.Tx) { x.To = token.Address{1} })
 	change("other data", func(x *chain.Tx) { x.Data = []byte{2} })
 	change("another gas limit", func(x *chain.Tx) { x.Gas++ })
 	change("another tip", func(x *chain.Tx) { x.Fees.Tip = token.Units(2) })
 	change("another cap", func(x *chain.Tx) { x.Fees.Cap = token.Units(2) })
-	add("made again later", payment.New("pay_1", asked, coin, "net", now.Add(time.Second)).Pinned(token.Address{0xaa}, tx))
-	away := base.Pinned(token.Address{0xbb}, tx)
+	add("made again later", payment.New("pay_1", asked, coin, "net", now.Add(time.Second)).AssignedTo(token.Address{0xaa}, tx))
+	away := base.AssignedTo(token.Address{0xbb}, tx)
 	add("another wallet", away)
 	// A handler that sleeps while the payment is moved away and back holds a
 	// nonce that has been given up since.
-	add("moved away and back", away.Pinned(token.Address{0xaa}, tx))
-	if unsealed().Pin != base.Pin {
-		t.Error("two handlers that make the same payment pin it differently")
+	add("moved away and back", away.AssignedTo(token.Address{0xaa}, tx))
+	if prepared().Revision != base.Revision {
+		t.Error("two handlers that make the same payment revision it differently")
 	}
 }

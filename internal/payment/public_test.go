@@ -21,12 +21,12 @@ func TestPublic(t *testing.T) {
 		`"token":"USDC","decimals":6,"network":"net","reference":"inv-1","metadata":{"order":"2041"},` +
 		`"onchain_tx_hash":null,"block_number":null,"failure":null,"version":1,"mode":"test",` +
 		`"created_at":"2026-01-02T03:04:05.678Z","updated_at":"2026-01-02T03:04:05.678Z"}`
-	got, err := json.Marshal(in(t, payment.Sealed).Public())
+	got, err := json.Marshal(in(t, payment.Committed).Public())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(pending, string(got)); diff != "" {
-		t.Errorf("a sealed payment (-want +got):\n%s", diff)
+		t.Errorf("a committed payment (-want +got):\n%s", diff)
 	}
 
 	p := in(t, payment.Failed)
@@ -62,7 +62,7 @@ func TestEvent(t *testing.T) {
 		t.Errorf("two serialisations of one end differ:\n%s\n%s", p.Event.Body, again.Event.Body)
 	}
 	for _, code := range []payment.FailureCode{payment.ExecutionReverted, payment.TransferMissing, payment.NonceConsumed} {
-		failed, err := in(t, payment.Sealed).Fail(code, chain.Receipt{}, now)
+		failed, err := in(t, payment.Committed).Fail(code, chain.Receipt{}, now)
 		if err != nil || failed.Failure.Code != code || failed.Failure.Message == "" || failed.Event.Type != "payment.failed" {
 			t.Errorf("failed with %s: %+v, %v", code, failed.Failure, err)
 		}

@@ -10,18 +10,18 @@ import (
 // A State says where a payment stands inside Remit. Merchants see its Status.
 type State string
 
-// The states. NEW, SEALED, CONFIRMED and FAILED in diagrams and items.
+// The states. PREPARED, COMMITTED, CONFIRMED and FAILED in diagrams and items.
 const (
-	Unsealed  State = "NEW"       // stored, unsigned: no money can move yet
-	Sealed    State = "SEALED"    // signed bytes are stored: the money may have moved
+	Prepared  State = "PREPARED"  // stored, unsigned: no money can move yet
+	Committed State = "COMMITTED" // signed bytes are stored: the money may have moved
 	Confirmed State = "CONFIRMED" // final on chain: the money has moved
 	Failed    State = "FAILED"    // final on chain: the money will never move
 )
 
 // moves is the whole state machine. docs/payment-states.md is drawn from it.
 var moves = map[State][]State{
-	Unsealed:  {Sealed},
-	Sealed:    {Confirmed, Failed},
+	Prepared:  {Committed},
+	Committed: {Confirmed, Failed},
 	Confirmed: {},
 	Failed:    {},
 }
@@ -44,7 +44,7 @@ const (
 	StatusFailed    Status = "failed"
 )
 
-// Status returns the public word for s. A payment that is not yet sealed is
+// Status returns the public word for s. A payment that is not yet committed is
 // not shown at all, and counts as pending.
 func (s State) Status() Status {
 	switch s {

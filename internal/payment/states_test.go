@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 func TestDiagram(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Payment states\n\nGenerated from `moves` in internal/payment/state.go by `go test ./internal/payment -update`.\n\n")
-	b.WriteString("```mermaid\nstateDiagram-v2\n  [*] --> NEW\n")
+	b.WriteString("```mermaid\nstateDiagram-v2\n  [*] --> PREPARED\n")
 	for _, from := range States() {
 		for _, to := range moves[from] {
 			fmt.Fprintf(&b, "  %s --> %s\n", from, to)
@@ -27,7 +27,7 @@ func TestDiagram(t *testing.T) {
 	b.WriteString("```\n\n| state | merchants see |\n| --- | --- |\n")
 	for _, s := range States() {
 		seen := string(s.Status())
-		if s == Unsealed {
+		if s == Prepared {
 			seen = "nothing yet"
 		}
 		fmt.Fprintf(&b, "| %s | %s |\n", s, seen)

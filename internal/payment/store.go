@@ -13,10 +13,10 @@ var (
 	// ErrNotFound reports that nothing is stored under an ID or a hash.
 	ErrNotFound = errors.New("payment not found")
 	// ErrChanged reports that a payment is no longer what the caller read:
-	// sealed, pinned anew or withdrawn by somebody else. Read it again.
+	// committed, reassigned or discarded by somebody else. Read it again.
 	ErrChanged = errors.New("payment changed since it was read")
-	// ErrAllowance reports that a payment would exceed the merchant's day.
-	ErrAllowance = errors.New("daily limit exceeded")
+	// ErrDailyLimit reports that a payment would exceed the merchant's day.
+	ErrDailyLimit = errors.New("daily limit exceeded")
 	// ErrUnreadable reports a stored item that does not decode. It concerns
 	// that one payment only.
 	ErrUnreadable = errors.New("stored payment cannot be read")
@@ -37,26 +37,26 @@ type Store interface {
 	// ErrNotFound (so too for a no-op's hash).
 	PaymentByHash(ctx context.Context, hash chain.Hash) (Payment, error)
 
-	// Repin stores p's Wallet, Tx and Pin if the stored payment is Unsealed
-	// and still pinned as old says, or as p says already. Otherwise ErrChanged.
-	Repin(ctx context.Context, p Payment, old string) error
+	// Reassign stores p's Wallet, Tx and Revision if the stored payment is Prepared
+	// and still assigned as old says, or as p says already. Otherwise ErrChanged.
+	Reassign(ctx context.Context, p Payment, old string) error
 
-	// Withdraw removes an Unsealed payment that was refused, if it is still
-	// pinned as p says, so that a refusal does not use its key up. Otherwise
+	// Discard removes an Prepared payment that was refused, if it is still
+	// assigned as p says, so that a refusal does not use its key up. Otherwise
 	// ErrChanged; ErrChanged too when it is gone already.
-	Withdraw(ctx context.Context, p Payment) error
+	Discard(ctx context.Context, p Payment) error
 
-	// Finish stores a final p with its event if the stored payment is Sealed.
+	// Finish stores a final p with its event if the stored payment is Committed.
 	// Otherwise ErrChanged: somebody settled it before, or this call did and
 	// its first answer was lost.
 	Finish(ctx context.Context, p Payment) error
 }
 
-// A Ledger lists payments for merchants. It may lag behind Store a little, and
+// A History lists payments for merchants. It may lag behind Store a little, and
 // nothing that decides about money reads it.
-type Ledger interface {
+type History interface {
 	// List returns the payments of f.Merchant and f.Mode that match f, newest
-	// first, at most f.Limit, and whether more follow. Unsealed ones are not
+	// first, at most f.Limit, and whether more follow. Prepared ones are not
 	// listed, and neither are those that cannot be read.
 	List(ctx context.Context, f Filter) (page []Payment, more bool, err error)
 }
@@ -77,12 +77,12 @@ type Position struct {
 	ID        ID
 }
 
-// An Allowance keeps what a merchant may still spend in a UTC day.
-type Allowance interface {
+// An DailyLimit keeps what a merchant may still spend in a UTC day.
+type DailyLimit interface {
 	// Charge takes amount from what is left of the merchant's limit for the
-	// UTC day of now, or returns ErrAllowance and takes nothing. What was
+	// UTC day of now, or returns ErrDailyLimit and takes nothing. What was
 	// charged is kept, so another limit counts at once; one above 10^38-1
-	// counts as that. An error that is not ErrAllowance leaves the outcome
+	// counts as that. An error that is not ErrDailyLimit leaves the outcome
 	// unknown: a day may be charged too much, never too little.
 	Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error
 

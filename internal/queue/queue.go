@@ -25,7 +25,7 @@ func NewJobs(client *sqs.Client, url string) *Jobs { return &Jobs{client, url} }
 
 // Enqueue implements webhook.Queue. The endpoint is the message's group, which
 // makes the queue a fair one: SQS hands out the jobs of quiet endpoints before
-// those of one that takes up more than a tenth of the consumers' time, as an
+// those of one that takes up more than a tenth of the transactions at the nonce' time, as an
 // endpoint that hangs does. Groups of a standard queue order nothing; they cost
 // $0.10 per million more (SQS developer guide, "Fair queues").
 func (q *Jobs) Enqueue(ctx context.Context, job string, delay time.Duration) error {

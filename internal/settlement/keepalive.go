@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// resends bounds how many slots one round sends again to one node.
+	// resends bounds how many pending transactions one round sends again to one node.
 	resends = 64
 	// outOfGas is the reason of the one pause that ends by itself: when the
-	// wallet was topped up, the same bytes are taken and leases go on.
+	// wallet was topped up, the same bytes are taken and reservations go on.
 	outOfGas = "out of gas funds"
 )
 
@@ -23,8 +23,8 @@ const (
 // wait behind it.
 func (p *pass) keepAlive(ctx context.Context) error {
 	count := p.mostMined()
-	var waiting []wallet.Slot
-	for _, s := range p.slots {
+	var waiting []wallet.PendingTx
+	for _, s := range p.pendingTxs {
 		if s.Nonce >= count {
 			waiting = append(waiting, s)
 		}
@@ -42,8 +42,8 @@ func (p *pass) keepAlive(ctx context.Context) error {
 }
 
 // resend gives a node the stored bytes that its pool does not count, in nonce
-// order. A handler that has just sealed is sending its own.
-func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Slot) error {
+// order. A handler that has just committed is sending its own.
+func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx) error {
 	sent := 0
 	for _, s := range waiting {
 		pooled := s.Nonce < view.Pending && len(s.Hashes) == 1 // perhaps with an older attempt, if there are more
@@ -104,7 +104,7 @@ func (p *pass) repause(ctx context.Context, reason string) error {
 // If every node says that it will never take the bytes, higher fees do not help:
 // the next attempt pays nothing, so that the nonces behind it get on. One node
 // that says anything else, or nothing, may have them yet.
-func (p *pass) bump(ctx context.Context, lowest *wallet.Slot, count uint64) error {
+func (p *pass) bump(ctx context.Context, lowest *wallet.PendingTx, count uint64) error {
 	if lowest.Nonce != count || p.Now().Sub(lowest.At) < p.BumpAfter {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (p *pass) bump(ctx context.Context, lowest *wallet.Slot, count uint64) erro
 
 // announce sends an attempt to every node, also to those whose pools hold the
 // nonce already. It returns the best reply.
-func (p *pass) announce(ctx context.Context, s wallet.Slot) chain.Reply {
+func (p *pass) announce(ctx context.Context, s wallet.PendingTx) chain.Reply {
 	reply := p.Nodes.Deliver(ctx, s.Raw, func(context.Context) ([][]byte, error) { return nil, nil })
 	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
 	return reply
@@ -141,31 +141,31 @@ func (p *pass) announce(ctx context.Context, s wallet.Slot) chain.Reply {
 // errSame reports an attempt that is the one before.
 var errSame = errors.New("the same bytes again")
 
-// store signs and stores the next attempt at a slot's nonce. One that pays
+// store signs and stores the next attempt at a pending transaction's nonce. One that pays
 // nothing is followed by none that pays.
-func (p *pass) store(ctx context.Context, s wallet.Slot, fees chain.Fees, refused bool) (wallet.Slot, error) {
+func (p *pass) store(ctx context.Context, s wallet.PendingTx, fees chain.Fees, refused bool) (wallet.PendingTx, error) {
 	signer, err := p.Keys.Signer(ctx, s.Address)
 	if err != nil {
-		return wallet.Slot{}, err
+		return wallet.PendingTx{}, err
 	}
 	if s.Noop() {
 		tx := chain.Noop(p.ChainID, s.Address, fees)
 		signed, err := signer.Sign(tx, s.Nonce)
 		if err != nil {
-			return wallet.Slot{}, err
+			return wallet.PendingTx{}, err
 		}
 		if signed.Hash == s.Hash() {
-			return wallet.Slot{}, errSame
+			return wallet.PendingTx{}, errSame
 		}
 		bumped := s.Bumped(tx, signed, p.Now())
 		return bumped, p.Wallets.BumpNoop(ctx, bumped)
 	}
 	stored, err := p.Payments.Payment(ctx, s.Payment)
 	if err != nil {
-		return wallet.Slot{}, err
+		return wallet.PendingTx{}, err
 	}
-	if stored.State != payment.Sealed || len(stored.Attempts) != len(s.Hashes) {
-		return wallet.Slot{}, wallet.ErrChanged
+	if stored.State != payment.Committed || len(stored.Attempts) != len(s.Hashes) {
+		return wallet.PendingTx{}, wallet.ErrChanged
 	}
 	tx, again := stored.Tx, stored.Bump
 	tx.Fees = fees
@@ -175,14 +175,14 @@ func (p *pass) store(ctx context.Context, s wallet.Slot, fees chain.Fees, refuse
 	}
 	signed, err := signer.Sign(tx, s.Nonce)
 	if err != nil {
-		return wallet.Slot{}, err
+		return wallet.PendingTx{}, err
 	}
 	if signed.Hash == s.Hash() {
-		return wallet.Slot{}, errSame
+		return wallet.PendingTx{}, errSame
 	}
 	bumped, err := again(signed, fees, p.Now())
 	if err != nil {
-		return wallet.Slot{}, err
+		return wallet.PendingTx{}, err
 	}
-	return wallet.SlotOf(bumped), p.Wallets.AddAttempt(ctx, bumped)
+	return wallet.PendingTxOf(bumped), p.Wallets.AddAttempt(ctx, bumped)
 }

@@ -13,53 +13,53 @@ import (
 )
 
 // A pass is one look at one wallet. Its reads come in this order: wallet,
-// slots, nodes. So whatever was leased is in the wallet or in a slot, and
-// whatever a node counts was in a slot before.
+// pending transactions, nodes. So whatever was reserved is in the wallet or in a pending transaction, and
+// whatever a node counts was in a pending transaction before.
 type pass struct {
 	*Settler
-	wallet wallet.Wallet
-	slots  []wallet.Slot // in nonce order
-	views  chain.Views
+	wallet     wallet.Wallet
+	pendingTxs []wallet.PendingTx // in nonce order
+	views      chain.Views
 
 	mu     sync.Mutex // guards report while payments settle side by side
 	report Report
 }
 
 // pass does all there is to do for a wallet. Nodes that are down hold up what
-// only they can tell; leases are finished all the same.
+// only they can tell; reservations are finished all the same.
 func (s *Settler) pass(ctx context.Context, by string, id wallet.ID, idle bool) (Report, error) {
 	p := &pass{Settler: s}
 	var err error
 	if p.wallet, err = s.Wallets.Wallet(ctx, id); err != nil {
 		return Report{}, fmt.Errorf("reading the wallet: %w", err)
 	}
-	if p.slots, p.report.Unreadable, err = s.Wallets.Slots(ctx, id); err != nil {
-		return Report{}, fmt.Errorf("reading its slots: %w", err)
+	if p.pendingTxs, p.report.Unreadable, err = s.Wallets.PendingTxs(ctx, id); err != nil {
+		return Report{}, fmt.Errorf("reading its pending transactions: %w", err)
 	}
-	busy := len(p.slots) > 0 || len(p.wallet.Leases) > 0
+	busy := len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0
 	if !busy && !idle {
 		return Report{}, nil
 	}
 	if busy {
 		now := s.Now()
-		held, err := s.Wallets.Attend(ctx, id, by, now, now.Add(attention))
+		held, err := s.Wallets.Claim(ctx, id, by, now, now.Add(claimTime))
 		if err != nil {
 			return Report{}, fmt.Errorf("claiming the wallet: %w", err)
 		}
 		// No run claims a wallet for so long: such a claim is of a wrong clock.
-		if !held && !p.wallet.Attended.After(now.Add(attention+skew)) {
-			return Report{Elsewhere: true}, nil
+		if !held && !p.wallet.ClaimedUntil.After(now.Add(claimTime+skew)) {
+			return Report{ClaimedElsewhere: true}, nil
 		}
 	}
 	err = p.steps(ctx)
-	p.report.Busy = len(p.slots) > 0 || len(p.wallet.Leases) > 0
+	p.report.Busy = len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0
 	if busy && !p.report.Busy {
-		var leaveErr error
-		p.report.Busy, leaveErr = p.leave(ctx, by)
-		err = errors.Join(err, leaveErr)
+		var unclaimErr error
+		p.report.Busy, unclaimErr = p.unclaim(ctx, by)
+		err = errors.Join(err, unclaimErr)
 	}
-	p.report.Pending = len(p.slots)
-	for _, s := range p.slots {
+	p.report.Pending = len(p.pendingTxs)
+	for _, s := range p.pendingTxs {
 		p.report.Oldest = max(p.report.Oldest, p.Now().Sub(s.Since))
 	}
 	if p.wallet.Paused != "" {
@@ -69,32 +69,32 @@ func (s *Settler) pass(ctx context.Context, by string, id wallet.ID, idle bool) 
 }
 
 // leave ends the run's claim on a wallet that has nothing left to do, and looks
-// once more: a handler that leased before the claim ended counts on this run,
-// one that leases after it drops a hint. A crash leaves a claim that ends by
+// once more: a handler that reserved before the claim ended counts on this run,
+// one that reserves after it drops a hint. A crash leaves a claim that ends by
 // itself, and at most a wallet that the next minute's run looks at.
-func (p *pass) leave(ctx context.Context, by string) (busy bool, err error) {
+func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
-	if _, err := p.Wallets.Attend(ctx, p.wallet.ID, by, now, now); err != nil {
+	if _, err := p.Wallets.Claim(ctx, p.wallet.ID, by, now, now); err != nil {
 		return true, fmt.Errorf("leaving the wallet: %w", err)
 	}
 	fresh, err := p.Wallets.Wallet(ctx, p.wallet.ID)
 	if err != nil {
 		return true, fmt.Errorf("reading the wallet again: %w", err)
 	}
-	return fresh.NextNonce != p.wallet.NextNonce || len(fresh.Leases) > 0, nil
+	return fresh.NextNonce != p.wallet.NextNonce || len(fresh.Reservations) > 0, nil
 }
 
 func (p *pass) steps(ctx context.Context) error {
-	leaseErr := p.finishLeases(ctx)
-	views, err := p.Nodes.Views(ctx, p.wallet.Address, p.Token.Contract, p.Finality)
+	reservationErr := p.finishReservations(ctx)
+	views, err := p.Nodes.Views(ctx, p.wallet.Address, p.Token.Contract, p.ConfirmationRule)
 	if err != nil {
-		return errors.Join(leaseErr, err)
+		return errors.Join(reservationErr, err)
 	}
 	p.views = views
 	if ahead, err := p.chainAhead(ctx); ahead || err != nil {
-		return errors.Join(leaseErr, err)
+		return errors.Join(reservationErr, err)
 	}
-	return errors.Join(leaseErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
+	return errors.Join(reservationErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
 }
 
 // tally changes the report under its lock.
@@ -104,7 +104,7 @@ func (p *pass) tally(change func(*Report)) {
 	change(&p.report)
 }
 
-// chainAhead looks for transactions of the wallet that no lease ever gave a
+// chainAhead looks for transactions of the wallet that no reservation ever gave a
 // nonce to: somebody else uses its key, or the tables were restored from the
 // past. Both may make a payment twice on any wallet, so all of them stop, and
 // a person resumes them. A crash in between leaves next_nonce as it was, and the
@@ -121,7 +121,7 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 	reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, p.wallet.Address, fresh.NextNonce)
 	p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason)
 	p.report.Suspect++
-	ids, err := p.Wallets.Roster(ctx, p.ChainID)
+	ids, err := p.Wallets.Wallets(ctx, p.ChainID)
 	if err != nil {
 		return true, err
 	}
@@ -157,8 +157,8 @@ func (p *pass) own(ctx context.Context, first, below uint64) error {
 // mostMined is the highest count of the wallet's transactions that a node has.
 func (p *pass) mostMined() uint64 { return p.views.Leading().Mined }
 
-// keep puts a slot that was stored in this pass where the later steps find it.
-func (p *pass) keep(s wallet.Slot) {
-	p.slots = append(p.slots, s)
-	slices.SortFunc(p.slots, func(a, b wallet.Slot) int { return cmp.Compare(a.Nonce, b.Nonce) })
+// keep puts a pending transaction that was stored in this pass where the later steps find it.
+func (p *pass) keep(s wallet.PendingTx) {
+	p.pendingTxs = append(p.pendingTxs, s)
+	slices.SortFunc(p.pendingTxs, func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
 }

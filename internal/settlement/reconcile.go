@@ -11,7 +11,7 @@ import (
 
 // reconcile sets what the wallet may spend to its balances less what is tied
 // up, and lifts its ceiling to what is mined. Count and balances are of one
-// block of one node, and the write holds only if nothing was leased since the
+// block of one node, and the write holds only if nothing was reserved since the
 // wallet was read, so what is counted twice or not at all cannot slip in. A
 // crash leaves less to spend than there is, or none of the new ceiling, until
 // the next round.
@@ -39,7 +39,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	}
 	err = p.Wallets.Reconcile(ctx, p.wallet.ID, p.wallet.NextNonce, coin, gas)
 	if errors.Is(err, wallet.ErrChanged) {
-		return nil // a lease came in between: next round
+		return nil // a reservation came in between: next round
 	}
 	return err
 }
@@ -54,17 +54,17 @@ func (p *pass) raiseCeiling(ctx context.Context, mined uint64) error {
 // errUncertain reports that what is tied up cannot be told now.
 var errUncertain = errors.New("what is tied up is uncertain")
 
-// tied sums what leases and slots at or above the mined count tie up. Every
+// tied sums what reservations and pending transactions at or above the mined count tie up. Every
 // nonce between the count and next_nonce must be one of them; where one is
 // missing, the node that gave the count lags behind what is settled.
 func (p *pass) tied(ctx context.Context, mined uint64) (coin, gas token.Amount, err error) {
 	owners := map[uint64][2]token.Amount{}
-	for _, s := range p.slots {
+	for _, s := range p.pendingTxs {
 		owners[s.Nonce] = [2]token.Amount{s.Token, s.Gas}
 	}
-	for _, id := range p.leased() {
-		lease := p.wallet.Leases[id]
-		if _, ok := owners[lease.Nonce]; ok || lease.Nonce < mined {
+	for _, id := range p.reserved() {
+		reservation := p.wallet.Reservations[id]
+		if _, ok := owners[reservation.Nonce]; ok || reservation.Nonce < mined {
 			continue
 		}
 		stored, err := p.Payments.Payment(ctx, id)
@@ -74,7 +74,7 @@ func (p *pass) tied(ctx context.Context, mined uint64) (coin, gas token.Amount, 
 		if err != nil {
 			return coin, gas, err
 		}
-		owners[lease.Nonce] = [2]token.Amount{stored.Amount, stored.Tx.Cost()}
+		owners[reservation.Nonce] = [2]token.Amount{stored.Amount, stored.Tx.Cost()}
 	}
 	for nonce := mined; nonce < p.wallet.NextNonce; nonce++ {
 		owner, ok := owners[nonce]

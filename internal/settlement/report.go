@@ -9,23 +9,23 @@ import (
 
 // A Report counts what a run did and saw.
 type Report struct {
-	Busy       bool // something is still leased or in a slot
-	Elsewhere  bool // another run claims a wallet that is
-	Confirmed  int  // payments made final in this run
-	Failed     int
-	Leases     int             // leases finished for handlers that did not
-	Noops      int             // nonces filled with a no-op
-	Bumps      int             // fee bumps stored
-	Resent     int             // stored bytes sent again
-	Refused    int             // and refused by a node that holds another transaction, or that will never take them
-	Unreadable int             // stored items that do not decode, skipped
-	Suspect    int             // nonces used by a transaction that is not ours
-	Undecided  int             // mined, and the nodes do not agree on it or have no receipt
-	Paused     int             // wallets that give no lease
-	Pending    int             // slots not yet settled
-	Oldest     time.Duration   // since the first attempt of the slot that is pending longest was signed, whether mined or not
-	ToFinal    []time.Duration // from creation to final, of each payment settled
-	Wallets    []Funds
+	Busy             bool // something is still reserved or in a pending transaction
+	ClaimedElsewhere bool // another run claims a wallet that is
+	Confirmed        int  // payments made final in this run
+	Failed           int
+	Reservations     int             // reservations finished for handlers that did not
+	Noops            int             // nonces filled with a no-op
+	Bumps            int             // fee bumps stored
+	Resent           int             // stored bytes sent again
+	Refused          int             // and refused by a node that holds another transaction, or that will never take them
+	Unreadable       int             // stored items that do not decode, skipped
+	Suspect          int             // nonces used by a transaction that is not ours
+	Undecided        int             // mined, and the nodes do not agree on it or have no receipt
+	Paused           int             // wallets that give no reservation
+	Pending          int             // pending transactions not yet settled
+	Oldest           time.Duration   // since the first attempt of the pending transaction that is pending longest was signed, whether mined or not
+	ToFinal          []time.Duration // from creation to final, of each payment settled
+	Wallets          []Funds
 }
 
 // Funds are a wallet's balances as the leading node has them.
@@ -38,7 +38,7 @@ type Funds struct {
 
 // add counts another wallet of the same round in.
 func (r *Report) add(o Report) {
-	r.Busy, r.Elsewhere = r.Busy || o.Busy, r.Elsewhere || o.Elsewhere
+	r.Busy, r.ClaimedElsewhere = r.Busy || o.Busy, r.ClaimedElsewhere || o.ClaimedElsewhere
 	r.did(o)
 	r.Unreadable += o.Unreadable
 	r.Undecided += o.Undecided
@@ -52,7 +52,7 @@ func (r *Report) add(o Report) {
 // saw takes the place of what was seen, and wallets that were idle in it are as
 // they were.
 func (r *Report) next(round Report) {
-	r.Busy, r.Elsewhere = round.Busy, round.Elsewhere
+	r.Busy, r.ClaimedElsewhere = round.Busy, round.ClaimedElsewhere
 	r.did(round)
 	r.Unreadable, r.Undecided, r.Pending = round.Unreadable, round.Undecided, round.Pending
 	r.Paused = max(r.Paused, round.Paused)
@@ -66,7 +66,7 @@ func (r *Report) next(round Report) {
 func (r *Report) did(o Report) {
 	r.Confirmed += o.Confirmed
 	r.Failed += o.Failed
-	r.Leases += o.Leases
+	r.Reservations += o.Reservations
 	r.Noops += o.Noops
 	r.Bumps += o.Bumps
 	r.Resent += o.Resent

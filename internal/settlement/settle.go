@@ -16,9 +16,9 @@ import (
 // receipts fetched, for all attempts at once.
 func (p *pass) settle(ctx context.Context) error {
 	count := p.mostMined()
-	var mined []wallet.Slot
+	var mined []wallet.PendingTx
 	var hashes []chain.Hash
-	for _, s := range p.slots {
+	for _, s := range p.pendingTxs {
 		if s.Nonce < count {
 			mined = append(mined, s)
 			hashes = append(hashes, s.Hashes...)
@@ -34,11 +34,11 @@ func (p *pass) settle(ctx context.Context) error {
 	var mu sync.Mutex
 	var errs []error
 	settled := map[uint64]bool{}
-	spread(mined, func(s wallet.Slot) {
+	spread(mined, func(s wallet.PendingTx) {
 		if p.short(ctx, 0) {
 			return
 		}
-		done, err := p.settleSlot(ctx, s, known)
+		done, err := p.settlePendingTx(ctx, s, known)
 		mu.Lock()
 		defer mu.Unlock()
 		settled[s.Nonce] = done && err == nil
@@ -46,15 +46,15 @@ func (p *pass) settle(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("settling nonce %d: %w", s.Nonce, err))
 		}
 	})
-	p.slots = slices.DeleteFunc(p.slots, func(s wallet.Slot) bool { return settled[s.Nonce] })
+	p.pendingTxs = slices.DeleteFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return settled[s.Nonce] })
 	return errors.Join(errs...)
 }
 
-// settleSlot judges one mined nonce. It reports false while the chain is not
+// settlePendingTx judges one mined nonce. It reports false while the chain is not
 // final about it.
-func (p *pass) settleSlot(ctx context.Context, s wallet.Slot, known chain.Mined) (bool, error) {
-	if s.Noop() && p.leasable(s.Nonce) {
-		return false, nil // a handler may still seal its payment there: the slot is what stops it
+func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, known chain.Mined) (bool, error) {
+	if s.Noop() && p.reservable(s.Nonce) {
+		return false, nil // a handler may still commit its payment there: the pending transaction is what stops it
 	}
 	for _, h := range s.Hashes {
 		if receipt, ok := known.Final[h]; ok {
@@ -67,21 +67,21 @@ func (p *pass) settleSlot(ctx context.Context, s wallet.Slot, known chain.Mined)
 	// The nonce is used and nobody has a receipt of ours. That alone proves
 	// nothing: indexes lag, forks differ.
 	p.tally(func(r *Report) { r.Undecided++ })
-	consumer, err := p.Nodes.Consumer(ctx, p.views, p.wallet.Address, s.Nonce)
-	if err != nil || consumer.IsZero() || slices.Contains(s.Hashes, consumer) {
+	atNonce, err := p.Nodes.TxAtNonce(ctx, p.views, p.wallet.Address, s.Nonce)
+	if err != nil || atNonce.IsZero() || slices.Contains(s.Hashes, atNonce) {
 		return false, err
 	}
-	return p.consumed(ctx, s, consumer)
+	return p.nonceUsed(ctx, s, atNonce)
 }
 
-// leasable reports whether somebody held a nonce when the wallet was read, or
-// may have leased it since.
-func (p *pass) leasable(nonce uint64) bool {
+// reservable reports whether somebody held a nonce when the wallet was read, or
+// may have reserved it since.
+func (p *pass) reservable(nonce uint64) bool {
 	if nonce >= p.wallet.NextNonce {
 		return true
 	}
-	for _, lease := range p.wallet.Leases {
-		if lease.Nonce == nonce {
+	for _, reservation := range p.wallet.Reservations {
+		if reservation.Nonce == nonce {
 			return true
 		}
 	}
@@ -90,22 +90,22 @@ func (p *pass) leasable(nonce uint64) bool {
 
 // consumed ends a payment whose nonce was used by a transaction that is not
 // ours, in a final block, on every configured node. Somebody else has the key. A
-// crash leaves the slot, and the next run finds and does the same.
-func (p *pass) consumed(ctx context.Context, s wallet.Slot, consumer chain.Hash) (bool, error) {
-	fresh, err := p.Wallets.Slot(ctx, s.ID, s.Nonce)
+// crash leaves the pending transaction, and the next run finds and does the same.
+func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.Hash) (bool, error) {
+	fresh, err := p.Wallets.PendingTx(ctx, s.ID, s.Nonce)
 	if errors.Is(err, wallet.ErrUnknown) {
 		return true, nil // another run ended it
 	}
-	if err != nil || slices.Contains(fresh.Hashes, consumer) {
+	if err != nil || slices.Contains(fresh.Hashes, atNonce) {
 		return false, err // an attempt that was stored after our read
 	}
 	if s.Noop() {
 		// The nonce was to be used up, and is: most likely by an earlier no-op
 		// that was settled while a run slept that has then stored another.
-		p.Log.WarnContext(ctx, "no-op not needed", "wallet", s.Address, "nonce", s.Nonce, "used_by", consumer)
-		return true, p.Wallets.DeleteSlot(ctx, s.ID, s.Nonce)
+		p.Log.WarnContext(ctx, "no-op not needed", "wallet", s.Address, "nonce", s.Nonce, "used_by", atNonce)
+		return true, p.Wallets.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
-	reason := fmt.Sprintf("nonce %d was used by %s, which is not ours", s.Nonce, consumer)
+	reason := fmt.Sprintf("nonce %d was used by %s, which is not ours", s.Nonce, atNonce)
 	p.Log.ErrorContext(ctx, "wallet paused", "wallet", s.Address, "payment", s.Payment, "reason", reason)
 	p.tally(func(r *Report) { r.Suspect++ })
 	if err := p.Wallets.Pause(ctx, s.ID, reason); err != nil {
@@ -114,13 +114,13 @@ func (p *pass) consumed(ctx context.Context, s wallet.Slot, consumer chain.Hash)
 	return true, p.end(ctx, s, nil)
 }
 
-// end makes the slot's payment final, announces it, and only then drops the
-// slot. Each step may be repeated: a crash after the first leaves a final
-// payment whose slot is still there, and the next run announces the same event
+// end makes the pending transaction's payment final, announces it, and only then drops the
+// pending transaction. Each step may be repeated: a crash after the first leaves a final
+// payment whose pending transaction is still there, and the next run announces the same event
 // and drops it. receipt is nil when the nonce was used by somebody else.
-func (p *pass) end(ctx context.Context, s wallet.Slot, receipt *chain.Receipt) error {
+func (p *pass) end(ctx context.Context, s wallet.PendingTx, receipt *chain.Receipt) error {
 	if s.Noop() {
-		return p.Wallets.DeleteSlot(ctx, s.ID, s.Nonce)
+		return p.Wallets.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
 	final, err := p.finish(ctx, s, receipt)
 	if err != nil {
@@ -130,15 +130,15 @@ func (p *pass) end(ctx context.Context, s wallet.Slot, receipt *chain.Receipt) e
 	if err := p.Events.Announce(ctx, final.Merchant, final.Mode, e.ID, e.Type, e.Body); err != nil {
 		return fmt.Errorf("announcing %s: %w", e.ID, err)
 	}
-	return p.Wallets.DeleteSlot(ctx, s.ID, s.Nonce)
+	return p.Wallets.DeletePendingTx(ctx, s.ID, s.Nonce)
 }
 
-// errForeignSlot reports a slot that does not belong to the payment it names.
-var errForeignSlot = errors.New("slot does not match its payment")
+// errForeignTx reports a pending transaction that does not belong to the payment it names.
+var errForeignTx = errors.New("pending transaction does not match its payment")
 
-// finish returns the slot's payment in its final state, moving it there if
+// finish returns the pending transaction's payment in its final state, moving it there if
 // nobody has.
-func (p *pass) finish(ctx context.Context, s wallet.Slot, receipt *chain.Receipt) (payment.Payment, error) {
+func (p *pass) finish(ctx context.Context, s wallet.PendingTx, receipt *chain.Receipt) (payment.Payment, error) {
 	stored, err := p.Payments.Payment(ctx, s.Payment)
 	if errors.Is(err, payment.ErrUnreadable) {
 		p.tally(func(r *Report) { r.Unreadable++ })
@@ -146,8 +146,8 @@ func (p *pass) finish(ctx context.Context, s wallet.Slot, receipt *chain.Receipt
 	switch {
 	case err != nil:
 		return payment.Payment{}, err
-	case stored.Wallet != s.Address || stored.Nonce != s.Nonce || stored.State == payment.Unsealed:
-		return payment.Payment{}, fmt.Errorf("%w: %s", errForeignSlot, s.Payment)
+	case stored.Wallet != s.Address || stored.Nonce != s.Nonce || stored.State == payment.Prepared:
+		return payment.Payment{}, fmt.Errorf("%w: %s", errForeignTx, s.Payment)
 	case stored.State.Final():
 		return stored, nil
 	}
@@ -183,7 +183,7 @@ func (p *pass) reread(ctx context.Context, id payment.ID) (payment.Payment, erro
 	return stored, err
 }
 
-// judge moves a sealed payment to what the chain says of it for good.
+// judge moves a committed payment to what the chain says of it for good.
 func judge(stored payment.Payment, receipt *chain.Receipt, p *pass) (payment.Payment, error) {
 	if receipt == nil {
 		return stored.Fail(payment.NonceConsumed, chain.Receipt{}, p.Now())

@@ -22,20 +22,20 @@ import (
 
 // Config is what a stack decides once.
 type Config struct {
-	ChainID   uint64
-	Token     token.Token
-	Window    uint64       // payments in flight per wallet
-	FeeLimit  token.Amount // wei per gas, the most a fee cap may be; zero: none
-	Finality  chain.Finality
-	BlockTime time.Duration // how long a round waits for the next
-	LeaseAge  time.Duration // a lease older than this is finished here; longer than a handler lives
-	BumpAfter time.Duration // how long the lowest nonce may wait before its fees are raised
+	ChainID          uint64
+	Token            token.Token
+	Window           uint64       // payments in flight per wallet
+	FeeLimit         token.Amount // wei per gas, the most a fee cap may be; zero: none
+	ConfirmationRule chain.ConfirmationRule
+	BlockTime        time.Duration // how long a round waits for the next
+	ReservationAge   time.Duration // a reservation older than this is finished here; longer than a handler lives
+	BumpAfter        time.Duration // how long the lowest nonce may wait before its fees are raised
 }
 
 const (
-	// attention is how long a run's claim on a wallet lasts. Every round
+	// claim is how long a run's claim on a wallet lasts. Every round
 	// renews it.
-	attention = 15 * time.Second
+	claimTime = 15 * time.Second
 	// closing is how much of a run's time is kept for ending cleanly.
 	closing = 5 * time.Second
 	// width bounds how much of one kind is done at once.
@@ -88,9 +88,9 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		switch {
 		case round.Busy || err != nil:
 			patient = true
-		case round.Elsewhere && patient:
+		case round.ClaimedElsewhere && patient:
 			// Another run claims a wallet. If it was killed, its claim ends.
-			patient, pause = false, attention
+			patient, pause = false, claimTime
 		default:
 			return total, nil
 		}
@@ -104,14 +104,14 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 // yield ends the claims of a run whose time is over, so that the next one finds
 // the wallets free. A crash leaves claims that end by themselves.
 func (s *Settler) yield(ctx context.Context, by string) error {
-	ids, err := s.Wallets.Roster(ctx, s.ChainID)
+	ids, err := s.Wallets.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return fmt.Errorf("listing wallets: %w", err)
 	}
 	var errs []error
 	now := s.Now()
 	for _, id := range ids {
-		if _, err := s.Wallets.Attend(ctx, id, by, now, now); err != nil {
+		if _, err := s.Wallets.Claim(ctx, id, by, now, now); err != nil {
 			errs = append(errs, fmt.Errorf("leaving wallet %s: %w", id.Address, err))
 		}
 	}
@@ -121,7 +121,7 @@ func (s *Settler) yield(ctx context.Context, by string) error {
 // Round passes over every wallet once. An idle wallet is looked at only when
 // idle is true.
 func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, error) {
-	ids, err := s.Wallets.Roster(ctx, s.ChainID)
+	ids, err := s.Wallets.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return Report{}, fmt.Errorf("listing wallets: %w", err)
 	}
@@ -167,11 +167,11 @@ func spread[T any](items []T, do func(T)) {
 		return
 	}
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, width)
+	pendingTxs := make(chan struct{}, width)
 	for _, item := range items {
-		slots <- struct{}{}
+		pendingTxs <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-pendingTxs }()
 			do(item)
 		})
 	}

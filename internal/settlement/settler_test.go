@@ -21,7 +21,7 @@ func (quiet) String() string { return "quiet" }
 
 func (quiet) Count(context.Context, token.Address, uint64) (uint64, error) { return 0, nil }
 
-func (quiet) Account(context.Context, token.Address, token.Address, chain.Finality) (chain.Account, error) {
+func (quiet) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
 	return chain.Account{Head: 9, Final: 7, Steady: true}, nil
 }
 
@@ -35,19 +35,19 @@ func TestBusyWhicheverWalletIsLast(t *testing.T) {
 		store := paymenttest.NewStore()
 		for i := range 3 {
 			id := wallet.ID{ChainID: 1, Address: token.Address{byte(i + 1)}}
-			err := store.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Leases: map[payment.ID]wallet.Lease{}})
+			err := store.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Reservations: map[payment.ID]wallet.Reserve{}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if i != busy {
 				continue
 			}
-			slot := wallet.Slot{ID: id, Hashes: []chain.Hash{{1}}, Raw: []byte{1}, At: now}
-			if err := store.PutNoop(t.Context(), slot); err != nil {
+			pendingTx := wallet.PendingTx{ID: id, Hashes: []chain.Hash{{1}}, Raw: []byte{1}, At: now}
+			if err := store.PutNoop(t.Context(), pendingTx); err != nil {
 				t.Fatal(err)
 			}
 		}
-		settler := settlement.New(settlement.Config{ChainID: 1, BlockTime: time.Second, LeaseAge: time.Minute, BumpAfter: time.Minute},
+		settler := settlement.New(settlement.Config{ChainID: 1, BlockTime: time.Second, ReservationAge: time.Minute, BumpAfter: time.Minute},
 			settlement.Parts{
 				Payments: store, Wallets: store, Nodes: chain.Nodes{quiet{}}, Log: slog.New(slog.DiscardHandler),
 				Now: func() time.Time { return now },
@@ -55,7 +55,7 @@ func TestBusyWhicheverWalletIsLast(t *testing.T) {
 		for range 20 {
 			report, err := settler.Round(t.Context(), "run", true)
 			if err != nil || !report.Busy || report.Pending != 1 {
-				t.Fatalf("wallet %d has a slot: report %+v, error %v", busy, report, err)
+				t.Fatalf("wallet %d has a pending transaction: report %+v, error %v", busy, report, err)
 			}
 		}
 	}

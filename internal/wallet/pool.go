@@ -7,7 +7,7 @@ import (
 )
 
 // A Pool chooses which wallet pays, from what this process has last seen of
-// each. A choice made on stale knowledge costs a refused lease, never safety.
+// each. A choice made on stale knowledge costs a refused reservation, never safety.
 type Pool struct {
 	window uint64 // payments in flight per wallet
 	draw   func(n int) int

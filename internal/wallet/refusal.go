@@ -23,8 +23,8 @@ func Spendable(a token.Amount) token.Amount {
 	return a
 }
 
-// Refusal returns why w gives no new lease for r, or nil when it gives one. It
-// is the order every store judges in. A lease that r.Payment holds already is
+// Refusal returns why w gives no new reservation for r, or nil when it gives one. It
+// is the order every store judges in. A reservation that r.Payment holds already is
 // not looked at.
 func (w Wallet) Refusal(r Request) error {
 	switch {

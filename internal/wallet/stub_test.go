@@ -15,15 +15,15 @@ type named struct {
 
 func (n named) String() string { return n.name }
 
-// slots keeps the port's name free for the method.
-type slots = wallet.Slots
+// pending transactions keeps the port's name free for the method.
+type pendingTxs = wallet.PendingTxs
 
-// slotted is a store of which only the slots are asked.
-type slotted struct {
-	slots
-	stored []wallet.Slot
+// slotted is a store of which only the pending transactions are asked.
+type withPendingTxs struct {
+	pendingTxs
+	stored []wallet.PendingTx
 }
 
-func (s slotted) Slots(context.Context, wallet.ID) ([]wallet.Slot, int, error) {
+func (s withPendingTxs) PendingTxs(context.Context, wallet.ID) ([]wallet.PendingTx, int, error) {
 	return s.stored, 0, nil
 }

@@ -1,7 +1,7 @@
 // Package wallet keeps nonces: who holds which, what bytes belong to each, and
 // how many a wallet may have in flight. It is the owner of the rule that every
-// nonce from the chain's count up to next_nonce is held by exactly one lease
-// or one slot. It knows no node, no key material and no database.
+// nonce from the chain's count up to next_nonce is held by exactly one reservation
+// or one pending transaction. It knows no node, no key material and no database.
 package wallet
 
 import (
@@ -22,16 +22,16 @@ type ID struct {
 // A Wallet is what is stored of an account that pays.
 type Wallet struct {
 	ID
-	NextNonce uint64 // the nonce that the next lease gets
-	Ceiling   uint64 // no lease at or above it: the chain's count plus the window
-	Leases    map[payment.ID]Lease
-	Token     token.Amount // spendable now: balance less what leases and slots tie up
-	Gas       token.Amount // the same of ether, in wei
-	Paused    string       // why no lease is given; empty when leases are
-	Attended  time.Time    // until when a check-receipts run looks after it
+	NextNonce    uint64 // the nonce that the next reservation gets
+	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
+	Reservations map[payment.ID]Reserve
+	Token        token.Amount // spendable now: balance less what reservations and pending transactions tie up
+	Gas          token.Amount // the same of ether, in wei
+	Paused       string       // why no reservation is given; empty when reservations are
+	ClaimedUntil time.Time    // until when a check-receipts run looks after it
 }
 
-// InFlight returns how many nonces are leased or sent and not known mined,
+// InFlight returns how many nonces are reserved or sent and not known mined,
 // given the window that the ceiling was raised by.
 func (w Wallet) InFlight(window uint64) uint64 {
 	mined := uint64(0)
@@ -44,16 +44,16 @@ func (w Wallet) InFlight(window uint64) uint64 {
 	return w.NextNonce - mined
 }
 
-// A Lease is a nonce held for a payment whose bytes are not stored yet.
-type Lease struct {
+// A Reserve is a nonce held for a payment whose bytes are not stored yet.
+type Reserve struct {
 	Nonce uint64
 	At    time.Time // when it was taken, by the taker's clock
 }
 
-// A Slot is what is stored for a nonce: the bytes to send until they, or an
+// A PendingTx is what is stored for a nonce: the bytes to send until they, or an
 // earlier attempt at the same nonce, are mined and final. It is also the
 // outbox of the payment's event: it goes only once that is announced.
-type Slot struct {
+type PendingTx struct {
 	ID
 	Nonce   uint64
 	Payment payment.ID   // empty for a no-op
@@ -66,33 +66,33 @@ type Slot struct {
 	Gas     token.Amount // the same of ether, at the newest attempt's cap
 }
 
-// Noop reports whether the slot only fills a nonce.
-func (s Slot) Noop() bool { return s.Payment == "" }
+// Noop reports whether the pending transaction only fills a nonce.
+func (s PendingTx) Noop() bool { return s.Payment == "" }
 
 // Hash returns the hash of Raw.
-func (s Slot) Hash() chain.Hash { return s.Hashes[len(s.Hashes)-1] }
+func (s PendingTx) Hash() chain.Hash { return s.Hashes[len(s.Hashes)-1] }
 
-// SlotOf returns the slot that a sealed payment fills.
-func SlotOf(p payment.Payment) Slot {
+// PendingTxOf returns the pending transaction that a committed payment fills.
+func PendingTxOf(p payment.Payment) PendingTx {
 	last := p.LastAttempt()
 	tx := p.Tx
 	tx.Fees = last.Fees
-	return Slot{
+	return PendingTx{
 		ID: ID{p.Tx.ChainID, p.Wallet}, Nonce: p.Nonce, Payment: p.ID, Hashes: p.Hashes(),
 		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Token: p.Amount, Gas: tx.Cost(),
 	}
 }
 
-// NoopSlot returns the slot of a signed no-op.
-func NoopSlot(id ID, tx chain.Tx, signed chain.Signed, now time.Time) Slot {
-	return Slot{
+// PendingNoop returns the pending transaction of a signed no-op.
+func PendingNoop(id ID, tx chain.Tx, signed chain.Signed, now time.Time) PendingTx {
+	return PendingTx{
 		ID: id, Nonce: signed.Nonce, Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw,
 		Fees: tx.Fees, At: now.UTC(), Since: now.UTC(), Gas: tx.Cost(),
 	}
 }
 
 // Bumped returns s with a newer attempt.
-func (s Slot) Bumped(tx chain.Tx, signed chain.Signed, now time.Time) Slot {
+func (s PendingTx) Bumped(tx chain.Tx, signed chain.Signed, now time.Time) PendingTx {
 	s.Hashes = append(append([]chain.Hash(nil), s.Hashes...), signed.Hash)
 	s.Raw, s.Fees, s.At, s.Gas = signed.Raw, tx.Fees, now.UTC(), tx.Cost()
 	return s

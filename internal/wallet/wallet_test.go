@@ -12,7 +12,7 @@ import (
 	"remit/internal/wallet"
 )
 
-// TestRefusal has every reason for no lease, and the order they are judged in.
+// TestRefusal has every reason for no reservation, and the order they are judged in.
 func TestRefusal(t *testing.T) {
 	ask := wallet.Request{Token: token.Units(10), Gas: token.Units(10)}
 	rich := wallet.Wallet{NextNonce: 5, Ceiling: 6, Token: token.Units(10), Gas: token.Units(10)}
@@ -47,24 +47,24 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-func TestFirstSight(t *testing.T) {
+func TestFirstUse(t *testing.T) {
 	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
 	view := func(mined, pending uint64) chain.View {
 		return chain.View{Node: named{name: "n"}, Account: chain.Account{Mined: mined, Pending: pending, Token: token.Units(mined), Gas: token.Units(2)}}
 	}
-	w, err := wallet.FirstSight(id, chain.Views{view(3, 3), view(5, 5)}, 5, 64)
-	if err != nil || w.NextNonce != 5 || w.Ceiling != 69 || w.Token != token.Units(5) || w.Leases == nil || w.ID != id {
-		t.Errorf("FirstSight() = %+v, %v; want what the leading node says", w, err)
+	w, err := wallet.FirstUse(id, chain.Views{view(3, 3), view(5, 5)}, 5, 64)
+	if err != nil || w.NextNonce != 5 || w.Ceiling != 69 || w.Token != token.Units(5) || w.Reservations == nil || w.ID != id {
+		t.Errorf("FirstUse() = %+v, %v; want what the leading node says", w, err)
 	}
 	for name, views := range map[string]chain.Views{
 		"the pool holds more than is mined":           {view(5, 6)},
 		"only the node that lags knows of the others": {view(5, 5), view(3, 6)},
 	} {
-		if _, err := wallet.FirstSight(id, views, 5, 64); !errors.Is(err, wallet.ErrForeign) {
+		if _, err := wallet.FirstUse(id, views, 5, 64); !errors.Is(err, wallet.ErrForeign) {
 			t.Errorf("%s: %v, want ErrForeign", name, err)
 		}
 	}
-	if _, err := wallet.FirstSight(id, chain.Views{view(5, 5)}, 4, 64); !errors.Is(err, wallet.ErrForeign) {
+	if _, err := wallet.FirstUse(id, chain.Views{view(5, 5)}, 4, 64); !errors.Is(err, wallet.ErrForeign) {
 		t.Errorf("one of five is not final: %v, want ErrForeign", err)
 	}
 }
@@ -87,11 +87,11 @@ func TestSpendable(t *testing.T) {
 	}
 }
 
-func TestSlot(t *testing.T) {
+func TestPendingTx(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	tx := chain.Tx{ChainID: 1, Gas: 100, Fees: chain.Fees{Cap: token.Units(2)}}
 	p, err := payment.New("pay_1", payment.Request{Amount: token.Units(9)}, token.Token{}, "n", now).
-		Pinned(token.Address{1}, tx).Seal(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
+		AssignedTo(token.Address{1}, tx).Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +99,12 @@ func TestSlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := wallet.SlotOf(p)
+	s := wallet.PendingTxOf(p)
 	if s.Noop() || s.Nonce != 4 || s.Payment != "pay_1" || s.Hash() != (chain.Hash{2}) || string(s.Raw) != "\x02" ||
 		s.Token != token.Units(9) || s.Gas != token.Units(300) || !s.At.Equal(now.Add(time.Minute)) || len(s.Hashes) != 2 {
-		t.Errorf("slot of a bumped payment: %+v; want the newest bytes at their own price", s)
+		t.Errorf("pending transaction of a bumped payment: %+v; want the newest bytes at their own price", s)
 	}
-	n := wallet.NoopSlot(s.ID, tx, chain.Signed{Nonce: 4, Hash: chain.Hash{3}, Raw: []byte{3}}, now)
+	n := wallet.PendingNoop(s.ID, tx, chain.Signed{Nonce: 4, Hash: chain.Hash{3}, Raw: []byte{3}}, now)
 	once := n.Bumped(tx, chain.Signed{Hash: chain.Hash{4}}, now)
 	twice := n.Bumped(tx, chain.Signed{Hash: chain.Hash{5}}, now)
 	if !n.Noop() || !n.Token.IsZero() || !slices.Equal(once.Hashes, []chain.Hash{{3}, {4}}) || !slices.Equal(twice.Hashes, []chain.Hash{{3}, {5}}) {
@@ -113,8 +113,8 @@ func TestSlot(t *testing.T) {
 }
 
 func TestPredecessors(t *testing.T) {
-	slots := slotted{stored: []wallet.Slot{{Nonce: 1, Raw: []byte("b")}, {Nonce: 4, Raw: []byte("e")}, {Nonce: 5, Raw: []byte("f")}}}
-	raws, err := wallet.Predecessors(t.Context(), slots, wallet.Slot{Nonce: 5})
+	pendingTxs := withPendingTxs{stored: []wallet.PendingTx{{Nonce: 1, Raw: []byte("b")}, {Nonce: 4, Raw: []byte("e")}, {Nonce: 5, Raw: []byte("f")}}}
+	raws, err := wallet.Predecessors(t.Context(), pendingTxs, wallet.PendingTx{Nonce: 5})
 	if err != nil || string(slices.Concat(raws...)) != "be" {
 		t.Errorf("Predecessors() = %q, %v", raws, err)
 	}

@@ -13,7 +13,7 @@ import (
 
 // life takes one event through everything that can happen to it: two endpoints,
 // one of which fails until its delivery was parked and pushed. The event is
-// announced again until that succeeds, as a slot's owner does.
+// announced again until that succeeds, as a pending transaction's owner does.
 func life(t *testing.T, faults func(*world)) *world {
 	w := newWorld(t)
 	w.register(mine, "https://good.example")
@@ -168,7 +168,7 @@ func TestAJobThatComesTwice(t *testing.T) {
 	}
 }
 
-// TestAnnouncingTwiceMakesOneDelivery is the rule that lets a slot's owner
+// TestAnnouncingTwiceMakesOneDelivery is the rule that lets a pending transaction's owner
 // announce as often as it likes.
 func TestAnnouncingTwiceMakesOneDelivery(t *testing.T) {
 	w := newWorld(t)

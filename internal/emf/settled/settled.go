@@ -22,7 +22,7 @@ func Add(m *emf.Meter, r settlement.Report, decimals int) {
 	}{
 		{"PaymentsConfirmed", r.Confirmed},
 		{"PaymentsFailed", r.Failed},
-		{"LeasesFinished", r.Leases},
+		{"ReservationsFinished", r.Reservations},
 		{"Noops", r.Noops},
 		{"FeeBumps", r.Bumps},
 		{"Resent", r.Resent},

@@ -33,19 +33,19 @@ type engine struct{ got *payment.Request }
 
 func (e *engine) Send(_ context.Context, r payment.Request) (dispatch.Result, error) {
 	e.got = &r
-	p, err := payment.New("pay_1", r, coin, "x", time.Unix(1, 0)).Seal(chain.Signed{Hash: chain.Hash{1}, Raw: []byte{1}}, time.Unix(1, 0))
+	p, err := payment.New("pay_1", r, coin, "x", time.Unix(1, 0)).Commit(chain.Signed{Hash: chain.Hash{1}, Raw: []byte{1}}, time.Unix(1, 0))
 	return dispatch.Result{Payment: p}, err
 }
 
-// ledger has one page and one more.
-type ledger struct{}
+// history has one page and one more.
+type history struct{}
 
-func (ledger) List(_ context.Context, f payment.Filter) ([]payment.Payment, bool, error) {
+func (history) List(_ context.Context, f payment.Filter) ([]payment.Payment, bool, error) {
 	p := payment.New("pay_1", payment.Request{Merchant: f.Merchant}, coin, "x", time.Unix(1, 0))
 	return []payment.Payment{p}, f.From.ID == "", nil
 }
 
-func (ledger) Payment(context.Context, payment.ID) (payment.Payment, error) {
+func (history) Payment(context.Context, payment.ID) (payment.Payment, error) {
 	return payment.Payment{}, payment.ErrNotFound
 }
 

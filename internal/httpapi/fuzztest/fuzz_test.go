@@ -124,7 +124,7 @@ func FuzzCursor(f *testing.F) {
 	for _, seed := range []string{"", "abcd", "cursor", strings.Repeat("A", 200), "bnVsbA", "\n", "%ff", "limit=1"} {
 		f.Add(seed)
 	}
-	e := httpapi.ListTransactions(newID, ledger{}, ledger{})
+	e := httpapi.ListTransactions(newID, history{}, history{})
 	f.Fuzz(func(t *testing.T, cursor string) {
 		var page struct {
 			NextCursor string `json:"next_cursor"`

@@ -19,7 +19,7 @@ func dayOf(merchant, mode string, now time.Time) day {
 	return day{merchant, mode, now.Unix() / int64(24*time.Hour/time.Second)}
 }
 
-// Charge implements payment.Allowance.
+// Charge implements payment.DailyLimit.
 func (s *Store) Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -28,17 +28,17 @@ func (s *Store) Charge(ctx context.Context, merchant, mode string, amount, limit
 	limit = wallet.Spendable(limit)
 	d := dayOf(merchant, mode, now)
 	if limit.Less(amount) || limit.Sub(amount).Less(s.spent[d]) {
-		return payment.ErrAllowance
+		return payment.ErrDailyLimit
 	}
 	spent, err := s.spent[d].Add(amount)
 	if err != nil {
-		return payment.ErrAllowance
+		return payment.ErrDailyLimit
 	}
 	s.spent[d] = spent
 	return nil
 }
 
-// Refund implements payment.Allowance.
+// Refund implements payment.DailyLimit.
 func (s *Store) Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error {
 	if err := s.enter(ctx); err != nil {
 		return err

@@ -40,7 +40,7 @@ func Stall(until <-chan struct{}) Outcome { return Outcome{Answer: until} }
 // concurrent use as Decide is.
 type Faulty struct {
 	Ports
-	// Decide says what becomes of a call of the method named op ("Lease").
+	// Decide says what becomes of a call of the method named op ("Reserve").
 	Decide func(op string) Outcome
 }
 
@@ -104,14 +104,14 @@ func (f *Faulty) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Pa
 	return ask(ctx, f, "PaymentByHash", func() (payment.Payment, error) { return f.Ports.PaymentByHash(ctx, hash) })
 }
 
-// Repin implements payment.Store.
-func (f *Faulty) Repin(ctx context.Context, p payment.Payment, old string) error {
-	return f.do(ctx, "Repin", func() error { return f.Ports.Repin(ctx, p, old) })
+// Reassign implements payment.Store.
+func (f *Faulty) Reassign(ctx context.Context, p payment.Payment, old string) error {
+	return f.do(ctx, "Reassign", func() error { return f.Ports.Reassign(ctx, p, old) })
 }
 
-// Withdraw implements payment.Store.
-func (f *Faulty) Withdraw(ctx context.Context, p payment.Payment) error {
-	return f.do(ctx, "Withdraw", func() error { return f.Ports.Withdraw(ctx, p) })
+// Discard implements payment.Store.
+func (f *Faulty) Discard(ctx context.Context, p payment.Payment) error {
+	return f.do(ctx, "Discard", func() error { return f.Ports.Discard(ctx, p) })
 }
 
 // Finish implements payment.Store.
@@ -119,7 +119,7 @@ func (f *Faulty) Finish(ctx context.Context, p payment.Payment) error {
 	return f.do(ctx, "Finish", func() error { return f.Ports.Finish(ctx, p) })
 }
 
-// List implements payment.Ledger.
+// List implements payment.History.
 func (f *Faulty) List(ctx context.Context, filter payment.Filter) ([]payment.Payment, bool, error) {
 	more := false
 	page, err := ask(ctx, f, "List", func() (page []payment.Payment, err error) {
@@ -129,24 +129,24 @@ func (f *Faulty) List(ctx context.Context, filter payment.Filter) ([]payment.Pay
 	return page, more && err == nil, err
 }
 
-// Charge implements payment.Allowance.
+// Charge implements payment.DailyLimit.
 func (f *Faulty) Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error {
 	return f.do(ctx, "Charge", func() error { return f.Ports.Charge(ctx, merchant, mode, amount, limit, now) })
 }
 
-// Refund implements payment.Allowance.
+// Refund implements payment.DailyLimit.
 func (f *Faulty) Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error {
 	return f.do(ctx, "Refund", func() error { return f.Ports.Refund(ctx, merchant, mode, amount, now) })
 }
 
-// Lease implements wallet.Nonces.
-func (f *Faulty) Lease(ctx context.Context, r wallet.Request) (wallet.Wallet, error) {
-	return ask(ctx, f, "Lease", func() (wallet.Wallet, error) { return f.Ports.Lease(ctx, r) })
+// Reserve implements wallet.Nonces.
+func (f *Faulty) Reserve(ctx context.Context, r wallet.Request) (wallet.Wallet, error) {
+	return ask(ctx, f, "Reserve", func() (wallet.Wallet, error) { return f.Ports.Reserve(ctx, r) })
 }
 
 // Release implements wallet.Nonces.
-func (f *Faulty) Release(ctx context.Context, id payment.ID, slot wallet.Slot) error {
-	return f.do(ctx, "Release", func() error { return f.Ports.Release(ctx, id, slot) })
+func (f *Faulty) Release(ctx context.Context, id payment.ID, pendingTx wallet.PendingTx) error {
+	return f.do(ctx, "Release", func() error { return f.Ports.Release(ctx, id, pendingTx) })
 }
 
 // RaiseCeiling implements wallet.Nonces.

@@ -56,8 +56,8 @@ func next(t *testing.T, o paymenttest.Outcome) (*paymenttest.Faulty, func() wall
 	return &paymenttest.Faulty{Ports: store, Decide: func(string) paymenttest.Outcome { return o }}, held
 }
 
-func lease(ctx context.Context, s wallet.Store) (wallet.Wallet, error) {
-	return s.Lease(ctx, wallet.Request{Wallet: theWallet.ID, Payment: "pay_1"})
+func reservation(ctx context.Context, s wallet.Store) (wallet.Wallet, error) {
+	return s.Reserve(ctx, wallet.Request{Wallet: theWallet.ID, Payment: "pay_1"})
 }
 
 func TestOutcomes(t *testing.T) {
@@ -72,8 +72,8 @@ func TestOutcomes(t *testing.T) {
 		{"a lost answer is of a call that was applied", paymenttest.Lose(), false, true},
 	} {
 		faulty, held := next(t, row.outcome)
-		w, err := lease(t.Context(), faulty)
-		if answered := err == nil && w.NextNonce == 1; answered != row.answered || !answered && w.Leases != nil {
+		w, err := reservation(t.Context(), faulty)
+		if answered := err == nil && w.NextNonce == 1; answered != row.answered || !answered && w.Reservations != nil {
 			t.Errorf("%s: wallet %v, error %v", row.sentence, w, err)
 		}
 		if applied := held().NextNonce == 1; applied != row.applied {
@@ -96,7 +96,7 @@ func TestCallsWait(t *testing.T) {
 			faulty, held := next(t, row.outcome(gate))
 			done := make(chan error, 2)
 			gone, leave := context.WithCancel(t.Context())
-			go func() { _, err := lease(gone, faulty); done <- err }()
+			go func() { _, err := reservation(gone, faulty); done <- err }()
 			synctest.Wait()
 			if applied := held().NextNonce == 1; applied != row.early {
 				t.Errorf("%s: applied early = %v", row.sentence, applied)
@@ -105,7 +105,7 @@ func TestCallsWait(t *testing.T) {
 			if err := <-done; !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: a caller who leaves gets %v", row.sentence, err)
 			}
-			go func() { _, err := lease(t.Context(), faulty); done <- err }()
+			go func() { _, err := reservation(t.Context(), faulty); done <- err }()
 			synctest.Wait()
 			close(gate)
 			if err := <-done; err != nil || held().NextNonce != 1 {
@@ -115,7 +115,7 @@ func TestCallsWait(t *testing.T) {
 	}
 }
 
-// BenchmarkPayment is the store's share of a payment's life: put, lease, seal,
+// BenchmarkPayment is the store's share of a payment's life: put, reservation, commit,
 // release, finish, delete.
 func BenchmarkPayment(b *testing.B) {
 	s, ctx := paymenttest.NewStore(), b.Context()
@@ -144,24 +144,24 @@ func live(ctx context.Context, s *paymenttest.Store, id wallet.ID) error {
 	if _, _, err := s.Create(ctx, p); err != nil {
 		return err
 	}
-	w, err = s.Lease(ctx, wallet.Request{Wallet: id, Payment: p.ID, Token: p.Amount, Gas: token.Units(1), At: p.CreatedAt})
+	w, err = s.Reserve(ctx, wallet.Request{Wallet: id, Payment: p.ID, Token: p.Amount, Gas: token.Units(1), At: p.CreatedAt})
 	if err != nil {
 		return err
 	}
-	p, err = p.Seal(signed(p, w.Leases[p.ID].Nonce), p.CreatedAt)
+	p, err = p.Commit(signed(p, w.Reservations[p.ID].Nonce), p.CreatedAt)
 	if err != nil {
 		return err
 	}
-	if err := s.Seal(ctx, p); err != nil {
+	if err := s.Commit(ctx, p); err != nil {
 		return err
 	}
-	slot := wallet.SlotOf(p)
-	if err := s.Release(ctx, p.ID, slot); err != nil {
+	pendingTx := wallet.PendingTxOf(p)
+	if err := s.Release(ctx, p.ID, pendingTx); err != nil {
 		return err
 	}
 	p.State, p.Event = payment.Confirmed, &payment.Event{}
 	if err := s.Finish(ctx, p); err != nil {
 		return err
 	}
-	return s.DeleteSlot(ctx, id, slot.Nonce)
+	return s.DeletePendingTx(ctx, id, pendingTx.Nonce)
 }

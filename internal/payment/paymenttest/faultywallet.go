@@ -9,47 +9,47 @@ import (
 	"remit/internal/wallet"
 )
 
-// Seal implements wallet.Slots.
-func (f *Faulty) Seal(ctx context.Context, p payment.Payment) error {
-	return f.do(ctx, "Seal", func() error { return f.Ports.Seal(ctx, p) })
+// Commit implements wallet.PendingTxs.
+func (f *Faulty) Commit(ctx context.Context, p payment.Payment) error {
+	return f.do(ctx, "Commit", func() error { return f.Ports.Commit(ctx, p) })
 }
 
-// AddAttempt implements wallet.Slots.
+// AddAttempt implements wallet.PendingTxs.
 func (f *Faulty) AddAttempt(ctx context.Context, p payment.Payment) error {
 	return f.do(ctx, "AddAttempt", func() error { return f.Ports.AddAttempt(ctx, p) })
 }
 
-// PutNoop implements wallet.Slots.
-func (f *Faulty) PutNoop(ctx context.Context, s wallet.Slot) error {
+// PutNoop implements wallet.PendingTxs.
+func (f *Faulty) PutNoop(ctx context.Context, s wallet.PendingTx) error {
 	return f.do(ctx, "PutNoop", func() error { return f.Ports.PutNoop(ctx, s) })
 }
 
-// BumpNoop implements wallet.Slots.
-func (f *Faulty) BumpNoop(ctx context.Context, s wallet.Slot) error {
+// BumpNoop implements wallet.PendingTxs.
+func (f *Faulty) BumpNoop(ctx context.Context, s wallet.PendingTx) error {
 	return f.do(ctx, "BumpNoop", func() error { return f.Ports.BumpNoop(ctx, s) })
 }
 
-// Slots implements wallet.Slots.
-func (f *Faulty) Slots(ctx context.Context, id wallet.ID) ([]wallet.Slot, int, error) {
+// PendingTxs implements wallet.PendingTxs.
+func (f *Faulty) PendingTxs(ctx context.Context, id wallet.ID) ([]wallet.PendingTx, int, error) {
 	unreadable := 0
-	slots, err := ask(ctx, f, "Slots", func() (slots []wallet.Slot, err error) {
-		slots, unreadable, err = f.Ports.Slots(ctx, id)
-		return slots, err
+	pendingTxs, err := ask(ctx, f, "PendingTxs", func() (pendingTxs []wallet.PendingTx, err error) {
+		pendingTxs, unreadable, err = f.Ports.PendingTxs(ctx, id)
+		return pendingTxs, err
 	})
 	if err != nil {
 		return nil, 0, err
 	}
-	return slots, unreadable, nil
+	return pendingTxs, unreadable, nil
 }
 
-// Slot implements wallet.Slots.
-func (f *Faulty) Slot(ctx context.Context, id wallet.ID, nonce uint64) (wallet.Slot, error) {
-	return ask(ctx, f, "Slot", func() (wallet.Slot, error) { return f.Ports.Slot(ctx, id, nonce) })
+// PendingTx implements wallet.PendingTxs.
+func (f *Faulty) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
+	return ask(ctx, f, "PendingTx", func() (wallet.PendingTx, error) { return f.Ports.PendingTx(ctx, id, nonce) })
 }
 
-// DeleteSlot implements wallet.Slots.
-func (f *Faulty) DeleteSlot(ctx context.Context, id wallet.ID, nonce uint64) error {
-	return f.do(ctx, "DeleteSlot", func() error { return f.Ports.DeleteSlot(ctx, id, nonce) })
+// DeletePendingTx implements wallet.PendingTxs.
+func (f *Faulty) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
+	return f.do(ctx, "DeletePendingTx", func() error { return f.Ports.DeletePendingTx(ctx, id, nonce) })
 }
 
 // Open implements wallet.Wallets.
@@ -62,14 +62,14 @@ func (f *Faulty) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error
 	return ask(ctx, f, "Wallet", func() (wallet.Wallet, error) { return f.Ports.Wallet(ctx, id) })
 }
 
-// Roster implements wallet.Wallets.
-func (f *Faulty) Roster(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
-	return ask(ctx, f, "Roster", func() ([]wallet.ID, error) { return f.Ports.Roster(ctx, chainID) })
+// Wallets implements wallet.Wallets.
+func (f *Faulty) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
+	return ask(ctx, f, "Wallets", func() ([]wallet.ID, error) { return f.Ports.Wallets(ctx, chainID) })
 }
 
-// Attend implements wallet.Wallets.
-func (f *Faulty) Attend(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
-	return ask(ctx, f, "Attend", func() (bool, error) { return f.Ports.Attend(ctx, id, by, now, until) })
+// Claim implements wallet.Wallets.
+func (f *Faulty) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
+	return ask(ctx, f, "Claim", func() (bool, error) { return f.Ports.Claim(ctx, id, by, now, until) })
 }
 
 // Reconcile implements wallet.Wallets.

@@ -22,10 +22,10 @@ func (s *Store) Image() *Store {
 	for id, p := range s.wallets {
 		to.wallets[id] = &purse{w: p.read(), by: p.by}
 	}
-	for id, slots := range s.slots {
-		for _, n := range slots {
+	for id, pendingTxs := range s.pendingTxs {
+		for _, n := range pendingTxs {
 			copied := *n
-			to.slots[id] = append(to.slots[id], &copied)
+			to.pendingTxs[id] = append(to.pendingTxs[id], &copied)
 		}
 	}
 	to.hashes, to.spent = maps.Clone(s.hashes), maps.Clone(s.spent)
@@ -37,7 +37,7 @@ func (s *Store) Restore(image *Store) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.payments, s.hashes, s.lists = image.payments, image.hashes, image.lists
-	s.spent, s.wallets, s.slots = image.spent, image.wallets, image.slots
+	s.spent, s.wallets, s.pendingTxs = image.spent, image.wallets, image.pendingTxs
 }
 
 // Mend makes what was spoiled readable again.
@@ -47,7 +47,7 @@ func (s *Store) Mend() {
 	for _, r := range s.payments {
 		r.spoiled = false
 	}
-	for _, n := range slices.Concat(slices.Collect(maps.Values(s.slots))...) {
+	for _, n := range slices.Concat(slices.Collect(maps.Values(s.pendingTxs))...) {
 		n.spoiled = false
 	}
 }

@@ -11,7 +11,7 @@ import (
 // An account is what lists are kept by.
 type account struct{ merchant, mode string }
 
-// List implements payment.Ledger.
+// List implements payment.History.
 func (s *Store) List(ctx context.Context, f payment.Filter) ([]payment.Payment, bool, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, false, err
@@ -51,8 +51,8 @@ func matches(p *payment.Payment, f payment.Filter) bool {
 		(f.Status == "" || p.State.Status() == f.Status)
 }
 
-// enlist puts a payment that has just been sealed into its merchant's list.
-// Payments are sealed nearly in the order they were made, so that little more
+// enlist puts a payment that has just been committed into its merchant's list.
+// Payments are committed nearly in the order they were made, so that little more
 // than the end of the list moves.
 func (s *Store) enlist(r *record) {
 	by := account{r.p.Merchant, r.p.Mode}

@@ -29,17 +29,17 @@ func drafts(n uint64) (payment.Payment, error) {
 		return payment.Payment{}, err
 	}
 	p := payment.New(id, r, token.Token{Symbol: "USDC"}, "local", noon.Add(time.Duration(n)*time.Millisecond))
-	return p.Pinned(theWallet.Address, chain.Tx{ChainID: theWallet.ChainID, Gas: 1}), nil
+	return p.AssignedTo(theWallet.Address, chain.Tx{ChainID: theWallet.ChainID, Gas: 1}), nil
 }
 
 func signed(p payment.Payment, nonce uint64) chain.Signed {
-	raw := binary.BigEndian.AppendUint64([]byte(p.Pin), nonce)
+	raw := binary.BigEndian.AppendUint64([]byte(p.Revision), nonce)
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}
 }
 
 // TestEveryNonceHasOneOwner lets handlers and a sweeper take single steps in
 // any order, with any step repeated, and holds the store to the rule that
-// every nonce below next_nonce is owned by exactly one lease or slot.
+// every nonce below next_nonce is owned by exactly one reservation or pending transaction.
 func TestEveryNonceHasOneOwner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx, s := t.Context(), paymenttest.NewStore()
@@ -57,32 +57,32 @@ func TestEveryNonceHasOneOwner(t *testing.T) {
 			}
 			payments = append(payments, p)
 		}
-		seen := map[payment.ID]wallet.Lease{} // what a handler remembers, however long ago
+		seen := map[payment.ID]wallet.Reserve{} // what a handler remembers, however long ago
 		pick := func(t *rapid.T) payment.Payment {
 			return payments[rapid.IntRange(0, len(payments)-1).Draw(t, "payment")]
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"lease": func(t *rapid.T) {
+			"reservation": func(t *rapid.T) {
 				p := pick(t)
-				w, err := s.Lease(ctx, wallet.Request{Wallet: theWallet.ID, Payment: p.ID, At: noon})
+				w, err := s.Reserve(ctx, wallet.Request{Wallet: theWallet.ID, Payment: p.ID, At: noon})
 				if err == nil {
-					seen[p.ID] = w.Leases[p.ID]
+					seen[p.ID] = w.Reservations[p.ID]
 				}
 			},
-			"seal": func(t *rapid.T) {
+			"commit": func(t *rapid.T) {
 				p := pick(t)
-				if lease, ok := seen[p.ID]; ok {
-					sealed, err := p.Seal(signed(p, lease.Nonce), noon)
+				if reservation, ok := seen[p.ID]; ok {
+					committed, err := p.Commit(signed(p, reservation.Nonce), noon)
 					if err != nil {
 						t.Fatal(err)
 					}
-					_ = s.Seal(ctx, sealed)
+					_ = s.Commit(ctx, committed)
 				}
 			},
 			"release": func(t *rapid.T) {
 				p := pick(t)
-				if slot, err := s.Slot(ctx, theWallet.ID, seen[p.ID].Nonce); err == nil {
-					if err := s.Release(ctx, p.ID, slot); err != nil {
+				if pendingTx, err := s.PendingTx(ctx, theWallet.ID, seen[p.ID].Nonce); err == nil {
+					if err := s.Release(ctx, p.ID, pendingTx); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -97,8 +97,8 @@ func TestEveryNonceHasOneOwner(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if lease, ok := w.Leases[p.ID]; ok && stored.State == payment.Sealed && stored.Nonce != lease.Nonce {
-					_ = s.PutNoop(ctx, wallet.NoopSlot(w.ID, chain.Tx{}, signed(payment.Payment{}, lease.Nonce), noon))
+				if reservation, ok := w.Reservations[p.ID]; ok && stored.State == payment.Committed && stored.Nonce != reservation.Nonce {
+					_ = s.PutNoop(ctx, wallet.PendingNoop(w.ID, chain.Tx{}, signed(payment.Payment{}, reservation.Nonce), noon))
 				}
 			},
 			"": func(t *rapid.T) { owned(t, s, payments) },
@@ -112,26 +112,26 @@ func owned(t *rapid.T, s *paymenttest.Store, payments []payment.Payment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slots, _, err := s.Slots(t.Context(), theWallet.ID)
+	pendingTxs, _, err := s.PendingTxs(t.Context(), theWallet.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	owners := map[uint64]string{}
-	sealedAt := map[payment.ID]uint64{}
+	committedAt := map[payment.ID]uint64{}
 	bytesOf := map[payment.ID][]byte{}
-	for _, slot := range slots {
-		bytesOf[slot.Payment] = slot.Raw
-		owners[slot.Nonce] = fmt.Sprintf("slot of %q", slot.Payment)
-		if _, twice := sealedAt[slot.Payment]; twice && !slot.Noop() {
-			t.Fatalf("%s has two slots", slot.Payment)
+	for _, pendingTx := range pendingTxs {
+		bytesOf[pendingTx.Payment] = pendingTx.Raw
+		owners[pendingTx.Nonce] = fmt.Sprintf("pending transaction of %q", pendingTx.Payment)
+		if _, twice := committedAt[pendingTx.Payment]; twice && !pendingTx.Noop() {
+			t.Fatalf("%s has two pending transactions", pendingTx.Payment)
 		}
-		sealedAt[slot.Payment] = slot.Nonce
+		committedAt[pendingTx.Payment] = pendingTx.Nonce
 	}
-	for id, lease := range w.Leases {
-		if slot, err := s.Slot(t.Context(), w.ID, lease.Nonce); err == nil && slot.Payment != id && !slot.Noop() {
-			t.Fatalf("nonce %d is leased to %s and filled by %s", lease.Nonce, id, slot.Payment)
+	for id, reservation := range w.Reservations {
+		if pendingTx, err := s.PendingTx(t.Context(), w.ID, reservation.Nonce); err == nil && pendingTx.Payment != id && !pendingTx.Noop() {
+			t.Fatalf("nonce %d is reserved to %s and filled by %s", reservation.Nonce, id, pendingTx.Payment)
 		}
-		owners[lease.Nonce] += "lease of " + string(id)
+		owners[reservation.Nonce] += "reservation of " + string(id)
 	}
 	for nonce := range w.NextNonce {
 		if owners[nonce] == "" {
@@ -146,12 +146,12 @@ func owned(t *rapid.T, s *paymenttest.Store, payments []payment.Payment) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nonce, filled := sealedAt[p.ID]
-		if sealed := stored.State == payment.Sealed; sealed != filled || sealed && nonce != stored.Nonce {
-			t.Fatalf("%s is %s at %d, its slot at %d (%v)", p.ID, stored.State, stored.Nonce, nonce, filled)
+		nonce, filled := committedAt[p.ID]
+		if committed := stored.State == payment.Committed; committed != filled || committed && nonce != stored.Nonce {
+			t.Fatalf("%s is %s at %d, its pending transaction at %d (%v)", p.ID, stored.State, stored.Nonce, nonce, filled)
 		}
 		if filled && !bytes.Equal(bytesOf[p.ID], signed(p, nonce).Raw) {
-			t.Fatalf("%s is sealed by other bytes", p.ID)
+			t.Fatalf("%s is committed by other bytes", p.ID)
 		}
 	}
 }

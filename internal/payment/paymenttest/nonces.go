@@ -7,13 +7,13 @@ import (
 	"remit/internal/wallet"
 )
 
-// Lease implements wallet.Nonces.
-func (s *Store) Lease(ctx context.Context, r wallet.Request) (w wallet.Wallet, err error) {
+// Reserve implements wallet.Nonces.
+func (s *Store) Reserve(ctx context.Context, r wallet.Request) (w wallet.Wallet, err error) {
 	err = s.change(ctx, r.Wallet, func(p *purse) error {
-		_, held := p.w.Leases[r.Payment]
+		_, held := p.w.Reservations[r.Payment]
 		refusal := p.w.Refusal(r)
 		if !held && refusal == nil {
-			p.w.Leases[r.Payment] = wallet.Lease{Nonce: p.w.NextNonce, At: r.At.UTC()}
+			p.w.Reservations[r.Payment] = wallet.Reserve{Nonce: p.w.NextNonce, At: r.At.UTC()}
 			p.w.NextNonce++
 			p.w.Token, p.w.Gas = p.w.Token.Sub(r.Token), p.w.Gas.Sub(r.Gas)
 		}
@@ -27,14 +27,14 @@ func (s *Store) Lease(ctx context.Context, r wallet.Request) (w wallet.Wallet, e
 }
 
 // Release implements wallet.Nonces.
-func (s *Store) Release(ctx context.Context, id payment.ID, slot wallet.Slot) error {
+func (s *Store) Release(ctx context.Context, id payment.ID, pendingTx wallet.PendingTx) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	if p := s.wallets[slot.ID]; p != nil {
-		if lease, held := p.w.Leases[id]; held && lease.Nonce == slot.Nonce {
-			delete(p.w.Leases, id)
+	if p := s.wallets[pendingTx.ID]; p != nil {
+		if reservation, held := p.w.Reservations[id]; held && reservation.Nonce == pendingTx.Nonce {
+			delete(p.w.Reservations, id)
 		}
 	}
 	return nil

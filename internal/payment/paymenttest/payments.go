@@ -47,37 +47,37 @@ func (s *Store) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Pay
 	return s.payment(s.hashes[hash])
 }
 
-// Repin implements payment.Store.
-func (s *Store) Repin(ctx context.Context, p payment.Payment, old string) error {
+// Reassign implements payment.Store.
+func (s *Store) Reassign(ctx context.Context, p payment.Payment, old string) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
 	there := s.payments[p.ID]
-	if there == nil || there.p.State != payment.Unsealed || (there.p.Pin != old && there.p.Pin != p.Pin) {
+	if there == nil || there.p.State != payment.Prepared || (there.p.Revision != old && there.p.Revision != p.Revision) {
 		return payment.ErrChanged
 	}
-	there.p.Wallet, there.p.Tx, there.p.Pin = p.Wallet, p.Tx, p.Pin
+	there.p.Wallet, there.p.Tx, there.p.Revision = p.Wallet, p.Tx, p.Revision
 	return nil
 }
 
-// Withdraw implements payment.Store.
-func (s *Store) Withdraw(ctx context.Context, p payment.Payment) error {
+// Discard implements payment.Store.
+func (s *Store) Discard(ctx context.Context, p payment.Payment) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	if !s.unsealed(p) {
+	if !s.prepared(p) {
 		return payment.ErrChanged
 	}
 	delete(s.payments, p.ID)
 	return nil
 }
 
-// unsealed reports whether p is stored unsealed and pinned as p says.
-func (s *Store) unsealed(p payment.Payment) bool {
+// prepared reports whether p is stored prepared and assigned as p says.
+func (s *Store) prepared(p payment.Payment) bool {
 	there := s.payments[p.ID]
-	return there != nil && there.p.State == payment.Unsealed && there.p.Pin == p.Pin
+	return there != nil && there.p.State == payment.Prepared && there.p.Revision == p.Revision
 }
 
 // Finish implements payment.Store.
@@ -87,7 +87,7 @@ func (s *Store) Finish(ctx context.Context, p payment.Payment) error {
 	}
 	defer s.mu.Unlock()
 	there := s.payments[p.ID]
-	if there == nil || there.p.State != payment.Sealed {
+	if there == nil || there.p.State != payment.Committed {
 		return payment.ErrChanged
 	}
 	end := &there.p

@@ -9,48 +9,48 @@ import (
 	"remit/internal/wallet"
 )
 
-// A slot is a stored slot. Its Hashes are replaced, never changed in place.
-type slot struct {
-	wallet.Slot
+// A pending transaction is a stored pending transaction. Its Hashes are replaced, never changed in place.
+type pendingTx struct {
+	wallet.PendingTx
 	spoiled bool
 }
 
-// Seal implements wallet.Slots.
-func (s *Store) Seal(ctx context.Context, p payment.Payment) error {
+// Commit implements wallet.PendingTxs.
+func (s *Store) Commit(ctx context.Context, p payment.Payment) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	if !s.unsealed(p) {
+	if !s.prepared(p) {
 		return payment.ErrChanged
 	}
-	if !s.put(wallet.SlotOf(p)) {
-		return wallet.ErrSlotTaken
+	if !s.put(wallet.PendingTxOf(p)) {
+		return wallet.ErrNonceTaken
 	}
 	there := s.payments[p.ID]
-	sealed := &there.p
-	sealed.State, sealed.Nonce, sealed.Attempts, sealed.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
-	sealed.Version, sealed.UpdatedAt = p.Version, p.UpdatedAt
+	committed := &there.p
+	committed.State, committed.Nonce, committed.Attempts, committed.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
+	committed.Version, committed.UpdatedAt = p.Version, p.UpdatedAt
 	s.enlist(there)
 	return nil
 }
 
-// AddAttempt implements wallet.Slots.
+// AddAttempt implements wallet.PendingTxs.
 func (s *Store) AddAttempt(ctx context.Context, p payment.Payment) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	there, newer := s.payments[p.ID], wallet.SlotOf(p)
+	there, newer := s.payments[p.ID], wallet.PendingTxOf(p)
 	earlier := newer.Hashes[:len(newer.Hashes)-1]
-	if there == nil || there.p.State != payment.Sealed || !slices.Equal(there.p.Hashes(), earlier) || !s.bump(newer) {
+	if there == nil || there.p.State != payment.Committed || !slices.Equal(there.p.Hashes(), earlier) || !s.bump(newer) {
 		return wallet.ErrChanged
 	}
 	there.p.Attempts = bare(append(slices.Clip(there.p.Attempts), p.LastAttempt()))
 	return nil
 }
 
-// bare returns attempts without the bytes, which the slot has.
+// bare returns attempts without the bytes, which the pending transaction has.
 func bare(attempts []payment.Attempt) []payment.Attempt {
 	attempts = slices.Clone(attempts)
 	for i := range attempts {
@@ -59,20 +59,20 @@ func bare(attempts []payment.Attempt) []payment.Attempt {
 	return attempts
 }
 
-// PutNoop implements wallet.Slots.
-func (s *Store) PutNoop(ctx context.Context, n wallet.Slot) error {
+// PutNoop implements wallet.PendingTxs.
+func (s *Store) PutNoop(ctx context.Context, n wallet.PendingTx) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
 	if !s.put(n) {
-		return wallet.ErrSlotTaken
+		return wallet.ErrNonceTaken
 	}
 	return nil
 }
 
-// BumpNoop implements wallet.Slots.
-func (s *Store) BumpNoop(ctx context.Context, n wallet.Slot) error {
+// BumpNoop implements wallet.PendingTxs.
+func (s *Store) BumpNoop(ctx context.Context, n wallet.PendingTx) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
@@ -83,71 +83,71 @@ func (s *Store) BumpNoop(ctx context.Context, n wallet.Slot) error {
 	return nil
 }
 
-// Slots implements wallet.Slots.
-func (s *Store) Slots(ctx context.Context, id wallet.ID) ([]wallet.Slot, int, error) {
+// PendingTxs implements wallet.PendingTxs.
+func (s *Store) PendingTxs(ctx context.Context, id wallet.ID) ([]wallet.PendingTx, int, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, 0, err
 	}
 	defer s.mu.Unlock()
-	all, unreadable := make([]wallet.Slot, 0, len(s.slots[id])), 0
-	for _, n := range s.slots[id] {
+	all, unreadable := make([]wallet.PendingTx, 0, len(s.pendingTxs[id])), 0
+	for _, n := range s.pendingTxs[id] {
 		if n.spoiled {
 			unreadable++
 			continue
 		}
-		all = append(all, n.Slot)
+		all = append(all, n.PendingTx)
 	}
 	return all, unreadable, nil
 }
 
-// Slot implements wallet.Slots.
-func (s *Store) Slot(ctx context.Context, id wallet.ID, nonce uint64) (wallet.Slot, error) {
+// PendingTx implements wallet.PendingTxs.
+func (s *Store) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
 	if err := s.enter(ctx); err != nil {
-		return wallet.Slot{}, err
+		return wallet.PendingTx{}, err
 	}
 	defer s.mu.Unlock()
 	i, found := s.find(id, nonce)
 	switch {
 	case !found:
-		return wallet.Slot{}, wallet.ErrUnknown
-	case s.slots[id][i].spoiled:
-		return wallet.Slot{}, payment.ErrUnreadable
+		return wallet.PendingTx{}, wallet.ErrUnknown
+	case s.pendingTxs[id][i].spoiled:
+		return wallet.PendingTx{}, payment.ErrUnreadable
 	default:
-		return s.slots[id][i].Slot, nil
+		return s.pendingTxs[id][i].PendingTx, nil
 	}
 }
 
-// DeleteSlot implements wallet.Slots.
-func (s *Store) DeleteSlot(ctx context.Context, id wallet.ID, nonce uint64) error {
+// DeletePendingTx implements wallet.PendingTxs.
+func (s *Store) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
 	if i, found := s.find(id, nonce); found {
-		s.slots[id] = slices.Delete(s.slots[id], i, i+1)
+		s.pendingTxs[id] = slices.Delete(s.pendingTxs[id], i, i+1)
 	}
 	return nil
 }
 
-// put stores a slot and its hash unless its nonce has one.
-func (s *Store) put(n wallet.Slot) bool {
+// put stores a pending transaction and its hash unless its nonce has one.
+func (s *Store) put(n wallet.PendingTx) bool {
 	i, found := s.find(n.ID, n.Nonce)
 	if found {
 		return false
 	}
-	s.slots[n.ID] = slices.Insert(s.slots[n.ID], i, &slot{Slot: n})
+	s.pendingTxs[n.ID] = slices.Insert(s.pendingTxs[n.ID], i, &pendingTx{PendingTx: n})
 	s.hashes[n.Hash()] = n.Payment
 	return true
 }
 
 // bump stores the newest attempt of n, and its hash, over the attempts before
 // it, if those are what is stored.
-func (s *Store) bump(n wallet.Slot) bool {
+func (s *Store) bump(n wallet.PendingTx) bool {
 	i, found := s.find(n.ID, n.Nonce)
 	if !found {
 		return false
 	}
-	there := &s.slots[n.ID][i].Slot
+	there := &s.pendingTxs[n.ID][i].PendingTx
 	if there.Payment != n.Payment || !slices.Equal(there.Hashes, n.Hashes[:len(n.Hashes)-1]) {
 		return false
 	}
@@ -158,7 +158,7 @@ func (s *Store) bump(n wallet.Slot) bool {
 }
 
 func (s *Store) find(id wallet.ID, nonce uint64) (int, bool) {
-	return slices.BinarySearchFunc(s.slots[id], nonce, func(n *slot, nonce uint64) int {
+	return slices.BinarySearchFunc(s.pendingTxs[id], nonce, func(n *pendingTx, nonce uint64) int {
 		return cmp.Compare(n.Nonce, nonce)
 	})
 }

@@ -16,8 +16,8 @@ import (
 // Ports is everything that a store of payments and wallets does.
 type Ports interface {
 	payment.Store
-	payment.Ledger
-	payment.Allowance
+	payment.History
+	payment.DailyLimit
 	wallet.Store
 }
 
@@ -26,13 +26,13 @@ type Ports interface {
 // signed bytes and metadata with what it keeps: they are never to be changed in
 // place. Make one with NewStore.
 type Store struct {
-	mu       sync.Mutex
-	payments map[payment.ID]*record
-	hashes   map[chain.Hash]payment.ID // empty for a no-op's
-	lists    map[account][]*record     // sealed ones, oldest first
-	spent    map[day]token.Amount
-	wallets  map[wallet.ID]*purse
-	slots    map[wallet.ID][]*slot // in nonce order
+	mu         sync.Mutex
+	payments   map[payment.ID]*record
+	hashes     map[chain.Hash]payment.ID // empty for a no-op's
+	lists      map[account][]*record     // committed ones, oldest first
+	spent      map[day]token.Amount
+	wallets    map[wallet.ID]*purse
+	pendingTxs map[wallet.ID][]*pendingTx // in nonce order
 }
 
 var _ Ports = (*Store)(nil)
@@ -47,12 +47,12 @@ type record struct {
 // NewStore returns an empty store.
 func NewStore() *Store {
 	return &Store{
-		payments: map[payment.ID]*record{},
-		hashes:   map[chain.Hash]payment.ID{},
-		lists:    map[account][]*record{},
-		spent:    map[day]token.Amount{},
-		wallets:  map[wallet.ID]*purse{},
-		slots:    map[wallet.ID][]*slot{},
+		payments:   map[payment.ID]*record{},
+		hashes:     map[chain.Hash]payment.ID{},
+		lists:      map[account][]*record{},
+		spent:      map[day]token.Amount{},
+		wallets:    map[wallet.ID]*purse{},
+		pendingTxs: map[wallet.ID][]*pendingTx{},
 	}
 }
 
@@ -81,11 +81,11 @@ func (s *Store) Spoil(id payment.ID) {
 	s.payments[id].spoiled = true
 }
 
-// SpoilSlot does the same to a stored slot.
-func (s *Store) SpoilSlot(id wallet.ID, nonce uint64) {
+// SpoilPendingTx does the same to a stored pending transaction.
+func (s *Store) SpoilPendingTx(id wallet.ID, nonce uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i, found := s.find(id, nonce); found {
-		s.slots[id][i].spoiled = true
+		s.pendingTxs[id][i].spoiled = true
 	}
 }

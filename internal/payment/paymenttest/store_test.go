@@ -9,6 +9,6 @@ import (
 func TestStore(t *testing.T) {
 	paymenttest.Run(t, func(*testing.T) paymenttest.Stores {
 		s := paymenttest.NewStore()
-		return paymenttest.Stores{Ports: s, Spoil: s.Spoil, SpoilSlot: s.SpoilSlot}
+		return paymenttest.Stores{Ports: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx}
 	})
 }

@@ -25,8 +25,8 @@ import (
 // damage it that no port offers.
 type Stores struct {
 	Ports
-	Spoil     func(id payment.ID)              // makes a stored payment unreadable
-	SpoilSlot func(id wallet.ID, nonce uint64) // the same of a slot
+	Spoil          func(id payment.ID)              // makes a stored payment unreadable
+	SpoilPendingTx func(id wallet.ID, nonce uint64) // the same of a pending transaction
 }
 
 // A promise is a sentence of the ports' contract and what shows that it holds.
@@ -36,11 +36,11 @@ type promise struct {
 }
 
 // Run checks that the stores open returns keep the promises of payment.Store,
-// payment.Ledger, payment.Allowance and wallet.Store. Every call of open may
+// payment.History, payment.DailyLimit and wallet.Store. Every call of open may
 // return the same stores: each check uses merchants and wallets of its own.
 func Run(t *testing.T, open func(t *testing.T) Stores) {
-	for _, p := range slices.Concat(paymentPromises, sealPromises, slotPromises, noncePromises,
-		walletPromises, allowancePromises, listPromises) {
+	for _, p := range slices.Concat(paymentPromises, commitPromises, pendingTxPromises, noncePromises,
+		walletPromises, dailyLimitPromises, listPromises) {
 		t.Run(p.sentence, func(t *testing.T) {
 			p.keep(&check{T: t, Stores: open(t), merchant: "mer_" + rand.Text()})
 		})
@@ -79,7 +79,7 @@ func (c *check) draft(id wallet.ID, at time.Time, amount token.Amount) payment.P
 		Reference: "inv-2041 «é» 🧾", Metadata: map[string]string{"order": "2041", "empty": ""},
 	}
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, coin, "base-sepolia", at)
-	return p.Pinned(id.Address, unsigned(id, p, 7))
+	return p.AssignedTo(id.Address, unsigned(id, p, 7))
 }
 
 func unsigned(id wallet.ID, p payment.Payment, tip uint64) chain.Tx {
@@ -110,26 +110,26 @@ func (c *check) create(p payment.Payment) {
 
 // signed stands for a key: the same transaction at the same nonce is the same
 // bytes, and no other is.
-func signed(pin string, nonce uint64, tip token.Amount) chain.Signed {
-	raw := binary.BigEndian.AppendUint64([]byte("signed "+pin+tip.String()), nonce)
+func signed(revision string, nonce uint64, tip token.Amount) chain.Signed {
+	raw := binary.BigEndian.AppendUint64([]byte("signed "+revision+tip.String()), nonce)
 	return chain.Signed{Nonce: nonce, Hash: chain.Hash(sha256.Sum256(raw)), Raw: raw}
 }
 
-// sealing returns p sealed at nonce, not yet stored.
-func (c *check) sealing(p payment.Payment, nonce uint64) payment.Payment {
+// committing returns p committed at nonce, not yet stored.
+func (c *check) committing(p payment.Payment, nonce uint64) payment.Payment {
 	c.Helper()
-	p, err := p.Seal(signed(p.Pin, nonce, p.Tx.Fees.Tip), noon.Add(time.Second+789))
+	p, err := p.Commit(signed(p.Revision, nonce, p.Tx.Fees.Tip), noon.Add(time.Second+789))
 	if err != nil {
 		c.Fatal(err)
 	}
 	return p
 }
 
-// sealed returns p sealed at nonce and stored.
-func (c *check) sealed(p payment.Payment, nonce uint64) payment.Payment {
+// committed returns p committed at nonce and stored.
+func (c *check) committed(p payment.Payment, nonce uint64) payment.Payment {
 	c.Helper()
-	p = c.sealing(p, nonce)
-	c.ok("sealing", c.Seal(c.Context(), p))
+	p = c.committing(p, nonce)
+	c.ok("committing", c.Commit(c.Context(), p))
 	return p
 }
 
@@ -137,7 +137,7 @@ func (c *check) sealed(p payment.Payment, nonce uint64) payment.Payment {
 func (c *check) bumped(p payment.Payment, tip uint64) payment.Payment {
 	c.Helper()
 	fees := chain.Fees{Tip: token.Units(tip), Cap: token.Units(1000 + tip)}
-	p, err := p.Bump(signed(p.Pin, p.Nonce, fees.Tip), fees, noon.Add(time.Minute))
+	p, err := p.Bump(signed(p.Revision, p.Nonce, fees.Tip), fees, noon.Add(time.Minute))
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -154,10 +154,10 @@ func (c *check) confirming(p payment.Payment) payment.Payment {
 	return p
 }
 
-// noop returns the slot of a no-op at nonce, not yet stored.
-func noop(id wallet.ID, nonce uint64) wallet.Slot {
+// noop returns the pending transaction of a no-op at nonce, not yet stored.
+func noop(id wallet.ID, nonce uint64) wallet.PendingTx {
 	tx := chain.Noop(id.ChainID, id.Address, chain.Fees{Tip: token.Units(1), Cap: token.Units(50)})
-	return wallet.NoopSlot(id, tx, signed("no-op of "+id.Address.String(), nonce, tx.Fees.Tip), noon)
+	return wallet.PendingNoop(id, tx, signed("no-op of "+id.Address.String(), nonce, tx.Fees.Tip), noon)
 }
 
 // opened returns a new wallet that is stored: nonces 5 to 69, and a million of
@@ -165,23 +165,23 @@ func noop(id wallet.ID, nonce uint64) wallet.Slot {
 func (c *check) opened() wallet.Wallet {
 	c.Helper()
 	w := wallet.Wallet{
-		ID: c.walletID(), NextNonce: 5, Ceiling: 69, Leases: map[payment.ID]wallet.Lease{},
+		ID: c.walletID(), NextNonce: 5, Ceiling: 69, Reservations: map[payment.ID]wallet.Reserve{},
 		Token: token.Units(1_000_000), Gas: token.Units(1_000_000),
 	}
 	c.ok("opening", c.Open(c.Context(), w))
 	return w
 }
 
-// A lease of 10 and 3.
+// A reservation of 10 and 3.
 func (c *check) request(w wallet.Wallet, id payment.ID) wallet.Request {
 	return wallet.Request{Wallet: w.ID, Payment: id, Token: token.Units(10), Gas: token.Units(3), At: noon.Add(456)}
 }
 
-// leased returns the wallet after a payment was given a lease.
-func (c *check) leased(w wallet.Wallet, id payment.ID) wallet.Wallet {
+// reserved returns the wallet after a payment was given a reservation.
+func (c *check) reserved(w wallet.Wallet, id payment.ID) wallet.Wallet {
 	c.Helper()
-	w, err := c.Lease(c.Context(), c.request(w, id))
-	c.ok("leasing", err)
+	w, err := c.Reserve(c.Context(), c.request(w, id))
+	c.ok("reserving", err)
 	return w
 }
 
@@ -212,12 +212,12 @@ func (c *check) refused(what string, err, want error) {
 }
 
 // samePayment compares a payment as it was written with what was read. The
-// bytes of its attempts are in the slot, and its pin has had its day.
+// bytes of its attempts are in the pending transaction, and its revision has had its day.
 func (c *check) samePayment(what string, want, got payment.Payment) {
 	c.Helper()
 	want.Attempts = bare(want.Attempts)
-	if want.State != payment.Unsealed {
-		want.Pin = got.Pin
+	if want.State != payment.Prepared {
+		want.Revision = got.Revision
 	}
 	c.same(what, want, got)
 }
@@ -238,19 +238,19 @@ func (c *check) holdsWallet(w wallet.Wallet) {
 	c.same("stored wallet", w, stored)
 }
 
-// holdsSlots checks that the wallet has exactly these slots, one by one too.
-func (c *check) holdsSlots(id wallet.ID, want ...wallet.Slot) {
+// holdsPendingTxs checks that the wallet has exactly these pending transactions, one by one too.
+func (c *check) holdsPendingTxs(id wallet.ID, want ...wallet.PendingTx) {
 	c.Helper()
-	slots, unreadable, err := c.Slots(c.Context(), id)
-	c.ok("reading slots", err)
-	c.same("stored slots", want, slots)
+	pendingTxs, unreadable, err := c.PendingTxs(c.Context(), id)
+	c.ok("reading pending transactions", err)
+	c.same("stored pending transactions", want, pendingTxs)
 	if unreadable != 0 {
-		c.Errorf("%d slots are unreadable", unreadable)
+		c.Errorf("%d pending transactions are unreadable", unreadable)
 	}
 	for _, s := range want {
-		got, err := c.Slot(c.Context(), id, s.Nonce)
-		c.ok("reading a slot", err)
-		c.same("stored slot", s, got)
+		got, err := c.PendingTx(c.Context(), id, s.Nonce)
+		c.ok("reading a pending transaction", err)
+		c.same("stored pending transaction", s, got)
 	}
 }
 

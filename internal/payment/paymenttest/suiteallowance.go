@@ -9,14 +9,14 @@ import (
 	"remit/internal/token"
 )
 
-var allowancePromises = []promise{
+var dailyLimitPromises = []promise{
 	{"a day's first charge has the whole limit", firstCharge},
 	{"a charge beyond what is left takes nothing", chargeRefused},
 	{"racing charges never exceed the limit", racingCharges},
 	{"a refund gives back no more than was charged", refunded},
-	{"days, merchants and modes have allowances of their own", allowancesApart},
+	{"days, merchants and modes have daily limits of their own", dailyLimitsApart},
 	{"a limit that changes during the day counts at once", limitChanged},
-	{"amounts beyond 38 digits are refused, not mistaken", allowanceHuge},
+	{"amounts beyond 38 digits are refused, not mistaken", dailyLimitHuge},
 }
 
 func (c *check) charge(amount, limit uint64) error {
@@ -31,7 +31,7 @@ func (c *check) refund(amount uint64) {
 // left checks how much of a limit of 100 is left, by charging it.
 func (c *check) left(want uint64) {
 	c.Helper()
-	c.refused("charging more than is left", c.charge(want+1, 100), payment.ErrAllowance)
+	c.refused("charging more than is left", c.charge(want+1, 100), payment.ErrDailyLimit)
 	if want > 0 {
 		c.ok("charging what is left", c.charge(want, 100))
 		c.refund(want)
@@ -44,10 +44,10 @@ func firstCharge(c *check) {
 }
 
 func chargeRefused(c *check) {
-	c.refused("charging more than the limit", c.charge(101, 100), payment.ErrAllowance)
+	c.refused("charging more than the limit", c.charge(101, 100), payment.ErrDailyLimit)
 	c.left(100)
 	c.ok("charging", c.charge(60, 100))
-	c.refused("charging too much", c.charge(41, 100), payment.ErrAllowance)
+	c.refused("charging too much", c.charge(41, 100), payment.ErrDailyLimit)
 	c.left(40)
 	c.ok("charging the rest", c.charge(40, 100))
 	c.left(0)
@@ -59,7 +59,7 @@ func racingCharges(c *check) {
 		switch err := c.charge(10, 100); {
 		case err == nil:
 			taken.Add(1)
-		case !isAny(err, payment.ErrAllowance):
+		case !isAny(err, payment.ErrDailyLimit):
 			c.Errorf("charging: %v", err)
 		}
 	})
@@ -80,7 +80,7 @@ func refunded(c *check) {
 	c.left(100)
 }
 
-func allowancesApart(c *check) {
+func dailyLimitsApart(c *check) {
 	all := token.Units(100)
 	c.ok("charging", c.charge(100, 100))
 	midnight := noon.Truncate(24 * time.Hour)
@@ -91,9 +91,9 @@ func allowancesApart(c *check) {
 		at             time.Time
 		want           error
 	}{
-		{"the same day, just begun", c.merchant, "test", midnight, payment.ErrAllowance},
-		{"the same day, nearly over", c.merchant, "test", midnight.Add(24*time.Hour - 1), payment.ErrAllowance},
-		{"the same day elsewhere", c.merchant, "test", noon.In(east), payment.ErrAllowance},
+		{"the same day, just begun", c.merchant, "test", midnight, payment.ErrDailyLimit},
+		{"the same day, nearly over", c.merchant, "test", midnight.Add(24*time.Hour - 1), payment.ErrDailyLimit},
+		{"the same day elsewhere", c.merchant, "test", noon.In(east), payment.ErrDailyLimit},
 		{"the day before", c.merchant, "test", midnight.Add(-1), nil},
 		{"the day after", c.merchant, "test", midnight.Add(24 * time.Hour), nil},
 		{"another merchant", c.merchant + "x", "test", noon, nil},
@@ -110,21 +110,21 @@ func allowancesApart(c *check) {
 
 func limitChanged(c *check) {
 	c.ok("charging", c.charge(60, 100))
-	c.refused("charging with a lower limit", c.charge(1, 60), payment.ErrAllowance)
-	c.refused("charging with a limit below what was spent", c.charge(1, 10), payment.ErrAllowance)
+	c.refused("charging with a lower limit", c.charge(1, 60), payment.ErrDailyLimit)
+	c.refused("charging with a limit below what was spent", c.charge(1, 10), payment.ErrDailyLimit)
 	c.ok("charging with a higher limit", c.charge(140, 200))
-	c.refused("charging with the old limit", c.charge(1, 100), payment.ErrAllowance)
-	c.refused("charging with the higher limit", c.charge(1, 200), payment.ErrAllowance)
+	c.refused("charging with the old limit", c.charge(1, 100), payment.ErrDailyLimit)
+	c.refused("charging with the higher limit", c.charge(1, 200), payment.ErrDailyLimit)
 }
 
-func allowanceHuge(c *check) {
+func dailyLimitHuge(c *check) {
 	most := token.MaxAmount()
 	charge := func(amount token.Amount) error {
 		return c.Charge(c.Context(), c.merchant, "test", amount, most, noon)
 	}
-	c.refused("charging 2^256-1", charge(most), payment.ErrAllowance)
+	c.refused("charging 2^256-1", charge(most), payment.ErrDailyLimit)
 	c.ok("refunding 2^256-1", c.Refund(c.Context(), c.merchant, "test", most, noon))
 	c.ok("charging under a limit of 2^256-1", charge(token.Units(7)))
-	c.refused("charging 38 digits more", charge(most.Sub(token.Units(7))), payment.ErrAllowance)
+	c.refused("charging 38 digits more", charge(most.Sub(token.Units(7))), payment.ErrDailyLimit)
 	c.left(93)
 }

@@ -15,7 +15,7 @@ import (
 
 var listPromises = []promise{
 	{"payments are listed newest first, ties by descending ID", listOrder},
-	{"an unsealed payment is not listed", listUnsealed},
+	{"an prepared payment is not listed", listPrepared},
 	{"merchants and modes have lists of their own", listsApart},
 	{"a list is filtered by status", listStatus},
 	{"a list is bounded by times, exclusively", listTimes},
@@ -79,8 +79,8 @@ func lag(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// history stores n sealed payments a second apart, two in each second, and
-// returns them newest first. They are sealed in no particular order.
+// history stores n committed payments a second apart, two in each second, and
+// returns them newest first. They are committed in no particular order.
 func (c *check) history(n int) []payment.Payment {
 	c.Helper()
 	id := c.walletID()
@@ -93,7 +93,7 @@ func (c *check) history(n int) []payment.Payment {
 		if n%7 == 0 {
 			j = i
 		}
-		all[j] = c.sealed(all[j], uint64(j))
+		all[j] = c.committed(all[j], uint64(j))
 	}
 	slices.SortFunc(all, func(a, b payment.Payment) int {
 		if d := b.CreatedAt.Compare(a.CreatedAt); d != 0 {
@@ -112,11 +112,11 @@ func listOrder(c *check) {
 	c.lists(payment.Filter{}, 4, all...)
 }
 
-func listUnsealed(c *check) {
+func listPrepared(c *check) {
 	c.lists(payment.Filter{}, 10)
 	p := c.created(c.walletID())
 	c.lists(payment.Filter{}, 10)
-	p = c.sealed(p, 0)
+	p = c.committed(p, 0)
 	c.lists(payment.Filter{}, 10, p)
 	p = c.bumped(p, 30)
 	c.ok("adding an attempt", c.AddAttempt(c.Context(), p))
@@ -126,15 +126,15 @@ func listUnsealed(c *check) {
 }
 
 func listsApart(c *check) {
-	mine := c.sealed(c.created(c.walletID()), 0)
+	mine := c.committed(c.created(c.walletID()), 0)
 	live := c.draft(c.walletID(), noon, token.Units(1))
 	live.Mode = "live"
 	c.create(live)
-	c.sealed(live, 0)
+	c.committed(live, 0)
 	other := c.draft(c.walletID(), noon, token.Units(1))
 	other.Merchant += "x"
 	c.create(other)
-	c.sealed(other, 0)
+	c.committed(other, 0)
 	c.lists(payment.Filter{}, 10, mine)
 }
 
@@ -178,7 +178,7 @@ func listPages(c *check) {
 	c.pages(f, func(page []payment.Payment) {
 		got = append(got, page...)
 		late++
-		c.sealed(c.createdAt(c.walletID(), noon.Add(time.Duration(late)*time.Minute)), 0)
+		c.committed(c.createdAt(c.walletID(), noon.Add(time.Duration(late)*time.Minute)), 0)
 	})
 	c.same("pages while payments arrive", idsOf(all), idsOf(got))
 }

@@ -12,53 +12,53 @@ import (
 )
 
 var noncePromises = []promise{
-	{"a lease takes the next nonce and ties funds up", leaseTaken},
-	{"a lease may take the last nonce and the last coin", leaseLast},
-	{"a refused lease says why and changes nothing", leaseRefused},
-	{"an unknown wallet gives no lease and is not made", leaseUnknown},
-	{"a payment keeps its lease, whatever has become of the wallet", leaseKept},
-	{"racing leases get every nonce once", racingLeases},
-	{"racing leases of one payment are one", racingTakeovers},
-	{"racing leases stop at the ceiling", racingCeiling},
-	{"a release ends the lease of that very nonce and no other", released},
+	{"a reservation takes the next nonce and ties funds up", reservationTaken},
+	{"a reservation may take the last nonce and the last coin", reservationLast},
+	{"a refused reservation says why and changes nothing", reservationRefused},
+	{"an unknown wallet gives no reservation and is not made", reservationUnknown},
+	{"a payment keeps its reservation, whatever has become of the wallet", reservationKept},
+	{"racing reservations get every nonce once", racingReservations},
+	{"racing reservations of one payment are one", racingTakeovers},
+	{"racing reservations stop at the ceiling", racingCeiling},
+	{"a release ends the reservation of that very nonce and no other", released},
 	{"what is not held is released without an error", releaseNothing},
 	{"the ceiling only rises", ceilingRises},
 }
 
-func leaseTaken(c *check) {
+func reservationTaken(c *check) {
 	w := c.opened()
-	got := c.leased(w, "pay_a")
+	got := c.reserved(w, "pay_a")
 	w.NextNonce, w.Token, w.Gas = 6, token.Units(999_990), token.Units(999_997)
-	w.Leases["pay_a"] = wallet.Lease{Nonce: 5, At: noon.Add(456)}
-	c.same("leased wallet", w, got)
+	w.Reservations["pay_a"] = wallet.Reserve{Nonce: 5, At: noon.Add(456)}
+	c.same("reserved wallet", w, got)
 	c.holdsWallet(w)
 
 	first := got
-	got = c.leased(w, "pay_b")
-	c.same("what the first lease returned, after the second", w, first)
+	got = c.reserved(w, "pay_b")
+	c.same("what the first reservation returned, after the second", w, first)
 	w.NextNonce, w.Token, w.Gas = 7, token.Units(999_980), token.Units(999_994)
-	w.Leases["pay_b"] = wallet.Lease{Nonce: 6, At: noon.Add(456)}
-	c.same("leased wallet", w, got)
+	w.Reservations["pay_b"] = wallet.Reserve{Nonce: 6, At: noon.Add(456)}
+	c.same("reserved wallet", w, got)
 	c.holdsWallet(w)
 }
 
-func leaseLast(c *check) {
+func reservationLast(c *check) {
 	w := wallet.Wallet{
 		ID: c.walletID(), NextNonce: 0, Ceiling: 1, Token: wallet.Spendable(token.MaxAmount()), Gas: token.Units(3),
-		Leases: map[payment.ID]wallet.Lease{},
+		Reservations: map[payment.ID]wallet.Reserve{},
 	}
 	c.ok("opening", c.Open(c.Context(), w))
 	r := c.request(w, "pay_a")
 	r.Token = w.Token
-	got, err := c.Lease(c.Context(), r)
-	c.ok("leasing", err)
+	got, err := c.Reserve(c.Context(), r)
+	c.ok("reserving", err)
 	w.NextNonce, w.Token, w.Gas = 1, token.Amount{}, token.Amount{}
-	w.Leases["pay_a"] = wallet.Lease{Nonce: 0, At: r.At}
-	c.same("leased wallet", w, got)
+	w.Reservations["pay_a"] = wallet.Reserve{Nonce: 0, At: r.At}
+	c.same("reserved wallet", w, got)
 	c.holdsWallet(w)
 }
 
-func leaseRefused(c *check) {
+func reservationRefused(c *check) {
 	much := token.Units(2_000_000)
 	for _, row := range []struct {
 		because string
@@ -81,32 +81,32 @@ func leaseRefused(c *check) {
 	} {
 		w := wallet.Wallet{
 			ID: c.walletID(), NextNonce: row.next, Ceiling: 69, Paused: row.paused,
-			Leases: map[payment.ID]wallet.Lease{"pay_other": {Nonce: 4, At: noon}},
-			Token:  token.Units(1_000_000), Gas: token.Units(1_000_000),
+			Reservations: map[payment.ID]wallet.Reserve{"pay_other": {Nonce: 4, At: noon}},
+			Token:        token.Units(1_000_000), Gas: token.Units(1_000_000),
 		}
 		c.ok("opening", c.Open(c.Context(), w))
 		r := c.request(w, "pay_a")
 		r.Token, r.Gas = row.token, row.gas
-		got, err := c.Lease(c.Context(), r)
+		got, err := c.Reserve(c.Context(), r)
 		c.refused(row.because, err, row.want)
 		c.same("wallet when "+row.because, w, got)
 		c.holdsWallet(w)
 	}
 }
 
-func leaseUnknown(c *check) {
+func reservationUnknown(c *check) {
 	w := wallet.Wallet{ID: c.walletID()}
 	for _, amount := range []token.Amount{token.Units(1), token.MaxAmount()} {
 		r := c.request(w, "pay_a")
 		r.Token = amount
-		_, err := c.Lease(c.Context(), r)
-		c.refused("leasing", err, wallet.ErrUnknown)
+		_, err := c.Reserve(c.Context(), r)
+		c.refused("reserving", err, wallet.ErrUnknown)
 	}
 	_, err := c.Wallet(c.Context(), w.ID)
 	c.refused("reading", err, wallet.ErrUnknown)
 }
 
-func leaseKept(c *check) {
+func reservationKept(c *check) {
 	for _, change := range []func(w wallet.Wallet) error{
 		func(wallet.Wallet) error { return nil },
 		func(w wallet.Wallet) error { return c.Pause(c.Context(), w.ID, "because") },
@@ -115,7 +115,7 @@ func leaseKept(c *check) {
 			return c.Reconcile(c.Context(), w.ID, 6, token.Amount{}, token.Amount{})
 		},
 	} {
-		w := c.leased(c.opened(), "pay_a")
+		w := c.reserved(c.opened(), "pay_a")
 		c.ok("changing", change(w))
 		w, err := c.Wallet(c.Context(), w.ID)
 		c.ok("reading", err)
@@ -123,32 +123,32 @@ func leaseKept(c *check) {
 		r.At = noon.Add(time.Hour)
 		for _, amount := range []token.Amount{r.Token, token.MaxAmount()} {
 			r.Token = amount
-			got, err := c.Lease(c.Context(), r)
-			c.ok("leasing again", err)
-			c.same("wallet of a kept lease", w, got)
+			got, err := c.Reserve(c.Context(), r)
+			c.ok("reserving again", err)
+			c.same("wallet of a kept reservation", w, got)
 		}
 		c.holdsWallet(w)
 	}
 }
 
-func racingLeases(c *check) {
+func racingReservations(c *check) {
 	const payments = 200
 	w := c.opened()
 	c.ok("raising the ceiling", c.RaiseCeiling(c.Context(), w.ID, 5+payments))
 	nonces := make([]uint64, payments)
 	c.race(payments, func(ctx context.Context, i int) {
 		id := payment.ID(fmt.Sprintf("pay_%d", i))
-		got, err := c.Lease(ctx, c.request(w, id))
+		got, err := c.Reserve(ctx, c.request(w, id))
 		if err != nil {
-			c.Errorf("leasing for %s: %v", id, err)
+			c.Errorf("reserving for %s: %v", id, err)
 			return
 		}
-		nonces[i] = got.Leases[id].Nonce
+		nonces[i] = got.Reservations[id].Nonce
 	})
 	stored, err := c.Wallet(c.Context(), w.ID)
 	c.ok("reading", err)
 	for i, nonce := range nonces {
-		if held := stored.Leases[payment.ID(fmt.Sprintf("pay_%d", i))]; held.Nonce != nonce {
+		if held := stored.Reservations[payment.ID(fmt.Sprintf("pay_%d", i))]; held.Nonce != nonce {
 			c.Errorf("payment %d was given nonce %d and holds %d", i, nonce, held.Nonce)
 		}
 	}
@@ -166,13 +166,13 @@ func racingLeases(c *check) {
 func racingTakeovers(c *check) {
 	w := c.opened()
 	c.race(16, func(ctx context.Context, _ int) {
-		got, err := c.Lease(ctx, c.request(w, "pay_a"))
-		if err != nil || got.Leases["pay_a"].Nonce != 5 {
-			c.Errorf("lease %v, error %v", got.Leases["pay_a"], err)
+		got, err := c.Reserve(ctx, c.request(w, "pay_a"))
+		if err != nil || got.Reservations["pay_a"].Nonce != 5 {
+			c.Errorf("reservation %v, error %v", got.Reservations["pay_a"], err)
 		}
 	})
 	w.NextNonce, w.Token, w.Gas = 6, token.Units(999_990), token.Units(999_997)
-	w.Leases["pay_a"] = wallet.Lease{Nonce: 5, At: noon.Add(456)}
+	w.Reservations["pay_a"] = wallet.Reserve{Nonce: 5, At: noon.Add(456)}
 	c.holdsWallet(w)
 }
 
@@ -180,7 +180,7 @@ func racingCeiling(c *check) {
 	w := c.opened()
 	results := make([]error, 80)
 	c.race(len(results), func(ctx context.Context, i int) {
-		_, results[i] = c.Lease(ctx, c.request(w, payment.ID(fmt.Sprintf("pay_%d", i))))
+		_, results[i] = c.Reserve(ctx, c.request(w, payment.ID(fmt.Sprintf("pay_%d", i))))
 	})
 	given := 0
 	for _, err := range results {
@@ -188,27 +188,27 @@ func racingCeiling(c *check) {
 			given++
 			continue
 		}
-		c.refused("leasing", err, wallet.ErrCeiling)
+		c.refused("reserving", err, wallet.ErrCeiling)
 	}
 	if given != 64 {
-		c.Errorf("%d leases were given, want 64", given)
+		c.Errorf("%d reservations were given, want 64", given)
 	}
 }
 
 func released(c *check) {
 	w := c.opened()
-	c.leased(w, "pay_a")
-	w = c.leased(w, "pay_b")
+	c.reserved(w, "pay_a")
+	w = c.reserved(w, "pay_b")
 	c.ok("releasing another nonce", c.Release(c.Context(), "pay_a", noop(w.ID, 6)))
 	c.holdsWallet(w)
-	delete(w.Leases, "pay_a")
+	delete(w.Reservations, "pay_a")
 	for range 2 { // the second time, it is
 		c.ok("releasing", c.Release(c.Context(), "pay_a", noop(w.ID, 5)))
 		c.holdsWallet(w)
 	}
-	again := c.leased(w, "pay_a")
-	if again.Leases["pay_a"].Nonce != 7 {
-		c.Errorf("leased %v after the release, want a nonce nobody had", again.Leases["pay_a"])
+	again := c.reserved(w, "pay_a")
+	if again.Reservations["pay_a"].Nonce != 7 {
+		c.Errorf("reserved %v after the release, want a nonce nobody had", again.Reservations["pay_a"])
 	}
 	c.ok("releasing the first nonce late", c.Release(c.Context(), "pay_a", noop(w.ID, 5)))
 	c.holdsWallet(again)

@@ -17,13 +17,13 @@ var paymentPromises = []promise{
 	{"a payment that exists is returned and not changed", existing},
 	{"of many racing creations one creates", racingCreations},
 	{"a caller who has gone stores nothing", callerGone},
-	{"an unsealed payment is pinned anew", repinned},
-	{"a payment is not pinned anew unless it is as the caller read it", repinRefused},
-	{"a withdrawn payment is gone and may be made again", withdrawn},
-	{"a payment is not withdrawn unless it is as the caller read it", withdrawRefused},
+	{"an prepared payment is reassigned", reassigned},
+	{"a payment is not reassigned unless it is as the caller read it", reassignRefused},
+	{"a discarded payment is gone and may be made again", discarded},
+	{"a payment is not discarded unless it is as the caller read it", discardRefused},
 	{"a confirmed payment is stored with its event", confirmed},
 	{"a failed payment is stored with its failure", failed},
-	{"only a sealed payment ends, and only once", finishRefused},
+	{"only a committed payment ends, and only once", finishRefused},
 	{"of two racing ends one is stored", racingEnds},
 	{"an unreadable payment is told from a missing one", unreadable},
 }
@@ -33,10 +33,10 @@ func foundAsStored(c *check) {
 		p := c.draft(c.walletID(), noon, amount)
 		c.create(p)
 		c.holds(p)
-		c.leads(payment.Payment{}, signed(p.Pin, 0, p.Tx.Fees.Tip).Hash)
+		c.leads(payment.Payment{}, signed(p.Revision, 0, p.Tx.Fees.Tip).Hash)
 	}
 	bare := payment.New("pay_"+payment.ID(c.merchant), payment.Request{Merchant: c.merchant, Mode: "live"}, coin, "base", noon)
-	bare = bare.Pinned(token.Address{1}, chain.Tx{})
+	bare = bare.AssignedTo(token.Address{1}, chain.Tx{})
 	c.create(bare)
 	c.holds(bare)
 }
@@ -60,10 +60,10 @@ func existing(c *check) {
 		c.same("existing payment", first, stored)
 	}
 	c.holds(first)
-	final := c.sealed(first, 3)
+	final := c.committed(first, 3)
 	stored, created, err := c.Create(c.Context(), first)
 	c.ok("creating again", err)
-	c.samePayment("existing sealed payment", final, stored)
+	c.samePayment("existing committed payment", final, stored)
 	if created {
 		c.Error("created twice")
 	}
@@ -99,68 +99,68 @@ func callerGone(c *check) {
 	c.refused("reading", err, payment.ErrNotFound)
 }
 
-func repinned(c *check) {
+func reassigned(c *check) {
 	old := c.created(c.walletID())
 	id := c.walletID()
-	p := old.Pinned(id.Address, unsigned(id, old, 9))
+	p := old.AssignedTo(id.Address, unsigned(id, old, 9))
 	for range 2 { // the second time, it is
-		c.ok("pinning anew", c.Repin(c.Context(), p, old.Pin))
+		c.ok("pinning anew", c.Reassign(c.Context(), p, old.Revision))
 		c.holds(p)
 	}
-	c.refused("sealing what was signed for the old pin", c.Seal(c.Context(), c.sealing(old, 0)), payment.ErrChanged)
+	c.refused("committing what was signed for the old revision", c.Commit(c.Context(), c.committing(old, 0)), payment.ErrChanged)
 	c.holds(p)
-	c.sealed(p, 0)
+	c.committed(p, 0)
 }
 
-func repinRefused(c *check) {
+func reassignRefused(c *check) {
 	p := c.created(c.walletID())
 	id := c.walletID()
-	next := p.Pinned(id.Address, unsigned(id, p, 9))
-	c.refused("pinning with a stale pin", c.Repin(c.Context(), next, "stale"), payment.ErrChanged)
+	next := p.AssignedTo(id.Address, unsigned(id, p, 9))
+	c.refused("pinning with a stale revision", c.Reassign(c.Context(), next, "stale"), payment.ErrChanged)
 	c.holds(p)
-	sealed := c.sealed(p, 1)
-	c.refused("pinning a sealed payment", c.Repin(c.Context(), next, p.Pin), payment.ErrChanged)
-	c.refused("pinning a sealed payment as it is", c.Repin(c.Context(), p, p.Pin), payment.ErrChanged)
-	c.holds(sealed)
+	committed := c.committed(p, 1)
+	c.refused("pinning a committed payment", c.Reassign(c.Context(), next, p.Revision), payment.ErrChanged)
+	c.refused("pinning a committed payment as it is", c.Reassign(c.Context(), p, p.Revision), payment.ErrChanged)
+	c.holds(committed)
 	missing := c.draft(id, noon, token.Units(1))
-	c.refused("pinning what is not there", c.Repin(c.Context(), missing, missing.Pin), payment.ErrChanged)
+	c.refused("pinning what is not there", c.Reassign(c.Context(), missing, missing.Revision), payment.ErrChanged)
 	_, err := c.Payment(c.Context(), missing.ID)
 	c.refused("reading", err, payment.ErrNotFound)
 }
 
-func withdrawn(c *check) {
+func discarded(c *check) {
 	id := c.walletID()
 	p := c.created(id)
-	c.ok("withdrawing", c.Withdraw(c.Context(), p))
+	c.ok("discarding", c.Discard(c.Context(), p))
 	_, err := c.Payment(c.Context(), p.ID)
 	c.refused("reading", err, payment.ErrNotFound)
-	c.refused("withdrawing twice", c.Withdraw(c.Context(), p), payment.ErrChanged)
-	c.refused("sealing a withdrawn payment", c.Seal(c.Context(), c.sealing(p, 0)), payment.ErrChanged)
+	c.refused("discarding twice", c.Discard(c.Context(), p), payment.ErrChanged)
+	c.refused("committing a discarded payment", c.Commit(c.Context(), c.committing(p, 0)), payment.ErrChanged)
 	_, err = c.Payment(c.Context(), p.ID)
 	c.refused("reading", err, payment.ErrNotFound)
-	c.holdsSlots(id)
+	c.holdsPendingTxs(id)
 
 	again := p
 	again.CreatedAt = p.CreatedAt.Add(time.Minute)
-	again = again.Pinned(p.Wallet, p.Tx)
+	again = again.AssignedTo(p.Wallet, p.Tx)
 	c.create(again)
-	c.refused("sealing for the withdrawn one", c.Seal(c.Context(), c.sealing(p, 0)), payment.ErrChanged)
+	c.refused("committing for the discarded one", c.Commit(c.Context(), c.committing(p, 0)), payment.ErrChanged)
 	c.holds(again)
 }
 
-func withdrawRefused(c *check) {
+func discardRefused(c *check) {
 	p := c.created(c.walletID())
 	stale := p
-	stale.Pin = "stale"
-	c.refused("withdrawing with a stale pin", c.Withdraw(c.Context(), stale), payment.ErrChanged)
+	stale.Revision = "stale"
+	c.refused("discarding with a stale revision", c.Discard(c.Context(), stale), payment.ErrChanged)
 	c.holds(p)
-	sealed := c.sealed(p, 1)
-	c.refused("withdrawing a sealed payment", c.Withdraw(c.Context(), p), payment.ErrChanged)
-	c.holds(sealed)
+	committed := c.committed(p, 1)
+	c.refused("discarding a committed payment", c.Discard(c.Context(), p), payment.ErrChanged)
+	c.holds(committed)
 }
 
 func confirmed(c *check) {
-	p := c.sealed(c.created(c.walletID()), 4)
+	p := c.committed(c.created(c.walletID()), 4)
 	p = c.bumped(p, 99)
 	c.ok("adding an attempt", c.AddAttempt(c.Context(), p))
 	p = c.confirming(p)
@@ -171,7 +171,7 @@ func confirmed(c *check) {
 
 func failed(c *check) {
 	for _, receipt := range []chain.Receipt{{}, {Tx: chain.Hash{9}, Block: 12}} {
-		p := c.sealed(c.created(c.walletID()), 4)
+		p := c.committed(c.created(c.walletID()), 4)
 		code := payment.ExecutionReverted
 		if receipt.Tx.IsZero() {
 			code = payment.NonceConsumed
@@ -184,12 +184,12 @@ func failed(c *check) {
 }
 
 func finishRefused(c *check) {
-	unsealed := c.created(c.walletID())
-	end := c.confirming(c.sealing(unsealed, 2))
-	c.refused("finishing an unsealed payment", c.Finish(c.Context(), end), payment.ErrChanged)
-	c.holds(unsealed)
+	prepared := c.created(c.walletID())
+	end := c.confirming(c.committing(prepared, 2))
+	c.refused("finishing an prepared payment", c.Finish(c.Context(), end), payment.ErrChanged)
+	c.holds(prepared)
 
-	p := c.sealed(unsealed, 2)
+	p := c.committed(prepared, 2)
 	end = c.confirming(p)
 	c.ok("finishing", c.Finish(c.Context(), end))
 	c.refused("finishing twice", c.Finish(c.Context(), end), payment.ErrChanged)
@@ -198,14 +198,14 @@ func finishRefused(c *check) {
 	c.refused("failing a confirmed payment", c.Finish(c.Context(), other), payment.ErrChanged)
 	c.holds(end)
 
-	missing := c.confirming(c.sealing(c.draft(c.walletID(), noon, token.Units(1)), 0))
+	missing := c.confirming(c.committing(c.draft(c.walletID(), noon, token.Units(1)), 0))
 	c.refused("finishing what is not there", c.Finish(c.Context(), missing), payment.ErrChanged)
 	_, err = c.Payment(c.Context(), missing.ID)
 	c.refused("reading", err, payment.ErrNotFound)
 }
 
 func racingEnds(c *check) {
-	p := c.sealed(c.created(c.walletID()), 2)
+	p := c.committed(c.created(c.walletID()), 2)
 	failed, err := p.Fail(payment.TransferMissing, chain.Receipt{}, noon.Add(2*time.Hour))
 	c.ok("failing", err)
 	ends := []payment.Payment{c.confirming(p), failed}
@@ -226,7 +226,7 @@ func racingEnds(c *check) {
 
 func unreadable(c *check) {
 	id := c.walletID()
-	p, intact := c.sealed(c.created(id), 0), c.sealed(c.created(id), 1)
+	p, intact := c.committed(c.created(id), 0), c.committed(c.created(id), 1)
 	c.Spoil(p.ID)
 	_, err := c.Payment(c.Context(), p.ID)
 	c.refused("reading", err, payment.ErrUnreadable)

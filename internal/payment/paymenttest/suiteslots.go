@@ -11,16 +11,16 @@ import (
 	"remit/internal/wallet"
 )
 
-var slotPromises = []promise{
+var pendingTxPromises = []promise{
 	{"a no-op fills a nonce and is no payment", noopStored},
-	{"a nonce with a slot takes no no-op", noopTaken},
-	{"of a seal and a no-op racing for a nonce one is stored", racingNoop},
+	{"a nonce with a pending transaction takes no no-op", noopTaken},
+	{"of a commit and a no-op racing for a nonce one is stored", racingNoop},
 	{"a no-op is bumped like a payment", noopBumped},
 	{"a no-op's bump is refused unless all before it are stored", noopBumpRefused},
-	{"slots come in nonce order, of one wallet on one chain", slotsInOrder},
-	{"a deleted slot is gone, its hash still leads to the payment", slotDeleted},
-	{"slots that do not decode are left out and counted", slotsUnreadable},
-	{"a wallet of many slots gives them all", manySlots},
+	{"pending transactions come in nonce order, of one wallet on one chain", pendingTxsInOrder},
+	{"a deleted pending transaction is gone, its hash still leads to the payment", pendingTxDeleted},
+	{"pending transactions that do not decode are left out and counted", pendingTxsUnreadable},
+	{"a wallet of many pending transactions gives them all", manyPendingTxs},
 }
 
 func idOf(p payment.Payment) wallet.ID { return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet} }
@@ -28,53 +28,53 @@ func idOf(p payment.Payment) wallet.ID { return wallet.ID{ChainID: p.Tx.ChainID,
 func noopStored(c *check) {
 	n := noop(c.walletID(), 8)
 	c.ok("putting a no-op", c.PutNoop(c.Context(), n))
-	c.holdsSlots(n.ID, n)
+	c.holdsPendingTxs(n.ID, n)
 	c.leads(payment.Payment{}, n.Hash())
 }
 
 func noopTaken(c *check) {
-	p := c.sealed(c.created(c.walletID()), 8)
+	p := c.committed(c.created(c.walletID()), 8)
 	n := noop(idOf(p), 8)
-	c.refused("putting a no-op over a payment", c.PutNoop(c.Context(), n), wallet.ErrSlotTaken)
-	c.holdsSlots(n.ID, wallet.SlotOf(p))
+	c.refused("putting a no-op over a payment", c.PutNoop(c.Context(), n), wallet.ErrNonceTaken)
+	c.holdsPendingTxs(n.ID, wallet.PendingTxOf(p))
 	c.leads(p, p.TxHash)
 
 	n = noop(c.walletID(), 8)
 	c.ok("putting a no-op", c.PutNoop(c.Context(), n))
-	c.refused("putting it twice", c.PutNoop(c.Context(), n), wallet.ErrSlotTaken)
+	c.refused("putting it twice", c.PutNoop(c.Context(), n), wallet.ErrNonceTaken)
 	q := c.created(n.ID)
-	c.refused("sealing over a no-op", c.Seal(c.Context(), c.sealing(q, 8)), wallet.ErrSlotTaken)
+	c.refused("committing over a no-op", c.Commit(c.Context(), c.committing(q, 8)), wallet.ErrNonceTaken)
 	c.holds(q)
-	c.holdsSlots(n.ID, n)
+	c.holdsPendingTxs(n.ID, n)
 }
 
 func racingNoop(c *check) {
 	p := c.created(c.walletID())
 	n := noop(idOf(p), 8)
-	var seal, put error
+	var commit, put error
 	c.race(2, func(ctx context.Context, i int) {
 		if i == 0 {
-			seal = c.sealPatiently(ctx, c.sealing(p, 8))
+			commit = c.commitPatiently(ctx, c.committing(p, 8))
 			return
 		}
 		for range 20 {
-			if put = c.PutNoop(ctx, n); put == nil || isAny(put, wallet.ErrSlotTaken) {
+			if put = c.PutNoop(ctx, n); put == nil || isAny(put, wallet.ErrNonceTaken) {
 				return
 			}
 		}
 	})
-	if seal == nil {
-		c.refused("putting the no-op", put, wallet.ErrSlotTaken)
-		c.holdsSlots(n.ID, wallet.SlotOf(c.sealing(p, 8)))
+	if commit == nil {
+		c.refused("putting the no-op", put, wallet.ErrNonceTaken)
+		c.holdsPendingTxs(n.ID, wallet.PendingTxOf(c.committing(p, 8)))
 		return
 	}
-	c.refused("sealing", seal, wallet.ErrSlotTaken)
+	c.refused("committing", commit, wallet.ErrNonceTaken)
 	c.ok("putting the no-op", put)
-	c.holdsSlots(n.ID, n)
+	c.holdsPendingTxs(n.ID, n)
 }
 
 // rebid returns n with a newer attempt.
-func rebid(n wallet.Slot, tip uint64) wallet.Slot {
+func rebid(n wallet.PendingTx, tip uint64) wallet.PendingTx {
 	tx := chain.Noop(n.ChainID, n.Address, chain.Fees{Tip: token.Units(tip), Cap: token.Units(50 + tip)})
 	return n.Bumped(tx, signed("no-op of "+n.Address.String(), n.Nonce, tx.Fees.Tip), noon.Add(time.Minute))
 }
@@ -85,7 +85,7 @@ func noopBumped(c *check) {
 	for tip := uint64(2); tip < 5; tip++ {
 		n = rebid(n, tip)
 		c.ok("bumping", c.BumpNoop(c.Context(), n))
-		c.holdsSlots(n.ID, n)
+		c.holdsPendingTxs(n.ID, n)
 	}
 	c.leads(payment.Payment{}, n.Hashes...)
 }
@@ -93,72 +93,72 @@ func noopBumped(c *check) {
 func noopBumpRefused(c *check) {
 	first := noop(c.walletID(), 8)
 	c.refused("bumping nothing", c.BumpNoop(c.Context(), rebid(first, 2)), wallet.ErrChanged)
-	c.holdsSlots(first.ID)
+	c.holdsPendingTxs(first.ID)
 	c.ok("putting a no-op", c.PutNoop(c.Context(), first))
 	n := rebid(first, 2)
 	c.ok("bumping", c.BumpNoop(c.Context(), n))
 	c.refused("bumping twice", c.BumpNoop(c.Context(), n), wallet.ErrChanged)
 	c.refused("bumping beside it", c.BumpNoop(c.Context(), rebid(first, 3)), wallet.ErrChanged)
-	c.holdsSlots(n.ID, n)
+	c.holdsPendingTxs(n.ID, n)
 
-	p := c.sealed(c.created(c.walletID()), 8)
-	over := rebid(wallet.SlotOf(p), 9)
+	p := c.committed(c.created(c.walletID()), 8)
+	over := rebid(wallet.PendingTxOf(p), 9)
 	over.Payment = ""
 	c.refused("bumping a payment as a no-op", c.BumpNoop(c.Context(), over), wallet.ErrChanged)
-	c.holdsSlots(idOf(p), wallet.SlotOf(p))
+	c.holdsPendingTxs(idOf(p), wallet.PendingTxOf(p))
 }
 
-func slotsInOrder(c *check) {
+func pendingTxsInOrder(c *check) {
 	id := c.walletID()
 	sibling := wallet.ID{ChainID: id.ChainID + 1, Address: id.Address}
 	c.ok("putting a no-op", c.PutNoop(c.Context(), noop(sibling, 1)))
 	c.ok("putting a no-op", c.PutNoop(c.Context(), noop(c.walletID(), 1)))
-	w := wallet.Wallet{ID: id, Leases: map[payment.ID]wallet.Lease{}}
+	w := wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reserve{}}
 	c.ok("opening", c.Open(c.Context(), w))
-	var want []wallet.Slot
+	var want []wallet.PendingTx
 	for _, nonce := range []uint64{100, 9, math.MaxUint64, 10, 0} {
 		c.ok("putting a no-op", c.PutNoop(c.Context(), noop(id, nonce)))
 	}
 	for _, nonce := range []uint64{0, 9, 10, 100, math.MaxUint64} {
 		want = append(want, noop(id, nonce))
 	}
-	c.holdsSlots(id, want...)
-	c.holdsSlots(sibling, noop(sibling, 1))
-	_, err := c.Slot(c.Context(), id, 11)
-	c.refused("reading a nonce without a slot", err, wallet.ErrUnknown)
+	c.holdsPendingTxs(id, want...)
+	c.holdsPendingTxs(sibling, noop(sibling, 1))
+	_, err := c.PendingTx(c.Context(), id, 11)
+	c.refused("reading a nonce without a pending transaction", err, wallet.ErrUnknown)
 }
 
-func slotDeleted(c *check) {
+func pendingTxDeleted(c *check) {
 	id := c.walletID()
-	p, q := c.sealed(c.created(id), 8), c.sealed(c.created(id), 9)
+	p, q := c.committed(c.created(id), 8), c.committed(c.created(id), 9)
 	for range 2 { // the second time, it is gone
-		c.ok("deleting", c.DeleteSlot(c.Context(), id, 8))
-		c.holdsSlots(id, wallet.SlotOf(q))
+		c.ok("deleting", c.DeletePendingTx(c.Context(), id, 8))
+		c.holdsPendingTxs(id, wallet.PendingTxOf(q))
 	}
 	c.holds(p)
 	c.leads(p, p.TxHash)
 }
 
-func slotsUnreadable(c *check) {
+func pendingTxsUnreadable(c *check) {
 	id := c.walletID()
-	p, q := c.sealed(c.created(id), 8), c.sealed(c.created(id), 9)
-	c.SpoilSlot(id, 8)
-	slots, unreadable, err := c.Slots(c.Context(), id)
-	c.ok("reading slots", err)
-	c.same("readable slots", []wallet.Slot{wallet.SlotOf(q)}, slots)
+	p, q := c.committed(c.created(id), 8), c.committed(c.created(id), 9)
+	c.SpoilPendingTx(id, 8)
+	pendingTxs, unreadable, err := c.PendingTxs(c.Context(), id)
+	c.ok("reading pending transactions", err)
+	c.same("readable pending transactions", []wallet.PendingTx{wallet.PendingTxOf(q)}, pendingTxs)
 	if unreadable != 1 {
 		c.Errorf("unreadable = %d, want 1", unreadable)
 	}
-	_, err = c.Slot(c.Context(), id, 8)
+	_, err = c.PendingTx(c.Context(), id, 8)
 	c.refused("reading it", err, payment.ErrUnreadable)
-	c.refused("putting a no-op over it", c.PutNoop(c.Context(), noop(id, 8)), wallet.ErrSlotTaken)
+	c.refused("putting a no-op over it", c.PutNoop(c.Context(), noop(id, 8)), wallet.ErrNonceTaken)
 	c.holds(p)
 }
 
-// manySlots stores more than a megabyte, at which a query of DynamoDB pauses.
-func manySlots(c *check) {
+// manyPendingTxs stores more than a megabyte, at which a query of DynamoDB pauses.
+func manyPendingTxs(c *check) {
 	id := c.walletID()
-	var want []wallet.Slot
+	var want []wallet.PendingTx
 	for nonce := range uint64(8) {
 		n := noop(id, nonce)
 		n.Raw = make([]byte, 200_000)
@@ -166,5 +166,5 @@ func manySlots(c *check) {
 		c.ok("putting a no-op", c.PutNoop(c.Context(), n))
 		want = append(want, n)
 	}
-	c.holdsSlots(id, want...)
+	c.holdsPendingTxs(id, want...)
 }

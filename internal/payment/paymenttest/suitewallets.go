@@ -17,18 +17,18 @@ var walletPromises = []promise{
 	{"a wallet is opened once", walletOpenedOnce},
 	{"spendable amounts are held to 38 digits", walletClamped},
 	{"an unknown wallet is not found, changed or made", walletUnknown},
-	{"the roster has every wallet of a chain, by address", roster},
-	{"a wallet is attended by one run until its claim ends", attended},
+	{"the list of wallets has every wallet of a chain, by address", wallets},
+	{"a wallet is claimed by one run until its claim ends", claimedUntil},
 	{"racing claims are held by one run", racingClaims},
-	{"spendable amounts are stored unless a lease was taken meanwhile", reconciled},
+	{"spendable amounts are stored unless a reservation was taken meanwhile", reconciled},
 	{"an advance raises the next nonce and pauses at once", advanced},
-	{"a paused wallet gives no lease until it is resumed", paused},
+	{"a paused wallet gives no reservation until it is resumed", paused},
 }
 
 func walletFound(c *check) {
 	w := wallet.Wallet{
-		ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64, Leases: map[payment.ID]wallet.Lease{"pay_a": {Nonce: 3, At: noon}},
-		Token: token.Units(7), Gas: token.Amount{}, Paused: "foreign transaction", Attended: noon.Add(time.Second),
+		ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64, Reservations: map[payment.ID]wallet.Reserve{"pay_a": {Nonce: 3, At: noon}},
+		Token: token.Units(7), Gas: token.Amount{}, Paused: "foreign transaction", ClaimedUntil: noon.Add(time.Second),
 	}
 	c.ok("opening", c.Open(c.Context(), w))
 	c.holdsWallet(w)
@@ -36,7 +36,7 @@ func walletFound(c *check) {
 
 func walletOpenedOnce(c *check) {
 	w := c.opened()
-	w = c.leased(w, "pay_a")
+	w = c.reserved(w, "pay_a")
 	other := wallet.Wallet{ID: w.ID, NextNonce: 99, Ceiling: 100, Token: token.Units(1)}
 	c.ok("opening again", c.Open(c.Context(), other))
 	c.holdsWallet(w)
@@ -51,14 +51,14 @@ func walletOpenedOnce(c *check) {
 func walletClamped(c *check) {
 	w := wallet.Wallet{
 		ID: c.walletID(), NextNonce: 5, Ceiling: 9, Token: token.MaxAmount(), Gas: token.MaxAmount(),
-		Leases: map[payment.ID]wallet.Lease{},
+		Reservations: map[payment.ID]wallet.Reserve{},
 	}
 	c.ok("opening", c.Open(c.Context(), w))
 	most, err := token.ParseAmount("99999999999999999999999999999999999999")
 	c.ok("parsing", err)
 	w.Token, w.Gas = most, most
 	c.holdsWallet(w)
-	c.leased(w, "pay_a")
+	c.reserved(w, "pay_a")
 	c.ok("reconciling", c.Reconcile(c.Context(), w.ID, 6, token.MaxAmount(), token.MaxAmount()))
 	stored, err := c.Wallet(c.Context(), w.ID)
 	c.ok("reading", err)
@@ -78,25 +78,25 @@ func walletUnknown(c *check) {
 	} {
 		c.refused(name, err, wallet.ErrUnknown)
 	}
-	held, err := c.Attend(c.Context(), id, "run", noon, noon.Add(time.Second))
-	c.refused("Attend", err, wallet.ErrUnknown)
+	held, err := c.Claim(c.Context(), id, "run", noon, noon.Add(time.Second))
+	c.refused("Claim", err, wallet.ErrUnknown)
 	if held {
-		c.Error("an unknown wallet is attended")
+		c.Error("an unknown wallet is claimed")
 	}
 	_, err = c.Wallet(c.Context(), id)
 	c.refused("reading", err, wallet.ErrUnknown)
 }
 
-func roster(c *check) {
+func wallets(c *check) {
 	var chain [8]byte
 	copy(chain[:], c.merchant[4:])
 	chainID := uint64(0)
 	for _, b := range chain {
 		chainID = chainID<<7 | uint64(b)
 	}
-	ids, err := c.Roster(c.Context(), chainID)
-	c.ok("reading the roster", err)
-	c.same("empty roster", []wallet.ID{}, ids)
+	ids, err := c.Wallets(c.Context(), chainID)
+	c.ok("reading the list of wallets", err)
+	c.same("empty list of wallets", []wallet.ID{}, ids)
 	var want []wallet.ID
 	for range 5 {
 		id := c.walletID()
@@ -107,12 +107,12 @@ func roster(c *check) {
 		c.ok("opening", c.Open(c.Context(), wallet.Wallet{ID: id}))
 	}
 	slices.SortFunc(want, func(a, b wallet.ID) int { return bytes.Compare(a.Address[:], b.Address[:]) })
-	ids, err = c.Roster(c.Context(), chainID)
-	c.ok("reading the roster", err)
-	c.same("roster", want, ids)
+	ids, err = c.Wallets(c.Context(), chainID)
+	c.ok("reading the list of wallets", err)
+	c.same("wallets", want, ids)
 }
 
-func attended(c *check) {
+func claimedUntil(c *check) {
 	w := c.opened()
 	for _, row := range []struct {
 		what       string
@@ -121,7 +121,7 @@ func attended(c *check) {
 		held       bool
 		after      time.Duration
 	}{
-		{"nobody attends it", "one", 0, 5 * time.Second, true, 5 * time.Second},
+		{"nobody claims it", "one", 0, 5 * time.Second, true, 5 * time.Second},
 		{"another's claim lasts", "two", time.Second, 9 * time.Second, false, 5 * time.Second},
 		{"its own claim lasts", "one", 2 * time.Second, 7 * time.Second, true, 7 * time.Second},
 		{"another's claim lasts a nanosecond more", "two", 7*time.Second - 1, 9 * time.Second, false, 7 * time.Second},
@@ -129,12 +129,12 @@ func attended(c *check) {
 		{"it gives its claim up", "two", 8 * time.Second, 8 * time.Second, true, 8 * time.Second},
 		{"the claim was given up", "one", 8 * time.Second, 9 * time.Second, true, 9 * time.Second},
 	} {
-		held, err := c.Attend(c.Context(), w.ID, row.by, noon.Add(row.now), noon.Add(row.until))
+		held, err := c.Claim(c.Context(), w.ID, row.by, noon.Add(row.now), noon.Add(row.until))
 		c.ok(row.what, err)
 		if held != row.held {
 			c.Errorf("%s: held = %v", row.what, held)
 		}
-		w.Attended = noon.Add(row.after)
+		w.ClaimedUntil = noon.Add(row.after)
 		c.holdsWallet(w)
 	}
 }
@@ -144,8 +144,8 @@ func racingClaims(c *check) {
 	held := make([]bool, 8)
 	c.race(len(held), func(ctx context.Context, i int) {
 		var err error
-		if held[i], err = c.Attend(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second)); err != nil {
-			c.Errorf("attending: %v", err)
+		if held[i], err = c.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second)); err != nil {
+			c.Errorf("claiming: %v", err)
 		}
 	})
 	if n := len(slices.DeleteFunc(held, func(held bool) bool { return !held })); n != 1 {
@@ -159,14 +159,14 @@ func reconciled(c *check) {
 	w.Token, w.Gas = token.Units(70), token.Amount{}
 	c.holdsWallet(w)
 	c.ok("reconciling again", c.Reconcile(c.Context(), w.ID, 5, token.Units(80), token.Units(90)))
-	w = c.leased(w, "pay_a")
+	w = c.reserved(w, "pay_a")
 	c.refused("reconciling too late", c.Reconcile(c.Context(), w.ID, 5, token.Units(1), token.Units(1)), wallet.ErrChanged)
 	c.refused("reconciling too early", c.Reconcile(c.Context(), w.ID, 7, token.Units(1), token.Units(1)), wallet.ErrChanged)
 	c.holdsWallet(w)
 }
 
 func advanced(c *check) {
-	w := c.leased(c.opened(), "pay_a")
+	w := c.reserved(c.opened(), "pay_a")
 	for _, step := range []struct{ to, want uint64 }{{9, 9}, {9, 9}, {3, 9}} {
 		c.ok("advancing", c.Advance(c.Context(), w.ID, step.to, "foreign transaction"))
 		w.NextNonce, w.Paused = step.want, "foreign transaction"
@@ -180,8 +180,8 @@ func advanced(c *check) {
 		c.Error("an advance without a reason does not pause")
 	}
 	c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
-	if w = c.leased(w, "pay_b"); w.Leases["pay_b"].Nonce != 9 || w.Leases["pay_a"].Nonce != 5 {
-		c.Errorf("leases after an advance: %v", w.Leases)
+	if w = c.reserved(w, "pay_b"); w.Reservations["pay_b"].Nonce != 9 || w.Reservations["pay_a"].Nonce != 5 {
+		c.Errorf("reservations after an advance: %v", w.Reservations)
 	}
 }
 
@@ -192,8 +192,8 @@ func paused(c *check) {
 		w.Paused = reason
 		c.holdsWallet(w)
 	}
-	got, err := c.Lease(c.Context(), c.request(w, "pay_a"))
-	c.refused("leasing", err, wallet.ErrPaused)
+	got, err := c.Reserve(c.Context(), c.request(w, "pay_a"))
+	c.refused("reserving", err, wallet.ErrPaused)
 	c.same("paused wallet", w, got)
 	w.Paused = ""
 	for range 2 { // the second time, it is not paused
@@ -223,8 +223,8 @@ func paused(c *check) {
 		}
 		c.holdsWallet(w)
 	}
-	c.leased(w, "pay_a")
+	c.reserved(w, "pay_a")
 	c.ok("pausing without a reason", c.Pause(c.Context(), w.ID, ""))
-	_, err = c.Lease(c.Context(), c.request(w, "pay_b"))
-	c.refused("leasing", err, wallet.ErrPaused)
+	_, err = c.Reserve(c.Context(), c.request(w, "pay_b"))
+	c.refused("reserving", err, wallet.ErrPaused)
 }

@@ -13,16 +13,16 @@ import (
 	"remit/internal/wallet"
 )
 
-// A purse is a stored wallet and who attends it.
+// A purse is a stored wallet and who claims it.
 type purse struct {
 	w  wallet.Wallet
 	by string
 }
 
-// read returns the wallet with leases of its own.
+// read returns the wallet with reservations of its own.
 func (p *purse) read() wallet.Wallet {
 	w := p.w
-	w.Leases = maps.Clone(w.Leases)
+	w.Reservations = maps.Clone(w.Reservations)
 	return w
 }
 
@@ -36,9 +36,9 @@ func (s *Store) Open(ctx context.Context, w wallet.Wallet) error {
 		return nil
 	}
 	w.Token, w.Gas = wallet.Spendable(w.Token), wallet.Spendable(w.Gas)
-	leases := map[payment.ID]wallet.Lease{}
-	maps.Copy(leases, w.Leases)
-	w.Leases = leases
+	reservations := map[payment.ID]wallet.Reserve{}
+	maps.Copy(reservations, w.Reservations)
+	w.Reservations = reservations
 	s.wallets[w.ID] = &purse{w: w}
 	return nil
 }
@@ -55,8 +55,8 @@ func (s *Store) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 	return wallet.Wallet{}, wallet.ErrUnknown
 }
 
-// Roster implements wallet.Wallets.
-func (s *Store) Roster(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
+// Wallets implements wallet.Wallets.
+func (s *Store) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -71,12 +71,12 @@ func (s *Store) Roster(ctx context.Context, chainID uint64) ([]wallet.ID, error)
 	return ids, nil
 }
 
-// Attend implements wallet.Wallets.
-func (s *Store) Attend(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
+// Claim implements wallet.Wallets.
+func (s *Store) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
 	held := false
 	err := s.change(ctx, id, func(p *purse) error {
-		if held = p.by == by || !p.w.Attended.After(now); held {
-			p.by, p.w.Attended = by, until.UTC()
+		if held = p.by == by || !p.w.ClaimedUntil.After(now); held {
+			p.by, p.w.ClaimedUntil = by, until.UTC()
 		}
 		return nil
 	})

@@ -55,7 +55,7 @@ func (w *World) Heal() {
 	w.drain(&calm{w: w, noRuns: true}, w.clock())
 }
 
-// Settle is invariant I6: once leases have aged, two runs of check-receipts
+// Settle is invariant I6: once reservations have aged, two runs of check-receipts
 // settle everything, while blocks are made.
 func (w *World) Settle() {
 	d := &calm{w: w, noRuns: true}

@@ -194,7 +194,7 @@ func setupOf(rng *rand.Rand) Setup {
 		Wallets: 1 + rng.IntN(3), Nodes: 1 + rng.IntN(3), Instances: 1 + rng.IntN(2), Depth: 1 + rng.Uint64N(3),
 		Window: []uint64{2, 4, 64}[rng.IntN(3)], Coins: []uint64{1_500, 1_000_000}[rng.IntN(2)], Ether: 1_000,
 	}
-	s.Finality = []chain.Finality{{Depth: s.Depth}, {Tag: "safe"}, {Tag: "finalized"}}[rng.IntN(3)]
+	s.ConfirmationRule = []chain.ConfirmationRule{{Depth: s.Depth}, {Tag: "safe"}, {Tag: "finalized"}}[rng.IntN(3)]
 	if rng.IntN(4) == 0 {
 		s.Daily = token.Units(2_500)
 	}
@@ -202,7 +202,7 @@ func setupOf(rng *rand.Rand) Setup {
 		s.FeeLimit = token.Units(1_000)
 	}
 	if rng.IntN(3) == 0 {
-		s.LeaseAge = time.Second
+		s.ReservationAge = time.Second
 	}
 	if rng.IntN(5) == 0 {
 		s.Skews = []time.Duration{0, 10 * time.Minute, -10 * time.Minute, time.Second}

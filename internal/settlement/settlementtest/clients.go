@@ -96,7 +96,7 @@ type Answer struct {
 // refusals are the errors that say that nothing was started.
 var refusals = []error{
 	dispatch.ErrUnavailable, dispatch.ErrInsufficient, dispatch.ErrRecipient, dispatch.ErrOwnWallet,
-	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, payment.ErrAllowance,
+	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, payment.ErrDailyLimit,
 }
 
 // Refused reports whether the answer says that nothing was started.

@@ -28,15 +28,15 @@ func newPlay(t *testing.T, g ground) *play {
 	p := &play{ground: g, t: t, store: paymenttest.NewStore(), now: time.Date(2026, time.May, 1, 0, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return p.now }
 	log := slog.New(slog.DiscardHandler)
-	final := chain.Finality{Depth: 2}
+	final := chain.ConfirmationRule{Depth: 2}
 	p.pay = dispatch.New(dispatch.Config{
-		ChainID: g.id, Token: g.coin, Network: "n", Window: 64, BlockTime: time.Nanosecond, Finality: final,
+		ChainID: g.id, Token: g.coin, Network: "n", Window: 64, BlockTime: time.Nanosecond, ConfirmationRule: final,
 	}, dispatch.Parts{
-		Payments: p.store, Allowances: p.store, Wallets: p.store, Keys: g.keys, Nodes: chain.Nodes{g.node}, Hints: mute{},
+		Payments: p.store, DailyLimits: p.store, Wallets: p.store, Keys: g.keys, Nodes: chain.Nodes{g.node}, Hints: mute{},
 		Log: log, Now: now, Draw: func(int) int { return 0 },
 	})
 	p.settler = settlement.New(settlement.Config{
-		ChainID: g.id, Token: g.coin, Window: 64, Finality: final, BlockTime: 12 * time.Second, LeaseAge: time.Minute, BumpAfter: time.Hour,
+		ChainID: g.id, Token: g.coin, Window: 64, ConfirmationRule: final, BlockTime: 12 * time.Second, ReservationAge: time.Minute, BumpAfter: time.Hour,
 	}, settlement.Parts{
 		Payments: p.store, Wallets: p.store, Keys: g.keys, Nodes: chain.Nodes{g.node}, Events: mute{}, Log: log, Now: now,
 	})
@@ -117,7 +117,7 @@ func TestConformance(t *testing.T) {
 			p.mine()
 			p.mine()
 			p.round()
-			is(p.t, "one block too early", p.stored(0).State, payment.Sealed)
+			is(p.t, "one block too early", p.stored(0).State, payment.Committed)
 			p.mine()
 			p.round()
 		}, confirmed},
@@ -133,7 +133,7 @@ func TestConformance(t *testing.T) {
 			p.round()
 			p.reorg(1)
 			p.round()
-			is(p.t, "after the reorg", p.stored(0).State, payment.Sealed)
+			is(p.t, "after the reorg", p.stored(0).State, payment.Committed)
 			p.final()
 		}, confirmed},
 		"a reorg, and forgotten": {func(p *play) {

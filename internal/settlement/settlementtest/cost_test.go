@@ -46,7 +46,7 @@ func (c *till) reset() { c.store, c.rpc, c.hashes = nil, nil, 0 }
 
 func (c *till) reads() (n int) {
 	for _, op := range c.store {
-		if slices.Contains([]string{"Roster", "Wallet", "Slots", "Slot", "Payment", "PaymentByHash"}, op) {
+		if slices.Contains([]string{"Wallets", "Wallet", "PendingTxs", "PendingTx", "Payment", "PaymentByHash"}, op) {
 			n++
 		}
 	}
@@ -63,7 +63,7 @@ func (c *till) Estimate(ctx context.Context, call chain.Call) (uint64, error) {
 	return c.Node.Estimate(ctx, call)
 }
 
-func (c *till) Account(ctx context.Context, w, coin token.Address, f chain.Finality) (chain.Account, error) {
+func (c *till) Account(ctx context.Context, w, coin token.Address, f chain.ConfirmationRule) (chain.Account, error) {
 	c.request("Account", 0)
 	return c.Node.Account(ctx, w, coin, f)
 }
@@ -114,14 +114,14 @@ func newShop() *shop {
 	now := func() time.Time { return s.now }
 	draw := rand.New(rand.NewPCG(1, 1))
 	s.pay = dispatch.New(dispatch.Config{
-		ChainID: 7, Token: coin, Network: "n", Window: 10_000, BlockTime: time.Minute, Finality: chain.Finality{Depth: 1},
+		ChainID: 7, Token: coin, Network: "n", Window: 10_000, BlockTime: time.Minute, ConfirmationRule: chain.ConfirmationRule{Depth: 1},
 	}, dispatch.Parts{
-		Payments: store, Allowances: store, Wallets: store, Keys: keys, Nodes: chain.Nodes{s.till}, Hints: mute{},
+		Payments: store, DailyLimits: store, Wallets: store, Keys: keys, Nodes: chain.Nodes{s.till}, Hints: mute{},
 		Log: slog.New(slog.DiscardHandler), Now: now, Draw: draw.IntN,
 	})
 	s.settler = settlement.New(settlement.Config{
-		ChainID: 7, Token: coin, Window: 10_000, Finality: chain.Finality{Depth: 1}, BlockTime: time.Hour,
-		LeaseAge: time.Minute, BumpAfter: time.Hour,
+		ChainID: 7, Token: coin, Window: 10_000, ConfirmationRule: chain.ConfirmationRule{Depth: 1}, BlockTime: time.Hour,
+		ReservationAge: time.Minute, BumpAfter: time.Hour,
 	}, settlement.Parts{
 		Payments: store, Wallets: store, Keys: keys, Nodes: chain.Nodes{s.till}, Events: mute{},
 		Log: slog.New(slog.DiscardHandler), Now: now,
@@ -171,19 +171,19 @@ func TestCostOfSettling(t *testing.T) {
 		is(t, "requests with 112 mined", len(s.rpc), 3*costWallets)
 		is(t, "receipts asked for", s.hashes, each*costWallets)
 		is(t, "reads with 112 mined", s.reads(), 1+2*costWallets+each*costWallets)
-		// Attend, RaiseCeiling and Reconcile of each wallet, Finish and DeleteSlot of each payment.
+		// Claim, RaiseCeiling and Reconcile of each wallet, Finish and DeletePendingTx of each payment.
 		is(t, "writes with 112 mined", len(s.store)-s.reads(), 3*costWallets+2*each*costWallets)
 	}
 }
 
-// TestCostOfAPayment: put, lease, seal, one after the other, then the release
-// beside the broadcast; one request to a node before the lease, one after it.
+// TestCostOfAPayment: put, reservation, commit, one after the other, then the release
+// beside the broadcast; one request to a node before the reservation, one after it.
 func TestCostOfAPayment(t *testing.T) {
 	s := newShop()
 	s.send(t, 0) // the first asks for fees, and looks at every wallet
 	s.reset()
 	s.send(t, 1)
-	if want := []string{"Create", "Lease", "Seal", "Release"}; !slices.Equal(s.store, want) {
+	if want := []string{"Create", "Reserve", "Commit", "Release"}; !slices.Equal(s.store, want) {
 		t.Errorf("store calls %v, want %v", s.store, want)
 	}
 	if want := []string{"Estimate", "Send"}; !slices.Equal(s.rpc, want) {

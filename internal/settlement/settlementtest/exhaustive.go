@@ -79,13 +79,13 @@ type Story struct {
 }
 
 // Tell runs the story in the bubble it is called in: clients post one payment
-// under one key, runs of check-receipts come and go, and leases are finished
+// under one key, runs of check-receipts come and go, and reservations are finished
 // as soon as they are seen. It returns the broken promises and how many effects
 // there were.
 func (s Story) Tell() (broken []string, effects int) {
 	w := NewWorld(Setup{
-		Wallets: 2, Nodes: 1, Instances: 2, Depth: 1, Finality: chain.Finality{Depth: 1}, Window: 4,
-		Coins: 1_000, Ether: 1_000, LeaseAge: time.Nanosecond,
+		Wallets: 2, Nodes: 1, Instances: 2, Depth: 1, ConfirmationRule: chain.ConfirmationRule{Depth: 1}, Window: 4,
+		Coins: 1_000, Ether: 1_000, ReservationAge: time.Nanosecond,
 	})
 	defer w.Close()
 	w.Trace = s.Trace

@@ -22,8 +22,8 @@ func tell(t *testing.T, s settlementtest.Story) (broken []string, effects int) {
 
 // writes are the effects that change something outside the process.
 var writes = map[string]bool{
-	"POST": true, "Create": true, "Lease": true, "Seal": true, "Release": true, "Send": true, "Finish": true, "Announce": true,
-	"DeleteSlot": true, "PutNoop": true, "Withdraw": true, "Repin": true, "AddAttempt": true, "Open": true,
+	"POST": true, "Create": true, "Reserve": true, "Commit": true, "Release": true, "Send": true, "Finish": true, "Announce": true,
+	"DeletePendingTx": true, "PutNoop": true, "Discard": true, "Reassign": true, "AddAttempt": true, "Open": true,
 }
 
 // ways are the outcomes but Apply.

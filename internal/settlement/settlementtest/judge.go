@@ -27,14 +27,14 @@ type judge struct {
 	events   map[string]announcement
 	noops    map[chain.Hash]bool            // ever stored
 	foreign  map[chain.Hash]bool            // signed by somebody else who has our key
-	taken    map[slotKey]bool               // nonces that a block took of theirs
+	taken    map[pendingTxKey]bool          // nonces that a block took of theirs
 	wrong    map[chain.Hash]map[string]bool // nodes that said they will never take some bytes
 	lost     map[string]bool                // keys that tables restored from the past know nothing of
 	wanting  bool                           // payments may fail for want of coins: the test means them to
 	ceilings map[token.Address]uint64
 }
 
-type slotKey struct {
+type pendingTxKey struct {
 	wallet token.Address
 	nonce  uint64
 }
@@ -49,7 +49,7 @@ func (j *judge) init(w *World) {
 	j.requests, j.asks, j.answers = map[string]Request{}, map[string]int{}, map[string][]Answer{}
 	j.events, j.noops = map[string]announcement{}, map[chain.Hash]bool{}
 	j.lost, j.wrong = map[string]bool{}, map[chain.Hash]map[string]bool{}
-	j.foreign, j.taken, j.ceilings = map[chain.Hash]bool{}, map[slotKey]bool{}, map[token.Address]uint64{}
+	j.foreign, j.taken, j.ceilings = map[chain.Hash]bool{}, map[pendingTxKey]bool{}, map[token.Address]uint64{}
 	w.Chain.Mined = j.mined
 }
 
@@ -72,7 +72,7 @@ func (j *judge) asked(r Request) bool {
 		j.requests[r.Key] = r
 	}
 	j.asks[r.Key]++
-	return err == nil && p.State != payment.Unsealed
+	return err == nil && p.State != payment.Prepared
 }
 
 // answered keeps what a request was told. One that came when its payment was
@@ -105,8 +105,8 @@ func (j *judge) announced(merchant, mode, id, kind string, body []byte) {
 	}
 }
 
-// noop remembers what was stored as a no-op: its slot is deleted later.
-func (j *judge) noop(s wallet.Slot) { j.noops[s.Hash()] = true }
+// noop remembers what was stored as a no-op: its pending transaction is deleted later.
+func (j *judge) noop(s wallet.PendingTx) { j.noops[s.Hash()] = true }
 
 // ours reports whether the tables know a transaction.
 func (j *judge) ours(h chain.Hash) bool {
@@ -150,37 +150,37 @@ func (j *judge) hopeless(p payment.Payment) bool {
 // mined checks a transaction as a block takes it.
 func (j *judge) mined(from token.Address, nonce uint64, h chain.Hash) {
 	if j.foreign[h] {
-		j.taken[slotKey{from, nonce}] = true
+		j.taken[pendingTxKey{from, nonce}] = true
 	} else if !j.ours(h) {
 		j.breach("I2: nonce %d of %s was mined and its hash is not stored", nonce, short(from))
 	}
 }
 
-// deleting checks a slot that is about to go: its payment has ended, and
+// deleting checks a pending transaction that is about to go: its payment has ended, and
 // everybody was told.
 func (j *judge) deleting(id wallet.ID, nonce uint64) {
-	s, err := j.w.Store.Slot(context.Background(), id, nonce)
+	s, err := j.w.Store.PendingTx(context.Background(), id, nonce)
 	if err != nil || s.Noop() {
 		return
 	}
 	p, err := j.w.Store.Payment(context.Background(), s.Payment)
 	switch {
 	case err != nil || !p.State.Final():
-		j.breach("I3: slot %s goes while its payment is %s (%v)", at(id, nonce), p.State, err)
+		j.breach("I3: pending transaction %s goes while its payment is %s (%v)", at(id, nonce), p.State, err)
 	case j.events[p.Event.ID].times == 0:
-		j.breach("I7: slot %s goes before its payment was announced", at(id, nonce))
+		j.breach("I7: pending transaction %s goes before its payment was announced", at(id, nonce))
 	}
 }
 
 // owners checks that every nonce between what is final on the chain and
-// next_nonce is held by exactly one lease or slot.
+// next_nonce is held by exactly one reservation or pending transaction.
 func (j *judge) owners(id wallet.ID) {
 	ctx := context.Background()
 	w, err := j.w.Store.Wallet(ctx, id)
 	if err != nil {
 		return
 	}
-	slots, unreadable, err := j.w.Store.Slots(ctx, id)
+	pendingTxs, unreadable, err := j.w.Store.PendingTxs(ctx, id)
 	if err != nil || unreadable > 0 {
 		return
 	}
@@ -191,16 +191,16 @@ func (j *judge) owners(id wallet.ID) {
 	if most := j.w.Chain.most[id.Address] + j.w.Window; w.NextNonce > most {
 		j.breach("next nonce of %s is %d: more than %d are in flight", short(id.Address), w.NextNonce, j.w.Window)
 	}
-	held := map[uint64]payment.ID{} // who leases or fills a nonce; "" fills it with a no-op
-	for p, l := range w.Leases {
+	held := map[uint64]payment.ID{} // who reserves or fills a nonce; "" fills it with a no-op
+	for p, l := range w.Reservations {
 		if other, twice := held[l.Nonce]; twice {
-			j.breach("I3: nonce %s is leased to %s and %s", at(id, l.Nonce), other, p)
+			j.breach("I3: nonce %s is reserved to %s and %s", at(id, l.Nonce), other, p)
 		}
 		held[l.Nonce] = p
 	}
-	for _, s := range slots {
-		if p, leased := held[s.Nonce]; leased && !s.Noop() && p != s.Payment {
-			j.breach("I3: nonce %s is leased to %s and has the slot of %s", at(id, s.Nonce), p, s.Payment)
+	for _, s := range pendingTxs {
+		if p, reserved := held[s.Nonce]; reserved && !s.Noop() && p != s.Payment {
+			j.breach("I3: nonce %s is reserved to %s and has the pending transaction of %s", at(id, s.Nonce), p, s.Payment)
 		}
 		held[s.Nonce] = s.Payment
 	}

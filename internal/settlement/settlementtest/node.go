@@ -160,7 +160,7 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 
 // final is the highest block that the node calls final: by its own head, or,
 // for a tag, what everybody agrees on.
-func (n *Node) final(f chain.Finality) uint64 {
+func (n *Node) final(f chain.ConfirmationRule) uint64 {
 	if f.Tag == "" {
 		return n.head.number - min(f.Depth, n.head.number)
 	}
@@ -173,7 +173,7 @@ func (n *Node) final(f chain.Finality) uint64 {
 }
 
 // Account implements chain.Node.
-func (n *Node) Account(_ context.Context, wallet, _ token.Address, f chain.Finality) (chain.Account, error) {
+func (n *Node) Account(_ context.Context, wallet, _ token.Address, f chain.ConfirmationRule) (chain.Account, error) {
 	a := n.head.accounts[wallet]
 	pending := a.nonce
 	for n.pool[wallet] != nil {
@@ -226,8 +226,8 @@ func (n *Node) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, e
 	return hashes, n.usable()
 }
 
-// Consumer implements chain.Node.
-func (n *Node) Consumer(_ context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
+// TxAtNonce implements chain.Node.
+func (n *Node) TxAtNonce(_ context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
 	if err := n.usable(); err != nil {
 		return chain.Hash{}, err
 	}

@@ -51,12 +51,12 @@ func (t *tables) PaymentByHash(ctx context.Context, h chain.Hash) (payment.Payme
 	return effect(ctx, t.desk, "PaymentByHash", h.String(), func(ctx context.Context) (payment.Payment, error) { return t.Ports.PaymentByHash(ctx, h) })
 }
 
-func (t *tables) Repin(ctx context.Context, p payment.Payment, old string) error {
-	return run(ctx, t, "Repin", string(p.ID)+" to "+short(p.Wallet), func(ctx context.Context) error { return t.Ports.Repin(ctx, p, old) })
+func (t *tables) Reassign(ctx context.Context, p payment.Payment, old string) error {
+	return run(ctx, t, "Reassign", string(p.ID)+" to "+short(p.Wallet), func(ctx context.Context) error { return t.Ports.Reassign(ctx, p, old) })
 }
 
-func (t *tables) Withdraw(ctx context.Context, p payment.Payment) error {
-	return run(ctx, t, "Withdraw", p.ID, func(ctx context.Context) error { return t.Ports.Withdraw(ctx, p) })
+func (t *tables) Discard(ctx context.Context, p payment.Payment) error {
+	return run(ctx, t, "Discard", p.ID, func(ctx context.Context) error { return t.Ports.Discard(ctx, p) })
 }
 
 func (t *tables) Finish(ctx context.Context, p payment.Payment) error {
@@ -71,48 +71,48 @@ func (t *tables) Refund(ctx context.Context, merchant, mode string, amount token
 	return run(ctx, t, "Refund", amount, func(ctx context.Context) error { return t.Ports.Refund(ctx, merchant, mode, amount, now) })
 }
 
-func (t *tables) Lease(ctx context.Context, r wallet.Request) (wallet.Wallet, error) {
-	return effect(ctx, t.desk, "Lease", string(r.Payment)+" of "+short(r.Wallet.Address), func(ctx context.Context) (wallet.Wallet, error) { return t.Ports.Lease(ctx, r) })
+func (t *tables) Reserve(ctx context.Context, r wallet.Request) (wallet.Wallet, error) {
+	return effect(ctx, t.desk, "Reserve", string(r.Payment)+" of "+short(r.Wallet.Address), func(ctx context.Context) (wallet.Wallet, error) { return t.Ports.Reserve(ctx, r) })
 }
 
-func (t *tables) Release(ctx context.Context, id payment.ID, slot wallet.Slot) error {
-	return run(ctx, t, "Release", string(id)+" "+at(slot.ID, slot.Nonce), func(ctx context.Context) error { return t.Ports.Release(ctx, id, slot) })
+func (t *tables) Release(ctx context.Context, id payment.ID, pendingTx wallet.PendingTx) error {
+	return run(ctx, t, "Release", string(id)+" "+at(pendingTx.ID, pendingTx.Nonce), func(ctx context.Context) error { return t.Ports.Release(ctx, id, pendingTx) })
 }
 
 func (t *tables) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
 	return run(ctx, t, "RaiseCeiling", at(id, ceiling), func(ctx context.Context) error { return t.Ports.RaiseCeiling(ctx, id, ceiling) })
 }
 
-func (t *tables) Seal(ctx context.Context, p payment.Payment) error {
-	return run(ctx, t, "Seal", string(p.ID)+" "+at(wallet.ID{Address: p.Wallet}, p.Nonce), func(ctx context.Context) error { return t.Ports.Seal(ctx, p) })
+func (t *tables) Commit(ctx context.Context, p payment.Payment) error {
+	return run(ctx, t, "Commit", string(p.ID)+" "+at(wallet.ID{Address: p.Wallet}, p.Nonce), func(ctx context.Context) error { return t.Ports.Commit(ctx, p) })
 }
 
 func (t *tables) AddAttempt(ctx context.Context, p payment.Payment) error {
 	return run(ctx, t, "AddAttempt", fmt.Sprint(p.ID, " ", len(p.Attempts)), func(ctx context.Context) error { return t.Ports.AddAttempt(ctx, p) })
 }
 
-func (t *tables) PutNoop(ctx context.Context, s wallet.Slot) error {
+func (t *tables) PutNoop(ctx context.Context, s wallet.PendingTx) error {
 	return run(ctx, t, "PutNoop", at(s.ID, s.Nonce), func(ctx context.Context) error { return t.Ports.PutNoop(ctx, s) })
 }
 
-func (t *tables) BumpNoop(ctx context.Context, s wallet.Slot) error {
+func (t *tables) BumpNoop(ctx context.Context, s wallet.PendingTx) error {
 	return run(ctx, t, "BumpNoop", at(s.ID, s.Nonce), func(ctx context.Context) error { return t.Ports.BumpNoop(ctx, s) })
 }
 
-func (t *tables) Slots(ctx context.Context, id wallet.ID) ([]wallet.Slot, int, error) {
-	r, err := effect(ctx, t.desk, "Slots", short(id.Address), func(ctx context.Context) (reply[[]wallet.Slot, int], error) {
-		slots, unreadable, err := t.Ports.Slots(ctx, id)
-		return reply[[]wallet.Slot, int]{slots, unreadable}, err
+func (t *tables) PendingTxs(ctx context.Context, id wallet.ID) ([]wallet.PendingTx, int, error) {
+	r, err := effect(ctx, t.desk, "PendingTxs", short(id.Address), func(ctx context.Context) (reply[[]wallet.PendingTx, int], error) {
+		pendingTxs, unreadable, err := t.Ports.PendingTxs(ctx, id)
+		return reply[[]wallet.PendingTx, int]{pendingTxs, unreadable}, err
 	})
 	return r.a, r.b, err
 }
 
-func (t *tables) Slot(ctx context.Context, id wallet.ID, nonce uint64) (wallet.Slot, error) {
-	return effect(ctx, t.desk, "Slot", at(id, nonce), func(ctx context.Context) (wallet.Slot, error) { return t.Ports.Slot(ctx, id, nonce) })
+func (t *tables) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
+	return effect(ctx, t.desk, "PendingTx", at(id, nonce), func(ctx context.Context) (wallet.PendingTx, error) { return t.Ports.PendingTx(ctx, id, nonce) })
 }
 
-func (t *tables) DeleteSlot(ctx context.Context, id wallet.ID, nonce uint64) error {
-	return run(ctx, t, "DeleteSlot", at(id, nonce), func(ctx context.Context) error { return t.Ports.DeleteSlot(ctx, id, nonce) })
+func (t *tables) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
+	return run(ctx, t, "DeletePendingTx", at(id, nonce), func(ctx context.Context) error { return t.Ports.DeletePendingTx(ctx, id, nonce) })
 }
 
 func (t *tables) Open(ctx context.Context, w wallet.Wallet) error {
@@ -123,12 +123,12 @@ func (t *tables) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error
 	return effect(ctx, t.desk, "Wallet", short(id.Address), func(ctx context.Context) (wallet.Wallet, error) { return t.Ports.Wallet(ctx, id) })
 }
 
-func (t *tables) Roster(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
-	return effect(ctx, t.desk, "Roster", "", func(ctx context.Context) ([]wallet.ID, error) { return t.Ports.Roster(ctx, chainID) })
+func (t *tables) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
+	return effect(ctx, t.desk, "Wallets", "", func(ctx context.Context) ([]wallet.ID, error) { return t.Ports.Wallets(ctx, chainID) })
 }
 
-func (t *tables) Attend(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
-	return effect(ctx, t.desk, "Attend", short(id.Address), func(ctx context.Context) (bool, error) { return t.Ports.Attend(ctx, id, by, now, until) })
+func (t *tables) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
+	return effect(ctx, t.desk, "Claim", short(id.Address), func(ctx context.Context) (bool, error) { return t.Ports.Claim(ctx, id, by, now, until) })
 }
 
 func (t *tables) Reconcile(ctx context.Context, id wallet.ID, next uint64, coin, gas token.Amount) error {
@@ -166,7 +166,7 @@ func (r rpc) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	return effect(ctx, r.desk, "Estimate", r.node.name, func(ctx context.Context) (uint64, error) { return r.node.Estimate(ctx, c) })
 }
 
-func (r rpc) Account(ctx context.Context, w, coin token.Address, f chain.Finality) (chain.Account, error) {
+func (r rpc) Account(ctx context.Context, w, coin token.Address, f chain.ConfirmationRule) (chain.Account, error) {
 	return effect(ctx, r.desk, "Account", r.node.name+" "+short(w), func(ctx context.Context) (chain.Account, error) { return r.node.Account(ctx, w, coin, f) })
 }
 
@@ -182,8 +182,8 @@ func (r rpc) Count(ctx context.Context, w token.Address, number uint64) (uint64,
 	return effect(ctx, r.desk, "Count", fmt.Sprint(r.node.name, " ", short(w)), func(ctx context.Context) (uint64, error) { return r.node.Count(ctx, w, number) })
 }
 
-func (r rpc) Consumer(ctx context.Context, w token.Address, nonce, final uint64) (chain.Hash, error) {
-	return effect(ctx, r.desk, "Consumer", fmt.Sprint(r.node.name, " ", short(w), "#", nonce), func(ctx context.Context) (chain.Hash, error) { return r.node.Consumer(ctx, w, nonce, final) })
+func (r rpc) TxAtNonce(ctx context.Context, w token.Address, nonce, final uint64) (chain.Hash, error) {
+	return effect(ctx, r.desk, "TxAtNonce", fmt.Sprint(r.node.name, " ", short(w), "#", nonce), func(ctx context.Context) (chain.Hash, error) { return r.node.TxAtNonce(ctx, w, nonce, final) })
 }
 
 func (r rpc) Send(ctx context.Context, raw []byte) chain.Reply {

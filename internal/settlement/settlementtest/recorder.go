@@ -15,25 +15,25 @@ type recorder struct {
 	judge *judge
 }
 
-func (r recorder) Lease(ctx context.Context, q wallet.Request) (wallet.Wallet, error) {
-	w, err := r.Store.Lease(ctx, q)
+func (r recorder) Reserve(ctx context.Context, q wallet.Request) (wallet.Wallet, error) {
+	w, err := r.Store.Reserve(ctx, q)
 	r.judge.owners(q.Wallet)
 	return w, err
 }
 
-func (r recorder) Release(ctx context.Context, id payment.ID, s wallet.Slot) error {
+func (r recorder) Release(ctx context.Context, id payment.ID, s wallet.PendingTx) error {
 	err := r.Store.Release(ctx, id, s)
 	r.judge.owners(s.ID)
 	return err
 }
 
-func (r recorder) Seal(ctx context.Context, p payment.Payment) error {
-	err := r.Store.Seal(ctx, p)
+func (r recorder) Commit(ctx context.Context, p payment.Payment) error {
+	err := r.Store.Commit(ctx, p)
 	r.judge.owners(walletID(p.Wallet))
 	return err
 }
 
-func (r recorder) PutNoop(ctx context.Context, s wallet.Slot) error {
+func (r recorder) PutNoop(ctx context.Context, s wallet.PendingTx) error {
 	err := r.Store.PutNoop(ctx, s)
 	if err == nil {
 		r.judge.noop(s)
@@ -42,7 +42,7 @@ func (r recorder) PutNoop(ctx context.Context, s wallet.Slot) error {
 	return err
 }
 
-func (r recorder) BumpNoop(ctx context.Context, s wallet.Slot) error {
+func (r recorder) BumpNoop(ctx context.Context, s wallet.PendingTx) error {
 	err := r.Store.BumpNoop(ctx, s)
 	if err == nil {
 		r.judge.noop(s)
@@ -50,9 +50,9 @@ func (r recorder) BumpNoop(ctx context.Context, s wallet.Slot) error {
 	return err
 }
 
-func (r recorder) DeleteSlot(ctx context.Context, id wallet.ID, nonce uint64) error {
+func (r recorder) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	r.judge.deleting(id, nonce)
-	err := r.Store.DeleteSlot(ctx, id, nonce)
+	err := r.Store.DeletePendingTx(ctx, id, nonce)
 	r.judge.owners(id)
 	return err
 }

@@ -27,7 +27,7 @@ func TestEvictedThenThePriceFalls(t *testing.T) {
 			}
 			s.Pass(time.Minute)
 		}
-		is(t, "state", s.State(order(0)), payment.Sealed)
+		is(t, "state", s.State(order(0)), payment.Committed)
 		for _, n := range s.Chain.Nodes {
 			n.StrictFees = false
 		}
@@ -130,10 +130,10 @@ func TestBumpInterrupted(t *testing.T) {
 }
 
 // However often its fees are raised, and also once it is mined, a payment counts
-// as pending since it was sealed: whoever watches over that is told in time.
+// as pending since it was committed: whoever watches over that is told in time.
 func TestOldestPending(t *testing.T) {
 	setup := plain()
-	setup.Depth, setup.Finality = 3, chain.Finality{Tag: "finalized"}
+	setup.Depth, setup.ConfirmationRule = 3, chain.ConfirmationRule{Tag: "finalized"}
 	st.Perform(t, setup, func(s *st.Stage) {
 		s.Halted = true
 		s.Pay("client", order(0))
@@ -143,7 +143,7 @@ func TestOldestPending(t *testing.T) {
 		}
 		s.Chain.Mine(s.Chain.Nodes[0])
 		s.Pass(2 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Sealed)
+		is(t, "state", s.State(order(0)), payment.Committed)
 		reports := s.Reports()
 		if last := reports[len(reports)-1]; last.Oldest < 30*time.Minute || last.Pending != 1 {
 			t.Errorf("after 32 minutes the oldest of %d pending is %v old", last.Pending, last.Oldest)
@@ -178,21 +178,21 @@ func TestBothForksMineDifferentAttempts(t *testing.T) {
 
 // In May 2022 the beacon chain re-organised seven blocks. Before finality
 // nothing is final.
-func TestReorgBeforeFinality(t *testing.T) {
+func TestReorgBeforeConfirmationRule(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
 		s.Idle = true
 		s.Pay("client", order(0))
 		s.Pass(13 * time.Second) // mined, once
 		s.StartRun()
 		s.Pass(time.Second)
-		is(t, "after one block", s.State(order(0)), payment.Sealed)
+		is(t, "after one block", s.State(order(0)), payment.Committed)
 		for _, n := range s.Chain.Nodes {
 			n.Forget()
 		}
 		s.Halted = true
 		s.Chain.Abandon(1) // replaced by blocks without it
 		s.Pass(2 * time.Minute)
-		is(t, "after the reorg", s.State(order(0)), payment.Sealed)
+		is(t, "after the reorg", s.State(order(0)), payment.Committed)
 		s.Idle, s.Halted = false, false
 		s.Pass(3 * time.Minute)
 		is(t, "in the end", s.State(order(0)), payment.Confirmed)
@@ -253,7 +253,7 @@ func TestChainHaltedAndNodesDown(t *testing.T) {
 		again := s.Ask("client", order(0))
 		is(t, "the old one is replayed", again.Payment.TxHash, p.TxHash)
 		s.Pass(2 * time.Hour)
-		is(t, "state", s.State(order(0)), payment.Sealed)
+		is(t, "state", s.State(order(0)), payment.Committed)
 		for _, n := range s.Chain.Nodes {
 			n.Down = false
 		}
@@ -264,7 +264,7 @@ func TestChainHaltedAndNodesDown(t *testing.T) {
 	})
 }
 
-// The nodes go down between the lease and the broadcast: 201 all the same, since
+// The nodes go down between the reservation and the broadcast: 201 all the same, since
 // the bytes are stored.
 func TestCommittedWhileAllNodesAreDown(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
@@ -275,11 +275,11 @@ func TestCommittedWhileAllNodesAreDown(t *testing.T) {
 	})
 }
 
-// A run that read the slots before a bump finds the nonce used by a hash that
+// A run that read the pending transactions before a bump finds the nonce used by a hash that
 // it does not know: it is our own, stored since.
 func TestBumpIsNoStranger(t *testing.T) {
 	setup := plain()
-	setup.Depth, setup.Finality.Depth = 1, 1
+	setup.Depth, setup.ConfirmationRule.Depth = 1, 1
 	st.Perform(t, setup, func(s *st.Stage) {
 		s.Idle, s.Halted = true, true
 		s.Pay("client", order(0))
@@ -293,7 +293,7 @@ func TestBumpIsNoStranger(t *testing.T) {
 		is(t, "attempts", len(s.Payment(order(0)).Attempts), 2)
 		s.Halted = false
 		s.Pass(25 * time.Second)
-		is(t, "state", s.State(order(0)), payment.Sealed)
+		is(t, "state", s.State(order(0)), payment.Committed)
 		s.Thaw()
 		s.Pass(time.Second)
 		is(t, "paused", s.Record(0).Paused, "")

@@ -18,9 +18,9 @@ func tight() st.Setup {
 }
 
 // late has a second order simulated and stored while there is still enough for
-// it, and about to lease.
+// it, and about to reservation.
 func late(s *st.Stage) <-chan st.Answer {
-	s.On("late", "Lease", 1, st.Freeze)
+	s.On("late", "Reserve", 1, st.Freeze)
 	answers := s.Post("late", 1, order(1))
 	s.Pass(time.Second)
 	return answers
@@ -52,9 +52,9 @@ func TestBalanceOfAnotherBlock(t *testing.T) {
 	})
 }
 
-// A handler leases while a run sums up what is tied up. The sum lacks that
-// lease, and is not stored.
-func TestLeaseWhileARunReconciles(t *testing.T) {
+// A handler reserves while a run sums up what is tied up. The sum lacks that
+// reservation, and is not stored.
+func TestReservationWhileARunReconciles(t *testing.T) {
 	st.Perform(t, tight(), func(s *st.Stage) {
 		s.Idle, s.Halted = true, true
 		is(t, "too much", s.Ask("client", st.Request{Key: "much", To: st.Payee(9), Amount: 2000}).Refused(), true) // opens the wallet
@@ -71,7 +71,7 @@ func TestLeaseWhileARunReconciles(t *testing.T) {
 }
 
 // All nodes fall back to where a settled payment is not mined yet: what it took
-// is there again, and its slot is gone.
+// is there again, and its pending transaction is gone.
 func TestAllNodesFallBack(t *testing.T) {
 	st.Perform(t, tight(), func(s *st.Stage) {
 		answers := late(s)
@@ -88,12 +88,12 @@ func TestAllNodesFallBack(t *testing.T) {
 	})
 }
 
-// What is leased and not signed yet is spoken for.
-func TestLeasesAreSpokenFor(t *testing.T) {
+// What is reserved and not signed yet is spoken for.
+func TestReservationsAreSpokenFor(t *testing.T) {
 	st.Perform(t, tight(), func(s *st.Stage) {
 		s.Idle = true
 		answers := late(s)
-		s.On("dead", "Lease", 1, st.KillAfter)
+		s.On("dead", "Reserve", 1, st.KillAfter)
 		s.Post("dead", 0, order(0))
 		s.Pass(time.Second)
 		s.StartRun()
@@ -120,7 +120,7 @@ func TestCeilingOnlyRises(t *testing.T) {
 
 // A key that has a history begins where the chain is, not where a node is that
 // lags.
-func TestFirstSightOfAUsedKey(t *testing.T) {
+func TestFirstUseOfAUsedKey(t *testing.T) {
 	for lagging := range 2 {
 		st.Perform(t, plain(), func(s *st.Stage) {
 			s.Pending = true // what the key paid before is none of ours

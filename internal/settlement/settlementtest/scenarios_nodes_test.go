@@ -19,7 +19,7 @@ func TestAcknowledgedThenDropped(t *testing.T) {
 		}
 		p := s.Pay("client", order(0))
 		s.Pass(5 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Sealed)
+		is(t, "state", s.State(order(0)), payment.Committed)
 		for _, n := range s.Chain.Nodes {
 			n.BlackHole = false
 		}
@@ -162,7 +162,7 @@ func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
 				doubt(s.Chain.Nodes[1])
 				s.Halted = false
 				s.Pass(20 * time.Minute)
-				is(t, "state", s.State(order(0)), payment.Sealed)
+				is(t, "state", s.State(order(0)), payment.Committed)
 				s.Chain.Nodes[1].Heal()
 				s.Pass(3 * time.Minute)
 				is(t, "state", s.State(order(0)), payment.Confirmed)
@@ -173,7 +173,7 @@ func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
 
 // A receipt that is null proves nothing. Exchanges that took "not found" for
 // "not paid" and paid again lost money for it (Mt. Gox, February 2014:
-// withdrawals were looked up by an id that had changed).
+// discards were looked up by an id that had changed).
 func TestReceiptNullFor45Minutes(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
 		s.Pay("client", order(0))
@@ -181,7 +181,7 @@ func TestReceiptNullFor45Minutes(t *testing.T) {
 			n.NullReceipts = true // the count says mined, the index says nothing
 		}
 		s.Pass(45 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Sealed)
+		is(t, "state", s.State(order(0)), payment.Committed)
 		is(t, "paused", s.Record(0).Paused, "")
 		s.Chain.Nodes[0].NullReceipts = false
 		s.Pass(2 * time.Minute)
@@ -200,7 +200,7 @@ func TestReplacementUnderpricedByAStranger(t *testing.T) {
 		s.Steal(0, 1, 5)
 		s.Pay("client", order(1))
 		s.Pass(20 * time.Second)
-		is(t, "while it is in the pool", s.State(order(1)), payment.Sealed)
+		is(t, "while it is in the pool", s.State(order(1)), payment.Committed)
 		s.Halted = false
 		s.Pass(3 * time.Minute)
 		is(t, "state", s.State(order(1)), payment.Failed)
@@ -233,7 +233,7 @@ func TestStrangerIsBelievedOnlyOnAllNodes(t *testing.T) {
 				s.Steal(0, 1, 5)
 				s.Chain.Nodes[1].Forget()
 				s.Pass(5 * time.Minute)
-				is(t, "state", s.State(order(1)), payment.Sealed)
+				is(t, "state", s.State(order(1)), payment.Committed)
 				s.Chain.Nodes[1].Heal()
 				s.Pass(2 * time.Minute)
 				is(t, "state", s.State(order(1)), payment.Failed)
@@ -254,7 +254,7 @@ func TestNodeOnAnotherFork(t *testing.T) {
 		s.Chain.Nodes[1].Forget()
 		s.On("run", "Send node1", 0, st.FailBefore)
 		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Sealed)
+		is(t, "state", s.State(order(0)), payment.Committed)
 	})
 }
 
@@ -270,7 +270,7 @@ func TestNodeLiesAboutABlockHash(t *testing.T) {
 			}
 			s.Pay("client", order(0))
 			s.Pass(5 * time.Minute)
-			is(t, "state", s.State(order(0)), payment.Sealed)
+			is(t, "state", s.State(order(0)), payment.Committed)
 		})
 	}
 }
@@ -316,7 +316,7 @@ func TestEveryReply(t *testing.T) {
 				}
 				p := s.Pay("client", order(0))
 				s.Pass(4 * time.Minute)
-				is(t, "state", s.State(order(0)), payment.Sealed)
+				is(t, "state", s.State(order(0)), payment.Committed)
 				for _, n := range s.Chain.Nodes {
 					n.Answers = ""
 				}
@@ -330,25 +330,25 @@ func TestEveryReply(t *testing.T) {
 	}
 }
 
-// The wallet runs out of ether between the lease and the broadcast. The bytes
+// The wallet runs out of ether between the reservation and the broadcast. The bytes
 // stay, and after a top-up the very same hash is mined.
 func TestInsufficientFundsThenATopUp(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
-		s.On("client", "Seal", 1, st.Freeze)
+		s.On("client", "Commit", 1, st.Freeze)
 		s.Post("client", 0, order(0))
 		s.Pass(time.Second)
 		s.Chain.Drain(st.Wallet(0))
 		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Sealed)
+		is(t, "state", s.State(order(0)), payment.Committed)
 		if s.Record(0).Paused == "" {
 			t.Error("the wallet is not paused")
 		}
-		sealed := s.Payment(order(0)).TxHash
+		committed := s.Payment(order(0)).TxHash
 		s.Chain.Fund(st.Wallet(0), token.Amount{}, unit(1_000_000_000_000))
 		s.Pass(4 * time.Minute)
 		got := s.Payment(order(0))
 		is(t, "state", got.State, payment.Confirmed)
-		is(t, "hash", got.TxHash, sealed)
+		is(t, "hash", got.TxHash, committed)
 		is(t, "paused", s.Record(0).Paused, "")
 	})
 }

@@ -24,31 +24,31 @@ func TestSecretStoreDownCold(t *testing.T) {
 }
 
 // The secret goes away while payments are under way: what is signed goes on,
-// and what is leased is finished when it is back.
+// and what is reserved is finished when it is back.
 func TestSecretStoreDownWarm(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
 		s.Pay("signed", order(0))
-		s.On("leased", "Lease", 1, st.KillAfter)
-		s.Post("leased", 0, order(1))
+		s.On("reserved", "Reserve", 1, st.KillAfter)
+		s.Post("reserved", 0, order(1))
 		s.Pass(time.Second)
 		s.Keys.Down(true)
 		s.Pass(5 * time.Minute)
 		is(t, "signed", s.State(order(0)), payment.Confirmed)
-		is(t, "leased", s.State(order(1)), payment.Unsealed)
+		is(t, "reserved", s.State(order(1)), payment.Prepared)
 		s.Keys.Down(false)
 		s.Pass(3 * time.Minute)
-		is(t, "leased", s.State(order(1)), payment.Confirmed)
+		is(t, "reserved", s.State(order(1)), payment.Confirmed)
 	})
 }
 
 // A key is being retired: its wallet gets no new payments, and finishes those
-// it has, leases included.
+// it has, reservations included.
 func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
 		s.Halted = true
-		s.Pay("sealed", order(0))
-		s.On("leased", "Lease", 1, st.KillAfter)
-		s.Post("leased", 0, order(1))
+		s.Pay("committed", order(0))
+		s.On("reserved", "Reserve", 1, st.KillAfter)
+		s.Post("reserved", 0, order(1))
 		s.Pass(time.Second)
 		s.Keys.Drain(st.Wallet(0))
 		s.AddWallet()
@@ -63,22 +63,22 @@ func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
 	})
 }
 
-// An operator pauses a wallet: no new leases, but what is leased or signed goes
+// An operator pauses a wallet: no new reservations, but what is reserved or signed goes
 // on.
 func TestWalletPausedInFlight(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
 		s.Halted = true
-		s.Pay("sealed", order(0))
-		s.On("leased", "Lease", 1, st.KillAfter)
-		s.Post("leased", 0, order(1))
+		s.Pay("committed", order(0))
+		s.On("reserved", "Reserve", 1, st.KillAfter)
+		s.Post("reserved", 0, order(1))
 		s.Pass(time.Second)
 		s.Pause(0, "by hand")
 		is(t, "new", s.Ask("new", order(2)).Refused(), true)
-		s.Pay("leased again", order(1)) // its nonce is still its own
+		s.Pay("reserved again", order(1)) // its nonce is still its own
 		s.Halted = false
 		s.Pass(4 * time.Minute)
-		is(t, "sealed", s.State(order(0)), payment.Confirmed)
-		is(t, "leased", s.State(order(1)), payment.Confirmed)
+		is(t, "committed", s.State(order(0)), payment.Confirmed)
+		is(t, "reserved", s.State(order(1)), payment.Confirmed)
 		is(t, "new", s.State(order(2)), payment.State(""))
 		is(t, "paused", s.Record(0).Paused, "by hand")
 		s.Resume(0)
@@ -225,13 +225,13 @@ func TestClocksTenMinutesApart(t *testing.T) {
 		setup := plain()
 		setup.Skews = skews
 		st.Perform(t, setup, func(s *st.Stage) {
-			s.On("killed", "Lease", 1, st.KillAfter)
+			s.On("killed", "Reserve", 1, st.KillAfter)
 			s.Post("killed", 0, order(0))
 			s.Pay("client", order(1))
 			s.On("run", "Finish", 1, st.KillBefore) // and leaves a claim behind
 			s.Pass(15 * time.Minute)
-			is(t, "leased", s.State(order(0)), payment.Confirmed)
-			is(t, "sealed", s.State(order(1)), payment.Confirmed)
+			is(t, "reserved", s.State(order(0)), payment.Confirmed)
+			is(t, "committed", s.State(order(1)), payment.Confirmed)
 		})
 	}
 }
@@ -239,7 +239,7 @@ func TestClocksTenMinutesApart(t *testing.T) {
 // DynamoDB throttles and cancels transactions that meet on an item, and its
 // outages end in a storm of both (us-east-1, 20 October 2025).
 func TestThrottledWritesAndCancelledTransactions(t *testing.T) {
-	for _, effect := range []string{"Create", "Lease", "Seal", "Release", "Finish", "Announce", "DeleteSlot", "Reconcile", "Wallet", "Slots", "Payment"} {
+	for _, effect := range []string{"Create", "Reserve", "Commit", "Release", "Finish", "Announce", "DeletePendingTx", "Reconcile", "Wallet", "PendingTxs", "Payment"} {
 		for _, how := range []st.Outcome{st.FailBefore, st.LoseAnswer, st.ApplyLate} {
 			st.Perform(t, plain(), func(s *st.Stage) {
 				s.On("", effect, 3, how)
@@ -255,8 +255,8 @@ func TestThrottledWritesAndCancelledTransactions(t *testing.T) {
 func TestCorruptItem(t *testing.T) {
 	spoil := map[string]func(*paymenttest.Store, payment.Payment){
 		"payment": func(store *paymenttest.Store, p payment.Payment) { store.Spoil(p.ID) },
-		"slot": func(store *paymenttest.Store, p payment.Payment) {
-			store.SpoilSlot(wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce)
+		"pendingtx": func(store *paymenttest.Store, p payment.Payment) {
+			store.SpoilPendingTx(wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce)
 		},
 	}
 	for name, damage := range spoil {

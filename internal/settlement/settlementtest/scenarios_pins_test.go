@@ -8,16 +8,16 @@ import (
 	st "remit/internal/settlement/settlementtest"
 )
 
-// moved brings about what a repin leaves behind: a payment that is pinned to a
-// second wallet, and the handler "sleeper" about to lease from the first, which
+// moved brings about what a reassign leaves behind: a payment that is assigned to a
+// second wallet, and the handler "sleeper" about to reserve from the first, which
 // refused somebody else a moment ago.
 func moved(s *st.Stage) (first, second int) {
-	s.On("sleeper", "Lease", 1, st.Freeze)
+	s.On("sleeper", "Reserve", 1, st.Freeze)
 	s.Post("sleeper", 0, order(0))
 	s.Pass(time.Second)
 	first = int(s.Payment(order(0)).Wallet[19])
 	s.Pause(first, "by hand")
-	s.On("mover", "Repin", 1, st.KillAfter)
+	s.On("mover", "Reassign", 1, st.KillAfter)
 	s.Post("mover", 1, order(0))
 	s.Pass(time.Second)
 	s.Resume(first)
@@ -31,8 +31,8 @@ func pair() st.Setup {
 }
 
 // A handler that slept while its payment was moved to another wallet cannot
-// seal it on the first, and the nonce it took there is filled.
-func TestPinnedAnewWhileAHandlerSleeps(t *testing.T) {
+// commit it on the first, and the nonce it took there is filled.
+func TestAssignedAnewWhileAHandlerSleeps(t *testing.T) {
 	st.Perform(t, pair(), func(s *st.Stage) {
 		first, second := moved(s)
 		s.Thaw()
@@ -45,18 +45,18 @@ func TestPinnedAnewWhileAHandlerSleeps(t *testing.T) {
 
 // It is moved away and back, while the nonce that the sleeper holds is filled
 // with a no-op, mined and forgotten.
-func TestPinnedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
+func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 	st.Perform(t, pair(), func(s *st.Stage) {
 		first, second := moved(s)
-		s.On("sleeper", "Seal", 1, st.Freeze)
+		s.On("sleeper", "Commit", 1, st.Freeze)
 		s.Thaw()
 		s.Pass(5 * time.Minute)
 		is(t, "mined on the first", s.Chain.Count(st.Wallet(first), 2), uint64(1))
 		s.Pause(second, "by hand")
-		s.On("back", "Repin", 1, st.KillAfter)
+		s.On("back", "Reassign", 1, st.KillAfter)
 		s.Post("back", 1, order(0))
 		s.Pass(time.Second)
-		is(t, "pinned to", s.Payment(order(0)).Wallet, st.Wallet(first))
+		is(t, "assigned to", s.Payment(order(0)).Wallet, st.Wallet(first))
 		s.Resume(second)
 		s.Thaw()
 		s.Pass(time.Second)
@@ -67,11 +67,11 @@ func TestPinnedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 }
 
 // A run is about to fill a nonce whose payment went elsewhere, when the payment
-// comes back and is sealed there.
-func TestNoopAndSealMeet(t *testing.T) {
+// comes back and is committed there.
+func TestNoopAndCommitMeet(t *testing.T) {
 	st.Perform(t, pair(), func(s *st.Stage) {
 		first, second := moved(s)
-		s.On("sleeper", "Seal", 1, st.KillBefore)
+		s.On("sleeper", "Commit", 1, st.KillBefore)
 		s.Thaw()
 		s.On("run", "PutNoop", 1, st.Freeze)
 		s.Pass(90 * time.Second)
@@ -88,13 +88,13 @@ func TestNoopAndSealMeet(t *testing.T) {
 	})
 }
 
-// A run dies between filling a nonce and releasing its lease, and none can
-// release it, until the no-op is final. Its slot must stay as long as anybody
-// can still take the lease over.
-func TestNoopStaysAsLongAsItsLease(t *testing.T) {
+// A run dies between filling a nonce and releasing its reservation, and none can
+// release it, until the no-op is final. Its pending transaction must stay as long as anybody
+// can still take the reservation over.
+func TestNoopStaysAsLongAsItsReservation(t *testing.T) {
 	st.Perform(t, pair(), func(s *st.Stage) {
 		first, second := moved(s)
-		s.On("sleeper", "Seal", 1, st.KillBefore)
+		s.On("sleeper", "Commit", 1, st.KillBefore)
 		s.On("run", "Release", 0, st.FailBefore)
 		s.Thaw()
 		s.Pass(5 * time.Minute)
@@ -116,7 +116,7 @@ func TestNoopTwice(t *testing.T) {
 	for _, effect := range []string{"PutNoop", "Fees"} {
 		st.Perform(t, pair(), func(s *st.Stage) {
 			moved(s)
-			s.On("sleeper", "Seal", 1, st.KillBefore)
+			s.On("sleeper", "Commit", 1, st.KillBefore)
 			s.On("run", effect, 1, st.Freeze)
 			s.Thaw()
 			s.Pass(65 * time.Second)

@@ -15,7 +15,7 @@ import (
 // plain is a small deployment: one wallet, two nodes, final after two blocks.
 func plain() st.Setup {
 	return st.Setup{
-		Wallets: 1, Nodes: 2, Instances: 2, Depth: 2, Finality: chain.Finality{Depth: 2}, Window: 64,
+		Wallets: 1, Nodes: 2, Instances: 2, Depth: 2, ConfirmationRule: chain.ConfirmationRule{Depth: 2}, Window: 64,
 		Coins: 1_000_000, Ether: 1_000,
 	}
 }
@@ -69,10 +69,10 @@ func TestSameKeyFromFiftyClients(t *testing.T) {
 // The same key for something else is a client's bug, and must not pay either
 // the other thing or the first one again.
 func TestKeyUsedForSomethingElse(t *testing.T) {
-	for _, state := range []payment.State{payment.Unsealed, payment.Sealed} {
+	for _, state := range []payment.State{payment.Prepared, payment.Committed} {
 		st.Perform(t, plain(), func(s *st.Stage) {
-			if state == payment.Unsealed {
-				s.On("first", "Lease", 1, st.KillBefore)
+			if state == payment.Prepared {
+				s.On("first", "Reserve", 1, st.KillBefore)
 			}
 			s.Ask("first", order(0))
 			other := order(0)
@@ -87,7 +87,7 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 // AWS freezes a Lambda's process between invocations and thaws it with the
 // next one, minutes later: whatever it was about to do, it does then.
 func TestHandlerFrozenUntilItsPaymentIsFinal(t *testing.T) {
-	for _, effect := range []string{"Create", "Lease", "Seal", "Release", "Send node0", "Estimate"} {
+	for _, effect := range []string{"Create", "Reserve", "Commit", "Release", "Send node0", "Estimate"} {
 		for _, how := range []st.Outcome{st.Freeze, st.FreezeDone} {
 			st.Perform(t, plain(), func(s *st.Stage) {
 				s.On("frozen", effect, 1, how)
@@ -103,15 +103,15 @@ func TestHandlerFrozenUntilItsPaymentIsFinal(t *testing.T) {
 	}
 }
 
-// The handler that sealed a payment dies before it sends it. The one that lost
-// the seal has signed nothing that is stored, and sends what the slot has.
-func TestLoserOfASealSendsTheWinnersBytes(t *testing.T) {
+// The handler that committed a payment dies before it sends it. The one that lost
+// the commit has signed nothing that is stored, and sends what the pending transaction has.
+func TestLoserOfACommitSendsTheWinnersBytes(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
 		s.Idle, s.Halted = true, true
-		s.On("loser", "Seal", 1, st.Freeze)
+		s.On("loser", "Commit", 1, st.Freeze)
 		answer := s.Post("loser", 0, order(0))
 		s.Pass(time.Second)
-		s.On("winner", "Seal", 1, st.KillAfter)
+		s.On("winner", "Commit", 1, st.KillAfter)
 		s.Post("winner", 1, order(0))
 		s.Pass(time.Second)
 		is(t, "in the pool before", s.Chain.Nodes[0].Pooled(st.Wallet(0)), 0)
@@ -125,7 +125,7 @@ func TestLoserOfASealSendsTheWinnersBytes(t *testing.T) {
 
 // EventBridge delivers at least once, and a run that is slow meets the next.
 func TestTwoSettlementsOverlap(t *testing.T) {
-	for _, effect := range []string{"Payment", "Finish", "Announce", "DeleteSlot", "Receipts", "Reconcile", "Attend", "Account"} {
+	for _, effect := range []string{"Payment", "Finish", "Announce", "DeletePendingTx", "Receipts", "Reconcile", "Claim", "Account"} {
 		for _, how := range []st.Outcome{st.Freeze, st.FreezeDone, st.KillBefore, st.KillAfter, st.ApplyLate} {
 			st.Perform(t, plain(), func(s *st.Stage) {
 				s.On("run", effect, 1, how)
@@ -173,25 +173,25 @@ func TestOutOfGasIsARefusal(t *testing.T) {
 	})
 }
 
-// API Gateway hangs up after 29 seconds, users sooner. From the lease on the
+// API Gateway hangs up after 29 seconds, users sooner. From the reservation on the
 // work goes on without them.
-func TestClientHangsUpAfterTheLease(t *testing.T) {
+func TestClientHangsUpAfterTheReservation(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
 		s.Idle = true
-		s.On("client", "Seal", 1, st.Freeze)
+		s.On("client", "Commit", 1, st.Freeze)
 		s.Post("client", 0, order(0))
 		s.Pass(2 * time.Second)
 		s.HangUp("client")
 		s.Pass(2 * time.Second)
 		s.Thaw()
 		s.Pass(10 * time.Second)
-		is(t, "state without any run", s.State(order(0)), payment.Sealed)
-		is(t, "leases", len(s.Record(0).Leases), 0)
+		is(t, "state without any run", s.State(order(0)), payment.Committed)
+		is(t, "reservations", len(s.Record(0).Reservations), 0)
 	})
 }
 
-// A lease that its handler has no time to seal only makes work.
-func TestNoLeaseWithoutTime(t *testing.T) {
+// A reservation that its handler has no time to commit only makes work.
+func TestNoReservationWithoutTime(t *testing.T) {
 	st.Perform(t, plain(), func(s *st.Stage) {
 		s.Idle = true
 		s.On("client", "Create", 1, st.FreezeDone)
@@ -230,7 +230,7 @@ func TestReplayBeforeRefusal(t *testing.T) {
 	}
 }
 
-// A merchant's day is charged before the lease, and given back for what was
+// A merchant's day is charged before the reservation, and given back for what was
 // refused.
 func TestDailyLimit(t *testing.T) {
 	setup := plain()
@@ -238,7 +238,7 @@ func TestDailyLimit(t *testing.T) {
 	st.Perform(t, setup, func(s *st.Stage) {
 		s.Pay("a", order(0))
 		s.Pay("b", order(1))
-		is(t, "third", errors.Is(s.Ask("c", order(2)).Err, payment.ErrAllowance), true)
+		is(t, "third", errors.Is(s.Ask("c", order(2)).Err, payment.ErrDailyLimit), true)
 		is(t, "stored", s.State(order(2)), payment.State(""))
 		s.Pass(24 * time.Hour)
 		s.Pay("c again", order(2))

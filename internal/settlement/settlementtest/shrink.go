@@ -40,7 +40,7 @@ func Shrink(fails func(Taming) bool) Taming {
 }
 
 // dull are effects that say nothing when they go well.
-var dull = []string{"Wallet ", "Slots ", "Slot ", "Roster ", "Account ", "Payment ", "Fees ", "Estimate ", "Attend ", "Receipts ", "BlockHashes ", "Reconcile "}
+var dull = []string{"Wallet ", "PendingTxs ", "PendingTx ", "Wallets ", "Account ", "Payment ", "Fees ", "Estimate ", "Claim ", "Receipts ", "BlockHashes ", "Reconcile "}
 
 // Brief leaves out of a trace what only shows that things go on.
 func Brief(trace []string) []string {

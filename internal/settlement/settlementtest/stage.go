@@ -159,9 +159,9 @@ func (s *Stage) Record(n int) wallet.Wallet {
 	return w
 }
 
-// Slot returns what is stored for a nonce of a wallet.
-func (s *Stage) Slot(n int, nonce uint64) (wallet.Slot, error) {
-	return s.Store.Slot(context.Background(), walletID(Wallet(n)), nonce)
+// PendingTx returns what is stored for a nonce of a wallet.
+func (s *Stage) PendingTx(n int, nonce uint64) (wallet.PendingTx, error) {
+	return s.Store.PendingTx(context.Background(), walletID(Wallet(n)), nonce)
 }
 
 // Steal has somebody else who holds the key use a nonce of a wallet.

@@ -84,13 +84,13 @@ func (j *judge) state(r Request, p payment.Payment, seen paid, settled bool) {
 			j.breach("I4: %s was reported failed (%s) and is paid", r.Key, p.Failure.Code)
 		}
 		j.failure(r, p, behaviour)
-	case payment.Sealed:
+	case payment.Committed:
 		if settled {
 			j.breach("I6: %s is still pending", r.Key)
 		}
 	default:
 		if seen.times != 0 {
-			j.breach("I1: %s was paid and is not even sealed", r.Key)
+			j.breach("I1: %s was paid and is not even committed", r.Key)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (j *judge) failure(r Request, p payment.Payment, behaviour Recipient) {
 			j.breach("I4: %s failed without a transfer, and the chain does not say so", r.Key)
 		}
 	case payment.NonceConsumed:
-		if !j.taken[slotKey{p.Wallet, p.Nonce}] {
+		if !j.taken[pendingTxKey{p.Wallet, p.Nonce}] {
 			j.breach("I4: %s failed because of a stranger who was not there", r.Key)
 		}
 	}
@@ -128,7 +128,7 @@ func (j *judge) answersOf(r Request, p payment.Payment) {
 			continue
 		}
 		switch {
-		case a.Payment.TxHash.IsZero() || p.State == payment.Unsealed || p.State == "":
+		case a.Payment.TxHash.IsZero() || p.State == payment.Prepared || p.State == "":
 			j.breach("promise 2: %s was answered with 201 and is not committed", r.Key)
 		case a.Payment.TxHash != p.TxHash:
 			j.breach("promise 3: %s was answered with two hashes", r.Key)
@@ -136,7 +136,7 @@ func (j *judge) answersOf(r Request, p payment.Payment) {
 			j.breach("promise 4: %s was answered as %s and is %s", r.Key, a.Payment.State, p.State)
 		}
 	}
-	if refused > 0 && refused == j.asks[r.Key] && p.State != "" && p.State != payment.Unsealed {
+	if refused > 0 && refused == j.asks[r.Key] && p.State != "" && p.State != payment.Prepared {
 		j.breach("every request for %s was told that nothing was started, and it is %s", r.Key, p.State)
 	}
 }
@@ -172,9 +172,9 @@ func (j *judge) wallets(confirmed token.Amount) {
 		if err != nil {
 			continue // never used
 		}
-		slots, _, _ := j.w.Store.Slots(ctx, id)
-		if len(w.Leases) > 0 || len(slots) > 0 {
-			j.breach("I6: wallet %s has %d leases and %d slots left", short(id.Address), len(w.Leases), len(slots))
+		pendingTxs, _, _ := j.w.Store.PendingTxs(ctx, id)
+		if len(w.Reservations) > 0 || len(pendingTxs) > 0 {
+			j.breach("I6: wallet %s has %d reservations and %d pending transactions left", short(id.Address), len(w.Reservations), len(pendingTxs))
 		}
 		if strangers {
 			continue // a person has to look

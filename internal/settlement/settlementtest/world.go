@@ -34,18 +34,18 @@ const (
 
 // A Setup says what a World is made of.
 type Setup struct {
-	Wallets   int
-	Nodes     int
-	Instances int // processes that serve requests
-	Finality  chain.Finality
-	Depth     uint64       // no reorg goes deeper
-	Window    uint64       // payments in flight per wallet
-	Coins     uint64       // what each wallet has of the token
-	Ether     uint64       // and of wei, in thousands of millions
-	Daily     token.Amount // a merchant's day; zero: no limit
-	FeeLimit  token.Amount
-	LeaseAge  time.Duration   // when runs finish a lease; zero: 45 seconds
-	Skews     []time.Duration // how far the clocks of instances and runs are off, in turn
+	Wallets          int
+	Nodes            int
+	Instances        int // processes that serve requests
+	ConfirmationRule chain.ConfirmationRule
+	Depth            uint64       // no reorg goes deeper
+	Window           uint64       // payments in flight per wallet
+	Coins            uint64       // what each wallet has of the token
+	Ether            uint64       // and of wei, in thousands of millions
+	Daily            token.Amount // a merchant's day; zero: no limit
+	FeeLimit         token.Amount
+	ReservationAge   time.Duration   // when runs finish a reservation; zero: 45 seconds
+	Skews            []time.Duration // how far the clocks of instances and runs are off, in turn
 }
 
 // A World is a whole deployment in a synctest bubble: tables, a chain with its
@@ -155,9 +155,9 @@ func (w *World) newInstance() instance {
 	n := w.made
 	return instance{off: w.skew(n), Dispatcher: dispatch.New(dispatch.Config{
 		ChainID: chainID, Token: coin, Network: "simulated", Window: w.Window, Daily: w.Daily, FeeLimit: w.FeeLimit,
-		BlockTime: blockTime, Finality: w.Finality,
+		BlockTime: blockTime, ConfirmationRule: w.ConfirmationRule,
 	}, dispatch.Parts{
-		Payments: w.ports, Allowances: w.ports, Wallets: w.ports, Keys: w.Keys, Nodes: w.nodes, Hints: (*hints)(w),
+		Payments: w.ports, DailyLimits: w.ports, Wallets: w.ports, Keys: w.Keys, Nodes: w.nodes, Hints: (*hints)(w),
 		Log: slog.New(slog.DiscardHandler), Now: w.clockOf(n), Random: noise{},
 		Draw: func(max int) int { return int(time.Since(w.start)/time.Millisecond+time.Duration(n)) % max },
 	})}
@@ -215,8 +215,8 @@ func (w *World) StartRun() string {
 	name := fmt.Sprintf("run%d", w.runs)
 	ctx, cancel, a := w.actor(name, runTime)
 	s := settlement.New(settlement.Config{
-		ChainID: chainID, Token: coin, Window: w.Window, FeeLimit: w.FeeLimit, Finality: w.Finality,
-		BlockTime: blockTime, LeaseAge: cmp.Or(w.LeaseAge, leaseAge), BumpAfter: bumpAfter,
+		ChainID: chainID, Token: coin, Window: w.Window, FeeLimit: w.FeeLimit, ConfirmationRule: w.ConfirmationRule,
+		BlockTime: blockTime, ReservationAge: cmp.Or(w.ReservationAge, reservationAge), BumpAfter: bumpAfter,
 	}, settlement.Parts{
 		Payments: w.ports, Wallets: w.ports, Keys: w.Keys, Nodes: w.nodes, Events: (*events)(w),
 		Log: slog.New(slog.DiscardHandler), Now: w.clockOf(w.runs), Wait: w.wait,
@@ -237,8 +237,8 @@ func (w *World) StartRun() string {
 }
 
 const (
-	leaseAge  = 45 * time.Second
-	bumpAfter = 60 * time.Second
+	reservationAge = 45 * time.Second
+	bumpAfter      = 60 * time.Second
 )
 
 func (w *World) wait(ctx context.Context, d time.Duration) {

@@ -13,22 +13,22 @@ import (
 )
 
 // survey looks at every wallet once in a process's life, before its first
-// lease. It refuses to pay at all while the chain is ahead of any: then somebody
+// reservation. It refuses to pay at all while the chain is ahead of any: then somebody
 // else uses a key, or the tables were restored from the past and a payment made
 // since could be made again. What two requests do of it at once is done once;
 // neither holds up the other.
-func (d *Dispatcher) survey(ctx context.Context) error {
+func (d *Dispatcher) startupCheck(ctx context.Context) error {
 	d.mu.Lock()
-	surveyed := d.surveyed
+	checked := d.checked
 	d.mu.Unlock()
-	if surveyed {
+	if checked {
 		return nil
 	}
 	if err := d.look(ctx); err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
 	d.mu.Lock()
-	d.surveyed = true
+	d.checked = true
 	d.mu.Unlock()
 	return nil
 }
@@ -42,7 +42,7 @@ func (d *Dispatcher) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ids, err := d.Wallets.Roster(ctx, d.ChainID)
+	ids, err := d.Wallets.Wallets(ctx, d.ChainID)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func abreast(n int, do func(i int) error) error {
 // knows from then on.
 func (d *Dispatcher) compare(ctx context.Context, w wallet.Wallet) error {
 	d.pool.Saw(w)
-	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.Finality)
+	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.ConfirmationRule)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (d *Dispatcher) compare(ctx context.Context, w wallet.Wallet) error {
 		if view.Mined <= w.NextNonce {
 			continue
 		}
-		fresh, err := d.Wallets.Wallet(ctx, w.ID) // others lease between our read and the node's answer
+		fresh, err := d.Wallets.Wallet(ctx, w.ID) // others reserve between our read and the node's answer
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (d *Dispatcher) compare(ctx context.Context, w wallet.Wallet) error {
 // open makes the record of a wallet seen for the first time, paused for the
 // suspicion that others are paused for.
 func (d *Dispatcher) open(ctx context.Context, id wallet.ID, suspicion string) error {
-	views, err := d.Nodes.Views(ctx, id.Address, d.Token.Contract, d.Finality)
+	views, err := d.Nodes.Views(ctx, id.Address, d.Token.Contract, d.ConfirmationRule)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (d *Dispatcher) open(ctx context.Context, id wallet.ID, suspicion string) e
 			return err
 		}
 	}
-	w, foreign := wallet.FirstSight(id, views, settled, d.Window)
+	w, foreign := wallet.FirstUse(id, views, settled, d.Window)
 	if foreign == nil {
 		w.Paused = suspicion
 		if err := d.Wallets.Open(ctx, w); err != nil {

@@ -13,19 +13,19 @@ import (
 	"remit/internal/wallet"
 )
 
-// spent is the pin of a sealed payment. Nothing compares it any more; a release
-// that may still meet this one's items takes an item without a pin for damaged.
+// spent is the revision of a committed payment. Nothing compares it any more; a release
+// that may still meet this one's items takes an item without a revision for damaged.
 const spent = "-"
 
-// Seal implements wallet.Slots with one transaction: the payment, its slot,
+// Commit implements wallet.PendingTxs with one transaction: the payment, its pending transaction,
 // its hash. A caller that repeats it after a lost answer gets ErrChanged and
 // reads the payment again.
-func (s *Payments) Seal(ctx context.Context, p payment.Payment) error {
+func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	attempt, err := encodeAttempt(p.LastAttempt())
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", p.ID, err)
 	}
-	slot, err := encodeSlot(wallet.SlotOf(p))
+	pendingTx, err := encodePendingTx(wallet.PendingTxOf(p))
 	if err != nil {
 		return err
 	}
@@ -33,47 +33,47 @@ func (s *Payments) Seal(ctx context.Context, p payment.Payment) error {
 		types.TransactWriteItem{Update: &types.Update{
 			TableName: &s.table,
 			Key:       paymentKey(string(p.ID)),
-			UpdateExpression: aws.String("SET #state = :sealed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
-				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place, pin = :spent"),
-			ConditionExpression:      aws.String("#state = :unsealed AND pin = :pin"),
+			UpdateExpression: aws.String("SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
+				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place, revision = :spent"),
+			ConditionExpression:      aws.String("#state = :prepared AND revision = :revision"),
 			ExpressionAttributeNames: stateName,
 			ExpressionAttributeValues: map[string]types.AttributeValue{
-				":unsealed": text(string(payment.Unsealed)), ":pin": text(p.Pin), ":spent": text(spent),
-				":sealed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": attempt, ":hash": text(p.TxHash.String()),
+				":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision), ":spent": text(spent),
+				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": attempt, ":hash": text(p.TxHash.String()),
 				":version": number(uint64(p.Version)), ":at": moment(p.UpdatedAt),
 				":list": text(listPK(p.Merchant, p.Mode)), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 			},
 		}},
-		s.putAbsent(slot),
+		s.putAbsent(pendingTx),
 		s.putHash(p.TxHash.String(), p.ID),
 	)
 	switch {
 	case err != nil:
-		return fmt.Errorf("sealing %s: %w", p.ID, err)
+		return fmt.Errorf("committing %s: %w", p.ID, err)
 	case failed == 0:
 		return payment.ErrChanged
 	case failed > 0:
-		return wallet.ErrSlotTaken
+		return wallet.ErrNonceTaken
 	default:
 		return nil
 	}
 }
 
-// AddAttempt implements wallet.Slots with one transaction: the payment, its
-// slot, the new hash.
+// AddAttempt implements wallet.PendingTxs with one transaction: the payment, its
+// pending transaction, the new hash.
 func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	attempt, err := encodeAttempt(p.LastAttempt())
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", p.ID, err)
 	}
-	slot := wallet.SlotOf(p)
-	earlier := slot.Hashes[:len(slot.Hashes)-1]
+	pendingTx := wallet.PendingTxOf(p)
+	earlier := pendingTx.Hashes[:len(pendingTx.Hashes)-1]
 	names := map[string]string{"#state": attrState, "#hash": "hash"}
 	values := map[string]types.AttributeValue{
-		":sealed": text(string(payment.Sealed)), ":attempt": attempt, ":count": number(uint64(len(earlier))),
+		":committed": text(string(payment.Committed)), ":attempt": attempt, ":count": number(uint64(len(earlier))),
 	}
 	same := strings.Builder{}
-	same.WriteString("#state = :sealed AND size(attempts) = :count")
+	same.WriteString("#state = :committed AND size(attempts) = :count")
 	for i, h := range earlier {
 		fmt.Fprintf(&same, " AND attempts[%d].#hash = :h%d", i, i)
 		values[fmt.Sprintf(":h%d", i)] = text(h.String())
@@ -87,8 +87,8 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 			ExpressionAttributeNames:  names,
 			ExpressionAttributeValues: values,
 		}},
-		s.bumpSlot(slot),
-		s.putHash(slot.Hash().String(), p.ID),
+		s.bumpPendingTx(pendingTx),
+		s.putHash(pendingTx.Hash().String(), p.ID),
 	)
 	switch {
 	case err != nil:
@@ -100,27 +100,27 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	}
 }
 
-// PutNoop implements wallet.Slots with one transaction: the slot, its hash.
-func (s *Payments) PutNoop(ctx context.Context, n wallet.Slot) error {
-	slot, err := encodeSlot(n)
+// PutNoop implements wallet.PendingTxs with one transaction: the pending transaction, its hash.
+func (s *Payments) PutNoop(ctx context.Context, n wallet.PendingTx) error {
+	pendingTx, err := encodePendingTx(n)
 	if err != nil {
 		return err
 	}
-	failed, err := transact(ctx, s.db, s.putAbsent(slot), s.putHash(n.Hash().String(), ""))
+	failed, err := transact(ctx, s.db, s.putAbsent(pendingTx), s.putHash(n.Hash().String(), ""))
 	switch {
 	case err != nil:
 		return fmt.Errorf("putting a no-op at %s: %w", placeOf(n.ID, n.Nonce), err)
 	case failed >= 0:
-		return wallet.ErrSlotTaken
+		return wallet.ErrNonceTaken
 	default:
 		return nil
 	}
 }
 
-// BumpNoop implements wallet.Slots with one transaction: the slot, the new
+// BumpNoop implements wallet.PendingTxs with one transaction: the pending transaction, the new
 // hash.
-func (s *Payments) BumpNoop(ctx context.Context, n wallet.Slot) error {
-	failed, err := transact(ctx, s.db, s.bumpSlot(n), s.putHash(n.Hash().String(), ""))
+func (s *Payments) BumpNoop(ctx context.Context, n wallet.PendingTx) error {
+	failed, err := transact(ctx, s.db, s.bumpPendingTx(n), s.putHash(n.Hash().String(), ""))
 	switch {
 	case err != nil:
 		return fmt.Errorf("bumping the no-op at %s: %w", placeOf(n.ID, n.Nonce), err)
@@ -148,9 +148,9 @@ func (s *Payments) putHash(hash string, id payment.ID) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{TableName: &s.table, Item: item}}
 }
 
-// bumpSlot sets the newest attempt of n if the slot holds exactly the ones
+// bumpPendingTx sets the newest attempt of n if the pending transaction holds exactly the ones
 // before it.
-func (s *Payments) bumpSlot(n wallet.Slot) types.TransactWriteItem {
+func (s *Payments) bumpPendingTx(n wallet.PendingTx) types.TransactWriteItem {
 	last := len(n.Hashes) - 1
 	condition := "hashes = :earlier AND attribute_not_exists(payment_id)"
 	values := map[string]types.AttributeValue{
@@ -163,7 +163,7 @@ func (s *Payments) bumpSlot(n wallet.Slot) types.TransactWriteItem {
 	}
 	return types.TransactWriteItem{Update: &types.Update{
 		TableName: &s.table,
-		Key:       slotKey(n.ChainID, n.Address.String(), n.Nonce),
+		Key:       pendingTxKey(n.ChainID, n.Address.String(), n.Nonce),
 		UpdateExpression: aws.String("SET hashes = list_append(hashes, :hash), raw_bytes = :raw, tip = :tip, fee_cap = :cap, " +
 			"signed_at = :at, gas_held = :gas"),
 		ConditionExpression:       &condition,
@@ -171,54 +171,54 @@ func (s *Payments) bumpSlot(n wallet.Slot) types.TransactWriteItem {
 	}}
 }
 
-// Slots implements wallet.Slots with one query, strongly consistent.
-func (s *Payments) Slots(ctx context.Context, id wallet.ID) (slots []wallet.Slot, unreadable int, err error) {
-	slots = []wallet.Slot{}
+// PendingTxs implements wallet.PendingTxs with one query, strongly consistent.
+func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (pendingTxs []wallet.PendingTx, unreadable int, err error) {
+	pendingTxs = []wallet.PendingTx{}
 	pages := dynamodb.NewQueryPaginator(s.db, &dynamodb.QueryInput{
 		TableName:              &s.table,
-		KeyConditionExpression: aws.String("pk = :wallet AND begins_with(sk, :slot)"),
+		KeyConditionExpression: aws.String("pk = :wallet AND begins_with(sk, :pending transaction)"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":wallet": text(walletPK(id.ChainID, id.Address.String())), ":slot": text(slotPrefix),
+			":wallet": text(walletPK(id.ChainID, id.Address.String())), ":pendingtx": text(pendingTxPrefix),
 		},
 		ConsistentRead: aws.Bool(true),
 	})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, 0, fmt.Errorf("reading the slots of %s: %w", id.Address, err)
+			return nil, 0, fmt.Errorf("reading the pending transactions of %s: %w", id.Address, err)
 		}
 		for _, item := range page.Items {
-			slot, err := decodeSlot(id, item)
+			pendingTx, err := decodePendingTx(id, item)
 			if err != nil {
 				unreadable++
 				continue
 			}
-			slots = append(slots, slot)
+			pendingTxs = append(pendingTxs, pendingTx)
 		}
 	}
-	return slots, unreadable, nil
+	return pendingTxs, unreadable, nil
 }
 
-// Slot implements wallet.Slots.
-func (s *Payments) Slot(ctx context.Context, id wallet.ID, nonce uint64) (wallet.Slot, error) {
-	item, err := s.item(ctx, slotKey(id.ChainID, id.Address.String(), nonce))
+// PendingTx implements wallet.PendingTxs.
+func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
+	item, err := s.item(ctx, pendingTxKey(id.ChainID, id.Address.String(), nonce))
 	if err != nil {
-		return wallet.Slot{}, fmt.Errorf("reading the slot at %s: %w", placeOf(id, nonce), err)
+		return wallet.PendingTx{}, fmt.Errorf("reading the pending transaction at %s: %w", placeOf(id, nonce), err)
 	}
 	if item == nil {
-		return wallet.Slot{}, wallet.ErrUnknown
+		return wallet.PendingTx{}, wallet.ErrUnknown
 	}
-	return decodeSlot(id, item)
+	return decodePendingTx(id, item)
 }
 
-// DeleteSlot implements wallet.Slots.
-func (s *Payments) DeleteSlot(ctx context.Context, id wallet.ID, nonce uint64) error {
+// DeletePendingTx implements wallet.PendingTxs.
+func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table,
-		Key:       slotKey(id.ChainID, id.Address.String(), nonce),
+		Key:       pendingTxKey(id.ChainID, id.Address.String(), nonce),
 	}, conflicts)
 	if err != nil {
-		return fmt.Errorf("deleting the slot at %s: %w", placeOf(id, nonce), err)
+		return fmt.Errorf("deleting the pending transaction at %s: %w", placeOf(id, nonce), err)
 	}
 	return nil
 }

@@ -11,10 +11,10 @@ import (
 	"remit/internal/wallet"
 )
 
-// unleased answers a lease that did not succeed. It returns the payment to
-// lease again for (the same wallet, now open or with a higher ceiling, or
+// unreserved answers a reservation that did not succeed. It returns the payment to
+// reservation again for (the same wallet, now open or with a higher ceiling, or
 // another one), or nil and the answer to the request.
-func (d *Dispatcher) unleased(ctx context.Context, p payment.Payment, w wallet.Wallet, refusal error) (*payment.Payment, Result, error) {
+func (d *Dispatcher) unreserved(ctx context.Context, p payment.Payment, w wallet.Wallet, refusal error) (*payment.Payment, Result, error) {
 	var refusals []error
 	tried := []token.Address{p.Wallet}
 	for {
@@ -29,13 +29,13 @@ func (d *Dispatcher) unleased(ctx context.Context, p payment.Payment, w wallet.W
 				return &p, Result{}, nil
 			}
 		case !isRefusal(refusal):
-			// The lease may be held. If so its payment will be made.
-			d.Log.WarnContext(ctx, "lease unknown", "payment", p.ID, "err", refusal)
+			// The reservation may be held. If so its payment will be made.
+			d.Log.WarnContext(ctx, "reservation unknown", "payment", p.ID, "err", refusal)
 			return d.again(ctx, p, refusal)
 		}
 		d.pool.Saw(w)
 		refusals = append(refusals, refusal)
-		next, err := d.repin(ctx, p, &tried)
+		next, err := d.reassign(ctx, p, &tried)
 		if err != nil {
 			return nil, Result{}, unfinished(err)
 		}
@@ -43,13 +43,13 @@ func (d *Dispatcher) unleased(ctx context.Context, p payment.Payment, w wallet.W
 			result, err := d.giveUp(ctx, p, refusals)
 			return nil, result, err
 		}
-		if next.State != payment.Unsealed || next.Wallet == p.Wallet {
+		if next.State != payment.Prepared || next.Wallet == p.Wallet {
 			return next, Result{}, nil // somebody else was faster
 		}
 		p = *next
-		if w, refusal = d.Wallets.Lease(ctx, d.needs(p)); refusal == nil {
+		if w, refusal = d.Wallets.Reserve(ctx, d.needs(p)); refusal == nil {
 			d.pool.Saw(w)
-			return &p, Result{}, nil // held: the next lease finds it
+			return &p, Result{}, nil // held: the next reservation finds it
 		}
 	}
 }
@@ -63,8 +63,8 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// again reads the payment after a lease whose outcome is unknown, for another
-// try: a lease that was taken is found and taken over.
+// again reads the payment after a reservation whose outcome is unknown, for another
+// try: a reservation that was taken is found and taken over.
 func (d *Dispatcher) again(ctx context.Context, p payment.Payment, cause error) (*payment.Payment, Result, error) {
 	stored, err := d.Payments.Payment(ctx, p.ID)
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *Dispatcher) again(ctx context.Context, p payment.Payment, cause error) 
 // raise asks the chain how far the wallet is, and lifts its ceiling if that is
 // further than the ceiling knew.
 func (d *Dispatcher) raise(ctx context.Context, w wallet.Wallet) bool {
-	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.Finality)
+	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.ConfirmationRule)
 	if err != nil {
 		return false
 	}
@@ -90,12 +90,12 @@ func (d *Dispatcher) raise(ctx context.Context, w wallet.Wallet) bool {
 	return d.Wallets.RaiseCeiling(ctx, w.ID, ceiling) == nil
 }
 
-// repin moves the payment to a wallet that was not tried. It returns nil when
+// reassign moves the payment to a wallet that was not tried. It returns nil when
 // there is none, and what is stored when somebody else changed the payment. A
 // crash after the write leaves a payment that the next request under its key
-// finishes; a lease that it holds on the wallet it left is an orphan, which
+// finishes; a reservation that it holds on the wallet it left is an orphan, which
 // check-receipts fills with a no-op.
-func (d *Dispatcher) repin(ctx context.Context, p payment.Payment, tried *[]token.Address) (*payment.Payment, error) {
+func (d *Dispatcher) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address) (*payment.Payment, error) {
 	active, err := d.Keys.Active(ctx)
 	if err != nil {
 		return nil, err
@@ -105,8 +105,8 @@ func (d *Dispatcher) repin(ctx context.Context, p payment.Payment, tried *[]toke
 			continue
 		}
 		*tried = append(*tried, id.Address)
-		moved := p.Pinned(id.Address, p.Tx)
-		err := d.Payments.Repin(ctx, moved, p.Pin)
+		moved := p.AssignedTo(id.Address, p.Tx)
+		err := d.Payments.Reassign(ctx, moved, p.Revision)
 		if err == nil {
 			return &moved, nil
 		}
@@ -131,8 +131,8 @@ func (d *Dispatcher) giveUp(ctx context.Context, p payment.Payment, refusals []e
 	}
 	result, err := d.refuse(ctx, p, refusal)
 	if errors.Is(err, refusal) && !d.Daily.IsZero() {
-		if err := d.Allowances.Refund(ctx, p.Merchant, p.Mode, p.Amount, p.CreatedAt); err != nil {
-			d.Log.WarnContext(ctx, "refund of allowance unknown", "payment", p.ID, "err", err)
+		if err := d.DailyLimits.Refund(ctx, p.Merchant, p.Mode, p.Amount, p.CreatedAt); err != nil {
+			d.Log.WarnContext(ctx, "refund of daily limit unknown", "payment", p.ID, "err", err)
 		}
 	}
 	return result, err

@@ -22,7 +22,7 @@ const roundTrip = 50 * time.Millisecond
 // distant is a node that is a round trip away.
 type distant struct{ willing }
 
-func (n distant) Account(ctx context.Context, a, coin token.Address, f chain.Finality) (chain.Account, error) {
+func (n distant) Account(ctx context.Context, a, coin token.Address, f chain.ConfirmationRule) (chain.Account, error) {
 	time.Sleep(roundTrip)
 	return n.willing.Account(ctx, a, coin, f)
 }
@@ -40,16 +40,16 @@ func (many) All(context.Context) ([]token.Address, error) {
 
 func (m many) Active(ctx context.Context) ([]token.Address, error) { return m.All(ctx) }
 
-// TestSurveyAsksForAllWalletsAtOnce: a cold process with sixteen wallets waits
+// TestStartupCheckAsksForAllWalletsAtOnce: a cold process with sixteen wallets waits
 // for the node as long as one with a single wallet does: a round trip to open
 // them, and one when they are known.
-func TestSurveyAsksForAllWalletsAtOnce(t *testing.T) {
+func TestStartupCheckAsksForAllWalletsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := paymenttest.NewStore()
 		tooMuch := payment.Request{Merchant: "mer_1", Mode: "test", Key: "k", To: token.Address{9}, Amount: token.Units(600)}
 		for _, how := range []string{"opens them", "knows them"} {
 			d := dispatch.New(dispatch.Config{ChainID: 1, Window: 64}, dispatch.Parts{
-				Payments: store, Allowances: store, Wallets: store, Keys: many{}, Nodes: chain.Nodes{distant{willing{holds: token.Units(5)}}},
+				Payments: store, DailyLimits: store, Wallets: store, Keys: many{}, Nodes: chain.Nodes{distant{willing{holds: token.Units(5)}}},
 				Log: slog.New(slog.DiscardHandler), Now: time.Now, Random: rand.Reader, Draw: func(int) int { return 0 },
 			})
 			began := time.Now()

@@ -22,7 +22,7 @@ const maxPage = 100
 // of a million payments with some 200 of them.
 const firstLook = 1000
 
-// List implements payment.Ledger: the index says which payments a page has, and
+// List implements payment.History: the index says which payments a page has, and
 // the items themselves are read strongly consistent, so a page shows none older
 // than its status. What does not decode, or has left the status that was asked
 // for, is left out.

@@ -23,11 +23,11 @@ var (
 // too: it would make the payments again that the tables know nothing of.
 const Suspicion = "chain ahead"
 
-// FirstSight returns the record of a wallet seen for the first time: it starts
+// FirstUse returns the record of a wallet seen for the first time: it starts
 // at the chain's count. While a node's pool holds more than is mined, or more is
 // mined than the settled count that is final, somebody else is sending from it:
 // ErrForeign. A nonce that a re-organisation gave back would be nobody's.
-func FirstSight(id ID, views chain.Views, settled, window uint64) (Wallet, error) {
+func FirstUse(id ID, views chain.Views, settled, window uint64) (Wallet, error) {
 	leading := views.Leading()
 	if leading.Mined > settled {
 		return Wallet{}, fmt.Errorf("%w: %d transactions of %s are mined, of which %d are final", ErrForeign, leading.Mined, id.Address, settled)
@@ -39,6 +39,6 @@ func FirstSight(id ID, views chain.Views, settled, window uint64) (Wallet, error
 	}
 	return Wallet{
 		ID: id, NextNonce: leading.Mined, Ceiling: leading.Mined + window,
-		Leases: map[payment.ID]Lease{}, Token: leading.Token, Gas: leading.Gas,
+		Reservations: map[payment.ID]Reserve{}, Token: leading.Token, Gas: leading.Gas,
 	}, nil
 }

@@ -19,19 +19,19 @@ var errNoHistory = errors.New("node lacks the history to tell")
 // takes log(b)/log(probes+1) requests: 4 for the 2^20 blocks of some months.
 const probes = 31
 
-// Consumer implements chain.Node. It looks for the block where the wallet's
+// TxAtNonce implements chain.Node. It looks for the block where the wallet's
 // count passed nonce: first back from final in growing steps, so that a node
 // which keeps the state of recent blocks only can answer for recent nonces,
 // then narrowing down. Each step is one request.
-func (n *Node) Consumer(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
-	hash, err := n.consumer(ctx, wallet, nonce, final)
+func (n *Node) TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
+	hash, err := n.atNonce(ctx, wallet, nonce, final)
 	if err != nil {
 		return chain.Hash{}, fmt.Errorf("looking for who used nonce %d of %v: %w", nonce, wallet, err)
 	}
 	return hash, nil
 }
 
-func (n *Node) consumer(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
+func (n *Node) atNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
 	used, err := n.look(ctx, wallet, nonce, stepsBack(final), final)
 	if err != nil {
 		return chain.Hash{}, err

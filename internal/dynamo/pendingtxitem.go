@@ -11,9 +11,9 @@ import (
 	"remit/internal/wallet"
 )
 
-// slotItem is how a slot lies in the table. Fields may be added, but what one
+// pendingTxItem is how a pending transaction lies in the table. Fields may be added, but what one
 // means never changes.
-type slotItem struct {
+type pendingTxItem struct {
 	PK        string   `dynamodbav:"pk"`
 	SK        string   `dynamodbav:"sk"`
 	Nonce     *uint64  `dynamodbav:"nonce"`
@@ -28,32 +28,32 @@ type slotItem struct {
 	Gas       string   `dynamodbav:"gas_held"` // wei
 }
 
-func encodeSlot(n wallet.Slot) (map[string]types.AttributeValue, error) {
+func encodePendingTx(n wallet.PendingTx) (map[string]types.AttributeValue, error) {
 	hashes := make([]string, len(n.Hashes))
 	for i, h := range n.Hashes {
 		hashes[i] = h.String()
 	}
-	item, err := attributevalue.MarshalMap(slotItem{
-		PK: walletPK(n.ChainID, n.Address.String()), SK: slotSK(n.Nonce),
+	item, err := attributevalue.MarshalMap(pendingTxItem{
+		PK: walletPK(n.ChainID, n.Address.String()), SK: pendingTxSK(n.Nonce),
 		Nonce: &n.Nonce, PaymentID: string(n.Payment), Hashes: hashes, Raw: n.Raw,
 		Tip: n.Fees.Tip.String(), Cap: n.Fees.Cap.String(), At: instantText(n.At), Since: instantText(n.Since),
 		Token: n.Token.String(), Gas: n.Gas.String(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encoding the slot at %s: %w", placeOf(n.ID, n.Nonce), err)
+		return nil, fmt.Errorf("encoding the pending transaction at %s: %w", placeOf(n.ID, n.Nonce), err)
 	}
 	return item, nil
 }
 
-// decodeSlot reads a stored slot of wallet id, or returns
+// decodePendingTx reads a stored pending transaction of wallet id, or returns
 // payment.ErrUnreadable.
-func decodeSlot(id wallet.ID, item map[string]types.AttributeValue) (wallet.Slot, error) {
-	var it slotItem
+func decodePendingTx(id wallet.ID, item map[string]types.AttributeValue) (wallet.PendingTx, error) {
+	var it pendingTxItem
 	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
-		return wallet.Slot{}, fmt.Errorf("%w: %w", payment.ErrUnreadable, err)
+		return wallet.PendingTx{}, fmt.Errorf("%w: %w", payment.ErrUnreadable, err)
 	}
 	var r reader
-	n := wallet.Slot{
+	n := wallet.PendingTx{
 		ID: id, Payment: payment.ID(it.PaymentID), Raw: it.Raw, At: r.instant("signed_at", it.At),
 		Fees:  chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
 		Token: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
@@ -67,11 +67,11 @@ func decodeSlot(id wallet.ID, item map[string]types.AttributeValue) (wallet.Slot
 	for _, h := range it.Hashes {
 		n.Hashes = append(n.Hashes, r.hash("hashes", h))
 	}
-	r.require("nonce", it.Nonce != nil && slotSK(n.Nonce) == it.SK)
+	r.require("nonce", it.Nonce != nil && pendingTxSK(n.Nonce) == it.SK)
 	r.require("hashes", len(n.Hashes) > 0)
 	r.require("raw_bytes", len(n.Raw) > 0)
 	if err := r.err(); err != nil {
-		return wallet.Slot{}, fmt.Errorf("%w: %s of %s: %w", payment.ErrUnreadable, it.SK, id.Address, err)
+		return wallet.PendingTx{}, fmt.Errorf("%w: %s of %s: %w", payment.ErrUnreadable, it.SK, id.Address, err)
 	}
 	return n, nil
 }

@@ -81,7 +81,7 @@ func TestFindsWhoUsedANonce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := node.Consumer(t.Context(), account, uint64(nonce), final)
+		got, err := node.TxAtNonce(t.Context(), account, uint64(nonce), final)
 
 		isUsed := nonce < h.count(final)
 		switch {
@@ -110,19 +110,19 @@ func TestNeedsOnlyRecentStateForARecentNonce(t *testing.T) {
 	// geth keeps the state of the last 128 blocks (core/state/pruner).
 	h := history{used: []uint64{100, 19_999_930, 19_999_950, 19_999_951}, head: 20_000_000, oldest: 20_000_000 - 127}
 	s := play(t, h.answers())
-	got, err := open(t, s.URL).Consumer(t.Context(), account, 2, 19_999_960)
+	got, err := open(t, s.URL).TxAtNonce(t.Context(), account, 2, 19_999_960)
 	if err != nil || got.String() != hashOfNonce(2) {
-		t.Errorf("Consumer = %v, %v, want %s", got, err, hashOfNonce(2))
+		t.Errorf("TxAtNonce = %v, %v, want %s", got, err, hashOfNonce(2))
 	}
 	if n := len(s.methods()); n > 3 {
 		t.Errorf("%d requests, want at most 3", n)
 	}
-	if got, err := open(t, s.URL).Consumer(t.Context(), account, 0, 19_999_960); err == nil {
-		t.Errorf("Consumer of an old nonce = %v, want an error: the state is gone", got)
+	if got, err := open(t, s.URL).TxAtNonce(t.Context(), account, 0, 19_999_960); err == nil {
+		t.Errorf("TxAtNonce of an old nonce = %v, want an error: the state is gone", got)
 	}
 }
 
-func TestAConsumerIsProvenOrAnError(t *testing.T) {
+func TestATxAtNonceIsProvenOrAnError(t *testing.T) {
 	good := history{used: []uint64{10, 20, 30}, head: 100}
 	const block = `{"number":"0x14","hash":"0x00","transactions":[%s]}`
 	for _, row := range []struct {
@@ -159,16 +159,16 @@ func TestAConsumerIsProvenOrAnError(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			answers := good.answers()
 			answers[row.method] = row.answer
-			if got, err := open(t, play(t, answers).URL).Consumer(t.Context(), account, 1, 50); err == nil {
-				t.Errorf("Consumer = %v, want an error", got)
+			if got, err := open(t, play(t, answers).URL).TxAtNonce(t.Context(), account, 1, 50); err == nil {
+				t.Errorf("TxAtNonce = %v, want an error", got)
 			}
 		})
 	}
-	got, err := open(t, play(t, good.answers()).URL).Consumer(t.Context(), account, 1, 50)
+	got, err := open(t, play(t, good.answers()).URL).TxAtNonce(t.Context(), account, 1, 50)
 	if want := hashOfNonce(1); err != nil || got.String() != want {
-		t.Errorf("Consumer = %v, %v, want %s", got, err, want)
+		t.Errorf("TxAtNonce = %v, %v, want %s", got, err, want)
 	}
-	if got, err := open(t, play(t, good.answers()).URL).Consumer(t.Context(), account, 2, 29); err != nil || got != (chain.Hash{}) {
+	if got, err := open(t, play(t, good.answers()).URL).TxAtNonce(t.Context(), account, 2, 29); err != nil || got != (chain.Hash{}) {
 		t.Errorf("a block before the nonce is used: %v, %v, want none", got, err)
 	}
 }

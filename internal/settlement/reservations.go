@@ -1,0 +1,138 @@
+package settlement
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/wallet"
+)
+
+// finishReservations commits what handlers reserved and did not commit, so that no nonce
+// stays a hole. Finishing a fresh reservation would be as safe: the stored unsigned
+// transaction has one signed form, and one commit wins.
+func (p *pass) finishReservations(ctx context.Context) error {
+	held := p.wallet.Reservations
+	var errs []error
+	for _, id := range p.reserved() {
+		if p.age(held[id].At) < p.ReservationAge || p.short(ctx, 0) {
+			continue
+		}
+		if err := p.finishReservation(ctx, id, held[id].Nonce); err != nil {
+			errs = append(errs, fmt.Errorf("finishing the reservation of %s: %w", id, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// reserved returns who holds a reservation, in nonce order.
+func (p *pass) reserved() []payment.ID {
+	held := p.wallet.Reservations
+	return slices.SortedFunc(maps.Keys(held), func(a, b payment.ID) int { return cmp.Compare(held[a].Nonce, held[b].Nonce) })
+}
+
+// finishReservation brings one reservation to a stored pending transaction and releases it. A crash after
+// the pending transaction is stored leaves a reservation that the next run only releases.
+func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint64) error {
+	pendingTx, err := p.fill(ctx, id, nonce)
+	if err != nil || pendingTx == nil {
+		return err
+	}
+	if err := p.Wallets.Release(ctx, id, *pendingTx); err != nil {
+		return err
+	}
+	p.report.Reservations++
+	return nil
+}
+
+// fill returns the stored pending transaction of a reserved nonce, storing it if need be, or nil
+// when somebody else was about to: the next round finds what they did.
+func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
+	if i := slices.IndexFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return s.Nonce == nonce }); i >= 0 {
+		return &p.pendingTxs[i], nil
+	}
+	stored, err := p.Payments.Payment(ctx, id)
+	switch {
+	case errors.Is(err, payment.ErrNotFound): // refused and discarded while its reservation was on the way
+		return p.fillNoop(ctx, nonce)
+	case errors.Is(err, payment.ErrUnreadable):
+		p.report.Unreadable++
+		return nil, err
+	case err != nil:
+		return nil, err
+	case stored.Wallet != p.wallet.Address || stored.Tx.ChainID != p.wallet.ChainID:
+		return p.fillNoop(ctx, nonce) // it is, or will be, paid by another wallet
+	case stored.State == payment.Prepared:
+		return p.commit(ctx, stored, nonce)
+	case stored.Nonce != nonce:
+		return p.fillNoop(ctx, nonce) // an orphan
+	default:
+		// Committed at this very nonce: its pending transaction was stored with it, and is gone
+		// only because the payment has ended.
+		pendingTx := wallet.PendingTxOf(stored)
+		return &pendingTx, nil
+	}
+}
+
+// commit signs the stored unsigned transaction and stores the bytes. A crash
+// before the write leaves the reservation as it was, one after it a reservation with its
+// pending transaction: the next run releases it.
+func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64) (*wallet.PendingTx, error) {
+	signer, err := p.Keys.Signer(ctx, p.wallet.Address)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := signer.Sign(stored.Tx, nonce)
+	if err != nil {
+		return nil, err
+	}
+	committed, err := stored.Commit(signed, p.Now())
+	if err != nil {
+		return nil, err
+	}
+	err = p.Wallets.Commit(ctx, committed)
+	if errors.Is(err, payment.ErrChanged) || errors.Is(err, wallet.ErrNonceTaken) {
+		return nil, nil // next round
+	}
+	if err != nil {
+		return nil, err
+	}
+	pendingTx := wallet.PendingTxOf(committed)
+	p.keep(pendingTx)
+	return &pendingTx, nil
+}
+
+// fillNoop stores a no-op at a nonce that no payment will ever use. Two runs
+// may sign different ones: only the stored one is ever sent. A crash after the
+// write leaves a pending transaction that the next run sends.
+func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, error) {
+	market, err := p.Nodes.Fees(ctx)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := p.Keys.Signer(ctx, p.wallet.Address)
+	if err != nil {
+		return nil, err
+	}
+	tx := chain.Noop(p.ChainID, p.wallet.Address, chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit))
+	signed, err := signer.Sign(tx, nonce)
+	if err != nil {
+		return nil, err
+	}
+	pendingTx := wallet.PendingNoop(p.wallet.ID, tx, signed, p.Now())
+	err = p.Wallets.PutNoop(ctx, pendingTx)
+	if errors.Is(err, wallet.ErrNonceTaken) {
+		return nil, nil // next round
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.report.Noops++
+	p.keep(pendingTx)
+	return &pendingTx, nil
+}
