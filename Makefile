@@ -74,11 +74,11 @@ clients: ## Generate clients from openapi.json (Python, TypeScript) and complete
 
 .PHONY: simulate
 simulate: ## The payment engine under faults, without -race: SEEDS from FROM, and pairs of faults (SEEDS=1000000)
-	go test ./internal/settlement/settlementtest -run 'TestSeeds$$|TestExhaustive' -v -timeout=24h -seeds=$(SEEDS) -from=$(FROM) $(ARGS)
+	go test ./internal/simulation -run 'TestSeeds$$|TestExhaustive' -v -timeout=24h -seeds=$(SEEDS) -from=$(FROM) $(ARGS)
 
 .PHONY: sensitivity
 sensitivity: ## Remove every protecting rule in turn: a test must notice (docs/guarantees.md)
-	go test ./internal/settlement/settlementtest -run TestSensitivity -v -timeout=1h -sensitivity=all
+	go test ./internal/simulation -run TestSensitivity -v -timeout=1h -sensitivity=all
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strictjson)

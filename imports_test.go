@@ -30,18 +30,23 @@ var mayImport = map[string]string{
 	"webhook":       "",
 	"webhook/guard": "webhook",
 
+	// The port of the protocol, and what may stand before it.
+	"store":     "chain payment token wallet",
+	"interpose": "chain payment store token wallet",
+
 	// Engines: what happens between the domains.
-	"dispatch":   "chain payment token wallet",
-	"settlement": "chain payment token wallet",
+	"dispatch":   "chain payment store token wallet",
+	"settlement": "chain payment store token wallet",
 
 	// Adapters, which never import each other.
 	"boot":    "apikey",
 	"devnet":  "chain token",
-	"dynamo":  domains,
+	"dynamo":  "store " + domains,
 	"emf":     "webhook",
 	"ethrpc":  "chain token",
-	"httpapi": "strictjson " + domains + " " + engines,
+	"httpapi": "store strictjson " + domains + " " + engines,
 	"keyring": "chain token wallet",
+	"memory":  "store " + domains,
 	"queue":   "webhook",
 	"secrets": "",
 
@@ -51,14 +56,13 @@ var mayImport = map[string]string{
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
-	"apikey/apikeytest":         "apikey",
-	"boot/boottest":             "",
-	"dynamo/dynamotest":         "",
-	"httpapi/fuzztest":          "",
-	"httpapi/httpapitest":       "httpapi",
-	"payment/paymenttest":       "chain payment token wallet",
-	"settlement/settlementtest": "payment/paymenttest " + domains + " " + engines,
-	"webhook/webhooktest":       "webhook",
+	"boot/boottest":       "",
+	"dynamo/dynamotest":   "",
+	"httpapi/fuzztest":    "",
+	"httpapi/httpapitest": "httpapi",
+	"simulation":          "interpose memory store " + domains + " " + engines,
+	"storetest":           "store " + domains,
+	"webhook/webhooktest": "webhook",
 }
 
 // onlyIn says which packages may import something heavy or powerful; a
@@ -80,10 +84,11 @@ var mayLink = map[string]string{
 	"remit/internal/ethrpc":              "check-receipts get-balance send-payment",
 	"remit/internal/keyring":             "check-receipts send-payment",
 	"remit/internal/devnet":              "",
-	"remit/internal/apikey/":             "",
-	"remit/internal/payment/":            "",
 	"remit/internal/settlement":          "check-receipts",
-	"remit/internal/settlement/":         "",
+	"remit/internal/interpose":           "",
+	"remit/internal/memory":              "",
+	"remit/internal/simulation":          "",
+	"remit/internal/storetest":           "",
 	"remit/internal/webhook/webhooktest": "",
 	"testing":                            "",
 	"github.com/google/go-cmp/":          "",

@@ -20,6 +20,7 @@ import (
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/payment"
 	"remit/internal/settlement"
+	"remit/internal/store"
 	"remit/internal/webhook"
 )
 
@@ -110,7 +111,7 @@ func open(ctx context.Context) (*bed, error) {
 		ChainID: b.chain.ID(), Token: b.chain.Token(), Window: rig.Window, ConfirmationRule: rig.ConfirmationRule, BlockTime: time.Second,
 		ReservationAge: 45 * time.Second, BumpAfter: time.Hour,
 	}, settlement.Parts{
-		Payments: payments, Wallets: payments, Keys: keys, Nodes: b.stack.Nodes,
+		Store: payments, Keys: keys, Nodes: b.stack.Nodes,
 		Events: webhook.NewPublisher(dynamo.NewWebhooks(b.db, b.tables.Webhooks), b.jobs),
 		Log:    slog.New(slog.DiscardHandler), Now: time.Now, Wait: func(context.Context, time.Duration) {},
 	})
@@ -241,18 +242,18 @@ func (b *bed) deliver(ctx context.Context, l *life) ([]payment.Payment, error) {
 	}
 	l.used[Deliver] = b.meter.take()
 	var all []payment.Payment
-	from := payment.Position{}
+	from := store.Position{}
 	for more := true; more; {
 		var page []payment.Payment
 		var err error
-		page, more, err = dynamo.NewPayments(b.db, b.tables.Payments).List(ctx, payment.Filter{Merchant: rig.Merchant, Mode: "test", From: from})
+		page, more, err = dynamo.NewPayments(b.db, b.tables.Payments).List(ctx, store.Filter{Merchant: rig.Merchant, Mode: "test", From: from})
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, page...)
 		if len(page) > 0 {
 			last := page[len(page)-1]
-			from = payment.Position{CreatedAt: last.CreatedAt, ID: last.ID}
+			from = store.Position{CreatedAt: last.CreatedAt, ID: last.ID}
 		}
 	}
 	b.meter.take()

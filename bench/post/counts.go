@@ -26,7 +26,8 @@ import (
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/ethrpc"
 	"remit/internal/httpapi"
-	"remit/internal/payment/paymenttest"
+	"remit/internal/memory"
+	"remit/internal/store"
 )
 
 // counted is what one payment asks of its services and of the allocator.
@@ -92,7 +93,7 @@ func callsOf(body string) [][2]string {
 
 // handler is send-payment over store and the canned node, paying from four
 // wallets.
-func handler(c *rig.Chain, node *canned, store paymenttest.Ports) (http.Handler, error) {
+func handler(c *rig.Chain, node *canned, store store.Store) (http.Handler, error) {
 	opened, err := ethrpc.Open("http://node.invalid", ethrpc.Config{ChainID: c.ID(), Transport: node})
 	if err != nil {
 		return nil, err
@@ -104,7 +105,7 @@ func handler(c *rig.Chain, node *canned, store paymenttest.Ports) (http.Handler,
 	engine := dispatch.New(dispatch.Config{
 		ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: 1 << 20, BlockTime: 2 * time.Second, ConfirmationRule: rig.ConfirmationRule,
 	}, dispatch.Parts{
-		Payments: store, DailyLimits: store, Wallets: store, Keys: keys, Nodes: chain.Nodes{opened},
+		Store: store, Keys: keys, Nodes: chain.Nodes{opened},
 		Hints: rig.Hints{Calls: &rig.Calls{}}, Log: slog.New(slog.DiscardHandler), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
 	return httpapi.SendPayment(rand.Text, engine, c.Token()), nil
@@ -131,7 +132,7 @@ func allocated(ctx context.Context, h http.Handler, n int) ([2]float64, error) {
 // count measures what a payment asks for, over DynamoDB Local and in memory.
 func count(ctx context.Context, c *rig.Chain, n int) (*counted, error) {
 	out := &counted{aws: map[string]float64{}}
-	h, err := handler(c, &canned{}, paymenttest.NewStore())
+	h, err := handler(c, &canned{}, memory.NewPayments())
 	if err != nil {
 		return nil, err
 	}

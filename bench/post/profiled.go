@@ -9,7 +9,7 @@ import (
 
 	"remit/bench/profile"
 	"remit/bench/rig"
-	"remit/internal/payment/paymenttest"
+	"remit/internal/memory"
 )
 
 // Profile records the POST path twice: whole, with 64 clients on the embedded
@@ -21,7 +21,7 @@ func Profile(ctx context.Context, dir string, w io.Writer) error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	stack, err := rig.NewStack(c, c.Wallets()[1:5], paymenttest.NewStore(), near)
+	stack, err := rig.NewStack(c, c.Wallets()[1:5], memory.NewPayments(), near)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func Profile(ctx context.Context, dir string, w io.Writer) error {
 		return err
 	}
 	c.Pause()
-	own, err := handler(c, &canned{}, paymenttest.NewStore())
+	own, err := handler(c, &canned{}, memory.NewPayments())
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"remit/bench/reference"
 	"remit/bench/rig"
 	"remit/internal/ethrpc"
-	"remit/internal/payment/paymenttest"
+	"remit/internal/memory"
 )
 
 var (
@@ -81,7 +81,7 @@ func (p plan) ours(ctx context.Context, c *rig.Chain, s *sweep, wallets, clients
 	if err != nil {
 		return rig.Run{}, err
 	}
-	store := paymenttest.NewStore()
+	store := memory.NewPayments()
 	stack, err := rig.NewStack(c, paying, store, s.delays)
 	if err != nil {
 		return rig.Run{}, err

@@ -4,11 +4,11 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"remit/internal/interpose"
+	"remit/internal/store"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"remit/internal/payment/paymenttest"
 )
 
 // Calls counts by name. It is safe for concurrent use.
@@ -45,13 +45,14 @@ func Total(n map[string]int) int {
 	return total
 }
 
-// Delayed returns store with every call counted and answered after delay, as a
+// Delayed returns a store with every call counted and answered after delay, as a
 // database's over a network is.
-func Delayed(store paymenttest.Ports, delay time.Duration, calls *Calls) paymenttest.Ports {
-	return &paymenttest.Faulty{Ports: store, Decide: func(op string) paymenttest.Outcome {
-		calls.Add(op)
+func Delayed(within store.Store, delay time.Duration, calls *Calls) store.Store {
+	return &interpose.Store{Store: within, Around: func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
+		calls.Add(c.Op)
 		pass(delay)
-		return paymenttest.Outcome{}
+		apply(ctx)
+		return nil
 	}}
 }
 

@@ -17,7 +17,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/ethrpc"
 	"remit/internal/httpapi"
-	"remit/internal/payment/paymenttest"
+	"remit/internal/store"
 )
 
 // Window is how many payments a wallet of a rig may have in flight.
@@ -26,8 +26,8 @@ const Window = 1024
 // A Stack is send-payment with its store and its node.
 type Stack struct {
 	Handler http.Handler
-	Store   paymenttest.Ports // what the engine sees: counted, delayed
-	Calls   *Calls            // of the store, and hints
+	Store   store.Store // what the engine sees: counted, delayed
+	Calls   *Calls      // of the store, and hints
 	Wire    *Wire
 	Wallets []devnet.Wallet
 	Nodes   chain.Nodes
@@ -43,7 +43,7 @@ func (d Delays) String() string {
 
 // NewStack returns send-payment over a store that holds nothing yet, paying
 // from these wallets of the chain.
-func NewStack(c *Chain, wallets []devnet.Wallet, store paymenttest.Ports, d Delays) (*Stack, error) {
+func NewStack(c *Chain, wallets []devnet.Wallet, store store.Store, d Delays) (*Stack, error) {
 	calls := &Calls{}
 	s := &Stack{Store: Delayed(store, d.Store, calls), Calls: calls, Wallets: wallets,
 		Wire: &Wire{Next: ethrpc.NewTransport(), Delay: d.RPC}}
@@ -59,7 +59,7 @@ func NewStack(c *Chain, wallets []devnet.Wallet, store paymenttest.Ports, d Dela
 	engine := dispatch.New(dispatch.Config{
 		ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: Window, BlockTime: 2 * time.Second, ConfirmationRule: ConfirmationRule,
 	}, dispatch.Parts{
-		Payments: s.Store, DailyLimits: s.Store, Wallets: s.Store, Keys: keys, Nodes: s.Nodes,
+		Store: s.Store, Keys: keys, Nodes: s.Nodes,
 		Hints: Hints{calls, d.Store}, Log: slog.New(slog.DiscardHandler),
 		Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"remit/bench/rig"
-	"remit/internal/payment/paymenttest"
+	"remit/internal/memory"
 	"remit/internal/settlement"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
@@ -25,7 +25,7 @@ type Say func(format string, args ...any)
 // A bed is a chain, a stack that has sent payments, and a settler.
 type bed struct {
 	chain   *rig.Chain
-	store   *paymenttest.Store // as it is, for looking
+	store   *memory.Payments // as it is, for looking
 	stack   *rig.Stack
 	settler *settlement.Settler
 	queue   *queue
@@ -37,7 +37,7 @@ func open(ctx context.Context, wallets int, d rig.Delays) (*bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bed{chain: chain, store: paymenttest.NewStore(), queue: &queue{}}
+	b := &bed{chain: chain, store: memory.NewPayments(), queue: &queue{}}
 	if b.stack, err = rig.NewStack(chain, chain.Wallets(), b.store, d); err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func open(ctx context.Context, wallets int, d rig.Delays) (*bed, error) {
 		ChainID: chain.ID(), Token: chain.Token(), Window: rig.Window, ConfirmationRule: rig.ConfirmationRule, BlockTime: rig.BlockTime,
 		ReservationAge: 45 * time.Second, BumpAfter: time.Hour,
 	}, settlement.Parts{
-		Payments: b.stack.Store, Wallets: b.stack.Store, Keys: keys, Nodes: b.stack.Nodes,
+		Store: b.stack.Store, Keys: keys, Nodes: b.stack.Nodes,
 		Events: webhook.NewPublisher(subscription{}, b.queue), Log: slog.New(slog.DiscardHandler), Now: time.Now, Wait: wait,
 	})
 	return b, nil

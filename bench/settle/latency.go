@@ -12,9 +12,9 @@ import (
 
 	"remit/bench/rig"
 	"remit/bench/stats"
+	"remit/internal/memory"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
-	"remit/internal/webhook/webhooktest"
 )
 
 // A told payment, in seconds from its block becoming the head.
@@ -78,7 +78,7 @@ func tell(ctx context.Context, d rig.Delays, rate int, length time.Duration) (*l
 
 // deliverTo makes the settler announce to an endpoint, and delivers at once.
 func (b *bed) deliverTo(ctx context.Context, h *hook) error {
-	hooks := webhooktest.NewStore()
+	hooks := memory.NewWebhooks()
 	secret, err := webhook.MintSecret(zero{})
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func (c *localCommand) build(ctx context.Context, url string, log *slog.Logger) 
 		ChainID: s.rail.chainID, Token: s.rail.coin, Window: c.Window, FeeLimit: gwei(c.MaxFeeCap), ConfirmationRule: confirmationRule,
 		BlockTime: c.BlockTime, ReservationAge: reservationAge, BumpAfter: bumpAfter,
 	}, settlement.Parts{
-		Payments: s.tables.payments, Wallets: s.tables.payments, Keys: s.rail.keys, Nodes: s.rail.nodes,
+		Store: s.tables.payments, Keys: s.rail.keys, Nodes: s.rail.nodes,
 		Events: webhook.NewPublisher(s.tables.webhooks, s.jobs), Log: log, Now: time.Now, Wait: wait,
 	})
 	dispatcher := dispatch.New(dispatch.Config{
@@ -83,7 +83,7 @@ func (c *localCommand) build(ctx context.Context, url string, log *slog.Logger) 
 		Minimum: limits.minimum, Maximum: limits.maximum, Daily: limits.daily,
 		FeeLimit: gwei(c.MaxFeeCap), BlockTime: c.BlockTime, ConfirmationRule: confirmationRule,
 	}, dispatch.Parts{
-		Payments: s.tables.payments, DailyLimits: s.tables.payments, Wallets: s.tables.payments, Keys: s.rail.keys,
+		Store: s.tables.payments, Keys: s.rail.keys,
 		Nodes: s.rail.nodes, Hints: s.hinted, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
 	if s.handler, err = s.routes(dispatcher, sender, confirmationRule); err != nil {

@@ -11,11 +11,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"remit/internal/apikey"
-	"remit/internal/apikey/apikeytest"
 	"remit/internal/dynamo"
-	"remit/internal/payment/paymenttest"
+	"remit/internal/memory"
+	"remit/internal/store"
 	"remit/internal/webhook"
-	"remit/internal/webhook/webhooktest"
 )
 
 // tables are the three stores of a stack.
@@ -24,7 +23,7 @@ type tables struct {
 		apikey.Store
 		apikey.Finder
 	}
-	payments paymenttest.Ports
+	payments store.Store
 	webhooks webhook.Store
 	jobs     jobStore // nil in memory
 }
@@ -39,7 +38,7 @@ var localTables = dynamo.Tables{APIKeys: "remit-api-keys", Payments: "remit-paym
 // creates if they are absent.
 func openTables(ctx context.Context, url string) (*tables, error) {
 	if url == "" {
-		return &tables{&apikeytest.Store{}, paymenttest.NewStore(), webhooktest.NewStore(), nil}, nil
+		return &tables{&memory.APIKeys{}, memory.NewPayments(), memory.NewWebhooks(), nil}, nil
 	}
 	db := dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String(url),

@@ -11,6 +11,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/keyring"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -192,7 +193,7 @@ func (d *deployment) walletRows(ctx context.Context) ([]walletRow, error) {
 	return rows, nil
 }
 
-func walletRowOf(ctx context.Context, store wallet.Store, id wallet.ID) (walletRow, error) {
+func walletRowOf(ctx context.Context, store store.Store, id wallet.ID) (walletRow, error) {
 	row := walletRow{Address: id.Address}
 	w, err := store.Wallet(ctx, id)
 	if errors.Is(err, wallet.ErrUnknown) {

@@ -8,6 +8,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/keyring"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -142,7 +143,7 @@ func drain(entries []keyring.Entry, address token.Address, draining bool) error 
 }
 
 // one opens the deployment and names one of its wallets.
-func (f deployedFlags) one(ctx context.Context, address string) (*deployment, wallet.ID, wallet.Store, error) {
+func (f deployedFlags) one(ctx context.Context, address string) (*deployment, wallet.ID, store.Store, error) {
 	d, err := f.open(ctx)
 	if err != nil {
 		return nil, wallet.ID{}, nil, err

@@ -63,7 +63,7 @@ func partsOf(env *boot.Env, o outlets) settlement.Parts {
 	payments := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE"))
 	wallets := secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now)
 	return settlement.Parts{
-		Payments: payments, Wallets: payments,
+		Store: payments,
 		Keys:   keyring.New(wallets.Value, rail.Stale),
 		Events: webhook.NewPublisher(o.webhooks, o.jobs),
 		Log:    slog.Default(), Now: time.Now, Wait: wait,

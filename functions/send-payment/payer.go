@@ -44,7 +44,7 @@ func partsOf(env *boot.Env) dispatch.Parts {
 	payments := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE"))
 	wallets := secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now)
 	return dispatch.Parts{
-		Payments: payments, DailyLimits: payments, Wallets: payments,
+		Store: payments,
 		Keys:  keyring.New(wallets.Value, rail.Stale),
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), env.Duration("BLOCK_TIME")),
 		Log:   slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,

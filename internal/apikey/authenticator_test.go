@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"remit/internal/apikey"
-	"remit/internal/apikey/apikeytest"
+	"remit/internal/memory"
+	"remit/internal/storetest"
 )
 
 var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
 // finder counts what is asked of a store and breaks it on demand.
 type finder struct {
-	apikeytest.Store
+	memory.APIKeys
 	finds, touches     int
 	findErr, touchErr  error
 	touchAppliedThough bool // the error comes after the write
@@ -25,7 +26,7 @@ func (f *finder) Find(ctx context.Context, hash apikey.Hash) (apikey.Key, error)
 	if f.findErr != nil {
 		return apikey.Key{}, f.findErr
 	}
-	return f.Store.Find(ctx, hash)
+	return f.APIKeys.Find(ctx, hash)
 }
 
 func (f *finder) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
@@ -33,14 +34,14 @@ func (f *finder) Touch(ctx context.Context, hash apikey.Hash, at, since time.Tim
 	if f.touchErr != nil && !f.touchAppliedThough {
 		return f.touchErr
 	}
-	return errors.Join(f.Store.Touch(ctx, hash, at, since), f.touchErr)
+	return errors.Join(f.APIKeys.Touch(ctx, hash, at, since), f.touchErr)
 }
 
 // stack is a test-mode stack with one merchant, whose key was made at noon.
 func stack(t *testing.T) (*finder, *apikey.Book, apikey.Minted) {
 	t.Helper()
 	f := new(finder)
-	book := apikey.NewBook(f, apikey.Test, func() time.Time { return noon }, apikeytest.Random(3))
+	book := apikey.NewBook(f, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
 	m, err := book.Create(t.Context(), "Shop")
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +132,7 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 	if f.touches != 3 {
 		t.Errorf("%d writes in three minutes of requests, want 3", f.touches)
 	}
-	if k, err := f.Store.Find(t.Context(), m.Key.Hash); err != nil || !k.LastUsedAt.Equal(noon.Add(2*time.Minute)) {
+	if k, err := f.APIKeys.Find(t.Context(), m.Key.Hash); err != nil || !k.LastUsedAt.Equal(noon.Add(2*time.Minute)) {
 		t.Errorf("LastUsedAt = %v, %v", k.LastUsedAt, err)
 	}
 }

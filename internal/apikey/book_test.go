@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"remit/internal/apikey"
-	"remit/internal/apikey/apikeytest"
+	"remit/internal/memory"
+	"remit/internal/storetest"
 )
 
 func TestEveryCreateMakesAMerchant(t *testing.T) {
@@ -24,7 +25,7 @@ func TestEveryCreateMakesAMerchant(t *testing.T) {
 	if !strings.HasPrefix(k.MerchantID, "mer_") || len(k.MerchantID) != 20 || k.MerchantName != "Shop" || k.Mode != apikey.Test || !k.CreatedAt.Equal(noon) {
 		t.Errorf("made %+v", k)
 	}
-	if stored, err := f.Store.Find(t.Context(), first.Secret.Hash()); err != nil || stored != k {
+	if stored, err := f.APIKeys.Find(t.Context(), first.Secret.Hash()); err != nil || stored != k {
 		t.Errorf("stored %+v, %v; answered %+v", stored, err, k)
 	}
 }
@@ -59,7 +60,7 @@ func TestRotate(t *testing.T) {
 		if err == nil && (next.Key.MerchantID != who || next.Key.MerchantName != "Shop" || next.Key.ID == id || !next.Key.ExpiresAt.IsZero()) {
 			t.Errorf("%s: made %+v", test.why, next.Key)
 		}
-		if k, err := f.Store.Find(t.Context(), m.Key.Hash); err != nil || !k.ExpiresAt.Equal(noon.Add(test.expires)) {
+		if k, err := f.APIKeys.Find(t.Context(), m.Key.Hash); err != nil || !k.ExpiresAt.Equal(noon.Add(test.expires)) {
 			t.Errorf("%s: the old key expires at %v, %v", test.why, k.ExpiresAt, err)
 		}
 	}
@@ -118,7 +119,7 @@ func TestSomebodyElsesKey(t *testing.T) {
 
 // broken is a store whose writes fail before they are applied, or after.
 type broken struct {
-	apikeytest.Store
+	memory.APIKeys
 	applied bool
 }
 
@@ -126,21 +127,21 @@ var errLost = errors.New("connection reset")
 
 func (b *broken) Create(ctx context.Context, k apikey.Key) error {
 	if b.applied {
-		return errors.Join(b.Store.Create(ctx, k), errLost)
+		return errors.Join(b.APIKeys.Create(ctx, k), errLost)
 	}
 	return errLost
 }
 
 func (b *broken) Replace(ctx context.Context, m string, h apikey.Hash, at time.Time, k apikey.Key) error {
 	if b.applied {
-		return errors.Join(b.Store.Replace(ctx, m, h, at, k), errLost)
+		return errors.Join(b.APIKeys.Replace(ctx, m, h, at, k), errLost)
 	}
 	return errLost
 }
 
 func (b *broken) Revoke(ctx context.Context, m string, h apikey.Hash, at time.Time) (apikey.Key, error) {
 	if b.applied {
-		k, err := b.Store.Revoke(ctx, m, h, at)
+		k, err := b.APIKeys.Revoke(ctx, m, h, at)
 		return k, errors.Join(err, errLost)
 	}
 	return apikey.Key{}, errLost
@@ -149,8 +150,8 @@ func (b *broken) Revoke(ctx context.Context, m string, h apikey.Hash, at time.Ti
 func TestStoreOutage(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		s := &broken{applied: applied}
-		good := apikey.NewBook(&s.Store, apikey.Test, func() time.Time { return noon }, apikeytest.Random(4))
-		book := apikey.NewBook(s, apikey.Test, func() time.Time { return noon }, apikeytest.Random(5))
+		good := apikey.NewBook(&s.APIKeys, apikey.Test, func() time.Time { return noon }, storetest.Random(4))
+		book := apikey.NewBook(s, apikey.Test, func() time.Time { return noon }, storetest.Random(5))
 		m, err := good.Create(t.Context(), "Shop")
 		if err != nil {
 			t.Fatal(err)

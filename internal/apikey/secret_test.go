@@ -15,12 +15,12 @@ import (
 	"pgregory.net/rapid"
 
 	"remit/internal/apikey"
-	"remit/internal/apikey/apikeytest"
+	"remit/internal/storetest"
 )
 
 func mint(t testing.TB, mode apikey.Mode) apikey.Secret {
 	t.Helper()
-	s, err := apikey.Mint(apikeytest.Random(7), mode)
+	s, err := apikey.Mint(storetest.Random(7), mode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func mint(t testing.TB, mode apikey.Mode) apikey.Secret {
 
 func TestFormat(t *testing.T) {
 	shape := regexp.MustCompile(`^(remit_(test|live)_([0-9A-Za-z]{12}))_[0-9A-Za-z]{43}([0-9A-Za-z]{6})$`)
-	random := apikeytest.Random(1)
+	random := storetest.Random(1)
 	for i := range 1000 {
 		mode := []apikey.Mode{apikey.Test, apikey.Live}[i%2]
 		s, err := apikey.Mint(random, mode)
@@ -75,7 +75,7 @@ func TestParseReadsWhatMintMade(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		mode := rapid.SampledFrom([]apikey.Mode{apikey.Test, apikey.Live}).Draw(t, "mode")
 		seed := rapid.Byte().Draw(t, "seed")
-		minted, err := apikey.Mint(apikeytest.Random(seed), mode)
+		minted, err := apikey.Mint(storetest.Random(seed), mode)
 		if err != nil {
 			t.Fatal(err)
 		}

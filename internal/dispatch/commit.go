@@ -7,6 +7,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -28,7 +29,7 @@ func (d *Dispatcher) submit(ctx context.Context, p payment.Payment) (Result, err
 		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
 		}
-		w, err := d.Wallets.Reserve(ctx, d.needs(p))
+		w, err := d.Store.Reserve(ctx, d.needs(p))
 		if err != nil {
 			next, result, err := d.unreserved(ctx, p, w, err)
 			if next == nil {
@@ -83,22 +84,22 @@ func (d *Dispatcher) commit(ctx context.Context, p payment.Payment, nonce uint64
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	err = d.Wallets.Commit(ctx, committed)
+	err = d.Store.Commit(ctx, committed)
 	if err == nil {
 		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", signed.Hash)
 		return committed, nil
 	}
-	if errors.Is(err, wallet.ErrNonceTaken) {
+	if errors.Is(err, store.ErrNonceTaken) {
 		// A run took the reservation for an orphan and filled its nonce.
-		pendingTx, err := d.Wallets.PendingTx(ctx, walletOf(p), nonce)
+		pendingTx, err := d.Store.PendingTx(ctx, walletOf(p), nonce)
 		if err != nil {
 			return payment.Payment{}, err
 		}
-		if err := d.Wallets.Release(ctx, p.ID, pendingTx); err != nil {
+		if err := d.Store.Release(ctx, p.ID, pendingTx); err != nil {
 			return payment.Payment{}, err
 		}
 	}
-	stored, err := d.Payments.Payment(ctx, p.ID)
+	stored, err := d.Store.Payment(ctx, p.ID)
 	if err != nil {
 		return payment.Payment{}, err
 	}
@@ -113,10 +114,10 @@ func (d *Dispatcher) commit(ctx context.Context, p payment.Payment, nonce uint64
 // committed: nothing that goes wrong here is the caller's concern, and all of
 // it is done again by check-receipts.
 func (d *Dispatcher) deliver(ctx context.Context, p payment.Payment, w wallet.Wallet) {
-	pendingTx := wallet.PendingTxOf(p)
+	pendingTx := store.PendingTxOf(p)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := d.Wallets.Release(ctx, p.ID, pendingTx); err != nil {
+		if err := d.Store.Release(ctx, p.ID, pendingTx); err != nil {
 			d.Log.WarnContext(ctx, "release left to check-receipts", "payment", p.ID, "err", err)
 		}
 	})
@@ -135,7 +136,7 @@ func (d *Dispatcher) broadcast(ctx context.Context, p payment.Payment, pendingTx
 	ctx, cancel := context.WithTimeout(ctx, broadcastBudget)
 	defer cancel()
 	if pendingTx.Raw == nil { // somebody faster signed it, and only the pending transaction has the bytes
-		stored, err := d.Wallets.PendingTx(ctx, pendingTx.ID, pendingTx.Nonce)
+		stored, err := d.Store.PendingTx(ctx, pendingTx.ID, pendingTx.Nonce)
 		if err != nil {
 			d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "err", err)
 			return
@@ -143,7 +144,7 @@ func (d *Dispatcher) broadcast(ctx context.Context, p payment.Payment, pendingTx
 		pendingTx = stored
 	}
 	reply := d.Nodes.Deliver(ctx, pendingTx.Raw, func(ctx context.Context) ([][]byte, error) {
-		return wallet.Predecessors(ctx, d.Wallets, pendingTx)
+		return predecessors(ctx, d.Store, pendingTx)
 	})
 	switch reply.Class {
 	case chain.Accepted, chain.Known:

@@ -14,6 +14,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -72,16 +73,14 @@ type Hinter interface {
 
 // Parts are what a Dispatcher works with.
 type Parts struct {
-	Payments    payment.Store
-	DailyLimits payment.DailyLimit
-	Wallets     wallet.Store
-	Keys        wallet.Keys
-	Nodes       chain.Nodes
-	Hints       Hinter
-	Log         *slog.Logger
-	Now         func() time.Time
-	Random      io.Reader       // for payment IDs
-	Draw        func(n int) int // a random number below n, to choose wallets
+	Store  Store
+	Keys   wallet.Keys
+	Nodes  chain.Nodes
+	Hints  Hinter
+	Log    *slog.Logger
+	Now    func() time.Time
+	Random io.Reader       // for payment IDs
+	Draw   func(n int) int // a random number below n, to choose wallets
 }
 
 // A Dispatcher sends payments.
@@ -121,7 +120,7 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	if err != nil {
 		return d.answerStored(ctx, id, r, err)
 	}
-	p, created, err := d.Payments.Create(ctx, offer)
+	p, created, err := d.Store.Create(ctx, offer)
 	if err != nil {
 		return Result{}, unknown(r, err)
 	}
@@ -140,9 +139,9 @@ func (d *Dispatcher) answerStored(ctx context.Context, id payment.ID, r payment.
 	if r.Key == "" {
 		return Result{}, refusal
 	}
-	p, err := d.Payments.Payment(ctx, id)
+	p, err := d.Store.Payment(ctx, id)
 	switch {
-	case errors.Is(err, payment.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return Result{}, refusal
 	case err != nil:
 		return Result{}, unknown(r, err)
@@ -185,7 +184,7 @@ func (d *Dispatcher) resume(ctx context.Context, p payment.Payment, r payment.Re
 // reserved reports whether the payment holds a nonce already. Then it is too
 // late to refuse it. What cannot be told counts as held.
 func (d *Dispatcher) reserved(ctx context.Context, p payment.Payment) (bool, error) {
-	w, err := d.Wallets.Wallet(ctx, walletOf(p))
+	w, err := d.Store.Wallet(ctx, walletOf(p))
 	if err != nil {
 		return true, err
 	}
@@ -200,8 +199,8 @@ func (d *Dispatcher) charge(ctx context.Context, p payment.Payment) error {
 	if d.Daily.IsZero() {
 		return nil
 	}
-	err := d.DailyLimits.Charge(ctx, p.Merchant, p.Mode, p.Amount, d.Daily, p.CreatedAt)
-	if err != nil && !errors.Is(err, payment.ErrDailyLimit) {
+	err := d.Store.Charge(ctx, p.Merchant, p.Mode, p.Amount, d.Daily, p.CreatedAt)
+	if err != nil && !errors.Is(err, store.ErrDailyLimit) {
 		return errors.Join(ErrUnavailable, err)
 	}
 	return err
@@ -213,17 +212,17 @@ func (d *Dispatcher) charge(ctx context.Context, p payment.Payment) error {
 // without a reservation, which no money moves for; the next request under its key
 // takes it up.
 func (d *Dispatcher) refuse(ctx context.Context, p payment.Payment, refusal error) (Result, error) {
-	err := d.Payments.Discard(ctx, p)
+	err := d.Store.Discard(ctx, p)
 	if err == nil {
 		return Result{}, refusal
 	}
-	if !errors.Is(err, payment.ErrChanged) {
+	if !errors.Is(err, store.ErrChanged) {
 		d.Log.WarnContext(ctx, "discard unknown", "payment", p.ID, "err", err)
 		return Result{}, errors.Join(ErrInProgress, err)
 	}
-	stored, err := d.Payments.Payment(ctx, p.ID)
+	stored, err := d.Store.Payment(ctx, p.ID)
 	switch {
-	case errors.Is(err, payment.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return Result{}, refusal
 	case err == nil && stored.State != payment.Prepared && stored.Fingerprint == p.Fingerprint:
 		return Result{Payment: stored, Replayed: true}, nil

@@ -126,8 +126,8 @@ func walletOf(p payment.Payment) wallet.ID {
 }
 
 // needs returns the reservation request of a payment.
-func (d *Dispatcher) needs(p payment.Payment) wallet.Request {
-	return wallet.Request{Wallet: walletOf(p), Payment: p.ID, Token: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
+func (d *Dispatcher) needs(p payment.Payment) wallet.Need {
+	return wallet.Need{Wallet: walletOf(p), Payment: p.ID, Token: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
 }
 
 // isUnaffordable reports whether a refused reservation lacked the token only.

@@ -9,9 +9,10 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/dispatch"
+	"remit/internal/memory"
 	"remit/internal/payment"
-	"remit/internal/payment/paymenttest"
-	"remit/internal/settlement/settlementtest"
+	"remit/internal/simulation"
+	"remit/internal/store"
 	"remit/internal/token"
 )
 
@@ -23,63 +24,63 @@ func (deaf) Hint(context.Context) error { return nil }
 // TestRefusals has every reason for which a payment is not even begun, and
 // checks that nothing of it is stored, so that its key is free.
 func TestRefusals(t *testing.T) {
-	payee, blocked := settlementtest.Payee(1), settlementtest.Payee(2)
+	payee, blocked := simulation.Payee(1), simulation.Payee(2)
 	for _, test := range []struct {
 		name   string
 		to     token.Address
 		amount uint64
-		before func(*settlementtest.Chain, *settlementtest.Keys)
+		before func(*simulation.Chain, *simulation.Keys)
 		want   error
 	}{
 		{"just enough", payee, 10, nil, nil},
 		{"as much as is allowed", payee, 500, nil, nil},
 		{"below the minimum", payee, 9, nil, dispatch.ErrAmountBelow},
 		{"above the maximum", payee, 501, nil, dispatch.ErrAmountAbove},
-		{"to a wallet of ours", settlementtest.Wallet(0), 10, nil, dispatch.ErrOwnWallet},
-		{"to a draining wallet of ours", settlementtest.Wallet(1), 10, nil, dispatch.ErrOwnWallet},
+		{"to a wallet of ours", simulation.Wallet(0), 10, nil, dispatch.ErrOwnWallet},
+		{"to a draining wallet of ours", simulation.Wallet(1), 10, nil, dispatch.ErrOwnWallet},
 		{"to somebody the token refuses", blocked, 10, nil, dispatch.ErrRecipient},
 		{"more than the wallet has", payee, 400, nil, dispatch.ErrInsufficient},
 		{"while the secret store is down", payee, 10,
-			func(_ *settlementtest.Chain, k *settlementtest.Keys) { k.Down(true) }, dispatch.ErrUnavailable},
+			func(_ *simulation.Chain, k *simulation.Keys) { k.Down(true) }, dispatch.ErrUnavailable},
 		{"while every wallet is draining", payee, 10,
-			func(_ *settlementtest.Chain, k *settlementtest.Keys) { k.Drain(settlementtest.Wallet(0)) }, dispatch.ErrUnavailable},
+			func(_ *simulation.Chain, k *simulation.Keys) { k.Drain(simulation.Wallet(0)) }, dispatch.ErrUnavailable},
 		{"while the node is down", payee, 10,
-			func(c *settlementtest.Chain, _ *settlementtest.Keys) { c.Nodes[0].Down = true }, dispatch.ErrUnavailable},
+			func(c *simulation.Chain, _ *simulation.Keys) { c.Nodes[0].Down = true }, dispatch.ErrUnavailable},
 		{"while the node serves another chain", payee, 10,
-			func(c *settlementtest.Chain, _ *settlementtest.Keys) { c.Nodes[0].Foreign = true }, dispatch.ErrUnavailable},
-		{"while the token pays nobody", payee, 10, func(c *settlementtest.Chain, _ *settlementtest.Keys) {
-			c.Recipients[payee], c.Recipients[settlementtest.Wallet(0)] = settlementtest.Reverts, settlementtest.Reverts
+			func(c *simulation.Chain, _ *simulation.Keys) { c.Nodes[0].Foreign = true }, dispatch.ErrUnavailable},
+		{"while the token pays nobody", payee, 10, func(c *simulation.Chain, _ *simulation.Keys) {
+			c.Recipients[payee], c.Recipients[simulation.Wallet(0)] = simulation.Reverts, simulation.Reverts
 		}, dispatch.ErrUnavailable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			coin := token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
-			fake := settlementtest.NewChain(7, coin.Contract, 1, 1)
-			fake.Recipients[blocked] = settlementtest.Reverts
-			keys := &settlementtest.Keys{}
-			keys.Add(settlementtest.Wallet(0))
-			keys.Add(settlementtest.Wallet(1))
-			keys.Drain(settlementtest.Wallet(1))
+			fake := simulation.NewChain(7, coin.Contract, 1, 1)
+			fake.Recipients[blocked] = simulation.Reverts
+			keys := &simulation.Keys{}
+			keys.Add(simulation.Wallet(0))
+			keys.Add(simulation.Wallet(1))
+			keys.Drain(simulation.Wallet(1))
 			funds := uint64(1_000)
 			if errors.Is(test.want, dispatch.ErrInsufficient) {
 				funds = 399
 			}
-			fake.Fund(settlementtest.Wallet(0), token.Units(funds), token.Units(1e18))
+			fake.Fund(simulation.Wallet(0), token.Units(funds), token.Units(1e18))
 			if test.before != nil {
 				test.before(fake, keys)
 			}
-			store := paymenttest.NewStore()
+			tables := memory.NewPayments()
 			d := dispatch.New(dispatch.Config{
 				ChainID: 7, Token: coin, Network: "n", Window: 4, Minimum: token.Units(10), Maximum: token.Units(500), BlockTime: time.Second,
 			}, dispatch.Parts{
-				Payments: store, DailyLimits: store, Wallets: store, Keys: keys, Nodes: chain.Nodes{fake.Nodes[0]}, Hints: deaf{},
+				Store: tables, Keys: keys, Nodes: chain.Nodes{fake.Nodes[0]}, Hints: deaf{},
 				Log: slog.New(slog.DiscardHandler), Now: time.Now, Draw: func(int) int { return 0 },
 			})
 			_, err := d.Send(t.Context(), payment.Request{Merchant: "m", Mode: "test", Key: "k", To: test.to, Amount: token.Units(test.amount)})
 			if !errors.Is(err, test.want) {
 				t.Errorf("error %v, want %v", err, test.want)
 			}
-			_, err = store.Payment(t.Context(), payment.KeyID("m", "test", "k"))
-			if stored := !errors.Is(err, payment.ErrNotFound); stored != (test.want == nil) {
+			_, err = tables.Payment(t.Context(), payment.KeyID("m", "test", "k"))
+			if stored := !errors.Is(err, store.ErrNotFound); stored != (test.want == nil) {
 				t.Errorf("stored %v (%v)", stored, err)
 			}
 		})

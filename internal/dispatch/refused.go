@@ -47,7 +47,7 @@ func (d *Dispatcher) unreserved(ctx context.Context, p payment.Payment, w wallet
 			return next, Result{}, nil // somebody else was faster
 		}
 		p = *next
-		if w, refusal = d.Wallets.Reserve(ctx, d.needs(p)); refusal == nil {
+		if w, refusal = d.Store.Reserve(ctx, d.needs(p)); refusal == nil {
 			d.pool.Saw(w)
 			return &p, Result{}, nil // held: the next reservation finds it
 		}
@@ -66,7 +66,7 @@ func isRefusal(err error) bool {
 // again reads the payment after a reservation whose outcome is unknown, for another
 // try: a reservation that was taken is found and taken over.
 func (d *Dispatcher) again(ctx context.Context, p payment.Payment, cause error) (*payment.Payment, Result, error) {
-	stored, err := d.Payments.Payment(ctx, p.ID)
+	stored, err := d.Store.Payment(ctx, p.ID)
 	if err != nil {
 		return nil, Result{}, errors.Join(ErrInProgress, cause, err)
 	}
@@ -87,7 +87,7 @@ func (d *Dispatcher) raise(ctx context.Context, w wallet.Wallet) bool {
 	if ceiling <= w.Ceiling {
 		return false
 	}
-	return d.Wallets.RaiseCeiling(ctx, w.ID, ceiling) == nil
+	return d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil
 }
 
 // reassign moves the payment to a wallet that was not tried. It returns nil when
@@ -106,11 +106,11 @@ func (d *Dispatcher) reassign(ctx context.Context, p payment.Payment, tried *[]t
 		}
 		*tried = append(*tried, id.Address)
 		moved := p.AssignedTo(id.Address, p.Tx)
-		err := d.Payments.Reassign(ctx, moved, p.Revision)
+		err := d.Store.Reassign(ctx, moved, p.Revision)
 		if err == nil {
 			return &moved, nil
 		}
-		stored, readErr := d.Payments.Payment(ctx, p.ID)
+		stored, readErr := d.Store.Payment(ctx, p.ID)
 		if readErr != nil {
 			return nil, errors.Join(err, readErr)
 		}
@@ -131,7 +131,7 @@ func (d *Dispatcher) giveUp(ctx context.Context, p payment.Payment, refusals []e
 	}
 	result, err := d.refuse(ctx, p, refusal)
 	if errors.Is(err, refusal) && !d.Daily.IsZero() {
-		if err := d.DailyLimits.Refund(ctx, p.Merchant, p.Mode, p.Amount, p.CreatedAt); err != nil {
+		if err := d.Store.Refund(ctx, p.Merchant, p.Mode, p.Amount, p.CreatedAt); err != nil {
 			d.Log.WarnContext(ctx, "refund of daily limit unknown", "payment", p.ID, "err", err)
 		}
 	}

@@ -42,7 +42,7 @@ func (d *Dispatcher) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ids, err := d.Wallets.Wallets(ctx, d.ChainID)
+	ids, err := d.Store.Wallets(ctx, d.ChainID)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (d *Dispatcher) look(ctx context.Context) error {
 	}
 	paused, unknown := make([]string, len(ids)), make([]bool, len(ids))
 	err = abreast(len(ids), func(i int) error {
-		w, err := d.Wallets.Wallet(ctx, ids[i])
+		w, err := d.Store.Wallet(ctx, ids[i])
 		switch {
 		case errors.Is(err, wallet.ErrUnknown):
 			unknown[i] = true
@@ -105,7 +105,7 @@ func (d *Dispatcher) compare(ctx context.Context, w wallet.Wallet) error {
 		if view.Mined <= w.NextNonce {
 			continue
 		}
-		fresh, err := d.Wallets.Wallet(ctx, w.ID) // others reserve between our read and the node's answer
+		fresh, err := d.Store.Wallet(ctx, w.ID) // others reserve between our read and the node's answer
 		if err != nil {
 			return err
 		}
@@ -133,13 +133,13 @@ func (d *Dispatcher) open(ctx context.Context, id wallet.ID, suspicion string) e
 	w, foreign := wallet.FirstUse(id, views, settled, d.Window)
 	if foreign == nil {
 		w.Paused = suspicion
-		if err := d.Wallets.Open(ctx, w); err != nil {
+		if err := d.Store.Open(ctx, w); err != nil {
 			return err
 		}
 	}
 	// Somebody else may have opened it first. Then what the nodes hold of it
 	// may be ours.
-	w, err = d.Wallets.Wallet(ctx, id)
+	w, err = d.Store.Wallet(ctx, id)
 	switch {
 	case errors.Is(err, wallet.ErrUnknown) && foreign != nil:
 		return foreign

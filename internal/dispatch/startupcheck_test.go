@@ -11,8 +11,8 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/dispatch"
+	"remit/internal/memory"
 	"remit/internal/payment"
-	"remit/internal/payment/paymenttest"
 	"remit/internal/token"
 )
 
@@ -45,11 +45,11 @@ func (m many) Active(ctx context.Context) ([]token.Address, error) { return m.Al
 // them, and one when they are known.
 func TestStartupCheckAsksForAllWalletsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := paymenttest.NewStore()
+		store := memory.NewPayments()
 		tooMuch := payment.Request{Merchant: "mer_1", Mode: "test", Key: "k", To: token.Address{9}, Amount: token.Units(600)}
 		for _, how := range []string{"opens them", "knows them"} {
 			d := dispatch.New(dispatch.Config{ChainID: 1, Window: 64}, dispatch.Parts{
-				Payments: store, DailyLimits: store, Wallets: store, Keys: many{}, Nodes: chain.Nodes{distant{willing{holds: token.Units(5)}}},
+				Store: store, Keys: many{}, Nodes: chain.Nodes{distant{willing{holds: token.Units(5)}}},
 				Log: slog.New(slog.DiscardHandler), Now: time.Now, Random: rand.Reader, Draw: func(int) int { return 0 },
 			})
 			began := time.Now()

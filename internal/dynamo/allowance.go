@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -18,7 +18,7 @@ import (
 // enough for every clock to have left the day, and for people to look.
 const spendKept = 72 * time.Hour
 
-// Charge implements payment.DailyLimit with one conditional update, which makes
+// Charge implements store.DailyLimits with one conditional update, which makes
 // the day's item if it is the first. The item keeps what was spent, so that a
 // limit changed during the day counts at once; what remains is kept beside it,
 // for people. When the SDK repeats the update after a lost answer the day may
@@ -26,7 +26,7 @@ const spendKept = 72 * time.Hour
 func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error {
 	limit = wallet.Spendable(limit)
 	if limit.Less(amount) {
-		return payment.ErrDailyLimit
+		return store.ErrDailyLimit
 	}
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table,
@@ -41,7 +41,7 @@ func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, li
 		},
 	})
 	if _, ok := refused(err); ok {
-		return payment.ErrDailyLimit
+		return store.ErrDailyLimit
 	}
 	if err != nil {
 		return fmt.Errorf("charging the day of %s: %w", merchant, err)
@@ -49,7 +49,7 @@ func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, li
 	return nil
 }
 
-// Refund implements payment.DailyLimit. It gives back no more than was charged,
+// Refund implements store.DailyLimits. It gives back no more than was charged,
 // and is never repeated by the SDK: a lost answer must not give back twice.
 func (s *Payments) Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error {
 	if amount != wallet.Spendable(amount) {

@@ -4,9 +4,9 @@ import (
 	"crypto/rand"
 	"testing"
 
-	"remit/internal/apikey/apikeytest"
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
+	"remit/internal/storetest"
 )
 
 func TestAPIKeys(t *testing.T) {
@@ -18,5 +18,5 @@ func TestAPIKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	apikeytest.Suite(t, func(*testing.T) apikeytest.Keeper { return dynamo.NewAPIKeys(db, tables.APIKeys) })
+	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return dynamo.NewAPIKeys(db, tables.APIKeys) })
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/payment"
+	"remit/internal/store"
 )
 
-// maxPage is the most payments a page holds (payment.Filter.Limit), and the
+// maxPage is the most payments a page holds (store.Filter.Limit), and the
 // most items one BatchGetItem may ask for.
 const maxPage = 100
 
@@ -22,11 +23,11 @@ const maxPage = 100
 // of a million payments with some 200 of them.
 const firstLook = 1000
 
-// List implements payment.History: the index says which payments a page has, and
+// List implements store.History: the index says which payments a page has, and
 // the items themselves are read strongly consistent, so a page shows none older
 // than its status. What does not decode, or has left the status that was asked
 // for, is left out.
-func (s *Payments) List(ctx context.Context, f payment.Filter) (page []payment.Payment, more bool, err error) {
+func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, more bool, err error) {
 	if f.Limit < 1 || f.Limit > maxPage {
 		f.Limit = maxPage
 	}
@@ -55,7 +56,7 @@ func (s *Payments) List(ctx context.Context, f payment.Filter) (page []payment.P
 }
 
 // entries returns the places of at most n payments that match, newest first.
-func (s *Payments) entries(ctx context.Context, f payment.Filter, n int) ([]payment.Position, error) {
+func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.Position, error) {
 	oldest, newest := bounds(f)
 	if oldest > newest {
 		return nil, nil
@@ -79,7 +80,7 @@ func (s *Payments) entries(ctx context.Context, f payment.Filter, n int) ([]paym
 		in.ExpressionAttributeNames = stateName
 		in.Limit = aws.Int32(firstLook)
 	}
-	var places []payment.Position
+	var places []store.Position
 	for {
 		out, err := s.db.Query(ctx, in)
 		if err != nil {
@@ -92,7 +93,7 @@ func (s *Payments) entries(ctx context.Context, f payment.Filter, n int) ([]paym
 			if err != nil {
 				return nil, err
 			}
-			place := payment.Position{CreatedAt: createdAt, ID: payment.ID(id)}
+			place := store.Position{CreatedAt: createdAt, ID: payment.ID(id)}
 			if place.ID == f.From.ID && createdAt.Equal(f.From.CreatedAt) {
 				continue
 			}
@@ -110,7 +111,7 @@ func (s *Payments) entries(ctx context.Context, f payment.Filter, n int) ([]paym
 // bounds returns the first and the last place that may be on the page. No
 // payment lies at either but the last of the page before: '$' sorts behind '#'
 // and everything after it, and nothing lies at a time without an ID.
-func bounds(f payment.Filter) (oldest, newest string) {
+func bounds(f store.Filter) (oldest, newest string) {
 	oldest, newest = "0", "~"
 	if !f.After.IsZero() {
 		oldest = instantText(f.After) + "$"
@@ -142,7 +143,7 @@ func statusFilter(status payment.Status, values map[string]types.AttributeValue)
 }
 
 // payments reads payments by ID. Those that do not decode are left out.
-func (s *Payments) payments(ctx context.Context, entries []payment.Position) (map[payment.ID]payment.Payment, error) {
+func (s *Payments) payments(ctx context.Context, entries []store.Position) (map[payment.ID]payment.Payment, error) {
 	found := make(map[payment.ID]payment.Payment, len(entries))
 	if len(entries) == 0 {
 		return found, nil

@@ -12,12 +12,12 @@ import (
 	"remit/internal/wallet"
 )
 
-// Reserve implements wallet.Nonces with one update of one item, never in a
+// Reserve implements store.Nonces with one update of one item, never in a
 // transaction: a transaction makes every other writer of a busy item fail. The
 // right-hand sides see the item as it was, so the reservation gets the nonce before
 // the increment. When the SDK repeats the update after a lost answer, it finds
 // its own reservation and takes it over.
-func (s *Payments) Reserve(ctx context.Context, r wallet.Request) (wallet.Wallet, error) {
+func (s *Payments) Reserve(ctx context.Context, r wallet.Need) (wallet.Wallet, error) {
 	if r.Token != wallet.Spendable(r.Token) || r.Gas != wallet.Spendable(r.Gas) {
 		return s.unaffordable(ctx, r)
 	}
@@ -49,7 +49,7 @@ func (s *Payments) Reserve(ctx context.Context, r wallet.Request) (wallet.Wallet
 }
 
 // unreserved answers a reservation that was not given, from the wallet's item.
-func (s *Payments) unreserved(r wallet.Request, item map[string]types.AttributeValue) (wallet.Wallet, error) {
+func (s *Payments) unreserved(r wallet.Need, item map[string]types.AttributeValue) (wallet.Wallet, error) {
 	if item == nil {
 		return wallet.Wallet{}, wallet.ErrUnknown
 	}
@@ -68,7 +68,7 @@ func (s *Payments) unreserved(r wallet.Request, item map[string]types.AttributeV
 
 // unaffordable answers a request for more than any stored wallet can have,
 // which an expression could not even say.
-func (s *Payments) unaffordable(ctx context.Context, r wallet.Request) (wallet.Wallet, error) {
+func (s *Payments) unaffordable(ctx context.Context, r wallet.Need) (wallet.Wallet, error) {
 	item, err := s.item(ctx, walletKey(r.Wallet.ChainID, r.Wallet.Address.String()))
 	if err != nil {
 		return wallet.Wallet{}, fmt.Errorf("reading %s: %w", r.Wallet.Address, err)
@@ -76,7 +76,7 @@ func (s *Payments) unaffordable(ctx context.Context, r wallet.Request) (wallet.W
 	return s.unreserved(r, item)
 }
 
-// Release implements wallet.Nonces.
+// Release implements store.Nonces.
 func (s *Payments) Release(ctx context.Context, id payment.ID, pendingTx wallet.PendingTx) error {
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                 &s.table,
@@ -95,7 +95,7 @@ func (s *Payments) Release(ctx context.Context, id payment.ID, pendingTx wallet.
 	return nil
 }
 
-// RaiseCeiling implements wallet.Nonces.
+// RaiseCeiling implements store.Nonces.
 func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
 	old, err := s.update(ctx, id, "SET nonce_ceiling = :ceiling", "nonce_ceiling < :ceiling",
 		map[string]types.AttributeValue{":ceiling": number(ceiling)})

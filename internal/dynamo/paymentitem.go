@@ -10,6 +10,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 )
 
@@ -95,11 +96,11 @@ func encodeAttempt(a payment.Attempt) (types.AttributeValue, error) {
 	}})
 }
 
-// decodePayment reads a stored payment, or returns payment.ErrUnreadable.
+// decodePayment reads a stored payment, or returns store.ErrUnreadable.
 func decodePayment(item map[string]types.AttributeValue) (payment.Payment, error) {
 	var it paymentItem
 	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
-		return payment.Payment{}, fmt.Errorf("%w: %w", payment.ErrUnreadable, err)
+		return payment.Payment{}, fmt.Errorf("%w: %w", store.ErrUnreadable, err)
 	}
 	id, _ := strings.CutPrefix(it.PK, paymentPrefix)
 	var r reader
@@ -137,7 +138,7 @@ func decodePayment(item map[string]types.AttributeValue) (payment.Payment, error
 	r.require("attempts or tx_hash", p.State == payment.Prepared || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)
 	r.require("event", !p.State.Final() || p.Event != nil)
 	if err := r.err(); err != nil {
-		return payment.Payment{}, fmt.Errorf("%w: %s: %w", payment.ErrUnreadable, p.ID, err)
+		return payment.Payment{}, fmt.Errorf("%w: %s: %w", store.ErrUnreadable, p.ID, err)
 	}
 	return p, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -59,7 +60,7 @@ func TestUpdatesKeepWhatNewerCodeAdded(t *testing.T) {
 	s.must("reserving", err)
 	p := s.committed()
 	add(walletPK, pendingTxSK)
-	s.must("releasing", s.Release(ctx, p.ID, wallet.PendingTxOf(p)))
+	s.must("releasing", s.Release(ctx, p.ID, store.PendingTxOf(p)))
 	p = s.bumped(p)
 	s.must("adding an attempt", s.AddAttempt(ctx, p))
 	s.must("reconciling", s.Reconcile(ctx, s.w.ID, 6, token.Units(1), token.Units(1)))
@@ -94,7 +95,7 @@ func TestReadsAreStronglyConsistent(t *testing.T) {
 	s.must("reading", err)
 	_, _, err = s.PendingTxs(ctx, s.w.ID)
 	s.must("reading", err)
-	_, _, err = s.List(ctx, payment.Filter{Merchant: "mer_1", Mode: "test"})
+	_, _, err = s.List(ctx, store.Filter{Merchant: "mer_1", Mode: "test"})
 	s.must("reading", err)
 	if len(s.bodies) != 9 {
 		t.Errorf("%d requests: %v", len(s.bodies), s.ops)
@@ -269,7 +270,7 @@ func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 		}
 		return send()
 	}
-	page, more, err := s.List(ctx, payment.Filter{Merchant: "mer_1", Mode: "test", Status: payment.StatusPending, Limit: 2})
+	page, more, err := s.List(ctx, store.Filter{Merchant: "mer_1", Mode: "test", Status: payment.StatusPending, Limit: 2})
 	s.must("listing", err)
 	if len(page) != 2 || page[0].ID != all[2].ID || page[1].ID != all[3].ID || !more {
 		t.Errorf("page %v, more %v", page, more)
@@ -290,7 +291,7 @@ func TestListsFetchWhatDynamoDBPutOff(t *testing.T) {
 		return answer(http.StatusOK, `{"Responses":{},"UnprocessedKeys":{"`+s.table+`":{"ConsistentRead":true,"Keys":[`+
 			`{"pk":{"S":"payment#`+string(p.ID)+`"},"sk":{"S":"payment"}}]}}}`), nil
 	}
-	page, more, err := s.List(t.Context(), payment.Filter{Merchant: "mer_1", Mode: "test", Limit: 5})
+	page, more, err := s.List(t.Context(), store.Filter{Merchant: "mer_1", Mode: "test", Limit: 5})
 	if err != nil || more || len(page) != 1 || page[0].ID != p.ID {
 		t.Errorf("page %v, more %v, error %v", page, more, err)
 	}

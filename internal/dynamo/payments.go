@@ -11,7 +11,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
-	"remit/internal/wallet"
+	"remit/internal/store"
 )
 
 // Payments keeps payments, wallets, pending transactions and daily limits in the table Payments.
@@ -26,16 +26,16 @@ type Payments struct {
 }
 
 var (
-	_ payment.Store      = (*Payments)(nil)
-	_ payment.History    = (*Payments)(nil)
-	_ payment.DailyLimit = (*Payments)(nil)
-	_ wallet.Store       = (*Payments)(nil)
+	_ store.Payments    = (*Payments)(nil)
+	_ store.History     = (*Payments)(nil)
+	_ store.DailyLimits = (*Payments)(nil)
+	_ store.Store       = (*Payments)(nil)
 )
 
 // NewPayments returns what is kept in table.
 func NewPayments(db *dynamodb.Client, table string) *Payments { return &Payments{db, table} }
 
-// Create implements payment.Store. When the SDK repeated the put after a lost
+// Create implements store.Payments. When the SDK repeated the put after a lost
 // answer and now meets an prepared payment with the revision of p, that is the one it
 // put itself: the revision covers the request, the transaction and the time.
 func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
@@ -64,14 +64,14 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payme
 	return p, true, nil
 }
 
-// Payment implements payment.Store.
+// Payment implements store.Payments.
 func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
 	item, err := s.item(ctx, paymentKey(string(id)))
 	if err != nil {
 		return payment.Payment{}, fmt.Errorf("reading %s: %w", id, err)
 	}
 	if item == nil {
-		return payment.Payment{}, payment.ErrNotFound
+		return payment.Payment{}, store.ErrNotFound
 	}
 	return decodePayment(item)
 }
@@ -85,7 +85,7 @@ func (s *Payments) item(ctx context.Context, k key) (map[string]types.AttributeV
 	return out.Item, nil
 }
 
-// PaymentByHash implements payment.Store with two reads.
+// PaymentByHash implements store.Payments with two reads.
 func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error) {
 	item, err := s.item(ctx, txKey(hash.String()))
 	if err != nil {
@@ -93,10 +93,10 @@ func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.
 	}
 	var it hashItem
 	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
-		return payment.Payment{}, fmt.Errorf("%w: %s: %w", payment.ErrUnreadable, hash, err)
+		return payment.Payment{}, fmt.Errorf("%w: %s: %w", store.ErrUnreadable, hash, err)
 	}
 	if it.PaymentID == "" {
-		return payment.Payment{}, payment.ErrNotFound
+		return payment.Payment{}, store.ErrNotFound
 	}
 	return s.Payment(ctx, payment.ID(it.PaymentID))
 }
@@ -106,7 +106,7 @@ type hashItem struct {
 	PaymentID string `dynamodbav:"payment_id"`
 }
 
-// Reassign implements payment.Store. A payment that has p's revision already
+// Reassign implements store.Payments. A payment that has p's revision already
 // is left so: the SDK may have repeated the write.
 func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -129,10 +129,10 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 // stateName stands for the attribute state, which is a reserved word.
 var stateName = map[string]string{"#state": attrState}
 
-// changed is payment.ErrChanged for a failed condition.
+// changed is store.ErrChanged for a failed condition.
 func changed(err error, doing string) error {
 	if _, ok := refused(err); ok {
-		return payment.ErrChanged
+		return store.ErrChanged
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
@@ -140,7 +140,7 @@ func changed(err error, doing string) error {
 	return nil
 }
 
-// Discard implements payment.Store. When the SDK repeats it after a lost
+// Discard implements store.Payments. When the SDK repeats it after a lost
 // answer it finds nothing, and ErrChanged is the answer: who removed the
 // payment, and so may refund it, cannot be told any more.
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
@@ -156,7 +156,7 @@ func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	return changed(err, "discarding "+string(p.ID))
 }
 
-// Finish implements payment.Store. When the SDK repeats it after a lost answer
+// Finish implements store.Payments. When the SDK repeats it after a lost answer
 // it reports ErrChanged, as after anybody else's: the payment is final.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	set := "SET #state = :state, version = :version, updated_at = :at"

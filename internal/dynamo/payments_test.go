@@ -13,7 +13,7 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/payment"
-	"remit/internal/payment/paymenttest"
+	"remit/internal/storetest"
 	"remit/internal/wallet"
 )
 
@@ -46,9 +46,9 @@ func TestPayments(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	paymenttest.Run(t, func(t *testing.T) paymenttest.Stores {
-		return paymenttest.Stores{
-			Ports: dynamo.NewPayments(db, table),
+	storetest.Payments(t, func(t *testing.T) storetest.Protocol {
+		return storetest.Protocol{
+			Store: dynamo.NewPayments(db, table),
 			Spoil: func(id payment.ID) { spoil(t, "payment#"+string(id), "payment", "amount") },
 			SpoilPendingTx: func(id wallet.ID, nonce uint64) {
 				spoil(t, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), fmt.Sprintf("pendingtx#%020d", nonce), "gas_held")

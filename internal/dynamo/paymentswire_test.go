@@ -16,6 +16,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/dynamo"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -115,8 +116,8 @@ func (s *stage) stored(want payment.Payment) {
 }
 
 // request asks for a reservation of 10 and 3.
-func (s *stage) request() wallet.Request {
-	return wallet.Request{Wallet: s.w.ID, Payment: s.p.ID, Token: token.Units(10), Gas: token.Units(3), At: noon}
+func (s *stage) request() wallet.Need {
+	return wallet.Need{Wallet: s.w.ID, Payment: s.p.ID, Token: token.Units(10), Gas: token.Units(3), At: noon}
 }
 
 func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
@@ -132,7 +133,7 @@ func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
 	s.must("reserving", err)
 	p = s.committing(p, w.Reservations[p.ID].Nonce)
 	s.must("committing", s.Commit(t.Context(), p))
-	s.must("releasing", s.Release(t.Context(), p.ID, wallet.PendingTxOf(p)))
+	s.must("releasing", s.Release(t.Context(), p.ID, store.PendingTxOf(p)))
 	want := []string{"PutItem", "UpdateItem", "TransactWriteItems", "UpdateItem"}
 	if diff := cmp.Diff(want, s.sent()); diff != "" {
 		t.Errorf("calls of a payment (-want +got):\n%s", diff)
@@ -200,13 +201,13 @@ func (s *stage) repeatedPayments() []repeated {
 			s.p = s.p.AssignedTo(token.Address{2}, s.p.Tx)
 			return s.Reassign(ctx, s.p, old)
 		}, nil, func() { s.stored(s.p) }},
-		{"who withdrew a payment cannot be told", nil, func() error { return s.Discard(ctx, s.p) }, payment.ErrChanged, nil},
+		{"who withdrew a payment cannot be told", nil, func() error { return s.Discard(ctx, s.p) }, store.ErrChanged, nil},
 		{"a payment that ended has ended", func() { s.p = s.committed() }, func() error {
 			var err error
 			s.p, err = s.p.Confirm(chain.Receipt{Tx: s.p.TxHash, Succeeded: true, Block: 3}, noon)
 			s.must("confirming", err)
 			return s.Finish(ctx, s.p)
-		}, payment.ErrChanged, func() { s.stored(s.p) }},
+		}, store.ErrChanged, func() { s.stored(s.p) }},
 	}
 }
 
@@ -266,7 +267,7 @@ func TestDailyLimitIsNeverChargedTooLittle(t *testing.T) {
 	s.lose(1)
 	s.must("charging", charge()) // twice: the first answer was lost
 	s.must("charging", charge())
-	if err := charge(); !errors.Is(err, payment.ErrDailyLimit) {
+	if err := charge(); !errors.Is(err, store.ErrDailyLimit) {
 		t.Errorf("charging a fourth time: %v", err)
 	}
 	s.sent()
@@ -278,7 +279,7 @@ func TestDailyLimitIsNeverChargedTooLittle(t *testing.T) {
 		t.Errorf("a refund was sent %d times", len(ops))
 	}
 	s.must("charging what was refunded", charge())
-	if err := charge(); !errors.Is(err, payment.ErrDailyLimit) {
+	if err := charge(); !errors.Is(err, store.ErrDailyLimit) {
 		t.Errorf("refunded twice: %v", err)
 	}
 }
@@ -298,15 +299,15 @@ func TestConflicts(t *testing.T) {
 		{"a conflict is tried again", 3, []string{conflict, none, none}, nil, false},
 		{"too much work is tried again", 1, []string{none, throttled, none}, nil, false},
 		{"conflicts without end are an unknown outcome", 100, []string{conflict, none, none}, nil, true},
-		{"a condition that failed after all before it held is known", 1, []string{none, ccf, conflict}, wallet.ErrNonceTaken, false},
-		{"the payment's condition is known whatever the others are", 1, []string{ccf, conflict, throttled}, payment.ErrChanged, false},
+		{"a condition that failed after all before it held is known", 1, []string{none, ccf, conflict}, store.ErrNonceTaken, false},
+		{"the payment's condition is known whatever the others are", 1, []string{ccf, conflict, throttled}, store.ErrChanged, false},
 		{"a payment that was not judged may have changed", 100, []string{conflict, ccf, none}, nil, true},
 		{"a cancellation for a reason of another kind is an unknown outcome", 1, []string{"ValidationError", none, none}, nil, true},
 	} {
 		s.renew()
 		s.cancel(row.times, row.reasons...)
 		err := s.Commit(t.Context(), s.committing(s.p, 5))
-		known := err == nil || errors.Is(err, payment.ErrChanged) || errors.Is(err, wallet.ErrNonceTaken)
+		known := err == nil || errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNonceTaken)
 		if row.unknown == known || known && !errors.Is(err, row.want) {
 			t.Errorf("%s: error = %v", row.sentence, err)
 		}
@@ -318,7 +319,7 @@ func TestConflicts(t *testing.T) {
 	}
 	s.renew()
 	s.conflict(100)
-	if err := s.Discard(t.Context(), s.p); err == nil || errors.Is(err, payment.ErrChanged) {
+	if err := s.Discard(t.Context(), s.p); err == nil || errors.Is(err, store.ErrChanged) {
 		t.Errorf("a discard that met transactions without end: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -46,11 +47,11 @@ func encodePendingTx(n wallet.PendingTx) (map[string]types.AttributeValue, error
 }
 
 // decodePendingTx reads a stored pending transaction of wallet id, or returns
-// payment.ErrUnreadable.
+// store.ErrUnreadable.
 func decodePendingTx(id wallet.ID, item map[string]types.AttributeValue) (wallet.PendingTx, error) {
 	var it pendingTxItem
 	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
-		return wallet.PendingTx{}, fmt.Errorf("%w: %w", payment.ErrUnreadable, err)
+		return wallet.PendingTx{}, fmt.Errorf("%w: %w", store.ErrUnreadable, err)
 	}
 	var r reader
 	n := wallet.PendingTx{
@@ -71,7 +72,7 @@ func decodePendingTx(id wallet.ID, item map[string]types.AttributeValue) (wallet
 	r.require("hashes", len(n.Hashes) > 0)
 	r.require("raw_bytes", len(n.Raw) > 0)
 	if err := r.err(); err != nil {
-		return wallet.PendingTx{}, fmt.Errorf("%w: %s of %s: %w", payment.ErrUnreadable, it.SK, id.Address, err)
+		return wallet.PendingTx{}, fmt.Errorf("%w: %s of %s: %w", store.ErrUnreadable, it.SK, id.Address, err)
 	}
 	return n, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -17,7 +18,7 @@ import (
 // that may still meet this one's items takes an item without a revision for damaged.
 const spent = "-"
 
-// Commit implements wallet.PendingTxs with one transaction: the payment, its pending transaction,
+// Commit implements store.PendingTxs with one transaction: the payment, its pending transaction,
 // its hash. A caller that repeats it after a lost answer gets ErrChanged and
 // reads the payment again.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
@@ -25,7 +26,7 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", p.ID, err)
 	}
-	pendingTx, err := encodePendingTx(wallet.PendingTxOf(p))
+	pendingTx, err := encodePendingTx(store.PendingTxOf(p))
 	if err != nil {
 		return err
 	}
@@ -51,22 +52,22 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	case err != nil:
 		return fmt.Errorf("committing %s: %w", p.ID, err)
 	case failed == 0:
-		return payment.ErrChanged
+		return store.ErrChanged
 	case failed > 0:
-		return wallet.ErrNonceTaken
+		return store.ErrNonceTaken
 	default:
 		return nil
 	}
 }
 
-// AddAttempt implements wallet.PendingTxs with one transaction: the payment, its
+// AddAttempt implements store.PendingTxs with one transaction: the payment, its
 // pending transaction, the new hash.
 func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	attempt, err := encodeAttempt(p.LastAttempt())
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", p.ID, err)
 	}
-	pendingTx := wallet.PendingTxOf(p)
+	pendingTx := store.PendingTxOf(p)
 	earlier := pendingTx.Hashes[:len(pendingTx.Hashes)-1]
 	names := map[string]string{"#state": attrState, "#hash": "hash"}
 	values := map[string]types.AttributeValue{
@@ -94,13 +95,13 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	case err != nil:
 		return fmt.Errorf("adding an attempt to %s: %w", p.ID, err)
 	case failed >= 0:
-		return wallet.ErrChanged
+		return store.ErrChanged
 	default:
 		return nil
 	}
 }
 
-// PutNoop implements wallet.PendingTxs with one transaction: the pending transaction, its hash.
+// PutNoop implements store.PendingTxs with one transaction: the pending transaction, its hash.
 func (s *Payments) PutNoop(ctx context.Context, n wallet.PendingTx) error {
 	pendingTx, err := encodePendingTx(n)
 	if err != nil {
@@ -111,13 +112,13 @@ func (s *Payments) PutNoop(ctx context.Context, n wallet.PendingTx) error {
 	case err != nil:
 		return fmt.Errorf("putting a no-op at %s: %w", placeOf(n.ID, n.Nonce), err)
 	case failed >= 0:
-		return wallet.ErrNonceTaken
+		return store.ErrNonceTaken
 	default:
 		return nil
 	}
 }
 
-// BumpNoop implements wallet.PendingTxs with one transaction: the pending transaction, the new
+// BumpNoop implements store.PendingTxs with one transaction: the pending transaction, the new
 // hash.
 func (s *Payments) BumpNoop(ctx context.Context, n wallet.PendingTx) error {
 	failed, err := transact(ctx, s.db, s.bumpPendingTx(n), s.putHash(n.Hash().String(), ""))
@@ -125,7 +126,7 @@ func (s *Payments) BumpNoop(ctx context.Context, n wallet.PendingTx) error {
 	case err != nil:
 		return fmt.Errorf("bumping the no-op at %s: %w", placeOf(n.ID, n.Nonce), err)
 	case failed >= 0:
-		return wallet.ErrChanged
+		return store.ErrChanged
 	default:
 		return nil
 	}
@@ -171,7 +172,7 @@ func (s *Payments) bumpPendingTx(n wallet.PendingTx) types.TransactWriteItem {
 	}}
 }
 
-// PendingTxs implements wallet.PendingTxs with one query, strongly consistent.
+// PendingTxs implements store.PendingTxs with one query, strongly consistent.
 func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (pendingTxs []wallet.PendingTx, unreadable int, err error) {
 	pendingTxs = []wallet.PendingTx{}
 	pages := dynamodb.NewQueryPaginator(s.db, &dynamodb.QueryInput{
@@ -199,7 +200,7 @@ func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (pendingTxs []w
 	return pendingTxs, unreadable, nil
 }
 
-// PendingTx implements wallet.PendingTxs.
+// PendingTx implements store.PendingTxs.
 func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
 	item, err := s.item(ctx, pendingTxKey(id.ChainID, id.Address.String(), nonce))
 	if err != nil {
@@ -211,7 +212,7 @@ func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (w
 	return decodePendingTx(id, item)
 }
 
-// DeletePendingTx implements wallet.PendingTxs.
+// DeletePendingTx implements store.PendingTxs.
 func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName: &s.table,

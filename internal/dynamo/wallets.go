@@ -13,11 +13,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
-// Open implements wallet.Wallets with one transaction: a wallet that is not in
+// Open implements store.Wallets with one transaction: a wallet that is not in
 // the list of wallets would be settled by nobody. It is made once in a wallet's life, so
 // it does not stand in the way of reservations.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
@@ -34,7 +35,7 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 	return nil // opened, now or before
 }
 
-// Wallet implements wallet.Wallets.
+// Wallet implements store.Wallets.
 func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
 	item, err := s.item(ctx, walletKey(id.ChainID, id.Address.String()))
 	if err != nil {
@@ -46,7 +47,7 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 	return decodeWallet(id, item)
 }
 
-// Wallets implements wallet.Wallets with one query, strongly consistent.
+// Wallets implements store.Wallets with one query, strongly consistent.
 func (s *Payments) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
 	ids := []wallet.ID{}
 	pages := dynamodb.NewQueryPaginator(s.db, &dynamodb.QueryInput{
@@ -73,7 +74,7 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, er
 	return ids, nil
 }
 
-// Claim implements wallet.Wallets.
+// Claim implements store.Wallets.
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
 	old, err := s.update(ctx, id, "SET claimed_by = :by, claimed_until = :until",
 		"(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
@@ -88,7 +89,7 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 	}
 }
 
-// Reconcile implements wallet.Wallets.
+// Reconcile implements store.Wallets.
 func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, coin, gas token.Amount) error {
 	old, err := s.update(ctx, id, "SET token_available = :token, gas_available = :gas", "next_nonce = :next",
 		map[string]types.AttributeValue{
@@ -100,13 +101,13 @@ func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, coi
 	case old.refused && old.item == nil:
 		return wallet.ErrUnknown
 	case old.refused:
-		return wallet.ErrChanged
+		return store.ErrChanged
 	default:
 		return nil
 	}
 }
 
-// Advance implements wallet.Wallets: it raises and pauses in one write, or, if
+// Advance implements store.Wallets: it raises and pauses in one write, or, if
 // next_nonce is as high already, which it will stay, only pauses.
 func (s *Payments) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
 	old, err := s.update(ctx, id, "SET next_nonce = :next, paused = :reason", "next_nonce < :next",
@@ -124,7 +125,7 @@ func (s *Payments) Advance(ctx context.Context, id wallet.ID, next uint64, reaso
 // unexplained stands for an empty reason, which would read as not paused.
 const unexplained = "unexplained"
 
-// Pause implements wallet.Wallets.
+// Pause implements store.Wallets.
 func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
 	old, err := s.update(ctx, id, "SET paused = :reason", "",
 		map[string]types.AttributeValue{":reason": text(cmp.Or(reason, unexplained))})
@@ -138,7 +139,7 @@ func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error
 	}
 }
 
-// Repause implements wallet.Wallets.
+// Repause implements store.Wallets.
 func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
 	values := map[string]types.AttributeValue{}
 	is := func(name, reason string) string {
@@ -163,7 +164,7 @@ func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) e
 	case old.refused && old.item == nil:
 		return wallet.ErrUnknown
 	case old.refused:
-		return wallet.ErrChanged
+		return store.ErrChanged
 	default:
 		return nil
 	}

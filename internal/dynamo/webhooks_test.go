@@ -6,8 +6,8 @@ import (
 
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
+	"remit/internal/storetest"
 	"remit/internal/webhook"
-	"remit/internal/webhook/webhooktest"
 )
 
 func TestWebhooks(t *testing.T) {
@@ -17,5 +17,5 @@ func TestWebhooks(t *testing.T) {
 	if err := dynamo.CreateTables(t.Context(), db, tables); err != nil {
 		t.Fatal(err)
 	}
-	webhooktest.Suite(t, func(*testing.T) webhook.Store { return dynamo.NewWebhooks(db, tables.Webhooks) })
+	storetest.Webhooks(t, func(*testing.T) webhook.Store { return dynamo.NewWebhooks(db, tables.Webhooks) })
 }

@@ -15,16 +15,14 @@ import (
 	"time"
 
 	"remit/internal/apikey"
-	"remit/internal/apikey/apikeytest"
 	"remit/internal/chain"
 	"remit/internal/dispatch"
 	"remit/internal/httpapi"
 	"remit/internal/httpapi/httpapitest"
+	"remit/internal/memory"
 	"remit/internal/payment"
-	"remit/internal/payment/paymenttest"
 	"remit/internal/token"
 	"remit/internal/webhook"
-	"remit/internal/webhook/webhooktest"
 )
 
 // The things every example of openapi.yaml is about.
@@ -67,16 +65,16 @@ type api struct {
 func newAPI(t *testing.T) *api {
 	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: 19241000, Token: token.Units(2500000), Steady: true}}}
 	clock := func() time.Time { return a.now }
-	keyStore := &apikeytest.Store{}
+	keyStore := &memory.APIKeys{}
 	a.keys = apikey.NewBook(keyStore, apikey.Test, clock, &counter{})
 	first, err := a.keys.Create(t.Context(), "Acme Coffee")
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
-	a.payments = &payments{Store: paymenttest.NewStore(), now: clock}
+	a.payments = &payments{Payments: memory.NewPayments(), now: clock}
 	a.hooks = &hooks{}
-	a.hooks.Book = webhook.NewBook(webhooktest.NewStore(), a.hooks, clock, &counter{})
+	a.hooks.Book = webhook.NewBook(memory.NewWebhooks(), a.hooks, clock, &counter{})
 	requests := 0
 	newID := func() string { requests++; return fmt.Sprint("req-", requests) }
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock, newID,
@@ -179,7 +177,7 @@ func (c *counter) Read(b []byte) (int, error) {
 
 // payments stands for dispatch: it commits at once, unless told to refuse.
 type payments struct {
-	*paymenttest.Store
+	*memory.Payments
 	now    func() time.Time
 	refuse error // what Send answers, if set
 	fail   error // what every read answers, if set
@@ -232,14 +230,14 @@ func (s *payments) Payment(ctx context.Context, id payment.ID) (payment.Payment,
 	if s.fail != nil {
 		return payment.Payment{}, s.fail
 	}
-	return s.Store.Payment(ctx, id)
+	return s.Payments.Payment(ctx, id)
 }
 
 func (s *payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error) {
 	if s.fail != nil {
 		return payment.Payment{}, s.fail
 	}
-	return s.Store.PaymentByHash(ctx, hash)
+	return s.Payments.PaymentByHash(ctx, hash)
 }
 
 // node stands for one node of the chain.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"remit/internal/payment"
+	"remit/internal/store"
 )
 
 // errCursor reports text that is not a cursor we gave to this merchant.
@@ -31,14 +32,14 @@ type cursor struct {
 }
 
 // cursorAfter returns the cursor of what follows last in f's list.
-func cursorAfter(f payment.Filter, last payment.Payment) cursor {
+func cursorAfter(f store.Filter, last payment.Payment) cursor {
 	return cursor{f.Status, f.After, f.Before, f.Limit, last.CreatedAt.UTC(), last.ID}
 }
 
 // filter returns what c asks for of merchant's list.
-func (c cursor) filter(merchant, mode string) payment.Filter {
-	return payment.Filter{Merchant: merchant, Mode: mode, Status: c.Status, After: c.After, Before: c.Before,
-		Limit: c.Limit, From: payment.Position{CreatedAt: c.At, ID: c.ID}}
+func (c cursor) filter(merchant, mode string) store.Filter {
+	return store.Filter{Merchant: merchant, Mode: mode, Status: c.Status, After: c.After, Before: c.Before,
+		Limit: c.Limit, From: store.Position{CreatedAt: c.At, ID: c.ID}}
 }
 
 // encode writes c for the list of merchant in mode.

@@ -18,6 +18,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/httpapi"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/webhook"
 )
 
@@ -47,7 +48,7 @@ var golden = map[string]func(*api) answered{
 	},
 	"sendPayment 400 amount_below_minimum":  refused(dispatch.ErrAmountBelow),
 	"sendPayment 400 amount_above_maximum":  refused(dispatch.ErrAmountAbove),
-	"sendPayment 400 daily_limit_exceeded":  refused(payment.ErrDailyLimit),
+	"sendPayment 400 daily_limit_exceeded":  refused(store.ErrDailyLimit),
 	"sendPayment 400 recipient_not_allowed": refused(dispatch.ErrRecipient),
 	"sendPayment 400 idempotency_key_invalid": func(a *api) answered {
 		return a.post("/send-payment", goodBody, "Idempotency-Key: a b")
@@ -118,7 +119,7 @@ var golden = map[string]func(*api) answered{
 	"responses.InvalidAction object_type":            func(a *api) answered { return a.post("/api-keys/key_1/revoke", `[]`) },
 	"responses.InvalidOverlap too_large":             func(a *api) answered { return a.post("/api-keys/key_1/rotate", `{"expires_in_seconds":604801}`) },
 	"responses.InternalError internal_error":         refused(errBroken),
-	"responses.Unavailable payment_rail_unavailable": refused(errors.Join(dispatch.ErrUnavailable, errBroken, payment.ErrNotFound)),
+	"responses.Unavailable payment_rail_unavailable": refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
 }
 
 func (a *api) get(path string, headers ...string) answered {

@@ -11,7 +11,7 @@ import (
 
 	"remit/internal/apikey"
 	"remit/internal/httpapi"
-	"remit/internal/payment"
+	"remit/internal/store"
 )
 
 // TestUnauthorized: whatever is wrong with a key, on every route that needs
@@ -176,7 +176,7 @@ func TestOurFailures(t *testing.T) {
 			return a.get("/webhooks")
 		}},
 		{"a stored payment that cannot be read", func(a *api) answered {
-			a.payments.fail = errors.Join(payment.ErrUnreadable, errBroken)
+			a.payments.fail = errors.Join(store.ErrUnreadable, errBroken)
 			return a.get("/transactions?idempotency_key=k")
 		}},
 		{"a panic", func(a *api) answered { a.hooks.Book = nil; return a.get("/webhooks") }},

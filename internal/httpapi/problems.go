@@ -8,7 +8,7 @@ import (
 	"remit/internal/apikey"
 	"remit/internal/chain"
 	"remit/internal/dispatch"
-	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/webhook"
 )
 
@@ -59,11 +59,11 @@ var problems = []struct {
 	{dispatch.ErrInsufficient, refusal("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
 	{dispatch.ErrAmountBelow, refusal("amount_below_minimum", "The amount is below the minimum of this service.")},
 	{dispatch.ErrAmountAbove, refusal("amount_above_maximum", "The amount is above the maximum of this service.")},
-	{payment.ErrDailyLimit, refusal("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
+	{store.ErrDailyLimit, refusal("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
 	{dispatch.ErrRecipient, refusal("recipient_not_allowed", "The token contract refuses transfers to this recipient. Nothing was paid.")},
 
 	{apikey.ErrNotFound, problem{status: http.StatusNotFound, code: "api_key_not_found", detail: "No such API key."}},
-	{payment.ErrNotFound, problem{status: http.StatusNotFound, code: "transaction_not_found", detail: "No such transaction."}},
+	{store.ErrNotFound, problem{status: http.StatusNotFound, code: "transaction_not_found", detail: "No such transaction."}},
 	{webhook.ErrNotFound, problem{status: http.StatusNotFound, code: "webhook_not_found", detail: "No such webhook."}},
 	{webhook.ErrDeliveryNotFound, problem{status: http.StatusNotFound, code: "delivery_not_found", detail: "No such delivery."}},
 	{webhook.ErrLimit, refusal("webhook_limit_reached", "You have 10 webhooks already. Delete one first.")},

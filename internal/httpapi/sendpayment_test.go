@@ -8,6 +8,7 @@ import (
 
 	"remit/internal/dispatch"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 )
 
@@ -329,7 +330,7 @@ func TestRefusals(t *testing.T) {
 		{"no wallet can pay", dispatch.ErrInsufficient, 400, "insufficient_funds", ""},
 		{"below the minimum", dispatch.ErrAmountBelow, 400, "amount_below_minimum", ""},
 		{"above the maximum", dispatch.ErrAmountAbove, 400, "amount_above_maximum", ""},
-		{"above the merchant's day", payment.ErrDailyLimit, 400, "daily_limit_exceeded", ""},
+		{"above the merchant's day", store.ErrDailyLimit, 400, "daily_limit_exceeded", ""},
 		{"the token refuses the recipient", dispatch.ErrRecipient, 400, "recipient_not_allowed", ""},
 		{"in flight in another request", dispatch.ErrInProgress, 409, "idempotency_in_progress", "1"},
 		{"nodes are down before the reservation", dispatch.ErrUnavailable, 503, "payment_rail_unavailable", "5"},

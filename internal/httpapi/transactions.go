@@ -9,6 +9,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/dispatch"
 	"remit/internal/payment"
+	"remit/internal/store"
 )
 
 // Page sizes of GET /transactions.
@@ -18,7 +19,7 @@ const (
 )
 
 // A HashFinder finds a payment by the hash of any of its attempts; every
-// payment.Store is one.
+// store.Payments is one.
 type HashFinder interface {
 	PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error)
 }
@@ -28,14 +29,14 @@ func GetTransaction(newID func() string, payments HashFinder) Endpoint {
 	return endpoint("GetTransaction", newID, func(c *call) (answer, error) {
 		hash, err := chain.ParseHash(c.params["tx_hash"])
 		if err != nil {
-			return answer{}, payment.ErrNotFound
+			return answer{}, store.ErrNotFound
 		}
 		p, err := payments.PaymentByHash(c.Context(), hash)
 		if err != nil {
 			return answer{}, err
 		}
 		if !ownedBy(p, c.caller) || p.State == payment.Prepared {
-			return answer{}, payment.ErrNotFound
+			return answer{}, store.ErrNotFound
 		}
 		return answer{status: http.StatusOK, body: p.Public()}, nil
 	})
@@ -46,7 +47,7 @@ func ownedBy(p payment.Payment, caller apikey.Principal) bool {
 }
 
 // A KeyFinder finds a payment by its ID, strongly consistently; every
-// payment.Store is one.
+// store.Payments is one.
 type KeyFinder interface {
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
 }
@@ -59,7 +60,7 @@ type transactionList struct {
 }
 
 // ListTransactions serves GET /transactions.
-func ListTransactions(newID func() string, history payment.History, payments KeyFinder) Endpoint {
+func ListTransactions(newID func() string, history store.History, payments KeyFinder) Endpoint {
 	return endpoint("ListTransactions", newID, func(c *call) (answer, error) {
 		f, key, err := readFilter(c)
 		if err != nil {
@@ -77,10 +78,10 @@ func ListTransactions(newID func() string, history payment.History, payments Key
 
 // readFilter reads the query of GET /transactions. A cursor carries the
 // filters it was made for; giving others beside it is a mistake.
-func readFilter(c *call) (f payment.Filter, key string, err error) {
+func readFilter(c *call) (f store.Filter, key string, err error) {
 	q := parseQuery(c.URL.RawQuery)
 	merchant, mode := c.caller.MerchantID, string(c.caller.Mode)
-	f = payment.Filter{
+	f = store.Filter{
 		Merchant: merchant, Mode: mode,
 		Status: payment.Status(q.word("status", string(payment.StatusPending), string(payment.StatusConfirmed), string(payment.StatusFailed))),
 		After:  q.instant("created_after"),
@@ -114,7 +115,7 @@ func readFilter(c *call) (f payment.Filter, key string, err error) {
 }
 
 // pageOf answers from the history, which may lag a little.
-func pageOf(ctx context.Context, history payment.History, f payment.Filter) (transactionList, error) {
+func pageOf(ctx context.Context, history store.History, f store.Filter) (transactionList, error) {
 	payments, more, err := history.List(ctx, f)
 	if err != nil {
 		return transactionList{}, err
@@ -133,11 +134,11 @@ func pageOf(ctx context.Context, history payment.History, f payment.Filter) (tra
 // underKey answers what is stored under an Idempotency-Key: it is how a client
 // that got no answer finds out, so it never lags. A payment that is taken on
 // but not signed is dispatch.ErrInProgress.
-func underKey(ctx context.Context, payments KeyFinder, f payment.Filter, key string) (transactionList, error) {
+func underKey(ctx context.Context, payments KeyFinder, f store.Filter, key string) (transactionList, error) {
 	list := transactionList{Data: []payment.Public{}}
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
 	switch {
-	case errors.Is(err, payment.ErrNotFound):
+	case errors.Is(err, store.ErrNotFound):
 		return list, nil
 	case err != nil:
 		return transactionList{}, err

@@ -3,11 +3,10 @@ package httpapi_test
 import (
 	"encoding/json"
 	"fmt"
+	"remit/internal/store"
 	"slices"
 	"strings"
 	"testing"
-
-	"remit/internal/payment"
 )
 
 // gatewayCodes are told by API Gateway, never by this package.
@@ -141,7 +140,7 @@ func TestEventsAreDescribed(t *testing.T) {
 	a.pay().want(t, 201)
 	a.confirm()
 	shown := a.get("/transaction/" + exampleHash)
-	p, _, err := a.payments.List(t.Context(), payment.Filter{Merchant: a.merchant, Mode: "test", Limit: 1})
+	p, _, err := a.payments.List(t.Context(), store.Filter{Merchant: a.merchant, Mode: "test", Limit: 1})
 	if err != nil || len(p) != 1 || p[0].Event == nil {
 		t.Fatalf("%v, %v", p, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -86,8 +87,8 @@ func (p *pass) recover(ctx context.Context) error {
 // repause pauses the wallet, or ends its pause, unless somebody else has paused
 // or resumed it since it was read: that stands.
 func (p *pass) repause(ctx context.Context, reason string) error {
-	err := p.Wallets.Repause(ctx, p.wallet.ID, p.wallet.Paused, reason)
-	if errors.Is(err, wallet.ErrChanged) {
+	err := p.Store.Repause(ctx, p.wallet.ID, p.wallet.Paused, reason)
+	if errors.Is(err, store.ErrChanged) {
 		return nil
 	}
 	if err == nil {
@@ -119,7 +120,7 @@ func (p *pass) bump(ctx context.Context, lowest *wallet.PendingTx, count uint64)
 	}
 	bumped, err := p.store(ctx, *lowest, fees, refused)
 	switch {
-	case errors.Is(err, wallet.ErrChanged), errors.Is(err, errSame):
+	case errors.Is(err, store.ErrChanged), errors.Is(err, errSame):
 		return nil // another run bumped or settled it, or there is nothing else to try
 	case err != nil:
 		return fmt.Errorf("bumping nonce %d: %w", lowest.Nonce, err)
@@ -158,14 +159,14 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, fees chain.Fees, r
 			return wallet.PendingTx{}, errSame
 		}
 		bumped := s.Bumped(tx, signed, p.Now())
-		return bumped, p.Wallets.BumpNoop(ctx, bumped)
+		return bumped, p.Store.BumpNoop(ctx, bumped)
 	}
-	stored, err := p.Payments.Payment(ctx, s.Payment)
+	stored, err := p.Store.Payment(ctx, s.Payment)
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}
 	if stored.State != payment.Committed || len(stored.Attempts) != len(s.Hashes) {
-		return wallet.PendingTx{}, wallet.ErrChanged
+		return wallet.PendingTx{}, store.ErrChanged
 	}
 	tx, again := stored.Tx, stored.Bump
 	tx.Fees = fees
@@ -184,5 +185,5 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, fees chain.Fees, r
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}
-	return wallet.PendingTxOf(bumped), p.Wallets.AddAttempt(ctx, bumped)
+	return store.PendingTxOf(bumped), p.Store.AddAttempt(ctx, bumped)
 }

@@ -30,10 +30,10 @@ type pass struct {
 func (s *Settler) pass(ctx context.Context, by string, id wallet.ID, idle bool) (Report, error) {
 	p := &pass{Settler: s}
 	var err error
-	if p.wallet, err = s.Wallets.Wallet(ctx, id); err != nil {
+	if p.wallet, err = s.Store.Wallet(ctx, id); err != nil {
 		return Report{}, fmt.Errorf("reading the wallet: %w", err)
 	}
-	if p.pendingTxs, p.report.Unreadable, err = s.Wallets.PendingTxs(ctx, id); err != nil {
+	if p.pendingTxs, p.report.Unreadable, err = s.Store.PendingTxs(ctx, id); err != nil {
 		return Report{}, fmt.Errorf("reading its pending transactions: %w", err)
 	}
 	busy := len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0
@@ -42,7 +42,7 @@ func (s *Settler) pass(ctx context.Context, by string, id wallet.ID, idle bool) 
 	}
 	if busy {
 		now := s.Now()
-		held, err := s.Wallets.Claim(ctx, id, by, now, now.Add(claimTime))
+		held, err := s.Store.Claim(ctx, id, by, now, now.Add(claimTime))
 		if err != nil {
 			return Report{}, fmt.Errorf("claiming the wallet: %w", err)
 		}
@@ -74,10 +74,10 @@ func (s *Settler) pass(ctx context.Context, by string, id wallet.ID, idle bool) 
 // itself, and at most a wallet that the next minute's run looks at.
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
-	if _, err := p.Wallets.Claim(ctx, p.wallet.ID, by, now, now); err != nil {
+	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now); err != nil {
 		return true, fmt.Errorf("leaving the wallet: %w", err)
 	}
-	fresh, err := p.Wallets.Wallet(ctx, p.wallet.ID)
+	fresh, err := p.Store.Wallet(ctx, p.wallet.ID)
 	if err != nil {
 		return true, fmt.Errorf("reading the wallet again: %w", err)
 	}
@@ -114,19 +114,19 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 	if count <= p.wallet.NextNonce {
 		return false, nil
 	}
-	fresh, err := p.Wallets.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
+	fresh, err := p.Store.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
 	if err != nil || count <= fresh.NextNonce {
 		return false, err
 	}
 	reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, p.wallet.Address, fresh.NextNonce)
 	p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason)
 	p.report.Suspect++
-	ids, err := p.Wallets.Wallets(ctx, p.ChainID)
+	ids, err := p.Store.Wallets(ctx, p.ChainID)
 	if err != nil {
 		return true, err
 	}
 	for _, id := range ids {
-		if err := p.Wallets.Pause(ctx, id, reason); err != nil {
+		if err := p.Store.Pause(ctx, id, reason); err != nil {
 			return true, err
 		}
 	}
@@ -134,7 +134,7 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 		return true, err
 	}
 	// Last: once next_nonce is raised, nothing shows any more what was found.
-	return true, p.Wallets.Advance(ctx, p.wallet.ID, count, reason)
+	return true, p.Store.Advance(ctx, p.wallet.ID, count, reason)
 }
 
 // own stores no-ops for the nonces from first up to below that the chain may yet

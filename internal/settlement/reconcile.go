@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
-	"remit/internal/wallet"
 )
 
 // reconcile sets what the wallet may spend to its balances less what is tied
@@ -37,8 +36,8 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if coin == p.wallet.Token && gas == p.wallet.Gas {
 		return nil
 	}
-	err = p.Wallets.Reconcile(ctx, p.wallet.ID, p.wallet.NextNonce, coin, gas)
-	if errors.Is(err, wallet.ErrChanged) {
+	err = p.Store.Reconcile(ctx, p.wallet.ID, p.wallet.NextNonce, coin, gas)
+	if errors.Is(err, store.ErrChanged) {
 		return nil // a reservation came in between: next round
 	}
 	return err
@@ -48,7 +47,7 @@ func (p *pass) raiseCeiling(ctx context.Context, mined uint64) error {
 	if mined+p.Window <= p.wallet.Ceiling {
 		return nil
 	}
-	return p.Wallets.RaiseCeiling(ctx, p.wallet.ID, mined+p.Window)
+	return p.Store.RaiseCeiling(ctx, p.wallet.ID, mined+p.Window)
 }
 
 // errUncertain reports that what is tied up cannot be told now.
@@ -67,8 +66,8 @@ func (p *pass) tied(ctx context.Context, mined uint64) (coin, gas token.Amount, 
 		if _, ok := owners[reservation.Nonce]; ok || reservation.Nonce < mined {
 			continue
 		}
-		stored, err := p.Payments.Payment(ctx, id)
-		if errors.Is(err, payment.ErrNotFound) || errors.Is(err, payment.ErrUnreadable) {
+		stored, err := p.Store.Payment(ctx, id)
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnreadable) {
 			return coin, gas, errUncertain
 		}
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -43,7 +44,7 @@ func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint6
 	if err != nil || pendingTx == nil {
 		return err
 	}
-	if err := p.Wallets.Release(ctx, id, *pendingTx); err != nil {
+	if err := p.Store.Release(ctx, id, *pendingTx); err != nil {
 		return err
 	}
 	p.report.Reservations++
@@ -56,11 +57,11 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.P
 	if i := slices.IndexFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return s.Nonce == nonce }); i >= 0 {
 		return &p.pendingTxs[i], nil
 	}
-	stored, err := p.Payments.Payment(ctx, id)
+	stored, err := p.Store.Payment(ctx, id)
 	switch {
-	case errors.Is(err, payment.ErrNotFound): // refused and discarded while its reservation was on the way
+	case errors.Is(err, store.ErrNotFound): // refused and discarded while its reservation was on the way
 		return p.fillNoop(ctx, nonce)
-	case errors.Is(err, payment.ErrUnreadable):
+	case errors.Is(err, store.ErrUnreadable):
 		p.report.Unreadable++
 		return nil, err
 	case err != nil:
@@ -74,7 +75,7 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.P
 	default:
 		// Committed at this very nonce: its pending transaction was stored with it, and is gone
 		// only because the payment has ended.
-		pendingTx := wallet.PendingTxOf(stored)
+		pendingTx := store.PendingTxOf(stored)
 		return &pendingTx, nil
 	}
 }
@@ -95,14 +96,14 @@ func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64)
 	if err != nil {
 		return nil, err
 	}
-	err = p.Wallets.Commit(ctx, committed)
-	if errors.Is(err, payment.ErrChanged) || errors.Is(err, wallet.ErrNonceTaken) {
+	err = p.Store.Commit(ctx, committed)
+	if errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNonceTaken) {
 		return nil, nil // next round
 	}
 	if err != nil {
 		return nil, err
 	}
-	pendingTx := wallet.PendingTxOf(committed)
+	pendingTx := store.PendingTxOf(committed)
 	p.keep(pendingTx)
 	return &pendingTx, nil
 }
@@ -125,8 +126,8 @@ func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, e
 		return nil, err
 	}
 	pendingTx := wallet.PendingNoop(p.wallet.ID, tx, signed, p.Now())
-	err = p.Wallets.PutNoop(ctx, pendingTx)
-	if errors.Is(err, wallet.ErrNonceTaken) {
+	err = p.Store.PutNoop(ctx, pendingTx)
+	if errors.Is(err, store.ErrNonceTaken) {
 		return nil, nil // next round
 	}
 	if err != nil {

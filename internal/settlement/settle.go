@@ -9,6 +9,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -92,7 +93,7 @@ func (p *pass) reservable(nonce uint64) bool {
 // ours, in a final block, on every configured node. Somebody else has the key. A
 // crash leaves the pending transaction, and the next run finds and does the same.
 func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.Hash) (bool, error) {
-	fresh, err := p.Wallets.PendingTx(ctx, s.ID, s.Nonce)
+	fresh, err := p.Store.PendingTx(ctx, s.ID, s.Nonce)
 	if errors.Is(err, wallet.ErrUnknown) {
 		return true, nil // another run ended it
 	}
@@ -103,12 +104,12 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 		// The nonce was to be used up, and is: most likely by an earlier no-op
 		// that was settled while a run slept that has then stored another.
 		p.Log.WarnContext(ctx, "no-op not needed", "wallet", s.Address, "nonce", s.Nonce, "used_by", atNonce)
-		return true, p.Wallets.DeletePendingTx(ctx, s.ID, s.Nonce)
+		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
 	reason := fmt.Sprintf("nonce %d was used by %s, which is not ours", s.Nonce, atNonce)
 	p.Log.ErrorContext(ctx, "wallet paused", "wallet", s.Address, "payment", s.Payment, "reason", reason)
 	p.tally(func(r *Report) { r.Suspect++ })
-	if err := p.Wallets.Pause(ctx, s.ID, reason); err != nil {
+	if err := p.Store.Pause(ctx, s.ID, reason); err != nil {
 		return false, err
 	}
 	return true, p.end(ctx, s, nil)
@@ -120,7 +121,7 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 // and drops it. receipt is nil when the nonce was used by somebody else.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, receipt *chain.Receipt) error {
 	if s.Noop() {
-		return p.Wallets.DeletePendingTx(ctx, s.ID, s.Nonce)
+		return p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
 	final, err := p.finish(ctx, s, receipt)
 	if err != nil {
@@ -130,7 +131,7 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, receipt *chain.Recei
 	if err := p.Events.Announce(ctx, final.Merchant, final.Mode, e.ID, e.Type, e.Body); err != nil {
 		return fmt.Errorf("announcing %s: %w", e.ID, err)
 	}
-	return p.Wallets.DeletePendingTx(ctx, s.ID, s.Nonce)
+	return p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 }
 
 // errForeignTx reports a pending transaction that does not belong to the payment it names.
@@ -139,8 +140,8 @@ var errForeignTx = errors.New("pending transaction does not match its payment")
 // finish returns the pending transaction's payment in its final state, moving it there if
 // nobody has.
 func (p *pass) finish(ctx context.Context, s wallet.PendingTx, receipt *chain.Receipt) (payment.Payment, error) {
-	stored, err := p.Payments.Payment(ctx, s.Payment)
-	if errors.Is(err, payment.ErrUnreadable) {
+	stored, err := p.Store.Payment(ctx, s.Payment)
+	if errors.Is(err, store.ErrUnreadable) {
 		p.tally(func(r *Report) { r.Unreadable++ })
 	}
 	switch {
@@ -155,8 +156,8 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, receipt *chain.Re
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	err = p.Payments.Finish(ctx, final)
-	if errors.Is(err, payment.ErrChanged) {
+	err = p.Store.Finish(ctx, final)
+	if errors.Is(err, store.ErrChanged) {
 		return p.reread(ctx, s.Payment)
 	}
 	if err != nil {
@@ -176,9 +177,9 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, receipt *chain.Re
 
 // reread returns a payment that another run made final just before us.
 func (p *pass) reread(ctx context.Context, id payment.ID) (payment.Payment, error) {
-	stored, err := p.Payments.Payment(ctx, id)
+	stored, err := p.Store.Payment(ctx, id)
 	if err == nil && !stored.State.Final() {
-		err = payment.ErrChanged
+		err = store.ErrChanged
 	}
 	return stored, err
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"remit/internal/chain"
-	"remit/internal/payment"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -55,14 +54,13 @@ type Events interface {
 
 // Parts are what a Settler works with.
 type Parts struct {
-	Payments payment.Store
-	Wallets  wallet.Store
-	Keys     wallet.Keys
-	Nodes    chain.Nodes
-	Events   Events
-	Log      *slog.Logger
-	Now      func() time.Time
-	Wait     func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends
+	Store  Store
+	Keys   wallet.Keys
+	Nodes  chain.Nodes
+	Events Events
+	Log    *slog.Logger
+	Now    func() time.Time
+	Wait   func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends
 }
 
 // A Settler settles the payments of one chain.
@@ -104,14 +102,14 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 // yield ends the claims of a run whose time is over, so that the next one finds
 // the wallets free. A crash leaves claims that end by themselves.
 func (s *Settler) yield(ctx context.Context, by string) error {
-	ids, err := s.Wallets.Wallets(ctx, s.ChainID)
+	ids, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return fmt.Errorf("listing wallets: %w", err)
 	}
 	var errs []error
 	now := s.Now()
 	for _, id := range ids {
-		if _, err := s.Wallets.Claim(ctx, id, by, now, now); err != nil {
+		if _, err := s.Store.Claim(ctx, id, by, now, now); err != nil {
 			errs = append(errs, fmt.Errorf("leaving wallet %s: %w", id.Address, err))
 		}
 	}
@@ -121,7 +119,7 @@ func (s *Settler) yield(ctx context.Context, by string) error {
 // Round passes over every wallet once. An idle wallet is looked at only when
 // idle is true.
 func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, error) {
-	ids, err := s.Wallets.Wallets(ctx, s.ChainID)
+	ids, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return Report{}, fmt.Errorf("listing wallets: %w", err)
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/memory"
 	"remit/internal/payment"
-	"remit/internal/payment/paymenttest"
 	"remit/internal/settlement"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -32,7 +32,7 @@ func (quiet) Send(context.Context, []byte) chain.Reply { return chain.Reply{Clas
 func TestBusyWhicheverWalletIsLast(t *testing.T) {
 	now := time.Date(2026, time.May, 1, 0, 0, 0, 0, time.UTC)
 	for busy := range 3 {
-		store := paymenttest.NewStore()
+		store := memory.NewPayments()
 		for i := range 3 {
 			id := wallet.ID{ChainID: 1, Address: token.Address{byte(i + 1)}}
 			err := store.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Reservations: map[payment.ID]wallet.Reserve{}})
@@ -49,7 +49,7 @@ func TestBusyWhicheverWalletIsLast(t *testing.T) {
 		}
 		settler := settlement.New(settlement.Config{ChainID: 1, BlockTime: time.Second, ReservationAge: time.Minute, BumpAfter: time.Minute},
 			settlement.Parts{
-				Payments: store, Wallets: store, Nodes: chain.Nodes{quiet{}}, Log: slog.New(slog.DiscardHandler),
+				Store: store, Nodes: chain.Nodes{quiet{}}, Log: slog.New(slog.DiscardHandler),
 				Now: func() time.Time { return now },
 			})
 		for range 20 {

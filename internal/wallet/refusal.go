@@ -23,18 +23,18 @@ func Spendable(a token.Amount) token.Amount {
 	return a
 }
 
-// Refusal returns why w gives no new reservation for r, or nil when it gives one. It
-// is the order every store judges in. A reservation that r.Payment holds already is
+// Refusal returns why w gives no new reservation for n, or nil when it gives one. It
+// is the order every store judges in. A reservation that n.Payment holds already is
 // not looked at.
-func (w Wallet) Refusal(r Request) error {
+func (w Wallet) Refusal(n Need) error {
 	switch {
 	case w.Paused != "":
 		return ErrPaused
 	case w.NextNonce >= w.Ceiling:
 		return ErrCeiling
-	case w.Token.Less(r.Token):
+	case w.Token.Less(n.Token):
 		return ErrToken
-	case w.Gas.Less(r.Gas):
+	case w.Gas.Less(n.Gas):
 		return ErrGas
 	default:
 		return nil

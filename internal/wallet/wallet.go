@@ -6,6 +6,7 @@ package wallet
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"remit/internal/chain"
@@ -72,17 +73,6 @@ func (s PendingTx) Noop() bool { return s.Payment == "" }
 // Hash returns the hash of Raw.
 func (s PendingTx) Hash() chain.Hash { return s.Hashes[len(s.Hashes)-1] }
 
-// PendingTxOf returns the pending transaction that a committed payment fills.
-func PendingTxOf(p payment.Payment) PendingTx {
-	last := p.LastAttempt()
-	tx := p.Tx
-	tx.Fees = last.Fees
-	return PendingTx{
-		ID: ID{p.Tx.ChainID, p.Wallet}, Nonce: p.Nonce, Payment: p.ID, Hashes: p.Hashes(),
-		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Token: p.Amount, Gas: tx.Cost(),
-	}
-}
-
 // PendingNoop returns the pending transaction of a signed no-op.
 func PendingNoop(id ID, tx chain.Tx, signed chain.Signed, now time.Time) PendingTx {
 	return PendingTx{
@@ -97,6 +87,9 @@ func (s PendingTx) Bumped(tx chain.Tx, signed chain.Signed, now time.Time) Pendi
 	s.Raw, s.Fees, s.At, s.Gas = signed.Raw, tx.Fees, now.UTC(), tx.Cost()
 	return s
 }
+
+// ErrNoKey reports a wallet whose key the service does not hold.
+var ErrNoKey = errors.New("no key for wallet")
 
 // A Signer is one wallet's key.
 type Signer interface {

@@ -8,13 +8,14 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
 // TestRefusal has every reason for no reservation, and the order they are judged in.
 func TestRefusal(t *testing.T) {
-	ask := wallet.Request{Token: token.Units(10), Gas: token.Units(10)}
+	ask := wallet.Need{Token: token.Units(10), Gas: token.Units(10)}
 	rich := wallet.Wallet{NextNonce: 5, Ceiling: 6, Token: token.Units(10), Gas: token.Units(10)}
 	for _, test := range []struct {
 		name   string
@@ -99,7 +100,7 @@ func TestPendingTx(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := wallet.PendingTxOf(p)
+	s := store.PendingTxOf(p)
 	if s.Noop() || s.Nonce != 4 || s.Payment != "pay_1" || s.Hash() != (chain.Hash{2}) || string(s.Raw) != "\x02" ||
 		s.Token != token.Units(9) || s.Gas != token.Units(300) || !s.At.Equal(now.Add(time.Minute)) || len(s.Hashes) != 2 {
 		t.Errorf("pending transaction of a bumped payment: %+v; want the newest bytes at their own price", s)
@@ -109,13 +110,5 @@ func TestPendingTx(t *testing.T) {
 	twice := n.Bumped(tx, chain.Signed{Hash: chain.Hash{5}}, now)
 	if !n.Noop() || !n.Token.IsZero() || !slices.Equal(once.Hashes, []chain.Hash{{3}, {4}}) || !slices.Equal(twice.Hashes, []chain.Hash{{3}, {5}}) {
 		t.Errorf("no-op %+v bumped twice: %v, %v", n, once.Hashes, twice.Hashes)
-	}
-}
-
-func TestPredecessors(t *testing.T) {
-	pendingTxs := withPendingTxs{stored: []wallet.PendingTx{{Nonce: 1, Raw: []byte("b")}, {Nonce: 4, Raw: []byte("e")}, {Nonce: 5, Raw: []byte("f")}}}
-	raws, err := wallet.Predecessors(t.Context(), pendingTxs, wallet.PendingTx{Nonce: 5})
-	if err != nil || string(slices.Concat(raws...)) != "be" {
-		t.Errorf("Predecessors() = %q, %v", raws, err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"remit/internal/memory"
 	"remit/internal/webhook"
-	"remit/internal/webhook/webhooktest"
 )
 
 // A crowd is a queue and a sender for many goroutines at once.
@@ -41,7 +41,7 @@ func TestCopiesOfAJobAtTheSameTime(t *testing.T) {
 		jobs   int32
 	}{500: {webhook.Pending, 2}, 200: {webhook.Delivered, 1}, 410: {webhook.Cancelled, 1}} {
 		const copies = 20
-		store, c := webhooktest.NewStore(), &crowd{status: status}
+		store, c := memory.NewWebhooks(), &crowd{status: status}
 		book := webhook.NewBook(store, anything{}, time.Now, rand.Reader)
 		e, err := book.Register(t.Context(), mine, webhook.Registration{URL: hook})
 		if err != nil {

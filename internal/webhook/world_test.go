@@ -13,6 +13,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"remit/internal/memory"
 	"remit/internal/webhook"
 	"remit/internal/webhook/webhooktest"
 )
@@ -35,7 +36,7 @@ func (anything) Check(context.Context, string) error { return nil }
 // receivers that answer as they are told.
 type world struct {
 	t       *testing.T
-	store   *webhooktest.Store
+	store   *memory.Webhooks
 	queue   *webhooktest.Queue
 	faults  *webhooktest.Faults
 	meter   *meter
@@ -62,7 +63,7 @@ type post struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{
-		t: t, store: webhooktest.NewStore(), queue: &webhooktest.Queue{Now: noon}, faults: &webhooktest.Faults{},
+		t: t, store: memory.NewWebhooks(), queue: &webhooktest.Queue{Now: noon}, faults: &webhooktest.Faults{},
 		meter: &meter{}, answers: map[string][]webhook.Answer{}, lost: map[string]bool{},
 	}
 	store, queue, sender := w.faults.Store(w.store), w.faults.Queue(w.queue), w.faults.Sender(w)

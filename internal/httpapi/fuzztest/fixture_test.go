@@ -16,6 +16,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/httpapi"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 )
 
@@ -40,13 +41,13 @@ func (e *engine) Send(_ context.Context, r payment.Request) (dispatch.Result, er
 // history has one page and one more.
 type history struct{}
 
-func (history) List(_ context.Context, f payment.Filter) ([]payment.Payment, bool, error) {
+func (history) List(_ context.Context, f store.Filter) ([]payment.Payment, bool, error) {
 	p := payment.New("pay_1", payment.Request{Merchant: f.Merchant}, coin, "x", time.Unix(1, 0))
 	return []payment.Payment{p}, f.From.ID == "", nil
 }
 
 func (history) Payment(context.Context, payment.ID) (payment.Payment, error) {
-	return payment.Payment{}, payment.ErrNotFound
+	return payment.Payment{}, store.ErrNotFound
 }
 
 // serve sends a request of a merchant to an endpoint.

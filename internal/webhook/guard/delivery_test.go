@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/internal/memory"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 	"remit/internal/webhook/webhooktest"
@@ -50,7 +51,7 @@ func TestDeliveries(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := receive(t, test.handle)
-			store, queue := webhooktest.NewStore(), &webhooktest.Queue{Now: time.Now()}
+			store, queue := memory.NewWebhooks(), &webhooktest.Queue{Now: time.Now()}
 			o := webhook.Owner{Merchant: "mer_1", Mode: "live"}
 			book := webhook.NewBook(store, registered{}, time.Now, rand.Reader)
 			e, err := book.Register(t.Context(), o, webhook.Registration{URL: r.url("example.com")})

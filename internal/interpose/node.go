@@ -1,0 +1,64 @@
+package interpose
+
+import (
+	"context"
+	"fmt"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// A Node is the node within, every request to which goes through Around. A
+// broadcast whose answer is lost is answered as ambiguous.
+type Node struct {
+	chain.Node
+	Around Around
+}
+
+var _ chain.Node = Node{}
+
+// Fees implements chain.Node.
+func (n Node) Fees(ctx context.Context) (chain.Market, error) {
+	return ask(ctx, n.Around, "Fees", n.String(), n.Node.Fees)
+}
+
+// Estimate implements chain.Node.
+func (n Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
+	return ask(ctx, n.Around, "Estimate", n.String(), func(ctx context.Context) (uint64, error) { return n.Node.Estimate(ctx, c) })
+}
+
+// Account implements chain.Node.
+func (n Node) Account(ctx context.Context, w, coin token.Address, f chain.ConfirmationRule) (chain.Account, error) {
+	return ask(ctx, n.Around, "Account", n.String()+" "+short(w), func(ctx context.Context) (chain.Account, error) { return n.Node.Account(ctx, w, coin, f) })
+}
+
+// Receipts implements chain.Node.
+func (n Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+	return ask(ctx, n.Around, "Receipts", fmt.Sprint(n.String(), " of ", len(hashes)), func(ctx context.Context) ([]chain.Receipt, error) { return n.Node.Receipts(ctx, hashes) })
+}
+
+// BlockHashes implements chain.Node.
+func (n Node) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
+	return ask(ctx, n.Around, "BlockHashes", n.String(), func(ctx context.Context) ([]chain.Hash, error) { return n.Node.BlockHashes(ctx, numbers) })
+}
+
+// Count implements chain.Node.
+func (n Node) Count(ctx context.Context, w token.Address, number uint64) (uint64, error) {
+	return ask(ctx, n.Around, "Count", fmt.Sprint(n.String(), " ", short(w)), func(ctx context.Context) (uint64, error) { return n.Node.Count(ctx, w, number) })
+}
+
+// TxAtNonce implements chain.Node.
+func (n Node) TxAtNonce(ctx context.Context, w token.Address, nonce, final uint64) (chain.Hash, error) {
+	return ask(ctx, n.Around, "TxAtNonce", fmt.Sprint(n.String(), " ", short(w), "#", nonce), func(ctx context.Context) (chain.Hash, error) { return n.Node.TxAtNonce(ctx, w, nonce, final) })
+}
+
+// Send implements chain.Node.
+func (n Node) Send(ctx context.Context, raw []byte) chain.Reply {
+	reply, err := ask(ctx, n.Around, "Send", fmt.Sprintf("%s %x", n, raw[max(0, len(raw)-4):]), func(ctx context.Context) (chain.Reply, error) {
+		return n.Node.Send(ctx, raw), nil
+	})
+	if err != nil {
+		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
+	}
+	return reply
+}

@@ -1,0 +1,170 @@
+package interpose
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// A Store is the store within, every call of which goes through Around, but
+// List, which decides nothing.
+type Store struct {
+	store.Store
+	Around Around
+}
+
+var _ store.Store = (*Store)(nil)
+
+func (s *Store) run(ctx context.Context, op, args string, do func(context.Context) error) error {
+	_, err := ask(ctx, s.Around, op, args, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
+	return err
+}
+
+func at(id wallet.ID, nonce uint64) string { return fmt.Sprintf("%v#%d", short(id.Address), nonce) }
+
+// short names an address by its last bytes.
+func short(a token.Address) string { return fmt.Sprintf("%x", a[18:]) }
+
+// Create implements store.Payments.
+func (s *Store) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
+	r, err := ask(ctx, s.Around, "Create", string(p.ID), func(ctx context.Context) (two[payment.Payment, bool], error) {
+		stored, created, err := s.Store.Create(ctx, p)
+		return two[payment.Payment, bool]{stored, created}, err
+	})
+	return r.a, r.b, err
+}
+
+// Payment implements store.Payments.
+func (s *Store) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
+	return ask(ctx, s.Around, "Payment", string(id), func(ctx context.Context) (payment.Payment, error) { return s.Store.Payment(ctx, id) })
+}
+
+// PaymentByHash implements store.Payments.
+func (s *Store) PaymentByHash(ctx context.Context, h chain.Hash) (payment.Payment, error) {
+	return ask(ctx, s.Around, "PaymentByHash", h.String(), func(ctx context.Context) (payment.Payment, error) { return s.Store.PaymentByHash(ctx, h) })
+}
+
+// Reassign implements store.Payments.
+func (s *Store) Reassign(ctx context.Context, p payment.Payment, old string) error {
+	return s.run(ctx, "Reassign", string(p.ID)+" to "+short(p.Wallet), func(ctx context.Context) error { return s.Store.Reassign(ctx, p, old) })
+}
+
+// Discard implements store.Payments.
+func (s *Store) Discard(ctx context.Context, p payment.Payment) error {
+	return s.run(ctx, "Discard", string(p.ID), func(ctx context.Context) error { return s.Store.Discard(ctx, p) })
+}
+
+// Finish implements store.Payments.
+func (s *Store) Finish(ctx context.Context, p payment.Payment) error {
+	return s.run(ctx, "Finish", string(p.ID)+" "+string(p.State), func(ctx context.Context) error { return s.Store.Finish(ctx, p) })
+}
+
+// Charge implements store.DailyLimits.
+func (s *Store) Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error {
+	return s.run(ctx, "Charge", amount.String(), func(ctx context.Context) error { return s.Store.Charge(ctx, merchant, mode, amount, limit, now) })
+}
+
+// Refund implements store.DailyLimits.
+func (s *Store) Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error {
+	return s.run(ctx, "Refund", amount.String(), func(ctx context.Context) error { return s.Store.Refund(ctx, merchant, mode, amount, now) })
+}
+
+// Reserve implements store.Nonces.
+func (s *Store) Reserve(ctx context.Context, r wallet.Need) (wallet.Wallet, error) {
+	return ask(ctx, s.Around, "Reserve", string(r.Payment)+" of "+short(r.Wallet.Address), func(ctx context.Context) (wallet.Wallet, error) { return s.Store.Reserve(ctx, r) })
+}
+
+// Release implements store.Nonces.
+func (s *Store) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
+	return s.run(ctx, "Release", string(id)+" "+at(tx.ID, tx.Nonce), func(ctx context.Context) error { return s.Store.Release(ctx, id, tx) })
+}
+
+// RaiseCeiling implements store.Nonces.
+func (s *Store) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
+	return s.run(ctx, "RaiseCeiling", at(id, ceiling), func(ctx context.Context) error { return s.Store.RaiseCeiling(ctx, id, ceiling) })
+}
+
+// Commit implements store.PendingTxs.
+func (s *Store) Commit(ctx context.Context, p payment.Payment) error {
+	return s.run(ctx, "Commit", string(p.ID)+" "+at(wallet.ID{Address: p.Wallet}, p.Nonce), func(ctx context.Context) error { return s.Store.Commit(ctx, p) })
+}
+
+// AddAttempt implements store.PendingTxs.
+func (s *Store) AddAttempt(ctx context.Context, p payment.Payment) error {
+	return s.run(ctx, "AddAttempt", fmt.Sprint(p.ID, " ", len(p.Attempts)), func(ctx context.Context) error { return s.Store.AddAttempt(ctx, p) })
+}
+
+// PutNoop implements store.PendingTxs.
+func (s *Store) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
+	return s.run(ctx, "PutNoop", at(tx.ID, tx.Nonce), func(ctx context.Context) error { return s.Store.PutNoop(ctx, tx) })
+}
+
+// BumpNoop implements store.PendingTxs.
+func (s *Store) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
+	return s.run(ctx, "BumpNoop", at(tx.ID, tx.Nonce), func(ctx context.Context) error { return s.Store.BumpNoop(ctx, tx) })
+}
+
+// PendingTxs implements store.PendingTxs.
+func (s *Store) PendingTxs(ctx context.Context, id wallet.ID) ([]wallet.PendingTx, int, error) {
+	r, err := ask(ctx, s.Around, "PendingTxs", short(id.Address), func(ctx context.Context) (two[[]wallet.PendingTx, int], error) {
+		txs, unreadable, err := s.Store.PendingTxs(ctx, id)
+		return two[[]wallet.PendingTx, int]{txs, unreadable}, err
+	})
+	return r.a, r.b, err
+}
+
+// PendingTx implements store.PendingTxs.
+func (s *Store) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
+	return ask(ctx, s.Around, "PendingTx", at(id, nonce), func(ctx context.Context) (wallet.PendingTx, error) { return s.Store.PendingTx(ctx, id, nonce) })
+}
+
+// DeletePendingTx implements store.PendingTxs.
+func (s *Store) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
+	return s.run(ctx, "DeletePendingTx", at(id, nonce), func(ctx context.Context) error { return s.Store.DeletePendingTx(ctx, id, nonce) })
+}
+
+// Open implements store.Wallets.
+func (s *Store) Open(ctx context.Context, w wallet.Wallet) error {
+	return s.run(ctx, "Open", at(w.ID, w.NextNonce), func(ctx context.Context) error { return s.Store.Open(ctx, w) })
+}
+
+// Wallet implements store.Wallets.
+func (s *Store) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	return ask(ctx, s.Around, "Wallet", short(id.Address), func(ctx context.Context) (wallet.Wallet, error) { return s.Store.Wallet(ctx, id) })
+}
+
+// Wallets implements store.Wallets.
+func (s *Store) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
+	return ask(ctx, s.Around, "Wallets", "", func(ctx context.Context) ([]wallet.ID, error) { return s.Store.Wallets(ctx, chainID) })
+}
+
+// Claim implements store.Wallets.
+func (s *Store) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
+	return ask(ctx, s.Around, "Claim", short(id.Address), func(ctx context.Context) (bool, error) { return s.Store.Claim(ctx, id, by, now, until) })
+}
+
+// Reconcile implements store.Wallets.
+func (s *Store) Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error {
+	return s.run(ctx, "Reconcile", at(id, next), func(ctx context.Context) error { return s.Store.Reconcile(ctx, id, next, balance, gas) })
+}
+
+// Advance implements store.Wallets.
+func (s *Store) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
+	return s.run(ctx, "Advance", at(id, next), func(ctx context.Context) error { return s.Store.Advance(ctx, id, next, reason) })
+}
+
+// Pause implements store.Wallets.
+func (s *Store) Pause(ctx context.Context, id wallet.ID, reason string) error {
+	return s.run(ctx, "Pause", short(id.Address), func(ctx context.Context) error { return s.Store.Pause(ctx, id, reason) })
+}
+
+// Repause implements store.Wallets.
+func (s *Store) Repause(ctx context.Context, id wallet.ID, from, to string) error {
+	return s.run(ctx, "Repause", short(id.Address)+" to "+to, func(ctx context.Context) error { return s.Store.Repause(ctx, id, from, to) })
+}

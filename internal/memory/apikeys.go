@@ -1,0 +1,120 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"remit/internal/apikey"
+)
+
+// APIKeys keeps keys in memory. The zero APIKeys is empty and ready; it is safe
+// for concurrent use.
+type APIKeys struct {
+	mu       sync.RWMutex
+	keys     map[apikey.Hash]apikey.Key
+	merchant map[string][]apikey.Hash // in order of creation
+}
+
+var (
+	_ apikey.Store  = (*APIKeys)(nil)
+	_ apikey.Finder = (*APIKeys)(nil)
+)
+
+// Create implements apikey.Store.
+func (s *APIKeys) Create(_ context.Context, k apikey.Key) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.put(k)
+}
+
+func (s *APIKeys) put(k apikey.Key) error {
+	if there, taken := s.keys[k.Hash]; taken {
+		if there.MerchantID == k.MerchantID && there.CreatedAt.Equal(k.CreatedAt) {
+			return nil
+		}
+		return apikey.ErrExists
+	}
+	if s.keys == nil {
+		s.keys = map[apikey.Hash]apikey.Key{}
+		s.merchant = map[string][]apikey.Hash{}
+	}
+	s.keys[k.Hash] = k
+	s.merchant[k.MerchantID] = append(s.merchant[k.MerchantID], k.Hash)
+	return nil
+}
+
+// Find implements apikey.Finder.
+func (s *APIKeys) Find(_ context.Context, hash apikey.Hash) (apikey.Key, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k, ok := s.keys[hash]
+	if !ok {
+		return apikey.Key{}, apikey.ErrNotFound
+	}
+	return k, nil
+}
+
+// Touch implements apikey.Finder.
+func (s *APIKeys) Touch(_ context.Context, hash apikey.Hash, at, since time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, ok := s.keys[hash]
+	if !ok {
+		return apikey.ErrNotFound
+	}
+	if !k.LastUsedAt.After(since) {
+		k.LastUsedAt = at
+		s.keys[hash] = k
+	}
+	return nil
+}
+
+// List implements apikey.Store.
+func (s *APIKeys) List(_ context.Context, merchantID string) ([]apikey.Key, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	keys := make([]apikey.Key, 0, len(s.merchant[merchantID]))
+	for _, h := range s.merchant[merchantID] {
+		keys = append(keys, s.keys[h])
+	}
+	slices.SortFunc(keys, func(a, b apikey.Key) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return keys, nil
+}
+
+// Replace implements apikey.Store.
+func (s *APIKeys) Replace(_ context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, ok := s.keys[hash]
+	if !ok || k.MerchantID != merchantID {
+		return apikey.ErrNotFound
+	}
+	if err := s.put(successor); err != nil {
+		return err
+	}
+	if k.ExpiresAt.IsZero() || at.Before(k.ExpiresAt) {
+		k.ExpiresAt = at
+		s.keys[hash] = k
+	}
+	return nil
+}
+
+// Revoke implements apikey.Store.
+func (s *APIKeys) Revoke(_ context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, ok := s.keys[hash]
+	if !ok || k.MerchantID != merchantID {
+		return apikey.Key{}, apikey.ErrNotFound
+	}
+	if k.RevokedAt.IsZero() {
+		k.RevokedAt = at
+		s.keys[hash] = k
+	}
+	return k, nil
+}

@@ -1,0 +1,67 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"remit/internal/payment"
+	"remit/internal/store"
+)
+
+// An account is what lists are kept by.
+type account struct{ merchant, mode string }
+
+// List implements store.History.
+func (s *Payments) List(ctx context.Context, f store.Filter) ([]payment.Payment, bool, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, false, err
+	}
+	defer s.mu.Unlock()
+	limit := f.Limit
+	if limit < 1 || limit > maxPage {
+		limit = maxPage
+	}
+	list := s.lists[account{f.Merchant, f.Mode}]
+	end := len(list)
+	if !f.From.CreatedAt.IsZero() {
+		end, _ = slices.BinarySearchFunc(list, f.From, atPosition)
+	}
+	page := []payment.Payment{}
+	for i := end - 1; i >= 0; i-- {
+		p := &list[i].p
+		if !f.After.IsZero() && !p.CreatedAt.After(f.After) {
+			break
+		}
+		if list[i].spoiled || !matches(p, f) {
+			continue
+		}
+		if len(page) == limit {
+			return page, true, nil
+		}
+		page = append(page, *p)
+	}
+	return page, false, nil
+}
+
+// maxPage is the most payments a page holds (store.Filter.Limit).
+const maxPage = 100
+
+func matches(p *payment.Payment, f store.Filter) bool {
+	return (f.Before.IsZero() || p.CreatedAt.Before(f.Before)) &&
+		(f.Status == "" || p.State.Status() == f.Status)
+}
+
+// enlist puts a payment that has just been committed into its merchant's list.
+// Payments are committed nearly in the order they were made, so that little more
+// than the end of the list moves.
+func (s *Payments) enlist(r *record) {
+	by := account{r.p.Merchant, r.p.Mode}
+	list := s.lists[by]
+	i, _ := slices.BinarySearchFunc(list, store.Position{CreatedAt: r.p.CreatedAt, ID: r.p.ID}, atPosition)
+	s.lists[by] = slices.Insert(list, i, r)
+}
+
+func atPosition(r *record, at store.Position) int {
+	return cmp.Or(r.p.CreatedAt.Compare(at.CreatedAt), cmp.Compare(r.p.ID, at.ID))
+}

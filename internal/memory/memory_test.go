@@ -1,0 +1,24 @@
+package memory_test
+
+import (
+	"testing"
+
+	"remit/internal/memory"
+	"remit/internal/storetest"
+	"remit/internal/webhook"
+)
+
+func TestPayments(t *testing.T) {
+	storetest.Payments(t, func(*testing.T) storetest.Protocol {
+		s := memory.NewPayments()
+		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx}
+	})
+}
+
+func TestWebhooks(t *testing.T) {
+	storetest.Webhooks(t, func(*testing.T) webhook.Store { return memory.NewWebhooks() })
+}
+
+func TestAPIKeys(t *testing.T) {
+	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return new(memory.APIKeys) })
+}

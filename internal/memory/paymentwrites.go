@@ -1,0 +1,98 @@
+package memory
+
+import (
+	"context"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/store"
+)
+
+// Create implements store.Payments.
+func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
+	if err := s.enter(ctx); err != nil {
+		return payment.Payment{}, false, err
+	}
+	defer s.mu.Unlock()
+	if there := s.payments[p.ID]; there != nil {
+		stored, err := there.read()
+		return stored, false, err
+	}
+	s.payments[p.ID] = &record{p: p}
+	return p, true, nil
+}
+
+// Payment implements store.Payments.
+func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
+	if err := s.enter(ctx); err != nil {
+		return payment.Payment{}, err
+	}
+	defer s.mu.Unlock()
+	return s.payment(id)
+}
+
+func (s *Payments) payment(id payment.ID) (payment.Payment, error) {
+	there := s.payments[id]
+	if there == nil {
+		return payment.Payment{}, store.ErrNotFound
+	}
+	return there.read()
+}
+
+// PaymentByHash implements store.Payments.
+func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error) {
+	if err := s.enter(ctx); err != nil {
+		return payment.Payment{}, err
+	}
+	defer s.mu.Unlock()
+	return s.payment(s.hashes[hash])
+}
+
+// Reassign implements store.Payments.
+func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	there := s.payments[p.ID]
+	if there == nil || there.p.State != payment.Prepared || (there.p.Revision != old && there.p.Revision != p.Revision) {
+		return store.ErrChanged
+	}
+	there.p.Wallet, there.p.Tx, there.p.Revision = p.Wallet, p.Tx, p.Revision
+	return nil
+}
+
+// Discard implements store.Payments.
+func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if !s.prepared(p) {
+		return store.ErrChanged
+	}
+	delete(s.payments, p.ID)
+	return nil
+}
+
+// prepared reports whether p is stored prepared and assigned as p says.
+func (s *Payments) prepared(p payment.Payment) bool {
+	there := s.payments[p.ID]
+	return there != nil && there.p.State == payment.Prepared && there.p.Revision == p.Revision
+}
+
+// Finish implements store.Payments.
+func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	there := s.payments[p.ID]
+	if there == nil || there.p.State != payment.Committed {
+		return store.ErrChanged
+	}
+	end := &there.p
+	end.State, end.Onchain, end.Block, end.Failure, end.Event = p.State, p.Onchain, p.Block, p.Failure, p.Event
+	end.Version, end.UpdatedAt = p.Version, p.UpdatedAt
+	return nil
+}

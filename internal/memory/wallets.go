@@ -1,0 +1,140 @@
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"remit/internal/payment"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// A purse is a stored wallet and who claims it.
+type purse struct {
+	w  wallet.Wallet
+	by string
+}
+
+// read returns the wallet with reservations of its own.
+func (p *purse) read() wallet.Wallet {
+	w := p.w
+	w.Reservations = maps.Clone(w.Reservations)
+	return w
+}
+
+// Open implements store.Wallets.
+func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if s.wallets[w.ID] != nil {
+		return nil
+	}
+	w.Token, w.Gas = wallet.Spendable(w.Token), wallet.Spendable(w.Gas)
+	reservations := map[payment.ID]wallet.Reserve{}
+	maps.Copy(reservations, w.Reservations)
+	w.Reservations = reservations
+	s.wallets[w.ID] = &purse{w: w}
+	return nil
+}
+
+// Wallet implements store.Wallets.
+func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
+	if err := s.enter(ctx); err != nil {
+		return wallet.Wallet{}, err
+	}
+	defer s.mu.Unlock()
+	if p := s.wallets[id]; p != nil {
+		return p.read(), nil
+	}
+	return wallet.Wallet{}, wallet.ErrUnknown
+}
+
+// Wallets implements store.Wallets.
+func (s *Payments) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	ids := []wallet.ID{}
+	for id := range s.wallets {
+		if id.ChainID == chainID {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, func(a, b wallet.ID) int { return bytes.Compare(a.Address[:], b.Address[:]) })
+	return ids, nil
+}
+
+// Claim implements store.Wallets.
+func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
+	held := false
+	err := s.change(ctx, id, func(p *purse) error {
+		if held = p.by == by || !p.w.ClaimedUntil.After(now); held {
+			p.by, p.w.ClaimedUntil = by, until.UTC()
+		}
+		return nil
+	})
+	return held, err
+}
+
+// Reconcile implements store.Wallets.
+func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, coin, gas token.Amount) error {
+	return s.change(ctx, id, func(p *purse) error {
+		if p.w.NextNonce != next {
+			return store.ErrChanged
+		}
+		p.w.Token, p.w.Gas = wallet.Spendable(coin), wallet.Spendable(gas)
+		return nil
+	})
+}
+
+// Advance implements store.Wallets.
+func (s *Payments) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
+	return s.change(ctx, id, func(p *purse) error {
+		p.w.NextNonce = max(p.w.NextNonce, next)
+		p.w.Paused = cmp.Or(reason, unexplained)
+		return nil
+	})
+}
+
+// Pause implements store.Wallets.
+func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
+	return s.change(ctx, id, func(p *purse) error {
+		p.w.Paused = cmp.Or(reason, unexplained)
+		return nil
+	})
+}
+
+// unexplained stands for an empty reason, which would read as not paused.
+const unexplained = "unexplained"
+
+// Repause implements store.Wallets.
+func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
+	return s.change(ctx, id, func(p *purse) error {
+		if p.w.Paused != from && p.w.Paused != to {
+			return store.ErrChanged
+		}
+		p.w.Paused = to
+		return nil
+	})
+}
+
+// change applies f to a stored wallet.
+func (s *Payments) change(ctx context.Context, id wallet.ID, f func(*purse) error) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	p := s.wallets[id]
+	if p == nil {
+		return wallet.ErrUnknown
+	}
+	return f(p)
+}

@@ -1,0 +1,105 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"remit/internal/webhook"
+)
+
+// logLimit is how many deliveries are kept per endpoint; above it the oldest
+// ones that are final are forgotten.
+const logLimit = 1000
+
+// Webhooks is a webhook.Store in memory. Its zero value is empty and ready.
+type Webhooks struct {
+	mu        sync.Mutex
+	endpoints map[webhook.Owner]map[string]webhook.Endpoint
+	logs      map[endpointKey]*log
+	parked    map[webhook.Ref]time.Time
+}
+
+var _ webhook.Store = (*Webhooks)(nil)
+
+// NewWebhooks returns an empty store.
+func NewWebhooks() *Webhooks { return &Webhooks{} }
+
+type endpointKey struct {
+	webhook.Owner
+	id string
+}
+
+// AddEndpoint implements webhook.EndpointStore.
+func (s *Webhooks) AddEndpoint(_ context.Context, e webhook.Endpoint, limit int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own := s.endpoints[e.Owner]
+	if _, ok := own[e.ID]; ok {
+		return nil
+	}
+	if len(s.list(e.Owner)) >= limit {
+		return webhook.ErrLimit
+	}
+	if s.endpoints == nil {
+		s.endpoints = map[webhook.Owner]map[string]webhook.Endpoint{}
+	}
+	if own == nil {
+		own = map[string]webhook.Endpoint{}
+		s.endpoints[e.Owner] = own
+	}
+	own[e.ID] = e
+	return nil
+}
+
+// Endpoints implements webhook.EndpointStore.
+func (s *Webhooks) Endpoints(_ context.Context, o webhook.Owner) ([]webhook.Endpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list(o), nil
+}
+
+// list is Endpoints for callers that hold the lock.
+func (s *Webhooks) list(o webhook.Owner) []webhook.Endpoint {
+	list := []webhook.Endpoint{}
+	for _, e := range s.endpoints[o] {
+		if e.Status != webhook.Deleted {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b webhook.Endpoint) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.ID, a.ID))
+	})
+	return list
+}
+
+// Endpoint implements webhook.EndpointStore.
+func (s *Webhooks) Endpoint(_ context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, ok := s.endpoints[o][id]
+	if !ok {
+		return webhook.Endpoint{}, webhook.ErrNotFound
+	}
+	return e, nil
+}
+
+// SaveEndpoint implements webhook.EndpointStore.
+func (s *Webhooks) SaveEndpoint(_ context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stored, ok := s.endpoints[e.Owner][e.ID]
+	switch {
+	case !ok || stored.Status == webhook.Deleted:
+		return webhook.Endpoint{}, webhook.ErrNotFound
+	case stored.Version != e.Version:
+		return webhook.Endpoint{}, fmt.Errorf("version %d is stored: %w", stored.Version, webhook.ErrConflict)
+	}
+	e.Version++
+	s.endpoints[e.Owner][e.ID] = e
+	return e, nil
+}

@@ -1,5 +1,0 @@
-//go:build race
-
-package settlementtest_test
-
-const raceDetector = true

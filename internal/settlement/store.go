@@ -1,0 +1,30 @@
+package settlement
+
+import (
+	"context"
+	"time"
+
+	"remit/internal/payment"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// A Store is the part of store.Store that a Settler uses, with its contract.
+type Store interface {
+	store.PendingTxs
+
+	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+	Finish(ctx context.Context, p payment.Payment) error
+
+	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
+	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
+
+	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
+	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
+	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
+	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
+	Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error
+	Pause(ctx context.Context, id wallet.ID, reason string) error
+	Repause(ctx context.Context, id wallet.ID, from, to string) error
+}

@@ -1,0 +1,74 @@
+package simulation_test
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remit/internal/simulation"
+)
+
+var (
+	seed  = flag.Uint64("seed", 0, "the one seed to run, with its trace")
+	seeds = flag.Uint64("seeds", inRace[uint64](1_500, 20_000), "how many seeds to run")
+	from  = flag.Uint64("from", 1, "the first of them")
+)
+
+// inRace returns race when the race detector is on, which makes all of this
+// some ten times slower.
+func inRace[T any](race, otherwise T) T {
+	if raceDetector {
+		return race
+	}
+	return otherwise
+}
+
+// simulate runs a seed in a bubble of its own.
+func simulate(t *testing.T, s uint64, tame simulation.Taming, trace func(string)) (broken []string) {
+	synctest.Test(t, func(*testing.T) { broken = simulation.Simulate(s, tame, trace) })
+	return broken
+}
+
+// explain shrinks a seed that broke a promise and shows what is left of it.
+func explain(t *testing.T, s uint64, broken []string) {
+	least := simulation.Shrink(func(tame simulation.Taming) bool { return len(simulate(t, s, tame, nil)) > 0 })
+	var trace []string
+	shrunk := simulate(t, s, least, func(line string) { trace = append(trace, line) })
+	t.Errorf("seed %d broke:\n\t%s\nreplay it with\n\tgo test ./internal/simulation -run TestSeeds -seed=%d\nshrunk to %+v it breaks:\n\t%s\n\t%s",
+		s, strings.Join(broken, "\n\t"), s, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
+}
+
+// TestSeeds lets chance decide what happens, in which order, and what fails.
+func TestSeeds(t *testing.T) {
+	if *seed != 0 {
+		if broken := simulate(t, *seed, simulation.Taming{}, func(l string) { fmt.Println(l) }); len(broken) > 0 {
+			explain(t, *seed, broken)
+		}
+		return
+	}
+	began := time.Now()
+	var next, failed atomic.Uint64
+	t.Run("all", func(t *testing.T) {
+		for shard := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(shard), func(t *testing.T) {
+				t.Parallel()
+				for n := next.Add(1) - 1; n < *seeds && failed.Load() < 3; n = next.Add(1) - 1 {
+					if n > 0 && n%50_000 == 0 {
+						fmt.Printf("%d of %d seeds after %s\n", n, *seeds, time.Since(began).Round(time.Second))
+					}
+					if broken := simulate(t, *from+n, simulation.Taming{}, nil); len(broken) > 0 {
+						failed.Add(1)
+						explain(t, *from+n, broken)
+					}
+				}
+			})
+		}
+	})
+	took := time.Since(began)
+	t.Logf("%d seeds from %d in %s, %.0f a second", *seeds, *from, took.Round(time.Second), float64(*seeds)/took.Seconds())
+}

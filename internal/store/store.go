@@ -1,0 +1,185 @@
+// Package store is the port of the payment protocol: what dispatch and
+// settlement ask of the tables, and the contract that every adapter keeps. It
+// knows no database. Package dynamo and package memory implement it, and
+// package storetest checks each promise here on both.
+//
+// Every read is strongly consistent but List. An error that is none of the
+// errors below, and no refusal of package wallet, leaves the outcome unknown:
+// the write may have been applied, or may still be. Every write may be
+// repeated but Refund.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+var (
+	// ErrNotFound reports that no payment is stored under an ID or a hash.
+	ErrNotFound = errors.New("payment not found")
+	// ErrChanged reports a payment, a wallet or a pending transaction that is
+	// no longer what the caller read: another process has changed or removed
+	// it. Read it again.
+	ErrChanged = errors.New("changed since it was read")
+	// ErrUnreadable reports a stored item that does not decode. It concerns
+	// that one item only.
+	ErrUnreadable = errors.New("stored item cannot be read")
+	// ErrNonceTaken reports a nonce that has a pending transaction already,
+	// with other bytes.
+	ErrNonceTaken = errors.New("nonce has a pending transaction already")
+	// ErrDailyLimit reports that a payment would exceed the merchant's day.
+	ErrDailyLimit = errors.New("daily limit exceeded")
+)
+
+// A Store is the whole port. Engines declare the part that they use.
+type Store interface {
+	Payments
+	Nonces
+	PendingTxs
+	Wallets
+	DailyLimits
+	History
+}
+
+// Payments keeps payments.
+type Payments interface {
+	// Create stores p if nothing is stored under its ID. Otherwise it stores
+	// nothing and returns the payment that is there, with created false.
+	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
+
+	// Payment returns the payment stored under id, or ErrNotFound.
+	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
+
+	// PaymentByHash returns the payment that has an attempt of that hash, or
+	// ErrNotFound (so too for a no-op's hash).
+	PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error)
+
+	// Reassign stores p's assignment (Wallet, Tx and Revision) if the stored
+	// payment is Prepared with the revision old, or with p's already.
+	// Otherwise ErrChanged.
+	Reassign(ctx context.Context, p payment.Payment, old string) error
+
+	// Discard removes a Prepared payment that was refused, if it still has p's
+	// revision, so that a refusal does not use its key up. Otherwise
+	// ErrChanged; ErrChanged too when it is gone already.
+	Discard(ctx context.Context, p payment.Payment) error
+
+	// Finish stores a final p with its event if the stored payment is
+	// Committed. Otherwise ErrChanged: another run made it final before, or
+	// this call did and its first answer was lost.
+	Finish(ctx context.Context, p payment.Payment) error
+}
+
+// Nonces hands nonces out.
+type Nonces interface {
+	// Reserve gives n.Payment the next nonce of n.Wallet, and ties up n.Amount
+	// and n.Gas, in one conditional write that no other item takes part in. If
+	// the payment holds a reservation there already it changes nothing: that
+	// nonce is still its own, paused or not. It returns the wallet as it is
+	// after that, the reservation in w.Reservations[n.Payment]. A refusal
+	// (wallet.ErrUnknown, ErrPaused, ErrCeiling, ErrToken, ErrGas, judged in
+	// this order) comes with the wallet as it is.
+	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
+
+	// Release ends the payment's reservation of tx.Nonce on tx's wallet, if it
+	// holds one of that very nonce, whosever transaction it is. The caller
+	// must have seen tx stored: that is what the argument stands for.
+	// Releasing a nonce that the payment does not hold is no error.
+	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
+
+	// RaiseCeiling sets the ceiling if that raises it. wallet.ErrUnknown if
+	// the wallet is not stored.
+	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
+}
+
+// PendingTxs keeps the signed transactions.
+type PendingTxs interface {
+	// Commit stores, all or nothing: p (just committed) over the stored
+	// payment, if that is Prepared with the same Revision, else ErrChanged;
+	// its pending transaction, if the nonce has none, else ErrNonceTaken; and
+	// its hash. When both fail, ErrChanged wins.
+	Commit(ctx context.Context, p payment.Payment) error
+
+	// AddAttempt stores, all or nothing: the newest attempt of p in payment
+	// and pending transaction, and its hash, if both hold exactly the attempts
+	// before it and p is Committed. Otherwise ErrChanged.
+	AddAttempt(ctx context.Context, p payment.Payment) error
+
+	// PutNoop stores a no-op's pending transaction and hash if the nonce has
+	// no pending transaction, else ErrNonceTaken.
+	PutNoop(ctx context.Context, tx wallet.PendingTx) error
+
+	// BumpNoop stores the newest attempt of a no-op and its hash if the
+	// pending transaction holds exactly the attempts before it, else
+	// ErrChanged.
+	BumpNoop(ctx context.Context, tx wallet.PendingTx) error
+
+	// PendingTxs returns the wallet's pending transactions in nonce order.
+	// Items that do not decode are left out and counted.
+	PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error)
+
+	// PendingTx returns the pending transaction of one nonce, or
+	// wallet.ErrUnknown, or ErrUnreadable.
+	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
+
+	// DeletePendingTx removes a pending transaction. Removing one that is gone
+	// is no error.
+	DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error
+}
+
+// Wallets keeps the wallets. Spendable amounts are kept up to
+// wallet.Spendable. A change of a wallet that is not stored is
+// wallet.ErrUnknown and makes none.
+type Wallets interface {
+	// Open stores w, and its ID in the list of its chain's wallets, if nothing
+	// is stored for it. An existing wallet is left as it is.
+	Open(ctx context.Context, w wallet.Wallet) error
+
+	// Wallet returns a wallet, or wallet.ErrUnknown.
+	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
+
+	// Wallets returns every wallet ever opened on a chain, sorted by address.
+	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
+
+	// Claim claims the wallet until a time for a run called by, if no other
+	// run's claim lasts beyond now. It reports whether the claim is held.
+	// Claims save work; nothing relies on them.
+	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
+
+	// Reconcile stores the spendable balances if next_nonce is still next,
+	// else ErrChanged.
+	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
+
+	// Advance raises next_nonce to next if that raises it, and pauses the
+	// wallet for reason, in one write. A pause without a reason gets one.
+	Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error
+
+	// Pause stops reservations, for reason from now on.
+	Pause(ctx context.Context, id wallet.ID, reason string) error
+
+	// Repause sets the reason of the wallet's pause to to, if it is from now;
+	// empty means not paused. Otherwise, unless it is to already, ErrChanged:
+	// a caller ends, or hides, only the pause that it has seen.
+	Repause(ctx context.Context, id wallet.ID, from, to string) error
+}
+
+// DailyLimits keeps what each merchant may still spend in a UTC day.
+type DailyLimits interface {
+	// Charge takes amount from what is left of the merchant's limit for the
+	// UTC day of now, or returns ErrDailyLimit and takes nothing. The sum that
+	// was charged is kept, so another limit counts at once; one above 10^38-1
+	// counts as that. An error that is not ErrDailyLimit leaves the outcome
+	// unknown: a day may be charged too much, never too little.
+	Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error
+
+	// Refund gives back what a refused payment was charged, to the day of now.
+	// If that day was charged less, it gives back nothing. It may be repeated
+	// only when it is certain that it was not applied.
+	Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error
+}

@@ -1,0 +1,227 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/store"
+	"remit/internal/token"
+)
+
+var listPromises = []promise{
+	{"payments are listed newest first, ties by descending ID", listOrder},
+	{"an prepared payment is not listed", listPrepared},
+	{"merchants and modes have lists of their own", listsApart},
+	{"a list is filtered by status", listStatus},
+	{"a list is bounded by times, exclusively", listTimes},
+	{"pages follow each other while payments arrive", listPages},
+	{"pages of one status follow each other", listStatusPages},
+	{"an unreadable payment is left out", listUnreadable},
+	{"a page holds at most a hundred", listLimit},
+}
+
+// lists checks the whole list for a filter, page by page, each of at most n.
+// A list may lag, so it is read until it is right or patience ends.
+func (c *check) lists(f store.Filter, n int, want ...payment.Payment) {
+	c.Helper()
+	f.Merchant, f.Mode, f.Limit = c.merchant, "test", n
+	var diff string
+	for range 50 {
+		var got []payment.Payment
+		c.pages(f, func(page []payment.Payment) { got = append(got, page...) })
+		if diff = cmp.Diff(idsOf(want), idsOf(got)); diff == "" {
+			for i, p := range want {
+				c.samePayment("listed payment", p, got[i])
+			}
+			return
+		}
+		lag(c.Context())
+	}
+	c.Errorf("list of %+v (-want +got):\n%s", f, diff)
+}
+
+// pages gives every page to see and checks their size.
+func (c *check) pages(f store.Filter, see func([]payment.Payment)) {
+	c.Helper()
+	for more := true; more; {
+		var page []payment.Payment
+		var err error
+		page, more, err = c.List(c.Context(), f)
+		c.ok("listing", err)
+		see(page)
+		switch {
+		case len(page) > f.Limit || (more && len(page) != f.Limit):
+			c.Fatalf("a page of %d holds %d, more = %v", f.Limit, len(page), more)
+		case more:
+			last := page[len(page)-1]
+			f.From = store.Position{CreatedAt: last.CreatedAt, ID: last.ID}
+		}
+	}
+}
+
+func idsOf(list []payment.Payment) []payment.ID {
+	ids := []payment.ID{}
+	for _, p := range list {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}
+
+// lag gives an index a moment to follow its table.
+func lag(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	<-ctx.Done()
+}
+
+// history stores n committed payments a second apart, two in each second, and
+// returns them newest first. They are committed in no particular order.
+func (c *check) history(n int) []payment.Payment {
+	c.Helper()
+	id := c.walletID()
+	all := make([]payment.Payment, n)
+	for i := range all {
+		all[i] = c.createdAt(id, noon.Add(time.Duration(i/2)*time.Second))
+	}
+	for i := range all {
+		j := (i*7 + 3) % n
+		if n%7 == 0 {
+			j = i
+		}
+		all[j] = c.committed(all[j], uint64(j))
+	}
+	slices.SortFunc(all, func(a, b payment.Payment) int {
+		if d := b.CreatedAt.Compare(a.CreatedAt); d != 0 {
+			return d
+		}
+		return strings.Compare(string(b.ID), string(a.ID))
+	})
+	return all
+}
+
+func listOrder(c *check) {
+	all := c.history(9)
+	c.lists(store.Filter{}, 100, all...)
+	c.lists(store.Filter{}, 9, all...)
+	c.lists(store.Filter{}, 1, all...)
+	c.lists(store.Filter{}, 4, all...)
+}
+
+func listPrepared(c *check) {
+	c.lists(store.Filter{}, 10)
+	p := c.created(c.walletID())
+	c.lists(store.Filter{}, 10)
+	p = c.committed(p, 0)
+	c.lists(store.Filter{}, 10, p)
+	p = c.bumped(p, 30)
+	c.ok("adding an attempt", c.AddAttempt(c.Context(), p))
+	p = c.confirming(p)
+	c.ok("finishing", c.Finish(c.Context(), p))
+	c.lists(store.Filter{}, 10, p)
+}
+
+func listsApart(c *check) {
+	mine := c.committed(c.created(c.walletID()), 0)
+	live := c.draft(c.walletID(), noon, token.Units(1))
+	live.Mode = "live"
+	c.create(live)
+	c.committed(live, 0)
+	other := c.draft(c.walletID(), noon, token.Units(1))
+	other.Merchant += "x"
+	c.create(other)
+	c.committed(other, 0)
+	c.lists(store.Filter{}, 10, mine)
+}
+
+func listStatus(c *check) {
+	all := c.history(6)
+	all[1] = c.confirming(all[1])
+	c.ok("finishing", c.Finish(c.Context(), all[1]))
+	var err error
+	all[4], err = all[4].Fail(payment.TransferMissing, receiptOf(all[4]), noon.Add(time.Hour))
+	c.ok("failing", err)
+	c.ok("finishing", c.Finish(c.Context(), all[4]))
+	c.lists(store.Filter{Status: payment.StatusConfirmed}, 10, all[1])
+	c.lists(store.Filter{Status: payment.StatusFailed}, 10, all[4])
+	c.lists(store.Filter{Status: payment.StatusPending}, 10, all[0], all[2], all[3], all[5])
+	c.lists(store.Filter{Status: "unheard of"}, 10)
+	c.lists(store.Filter{}, 10, all...)
+}
+
+func listTimes(c *check) {
+	all := c.history(8) // two each at 3, 2, 1 and 0 seconds after noon
+	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+	for _, n := range []int{1, 2, 100} {
+		c.lists(store.Filter{After: at(0)}, n, all[:6]...)
+		c.lists(store.Filter{After: at(0).Add(-1)}, n, all...)
+		c.lists(store.Filter{Before: at(3)}, n, all[2:]...)
+		c.lists(store.Filter{Before: at(3).Add(1)}, n, all...)
+		c.lists(store.Filter{After: at(0), Before: at(3)}, n, all[2:6]...)
+		c.lists(store.Filter{After: at(2), Before: at(1)}, n)
+		c.lists(store.Filter{After: at(1), Before: at(1)}, n)
+		c.lists(store.Filter{After: at(3)}, n)
+		c.lists(store.Filter{Before: at(0)}, n)
+	}
+}
+
+func listPages(c *check) {
+	all := c.history(10)
+	c.lists(store.Filter{}, 100, all...)
+	var got []payment.Payment
+	f := store.Filter{Merchant: c.merchant, Mode: "test", Limit: 3}
+	late := 0
+	c.pages(f, func(page []payment.Payment) {
+		got = append(got, page...)
+		late++
+		c.committed(c.createdAt(c.walletID(), noon.Add(time.Duration(late)*time.Minute)), 0)
+	})
+	c.same("pages while payments arrive", idsOf(all), idsOf(got))
+}
+
+func listStatusPages(c *check) {
+	all := c.history(15)
+	var want []payment.Payment
+	for i, p := range all {
+		if i%3 != 0 {
+			want = append(want, p)
+			continue
+		}
+		c.ok("finishing", c.Finish(c.Context(), c.confirming(p)))
+	}
+	for _, n := range []int{1, 2, 3, 7, 100} {
+		c.lists(store.Filter{Status: payment.StatusPending}, n, want...)
+	}
+	c.lists(store.Filter{Status: payment.StatusPending, After: noon, Before: noon.Add(6 * time.Second)}, 2,
+		slices.DeleteFunc(slices.Clone(want), func(p payment.Payment) bool {
+			return !p.CreatedAt.After(noon) || !p.CreatedAt.Before(noon.Add(6*time.Second))
+		})...)
+}
+
+func listUnreadable(c *check) {
+	all := c.history(6)
+	c.Spoil(all[2].ID)
+	for _, n := range []int{1, 2, 3, 100} {
+		c.lists(store.Filter{}, n, slices.Delete(slices.Clone(all), 2, 3)...)
+	}
+}
+
+func listLimit(c *check) {
+	c.history(103)
+	for _, limit := range []int{0, -1, 100, 1000} {
+		page, more, err := c.List(c.Context(), store.Filter{Merchant: c.merchant, Mode: "test", Limit: limit})
+		c.ok("listing", err)
+		if len(page) != 100 || !more {
+			c.Errorf("limit %d: %d payments, more = %v", limit, len(page), more)
+		}
+	}
+}
+
+func receiptOf(p payment.Payment) chain.Receipt {
+	return chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true, Block: 21}
+}
