@@ -31,7 +31,7 @@ func TestSensitivity(t *testing.T) {
 	if *stop {
 		return
 	}
-	root, err := filepath.Abs("../../..")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
