@@ -30,13 +30,16 @@ var mayImport = map[string]string{
 	"webhook":       "",
 	"webhook/guard": "webhook",
 
+	// What a deployment decides.
+	"stack": "chain token",
+
 	// The port of the protocol, and what may stand before it.
 	"store":     "chain payment token wallet",
 	"interpose": "chain payment store token wallet",
 
 	// Engines: what happens between the domains.
-	"dispatch":   "chain payment store token wallet",
-	"settlement": "chain payment store token wallet",
+	"dispatch":   "chain payment stack store token wallet",
+	"settlement": "chain payment stack store token wallet webhook",
 
 	// Adapters, which never import each other.
 	"boot":    "apikey",
@@ -51,8 +54,8 @@ var mayImport = map[string]string{
 	"secrets": "",
 
 	// Assemblies: what several functions put together in the same way.
-	"emf/settled": "emf settlement token",
-	"rail":        "boot chain ethrpc secrets token",
+	"emf/runreport": "emf settlement token",
+	"chainenv":      "boot chain ethrpc secrets stack token",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
@@ -60,7 +63,7 @@ var mayImport = map[string]string{
 	"dynamo/dynamotest":   "",
 	"httpapi/fuzztest":    "",
 	"httpapi/httpapitest": "httpapi",
-	"simulation":          "interpose memory store " + domains + " " + engines,
+	"simulation":          "interpose memory stack store " + domains + " " + engines,
 	"storetest":           "store " + domains,
 	"webhook/webhooktest": "webhook",
 }

@@ -20,6 +20,7 @@ import (
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/payment"
 	"remit/internal/settlement"
+	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/webhook"
 )
@@ -107,7 +108,7 @@ func open(ctx context.Context) (*bed, error) {
 	if err != nil {
 		return b, err
 	}
-	b.settler = settlement.New(settlement.Config{
+	b.settler = settlement.New(stack.Config{
 		ChainID: b.chain.ID(), Token: b.chain.Token(), Window: rig.Window, ConfirmationRule: rig.ConfirmationRule, BlockTime: time.Second,
 		ReservationAge: 45 * time.Second, BumpAfter: time.Hour,
 	}, settlement.Parts{

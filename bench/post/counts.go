@@ -27,6 +27,7 @@ import (
 	"remit/internal/ethrpc"
 	"remit/internal/httpapi"
 	"remit/internal/memory"
+	"remit/internal/stack"
 	"remit/internal/store"
 )
 
@@ -102,7 +103,7 @@ func handler(c *rig.Chain, node *canned, store store.Store) (http.Handler, error
 	if err != nil {
 		return nil, err
 	}
-	engine := dispatch.New(dispatch.Config{
+	engine := dispatch.New(stack.Config{
 		ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: 1 << 20, BlockTime: 2 * time.Second, ConfirmationRule: rig.ConfirmationRule,
 	}, dispatch.Parts{
 		Store: store, Keys: keys, Nodes: chain.Nodes{opened},

@@ -17,6 +17,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/ethrpc"
 	"remit/internal/httpapi"
+	"remit/internal/stack"
 	"remit/internal/store"
 )
 
@@ -56,7 +57,7 @@ func NewStack(c *Chain, wallets []devnet.Wallet, store store.Store, d Delays) (*
 		return nil, err
 	}
 	s.Nodes = chain.Nodes{node}
-	engine := dispatch.New(dispatch.Config{
+	engine := dispatch.New(stack.Config{
 		ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: Window, BlockTime: 2 * time.Second, ConfirmationRule: ConfirmationRule,
 	}, dispatch.Parts{
 		Store: s.Store, Keys: keys, Nodes: s.Nodes,

@@ -15,6 +15,7 @@ import (
 	"remit/bench/rig"
 	"remit/internal/memory"
 	"remit/internal/settlement"
+	"remit/internal/stack"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
@@ -45,7 +46,7 @@ func open(ctx context.Context, wallets int, d rig.Delays) (*bed, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.settler = settlement.New(settlement.Config{
+	b.settler = settlement.New(stack.Config{
 		ChainID: chain.ID(), Token: chain.Token(), Window: rig.Window, ConfirmationRule: rig.ConfirmationRule, BlockTime: rig.BlockTime,
 		ReservationAge: 45 * time.Second, BumpAfter: time.Hour,
 	}, settlement.Parts{

@@ -1,6 +1,8 @@
 package main
 
 import (
+	remit "remit/internal/stack"
+
 	"context"
 	"crypto/rand"
 	"errors"
@@ -71,14 +73,14 @@ func (c *localCommand) build(ctx context.Context, url string, log *slog.Logger) 
 	deliverer := webhook.NewDeliverer(s.tables.webhooks, s.jobs, sender, webhook.NoMeter{}, time.Now, mathrand.Float64)
 	s.jobs.do = deliverer.Deliver
 	s.pusher = webhook.NewPusher(s.tables.webhooks, s.jobs, webhook.NoMeter{})
-	s.settler = settlement.New(settlement.Config{
+	s.settler = settlement.New(remit.Config{
 		ChainID: s.rail.chainID, Token: s.rail.coin, Window: c.Window, FeeLimit: gwei(c.MaxFeeCap), ConfirmationRule: confirmationRule,
 		BlockTime: c.BlockTime, ReservationAge: reservationAge, BumpAfter: bumpAfter,
 	}, settlement.Parts{
 		Store: s.tables.payments, Keys: s.rail.keys, Nodes: s.rail.nodes,
 		Events: webhook.NewPublisher(s.tables.webhooks, s.jobs), Log: log, Now: time.Now, Wait: wait,
 	})
-	dispatcher := dispatch.New(dispatch.Config{
+	dispatcher := dispatch.New(remit.Config{
 		ChainID: s.rail.chainID, Token: s.rail.coin, Network: c.Network, Window: c.Window,
 		Minimum: limits.minimum, Maximum: limits.maximum, Daily: limits.daily,
 		FeeLimit: gwei(c.MaxFeeCap), BlockTime: c.BlockTime, ConfirmationRule: confirmationRule,

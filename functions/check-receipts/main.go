@@ -1,14 +1,25 @@
-// Command check-receipts takes payments from broadcast to final. It runs every
-// minute, and soon after send-payment hints that there is something to do.
+// Command check-receipts takes payments from broadcast to final, and queues the
+// webhooks whose time has come: it is the one function with a schedule. It runs
+// every minute, and soon after send-payment hints that a payment was made.
 package main
 
 import (
+	"log/slog"
 	"os"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
 	"remit/internal/boot"
+	"remit/internal/chainenv"
+	"remit/internal/dynamo"
 	"remit/internal/emf"
-	"remit/internal/rail"
+	"remit/internal/keyring"
+	"remit/internal/queue"
+	"remit/internal/secrets"
+	"remit/internal/settlement"
+	"remit/internal/webhook"
 )
 
 func main() { boot.Schedule(wire) }
@@ -16,8 +27,18 @@ func main() { boot.Schedule(wire) }
 // wire names everything this function may touch. CheckReceiptsFunction in
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) boot.Run {
-	config, outlets := configOf(env), outletsOf(env)
-	outlets.meter = emf.New(os.Stdout, env.String("STACK"), time.Now)
-	r := runner{outlets, config.Token, rail.Over(env, time.Now, over(config, partsOf(env, outlets)))}
+	config := chainenv.Config(env)
+	wallets := secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now)
+	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
+	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
+	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
+	r := runner{decimals: config.Token.Decimals, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
+	r.settler = settlement.New(config, settlement.Parts{
+		Store:  dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")),
+		Keys:   keyring.New(wallets.Value, chainenv.Stale),
+		Nodes:  chainenv.Nodes(env, time.Now),
+		Events: webhook.NewPublisher(webhooks, jobs),
+		Log:    slog.Default(), Now: time.Now,
+	})
 	return r.run
 }

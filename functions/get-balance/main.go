@@ -2,19 +2,21 @@
 package main
 
 import (
+	"crypto/rand"
 	"net/http"
 	"time"
 
 	"remit/internal/boot"
-	"remit/internal/rail"
+	"remit/internal/chain"
+	"remit/internal/chainenv"
+	"remit/internal/httpapi"
 )
 
 func main() { boot.HTTP(wire) }
 
 // wire names everything this function may touch. GetBalanceFunction in
-// template.yaml is granted exactly this.
+// template.yaml is granted exactly this. The newest block counts: a balance is
+// shown, and no decision depends on it.
 func wire(env *boot.Env) http.Handler {
-	b := balance{network: env.String("NETWORK"), coin: rail.Coin(env)}
-	b.handler = rail.Over(env, time.Now, b.over)
-	return b
+	return httpapi.GetBalance(rand.Text, chainenv.Nodes(env, time.Now), chainenv.Token(env), env.String("NETWORK"), chain.ConfirmationRule{})
 }

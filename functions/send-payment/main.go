@@ -3,12 +3,23 @@ package main
 
 import (
 	"crypto/rand"
+	"log/slog"
+	mathrand "math/rand/v2"
 	"net/http"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
 	"remit/internal/boot"
+	"remit/internal/chainenv"
+	"remit/internal/dispatch"
+	"remit/internal/dynamo"
 	"remit/internal/httpapi"
-	"remit/internal/rail"
+	"remit/internal/keyring"
+	"remit/internal/queue"
+	"remit/internal/secrets"
+	"remit/internal/token"
 )
 
 func main() { boot.HTTP(wire) }
@@ -16,7 +27,18 @@ func main() { boot.HTTP(wire) }
 // wire names everything this function may touch. SendPaymentFunction in
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
-	config, parts := configOf(env), partsOf(env)
-	p := payer{rail.Over(env, time.Now, over(config, parts))}
-	return httpapi.SendPayment(rand.Text, p, config.Token)
+	config := chainenv.Config(env)
+	config.Network = env.String("NETWORK")
+	config.Minimum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount)
+	config.Maximum = boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
+	config.Daily = boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)
+	wallets := secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now)
+	dispatcher := dispatch.New(config, dispatch.Parts{
+		Store: dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")),
+		Keys:  keyring.New(wallets.Value, chainenv.Stale),
+		Nodes: chainenv.Nodes(env, time.Now),
+		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),
+		Log:   slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
+	})
+	return httpapi.SendPayment(rand.Text, dispatcher, config.Token)
 }

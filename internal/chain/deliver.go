@@ -5,7 +5,8 @@ import "context"
 // Deliver sends stored bytes to every node and returns the best reply: what
 // one node holds, the network can mine. To a node that misses predecessors it
 // first sends those, in nonce order, then the bytes again. before fetches them
-// and is called at most once per node that asks for them.
+// and is called at most once per node that asks for them; nil when the nonce
+// has none.
 func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Context) ([][]byte, error)) Reply {
 	replies, _ := all(n, func(_ int, node Node) (Reply, error) { return deliver(ctx, node, raw, before), nil })
 	best := replies[0]
@@ -20,6 +21,9 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 func deliver(ctx context.Context, node Node, raw []byte, before func(context.Context) ([][]byte, error)) Reply {
 	reply := node.Send(ctx, raw)
 	if reply.Class != Gap {
+		return reply
+	}
+	if before == nil {
 		return reply
 	}
 	predecessors, err := before(ctx)

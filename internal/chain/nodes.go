@@ -16,6 +16,15 @@ import (
 // against all of them.
 type Nodes []Node
 
+// A Provider gives the nodes to ask now: they may change while a process lives.
+// Its error means that no node is known.
+type Provider interface {
+	Nodes(ctx context.Context) (Nodes, error)
+}
+
+// Nodes implements Provider for nodes that never change.
+func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
+
 // Fees returns what the next block costs, from the first node that answers, or
 // ErrUnavailable.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {

@@ -8,58 +8,79 @@ import (
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
-// rounds bounds how often a payment may be found changed by others before the
-// request gives up. Each round means progress by somebody.
+// rounds bounds how often a payment or its wallet may be found changed by
+// other processes before the request gives up. Each round means that one of
+// them made progress.
 const rounds = 8
 
-// commit reservations, commits, releases and broadcasts a stored payment. It works on
-// a context of its own: a client that hangs up must not leave a reservation behind.
-// If it crashes after the reservation, check-receipts finishes the payment from what
-// is stored; before, nothing was started.
-func (d *Dispatcher) submit(ctx context.Context, p payment.Payment) (Result, error) {
+// submit reserves a nonce for a stored payment, commits it, releases the
+// reservation and broadcasts the bytes. It works on a context of its own: a
+// client that hangs up must not leave a reservation behind. A crash before the
+// reservation leaves a payment for which no money can move; one after it
+// leaves a payment that check-receipts finishes from the tables.
+func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) {
 	if d.short(ctx) {
 		return Result{}, ErrUnavailable
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
-	for range rounds {
+	var tried []token.Address
+	var refusals []error
+	for round := 0; round < rounds; round++ {
 		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
 		}
 		w, err := d.Store.Reserve(ctx, d.needs(p))
-		if err != nil {
-			next, result, err := d.unreserved(ctx, p, w, err)
-			if next == nil {
-				return result, err
+		switch {
+		case err == nil:
+			d.pool.Saw(w)
+			if p, err = d.commit(ctx, p, w.Reservations[p.ID].Nonce); err != nil {
+				return Result{}, unfinished(err)
 			}
-			p = *next
-			continue
+			if p.State != payment.Prepared {
+				d.deliver(ctx, p, w)
+			}
+		case errors.Is(err, wallet.ErrUnknown): // its key was added after this process started
+			if err := d.look(ctx); err != nil {
+				return Result{}, errors.Join(ErrInProgress, err)
+			}
+		case !isRefusal(err):
+			// The payment may hold the reservation. Then it will be made.
+			d.Log.WarnContext(ctx, "reservation unknown", "payment", p.ID, "err", err)
+			if p, err = d.reread(ctx, p); err != nil {
+				return Result{}, unfinished(err)
+			}
+		case errors.Is(err, wallet.ErrCeiling) && d.raise(ctx, w):
+		default:
+			d.pool.Saw(w)
+			refusals = append(refusals, err)
+			tried = append(tried, p.Wallet)
+			next, err := d.reassign(ctx, p, &tried)
+			switch {
+			case errors.Is(err, errNoWallet):
+				return d.giveUp(ctx, p, refusals)
+			case err != nil:
+				return Result{}, unfinished(err)
+			}
+			p = next
+			round-- // another wallet is tried: there are only so many
 		}
-		d.pool.Saw(w)
-		committed, err := d.commit(ctx, p, w.Reservations[p.ID].Nonce)
-		if err != nil {
-			return Result{}, unfinished(err)
-		}
-		if committed.State != payment.Prepared {
-			d.deliver(ctx, committed, w)
-			return Result{Payment: committed}, nil
-		}
-		p = committed
 	}
 	return Result{}, ErrInProgress
 }
 
-// short reports whether too little time is left to take a reservation.
-func (d *Dispatcher) short(ctx context.Context) bool {
+// short reports whether too little time is left to reserve a nonce.
+func (d sending) short(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && deadline.Sub(d.Now()) < reserve
 }
 
-// unfinished is the answer to a request that lost sight of its payment: it may
-// hold a reservation, and then it will be made.
+// unfinished is the answer to a request that lost sight of its payment: the
+// payment may hold a reservation, and then it will be made.
 func unfinished(err error) error {
 	if errors.Is(err, ErrKeyReused) {
 		return err
@@ -67,57 +88,52 @@ func unfinished(err error) error {
 	return errors.Join(ErrInProgress, err)
 }
 
+// reread returns the payment as it is stored now, or ErrKeyReused when it was
+// discarded and its key used for another request since.
+func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment, error) {
+	stored, err := d.Store.Payment(ctx, p.ID)
+	if err == nil && stored.Fingerprint != p.Fingerprint {
+		return payment.Payment{}, ErrKeyReused
+	}
+	return stored, err
+}
+
 // commit signs p at nonce and stores the bytes. It returns the payment as it is
-// stored after that: committed by us or by somebody faster, or still prepared and
-// reassigned, in which case the caller reserves again. If it crashes before the
-// write, the reservation stays and check-receipts commits the same bytes.
-func (d *Dispatcher) commit(ctx context.Context, p payment.Payment, nonce uint64) (payment.Payment, error) {
-	signer, err := d.Keys.Signer(ctx, p.Wallet)
-	if err != nil {
-		return payment.Payment{}, err
-	}
-	signed, err := signer.Sign(p.Tx, nonce)
-	if err != nil {
-		return payment.Payment{}, err
-	}
-	committed, err := p.Commit(signed, d.Now())
-	if err != nil {
-		return payment.Payment{}, err
-	}
-	err = d.Store.Commit(ctx, committed)
+// stored after that: committed by this request or by a faster process, or still
+// prepared and assigned anew, in which case the caller reserves again. A crash
+// before the write leaves the reservation, and check-receipts commits the same
+// bytes.
+func (d sending) commit(ctx context.Context, p payment.Payment, nonce uint64) (payment.Payment, error) {
+	committed, err := store.Commit(ctx, d.Store, d.Keys, p, nonce, d.Now())
 	if err == nil {
-		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", signed.Hash)
+		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", committed.TxHash)
 		return committed, nil
+	}
+	if committed.ID == "" {
+		return payment.Payment{}, err
 	}
 	if errors.Is(err, store.ErrNonceTaken) {
 		// A run took the reservation for an orphan and filled its nonce.
-		pendingTx, err := d.Store.PendingTx(ctx, walletOf(p), nonce)
+		tx, err := d.Store.PendingTx(ctx, walletOf(p), nonce)
 		if err != nil {
 			return payment.Payment{}, err
 		}
-		if err := d.Store.Release(ctx, p.ID, pendingTx); err != nil {
+		if err := d.Store.Release(ctx, p.ID, tx); err != nil {
 			return payment.Payment{}, err
 		}
 	}
-	stored, err := d.Store.Payment(ctx, p.ID)
-	if err != nil {
-		return payment.Payment{}, err
-	}
-	if stored.Fingerprint != p.Fingerprint {
-		return payment.Payment{}, ErrKeyReused // discarded, and the key used for another request since
-	}
-	return stored, nil
+	return d.reread(ctx, p)
 }
 
-// deliver releases the reservation, broadcasts the stored bytes and, if nobody looks
-// after the wallet, asks for a check-receipts run, all at once. The payment is
-// committed: nothing that goes wrong here is the caller's concern, and all of
-// it is done again by check-receipts.
-func (d *Dispatcher) deliver(ctx context.Context, p payment.Payment, w wallet.Wallet) {
-	pendingTx := store.PendingTxOf(p)
+// deliver releases the reservation, broadcasts the stored bytes and, if no run
+// claims the wallet, asks for a check-receipts run, all at once. The payment is
+// committed: an error here does not concern the caller, and check-receipts does
+// again whatever failed.
+func (d sending) deliver(ctx context.Context, p payment.Payment, w wallet.Wallet) {
+	tx := store.PendingTxOf(p)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := d.Store.Release(ctx, p.ID, pendingTx); err != nil {
+		if err := d.Store.Release(ctx, p.ID, tx); err != nil {
 			d.Log.WarnContext(ctx, "release left to check-receipts", "payment", p.ID, "err", err)
 		}
 	})
@@ -128,23 +144,23 @@ func (d *Dispatcher) deliver(ctx context.Context, p payment.Payment, w wallet.Wa
 			}
 		})
 	}
-	d.broadcast(ctx, p, pendingTx)
+	d.broadcast(ctx, p, tx)
 	wg.Wait()
 }
 
-func (d *Dispatcher) broadcast(ctx context.Context, p payment.Payment, pendingTx wallet.PendingTx) {
+func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.PendingTx) {
 	ctx, cancel := context.WithTimeout(ctx, broadcastBudget)
 	defer cancel()
-	if pendingTx.Raw == nil { // somebody faster signed it, and only the pending transaction has the bytes
-		stored, err := d.Store.PendingTx(ctx, pendingTx.ID, pendingTx.Nonce)
+	if tx.Raw == nil { // a faster process signed it, and only the pending transaction has the bytes
+		stored, err := d.Store.PendingTx(ctx, tx.ID, tx.Nonce)
 		if err != nil {
 			d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "err", err)
 			return
 		}
-		pendingTx = stored
+		tx = stored
 	}
-	reply := d.Nodes.Deliver(ctx, pendingTx.Raw, func(ctx context.Context) ([][]byte, error) {
-		return predecessors(ctx, d.Store, pendingTx)
+	reply := d.Nodes.Deliver(ctx, tx.Raw, func(ctx context.Context) ([][]byte, error) {
+		return predecessors(ctx, d.Store, tx)
 	})
 	switch reply.Class {
 	case chain.Accepted, chain.Known:

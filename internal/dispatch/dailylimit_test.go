@@ -13,6 +13,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -59,7 +60,7 @@ func TestRefundsTheDayThatWasCharged(t *testing.T) {
 		return nil
 	}}
 	limit := token.Units(1000)
-	d := dispatch.New(dispatch.Config{ChainID: 1, Window: 64, Daily: limit}, dispatch.Parts{
+	d := dispatch.New(stack.Config{ChainID: 1, Window: 64, Daily: limit}, dispatch.Parts{
 		Store: tables, Keys: keys{}, Nodes: chain.Nodes{willing{holds: token.Units(5)}},
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return clock }, Random: rand.Reader,
 		Draw: func(int) int { return 0 },

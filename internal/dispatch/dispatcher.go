@@ -7,6 +7,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -14,8 +15,8 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/stack"
 	"remit/internal/store"
-	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -39,20 +40,6 @@ var (
 	ErrInProgress = errors.New("payment is in progress")
 )
 
-// Config is what a stack decides once. Amounts are in the token's smallest unit.
-type Config struct {
-	ChainID          uint64
-	Token            token.Token
-	Network          string
-	Window           uint64        // payments in flight per wallet
-	Minimum          token.Amount  // zero: none
-	Maximum          token.Amount  // zero: none
-	Daily            token.Amount  // per merchant and UTC day; zero: none
-	FeeLimit         token.Amount  // wei per gas, the most a fee cap may be; zero: none
-	BlockTime        time.Duration // how long a fee quote is good for
-	ConfirmationRule chain.ConfirmationRule
-}
-
 const (
 	// reserve is the least that must remain of a function's time before a
 	// reservation is taken: three store writes and a broadcast, all slow.
@@ -75,7 +62,7 @@ type Hinter interface {
 type Parts struct {
 	Store  Store
 	Keys   wallet.Keys
-	Nodes  chain.Nodes
+	Nodes  chain.Provider
 	Hints  Hinter
 	Log    *slog.Logger
 	Now    func() time.Time
@@ -85,7 +72,7 @@ type Parts struct {
 
 // A Dispatcher sends payments.
 type Dispatcher struct {
-	Config
+	stack.Config
 	Parts
 	pool *wallet.Pool
 
@@ -96,7 +83,7 @@ type Dispatcher struct {
 }
 
 // New returns a dispatcher that has asked nobody anything yet.
-func New(config Config, parts Parts) *Dispatcher {
+func New(config stack.Config, parts Parts) *Dispatcher {
 	return &Dispatcher{Config: config, Parts: parts, pool: wallet.NewPool(config.Window, parts.Draw)}
 }
 
@@ -112,6 +99,21 @@ type Result struct {
 // began. Errors are the refusals, ErrKeyReused, ErrInProgress, and errors of
 // the store that left the outcome unknown before anything could move.
 func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
+	nodes, err := d.Nodes.Nodes(ctx)
+	if err != nil {
+		return Result{}, errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
+	}
+	return sending{d, nodes}.send(ctx, r)
+}
+
+// A sending is a Dispatcher at work on one request, with the nodes of that
+// moment.
+type sending struct {
+	*Dispatcher
+	Nodes chain.Nodes
+}
+
+func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 	id, err := payment.NewID(r.Merchant, r.Mode, r.Key, d.Random)
 	if err != nil {
 		return Result{}, err
@@ -135,7 +137,7 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 
 // answerStored answers a request that could not be prepared. If its payment is
 // stored already, that is the answer, whatever stops new ones now.
-func (d *Dispatcher) answerStored(ctx context.Context, id payment.ID, r payment.Request, refusal error) (Result, error) {
+func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Request, refusal error) (Result, error) {
 	if r.Key == "" {
 		return Result{}, refusal
 	}
@@ -161,7 +163,7 @@ func unknown(r payment.Request, cause error) error {
 
 // resume answers from a payment that was stored by another request, and
 // finishes it if that one did not.
-func (d *Dispatcher) resume(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
+func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
 	if p.Fingerprint != r.Fingerprint() {
 		return Result{}, ErrKeyReused
 	}
@@ -183,7 +185,7 @@ func (d *Dispatcher) resume(ctx context.Context, p payment.Payment, r payment.Re
 
 // reserved reports whether the payment holds a nonce already. Then it is too
 // late to refuse it. What cannot be told counts as held.
-func (d *Dispatcher) reserved(ctx context.Context, p payment.Payment) (bool, error) {
+func (d sending) reserved(ctx context.Context, p payment.Payment) (bool, error) {
 	w, err := d.Store.Wallet(ctx, walletOf(p))
 	if err != nil {
 		return true, err
@@ -195,7 +197,7 @@ func (d *Dispatcher) reserved(ctx context.Context, p payment.Payment) (bool, err
 // charge takes the payment from its merchant's daily limit for the day it was
 // created on, whenever that is done. Whoever carries a payment on charges it: a
 // crash may count it twice, never not at all.
-func (d *Dispatcher) charge(ctx context.Context, p payment.Payment) error {
+func (d sending) charge(ctx context.Context, p payment.Payment) error {
 	if d.Daily.IsZero() {
 		return nil
 	}
@@ -211,7 +213,7 @@ func (d *Dispatcher) charge(ctx context.Context, p payment.Payment) error {
 // progress: somebody else may be carrying it on. A crash before leaves a payment
 // without a reservation, which no money moves for; the next request under its key
 // takes it up.
-func (d *Dispatcher) refuse(ctx context.Context, p payment.Payment, refusal error) (Result, error) {
+func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (Result, error) {
 	err := d.Store.Discard(ctx, p)
 	if err == nil {
 		return Result{}, refusal

@@ -19,7 +19,7 @@ const resetGas = 17_100
 
 // prepare does everything that can fail before anything is stored: limits, fee
 // quote, simulation, key, wallet. Nothing it does has an effect.
-func (d *Dispatcher) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
+func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
 	own, err := d.Keys.All(ctx)
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
@@ -59,7 +59,7 @@ func (d *Dispatcher) prepare(ctx context.Context, id payment.ID, r payment.Reque
 
 // simulate returns the unsigned transaction by which w would make r, if the
 // token lets it.
-func (d *Dispatcher) simulate(ctx context.Context, w wallet.ID, r payment.Request) (chain.Tx, error) {
+func (d sending) simulate(ctx context.Context, w wallet.ID, r payment.Request) (chain.Tx, error) {
 	call := chain.Call{From: w.Address, To: d.Token.Contract, Data: chain.TransferData(r.To, r.Amount)}
 	market, gas, err := d.quote(ctx, call)
 	switch {
@@ -76,7 +76,7 @@ func (d *Dispatcher) simulate(ctx context.Context, w wallet.ID, r payment.Reques
 
 // quote estimates the call, and asks for fees beside it when the last quote is
 // older than a block: one round trip.
-func (d *Dispatcher) quote(ctx context.Context, call chain.Call) (chain.Market, uint64, error) {
+func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint64, error) {
 	d.mu.Lock()
 	market, fresh := d.market, !d.quoted.IsZero() && d.Now().Sub(d.quoted) < d.BlockTime
 	d.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *Dispatcher) quote(ctx context.Context, call chain.Call) (chain.Market, 
 
 // diagnose says why the token reverted a simulated transfer: the wallet has
 // too little, the token pays nobody now, or it refuses this recipient.
-func (d *Dispatcher) diagnose(ctx context.Context, w wallet.ID, r payment.Request) error {
+func (d sending) diagnose(ctx context.Context, w wallet.ID, r payment.Request) error {
 	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.ConfirmationRule)
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
@@ -126,16 +126,6 @@ func walletOf(p payment.Payment) wallet.ID {
 }
 
 // needs returns the reservation request of a payment.
-func (d *Dispatcher) needs(p payment.Payment) wallet.Need {
+func (d sending) needs(p payment.Payment) wallet.Need {
 	return wallet.Need{Wallet: walletOf(p), Payment: p.ID, Token: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
-}
-
-// isUnaffordable reports whether a refused reservation lacked the token only.
-func isUnaffordable(refusals []error) bool {
-	for _, err := range refusals {
-		if !errors.Is(err, wallet.ErrToken) {
-			return false
-		}
-	}
-	return len(refusals) > 0
 }

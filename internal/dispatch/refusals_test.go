@@ -12,6 +12,7 @@ import (
 	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/simulation"
+	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
 )
@@ -69,7 +70,7 @@ func TestRefusals(t *testing.T) {
 				test.before(fake, keys)
 			}
 			tables := memory.NewPayments()
-			d := dispatch.New(dispatch.Config{
+			d := dispatch.New(stack.Config{
 				ChainID: 7, Token: coin, Network: "n", Window: 4, Minimum: token.Units(10), Maximum: token.Units(500), BlockTime: time.Second,
 			}, dispatch.Parts{
 				Store: tables, Keys: keys, Nodes: chain.Nodes{fake.Nodes[0]}, Hints: deaf{},

@@ -17,7 +17,7 @@ import (
 // else uses a key, or the tables were restored from the past and a payment made
 // since could be made again. What two requests do of it at once is done once;
 // neither holds up the other.
-func (d *Dispatcher) startupCheck(ctx context.Context) error {
+func (d sending) startupCheck(ctx context.Context) error {
 	d.mu.Lock()
 	checked := d.checked
 	d.mu.Unlock()
@@ -37,7 +37,7 @@ func (d *Dispatcher) startupCheck(ctx context.Context) error {
 // whose key is gone: a payment that the tables have forgotten may be theirs.
 // Then it opens those that have no record. If it crashes in between, the next
 // request looks again.
-func (d *Dispatcher) look(ctx context.Context) error {
+func (d sending) look(ctx context.Context) error {
 	held, err := d.Keys.All(ctx)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func abreast(n int, do func(i int) error) error {
 
 // compare holds a wallet against the chain. What it learns of it, the pool
 // knows from then on.
-func (d *Dispatcher) compare(ctx context.Context, w wallet.Wallet) error {
+func (d sending) compare(ctx context.Context, w wallet.Wallet) error {
 	d.pool.Saw(w)
 	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.ConfirmationRule)
 	if err != nil {
@@ -119,7 +119,7 @@ func (d *Dispatcher) compare(ctx context.Context, w wallet.Wallet) error {
 
 // open makes the record of a wallet seen for the first time, paused for the
 // suspicion that others are paused for.
-func (d *Dispatcher) open(ctx context.Context, id wallet.ID, suspicion string) error {
+func (d sending) open(ctx context.Context, id wallet.ID, suspicion string) error {
 	views, err := d.Nodes.Views(ctx, id.Address, d.Token.Contract, d.ConfirmationRule)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/stack"
 	"remit/internal/token"
 )
 
@@ -48,7 +49,7 @@ func TestStartupCheckAsksForAllWalletsAtOnce(t *testing.T) {
 		store := memory.NewPayments()
 		tooMuch := payment.Request{Merchant: "mer_1", Mode: "test", Key: "k", To: token.Address{9}, Amount: token.Units(600)}
 		for _, how := range []string{"opens them", "knows them"} {
-			d := dispatch.New(dispatch.Config{ChainID: 1, Window: 64}, dispatch.Parts{
+			d := dispatch.New(stack.Config{ChainID: 1, Window: 64}, dispatch.Parts{
 				Store: store, Keys: many{}, Nodes: chain.Nodes{distant{willing{holds: token.Units(5)}}},
 				Log: slog.New(slog.DiscardHandler), Now: time.Now, Random: rand.Reader, Draw: func(int) int { return 0 },
 			})

@@ -101,8 +101,11 @@ func TestCallsPerDelivery(t *testing.T) {
 			counted.take()
 			queue := &sent{}
 			deliverer := webhook.NewDeliverer(store, queue, taking{200}, webhook.NoMeter{}, time.Now, half)
-			body := []byte(`{"timestamp":"2026-01-02T12:00:00.000Z"}`)
-			if err := webhook.NewPublisher(store, queue).Announce(t.Context(), o.Merchant, o.Mode, "evt_1", webhook.PaymentConfirmed, body); err != nil {
+			event := webhook.Event{
+				Merchant: o.Merchant, Mode: o.Mode, ID: "evt_1", Type: webhook.PaymentConfirmed,
+				At: time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC), Body: []byte("{}"),
+			}
+			if err := webhook.NewPublisher(store, queue).Publish(t.Context(), event); err != nil {
 				t.Fatal(err)
 			}
 			if len(queue.jobs) != test.endpoints {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/emf"
-	"remit/internal/emf/settled"
+	"remit/internal/emf/runreport"
 	"remit/internal/settlement"
 	"remit/internal/token"
 	"remit/internal/webhook"
@@ -98,7 +98,7 @@ func everything(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settled.Add(m, settlement.Report{
+	runreport.Add(m, settlement.Report{
 		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9, Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{time.Second, 1500 * time.Millisecond},
 		Wallets: []settlement.Funds{{Token: amount, Gas: amount, Gap: 12}},
@@ -134,7 +134,7 @@ func TestMetrics(t *testing.T) {
 
 func TestNothingHappened(t *testing.T) {
 	m, out := meter()
-	settled.Add(m, settlement.Report{}, 6)
+	runreport.Add(m, settlement.Report{}, 6)
 	m.OldestDue(0)
 	if got := flushed(t, m, out); got != "" {
 		t.Errorf("an idle run wrote %s", got)

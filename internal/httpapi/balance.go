@@ -25,7 +25,7 @@ const steadyReads = 3
 
 // GetBalance serves GET /balance/{address} from the first of nodes that
 // answers. coin is the token whose balance is told.
-func GetBalance(newID func() string, nodes chain.Nodes, coin token.Token, network string, confirmationRule chain.ConfirmationRule) Endpoint {
+func GetBalance(newID func() string, nodes chain.Provider, coin token.Token, network string, confirmationRule chain.ConfirmationRule) Endpoint {
 	return endpoint("GetBalance", newID, func(c *call) (answer, error) {
 		address, err := token.ParseAddress(c.params["address"])
 		switch {
@@ -47,7 +47,11 @@ func GetBalance(newID func() string, nodes chain.Nodes, coin token.Token, networ
 
 // accountOf asks one node after the other. Which of them answers decides about
 // no money.
-func accountOf(ctx context.Context, nodes chain.Nodes, address, coin token.Address, confirmationRule chain.ConfirmationRule) (chain.Account, error) {
+func accountOf(ctx context.Context, provider chain.Provider, address, coin token.Address, confirmationRule chain.ConfirmationRule) (chain.Account, error) {
+	nodes, err := provider.Nodes(ctx)
+	if err != nil {
+		return chain.Account{}, errors.Join(chain.ErrUnavailable, err)
+	}
 	errs := []error{chain.ErrUnavailable}
 	for _, node := range nodes {
 		var account chain.Account

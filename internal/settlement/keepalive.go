@@ -109,7 +109,7 @@ func (p *pass) bump(ctx context.Context, lowest *wallet.PendingTx, count uint64)
 	if lowest.Nonce != count || p.Now().Sub(lowest.At) < p.BumpAfter {
 		return nil
 	}
-	refused := p.announce(ctx, *lowest).Class == chain.Wrong
+	refused := p.rebroadcast(ctx, *lowest).Class == chain.Wrong
 	market, err := p.Nodes.Fees(ctx)
 	if err != nil {
 		return err
@@ -127,14 +127,14 @@ func (p *pass) bump(ctx context.Context, lowest *wallet.PendingTx, count uint64)
 	}
 	p.report.Bumps++
 	*lowest = bumped
-	p.announce(ctx, bumped)
+	p.rebroadcast(ctx, bumped)
 	return nil
 }
 
-// announce sends an attempt to every node, also to those whose pools hold the
+// rebroadcast sends an attempt to every node, also to those whose pools hold the
 // nonce already. It returns the best reply.
-func (p *pass) announce(ctx context.Context, s wallet.PendingTx) chain.Reply {
-	reply := p.Nodes.Deliver(ctx, s.Raw, func(context.Context) ([][]byte, error) { return nil, nil })
+func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply {
+	reply := p.Nodes.Deliver(ctx, s.Raw, nil)
 	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
 	return reply
 }
@@ -145,18 +145,11 @@ var errSame = errors.New("the same bytes again")
 // store signs and stores the next attempt at a pending transaction's nonce. One that pays
 // nothing is followed by none that pays.
 func (p *pass) store(ctx context.Context, s wallet.PendingTx, fees chain.Fees, refused bool) (wallet.PendingTx, error) {
-	signer, err := p.Keys.Signer(ctx, s.Address)
-	if err != nil {
-		return wallet.PendingTx{}, err
-	}
 	if s.Noop() {
 		tx := chain.Noop(p.ChainID, s.Address, fees)
-		signed, err := signer.Sign(tx, s.Nonce)
+		signed, err := p.signNext(ctx, tx, s)
 		if err != nil {
 			return wallet.PendingTx{}, err
-		}
-		if signed.Hash == s.Hash() {
-			return wallet.PendingTx{}, errSame
 		}
 		bumped := s.Bumped(tx, signed, p.Now())
 		return bumped, p.Store.BumpNoop(ctx, bumped)
@@ -174,16 +167,32 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, fees chain.Fees, r
 		p.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce)
 		tx, again = chain.Noop(p.ChainID, s.Address, fees), stored.Cancel
 	}
-	signed, err := signer.Sign(tx, s.Nonce)
+	signed, err := p.signNext(ctx, tx, s)
 	if err != nil {
 		return wallet.PendingTx{}, err
-	}
-	if signed.Hash == s.Hash() {
-		return wallet.PendingTx{}, errSame
 	}
 	bumped, err := again(signed, fees, p.Now())
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}
 	return store.PendingTxOf(bumped), p.Store.AddAttempt(ctx, bumped)
+}
+
+// signNext signs the next attempt at a pending transaction's nonce, or returns
+// errSame.
+func (p *pass) signNext(ctx context.Context, tx chain.Tx, s wallet.PendingTx) (chain.Signed, error) {
+	signed, err := p.sign(ctx, tx, s.Nonce)
+	if err == nil && signed.Hash == s.Hash() {
+		err = errSame
+	}
+	return signed, err
+}
+
+// sign signs tx with the wallet's key.
+func (p *pass) sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
+	signer, err := p.Keys.Signer(ctx, p.wallet.Address)
+	if err != nil {
+		return chain.Signed{}, err
+	}
+	return signer.Sign(tx, nonce)
 }

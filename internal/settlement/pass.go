@@ -17,6 +17,7 @@ import (
 // whatever a node counts was in a pending transaction before.
 type pass struct {
 	*Settler
+	Nodes      chain.Nodes // of this round
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order
 	views      chain.Views
@@ -25,57 +26,64 @@ type pass struct {
 	report Report
 }
 
-// pass does all there is to do for a wallet. Nodes that are down hold up what
-// only they can tell; reservations are finished all the same.
-func (s *Settler) pass(ctx context.Context, by string, id wallet.ID, idle bool) (Report, error) {
-	p := &pass{Settler: s}
+// over does all there is to do for one wallet, and leaves in p.report what it
+// did and saw. Nodes that are down hold up only what they alone can tell:
+// reservations are finished all the same.
+func (p *pass) over(ctx context.Context, by string, id wallet.ID, idle bool) error {
 	var err error
-	if p.wallet, err = s.Store.Wallet(ctx, id); err != nil {
-		return Report{}, fmt.Errorf("reading the wallet: %w", err)
+	if p.wallet, err = p.Store.Wallet(ctx, id); err != nil {
+		return fmt.Errorf("reading the wallet: %w", err)
 	}
-	if p.pendingTxs, p.report.Unreadable, err = s.Store.PendingTxs(ctx, id); err != nil {
-		return Report{}, fmt.Errorf("reading its pending transactions: %w", err)
+	var unreadable int
+	if p.pendingTxs, unreadable, err = p.Store.PendingTxs(ctx, id); err != nil {
+		return fmt.Errorf("reading its pending transactions: %w", err)
 	}
-	busy := len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0
+	busy := p.busy()
 	if !busy && !idle {
-		return Report{}, nil
+		return nil
 	}
 	if busy {
-		now := s.Now()
-		held, err := s.Store.Claim(ctx, id, by, now, now.Add(claimTime))
+		now := p.Now()
+		held, err := p.Store.Claim(ctx, id, by, now, now.Add(claimTime))
 		if err != nil {
-			return Report{}, fmt.Errorf("claiming the wallet: %w", err)
+			return fmt.Errorf("claiming the wallet: %w", err)
 		}
 		// No run claims a wallet for so long: such a claim is of a wrong clock.
 		if !held && !p.wallet.ClaimedUntil.After(now.Add(claimTime+skew)) {
-			return Report{ClaimedElsewhere: true}, nil
+			p.report = Report{ClaimedElsewhere: true}
+			return nil
 		}
 	}
+	p.report.Unreadable = unreadable
 	err = p.steps(ctx)
-	p.report.Busy = len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0
+	p.report.Busy = p.busy()
 	if busy && !p.report.Busy {
 		var unclaimErr error
 		p.report.Busy, unclaimErr = p.unclaim(ctx, by)
 		err = errors.Join(err, unclaimErr)
 	}
 	p.report.Pending = len(p.pendingTxs)
-	for _, s := range p.pendingTxs {
-		p.report.Oldest = max(p.report.Oldest, p.Now().Sub(s.Since))
+	for _, tx := range p.pendingTxs {
+		p.report.Oldest = max(p.report.Oldest, p.Now().Sub(tx.Since))
 	}
 	if p.wallet.Paused != "" {
 		p.report.Paused++
 	}
-	return p.report, err
+	return err
 }
 
-// leave ends the run's claim on a wallet that has nothing left to do, and looks
+// busy reports whether a nonce of the wallet is reserved or has a pending
+// transaction.
+func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
+
+// unclaim ends the run's claim on a wallet that has nothing left to do, and looks
 // once more: a handler that reserved before the claim ended counts on this run,
 // one that reserves after it drops a hint. A crash leaves a claim that ends by
 // itself, and at most a wallet that the next minute's run looks at.
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
 	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now); err != nil {
-		return true, fmt.Errorf("leaving the wallet: %w", err)
+		return true, fmt.Errorf("ending the claim: %w", err)
 	}
 	fresh, err := p.Store.Wallet(ctx, p.wallet.ID)
 	if err != nil {
@@ -130,18 +138,18 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 			return true, err
 		}
 	}
-	if err := p.own(ctx, fresh.NextNonce, count); err != nil {
+	if err := p.fillGaps(ctx, fresh.NextNonce, count); err != nil {
 		return true, err
 	}
 	// Last: once next_nonce is raised, nothing shows any more what was found.
 	return true, p.Store.Advance(ctx, p.wallet.ID, count, reason)
 }
 
-// own stores no-ops for the nonces from first up to below that the chain may yet
-// give back: a re-organisation can remove the transaction that used one, and a
-// nonce of nobody would hold up all that are paid after it. For a wallet whose
-// key is gone it fails until all of them are final.
-func (p *pass) own(ctx context.Context, first, below uint64) error {
+// fillGaps stores no-ops for the nonces from first up to below that the chain
+// may yet give back: a re-organisation can remove the transaction that used
+// one, and a nonce without an owner would hold up every payment behind it. For
+// a wallet whose key is gone it fails until all of them are final.
+func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 	settled, err := p.views.Settled(ctx, p.wallet.Address)
 	if err != nil {
 		return err

@@ -84,19 +84,7 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.P
 // before the write leaves the reservation as it was, one after it a reservation with its
 // pending transaction: the next run releases it.
 func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64) (*wallet.PendingTx, error) {
-	signer, err := p.Keys.Signer(ctx, p.wallet.Address)
-	if err != nil {
-		return nil, err
-	}
-	signed, err := signer.Sign(stored.Tx, nonce)
-	if err != nil {
-		return nil, err
-	}
-	committed, err := stored.Commit(signed, p.Now())
-	if err != nil {
-		return nil, err
-	}
-	err = p.Store.Commit(ctx, committed)
+	committed, err := store.Commit(ctx, p.Store, p.Keys, stored, nonce, p.Now())
 	if errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNonceTaken) {
 		return nil, nil // next round
 	}
@@ -116,12 +104,8 @@ func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, e
 	if err != nil {
 		return nil, err
 	}
-	signer, err := p.Keys.Signer(ctx, p.wallet.Address)
-	if err != nil {
-		return nil, err
-	}
 	tx := chain.Noop(p.ChainID, p.wallet.Address, chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit))
-	signed, err := signer.Sign(tx, nonce)
+	signed, err := p.sign(ctx, tx, nonce)
 	if err != nil {
 		return nil, err
 	}

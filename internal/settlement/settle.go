@@ -11,6 +11,7 @@ import (
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/wallet"
+	"remit/internal/webhook"
 )
 
 // settle ends every payment whose nonce is mined for good. Only for those are
@@ -35,7 +36,7 @@ func (p *pass) settle(ctx context.Context) error {
 	var mu sync.Mutex
 	var errs []error
 	settled := map[uint64]bool{}
-	spread(mined, func(s wallet.PendingTx) {
+	abreast(mined, func(s wallet.PendingTx) {
 		if p.short(ctx, 0) {
 			return
 		}
@@ -127,9 +128,12 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, receipt *chain.Recei
 	if err != nil {
 		return err
 	}
-	e := final.Event
-	if err := p.Events.Announce(ctx, final.Merchant, final.Mode, e.ID, e.Type, e.Body); err != nil {
-		return fmt.Errorf("announcing %s: %w", e.ID, err)
+	e := webhook.Event{
+		Merchant: final.Merchant, Mode: final.Mode,
+		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
+	}
+	if err := p.Events.Publish(ctx, e); err != nil {
+		return fmt.Errorf("publishing %s: %w", e.ID, err)
 	}
 	return p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 }

@@ -6,6 +6,7 @@
 package settlement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,21 +16,19 @@ import (
 	"time"
 
 	"remit/internal/chain"
-	"remit/internal/token"
+	"remit/internal/stack"
 	"remit/internal/wallet"
+	"remit/internal/webhook"
+
+	"golang.org/x/sync/errgroup"
 )
 
-// Config is what a stack decides once.
-type Config struct {
-	ChainID          uint64
-	Token            token.Token
-	Window           uint64       // payments in flight per wallet
-	FeeLimit         token.Amount // wei per gas, the most a fee cap may be; zero: none
-	ConfirmationRule chain.ConfirmationRule
-	BlockTime        time.Duration // how long a round waits for the next
-	ReservationAge   time.Duration // a reservation older than this is finished here; longer than a handler lives
-	BumpAfter        time.Duration // how long the lowest nonce may wait before its fees are raised
-}
+// ReservationAge is how old a reservation is before a run finishes it: more
+// than the 29 seconds that a handler of send-payment lives.
+const ReservationAge = 45 * time.Second
+
+// BumpAfter is how long the lowest nonce waits before its fees are raised.
+const BumpAfter = 3 * time.Minute
 
 const (
 	// claim is how long a run's claim on a wallet lasts. Every round
@@ -45,32 +44,39 @@ const (
 	skew = 5 * time.Second
 )
 
-// Events announces final payments to whoever subscribed to them.
+// Events publishes the events of final payments to merchants' endpoints.
 type Events interface {
-	// Announce stores and queues an event's deliveries, or returns an error
-	// and will be called again with the same event.
-	Announce(ctx context.Context, merchantID, mode, eventID, eventType string, body []byte) error
+	// Publish stores and queues an event's deliveries, or returns an error and
+	// will be called again with the same event.
+	Publish(ctx context.Context, e webhook.Event) error
 }
 
 // Parts are what a Settler works with.
 type Parts struct {
 	Store  Store
 	Keys   wallet.Keys
-	Nodes  chain.Nodes
+	Nodes  chain.Provider
 	Events Events
 	Log    *slog.Logger
 	Now    func() time.Time
-	Wait   func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends
+	Wait   func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends; nil: Sleep
 }
 
 // A Settler settles the payments of one chain.
 type Settler struct {
-	Config
+	stack.Config
 	Parts
 }
 
 // New returns a settler.
-func New(config Config, parts Parts) *Settler { return &Settler{config, parts} }
+func New(config stack.Config, parts Parts) *Settler {
+	config.ReservationAge = cmp.Or(config.ReservationAge, ReservationAge)
+	config.BumpAfter = cmp.Or(config.BumpAfter, BumpAfter)
+	if parts.Wait == nil {
+		parts.Wait = Sleep
+	}
+	return &Settler{config, parts}
+}
 
 // Run settles until nothing is pending or its time is over, going round about
 // once a block. by names the run in its claims on wallets. The report says
@@ -78,6 +84,9 @@ func New(config Config, parts Parts) *Settler { return &Settler{config, parts} }
 // wallet that fails does not hold up the others, and is tried again.
 func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	total := Report{}
+	if _, err := s.Nodes.Nodes(ctx); err != nil {
+		return total, fmt.Errorf("finding nodes: %w", err)
+	}
 	patient := true
 	for first := true; ; first = false {
 		round, err := s.Round(ctx, by, first)
@@ -110,7 +119,7 @@ func (s *Settler) yield(ctx context.Context, by string) error {
 	now := s.Now()
 	for _, id := range ids {
 		if _, err := s.Store.Claim(ctx, id, by, now, now); err != nil {
-			errs = append(errs, fmt.Errorf("leaving wallet %s: %w", id.Address, err))
+			errs = append(errs, fmt.Errorf("ending the claim on %s: %w", id.Address, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -119,6 +128,10 @@ func (s *Settler) yield(ctx context.Context, by string) error {
 // Round passes over every wallet once. An idle wallet is looked at only when
 // idle is true.
 func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, error) {
+	nodes, err := s.Nodes.Nodes(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("finding nodes: %w", err)
+	}
 	ids, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return Report{}, fmt.Errorf("listing wallets: %w", err)
@@ -126,11 +139,12 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 	var mu sync.Mutex
 	var report Report
 	var errs []error
-	spread(ids, func(id wallet.ID) {
-		pass, err := s.pass(ctx, by, id, idle)
+	abreast(ids, func(id wallet.ID) {
+		p := &pass{Settler: s, Nodes: nodes}
+		err := p.over(ctx, by, id, idle)
 		mu.Lock()
 		defer mu.Unlock()
-		report.add(pass)
+		report.add(p.report)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("settling wallet %s: %w", id.Address, err))
 		}
@@ -157,21 +171,26 @@ func (s *Settler) age(at time.Time) time.Duration {
 	return age
 }
 
-// spread calls do for every item, at most width at once, and returns when all
-// are done.
-func spread[T any](items []T, do func(T)) {
-	if len(items) == 1 {
-		do(items[0])
-		return
-	}
-	var wg sync.WaitGroup
-	pendingTxs := make(chan struct{}, width)
+// abreast calls do for every item, at most width at once, and returns when all
+// calls have.
+func abreast[T any](items []T, do func(T)) {
+	var group errgroup.Group
+	group.SetLimit(width)
 	for _, item := range items {
-		pendingTxs <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-pendingTxs }()
+		group.Go(func() error {
 			do(item)
+			return nil
 		})
 	}
-	wg.Wait()
+	_ = group.Wait() // no call returns an error
+}
+
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/settlement"
+	"remit/internal/stack"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -47,7 +48,7 @@ func TestBusyWhicheverWalletIsLast(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		settler := settlement.New(settlement.Config{ChainID: 1, BlockTime: time.Second, ReservationAge: time.Minute, BumpAfter: time.Minute},
+		settler := settlement.New(stack.Config{ChainID: 1, BlockTime: time.Second, ReservationAge: time.Minute, BumpAfter: time.Minute},
 			settlement.Parts{
 				Store: store, Nodes: chain.Nodes{quiet{}}, Log: slog.New(slog.DiscardHandler),
 				Now: func() time.Time { return now },

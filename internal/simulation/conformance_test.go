@@ -11,6 +11,7 @@ import (
 	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/settlement"
+	"remit/internal/stack"
 	"remit/internal/wallet"
 )
 
@@ -29,13 +30,13 @@ func newPlay(t *testing.T, g ground) *play {
 	now := func() time.Time { return p.now }
 	log := slog.New(slog.DiscardHandler)
 	final := chain.ConfirmationRule{Depth: 2}
-	p.pay = dispatch.New(dispatch.Config{
+	p.pay = dispatch.New(stack.Config{
 		ChainID: g.id, Token: g.coin, Network: "n", Window: 64, BlockTime: time.Nanosecond, ConfirmationRule: final,
 	}, dispatch.Parts{
 		Store: p.store, Keys: g.keys, Nodes: chain.Nodes{g.node}, Hints: mute{},
 		Log: log, Now: now, Draw: func(int) int { return 0 },
 	})
-	p.settler = settlement.New(settlement.Config{
+	p.settler = settlement.New(stack.Config{
 		ChainID: g.id, Token: g.coin, Window: 64, ConfirmationRule: final, BlockTime: 12 * time.Second, ReservationAge: time.Minute, BumpAfter: time.Hour,
 	}, settlement.Parts{
 		Store: p.store, Keys: g.keys, Nodes: chain.Nodes{g.node}, Events: mute{}, Log: log, Now: now,

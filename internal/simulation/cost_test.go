@@ -17,7 +17,9 @@ import (
 	"remit/internal/payment"
 	"remit/internal/settlement"
 	st "remit/internal/simulation"
+	"remit/internal/stack"
 	"remit/internal/token"
+	"remit/internal/webhook"
 )
 
 // A till counts what is asked of the store and of the node.
@@ -100,7 +102,7 @@ type mute struct{}
 
 func (mute) Hint(context.Context) error { return nil }
 
-func (mute) Announce(context.Context, string, string, string, string, []byte) error { return nil }
+func (mute) Publish(context.Context, webhook.Event) error { return nil }
 
 func newShop() *shop {
 	s := &shop{till: &till{}, now: time.Date(2026, time.May, 1, 0, 0, 0, 0, time.UTC)}
@@ -115,13 +117,13 @@ func newShop() *shop {
 	store := &interpose.Store{Store: memory.NewPayments(), Around: s.call}
 	now := func() time.Time { return s.now }
 	draw := rand.New(rand.NewPCG(1, 1))
-	s.pay = dispatch.New(dispatch.Config{
+	s.pay = dispatch.New(stack.Config{
 		ChainID: 7, Token: coin, Network: "n", Window: 10_000, BlockTime: time.Minute, ConfirmationRule: chain.ConfirmationRule{Depth: 1},
 	}, dispatch.Parts{
 		Store: store, Keys: keys, Nodes: chain.Nodes{s.till}, Hints: mute{},
 		Log: slog.New(slog.DiscardHandler), Now: now, Draw: draw.IntN,
 	})
-	s.settler = settlement.New(settlement.Config{
+	s.settler = settlement.New(stack.Config{
 		ChainID: 7, Token: coin, Window: 10_000, ConfirmationRule: chain.ConfirmationRule{Depth: 1}, BlockTime: time.Hour,
 		ReservationAge: time.Minute, BumpAfter: time.Hour,
 	}, settlement.Parts{

@@ -22,7 +22,7 @@ func tell(t *testing.T, s simulation.Story) (broken []string, effects int) {
 
 // writes are the effects that change something outside the process.
 var writes = map[string]bool{
-	"POST": true, "Create": true, "Reserve": true, "Commit": true, "Release": true, "Send": true, "Finish": true, "Announce": true,
+	"POST": true, "Create": true, "Reserve": true, "Commit": true, "Release": true, "Send": true, "Finish": true, "Publish": true,
 	"DeletePendingTx": true, "PutNoop": true, "Discard": true, "Reassign": true, "AddAttempt": true, "Open": true,
 }
 

@@ -239,7 +239,7 @@ func TestClocksTenMinutesApart(t *testing.T) {
 // DynamoDB throttles and cancels transactions that meet on an item, and its
 // outages end in a storm of both (us-east-1, 20 October 2025).
 func TestThrottledWritesAndCancelledTransactions(t *testing.T) {
-	for _, effect := range []string{"Create", "Reserve", "Commit", "Release", "Finish", "Announce", "DeletePendingTx", "Reconcile", "Wallet", "PendingTxs", "Payment"} {
+	for _, effect := range []string{"Create", "Reserve", "Commit", "Release", "Finish", "Publish", "DeletePendingTx", "Reconcile", "Wallet", "PendingTxs", "Payment"} {
 		for _, how := range []st.Outcome{st.FailBefore, st.LoseAnswer, st.ApplyLate} {
 			st.Perform(t, plain(), func(s *st.Stage) {
 				s.On("", effect, 3, how)

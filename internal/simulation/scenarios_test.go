@@ -126,7 +126,7 @@ func TestLoserOfACommitSendsTheWinnersBytes(t *testing.T) {
 
 // EventBridge delivers at least once, and a run that is slow meets the next.
 func TestTwoSettlementsOverlap(t *testing.T) {
-	for _, effect := range []string{"Payment", "Finish", "Announce", "DeletePendingTx", "Receipts", "Reconcile", "Claim", "Account"} {
+	for _, effect := range []string{"Payment", "Finish", "Publish", "DeletePendingTx", "Receipts", "Reconcile", "Claim", "Account"} {
 		for _, how := range []st.Outcome{st.Freeze, st.FreezeDone, st.KillBefore, st.KillAfter, st.ApplyLate} {
 			st.Perform(t, plain(), func(s *st.Stage) {
 				s.On("run", effect, 1, how)

@@ -22,7 +22,9 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/settlement"
+	"remit/internal/stack"
 	"remit/internal/token"
+	"remit/internal/webhook"
 )
 
 const (
@@ -154,7 +156,7 @@ func (w *World) Restart(i int) { w.instances[i] = w.newInstance() }
 func (w *World) newInstance() instance {
 	w.made++
 	n := w.made
-	return instance{off: w.skew(n), Dispatcher: dispatch.New(dispatch.Config{
+	return instance{off: w.skew(n), Dispatcher: dispatch.New(stack.Config{
 		ChainID: chainID, Token: coin, Network: "simulated", Window: w.Window, Daily: w.Daily, FeeLimit: w.FeeLimit,
 		BlockTime: blockTime, ConfirmationRule: w.ConfirmationRule,
 	}, dispatch.Parts{
@@ -186,10 +188,10 @@ func (h *hints) Hint(ctx context.Context) error {
 // events are a settlement.Events.
 type events World
 
-// Announce implements settlement.Events.
-func (e *events) Announce(ctx context.Context, merchant, mode, id, kind string, body []byte) error {
-	_, err := effect(ctx, &e.desk, "Announce", id, func(context.Context) (struct{}, error) {
-		e.judge.announced(merchant, mode, id, kind, body)
+// Publish implements settlement.Events.
+func (e *events) Publish(ctx context.Context, ev webhook.Event) error {
+	_, err := effect(ctx, &e.desk, "Publish", ev.ID, func(context.Context) (struct{}, error) {
+		e.judge.announced(ev.Merchant, ev.Mode, ev.ID, ev.Type, ev.Body)
 		return struct{}{}, nil
 	})
 	return err
@@ -215,7 +217,7 @@ func (w *World) StartRun() string {
 	off := w.skew(w.runs)
 	name := fmt.Sprintf("run%d", w.runs)
 	ctx, cancel, a := w.actor(name, runTime)
-	s := settlement.New(settlement.Config{
+	s := settlement.New(stack.Config{
 		ChainID: chainID, Token: coin, Window: w.Window, FeeLimit: w.FeeLimit, ConfirmationRule: w.ConfirmationRule,
 		BlockTime: blockTime, ReservationAge: cmp.Or(w.ReservationAge, reservationAge), BumpAfter: bumpAfter,
 	}, settlement.Parts{

@@ -12,6 +12,8 @@ import (
 
 // An Event is one announcement. Its body is never taken apart or written again.
 type Event struct {
+	Merchant, Mode string // whose it is
+
 	ID   string    // "evt_…"; receivers tell duplicates by it
 	Type string    // one of EventTypes
 	At   time.Time // when it happened, as the body says

@@ -2,13 +2,12 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 )
 
-// A Publisher announces events to the endpoints that want them.
+// A Publisher publishes events to the endpoints that want them.
 type Publisher struct {
 	store PublisherStore
 	queue Queue
@@ -26,23 +25,23 @@ func NewPublisher(store PublisherStore, queue Queue) *Publisher {
 	return &Publisher{store, queue}
 }
 
-// Announce stores one delivery of the event for every endpoint of the merchant
+// Publish stores one delivery of the event for every endpoint of the merchant
 // that subscribed to its type, then enqueues a job for each. Once it returned
 // nil every one of them will be attempted. After an error, or a crash, any part
-// may have been done; announcing the same event again completes it and makes
+// may have been done; publishing the same event again completes it and makes
 // nothing twice but jobs, which do no harm.
 //
-// body must be the same bytes every time. Its "timestamp" dates the deliveries.
+// The event must be the same every time; its time, in milliseconds, dates the
+// deliveries.
 // A disabled endpoint gets a delivery that is Cancelled, to be resent later.
-func (p *Publisher) Announce(ctx context.Context, merchantID, mode, eventID, eventType string, body []byte) error {
-	ev := Event{ID: eventID, Type: eventType, At: timestamp(body), Body: body}
-	endpoints, err := p.store.Endpoints(ctx, Owner{merchantID, mode})
+func (p *Publisher) Publish(ctx context.Context, ev Event) error {
+	endpoints, err := p.store.Endpoints(ctx, Owner{ev.Merchant, ev.Mode})
 	if err != nil {
-		return fmt.Errorf("announcing %s: %w", eventID, err)
+		return fmt.Errorf("publishing %s: %w", ev.ID, err)
 	}
 	var ds []Delivery
 	for _, e := range endpoints {
-		if !e.Subscribed(eventType) {
+		if !e.Subscribed(ev.Type) {
 			continue
 		}
 		d := firstDelivery(e, ev)
@@ -55,9 +54,9 @@ func (p *Publisher) Announce(ctx context.Context, merchantID, mode, eventID, eve
 		return nil
 	}
 	// From here on a crash leaves deliveries without jobs; the caller keeps the
-	// event until Announce returned nil, and so comes back for them.
+	// event until Publish returned nil, and so comes back for them.
 	if err := p.store.AddDeliveries(ctx, ds); err != nil {
-		return fmt.Errorf("announcing %s: %w", eventID, err)
+		return fmt.Errorf("publishing %s: %w", ev.ID, err)
 	}
 	var errs []error
 	for _, d := range ds {
@@ -66,19 +65,7 @@ func (p *Publisher) Announce(ctx context.Context, merchantID, mode, eventID, eve
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("announcing %s: %w", eventID, err)
+		return fmt.Errorf("publishing %s: %w", ev.ID, err)
 	}
 	return nil
-}
-
-// timestamp returns when an event happened, in milliseconds. A body that does
-// not say so has the zero time: it is announced all the same.
-func timestamp(body []byte) time.Time {
-	var ev struct {
-		Timestamp time.Time `json:"timestamp"`
-	}
-	if json.Unmarshal(body, &ev) != nil {
-		return time.Time{}
-	}
-	return ev.Timestamp.UTC().Truncate(time.Millisecond)
 }

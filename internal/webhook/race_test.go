@@ -47,7 +47,7 @@ func TestCopiesOfAJobAtTheSameTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := webhook.NewPublisher(store, c).Announce(t.Context(), mine.Merchant, mine.Mode, event.ID, event.Type, event.Body); err != nil {
+		if err := webhook.NewPublisher(store, c).Publish(t.Context(), webhook.Event{Merchant: mine.Merchant, Mode: mine.Mode, ID: event.ID, Type: event.Type, At: event.At, Body: event.Body}); err != nil {
 			t.Fatal(err)
 		}
 		list, err := store.Deliveries(t.Context(), mine, e.ID, time.Time{}, time.Time{}, 2)

@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -115,7 +116,12 @@ func (w *world) register(o webhook.Owner, url string, types ...string) webhook.E
 }
 
 func (w *world) announce(o webhook.Owner, ev webhook.Event) error {
-	return w.publisher.Announce(w.t.Context(), o.Merchant, o.Mode, ev.ID, ev.Type, ev.Body)
+	ev.Merchant, ev.Mode = o.Merchant, o.Mode
+	var body struct{ Timestamp time.Time }
+	if json.Unmarshal(ev.Body, &body) == nil {
+		ev.At = body.Timestamp
+	}
+	return w.publisher.Publish(w.t.Context(), ev)
 }
 
 // mustAnnounce announces event to mine.

@@ -58,7 +58,7 @@ func TestDeliveries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := webhook.NewPublisher(store, queue).Announce(t.Context(), o.Merchant, o.Mode, "evt_1", webhook.PaymentConfirmed, []byte("{}")); err != nil {
+			if err := webhook.NewPublisher(store, queue).Publish(t.Context(), webhook.Event{Merchant: o.Merchant, Mode: o.Mode, ID: "evt_1", Type: webhook.PaymentConfirmed, Body: []byte("{}")}); err != nil {
 				t.Fatal(err)
 			}
 			job, _ := queue.Pop()

@@ -1,4 +1,4 @@
-package rail_test
+package chainenv_test
 
 import (
 	"encoding/json"
@@ -13,8 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/boot"
-	"remit/internal/chain"
-	"remit/internal/rail"
+	"remit/internal/chainenv"
 	"remit/internal/secrets"
 	"remit/internal/token"
 )
@@ -47,18 +46,18 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	})
 }
 
-func TestCoin(t *testing.T) {
+func TestToken(t *testing.T) {
 	env := stack(t, new(string), nil)
 	address, err := token.ParseAddress(contract)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := token.Token{Symbol: "USDC", Decimals: 6, Contract: address}
-	if diff := cmp.Diff(want, rail.Coin(env)); diff != "" || env.Err() != nil {
+	if diff := cmp.Diff(want, chainenv.Token(env)); diff != "" || env.Err() != nil {
 		t.Errorf("error %v (-want +got):\n%s", env.Err(), diff)
 	}
 	env = stack(t, new(string), map[string]string{"TOKEN_SYMBOL": "", "TOKEN_DECIMALS": "six", "TOKEN_ADDRESS": "0x1"})
-	rail.Coin(env)
+	chainenv.Token(env)
 	for _, name := range []string{"TOKEN_SYMBOL", "TOKEN_DECIMALS", "TOKEN_ADDRESS"} {
 		if err := env.Err(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v does not name %s", err, name)
@@ -66,13 +65,11 @@ func TestCoin(t *testing.T) {
 	}
 }
 
-func TestOver(t *testing.T) {
+func TestNodes(t *testing.T) {
 	var secret string
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	env := stack(t, &secret, nil)
-	made := rail.Over(env, func() time.Time { return clock }, func(chainID uint64, nodes chain.Nodes) string {
-		return fmt.Sprint(chainID, nodes)
-	})
+	provider := chainenv.Nodes(env, func() time.Time { return clock })
 	if err := env.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,13 +79,17 @@ func TestOver(t *testing.T) {
 	}{
 		{"a secret without a value is told when it is used", "", "", secrets.ErrMissing},
 		{"one that is no RPC secret too", `{}`, "", secrets.ErrRPC},
-		{"the nodes it names", `{"urls":["https://a.example/k3y","https://b.example/"]}`, "84532 [a.example b.example]", nil},
-		{"other nodes, once it names those", `{"urls":["https://c.example"]}`, "84532 [c.example]", nil},
-		{"the same, when it names none any more", `{"urls":[]}`, "84532 [c.example]", nil},
+		{"the nodes it names", `{"urls":["https://a.example/k3y","https://b.example/"]}`, "[a.example b.example]", nil},
+		{"other nodes, once it names those", `{"urls":["https://c.example"]}`, "[c.example]", nil},
+		{"the same, when it names none any more", `{"urls":[]}`, "[c.example]", nil},
 	} {
 		secret = step.secret
 		clock = clock.Add(secrets.KeepFor)
-		got, err := made.Get(t.Context())
+		nodes, err := provider.Nodes(t.Context())
+		got := ""
+		if nodes != nil {
+			got = fmt.Sprint(nodes)
+		}
 		if got != step.want || !errors.Is(err, step.err) {
 			t.Errorf("%s: got %q, %v; want %q, %v", step.why, got, err, step.want, step.err)
 		}

@@ -8,12 +8,12 @@ import (
 	"remit/internal/secrets"
 )
 
-func TestMade(t *testing.T) {
+func TestCached(t *testing.T) {
 	var value []byte
 	outage, unusable := errors.New("outage"), errors.New("unusable")
 	var broken error
 	makes := 0
-	made := secrets.Make(func(context.Context) ([]byte, error) { return value, broken }, func(b []byte) (string, error) {
+	cached := secrets.Cache(func(context.Context) ([]byte, error) { return value, broken }, func(b []byte) (string, error) {
 		makes++
 		if string(b) == "bad" {
 			return "", unusable
@@ -38,7 +38,7 @@ func TestMade(t *testing.T) {
 		{"a new value is used", "two", nil, "made of two", nil, 4},
 	} {
 		value, broken = []byte(step.value), step.broken
-		got, err := made.Get(t.Context())
+		got, err := cached.Get(t.Context())
 		if got != step.want || !errors.Is(err, step.err) || makes != step.makes {
 			t.Errorf("%s: Get = %q, %v after %d makes; want %q, %v, %d", step.why, got, err, makes, step.want, step.err, step.makes)
 		}

@@ -1,5 +1,5 @@
-// Package settled turns what a run of check-receipts did into metrics.
-package settled
+// Package runreport turns the report of a run of check-receipts into metrics.
+package runreport
 
 import (
 	"math"

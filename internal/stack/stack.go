@@ -1,0 +1,36 @@
+// Package stack holds what a deployment decides once about payments: the
+// chain, the token, the limits. Both engines work by it. It knows neither where
+// the values come from nor what is done with them.
+package stack
+
+import (
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// A Config is what one stack decides. Amounts are in the token's smallest
+// unit; an amount of zero is no limit.
+type Config struct {
+	ChainID uint64
+	Token   token.Token
+	Network string // "base-sepolia", as merchants read it
+
+	Window   uint64       // payments in flight per wallet
+	Minimum  token.Amount // of one payment
+	Maximum  token.Amount // of one payment
+	Daily    token.Amount // of a merchant in a UTC day
+	FeeLimit token.Amount // wei per gas, the most that a fee cap may be
+
+	ConfirmationRule chain.ConfirmationRule
+	BlockTime        time.Duration // how long a fee quote is good for, and a round of settling waits for the next
+
+	// ReservationAge is how old a reservation must be before a run finishes it
+	// in its handler's place. It exceeds the life of a handler. Zero is
+	// settlement.ReservationAge.
+	ReservationAge time.Duration
+	// BumpAfter is how long the lowest nonce may wait before its fees are
+	// raised. Zero is settlement.BumpAfter.
+	BumpAfter time.Duration
+}
