@@ -177,7 +177,7 @@ func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (pendingTxs []w
 	pendingTxs = []wallet.PendingTx{}
 	pages := dynamodb.NewQueryPaginator(s.db, &dynamodb.QueryInput{
 		TableName:              &s.table,
-		KeyConditionExpression: aws.String("pk = :wallet AND begins_with(sk, :pending transaction)"),
+		KeyConditionExpression: aws.String("pk = :wallet AND begins_with(sk, :pendingtx)"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{
 			":wallet": text(walletPK(id.ChainID, id.Address.String())), ":pendingtx": text(pendingTxPrefix),
 		},

@@ -52,7 +52,7 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, er
 	ids := []wallet.ID{}
 	pages := dynamodb.NewQueryPaginator(s.db, &dynamodb.QueryInput{
 		TableName:                 &s.table,
-		KeyConditionExpression:    aws.String("pk = :list of wallets"),
+		KeyConditionExpression:    aws.String("pk = :wallets"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":wallets": text(walletListPK(chainID))},
 		ConsistentRead:            aws.Bool(true),
 	})
