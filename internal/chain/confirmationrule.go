@@ -29,7 +29,7 @@ func ParseConfirmationRule(s string) (ConfirmationRule, error) {
 	return ConfirmationRule{Depth: depth}, nil
 }
 
-// String returns what ParseConfirmationRule reads.
+// String returns the text that ParseConfirmationRule reads as r.
 func (f ConfirmationRule) String() string {
 	if f.Tag != "" {
 		return f.Tag

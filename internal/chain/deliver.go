@@ -2,8 +2,8 @@ package chain
 
 import "context"
 
-// Deliver sends stored bytes to every node and returns the best reply: what
-// one node holds, the network can mine. To a node that misses predecessors it
+// Deliver sends stored bytes to every node and returns the best reply: the
+// network can mine the bytes that one node holds. To a node that misses predecessors it
 // first sends those, in nonce order, then the bytes again. before fetches them
 // and is called at most once per node that asks for them; nil when the nonce
 // has none.
@@ -31,7 +31,7 @@ func deliver(ctx context.Context, node Node, raw []byte, before func(context.Con
 		return reply // still missing: the next check-receipts run sends them
 	}
 	for _, p := range predecessors {
-		node.Send(ctx, p) // whatever it answers, the bytes stay stored
+		node.Send(ctx, p) // its reply decides nothing: the bytes stay stored
 	}
 	return node.Send(ctx, raw)
 }

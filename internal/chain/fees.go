@@ -29,7 +29,7 @@ func QuoteFees(baseFee, tip, limit token.Amount) Fees {
 // fields at least an eighth higher, since nodes refuse a replacement that
 // raises either by less (geth wants 10 %, core/txpool/legacypool PriceBump;
 // Nethermind 10 %; Erigon 10 %; Besu 10 %; Reth 10 %; blob pools more), and
-// not below what the market asks now. It reports false, and f, when limit
+// not below the market's price now. It reports false, and f, when limit
 // leaves no room for that.
 func (f Fees) Bump(market Fees, limit token.Amount) (Fees, bool) {
 	bumped := Fees{Tip: larger(f.Tip.ScaleUp(9, 8), market.Tip), Cap: larger(f.Cap.ScaleUp(9, 8), market.Cap)}

@@ -1,4 +1,4 @@
-// Package chain says what Remit asks of an EVM chain and how it judges the
+// Package chain holds the questions that Remit asks an EVM chain and how it judges the
 // answers: unsigned transactions and their fees, receipts and finality, the
 // classes of replies to a broadcast, and the rules for several nodes that may
 // disagree. It speaks no JSON-RPC and holds no key.
@@ -43,7 +43,7 @@ func (h Hash) IsZero() bool { return h == Hash{} }
 // MarshalText writes the String form.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what ParseHash reads.
+// UnmarshalText reads the texts that ParseHash reads.
 func (h *Hash) UnmarshalText(b []byte) error {
 	read, err := ParseHash(string(b))
 	if err != nil {

@@ -25,13 +25,13 @@ type Call struct {
 	Data     []byte
 }
 
-// A Market is what a block costs now, in wei per gas.
+// A Market is the price of gas in a block now, in wei per gas.
 type Market struct {
 	BaseFee token.Amount // of the next block
-	Tip     token.Amount // what the node suggests
+	Tip     token.Amount // that the node suggests
 }
 
-// An Account is what one node says of one wallet at one moment.
+// An Account is one node's account of one wallet at one moment.
 type Account struct {
 	Head    uint64 // number of the latest block
 	Final   uint64 // highest block that the finality rule calls final
@@ -50,7 +50,7 @@ type Node interface {
 	// hold a provider's key.
 	String() string
 
-	// Fees returns what the next block costs.
+	// Fees returns the price of gas in the next block.
 	Fees(ctx context.Context) (Market, error)
 
 	// Estimate simulates the call and returns the gas it needs, or
@@ -65,8 +65,8 @@ type Node interface {
 	Count(ctx context.Context, wallet token.Address, block uint64) (uint64, error)
 
 	// Receipts returns the receipts that the node has for hashes, in no
-	// particular order. A receipt that is absent proves nothing. With an error
-	// come those that were had all the same.
+	// particular order. A receipt that is absent proves nothing. Receipts that
+	// were read before an error are returned with it.
 	Receipts(ctx context.Context, hashes []Hash) ([]Receipt, error)
 
 	// BlockHashes returns the hash of each numbered block on the node's
@@ -85,17 +85,17 @@ type Node interface {
 	Send(ctx context.Context, raw []byte) Reply
 }
 
-// A Reply is what a node answered to eth_sendRawTransaction.
+// A Reply is a node's answer to eth_sendRawTransaction.
 type Reply struct {
 	Class  Class
 	Detail string // the node's own words, for logs only
 }
 
-// A Class is what a reply means for the transaction.
+// A Class is the meaning of a reply for the transaction.
 type Class string
 
 // The classes, from best to worst. A transaction stays stored and is sent again
-// until its nonce is mined, whatever a node says of it.
+// until its nonce is mined, whichever class a node answers.
 const (
 	Accepted    Class = "accepted"      // in the pool of this node
 	Known       Class = "already_known" // it was already
@@ -112,8 +112,8 @@ const (
 // Held reports whether the node holds the transaction in its pool.
 func (c Class) Held() bool { return c == Accepted || c == Known }
 
-// ranks orders classes when several nodes answered: what one node holds, the
-// network can mine, so the best answer counts.
+// ranks orders classes when several nodes answered. The best answer counts,
+// since the network can mine the bytes that one node holds.
 var ranks = map[Class]int{
 	Accepted: 0, Known: 1, NonceTooLow: 2, Ambiguous: 3, Gap: 4, Full: 5, FeeTooLow: 6, Replacement: 7, Funds: 8, Wrong: 9,
 }

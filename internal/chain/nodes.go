@@ -12,8 +12,8 @@ import (
 
 // Nodes are the configured nodes. Each has its own view of the chain: it may
 // lag, forget, sit on another fork or be down. A question that any node can
-// answer goes to one after the other; what decides about money is held
-// against all of them.
+// answer goes to one after the other; an answer that decides about money is
+// held against all of them.
 type Nodes []Node
 
 // A Provider gives the nodes to ask now: they may change while a process lives.
@@ -25,7 +25,7 @@ type Provider interface {
 // Nodes implements Provider for nodes that never change.
 func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 
-// Fees returns what the next block costs, from the first node that answers, or
+// Fees returns the price of gas in the next block, from the first node that answers, or
 // ErrUnavailable.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
 	return first(n, func(node Node) (Market, error) { return node.Fees(ctx) })
@@ -110,7 +110,7 @@ func (v Views) Settled(ctx context.Context, wallet token.Address) (uint64, error
 	return slices.Min(counts), nil
 }
 
-// Mined is what the nodes know of some transactions.
+// Mined holds the receipts that the nodes have for some transactions.
 type Mined struct {
 	Final map[Hash]Receipt // mined for good
 	Seen  map[Hash]bool    // some node has a receipt, final or not
@@ -119,7 +119,7 @@ type Mined struct {
 // Receipts asks for the receipts of hashes and judges which are final: the
 // node that gave the receipt calls the block final and still has that very
 // block at its height, and no node that has the height has another block
-// there. What is not in Final is undecided: not mined, not final, or not
+// there. A hash that is not in Final is undecided: not mined, not final, or not
 // agreed upon. An error means that no node answered.
 func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	mined := Mined{Final: map[Hash]Receipt{}, Seen: map[Hash]bool{}}
@@ -164,8 +164,8 @@ func agreed(c candidate, canonical []map[uint64]Hash) bool {
 	return true
 }
 
-// candidates asks one node after the other for what those before did not call
-// final.
+// candidates asks one node after the other for the receipts that the nodes
+// before it did not call final.
 func (v Views) candidates(ctx context.Context, hashes []Hash, seen map[Hash]bool) ([]candidate, error) {
 	wanted := map[Hash]bool{}
 	for _, h := range hashes {

@@ -2,7 +2,8 @@ package chain
 
 import "remit/internal/token"
 
-// A Receipt says where a transaction was mined and what it did.
+// A Receipt says where a transaction was mined, whether it succeeded, and which
+// logs it left.
 type Receipt struct {
 	Tx        Hash
 	Succeeded bool // status 1
@@ -24,14 +25,14 @@ var transferTopic = Hash{
 	0x95, 0x2b, 0xa7, 0xf1, 0x63, 0xc4, 0xa1, 0x16, 0x28, 0xf5, 0x5a, 0x4d, 0xf5, 0x23, 0xb3, 0xef,
 }
 
-// A Transfer is what a payment promises to do on the chain.
+// A Transfer is the token transfer that a payment promises.
 type Transfer struct {
 	Token    token.Address
 	From, To token.Address
 	Amount   token.Amount
 }
 
-// A Verdict is what a receipt means for the transfer it was to make.
+// A Verdict is the meaning of a receipt for the transfer that it was to make.
 type Verdict string
 
 // The verdicts. They mean something only once the receipt's block is final.

@@ -6,7 +6,7 @@ import (
 
 // A Tx is an unsigned EIP-1559 transaction, complete but for its nonce. It
 // moves no ether. With a nonce added, a key turns it into exactly one sequence
-// of bytes (RFC 6979 signatures are deterministic), so whoever signs it later
+// of bytes (RFC 6979 signatures are deterministic), so any process that signs it later
 // signs the same.
 type Tx struct {
 	ChainID uint64
@@ -26,7 +26,7 @@ func (tx Tx) Cost() token.Amount {
 	return cost
 }
 
-// A Signed transaction is the bytes a node takes and what they are known by.
+// A Signed transaction is the bytes that a node takes, with their hash.
 type Signed struct {
 	Nonce uint64
 	Hash  Hash

@@ -1,4 +1,4 @@
-// Package chainenv reads from a function's environment what concerns the chain:
+// Package chainenv reads from a function's environment its part about the chain:
 // the token, the rules of the stack, and the nodes. Nodes change while a
 // function lives, whenever an operator changes the RPC secret.
 package chainenv
@@ -28,7 +28,8 @@ func Token(env *boot.Env) token.Token {
 	}
 }
 
-// Config returns what both engines work by. Amounts have no limits in it.
+// Config returns the rules that both engines work by. It sets no limit to
+// amounts.
 func Config(env *boot.Env) stack.Config {
 	return stack.Config{
 		ChainID:          env.Uint64("CHAIN_ID"),

@@ -128,7 +128,7 @@ func (d sending) commit(ctx context.Context, p payment.Payment, nonce uint64) (p
 // deliver releases the reservation, broadcasts the stored bytes and, if no run
 // claims the wallet, asks for a check-receipts run, all at once. The payment is
 // committed: an error here does not concern the caller, and check-receipts does
-// again whatever failed.
+// each failed step again.
 func (d sending) deliver(ctx context.Context, p payment.Payment, w wallet.Wallet) {
 	tx := store.PendingTxOf(p)
 	var wg sync.WaitGroup

@@ -1,7 +1,8 @@
-// Package dispatch takes a payment from request to broadcast: reservation, commit,
-// release, broadcast. It is what send-payment does. Everything that can fail
-// comes before the reservation; from the reservation on, whatever crashes here is finished
-// by package settlement from what is stored.
+// Package dispatch takes a payment from request to broadcast: it reserves a
+// nonce, commits the signed bytes, releases the reservation and broadcasts. It
+// is the engine of send-payment. Every step that can be refused comes before
+// the reservation; from the reservation on, package settlement finishes from
+// the tables a payment whose handler crashed.
 package dispatch
 
 import (
@@ -58,7 +59,7 @@ type Hinter interface {
 	Hint(ctx context.Context) error
 }
 
-// Parts are what a Dispatcher works with.
+// Parts are the ports of a Dispatcher.
 type Parts struct {
 	Store  Store
 	Keys   wallet.Keys
@@ -82,7 +83,7 @@ type Dispatcher struct {
 	checked bool
 }
 
-// New returns a dispatcher that has asked nobody anything yet.
+// New returns a dispatcher that has called none of its ports yet.
 func New(config stack.Config, parts Parts) *Dispatcher {
 	return &Dispatcher{Config: config, Parts: parts, pool: wallet.NewPool(config.Window, parts.Draw)}
 }
@@ -95,9 +96,9 @@ type Result struct {
 
 // Send makes the payment that r asks for, exactly once per (merchant, mode,
 // key), and returns it once its signed bytes are stored. A repeated request is
-// answered with the payment as it is now, or finishes what an earlier one
-// began. Errors are the refusals, ErrKeyReused, ErrInProgress, and errors of
-// the store that left the outcome unknown before anything could move.
+// answered with the payment as it is now, or finishes the payment that an
+// earlier one began. Errors are the refusals, ErrKeyReused, ErrInProgress, and
+// errors of the store that left the outcome unknown before anything could move.
 func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
 	nodes, err := d.Nodes.Nodes(ctx)
 	if err != nil {
@@ -136,7 +137,7 @@ func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 }
 
 // answerStored answers a request that could not be prepared. If its payment is
-// stored already, that is the answer, whatever stops new ones now.
+// stored already, that is the answer, even while no new payment can be made.
 func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Request, refusal error) (Result, error) {
 	if r.Key == "" {
 		return Result{}, refusal
@@ -176,7 +177,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		}
 	}
 	if d.short(ctx) {
-		return Result{}, ErrInProgress // whoever began it may hold a reservation
+		return Result{}, ErrInProgress // the request that began it may hold a reservation
 	}
 	result, err := d.submit(ctx, p)
 	result.Replayed = true
@@ -210,7 +211,7 @@ func (d sending) charge(ctx context.Context, p payment.Payment) error {
 
 // refuse discards a payment that was stored and cannot be made, so that its
 // key is not used up. If it is not certain that the payment is gone, it is in
-// progress: somebody else may be carrying it on. A crash before leaves a payment
+// progress: another request may be carrying it on. A crash before leaves a payment
 // without a reservation, which no money moves for; the next request under its key
 // takes it up.
 func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (Result, error) {

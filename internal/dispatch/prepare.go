@@ -11,7 +11,7 @@ import (
 	"remit/internal/wallet"
 )
 
-// resetGas is what a transfer can cost more than it was estimated at, when the
+// resetGas is how much more a transfer can cost than its estimate, when the
 // recipient spends its last coin in between: a balance that becomes non-zero
 // costs 20,000 gas instead of 2,900 (EIP-2200, SSTORE_SET_GAS less
 // SSTORE_RESET_GAS as EIP-2929 changed it).

@@ -13,10 +13,10 @@ import (
 )
 
 // survey looks at every wallet once in a process's life, before its first
-// reservation. It refuses to pay at all while the chain is ahead of any: then somebody
-// else uses a key, or the tables were restored from the past and a payment made
-// since could be made again. What two requests do of it at once is done once;
-// neither holds up the other.
+// reservation. It refuses to pay at all while the chain is ahead of any: then another
+// program uses a key, or the tables were restored from the past and a payment made
+// since could be made again. Two requests that come at once may both do it;
+// neither waits for the other.
 func (d sending) startupCheck(ctx context.Context) error {
 	d.mu.Lock()
 	checked := d.checked
@@ -137,8 +137,8 @@ func (d sending) open(ctx context.Context, id wallet.ID, suspicion string) error
 			return err
 		}
 	}
-	// Somebody else may have opened it first. Then what the nodes hold of it
-	// may be ours.
+	// Another process may have opened it first. Then the transactions that the
+	// nodes hold of it may be ours.
 	w, err = d.Store.Wallet(ctx, id)
 	switch {
 	case errors.Is(err, wallet.ErrUnknown) && foreign != nil:

@@ -57,7 +57,7 @@ func (m *Meter) Add(name, unit string, values ...float64) {
 	m.units[name] = unit
 }
 
-// Flush writes what was added since the last time: one line, unless a metric
+// Flush writes the values added since the last Flush: one line, unless a metric
 // has very many values, and none if there is nothing.
 func (m *Meter) Flush() error {
 	m.mu.Lock()

@@ -53,12 +53,12 @@ func digest(parts ...string) string {
 
 func encode(b []byte) string { return strings.ToLower(base32.StdEncoding.EncodeToString(b)) }
 
-// revisionOf identifies everything a signature of p depends on but the nonce, and
-// the request it answers. A commit holds only for the revision it was signed for, so
-// a handler that slept while the payment was reassigned, or discarded and
-// made again, cannot commit what is no longer asked. The revision before is part of
-// it: a payment that was moved to another wallet and back may have had its
-// nonce there filled with a no-op meanwhile.
+// revisionOf identifies everything a signature of p depends on but the nonce,
+// and the request it answers. A commit holds only for the revision it was
+// signed for, so a handler that slept while the payment was reassigned, or
+// discarded and made again, cannot commit a payment that is no longer asked
+// for. The revision before is part of it: a payment that was moved to another
+// wallet and back may have had its nonce there filled with a no-op meanwhile.
 func revisionOf(p Payment) string {
 	tip, limit, gas := p.Tx.Fees.Tip.Bytes32(), p.Tx.Fees.Cap.Bytes32(), token.Units(p.Tx.Gas).Bytes32()
 	return digest("revision", p.Fingerprint, string(p.Wallet[:]), string(p.Tx.To[:]), string(p.Tx.Data),

@@ -1,6 +1,6 @@
-// Package payment holds the life of a payment: what it is, which moves it may
-// make, what merchants are told of it, and the promises its store must keep.
-// It knows nothing of nonces' owners, nodes, HTTP or AWS.
+// Package payment holds the life of a payment: its values, the moves that it
+// may make, and the form in which merchants see it. It knows nothing of stores,
+// nonces' owners, nodes, HTTP or AWS.
 package payment
 
 import (
@@ -97,7 +97,7 @@ func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 	return p
 }
 
-// Transfer returns what the payment promises to do on the chain.
+// Transfer returns the transfer that the payment promises.
 func (p Payment) Transfer() chain.Transfer {
 	return chain.Transfer{Token: p.Token.Contract, From: p.Wallet, To: p.To, Amount: p.Amount}
 }

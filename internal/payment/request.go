@@ -7,7 +7,7 @@ import (
 	"remit/internal/token"
 )
 
-// A Request is what a merchant asked for, already valid field by field.
+// A Request is a merchant's request for a payment, already valid field by field.
 type Request struct {
 	Merchant  string
 	Mode      string // "test" or "live"
@@ -18,9 +18,9 @@ type Request struct {
 	Metadata  map[string]string // nil and empty mean the same
 }
 
-// Fingerprint identifies what the request means: recipient, amount, reference
-// and metadata, whatever the order of its fields or the spelling of its
-// numbers was. Two requests under one key must have the same one.
+// Fingerprint identifies the meaning of the request: recipient, amount,
+// reference and metadata, in any order of fields and spelling of numbers. Two
+// requests under one key must have the same one.
 func (r Request) Fingerprint() string {
 	amount := r.Amount.Bytes32()
 	parts := []string{"request", string(r.To[:]), string(amount[:]), r.Reference}

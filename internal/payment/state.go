@@ -34,7 +34,7 @@ func (s State) Final() bool { return len(moves[s]) == 0 }
 
 func (s State) allows(to State) bool { return slices.Contains(moves[s], to) }
 
-// A Status is what a merchant is told.
+// A Status is the state as merchants read it.
 type Status string
 
 // The statuses of API.

@@ -21,7 +21,7 @@ func RPC(value []byte) ([]string, error) {
 		URLs []string `json:"urls"`
 	}
 	if err := json.Unmarshal(value, &secret); err != nil {
-		return nil, fmt.Errorf(`%w: want {"urls":["https://…"]}`, ErrRPC) // the cause quotes what it trips over
+		return nil, fmt.Errorf(`%w: want {"urls":["https://…"]}`, ErrRPC) // the cause quotes the secret
 	}
 	if len(secret.URLs) == 0 {
 		return nil, fmt.Errorf("%w: no urls", ErrRPC)

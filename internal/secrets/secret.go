@@ -15,8 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 )
 
-// ErrMissing reports a secret that does not exist or has no value: nobody has
-// put one there yet, or somebody has taken it away.
+// ErrMissing reports a secret that does not exist or has no value: no operator has
+// put one there yet, or one was taken away.
 var ErrMissing = errors.New("the secret has no value")
 
 const (

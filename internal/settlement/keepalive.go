@@ -19,7 +19,7 @@ const (
 	outOfGas = "out of gas funds"
 )
 
-// keepAlive sees to it that what is not mined stays in the nodes' pools, and
+// keepAlive keeps transactions that are not mined in the nodes' pools, and
 // raises the fees of the lowest nonce when it has waited too long: all others
 // wait behind it.
 func (p *pass) keepAlive(ctx context.Context) error {
@@ -84,8 +84,8 @@ func (p *pass) recover(ctx context.Context) error {
 	return p.repause(ctx, "")
 }
 
-// repause pauses the wallet, or ends its pause, unless somebody else has paused
-// or resumed it since it was read: that stands.
+// repause pauses the wallet, or ends its pause, unless an operator or another run
+// has paused or resumed it since it was read: that stands.
 func (p *pass) repause(ctx context.Context, reason string) error {
 	err := p.Store.Repause(ctx, p.wallet.ID, p.wallet.Paused, reason)
 	if errors.Is(err, store.ErrChanged) {
@@ -142,8 +142,8 @@ func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply 
 // errSame reports an attempt that is the one before.
 var errSame = errors.New("the same bytes again")
 
-// store signs and stores the next attempt at a pending transaction's nonce. One that pays
-// nothing is followed by none that pays.
+// store signs and stores the next attempt at a pending transaction's nonce. One
+// that pays nothing is followed by none that pays.
 func (p *pass) store(ctx context.Context, s wallet.PendingTx, fees chain.Fees, refused bool) (wallet.PendingTx, error) {
 	if s.Noop() {
 		tx := chain.Noop(p.ChainID, s.Address, fees)

@@ -13,8 +13,9 @@ import (
 )
 
 // A pass is one look at one wallet. Its reads come in this order: wallet,
-// pending transactions, nodes. So whatever was reserved is in the wallet or in a pending transaction, and
-// whatever a node counts was in a pending transaction before.
+// pending transactions, nodes. So every nonce that was reserved is in the wallet
+// or has a pending transaction, and every transaction that a node counts was a
+// pending transaction before.
 type pass struct {
 	*Settler
 	Nodes      chain.Nodes // of this round
@@ -26,9 +27,8 @@ type pass struct {
 	report Report
 }
 
-// over does all there is to do for one wallet, and leaves in p.report what it
-// did and saw. Nodes that are down hold up only what they alone can tell:
-// reservations are finished all the same.
+// over does all there is to do for one wallet, and fills p.report. Reservations
+// are finished even while no node answers; payments wait for one.
 func (p *pass) over(ctx context.Context, by string, id wallet.ID, idle bool) error {
 	var err error
 	if p.wallet, err = p.Store.Wallet(ctx, id); err != nil {
@@ -113,7 +113,7 @@ func (p *pass) tally(change func(*Report)) {
 }
 
 // chainAhead looks for transactions of the wallet that no reservation ever gave a
-// nonce to: somebody else uses its key, or the tables were restored from the
+// nonce to: another program uses its key, or the tables were restored from the
 // past. Both may make a payment twice on any wallet, so all of them stop, and
 // a person resumes them. A crash in between leaves next_nonce as it was, and the
 // next run does it all again.
@@ -141,7 +141,7 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 	if err := p.fillGaps(ctx, fresh.NextNonce, count); err != nil {
 		return true, err
 	}
-	// Last: once next_nonce is raised, nothing shows any more what was found.
+	// Last: once next_nonce is raised, no later run finds those transactions again.
 	return true, p.Store.Advance(ctx, p.wallet.ID, count, reason)
 }
 
@@ -165,7 +165,8 @@ func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 // mostMined is the highest count of the wallet's transactions that a node has.
 func (p *pass) mostMined() uint64 { return p.views.Leading().Mined }
 
-// keep puts a pending transaction that was stored in this pass where the later steps find it.
+// keep puts a pending transaction that was stored in this pass where the later
+// steps find it.
 func (p *pass) keep(s wallet.PendingTx) {
 	p.pendingTxs = append(p.pendingTxs, s)
 	slices.SortFunc(p.pendingTxs, func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })

@@ -8,12 +8,12 @@ import (
 	"remit/internal/token"
 )
 
-// reconcile sets what the wallet may spend to its balances less what is tied
-// up, and lifts its ceiling to what is mined. Count and balances are of one
-// block of one node, and the write holds only if nothing was reserved since the
-// wallet was read, so what is counted twice or not at all cannot slip in. A
-// crash leaves less to spend than there is, or none of the new ceiling, until
-// the next round.
+// reconcile sets the wallet's spendable amounts to its balances less the amounts
+// that are tied up, and lifts its ceiling by the mined count. Count and balances
+// are of one block of one node, and the write holds only if no nonce was
+// reserved since the wallet was read, so no amount is counted twice or not at
+// all. A crash leaves less to spend than there is, or the old ceiling, until the
+// next round.
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
 	p.report.Wallets = append(p.report.Wallets, Funds{
@@ -50,12 +50,13 @@ func (p *pass) raiseCeiling(ctx context.Context, mined uint64) error {
 	return p.Store.RaiseCeiling(ctx, p.wallet.ID, mined+p.Window)
 }
 
-// errUncertain reports that what is tied up cannot be told now.
-var errUncertain = errors.New("what is tied up is uncertain")
+// errUncertain reports that the amounts tied up cannot be told now.
+var errUncertain = errors.New("amounts tied up are uncertain")
 
-// tied sums what reservations and pending transactions at or above the mined count tie up. Every
-// nonce between the count and next_nonce must be one of them; where one is
-// missing, the node that gave the count lags behind what is settled.
+// tied sums the amounts that reservations and pending transactions at or above
+// the mined count tie up. Every nonce between the count and next_nonce must be
+// one of them; where one is missing, the node that gave the count lags behind
+// the payments that are final.
 func (p *pass) tied(ctx context.Context, mined uint64) (coin, gas token.Amount, err error) {
 	owners := map[uint64][2]token.Amount{}
 	for _, s := range p.pendingTxs {

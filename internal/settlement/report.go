@@ -7,7 +7,7 @@ import (
 	"remit/internal/token"
 )
 
-// A Report counts what a run did and saw.
+// A Report counts the acts of a run and describes the wallets that it saw.
 type Report struct {
 	Busy             bool // something is still reserved or in a pending transaction
 	ClaimedElsewhere bool // another run claims a wallet that is
@@ -48,9 +48,8 @@ func (r *Report) add(o Report) {
 	r.Wallets = append(r.Wallets, o.Wallets...)
 }
 
-// next counts a later round in: what it did is added to what was done, what it
-// saw takes the place of what was seen, and wallets that were idle in it are as
-// they were.
+// next merges a later round: it adds the round's counters, replaces the gauges,
+// and keeps the balances of wallets that the round skipped.
 func (r *Report) next(round Report) {
 	r.Busy, r.ClaimedElsewhere = round.Busy, round.ClaimedElsewhere
 	r.did(round)

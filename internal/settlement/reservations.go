@@ -14,9 +14,10 @@ import (
 	"remit/internal/wallet"
 )
 
-// finishReservations commits what handlers reserved and did not commit, so that no nonce
-// stays a hole. Finishing a fresh reservation would be as safe: the stored unsigned
-// transaction has one signed form, and one commit wins.
+// finishReservations commits the payments that handlers reserved nonces for and
+// did not commit, so that no nonce stays a hole. Finishing a fresh reservation
+// would be as safe: the stored unsigned transaction has one signed form, and
+// one commit wins.
 func (p *pass) finishReservations(ctx context.Context) error {
 	held := p.wallet.Reservations
 	var errs []error
@@ -37,8 +38,9 @@ func (p *pass) reserved() []payment.ID {
 	return slices.SortedFunc(maps.Keys(held), func(a, b payment.ID) int { return cmp.Compare(held[a].Nonce, held[b].Nonce) })
 }
 
-// finishReservation brings one reservation to a stored pending transaction and releases it. A crash after
-// the pending transaction is stored leaves a reservation that the next run only releases.
+// finishReservation brings one reservation to a stored pending transaction and
+// releases it. A crash after the pending transaction is stored leaves a
+// reservation that the next run only releases.
 func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint64) error {
 	pendingTx, err := p.fill(ctx, id, nonce)
 	if err != nil || pendingTx == nil {
@@ -51,8 +53,9 @@ func (p *pass) finishReservation(ctx context.Context, id payment.ID, nonce uint6
 	return nil
 }
 
-// fill returns the stored pending transaction of a reserved nonce, storing it if need be, or nil
-// when somebody else was about to: the next round finds what they did.
+// fill returns the stored pending transaction of a reserved nonce, storing it
+// if need be, or nil when another process was faster: the next round finds its
+// transaction.
 func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
 	if i := slices.IndexFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return s.Nonce == nonce }); i >= 0 {
 		return &p.pendingTxs[i], nil
@@ -73,16 +76,16 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.P
 	case stored.Nonce != nonce:
 		return p.fillNoop(ctx, nonce) // an orphan
 	default:
-		// Committed at this very nonce: its pending transaction was stored with it, and is gone
-		// only because the payment has ended.
+		// Committed at this very nonce: its pending transaction was stored with
+		// it, and is gone only because the payment has ended.
 		pendingTx := store.PendingTxOf(stored)
 		return &pendingTx, nil
 	}
 }
 
 // commit signs the stored unsigned transaction and stores the bytes. A crash
-// before the write leaves the reservation as it was, one after it a reservation with its
-// pending transaction: the next run releases it.
+// before the write leaves the reservation as it was, one after it a reservation
+// with its pending transaction: the next run releases it.
 func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64) (*wallet.PendingTx, error) {
 	committed, err := store.Commit(ctx, p.Store, p.Keys, stored, nonce, p.Now())
 	if errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNonceTaken) {

@@ -56,7 +56,7 @@ func (p *pass) settle(ctx context.Context) error {
 // final about it.
 func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, known chain.Mined) (bool, error) {
 	if s.Noop() && p.reservable(s.Nonce) {
-		return false, nil // a handler may still commit its payment there: the pending transaction is what stops it
+		return false, nil // a handler may still commit its payment there: the pending transaction stops it
 	}
 	for _, h := range s.Hashes {
 		if receipt, ok := known.Final[h]; ok {
@@ -66,7 +66,7 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, known ch
 	if slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return known.Seen[h] }) {
 		return false, nil // mined, not final
 	}
-	// The nonce is used and nobody has a receipt of ours. That alone proves
+	// The nonce is used and no node has a receipt of ours. That alone proves
 	// nothing: indexes lag, forks differ.
 	p.tally(func(r *Report) { r.Undecided++ })
 	atNonce, err := p.Nodes.TxAtNonce(ctx, p.views, p.wallet.Address, s.Nonce)
@@ -76,8 +76,8 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, known ch
 	return p.nonceUsed(ctx, s, atNonce)
 }
 
-// reservable reports whether somebody held a nonce when the wallet was read, or
-// may have reserved it since.
+// reservable reports whether a payment held the nonce when the wallet was read,
+// or may have reserved it since.
 func (p *pass) reservable(nonce uint64) bool {
 	if nonce >= p.wallet.NextNonce {
 		return true
@@ -116,10 +116,11 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	return true, p.end(ctx, s, nil)
 }
 
-// end makes the pending transaction's payment final, announces it, and only then drops the
-// pending transaction. Each step may be repeated: a crash after the first leaves a final
-// payment whose pending transaction is still there, and the next run announces the same event
-// and drops it. receipt is nil when the nonce was used by somebody else.
+// end makes the pending transaction's payment final, announces it, and only
+// then drops the pending transaction. Each step may be repeated: a crash after
+// the first leaves a final payment whose pending transaction is still there,
+// and the next run announces the same event and drops it. receipt is nil when a
+// transaction that is not ours used the nonce.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, receipt *chain.Receipt) error {
 	if s.Noop() {
 		return p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
@@ -138,11 +139,12 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, receipt *chain.Recei
 	return p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 }
 
-// errForeignTx reports a pending transaction that does not belong to the payment it names.
+// errForeignTx reports a pending transaction that does not belong to the
+// payment it names.
 var errForeignTx = errors.New("pending transaction does not match its payment")
 
-// finish returns the pending transaction's payment in its final state, moving it there if
-// nobody has.
+// finish returns the pending transaction's payment in its final state, moving
+// it there if no other run has.
 func (p *pass) finish(ctx context.Context, s wallet.PendingTx, receipt *chain.Receipt) (payment.Payment, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	if errors.Is(err, store.ErrUnreadable) {
@@ -188,7 +190,7 @@ func (p *pass) reread(ctx context.Context, id payment.ID) (payment.Payment, erro
 	return stored, err
 }
 
-// judge moves a committed payment to what the chain says of it for good.
+// judge moves a committed payment to the final state that the chain gives it.
 func judge(stored payment.Payment, receipt *chain.Receipt, p *pass) (payment.Payment, error) {
 	if receipt == nil {
 		return stored.Fail(payment.NonceConsumed, chain.Receipt{}, p.Now())

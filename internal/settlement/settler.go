@@ -1,6 +1,7 @@
-// Package settlement takes payments from broadcast to final: it finishes what
-// a crashed handler left, learns from the nodes what was mined, announces it,
-// and keeps the rest alive. It is what check-receipts does. Runs may overlap
+// Package settlement takes payments from broadcast to final: it finishes the
+// reservations of crashed handlers, learns from the nodes which transactions are
+// mined, publishes the events, and keeps the other transactions in the nodes'
+// pools. It is the engine of check-receipts. Runs may overlap
 // or be killed anywhere: every write is conditional and every step may be
 // repeated.
 package settlement
@@ -51,7 +52,7 @@ type Events interface {
 	Publish(ctx context.Context, e webhook.Event) error
 }
 
-// Parts are what a Settler works with.
+// Parts are the ports of a Settler.
 type Parts struct {
 	Store  Store
 	Keys   wallet.Keys
@@ -79,9 +80,9 @@ func New(config stack.Config, parts Parts) *Settler {
 }
 
 // Run settles until nothing is pending or its time is over, going round about
-// once a block. by names the run in its claims on wallets. The report says
-// what was done even when an error says what was not in the last round: a
-// wallet that fails does not hold up the others, and is tried again.
+// once a block. by names the run in its claims on wallets. The report
+// counts the work done even when the last round ended in an error: a wallet
+// that fails does not hold up the others, and is tried again.
 func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	total := Report{}
 	if _, err := s.Nodes.Nodes(ctx); err != nil {

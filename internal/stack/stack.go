@@ -1,6 +1,6 @@
-// Package stack holds what a deployment decides once about payments: the
-// chain, the token, the limits. Both engines work by it. It knows neither where
-// the values come from nor what is done with them.
+// Package stack holds the decisions of a deployment about payments: the chain,
+// the token, the limits. Both engines work by them. It does not know where the
+// values come from.
 package stack
 
 import (
@@ -10,7 +10,7 @@ import (
 	"remit/internal/token"
 )
 
-// A Config is what one stack decides. Amounts are in the token's smallest
+// A Config is the decisions of one stack. Amounts are in the token's smallest
 // unit; an amount of zero is no limit.
 type Config struct {
 	ChainID uint64

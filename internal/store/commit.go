@@ -8,7 +8,7 @@ import (
 	"remit/internal/wallet"
 )
 
-// A committer is what Commit needs of PendingTxs.
+// A committer is the part of PendingTxs that Commit needs.
 type committer interface {
 	Commit(ctx context.Context, p payment.Payment) error
 }
@@ -16,8 +16,9 @@ type committer interface {
 // Commit signs the stored unsigned transaction of p at nonce and stores the
 // bytes in to. With an error comes the zero payment when nothing was written;
 // otherwise the error is the write's, and ErrChanged and ErrNonceTaken mean
-// that another process was faster. A crash before the write leaves the reservation as it was; one after it leaves
-// a reservation with its pending transaction, which check-receipts releases.
+// that another process was faster. A crash before the write leaves the
+// reservation as it was; one after it leaves a reservation with its pending
+// transaction, which check-receipts releases.
 func Commit(ctx context.Context, to committer, keys wallet.Keys, p payment.Payment, nonce uint64, now time.Time) (payment.Payment, error) {
 	signer, err := keys.Signer(ctx, p.Wallet)
 	if err != nil {

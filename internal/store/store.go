@@ -1,5 +1,5 @@
-// Package store is the port of the payment protocol: what dispatch and
-// settlement ask of the tables, and the contract that every adapter keeps. It
+// Package store is the port of the payment protocol: the questions and writes
+// of dispatch and settlement, and the contract that every adapter keeps. It
 // knows no database. Package dynamo and package memory implement it, and
 // package storetest checks each promise here on both.
 //
@@ -24,8 +24,8 @@ var (
 	// ErrNotFound reports that no payment is stored under an ID or a hash.
 	ErrNotFound = errors.New("payment not found")
 	// ErrChanged reports a payment, a wallet or a pending transaction that is
-	// no longer what the caller read: another process has changed or removed
-	// it. Read it again.
+	// not as the caller read it: another process has changed or removed it
+	// since. Read it again.
 	ErrChanged = errors.New("changed since it was read")
 	// ErrUnreadable reports a stored item that does not decode. It concerns
 	// that one item only.
@@ -88,8 +88,8 @@ type Nonces interface {
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
 
 	// Release ends the payment's reservation of tx.Nonce on tx's wallet, if it
-	// holds one of that very nonce, whosever transaction it is. The caller
-	// must have seen tx stored: that is what the argument stands for.
+	// holds one of that very nonce, be it another payment's transaction. The
+	// caller must have seen tx stored, and shows that by the argument.
 	// Releasing a nonce that the payment does not hold is no error.
 	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
 
@@ -169,16 +169,16 @@ type Wallets interface {
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }
 
-// DailyLimits keeps what each merchant may still spend in a UTC day.
+// DailyLimits keeps the sum that each merchant has spent in a UTC day.
 type DailyLimits interface {
-	// Charge takes amount from what is left of the merchant's limit for the
+	// Charge takes amount from the rest of the merchant's limit for the
 	// UTC day of now, or returns ErrDailyLimit and takes nothing. The sum that
 	// was charged is kept, so another limit counts at once; one above 10^38-1
 	// counts as that. An error that is not ErrDailyLimit leaves the outcome
 	// unknown: a day may be charged too much, never too little.
 	Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error
 
-	// Refund gives back what a refused payment was charged, to the day of now.
+	// Refund gives back the charge of a refused payment, to the day of now.
 	// If that day was charged less, it gives back nothing. It may be repeated
 	// only when it is certain that it was not applied.
 	Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error

@@ -9,10 +9,10 @@ import (
 )
 
 var (
-	// ErrForeign reports a key that somebody else is using: a node holds
+	// ErrForeign reports a key that another program is using: a node holds
 	// transactions of the wallet that are not ours, mined not for good yet or
 	// not at all.
-	ErrForeign = errors.New("somebody else uses the wallet's key")
+	ErrForeign = errors.New("another program uses the wallet's key")
 	// ErrBehind reports a wallet whose next nonce is below the chain's count:
 	// a foreign transaction, or tables restored from the past.
 	ErrBehind = errors.New("the chain is ahead of the wallet's record")
@@ -25,8 +25,8 @@ const Suspicion = "chain ahead"
 
 // FirstUse returns the record of a wallet seen for the first time: it starts
 // at the chain's count. While a node's pool holds more than is mined, or more is
-// mined than the settled count that is final, somebody else is sending from it:
-// ErrForeign. A nonce that a re-organisation gave back would be nobody's.
+// mined than the settled count that is final, another program is sending from
+// it: ErrForeign. A nonce that a re-organisation gave back would have no owner.
 func FirstUse(id ID, views chain.Views, settled, window uint64) (Wallet, error) {
 	leading := views.Leading()
 	if leading.Mined > settled {

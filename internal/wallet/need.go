@@ -17,8 +17,8 @@ var (
 	ErrGas     = errors.New("wallet has too little ether for gas")
 )
 
-// A Need is what a payment needs of a wallet: its next nonce, and an amount
-// and gas that are tied up until the payment is mined.
+// A Need is a payment's need of a wallet: its next nonce, and an amount and gas
+// that are tied up until the payment is mined.
 type Need struct {
 	Wallet  ID
 	Payment payment.ID

@@ -6,8 +6,9 @@ import (
 	"remit/internal/token"
 )
 
-// A Pool chooses which wallet pays, from what this process has last seen of
-// each. A choice made on stale knowledge costs a refused reservation, never safety.
+// A Pool chooses which wallet pays, from the last record of each that this
+// process has seen. A choice made on stale knowledge costs a refused
+// reservation, never safety.
 type Pool struct {
 	window uint64 // payments in flight per wallet
 	draw   func(n int) int
@@ -22,7 +23,7 @@ func NewPool(window uint64, draw func(n int) int) *Pool {
 	return &Pool{window: window, draw: draw, seen: map[ID]Wallet{}}
 }
 
-// Saw records what a store has just returned of a wallet.
+// Saw keeps a wallet's record that a store has just returned.
 func (p *Pool) Saw(w Wallet) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,7 +33,7 @@ func (p *Pool) Saw(w Wallet) {
 // Choose returns candidates in the order to try them: first the better of two
 // random ones, which keeps the fullest wallet within O(log log n) of the mean
 // (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing"),
-// then the rest at random. need is what the payment takes of the token.
+// then the rest at random. need is the amount of the token that the payment takes.
 func (p *Pool) Choose(chainID uint64, candidates []token.Address, need token.Amount) []ID {
 	ids := make([]ID, len(candidates))
 	for i, a := range candidates {

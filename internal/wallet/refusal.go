@@ -15,7 +15,7 @@ func maxSpendable() token.Amount {
 
 // Spendable returns a, held to 10^38-1: a store keeps no more than that as
 // spendable, so that it can subtract in one conditional write. A wallet with
-// more pays from what is kept until it is reconciled.
+// more pays from the kept amount until it is reconciled.
 func Spendable(a token.Amount) token.Amount {
 	if most := maxSpendable(); most.Less(a) {
 		return most

@@ -1,7 +1,8 @@
-// Package wallet keeps nonces: who holds which, what bytes belong to each, and
-// how many a wallet may have in flight. It is the owner of the rule that every
-// nonce from the chain's count up to next_nonce is held by exactly one reservation
-// or one pending transaction. It knows no node, no key material and no database.
+// Package wallet holds the values of wallets: which payment holds which nonce,
+// which bytes belong to each, and how many a wallet may have in flight. It is
+// the owner of the rule that every nonce from the chain's count up to
+// next_nonce is held by exactly one reservation or one pending transaction. It
+// knows no node, no key material and no database.
 package wallet
 
 import (
@@ -20,13 +21,13 @@ type ID struct {
 	Address token.Address
 }
 
-// A Wallet is what is stored of an account that pays.
+// A Wallet is the record of an account that pays.
 type Wallet struct {
 	ID
 	NextNonce    uint64 // the nonce that the next reservation gets
 	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
 	Reservations map[payment.ID]Reserve
-	Token        token.Amount // spendable now: balance less what reservations and pending transactions tie up
+	Token        token.Amount // spendable now: the balance less the amounts that reservations and pending transactions tie up
 	Gas          token.Amount // the same of ether, in wei
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run looks after it
@@ -51,7 +52,7 @@ type Reserve struct {
 	At    time.Time // when it was taken, by the taker's clock
 }
 
-// A PendingTx is what is stored for a nonce: the bytes to send until they, or an
+// A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an
 // earlier attempt at the same nonce, are mined and final. It is also the
 // outbox of the payment's event: it goes only once that is announced.
 type PendingTx struct {
@@ -63,7 +64,7 @@ type PendingTx struct {
 	Fees    chain.Fees   // of Raw
 	At      time.Time    // when Raw was signed
 	Since   time.Time    // when the first attempt was
-	Token   token.Amount // what it ties up until it is mined
+	Token   token.Amount // tied up until it is mined
 	Gas     token.Amount // the same of ether, at the newest attempt's cap
 }
 

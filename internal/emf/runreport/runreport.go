@@ -12,7 +12,7 @@ import (
 
 const gweiDecimals = 9 // 1 gwei is 10^9 wei
 
-// Add adds what a run of check-receipts did and saw to m. Amounts of the token
+// Add adds the report of a run of check-receipts to m. Amounts of the token
 // are written as whole tokens, of which one has 10^decimals units; gas in gwei.
 // Both are for people and alarms only: they are rounded.
 func Add(m *emf.Meter, r settlement.Report, decimals int) {
