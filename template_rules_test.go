@@ -260,11 +260,7 @@ func outlivesGateway(r map[string]any) string {
 }
 
 func grantsTooMuch(r map[string]any) string {
-	all := statements(r)
-	if len(all) == 0 {
-		return "no statements"
-	}
-	for _, s := range all {
+	for _, s := range statements(r) {
 		if s["Effect"] != "Allow" {
 			return fmt.Sprintf("Effect %v", s["Effect"])
 		}

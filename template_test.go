@@ -1,6 +1,7 @@
 package remit_test
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -210,6 +211,18 @@ func TestEveryFunctionHasEvents(t *testing.T) {
 			bad[owner]++
 		default:
 			good[owner]++
+		}
+		var event struct{ Resource, HTTPMethod string }
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &event); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+		i := slices.IndexFunc(httpapi.Routes, func(r httpapi.Route) bool { return r.Method == event.HTTPMethod && r.Path == event.Resource })
+		if event.Resource != "" && owner != "authorizer" && (i < 0 || httpapi.Routes[i].Function != owner) {
+			t.Errorf("%s is of %s %s, which is no route of %s", path, event.HTTPMethod, event.Resource, owner)
 		}
 	}
 	for _, f := range functions {
