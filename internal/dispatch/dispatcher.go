@@ -94,7 +94,7 @@ type Result struct {
 	Replayed bool // the payment was made by an earlier request
 }
 
-// Send makes the payment that r asks for, exactly once per (merchant, mode,
+// Send makes the payment that r asks for, at most once per (merchant, mode,
 // key), and returns it once its signed bytes are stored. A repeated request is
 // answered with the payment as it is now, or finishes the payment that an
 // earlier one began. Errors are the refusals, ErrKeyReused, ErrInProgress, and
@@ -185,7 +185,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 }
 
 // reserved reports whether the payment holds a nonce already. Then it is too
-// late to refuse it. What cannot be told counts as held.
+// late to refuse it. An unknown outcome counts as held.
 func (d sending) reserved(ctx context.Context, p payment.Payment) (bool, error) {
 	w, err := d.Store.Wallet(ctx, walletOf(p))
 	if err != nil {

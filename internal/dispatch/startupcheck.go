@@ -12,7 +12,7 @@ import (
 	"remit/internal/wallet"
 )
 
-// survey looks at every wallet once in a process's life, before its first
+// startupCheck looks at every wallet once in a process's life, before its first
 // reservation. It refuses to pay at all while the chain is ahead of any: then another
 // program uses a key, or the tables were restored from the past and a payment made
 // since could be made again. Two requests that come at once may both do it;

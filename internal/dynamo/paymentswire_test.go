@@ -50,7 +50,7 @@ func (s *stage) renew() {
 	s.meddle = nil
 	id := wallet.ID{ChainID: 1}
 	_, _ = rand.Read(id.Address[:])
-	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Token: token.Units(1000), Gas: token.Units(1000), Reservations: map[payment.ID]wallet.Reserve{}}
+	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Token: token.Units(1000), Gas: token.Units(1000), Reservations: map[payment.ID]wallet.Reservation{}}
 	s.must("opening", s.Open(s.Context(), s.w))
 	s.p = s.draft()
 	_, _, err := s.Create(s.Context(), s.p)

@@ -55,14 +55,14 @@ func decodeWallet(id wallet.ID, item map[string]types.AttributeValue) (wallet.Wa
 	}
 	var r reader
 	w := wallet.Wallet{
-		ID: id, Reservations: make(map[payment.ID]wallet.Reserve, len(it.Reservations)),
+		ID: id, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
 		Token: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
 		Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
 	}
 	r.require("next_nonce", it.NextNonce != nil)
 	r.require("nonce_ceiling", it.Ceiling != nil)
 	for payee, nonce := range it.Reservations {
-		w.Reservations[payment.ID(payee)] = wallet.Reserve{Nonce: nonce, At: r.instant("reserved_at", it.ReservedAt[payee])}
+		w.Reservations[payment.ID(payee)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", it.ReservedAt[payee])}
 	}
 	if err := r.err(); err != nil {
 		return wallet.Wallet{}, fmt.Errorf("decoding %s: %w", id.Address, err)

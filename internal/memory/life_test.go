@@ -57,7 +57,7 @@ func TestEveryNonceHasOneOwner(t *testing.T) {
 			}
 			payments = append(payments, p)
 		}
-		seen := map[payment.ID]wallet.Reserve{} // what a handler remembers, however long ago
+		seen := map[payment.ID]wallet.Reservation{} // what a handler remembers, however long ago
 		pick := func(t *rapid.T) payment.Payment {
 			return payments[rapid.IntRange(0, len(payments)-1).Draw(t, "payment")]
 		}

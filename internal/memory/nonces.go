@@ -13,7 +13,7 @@ func (s *Payments) Reserve(ctx context.Context, r wallet.Need) (w wallet.Wallet,
 		_, held := p.w.Reservations[r.Payment]
 		refusal := p.w.Refusal(r)
 		if !held && refusal == nil {
-			p.w.Reservations[r.Payment] = wallet.Reserve{Nonce: p.w.NextNonce, At: r.At.UTC()}
+			p.w.Reservations[r.Payment] = wallet.Reservation{Nonce: p.w.NextNonce, At: r.At.UTC()}
 			p.w.NextNonce++
 			p.w.Token, p.w.Gas = p.w.Token.Sub(r.Token), p.w.Gas.Sub(r.Gas)
 		}

@@ -37,7 +37,7 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 		return nil
 	}
 	w.Token, w.Gas = wallet.Spendable(w.Token), wallet.Spendable(w.Gas)
-	reservations := map[payment.ID]wallet.Reserve{}
+	reservations := map[payment.ID]wallet.Reservation{}
 	maps.Copy(reservations, w.Reservations)
 	w.Reservations = reservations
 	s.wallets[w.ID] = &purse{w: w}

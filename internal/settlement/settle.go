@@ -116,10 +116,10 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	return true, p.end(ctx, s, nil)
 }
 
-// end makes the pending transaction's payment final, announces it, and only
+// end makes the pending transaction's payment final, publishes its event, and only
 // then drops the pending transaction. Each step may be repeated: a crash after
 // the first leaves a final payment whose pending transaction is still there,
-// and the next run announces the same event and drops it. receipt is nil when a
+// and the next run publishes the same event and drops it. receipt is nil when a
 // transaction that is not ours used the nonce.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, receipt *chain.Receipt) error {
 	if s.Noop() {

@@ -36,7 +36,7 @@ func TestBusyWhicheverWalletIsLast(t *testing.T) {
 		store := memory.NewPayments()
 		for i := range 3 {
 			id := wallet.ID{ChainID: 1, Address: token.Address{byte(i + 1)}}
-			err := store.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Reservations: map[payment.ID]wallet.Reserve{}})
+			err := store.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Reservations: map[payment.ID]wallet.Reservation{}})
 			if err != nil {
 				t.Fatal(err)
 			}

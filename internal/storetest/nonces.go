@@ -29,7 +29,7 @@ func reservationTaken(c *check) {
 	w := c.opened()
 	got := c.reserved(w, "pay_a")
 	w.NextNonce, w.Token, w.Gas = 6, token.Units(999_990), token.Units(999_997)
-	w.Reservations["pay_a"] = wallet.Reserve{Nonce: 5, At: noon.Add(456)}
+	w.Reservations["pay_a"] = wallet.Reservation{Nonce: 5, At: noon.Add(456)}
 	c.same("reserved wallet", w, got)
 	c.holdsWallet(w)
 
@@ -37,7 +37,7 @@ func reservationTaken(c *check) {
 	got = c.reserved(w, "pay_b")
 	c.same("what the first reservation returned, after the second", w, first)
 	w.NextNonce, w.Token, w.Gas = 7, token.Units(999_980), token.Units(999_994)
-	w.Reservations["pay_b"] = wallet.Reserve{Nonce: 6, At: noon.Add(456)}
+	w.Reservations["pay_b"] = wallet.Reservation{Nonce: 6, At: noon.Add(456)}
 	c.same("reserved wallet", w, got)
 	c.holdsWallet(w)
 }
@@ -45,7 +45,7 @@ func reservationTaken(c *check) {
 func reservationLast(c *check) {
 	w := wallet.Wallet{
 		ID: c.walletID(), NextNonce: 0, Ceiling: 1, Token: wallet.Spendable(token.MaxAmount()), Gas: token.Units(3),
-		Reservations: map[payment.ID]wallet.Reserve{},
+		Reservations: map[payment.ID]wallet.Reservation{},
 	}
 	c.ok("opening", c.Open(c.Context(), w))
 	r := c.request(w, "pay_a")
@@ -53,7 +53,7 @@ func reservationLast(c *check) {
 	got, err := c.Reserve(c.Context(), r)
 	c.ok("reserving", err)
 	w.NextNonce, w.Token, w.Gas = 1, token.Amount{}, token.Amount{}
-	w.Reservations["pay_a"] = wallet.Reserve{Nonce: 0, At: r.At}
+	w.Reservations["pay_a"] = wallet.Reservation{Nonce: 0, At: r.At}
 	c.same("reserved wallet", w, got)
 	c.holdsWallet(w)
 }
@@ -81,7 +81,7 @@ func reservationRefused(c *check) {
 	} {
 		w := wallet.Wallet{
 			ID: c.walletID(), NextNonce: row.next, Ceiling: 69, Paused: row.paused,
-			Reservations: map[payment.ID]wallet.Reserve{"pay_other": {Nonce: 4, At: noon}},
+			Reservations: map[payment.ID]wallet.Reservation{"pay_other": {Nonce: 4, At: noon}},
 			Token:        token.Units(1_000_000), Gas: token.Units(1_000_000),
 		}
 		c.ok("opening", c.Open(c.Context(), w))
@@ -172,7 +172,7 @@ func racingTakeovers(c *check) {
 		}
 	})
 	w.NextNonce, w.Token, w.Gas = 6, token.Units(999_990), token.Units(999_997)
-	w.Reservations["pay_a"] = wallet.Reserve{Nonce: 5, At: noon.Add(456)}
+	w.Reservations["pay_a"] = wallet.Reservation{Nonce: 5, At: noon.Add(456)}
 	c.holdsWallet(w)
 }
 

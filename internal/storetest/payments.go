@@ -166,7 +166,7 @@ func noop(id wallet.ID, nonce uint64) wallet.PendingTx {
 func (c *check) opened() wallet.Wallet {
 	c.Helper()
 	w := wallet.Wallet{
-		ID: c.walletID(), NextNonce: 5, Ceiling: 69, Reservations: map[payment.ID]wallet.Reserve{},
+		ID: c.walletID(), NextNonce: 5, Ceiling: 69, Reservations: map[payment.ID]wallet.Reservation{},
 		Token: token.Units(1_000_000), Gas: token.Units(1_000_000),
 	}
 	c.ok("opening", c.Open(c.Context(), w))

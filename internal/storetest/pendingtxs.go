@@ -114,7 +114,7 @@ func pendingTxsInOrder(c *check) {
 	sibling := wallet.ID{ChainID: id.ChainID + 1, Address: id.Address}
 	c.ok("putting a no-op", c.PutNoop(c.Context(), noop(sibling, 1)))
 	c.ok("putting a no-op", c.PutNoop(c.Context(), noop(c.walletID(), 1)))
-	w := wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reserve{}}
+	w := wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}}
 	c.ok("opening", c.Open(c.Context(), w))
 	var want []wallet.PendingTx
 	for _, nonce := range []uint64{100, 9, math.MaxUint64, 10, 0} {

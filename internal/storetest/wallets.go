@@ -28,7 +28,7 @@ var walletPromises = []promise{
 
 func walletFound(c *check) {
 	w := wallet.Wallet{
-		ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64, Reservations: map[payment.ID]wallet.Reserve{"pay_a": {Nonce: 3, At: noon}},
+		ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64, Reservations: map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 3, At: noon}},
 		Token: token.Units(7), Gas: token.Amount{}, Paused: "foreign transaction", ClaimedUntil: noon.Add(time.Second),
 	}
 	c.ok("opening", c.Open(c.Context(), w))
@@ -52,7 +52,7 @@ func walletOpenedOnce(c *check) {
 func walletClamped(c *check) {
 	w := wallet.Wallet{
 		ID: c.walletID(), NextNonce: 5, Ceiling: 9, Token: token.MaxAmount(), Gas: token.MaxAmount(),
-		Reservations: map[payment.ID]wallet.Reserve{},
+		Reservations: map[payment.ID]wallet.Reservation{},
 	}
 	c.ok("opening", c.Open(c.Context(), w))
 	most, err := token.ParseAmount("99999999999999999999999999999999999999")

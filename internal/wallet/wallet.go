@@ -26,7 +26,7 @@ type Wallet struct {
 	ID
 	NextNonce    uint64 // the nonce that the next reservation gets
 	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
-	Reservations map[payment.ID]Reserve
+	Reservations map[payment.ID]Reservation
 	Token        token.Amount // spendable now: the balance less the amounts that reservations and pending transactions tie up
 	Gas          token.Amount // the same of ether, in wei
 	Paused       string       // why no reservation is given; empty when reservations are
@@ -46,8 +46,8 @@ func (w Wallet) InFlight(window uint64) uint64 {
 	return w.NextNonce - mined
 }
 
-// A Reserve is a nonce held for a payment whose bytes are not stored yet.
-type Reserve struct {
+// A Reservation is a nonce held for a payment whose bytes are not stored yet.
+type Reservation struct {
 	Nonce uint64
 	At    time.Time // when it was taken, by the taker's clock
 }
