@@ -169,14 +169,14 @@ func TestBytesLieAsBinaryAndTimesAsText(t *testing.T) {
 	}
 }
 
-// TestItemsKeepWhatTheReleaseBeforeRequires: for the minutes of a deployment,
-// and after going back, that release reads what this one writes, and takes an
-// item without one of these for damaged. A name leaves this list one release
-// after the code that required it.
-func TestItemsKeepWhatTheReleaseBeforeRequires(t *testing.T) {
+// TestItemsKeepWhatTheVersionBeforeRequires: for the minutes of a deployment,
+// and after a roll-back, the version before reads the items that this one
+// writes, and takes an item without one of these attributes for damaged. A name
+// leaves this list one version after the code that required it.
+func TestItemsKeepWhatTheVersionBeforeRequires(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
-	required := strings.Fields("merchant_id mode fingerprint to amount token_contract wallet chain_id tx_to tx_data tx_gas tx_tip tx_cap revision state version created_at updated_at")
+	required := strings.Fields("merchant_id mode fingerprint to amount token_contract wallet chain_id tx_to tx_data tx_gas tx_tip tx_cap state version created_at updated_at")
 	check := func(p payment.Payment, and ...string) {
 		t.Helper()
 		item := s.item("payment#"+string(p.ID), "payment")
@@ -194,7 +194,7 @@ func TestItemsKeepWhatTheReleaseBeforeRequires(t *testing.T) {
 			}
 		}
 	}
-	check(s.p)
+	check(s.p, "revision")
 	p := s.committed()
 	check(p, "nonce", "attempts", "tx_hash")
 	p = s.bumped(p)

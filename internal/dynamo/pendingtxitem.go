@@ -12,8 +12,8 @@ import (
 	"remit/internal/wallet"
 )
 
-// pendingTxItem is how a pending transaction lies in the table. Fields may be added, but what one
-// means never changes.
+// pendingTxItem is how a pending transaction lies in the table. Fields may be
+// added, but the meaning of a field never changes.
 type pendingTxItem struct {
 	PK        string   `dynamodbav:"pk"`
 	SK        string   `dynamodbav:"sk"`
@@ -24,7 +24,7 @@ type pendingTxItem struct {
 	Tip       string   `dynamodbav:"tip"`
 	Cap       string   `dynamodbav:"fee_cap"`
 	At        string   `dynamodbav:"signed_at"`
-	Since     string   `dynamodbav:"since,omitempty"` // when the first attempt was signed; absent where a release before it wrote: signed_at
+	Since     string   `dynamodbav:"since"` // when the first attempt was signed
 	Token     string   `dynamodbav:"token_held"`
 	Gas       string   `dynamodbav:"gas_held"` // wei
 }
@@ -55,15 +55,12 @@ func decodePendingTx(id wallet.ID, item map[string]types.AttributeValue) (wallet
 	}
 	var r reader
 	n := wallet.PendingTx{
-		ID: id, Payment: payment.ID(it.PaymentID), Raw: it.Raw, At: r.instant("signed_at", it.At),
+		ID: id, Payment: payment.ID(it.PaymentID), Raw: it.Raw, At: r.instant("signed_at", it.At), Since: r.instant("since", it.Since),
 		Fees:  chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
 		Token: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
 	}
 	if it.Nonce != nil {
 		n.Nonce = *it.Nonce
-	}
-	if n.Since = n.At; it.Since != "" {
-		n.Since = r.instant("since", it.Since)
 	}
 	for _, h := range it.Hashes {
 		n.Hashes = append(n.Hashes, r.hash("hashes", h))

@@ -14,13 +14,10 @@ import (
 	"remit/internal/wallet"
 )
 
-// spent is the revision of a committed payment. Nothing compares it any more; a release
-// that may still meet this one's items takes an item without a revision for damaged.
-const spent = "-"
-
-// Commit implements store.PendingTxs with one transaction: the payment, its pending transaction,
-// its hash. A caller that repeats it after a lost answer gets ErrChanged and
-// reads the payment again.
+// Commit implements store.PendingTxs with one transaction: the payment, its
+// pending transaction, its hash. The payment's revision goes: nothing compares
+// it any more. A caller that repeats Commit after a lost answer gets ErrChanged
+// and reads the payment again.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	attempt, err := encodeAttempt(p.LastAttempt())
 	if err != nil {
@@ -35,11 +32,11 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 			TableName: &s.table,
 			Key:       paymentKey(string(p.ID)),
 			UpdateExpression: aws.String("SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
-				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place, revision = :spent"),
+				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision"),
 			ConditionExpression:      aws.String("#state = :prepared AND revision = :revision"),
 			ExpressionAttributeNames: stateName,
 			ExpressionAttributeValues: map[string]types.AttributeValue{
-				":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision), ":spent": text(spent),
+				":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
 				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": attempt, ":hash": text(p.TxHash.String()),
 				":version": number(uint64(p.Version)), ":at": moment(p.UpdatedAt),
 				":list": text(listPK(p.Merchant, p.Mode)), ":place": text(listSK(p.CreatedAt, string(p.ID))),
@@ -101,7 +98,8 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	}
 }
 
-// PutNoop implements store.PendingTxs with one transaction: the pending transaction, its hash.
+// PutNoop implements store.PendingTxs with one transaction: the pending
+// transaction, its hash.
 func (s *Payments) PutNoop(ctx context.Context, n wallet.PendingTx) error {
 	pendingTx, err := encodePendingTx(n)
 	if err != nil {
@@ -118,8 +116,8 @@ func (s *Payments) PutNoop(ctx context.Context, n wallet.PendingTx) error {
 	}
 }
 
-// BumpNoop implements store.PendingTxs with one transaction: the pending transaction, the new
-// hash.
+// BumpNoop implements store.PendingTxs with one transaction: the pending
+// transaction, the new hash.
 func (s *Payments) BumpNoop(ctx context.Context, n wallet.PendingTx) error {
 	failed, err := transact(ctx, s.db, s.bumpPendingTx(n), s.putHash(n.Hash().String(), ""))
 	switch {
@@ -149,8 +147,8 @@ func (s *Payments) putHash(hash string, id payment.ID) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{TableName: &s.table, Item: item}}
 }
 
-// bumpPendingTx sets the newest attempt of n if the pending transaction holds exactly the ones
-// before it.
+// bumpPendingTx sets the newest attempt of n if the stored pending transaction
+// holds exactly the attempts before it.
 func (s *Payments) bumpPendingTx(n wallet.PendingTx) types.TransactWriteItem {
 	last := len(n.Hashes) - 1
 	condition := "hashes = :earlier AND attribute_not_exists(payment_id)"
