@@ -84,9 +84,13 @@ func TestEveryFunctionIsDeployed(t *testing.T) {
 	}
 }
 
+// oneMachine lets webhooks go to http://127.0.0.1, for stacks on one machine.
+const oneMachine = "WEBHOOK_LOOPBACK"
+
 // TestEveryFunctionIsGivenWhatItReads checks both ways: a variable that is read
 // and not set stops a function from starting, one that is set and not read is a
-// right or a fact the function has no use for. The SDK reads AWS_ ones itself.
+// right or a fact the function has no use for. The SDK reads AWS_ ones itself,
+// and oneMachine must never be set: 127.0.0.1 is where Lambda's runtime listens.
 func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 	tmpl := readTemplate(t)
 	src := &source{t: t, packages: make(map[string]map[string]declared)}
@@ -97,8 +101,8 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 		own := f.Environment.Variables
 		for v := range read {
 			used[v] = true
-			if own[v] == nil && global[v] == nil {
-				t.Errorf("functions/%s reads %s, which template.yaml does not set", name, v)
+			if set := own[v] != nil || global[v] != nil; set == (v == oneMachine) {
+				t.Errorf("functions/%s reads %s; template.yaml sets it: %t", name, v, set)
 			}
 		}
 		for v := range own {
@@ -108,7 +112,7 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 		}
 	}
 	for v := range global {
-		if !used[v] && !strings.HasPrefix(v, "AWS_") && v != "REMIT_RECORD_CALLS" {
+		if !used[v] && !strings.HasPrefix(v, "AWS_") {
 			t.Errorf("template.yaml sets %s for every function and none reads it", v)
 		}
 	}

@@ -10,16 +10,15 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/smithy-go/middleware"
 
 	"remit/bench/rig"
-	"remit/internal/boot"
 	"remit/internal/chain"
 	"remit/internal/dispatch"
 	"remit/internal/dynamo"
@@ -146,11 +145,11 @@ func count(ctx context.Context, c *rig.Chain, n int) (*counted, error) {
 		return nil, err
 	}
 	defer end()
-	recorder := &boot.Recorder{}
+	recorder := &recorder{calls: map[string]int{}}
 	tables := dynamo.Tables{APIKeys: "keys", Payments: "payments", Webhooks: "webhooks"}
 	db := dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: aws.String(endpoint),
 		Credentials: credentials.NewStaticCredentialsProvider("bench", "bench", ""),
-		APIOptions:  []func(*middleware.Stack) error{recorder.Middleware}})
+		HTTPClient:  recorder})
 	if err := dynamo.CreateTables(ctx, db, tables); err != nil {
 		return nil, err
 	}
@@ -161,21 +160,30 @@ func count(ctx context.Context, c *rig.Chain, n int) (*counted, error) {
 	if _, err := allocated(ctx, h, 1); err != nil { // first sight of the wallets
 		return nil, err
 	}
-	before, asked := recorder.Calls(), node.requests.Load()
+	clear(recorder.calls)
+	asked := node.requests.Load()
 	if out.dynamo, err = allocated(ctx, h, n); err != nil {
 		return nil, err
 	}
 	made := float64(n + 20)
 	out.rpc = float64(node.requests.Load()-asked) / made
-	for call, times := range recorder.Calls() {
-		if extra := times - before[call]; extra > 0 && !strings.Contains(call.Resource, "#") {
-			out.aws[call.Operation] += float64(extra) / made
-		}
-	}
-	for call, times := range recorder.Calls() { // one call that names several items
-		if call.Operation == "TransactWriteItems" && strings.HasSuffix(call.Resource, "#Update") {
-			out.aws[call.Operation] = float64(times-before[call]) / made
-		}
+	for operation, times := range recorder.calls {
+		out.aws[operation] = float64(times) / made
 	}
 	return out, nil
+}
+
+// A recorder counts an AWS client's requests by their operations.
+type recorder struct {
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+// Do implements aws.HTTPClient.
+func (r *recorder) Do(q *http.Request) (*http.Response, error) {
+	_, operation, _ := strings.Cut(q.Header.Get("X-Amz-Target"), ".")
+	r.mu.Lock()
+	r.calls[operation]++
+	r.mu.Unlock()
+	return http.DefaultClient.Do(q)
 }

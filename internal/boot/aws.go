@@ -20,13 +20,15 @@ import (
 // metadata): 2 MB of a function's binary, and part of each cold start.
 //
 // Like that loader it honours AWS_ENDPOINT_URL, AWS_ENDPOINT_URL_<SERVICE> and
-// AWS_CA_BUNDLE.
+// AWS_CA_BUNDLE. Every request names the function in its User-Agent, which
+// CloudTrail keeps.
 func (e *Env) awsConfig() aws.Config {
 	cfg := aws.Config{
 		Region:        e.Optional("AWS_REGION", e.lookup("AWS_DEFAULT_REGION")),
 		Credentials:   credentials{e.lookup},
 		ConfigSources: []any{endpoints{e.lookup}},
 		HTTPClient:    bounded(),
+		AppID:         e.lookup("AWS_LAMBDA_FUNCTION_NAME"),
 	}
 	if url := e.lookup("AWS_ENDPOINT_URL"); url != "" {
 		cfg.BaseEndpoint = &url
@@ -37,9 +39,6 @@ func (e *Env) awsConfig() aws.Config {
 			e.errs = append(e.errs, fmt.Errorf("AWS_CA_BUNDLE: %w", err))
 		}
 		cfg.HTTPClient = client
-	}
-	if e.lookup("REMIT_RECORD_CALLS") != "" {
-		cfg.APIOptions = append(cfg.APIOptions, new(Recorder).log().Middleware)
 	}
 	return cfg
 }

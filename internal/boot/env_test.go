@@ -1,7 +1,6 @@
 package boot_test
 
 import (
-	"context"
 	"encoding/pem"
 	"errors"
 	"net/http"
@@ -109,7 +108,10 @@ func TestEndpoints(t *testing.T) {
 }
 
 func TestCertificateBundle(t *testing.T) {
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.UserAgent(), "app/send-payment") {
+			t.Errorf("User-Agent %q does not name the function", r.UserAgent())
+		}
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 		_, _ = w.Write([]byte(`{"Item":{"pk":{"S":"x"}}}`))
 	}))
@@ -118,7 +120,7 @@ func TestCertificateBundle(t *testing.T) {
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e := env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file})
+	e := env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file, "AWS_LAMBDA_FUNCTION_NAME": "send-payment"})
 	out, err := dynamodb.NewFromConfig(e.AWS).GetItem(t.Context(), get("payments"))
 	if err := errors.Join(err, e.Err()); err != nil || out.Item == nil {
 		t.Errorf("GetItem: %v", err)
@@ -127,41 +129,4 @@ func TestCertificateBundle(t *testing.T) {
 
 func get(table string) *dynamodb.GetItemInput {
 	return &dynamodb.GetItemInput{TableName: &table, Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "x"}}}
-}
-
-func TestRecorder(t *testing.T) {
-	recorder := new(boot.Recorder)
-	cfg := env(t, map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}).AWS
-	cfg.APIOptions = append(cfg.APIOptions, recorder.Middleware)
-	cfg.Retryer = func() aws.Retryer { return aws.NopRetryer{} }
-	db, queue, secrets := dynamodb.NewFromConfig(cfg), sqs.NewFromConfig(cfg), secretsmanager.NewFromConfig(cfg)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	text := aws.String
-
-	key := get("").Key
-	_, _ = db.GetItem(ctx, get("payments"))
-	_, _ = db.GetItem(ctx, get("payments"))
-	_, _ = db.Query(ctx, &dynamodb.QueryInput{TableName: text("keys"), IndexName: text("merchant")})
-	_, _ = db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{"payments": {Keys: []map[string]types.AttributeValue{key}}}})
-	_, _ = db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-		{Put: &types.Put{TableName: text("payments"), Item: key}},
-		{Put: &types.Put{TableName: text("payments"), Item: key}},
-		{Update: &types.Update{TableName: text("payments"), Key: key, UpdateExpression: text("SET a = b")}},
-	}})
-	_, _ = queue.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: text("http://queue/1"), MessageBody: text("{}")})
-	_, _ = secrets.GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: text("wallets")})
-
-	want := map[boot.Call]int{
-		{"DynamoDB", "GetItem", "payments"}:                   2,
-		{"DynamoDB", "Query", "keys/index/merchant"}:          1,
-		{"DynamoDB", "BatchGetItem", "payments"}:              1,
-		{"DynamoDB", "TransactWriteItems", "payments#Put"}:    1,
-		{"DynamoDB", "TransactWriteItems", "payments#Update"}: 1,
-		{"SQS", "SendMessage", "http://queue/1"}:              1,
-		{"Secrets Manager", "GetSecretValue", "wallets"}:      1,
-	}
-	if diff := cmp.Diff(want, recorder.Calls()); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
 }
