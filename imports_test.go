@@ -62,7 +62,6 @@ var mayImport = map[string]string{
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
-	"boot/boottest":       "",
 	"dynamo/dynamotest":   "",
 	"httpapi/fuzztest":    "",
 	"httpapi/httpapitest": "httpapi",

@@ -38,7 +38,9 @@ type cloud struct {
 	endpoint string // https://localhost:PORT
 	bundle   string // file with its certificate
 	roots    *x509.CertPool
-	log      string // file with what it printed
+	http     *http.Client // trusts the cloud's certificate and no other
+	log      string       // file with its output
+	calls    calls        // of functions
 	hold     io.WriteCloser
 	ended    chan struct{}
 }
@@ -50,8 +52,9 @@ trap : HUP INT TERM
 read -r _
 kill $!; sleep 1; kill -9 $!`
 
-// startCloud starts ministack with an environment of its own, since its
-// functions inherit it, and returns when it answers.
+// startCloud starts ministack and returns when it answers. Functions inherit its
+// environment, and with it the address at which their calls are recorded, Lambda's
+// log format, and a permission that AWS never gives: webhooks to this machine.
 func startCloud(ctx context.Context, dir string) (*cloud, error) {
 	program, err := filepath.Abs(filepath.Join(root, ".cache/venv/bin/ministack"))
 	if err != nil {
@@ -66,10 +69,14 @@ func startCloud(ctx context.Context, dir string) (*cloud, error) {
 	}
 	c := &cloud{
 		endpoint: fmt.Sprintf("https://localhost:%d", port), bundle: filepath.Join(dir, "cert.pem"),
-		log: filepath.Join(dir, "cloud.log"), ended: make(chan struct{}),
+		log: filepath.Join(dir, "cloud.log"), ended: make(chan struct{}), calls: calls{seen: map[right]bool{}},
 	}
 	key := filepath.Join(dir, "key.pem")
 	if err := c.certify(key); err != nil {
+		return nil, err
+	}
+	recorded, err := c.calls.start(c.endpoint, c.bundle, key)
+	if err != nil {
 		return nil, err
 	}
 	output, err := os.Create(c.log)
@@ -79,9 +86,10 @@ func startCloud(ctx context.Context, dir string) (*cloud, error) {
 	cmd := exec.Command("/bin/sh", "-c", guard, "guard", program)
 	cmd.Env = []string{
 		"HOME=" + dir, "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"),
-		"BIND_HOST=127.0.0.1", fmt.Sprintf("GATEWAY_PORT=%d", port), "AWS_ENDPOINT_URL=" + c.endpoint,
+		"BIND_HOST=127.0.0.1", fmt.Sprintf("GATEWAY_PORT=%d", port), "AWS_ENDPOINT_URL=" + recorded,
 		"USE_SSL=1", "MINISTACK_SSL_CERT=" + c.bundle, "MINISTACK_SSL_KEY=" + key, "AWS_CA_BUNDLE=" + c.bundle,
 		"AUTH=true", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "IOT_MTLS_ENABLED=0", "SFTP_ENABLED=0",
+		"WEBHOOK_LOOPBACK=allowed", "AWS_LAMBDA_LOG_FORMAT=JSON",
 	}
 	cmd.Stdout, cmd.Stderr = output, output
 	if c.hold, err = cmd.StdinPipe(); err != nil {
@@ -107,7 +115,7 @@ func (c *cloud) await(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		resp, err := c.client().Do(req)
+		resp, err := c.http.Do(req)
 		if err == nil {
 			return resp.Body.Close()
 		}
@@ -145,14 +153,10 @@ func (c *cloud) certify(keyFile string) error {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	c.roots = x509.NewCertPool()
 	c.roots.AppendCertsFromPEM(certificate)
+	c.http = &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.roots}}}
 	return errors.Join(
 		os.WriteFile(c.bundle, certificate, 0o600),
 		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
-}
-
-// client trusts the cloud's certificate and no other.
-func (c *cloud) client() *http.Client {
-	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.roots}}}
 }
 
 // config is that of an administrator of the cloud, or of whom the keys belong to.

@@ -37,7 +37,7 @@ func TestKeysAtTheGate(t *testing.T) {
 	} {
 		for _, route := range []string{"GET /balance/" + recipient, "POST /send-payment", "GET /transaction/0x12", "GET /api-keys", "POST /webhooks"} {
 			method, path, _ := strings.Cut(route, " ")
-			a := merchant{t, s, key}.call(method, path, nil)
+			a := merchant{t: t, s: s, key: key}.call(method, path, nil)
 			if a.status != 401 || a.text != invalidKey {
 				t.Errorf("%s at %s: %d %q", why, route, a.status, a.text)
 			}
@@ -88,7 +88,7 @@ func TestUnknownRoutes(t *testing.T) {
 	for _, route := range []string{"GET /", "GET /balances", "GET /send-payment", "DELETE /api-keys", "PUT /webhooks", "GET /docs", "POST /balance/" + recipient} {
 		method, path, _ := strings.Cut(route, " ")
 		for _, key := range []string{m.key, ""} {
-			if a := (merchant{t, s, key}).call(method, path, nil); a.status != 404 || a.text != notFound {
+			if a := (merchant{t: t, s: s, key: key}).call(method, path, nil); a.status != 404 || a.text != notFound {
 				t.Errorf("%s: %d %q", route, a.status, a.text)
 			}
 		}

@@ -18,18 +18,20 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"remit/internal/client"
 	"remit/internal/httpapi/httpapitest"
 	"remit/internal/token"
 )
 
 // A merchant uses the API over HTTP, with a key or without.
 type merchant struct {
-	t   *testing.T
-	s   *stack
-	key string
+	t     *testing.T
+	s     *stack
+	key   string
+	owner string // the merchant's id
 }
 
-// An answer is what came back.
+// An answer is the whole of one, and its body if that is an object.
 type answer struct {
 	status int
 	header http.Header
@@ -37,75 +39,58 @@ type answer struct {
 	body   map[string]any
 }
 
-// call makes a request. A body that is no text is sent as JSON.
+// call makes a request and holds the answer against openapi.yaml. A body that is
+// no text is sent as JSON.
 func (m merchant) call(method, path string, body any, headers ...string) answer {
 	m.t.Helper()
-	var sent io.Reader
-	switch b := body.(type) {
-	case nil:
-	case string:
-		sent = bytes.NewBufferString(b)
-	default:
-		encoded, err := json.Marshal(b)
+	text, ok := body.(string)
+	if body != nil && !ok {
+		encoded, err := json.Marshal(body)
 		if err != nil {
 			m.t.Fatal(err)
 		}
-		sent = bytes.NewReader(encoded)
+		text = string(encoded)
 	}
-	req, err := http.NewRequestWithContext(m.t.Context(), method, m.s.url(path), sent)
+	got, err := m.api().Call(m.t.Context(), method, path, text, headers...)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if sent != nil {
-		req.Header.Set("Content-Type", "application/json")
+	described(m.t, method, path, &http.Response{StatusCode: got.Status, Header: got.Header, Body: io.NopCloser(bytes.NewReader(got.Body))})
+	if got.Status >= 500 {
+		m.t.Errorf("%s %s: %d", method, path, got.Status)
 	}
-	if m.key != "" {
-		req.Header.Set("x-api-key", m.key)
-	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := m.s.client().Do(req)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	m.check(method, path, resp)
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	a := answer{status: resp.StatusCode, header: resp.Header, text: string(text)}
-	_ = json.Unmarshal(text, &a.body)
+	a := answer{status: got.Status, header: got.Header, text: string(got.Body)}
+	_ = json.Unmarshal(got.Body, &a.body)
 	return a
+}
+
+// api is the client that the merchant's requests go through.
+func (m merchant) api() *client.Client {
+	return &client.Client{URL: m.s.url(""), Key: m.key, HTTP: m.s.http}
 }
 
 // contract is openapi.yaml, which every answer is held against.
 var contract = sync.OnceValues(httpapitest.NewContract)
 
-// gatewayHeaders are what API Gateway adds to every answer, whatever a function
-// or a gateway response says; openapi.yaml describes what Remit says.
-// X-Amz-Request-Id is ministack's alone.
+// gatewayHeaders are those that API Gateway adds to every answer; openapi.yaml
+// describes Remit's own. X-Amz-Request-Id is ministack's alone.
 var gatewayHeaders = []string{"X-Amzn-Requestid", "X-Amzn-Errortype", "X-Amz-Request-Id"}
 
-// check fails the test unless openapi.yaml describes the answer. The stage's
+// described fails the test unless openapi.yaml describes the answer. The stage's
 // own address is no part of the paths that are described there.
-func (m merchant) check(method, path string, resp *http.Response) {
-	m.t.Helper()
+func described(t *testing.T, method, path string, answer *http.Response) {
+	t.Helper()
 	c, err := contract()
 	if err != nil {
-		m.t.Fatal(err)
+		t.Fatal(err)
 	}
 	path, _, _ = strings.Cut(path, "?")
-	asked := &http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{}}
+	answer.Header = answer.Header.Clone()
 	for _, name := range gatewayHeaders {
-		resp.Header.Del(name)
+		answer.Header.Del(name)
 	}
-	if err := c.Check(asked, resp); err != nil {
-		m.t.Error(err)
-	}
-	if resp.StatusCode >= 500 {
-		m.t.Errorf("%s %s: %d", method, path, resp.StatusCode)
+	if err := c.Check(&http.Request{Method: method, URL: &url.URL{Path: path}, Header: http.Header{}}, answer); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -124,7 +109,8 @@ func (a answer) get(name string) string { return fmt.Sprint(a.body[name]) }
 func newMerchant(t *testing.T, s *stack) merchant {
 	t.Helper()
 	m := merchant{t: t, s: s}
-	m.key = m.served("POST", "/create-api-key", map[string]string{"merchant_name": t.Name()}).want(t, 201).get("api_key")
+	made := m.served("POST", "/create-api-key", map[string]string{"merchant_name": t.Name()}).want(t, 201)
+	m.key, m.owner = made.get("api_key"), made.get("merchant_id")
 	return m
 }
 

@@ -280,7 +280,7 @@ func TestMerchantsMatters(t *testing.T) {
 		Merchant string `json:"merchant_id"`
 	}
 	o.ok(&made, "keys", "create", "Acme GmbH")
-	m := merchant{t, o.s, made.Key}
+	m := merchant{t: t, s: o.s, key: made.Key}
 	m.call("GET", "/transactions", nil).want(t, 200)
 	type keyRow struct {
 		ID      string  `json:"id"`

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +38,7 @@ func TestRights(t *testing.T) {
 	granted := grantedRights(t)
 	var used map[right]bool
 	unused := func() []right {
-		used = s.usedRights(t)
+		used = s.usedRights()
 		var list []right
 		for r := range granted {
 			if _, known := spare[r]; !used[r] && !known {
@@ -105,65 +104,55 @@ func (s *stack) useEverything(t *testing.T) {
 	m.call("POST", at+"/delete", nil).want(t, 200)
 }
 
-var (
-	callLine = regexp.MustCompile(`"aws call" service=("[^"]*"|\S+) operation=(\S+) resources="?\[([^\]]*)\]`)
-	parts    = map[string]string{"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem"}
-	services = map[string]string{"DynamoDB": "dynamodb", "SQS": "sqs", "Secrets Manager": "secretsmanager"}
-)
-
-// usedRights reads from the functions' logs which calls they made.
-func (s *stack) usedRights(t *testing.T) map[right]bool {
-	t.Helper()
+// usedRights returns the rights that the calls of functions needed so far.
+func (s *stack) usedRights() map[right]bool {
+	s.calls.mu.Lock()
+	defer s.calls.mu.Unlock()
 	used := map[right]bool{}
-	for logical := range s.resources {
-		function, ok := strings.CutSuffix(logical, "LogGroup")
-		if !ok || function == "Api" {
-			continue
+	for r := range s.calls.seen {
+		name, index, indexed := strings.Cut(r.resource, "/index/")
+		if r.resource = s.logical(name); indexed {
+			r.resource += "/index/" + index
 		}
-		for _, call := range callLine.FindAllStringSubmatch(strings.Join(s.logged(t, function), "\n"), -1) {
-			for _, resource := range strings.Fields(call[3]) {
-				used[s.rightOf(function+"Function", strings.Trim(call[1], `"`), call[2], resource)] = true
-			}
-		}
+		r.function = s.logical(r.function)
+		used[r] = true
 	}
 	return used
 }
 
-// logged returns what a function has logged so far.
+// logical returns the template's name of a resource that a call named, or that
+// name if the template has none.
+func (s *stack) logical(name string) string {
+	for logical, physical := range s.resources {
+		if physical != "" && name != "" && (path.Base(physical) == path.Base(name) || strings.Contains(physical, ":secret:"+name)) {
+			return logical
+		}
+	}
+	return name
+}
+
+// logged returns the lines that a function has logged so far.
 func (s *stack) logged(t *testing.T, function string) []string {
+	t.Helper()
+	return s.linesOf(t, s.resources[function+"LogGroup"])
+}
+
+// linesOf returns the lines of a log group.
+func (s *stack) linesOf(t *testing.T, group string) []string {
 	t.Helper()
 	var lines []string
 	pages := cloudwatchlogs.NewFilterLogEventsPaginator(cloudwatchlogs.NewFromConfig(s.administrator()),
-		&cloudwatchlogs.FilterLogEventsInput{LogGroupName: aws.String(s.resources[function+"LogGroup"])})
+		&cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(context.WithoutCancel(t.Context())) // also when the test is over
 		if err != nil {
-			t.Fatalf("reading the log of %s: %v", function, err)
+			t.Fatalf("reading %s: %v", group, err)
 		}
 		for _, e := range page.Events {
 			lines = append(lines, aws.ToString(e.Message))
 		}
 	}
 	return lines
-}
-
-// rightOf is the right that a call needs. A transaction needs those of its parts.
-func (s *stack) rightOf(function, service, operation, resource string) right {
-	resource, part, _ := strings.Cut(resource, "#")
-	if part != "" {
-		operation = parts[part]
-	}
-	name, index, _ := strings.Cut(resource, "/index/")
-	for logical, physical := range s.resources {
-		if physical != "" && (physical == name || path.Base(physical) == path.Base(name) || strings.Contains(physical, ":secret:"+name)) {
-			name = logical
-			break
-		}
-	}
-	if index != "" {
-		name += "/index/" + index
-	}
-	return right{function, services[service] + ":" + operation, name}
 }
 
 // grantedRights reads them from the template's statements.

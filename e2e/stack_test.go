@@ -90,7 +90,7 @@ func deploy(ctx context.Context, dir string) (*stack, error) {
 	s := &stack{cloud: c, chain: chain}
 	parameters := []string{
 		"Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH],
-		"RecordCalls=yes", "WebhookLoopback=allowed", "TraceRule=false", // ministack knows no X-Ray
+		"TraceRule=false", // ministack knows no X-Ray
 		"Network=" + network,
 		fmt.Sprintf("ChainId=%d", chain.ID()), fmt.Sprintf("TokenAddress=%v", chain.Token().Contract),
 		"TokenSymbol=" + chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", chain.Token().Decimals),

@@ -1,0 +1,99 @@
+package e2e_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// calls records the requests that functions make of AWS, on their way there:
+// each names its function in its User-Agent, its operation in X-Amz-Target.
+type calls struct {
+	mu   sync.Mutex
+	seen map[right]bool // under the names that AWS gave functions and resources
+}
+
+// start serves the AWS at endpoint anew, under the certificate in the files, and
+// returns the URL.
+func (c *calls) start(endpoint, certFile, keyFile string) (string, error) {
+	certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return "", err
+	}
+	target, err := url.Parse(endpoint)
+	if err != nil {
+		return "", err
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host // it is signed
+		},
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 100},
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		c.record(r.Header, body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	server.StartTLS() // until this process ends
+	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1), nil
+}
+
+var (
+	application = regexp.MustCompile(`\bapp/(\S+)`)
+	services    = map[string]string{"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "secretsmanager": "secretsmanager"}
+	parts       = map[string]string{"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem"}
+)
+
+// record notes the rights that a request needs. A transaction needs those of its
+// parts.
+func (c *calls) record(header http.Header, body []byte) {
+	function := application.FindStringSubmatch(header.Get("User-Agent"))
+	service, operation, _ := strings.Cut(header.Get("X-Amz-Target"), ".")
+	if function == nil {
+		return // the local AWS's own
+	}
+	var in struct {
+		TableName, IndexName, QueueUrl, SecretId string
+		RequestItems                             map[string]json.RawMessage
+		TransactItems                            []map[string]struct{ TableName string }
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		operation += " of " + err.Error()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	note := func(operation, resource string) {
+		c.seen[right{function[1], services[service] + ":" + operation, resource}] = true
+	}
+	for table := range in.RequestItems {
+		note(operation, table)
+	}
+	for _, item := range in.TransactItems {
+		for part, on := range item {
+			note(parts[part], on.TableName)
+		}
+	}
+	resource := in.TableName + in.QueueUrl + in.SecretId
+	if in.IndexName != "" {
+		resource += "/index/" + in.IndexName
+	}
+	if len(in.RequestItems) == 0 && len(in.TransactItems) == 0 {
+		note(operation, resource)
+	}
+}
