@@ -140,7 +140,7 @@ e2e: ## Deploy the unchanged template to a local AWS, then remit smoke and remit
 	go test -count=1 -v -timeout=20m -run '^TestFreshDeployment$$' ./e2e
 
 .PHONY: upgrade
-upgrade: ## Deploy an earlier release to a local AWS, this one over it and back, under payments; then audit
+upgrade: ## Deploy the newest tag v* before this commit to a local AWS, this commit over it and back, under payments; then audit
 	@tools/install aws
 	go test -count=1 -v -timeout=40m -tags=upgrade -run '^TestUpgrade$$' ./e2e
 

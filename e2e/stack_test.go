@@ -51,7 +51,7 @@ var deployed = sync.OnceValues(func() (*stack, error) {
 	return deploy(ctx, scratch)
 })
 
-// scratch is a directory for what a deployment leaves behind.
+// scratch is a directory for the files of the deployment.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -77,7 +77,7 @@ func start(t *testing.T) *stack {
 }
 
 // deploy builds and deploys the template to a fresh cloud, with a chain beside
-// it, and gives it what an operator gives it: keys and nodes.
+// it, and stores the secrets that an operator stores: keys and nodes.
 func deploy(ctx context.Context, dir string) (*stack, error) {
 	c, err := startCloud(ctx, dir)
 	if err != nil {
@@ -88,30 +88,38 @@ func deploy(ctx context.Context, dir string) (*stack, error) {
 		return nil, err
 	}
 	s := &stack{cloud: c, chain: chain}
-	parameters := []string{
-		"Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH],
-		"TraceRule=false", // ministack knows no X-Ray
-		"Network=" + network,
-		fmt.Sprintf("ChainId=%d", chain.ID()), fmt.Sprintf("TokenAddress=%v", chain.Token().Contract),
-		"TokenSymbol=" + chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", chain.Token().Decimals),
-		fmt.Sprintf("ConfirmationRule=%d", confirmationRule), fmt.Sprintf("BlockTime=%v", blockTime),
-	}
 	build := filepath.Join(dir, "build")
-	err = c.run(ctx, "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+parameters[0])
-	if err != nil {
+	if err := c.run(ctx, "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+architecture); err != nil {
 		return nil, err
 	}
-	err = c.run(ctx, "sam", slices.Concat([]string{
-		"deploy", "--template-file", filepath.Join(build, "template.yaml"), "--stack-name", stackName, "--resolve-s3",
-		"--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset", "--parameter-overrides",
-	}, parameters)...)
-	if err != nil {
+	if err := s.install(ctx, build); err != nil {
 		return nil, err
 	}
-	return s, errors.Join(s.describe(ctx), s.gatewayResponses(ctx), s.throttle(ctx), s.fillSecrets(ctx))
+	return s, errors.Join(s.throttle(ctx), s.fillSecrets(ctx))
 }
 
-// describe reads what the deployment made.
+var architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
+
+// install deploys a build, over the one that is there if there is one.
+func (s *stack) install(ctx context.Context, build string, parameters ...string) error {
+	err := s.run(ctx, "sam", slices.Concat([]string{
+		"deploy", "--template-file", filepath.Join(build, "template.yaml"), "--stack-name", stackName, "--resolve-s3",
+		"--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset", "--parameter-overrides",
+		architecture, "TraceRule=false", // ministack knows no X-Ray
+		"Network=" + network, fmt.Sprintf("ChainId=%d", s.chain.ID()), fmt.Sprintf("TokenAddress=%v", s.chain.Token().Contract),
+		"TokenSymbol=" + s.chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.chain.Token().Decimals),
+		fmt.Sprintf("ConfirmationRule=%d", confirmationRule), fmt.Sprintf("BlockTime=%v", blockTime),
+	}, parameters)...)
+	if err != nil {
+		return err
+	}
+	if err := s.describe(ctx); err != nil {
+		return err
+	}
+	return s.gatewayResponses(ctx)
+}
+
+// describe reads the outputs and the resources of the deployment.
 func (s *stack) describe(ctx context.Context) error {
 	client := cloudformation.NewFromConfig(s.administrator())
 	stacks, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: aws.String(stackName)})

@@ -3,43 +3,30 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
+	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
+	"remit/internal/client"
 	"remit/internal/devnet"
 )
 
-// earlier is a release before this one: the first whose deployed template was
-// tested as a whole.
-const earlier = "107d188d9396308b32c550309b36943a36967537"
-
-var update = flag.Bool("update", false, "record the items of the earlier release in internal/dynamo/testdata")
-
-// TestUpgrade deploys the earlier release, this one over it, and the earlier
-// one again, as a team does that has to go back, while a merchant pays all the
-// time. Then the chain is asked what was paid.
+// TestUpgrade deploys the newest version before this one, this one over it, and
+// the earlier one again, as a team does that has to roll back, while a merchant
+// pays all the time. Then it counts the payments on the chain.
 func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
-	old := filepath.Join(dir, "earlier")
-	extract(t, earlier, old)
+	earlier := checkout(t, dir)
 	c, err := startCloud(ctx, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -51,199 +38,125 @@ func TestUpgrade(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = chain.Close() })
 	s := &stack{cloud: c, chain: chain}
-	s.release(t, filepath.Join(dir, "build-1"), old)
+	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"))
 	if err := s.fillSecrets(ctx); err != nil {
 		t.Fatal(err)
 	}
 
 	m := newMerchant(t, s)
-	trade := &trade{s: s, url: s.url(""), key: m.key, hashes: map[int]string{}, announced: map[string]string{}}
+	url := s.url("")
+	trade := &trade{api: m.api(), hashes: map[int]string{}, events: map[string]string{}}
 	receiver := httptest.NewServer(trade)
 	t.Cleanup(receiver.Close)
 	m.call("POST", "/webhooks", map[string]any{"url": receiver.URL}).want(t, 201)
-	stop := trade.begin(t)
+	stop := trade.begin()
 	trade.await(t, 10)
-	until(t, "a first payment's end", time.Minute, func() bool { return m.settled(trade.hash(0)) })
-	if *update {
-		s.record(t)
-	}
-
-	for i, root := range []string{"..", old} {
+	for i, source := range []string{root, earlier} {
 		begun := trade.count()
-		s.release(t, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)), root)
+		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)))
 		t.Logf("%d payments were taken during deployment %d", trade.count()-begun, i+2)
-		if s.url("") != trade.url {
-			t.Errorf("the API moved from %s to %s", trade.url, s.url(""))
+		if s.url("") != url {
+			t.Errorf("the API moved from %s to %s", url, s.url(""))
 		}
 		trade.await(t, trade.count()+10)
-		next := rotated(t, m, m.id(), time.Hour) // a key that the other release made
+		next := rotated(t, m, m.id(), time.Hour) // a key that the other version made
 		next.call("GET", "/transaction/"+trade.hash(0), nil).want(t, 200)
 	}
 	stop()
-	trade.audit(t, m)
+	trade.audit(t, s)
 }
 
-// extract writes the tree of a commit to dir.
-func extract(t *testing.T, commit, dir string) {
+// checkout writes the tree of the newest version before this one below dir.
+func checkout(t *testing.T, dir string) string {
 	t.Helper()
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	archive, err := filepath.Abs(filepath.Join(dir, "tree.tar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, cmd := range [][]string{{"git", "archive", "--output", archive, commit}, {"tar", "-xf", archive, "-C", dir}} {
-		run := exec.CommandContext(t.Context(), cmd[0], cmd[1:]...)
-		run.Dir = root
-		if printed, err := run.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v (the whole history is needed)\n%s", cmd, err, printed)
+	git := func(command string) string {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+		cmd.Dir = root
+		printed, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, printed)
 		}
+		return string(printed)
 	}
+	tag, _, _ := strings.Cut(git("git tag --list 'v*' --no-contains HEAD --sort=-version:refname"), "\n")
+	if tag == "" {
+		t.Fatal("There is no version to upgrade from: no tag v* comes before this commit.")
+	}
+	t.Logf("the version before this one is %s", tag)
+	into := filepath.Join(dir, "earlier")
+	git(fmt.Sprintf("mkdir '%s' && git archive '%s' | tar -x -C '%s'", into, tag, into))
+	return into
 }
 
-// release builds the repository at root and deploys it over what is there.
-func (s *stack) release(t *testing.T, build, root string) {
+// deployFrom builds the repository at source and deploys it.
+func (s *stack) deployFrom(t *testing.T, source, build string) {
 	t.Helper()
-	ctx, parameters := t.Context(), s.parameters()
-	template := filepath.Join(root, "template.yaml")
-	if root == ".." {
-		template = "template.yaml"
-	}
-	err := s.run(ctx, "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides", parameters[0])
+	template, err := filepath.Abs(filepath.Join(source, "template.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.run(ctx, "sam", slices.Concat([]string{
-		"deploy", "--template-file", filepath.Join(build, "template.yaml"), "--stack-name", stackName, "--resolve-s3",
-		"--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset", "--parameter-overrides",
-	}, parameters)...)
-	if err != nil {
+	if err := s.run(t.Context(), "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides", architecture); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.describe(ctx); err != nil {
+	if err := s.install(t.Context(), build, "AuthorizerCacheSeconds=0"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.gatewayResponses(ctx); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// parameters are those of deploy.
-func (s *stack) parameters() []string {
-	return []string{
-		"Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH],
-		"WebhookLoopback=allowed", "TraceRule=false", "Network=" + network, "AuthorizerCacheSeconds=0",
-		fmt.Sprintf("ChainId=%d", s.chain.ID()), fmt.Sprintf("TokenAddress=%v", s.chain.Token().Contract),
-		"TokenSymbol=" + s.chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.chain.Token().Decimals),
-		fmt.Sprintf("ConfirmationRule=%d", confirmationRule), fmt.Sprintf("BlockTime=%v", blockTime),
-	}
-}
-
-func (m merchant) settled(hash string) bool {
-	m.t.Helper()
-	return m.call("GET", "/transaction/"+hash, nil).want(m.t, 200).get("status") == "confirmed"
 }
 
 // A trade is a merchant's payments, one after the other, each repeated under
-// its key until it is answered with 201. Payment i is of base+i units.
+// its idempotency key until it is taken. Payment i is of base+i units.
 type trade struct {
-	s        *stack
-	url, key string
+	api *client.Client
 
-	mu        sync.Mutex
-	hashes    map[int]string
-	announced map[string]string // event ids by transaction hashes
-	wrong     []string
-	tries     int
+	mu     sync.Mutex
+	hashes map[int]string
+	events map[string]string // ids by the payments' hashes
+	wrong  []string
 }
+
+const base = 1_000_000
 
 // ServeHTTP is the merchant's webhook endpoint.
 func (r *trade) ServeHTTP(_ http.ResponseWriter, q *http.Request) {
 	var event struct {
 		ID   string
-		Data struct {
-			Hash   string `json:"tx_hash"`
-			Status string
-		}
+		Data client.Payment
 	}
 	err := json.NewDecoder(q.Body).Decode(&event)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.announced[event.Data.Hash]; err != nil || event.Data.Status != "confirmed" || known != "" && known != event.ID {
-		r.wrong = append(r.wrong, fmt.Sprintf("announced %+v after %q, %v", event, known, err))
+	if known := r.events[event.Data.Hash]; err != nil || event.Data.Status != "confirmed" || known != "" && known != event.ID {
+		r.wrong = append(r.wrong, fmt.Sprintf("the event %+v came after %q: %v", event, known, err))
 	}
-	r.announced[event.Data.Hash] = event.ID
+	r.events[event.Data.Hash] = event.ID
 }
 
-const base = 1_000_000
-
-func (r *trade) begin(t *testing.T) (stop func()) {
-	t.Helper()
-	end, ended := make(chan struct{}), make(chan struct{})
+// begin pays until stop is called and the last payment is taken.
+func (r *trade) begin() (stop func()) {
+	var stopped atomic.Bool
+	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		for i := 0; ; i++ {
-			select {
-			case <-end:
-				return
-			case <-time.After(250 * time.Millisecond):
-				r.pay(context.WithoutCancel(t.Context()), i, end)
+		for i, last := 0, false; !last; time.Sleep(250 * time.Millisecond) {
+			p, err := r.pay(i)
+			last = err == nil && stopped.Load()
+			r.mu.Lock()
+			if refused, ok := errors.AsType[*client.Problem](err); ok && refused.Status < 500 {
+				r.wrong = append(r.wrong, fmt.Sprintf("payment %d: %v", i, err))
 			}
+			if err == nil {
+				r.hashes[i] = p.Hash
+				i++
+			}
+			r.mu.Unlock()
 		}
 	}()
-	return func() { close(end); <-ended }
+	return func() { stopped.Store(true); <-ended }
 }
 
-func (r *trade) pay(ctx context.Context, i int, end <-chan struct{}) {
-	for {
-		status, hash := r.post(ctx, i)
-		r.mu.Lock()
-		r.tries++
-		if status == http.StatusCreated {
-			r.hashes[i] = hash
-		} else if status/100 == 4 {
-			r.wrong = append(r.wrong, fmt.Sprintf("payment %d was answered %d %s", i, status, hash))
-		}
-		r.mu.Unlock()
-		if status == http.StatusCreated {
-			return
-		}
-		select {
-		case <-end:
-			return
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
-// post makes one request and returns its status, 0 if there was none, and the
-// hash, or what was said instead.
-func (r *trade) post(ctx context.Context, i int) (status int, said string) {
-	body := fmt.Sprintf(`{"to":"%s","amount":%d}`, recipient, base+i)
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+"/send-payment", bytes.NewBufferString(body))
-	if err != nil {
-		return 0, err.Error()
-	}
-	q.Header.Set("Content-Type", "application/json")
-	q.Header.Set("x-api-key", r.key)
-	q.Header.Set("Idempotency-Key", fmt.Sprintf("upgrade-%d", i))
-	resp, err := r.s.client().Do(q)
-	if err != nil {
-		return 0, err.Error()
-	}
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err.Error()
-	}
-	var p struct {
-		Hash string `json:"tx_hash"`
-	}
-	if json.Unmarshal(text, &p) != nil || p.Hash == "" {
-		return resp.StatusCode, string(text)
-	}
-	return resp.StatusCode, p.Hash
+func (r *trade) pay(i int) (client.Payment, error) {
+	order := client.Order{To: recipient, Amount: json.Number(fmt.Sprint(base + i))}
+	return r.api.Send(context.Background(), order, fmt.Sprintf("upgrade-%d", i))
 }
 
 func (r *trade) count() int {
@@ -263,27 +176,16 @@ func (r *trade) await(t *testing.T, n int) {
 	until(t, fmt.Sprintf("%d payments", n), 2*time.Minute, func() bool { return r.count() >= n })
 }
 
-// audit waits for the end of every payment and counts them on the chain.
-func (r *trade) audit(t *testing.T, m merchant) {
+// audit waits for the event of every payment and counts the payments on the
+// chain: each is there once, and no other.
+func (r *trade) audit(t *testing.T, s *stack) {
 	t.Helper()
 	until(t, "the last webhook", 3*time.Minute, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return len(r.announced) >= len(r.hashes)
+		return len(r.events) >= len(r.hashes)
 	})
-	for _, w := range r.wrong {
-		t.Error(w)
-	}
-	for i, hash := range r.hashes {
-		until(t, fmt.Sprintf("the end of payment %d", i), 3*time.Minute, func() bool { return m.settled(hash) })
-		if r.announced[hash] == "" {
-			t.Errorf("payment %d was never announced", i)
-		}
-		if status, again := r.post(t.Context(), i); status != http.StatusCreated || again != hash {
-			t.Errorf("payment %d was %s and is answered %d %s", i, hash, status, again)
-		}
-	}
-	logs, err := r.s.chain.TransferLogs(t.Context())
+	logs, err := s.chain.TransferLogs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,46 +195,19 @@ func (r *trade) audit(t *testing.T, m merchant) {
 			paid[l.Amount.String()]++
 		}
 	}
-	for i := range r.hashes {
-		if n := paid[fmt.Sprint(base+i)]; n != 1 {
-			t.Errorf("payment %d was paid %d times", i, n)
-		}
-		delete(paid, fmt.Sprint(base+i))
+	for _, w := range r.wrong {
+		t.Error(w)
 	}
-	if len(paid) > 0 {
-		t.Errorf("the chain has payments that nobody was told of: %v", slices.Collect(maps.Keys(paid)))
-	}
-	t.Logf("%d payments in %d requests, each paid once and announced", len(r.hashes), r.tries)
-}
-
-// record writes down what lies in the tables.
-func (s *stack) record(t *testing.T) {
-	t.Helper()
-	db := dynamodb.NewFromConfig(s.administrator())
-	recorded := map[string][]json.RawMessage{}
-	for _, table := range []string{"ApiKeys", "Payments", "Webhooks"} {
-		name := s.outputs[table+"TableName"]
-		found, err := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: &name})
-		if err != nil {
-			t.Fatal(err)
+	for i, hash := range r.hashes {
+		if again, err := r.pay(i); err != nil || again.Hash != hash || again.Status != "confirmed" {
+			t.Errorf("payment %d was %s and is answered %+v, %v", i, hash, again, err)
 		}
-		for _, item := range found.Items {
-			text, err := attributevalue.MarshalMapJSON(item)
-			if err != nil {
-				t.Fatal(err)
-			}
-			recorded[table] = append(recorded[table], text)
+		if n := paid[fmt.Sprint(base+i)]; n != 1 || r.events[hash] == "" {
+			t.Errorf("payment %d was paid %d times, its event is %q", i, n, r.events[hash])
 		}
 	}
-	text, err := json.MarshalIndent(recorded, "", " ")
-	if err != nil {
-		t.Fatal(err)
+	if len(paid) != len(r.hashes) {
+		t.Errorf("the chain has payments of %d amounts, the merchant was told of %d", len(paid), len(r.hashes))
 	}
-	file := filepath.Join(root, "internal/dynamo/testdata/earlier.json")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	t.Logf("%d payments, each paid once and announced", len(r.hashes))
 }

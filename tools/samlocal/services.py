@@ -140,16 +140,16 @@ def run(a):
         chain, facts = start_chain(a, log)
         mine, theirs = f"http://{a.bind}:{a.port}", f"http://{a.host}:{a.port}"
         refs = {name: p.get("Default", "") for name, p in template["Parameters"].items()}
-        refs |= {
-            "AWS::StackName": "remit-local", "ChainId": facts["chain_id"], "Network": "local", "Finality": "2",
+        refs["AWS::StackName"] = "remit-local"
+        chosen = {
+            "ChainId": facts["chain_id"], "Network": "local", "ConfirmationRule": "2",
             "BlockTime": a.block_time, "TokenAddress": facts["token"]["address"],
             "TokenSymbol": facts["token"]["symbol"], "TokenDecimals": facts["token"]["decimals"],
         }
-        for setting in a.set:
-            name, _, chosen = setting.partition("=")
-            if name not in template["Parameters"]:
-                sys.exit(f"template.yaml has no parameter {name}")
-            refs[name] = chosen
+        chosen |= dict(setting.partition("=")[::2] for setting in a.set)
+        for name in chosen.keys() - template["Parameters"].keys():
+            sys.exit(f"template.yaml has no parameter {name}")
+        refs |= chosen
         refs |= make(template, clients(mine), {
             "WalletSecret": {"wallets": [{"private_key": k, "draining": False} for k in facts["private_keys"]]},
             "RpcSecret": {"urls": [f"http://{a.host}:{a.chain_port}"]},

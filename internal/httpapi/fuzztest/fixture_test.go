@@ -29,7 +29,7 @@ var coin = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0
 
 func newID() string { return "req-1" }
 
-// engine takes on whatever reaches it and remembers the last request.
+// engine takes every request that reaches it and remembers the last one.
 type engine struct{ got *payment.Request }
 
 func (e *engine) Send(_ context.Context, r payment.Request) (dispatch.Result, error) {
@@ -51,13 +51,10 @@ func (history) Payment(context.Context, payment.ID) (payment.Payment, error) {
 }
 
 // serve sends a request of a merchant to an endpoint.
-func serve(t *testing.T, e http.Handler, method, path, query, body string, keys ...string) *httptest.ResponseRecorder {
+func serve(t *testing.T, e http.Handler, method, path, query, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(t.Context(), method, "/", strings.NewReader(body))
 	r.URL = &url.URL{Path: path, RawQuery: query}
 	r.Header.Set("Content-Type", "application/json")
-	if len(keys) > 0 {
-		r.Header["Idempotency-Key"] = keys
-	}
 	w := httptest.NewRecorder()
 	e.ServeHTTP(w, r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: "mer_1", Mode: apikey.Test})))
 	if w.Code >= 500 {
@@ -66,11 +63,11 @@ func serve(t *testing.T, e http.Handler, method, path, query, body string, keys 
 	return w
 }
 
-// pay posts to send-payment and returns what reached the engine, nil if
-// nothing did.
-func pay(t *testing.T, body string, keys ...string) (*payment.Request, *httptest.ResponseRecorder) {
+// pay posts to send-payment and returns the request that reached the engine, nil
+// if none did.
+func pay(t *testing.T, body string) (*payment.Request, *httptest.ResponseRecorder) {
 	e := &engine{}
-	w := serve(t, httpapi.SendPayment(newID, e, coin), "POST", "/send-payment", "", body, keys...)
+	w := serve(t, httpapi.SendPayment(newID, e, coin), "POST", "/send-payment", "", body)
 	if (w.Code == 201) != (e.got != nil) {
 		t.Fatalf("%q: answered %d %s, asked for %+v", body, w.Code, w.Body, e.got)
 	}

@@ -1,0 +1,174 @@
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"gopkg.in/yaml.v3"
+)
+
+// TestSAMLocal holds docs/sam-local.md against tools/local-services: the names
+// that the page uses exist, env.json sets what the template declares and no
+// more, and with it the functions pay and settle.
+func TestSAMLocal(t *testing.T) {
+	start(t) // builds the functions
+	environment := localServices(t)
+	page, err := os.ReadFile(root + "/docs/sam-local.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := exec.CommandContext(t.Context(), "tools/local-services", "--help")
+	help.Dir, help.Env = root, append(os.Environ(), "REMIT=unused")
+	options, err := help.CombinedOutput()
+	if err != nil {
+		t.Fatalf("tools/local-services --help: %v\n%s", err, options)
+	}
+	named := regexp.MustCompile(`sam local invoke (\w+) -e (\S+)`).FindAllStringSubmatch(string(page), -1)
+	for _, m := range named {
+		if _, err := os.Stat(filepath.Join(root, m[2])); environment[m[1]] == nil || err != nil && m[2] != "job.json" {
+			t.Errorf("the page names %s and %s: %v", m[1], m[2], err)
+		}
+	}
+	for _, option := range []string{"--set", "--bind", "job"} {
+		if !bytes.Contains(page, []byte(option)) || !bytes.Contains(options, []byte(option)) {
+			t.Errorf("the page and the help do not both have %s", option)
+		}
+	}
+	if len(named) < 3 {
+		t.Errorf("the page invokes %d functions: has its form changed?", len(named))
+	}
+	declares(t, environment)
+
+	invoke := func(function, event string) string {
+		env := environment[function+"Function"]
+		url := env["AWS_ENDPOINT_URL"]
+		functions := lambda.NewFromConfig(aws.Config{Region: "us-east-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+		if _, err := functions.GetFunction(t.Context(), &lambda.GetFunctionInput{FunctionName: &function}); err != nil {
+			create(t, functions, function, function, "arn:aws:iam::000000000000:role/any", env)
+		}
+		out, err := functions.Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &function, Payload: sample(t, event)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out.Payload)
+	}
+	paid := ""
+	t.Cleanup(func() { t.Log(paid) })
+	until(t, "confirming", time.Minute, func() bool {
+		paid = invoke("SendPayment", "send-payment") // again and again, under its idempotency key
+		if got := invoke("CheckReceipts", "check-receipts"); got != "null" {
+			t.Fatalf("check-receipts answered %s", got)
+		}
+		return strings.Contains(paid, `\"status\":\"confirmed\"`)
+	})
+}
+
+// localServices starts tools/local-services and returns env.json: variables by
+// the functions' logical names. The services end with the pipe that the test
+// holds.
+func localServices(t *testing.T) (environment map[string]map[string]string) {
+	t.Helper()
+	program, err := remit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	args := []string{"--bind", "127.0.0.1", "--host", "127.0.0.1", "--block-time", "200ms", "--until-eof",
+		"--env", filepath.Join(dir, "env.json"), "--state", filepath.Join(dir, "state")}
+	for _, option := range []string{"--port", "--chain-port"} {
+		port, err := freePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, option, fmt.Sprint(port))
+	}
+	cmd := exec.Command("tools/local-services", args...)
+	cmd.Dir, cmd.Env, cmd.Stderr = root, append(os.Environ(), "REMIT="+program), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hold.Close(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("tools/local-services ended: %v", err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	text, err := os.ReadFile(filepath.Join(dir, "env.json"))
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	if err := json.Unmarshal(text, &environment); err != nil {
+		t.Fatal(err)
+	}
+	return environment
+}
+
+// declares fails the test unless environment sets, for each function, exactly
+// the variables that the template declares for it: `sam local` sets no other,
+// and says nothing about it.
+func declares(t *testing.T, environment map[string]map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile(root + "/template.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type variables struct {
+		Environment struct {
+			Variables map[string]yaml.Node `yaml:"Variables"`
+		} `yaml:"Environment"`
+	}
+	var template struct {
+		Globals struct {
+			Function variables `yaml:"Function"`
+		} `yaml:"Globals"`
+		Resources map[string]struct {
+			Type       string    `yaml:"Type"`
+			Properties yaml.Node `yaml:"Properties"`
+		} `yaml:"Resources"`
+	}
+	if err := yaml.Unmarshal(text, &template); err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range template.Resources {
+		if r.Type != "AWS::Serverless::Function" {
+			continue
+		}
+		var own variables
+		if err := r.Properties.Decode(&own); err != nil {
+			t.Fatal(err)
+		}
+		declared := 0
+		for _, v := range []variables{template.Globals.Function, own} {
+			for variable := range v.Environment.Variables {
+				declared++
+				if _, ok := environment[name][variable]; !ok {
+					t.Errorf("env.json does not set %s of %s", variable, name)
+				}
+			}
+		}
+		if declared != len(environment[name]) {
+			t.Errorf("env.json sets %d variables of %s, template.yaml declares %d", len(environment[name]), name, declared)
+		}
+	}
+}
