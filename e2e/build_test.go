@@ -33,7 +33,7 @@ func TestBuildsAreReproducible(t *testing.T) {
 	}
 }
 
-// TestSizes holds the functions to what starts quickly and is shipped quickly.
+// TestSizes holds the functions to sizes that start and ship quickly.
 func TestSizes(t *testing.T) {
 	s := start(t)
 	const maxBinary, maxZip = 12_000_000, 5_000_000

@@ -159,7 +159,7 @@ func (c *cloud) certify(keyFile string) error {
 		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 }
 
-// config is that of an administrator of the cloud, or of whom the keys belong to.
+// config is the configuration of the account or role that the keys belong to.
 func (c *cloud) config(accessKey, secretKey, session string) aws.Config {
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: &c.endpoint,

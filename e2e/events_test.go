@@ -42,7 +42,7 @@ var answers = []struct {
 	{"get-balance-bad", 422, `["path","address"]`},
 	{"check-receipts", 0, `null`},
 	{"check-receipts-hint", 0, `null`},
-	{"check-receipts-bad", 0, `null`}, // there is one thing to do, on any hint
+	{"check-receipts-bad", 0, `null`}, // check-receipts does one thing, on any event
 	{"list-deliveries", 200, `"evt_`},
 	{"list-deliveries-bad", 401, invalidKey},
 	{"resend-delivery", 200, `"status":"pending"`},
@@ -110,7 +110,8 @@ const (
 	sampleEndpoint = "we_0123456789abcdef01234567"
 )
 
-// seed stores what events name: a merchant's key, an endpoint, deliveries to it.
+// seed stores the records that events name: a merchant's key, an endpoint,
+// deliveries to it.
 func (s *stack) seed(t *testing.T) {
 	t.Helper()
 	db, now := dynamodb.NewFromConfig(s.administrator()), time.Now().UTC().Truncate(time.Millisecond)

@@ -16,8 +16,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// TestForbidden does under each function's role what would be worth stealing
-// it for, and expects to be refused.
+// TestForbidden tries, under each function's role, the acts that a thief would
+// steal it for, and expects AWS to refuse them.
 func TestForbidden(t *testing.T) {
 	s := start(t)
 	item := map[string]types.AttributeValue{"pk": text("payment#pay_x"), "sk": text("payment"), "key_hash": text("x")}
@@ -103,7 +103,7 @@ func refusal(err error) bool {
 	return ok && strings.HasPrefix(api.ErrorCode(), "AccessDenied")
 }
 
-// as returns the configuration of somebody who has taken over the role.
+// as returns the configuration of a thief of the role.
 func (s *stack) as(t *testing.T, role string) aws.Config {
 	t.Helper()
 	admin := s.administrator()

@@ -12,7 +12,8 @@ const (
 	notFound   = `{"detail":"Not Found"}`
 )
 
-// TestKeysAtTheGate: what API Gateway and the authorizer answer by themselves.
+// TestKeysAtTheGate holds the answers that API Gateway and the authorizer give
+// without a function.
 func TestKeysAtTheGate(t *testing.T) {
 	s := start(t)
 	m := newMerchant(t, s)
@@ -95,8 +96,8 @@ func TestUnknownRoutes(t *testing.T) {
 	}
 }
 
-// TestOddRequests sends through API Gateway what no client means to send. Each
-// carries a mark where the gateway, the authorizer or a function reads it; that
+// TestOddRequests sends requests through API Gateway that no client means to
+// send. Each carries a mark where the gateway, the authorizer or a function reads it; that
 // every answer is in openapi.yaml, call itself sees to.
 func TestOddRequests(t *testing.T) {
 	s := start(t)

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// perPayment is what a payment may log over its whole life, in bytes: at
+	// perPayment is how much a payment may log over its whole life, in bytes: at
 	// $0.50 for a gigabyte, a dollar for a million payments.
 	perPayment = 2000
 
@@ -60,7 +60,7 @@ func TestAPaymentsLog(t *testing.T) {
 	for _, name := range functions {
 		size := 0
 		for _, line := range s.logged(t, name)[before[name]:] {
-			if !strings.HasPrefix(line, "START ") && !strings.HasPrefix(line, "END ") && !strings.HasPrefix(line, "REPORT ") { // ministack's, whatever the format
+			if !strings.HasPrefix(line, "START ") && !strings.HasPrefix(line, "END ") && !strings.HasPrefix(line, "REPORT ") { // ministack's own
 				size += len(line) + 1
 				checkLine(t, name, line)
 			}

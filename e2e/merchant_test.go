@@ -104,7 +104,7 @@ func (a answer) want(t *testing.T, status int) answer {
 
 func (a answer) get(name string) string { return fmt.Sprint(a.body[name]) }
 
-// newMerchant creates a key as anybody can on a sandbox, waiting its turn.
+// newMerchant creates a key as every visitor of a sandbox can, waiting its turn.
 func newMerchant(t *testing.T, s *stack) merchant {
 	t.Helper()
 	m := merchant{t: t, s: s}

@@ -38,13 +38,13 @@ var remit = sync.OnceValues(func() (string, error) {
 	return out, nil
 })
 
-// A ran is what a command came to.
+// A ran is the end of a command: its exit status and its output.
 type ran struct {
 	code           int
 	stdout, stderr string
 }
 
-// run runs remit as somebody at the stack's AWS account does, without a terminal.
+// run runs remit with the rights of the stack's AWS account, without a terminal.
 func (o *operator) run(args ...string) ran {
 	o.t.Helper()
 	program, err := remit()
@@ -99,7 +99,7 @@ func (o *operator) fails(part string, args ...string) ran {
 	return r
 }
 
-// secret is what the wallet secret holds now.
+// secret returns the private keys that the wallet secret holds now.
 func (o *operator) secret() (keys []string) {
 	o.t.Helper()
 	got, err := secretsmanager.NewFromConfig(o.s.administrator()).GetSecretValue(o.t.Context(),
@@ -149,7 +149,7 @@ func (o *operator) unseen() {
 	}
 }
 
-// TestFreshDeployment is what a person does first with a stack.
+// TestFreshDeployment runs the commands that a person runs first on a stack.
 func TestFreshDeployment(t *testing.T) {
 	o := newOperator(t)
 	var findings []finding

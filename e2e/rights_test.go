@@ -20,7 +20,7 @@ import (
 // "PaymentsTable", "dynamodb:Query" on "PaymentsTable/index/merchant".
 type right struct{ function, action, resource string }
 
-// spare are rights that this test does not see used, and what they are for.
+// spare are rights that this test does not see used, and their purposes.
 var spare = map[right]string{
 	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}:            "discards a payment that is refused after it was stored",
 	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:                 "sends stored predecessors when a node reports a gap",
@@ -30,8 +30,8 @@ var spare = map[right]string{
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}:            "reads an endpoint again that another job has just judged",
 }
 
-// TestRights compares what each function did with what it may do: a right that
-// nothing needs is one that somebody else may use.
+// TestRights compares the calls that each function made with those that it may
+// make: a right that no call needs is one that only a thief uses.
 func TestRights(t *testing.T) {
 	s := start(t)
 	s.useEverything(t)

@@ -21,8 +21,8 @@ import (
 )
 
 // TestSAMLocal holds docs/sam-local.md against tools/local-services: the names
-// that the page uses exist, env.json sets what the template declares and no
-// more, and with it the functions pay and settle.
+// that the page uses exist, env.json sets the variables that the template
+// declares, and with it the functions pay and settle.
 func TestSAMLocal(t *testing.T) {
 	start(t) // builds the functions
 	environment := localServices(t)

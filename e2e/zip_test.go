@@ -17,7 +17,7 @@ for folder in sys.argv[1:]:
         print(hashlib.sha256(open(name, "rb").read()).hexdigest())
 `
 
-// TestArchivesAreReproducible: what is uploaded is the archive that the SAM CLI
+// TestArchivesAreReproducible: a deployment uploads the archive that the SAM CLI
 // makes of a build, and CloudFormation takes another archive for other code.
 // The same binary, built at another time elsewhere, has to be the same archive.
 func TestArchivesAreReproducible(t *testing.T) {

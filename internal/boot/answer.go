@@ -8,7 +8,7 @@ import (
 	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 )
 
-// internalError is the answer to a request that the code broke on.
+// internalError is the answer to a request whose handler panicked.
 const internalError = `{"detail":"Internal Server Error","code":"internal_error"}`
 
 // An answer is an http.ResponseWriter that behaves as net/http's does: the
@@ -43,7 +43,7 @@ func (w *answer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// fail makes the answer a 500, whatever was written so far.
+// fail makes the answer a 500 and drops all that was written so far.
 func (w *answer) fail() {
 	id := w.header.Get("X-Request-Id")
 	if id == "" {

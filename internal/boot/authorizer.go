@@ -19,20 +19,19 @@ const (
 	contextMode     = "mode"
 )
 
-// Authenticate tells whose a presented key is, or apikey.ErrInvalid.
+// Authenticate returns the principal of a presented key, or apikey.ErrInvalid.
 type Authenticate func(ctx context.Context, presented string) (apikey.Principal, error)
 
 // Authorizer runs the function that API Gateway asks about every key.
 func Authorizer(wire func(*Env) Authenticate) { start(wire, Authorize) }
 
-// Authorize adapts authenticate to API Gateway's REQUEST authorizers. A key that opens
-// nothing is answered with a policy that denies, not with an error: an error
-// is a failure of ours, and strangers must not be able to raise alarms. An
-// error is returned only when the question could not be decided; the client
-// then gets a 500.
+// Authorize adapts authenticate to API Gateway's REQUEST authorizers. An invalid
+// key is answered with a policy that denies, not with an error: an error is a
+// failure of ours, and strangers must not be able to raise alarms. An error is
+// returned only when authenticate could not decide; the client then gets a 500.
 //
 // The policy covers every route of the stage, since API Gateway keeps it for a
-// while and applies it to whatever the key is used for next.
+// while and applies it to the key's next requests, of any route.
 func Authorize(authenticate Authenticate) func(context.Context, events.APIGatewayCustomAuthorizerRequestTypeRequest) (events.APIGatewayCustomAuthorizerResponse, error) {
 	return func(ctx context.Context, ev events.APIGatewayCustomAuthorizerRequestTypeRequest) (events.APIGatewayCustomAuthorizerResponse, error) {
 		resource, err := wholeStage(ev.MethodArn)
@@ -55,8 +54,7 @@ func Authorize(authenticate Authenticate) func(context.Context, events.APIGatewa
 	}
 }
 
-// presented returns every value of the x-api-key header, whatever the case of
-// its name.
+// presented returns every value of the x-api-key header, its name in any case.
 func presented(ev events.APIGatewayCustomAuthorizerRequestTypeRequest) []string {
 	var keys []string
 	for name, values := range ev.MultiValueHeaders {

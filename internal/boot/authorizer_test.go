@@ -22,7 +22,7 @@ const (
 
 var errTable = errors.New("table unavailable")
 
-// authenticate knows one key, and one that nobody can tell about.
+// authenticate knows one key, and another for which its table fails.
 func authenticate(_ context.Context, presented string) (apikey.Principal, error) {
 	switch presented {
 	case "good":

@@ -14,8 +14,8 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 )
 
-// awsConfig reads what Lambda gives every function: region and credentials of
-// its role, all in the environment. The SDK's own loader would do the same
+// awsConfig reads the region and the role's credentials, which Lambda puts into
+// every function's environment. The SDK's own loader would do the same
 // after linking every other way to credentials (SSO, profiles, instance
 // metadata): 2 MB of a function's binary, and part of each cold start.
 //

@@ -13,9 +13,9 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-// start runs a function whose handler is what wire builds, wrapped by adapt.
-// wire reads the environment and asks nobody anything, so what can go wrong in
-// it is kept in its Env. If the function cannot start, it logs every reason and
+// start runs a function whose handler wire builds and adapt wraps. wire reads
+// the environment and calls no other service, so its Env holds every error that
+// it can meet. If the function cannot start, it logs every reason and
 // exits; Lambda tries again with the next event.
 func start[H, L any](wire func(*Env) H, adapt func(H) L) {
 	slog.SetDefault(slog.New(Identified(lambdacontext.NewLogHandler())))

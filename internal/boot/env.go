@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// Env is what a function finds when it starts. Reading a variable that is
+// Env is the environment that a function starts in. Reading a variable that is
 // missing or malformed records that and returns a zero value, so that one
 // failed start names every variable that is wrong; Err has them all.
 type Env struct {
@@ -25,7 +25,7 @@ type Env struct {
 func Open() *Env { return OpenWith(os.Getenv) }
 
 // OpenWith reads an environment in which lookup returns a variable's value, ""
-// if it is not set: template.yaml sets to "" what is left out on AWS.
+// if it is not set: template.yaml sets variables to "" that AWS leaves out.
 func OpenWith(lookup func(string) string) *Env {
 	e := &Env{lookup: lookup}
 	e.AWS = e.awsConfig()
@@ -65,7 +65,7 @@ func (e *Env) Uint64(name string) uint64 {
 // durations ("2s", "1m30s").
 func (e *Env) Duration(name string) time.Duration { return Parse(e, name, time.ParseDuration) }
 
-// Parse returns what parse makes of a required variable.
+// Parse returns the value that parse reads from a required variable.
 func Parse[T any](e *Env, name string, parse func(string) (T, error)) T {
 	var zero T
 	text := e.String(name)

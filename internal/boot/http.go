@@ -22,8 +22,8 @@ func HTTP(wire func(*Env) http.Handler) { start(wire, Gateway) }
 // function it returns has no error, since API Gateway would make a body of its
 // own out of one.
 //
-// The request's context carries the apikey.Principal whom the authorizer
-// found, if one did. An event that no API Gateway sent is an operator's.
+// The request's context carries the apikey.Principal that the authorizer found,
+// if it found one. An event that no API Gateway sent is an operator's.
 func Gateway(h http.Handler) func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 	return func(ctx context.Context, ev events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 		w := newAnswer(ev.RequestContext.RequestID)
@@ -39,8 +39,8 @@ func Gateway(h http.Handler) func(context.Context, events.APIGatewayProxyRequest
 }
 
 // ForOperators serves the requests of operators with operators, all others
-// with public. An operator's request did not come through API Gateway: somebody
-// invoked the function itself, which IAM let pass.
+// with public. An operator's request did not come through API Gateway: the
+// operator invoked the function itself, with IAM's leave.
 func ForOperators(operators, public http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Context().Value(operatorKey{}) != nil {
@@ -64,8 +64,8 @@ func serve(h http.Handler, w *answer, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// request makes an http.Request of an event, with what a client can send there
-// put right that core.RequestAccessor trips over.
+// request makes an http.Request of an event. It first repairs the paths, headers
+// and bodies that clients can send and core.RequestAccessor fails on.
 func request(ctx context.Context, ev events.APIGatewayProxyRequest) (*http.Request, error) {
 	if ev.HTTPMethod == "" {
 		ev.HTTPMethod = http.MethodPost // of an operator's bare {"body": …}
@@ -74,7 +74,7 @@ func request(ctx context.Context, ev events.APIGatewayProxyRequest) (*http.Reque
 	ev.Headers, ev.MultiValueHeaders = headers(ev)
 	if ev.IsBase64Encoded {
 		if _, err := base64.StdEncoding.DecodeString(ev.Body); err != nil {
-			ev.Body, ev.IsBase64Encoded = "\xff", false // no text, as what was sent
+			ev.Body, ev.IsBase64Encoded = "\xff", false // no UTF-8, so that the handler refuses it
 		}
 	}
 	var accessor core.RequestAccessor

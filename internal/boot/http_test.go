@@ -209,7 +209,7 @@ func TestBinaryAnswer(t *testing.T) {
 	}
 }
 
-// FuzzGateway: whatever a client sends reaches the handler or is answered.
+// FuzzGateway: every request reaches the handler or is answered.
 func FuzzGateway(f *testing.F) {
 	f.Add("GET", "/balance/%zz", "/balance/{address}", "x", "y", "{", true)
 	f.Fuzz(func(t *testing.T, method, path, resource, name, value, text string, encoded bool) {

@@ -13,8 +13,8 @@ import (
 	"remit/internal/boot"
 )
 
-// TestLinesSayWhoseTheyAre: what a handler logs, also on a context that
-// outlives the request, leads back to the request and its merchant.
+// TestLinesSayWhoseTheyAre: the lines that a handler logs, also on a context
+// that outlives the request, lead back to the request and its merchant.
 func TestLinesSayWhoseTheyAre(t *testing.T) {
 	var out bytes.Buffer
 	plain := slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

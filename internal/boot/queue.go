@@ -23,8 +23,9 @@ func Queue(wire func(*Env) Job) { start(wire, Batches) }
 const answerWithin = time.Second
 
 // Batches adapts job to SQS events. The messages of a batch are handled at the
-// same time, so that a slow one delays no other, and reported one by one: what
-// failed, panicked or ran out of time is delivered again, alone. The answer is
+// same time, so that a slow one delays no other, and reported one by one: a
+// message whose job failed, panicked or ran out of time is delivered again,
+// alone. The answer is
 // never nil, which one local SQS cannot read.
 func Batches(job Job) func(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
 	return func(ctx context.Context, ev events.SQSEvent) (events.SQSEventResponse, error) {

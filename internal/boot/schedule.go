@@ -9,8 +9,8 @@ import (
 type Run func(ctx context.Context) error
 
 // Schedule runs a function that a schedule starts, and that messages of a
-// queue may start sooner. What either event says does not matter: there is one
-// thing to do.
+// queue may start sooner. The content of neither event matters: the function
+// does one thing.
 func Schedule(wire func(*Env) Run) { start(wire, Starts) }
 
 // Starts adapts run to any event. Several messages in one event are one start.

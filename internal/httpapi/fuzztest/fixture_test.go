@@ -1,5 +1,5 @@
 // Package fuzztest_test fuzzes the endpoints. It stands apart from their other
-// tests so that the fuzzer instruments little more than what it is to explore.
+// tests, whose validator is large: the fuzzer instruments all that is linked.
 package fuzztest_test
 
 import (
