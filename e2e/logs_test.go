@@ -156,10 +156,6 @@ func (s *stack) changed(t *testing.T, event string, env map[string]string) strin
 	t.Helper()
 	function := s.function(t, event)
 	functions, roles := lambda.NewFromConfig(s.administrator()), iam.NewFromConfig(s.administrator())
-	deployed, err := functions.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: aws.String(s.resources[function+"Function"])})
-	if err != nil {
-		t.Fatal(err)
-	}
 	name := fmt.Sprintf("changed-%s-%d", function, time.Now().UnixNano())
 	role, err := roles.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: aws.String(
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"Service":"lambda.amazonaws.com"}}]}`)})
@@ -170,13 +166,22 @@ func (s *stack) changed(t *testing.T, event string, env map[string]string) strin
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
-	variables := maps.Clone(deployed.Environment.Variables)
+	variables := maps.Clone(s.configuration(t, s.resources[function+"Function"]).Environment.Variables)
 	maps.Copy(variables, env)
 	create(t, functions, name, function, *role.Role.Arn, variables)
 	if _, err := functions.Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &name, Payload: sample(t, event)}); err != nil {
 		t.Fatal(err)
 	}
 	return strings.Join(s.linesOf(t, "/aws/lambda/"+name), "\n")
+}
+
+func (s *stack) configuration(t *testing.T, function string) *lambda.GetFunctionConfigurationOutput {
+	t.Helper()
+	found, err := lambda.NewFromConfig(s.administrator()).GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &function})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // create deploys the build of a function, by its logical name, under another name.
