@@ -136,7 +136,7 @@ func momentText(t time.Time) string {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// parseInstant reads what instantText and momentText wrote.
+// parseInstant is the inverse of instantText and of momentText.
 func parseInstant(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil

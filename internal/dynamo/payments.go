@@ -98,7 +98,7 @@ func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.
 	return s.Payment(ctx, payment.ID(it.PaymentID))
 }
 
-// hashItem is what a transaction hash leads to: nothing for a no-op's.
+// hashItem is the item of a transaction hash. A no-op's has no payment.
 type hashItem struct {
 	PaymentID string `dynamodbav:"payment_id"`
 }

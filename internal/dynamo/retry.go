@@ -19,7 +19,8 @@ import (
 // a token that makes DynamoDB answer the repetition as it answered the first
 // (ClientRequestToken, good for ten minutes). A conditional write of one item
 // has none: its condition may fail because the first call was applied. The
-// comment on each such write in this package says what its caller then gets.
+// comment on each such write in this package names the error that its caller
+// then gets.
 
 // A write is one item of a transaction, with the error that a failed condition
 // of it stands for; nil stands for a write that was made before.
