@@ -19,9 +19,9 @@ type Transfer struct {
 	Amount   token.Amount
 }
 
-// TransferLogs returns every transfer out of the chain's wallets on the
-// present chain, oldest first. It reads the blocks themselves, so it tells the
-// truth about stuck payments too.
+// TransferLogs returns every transfer out of the chain's wallets that is mined on
+// the present chain, oldest first. It reads the blocks themselves, so it lists
+// payments to StuckRecipient in their true block.
 func (c *Chain) TransferLogs(ctx context.Context) ([]Transfer, error) {
 	ours := make(map[token.Address]bool, len(c.wallets))
 	for _, w := range c.wallets {

@@ -11,14 +11,14 @@ import (
 	"remit/internal/token"
 )
 
-// burnTarget is a contract of one instruction, INVALID, which uses up all the
-// gas of a call without doing any work.
+// burnTarget is the address of a contract of one instruction, INVALID, which uses
+// up all the gas of a call without doing any work.
 var (
 	burnTarget = common.Address{0: 0x7e, 1: 0x57, 19: 0xff}
 	burnCode   = []byte{0xfe}
 )
 
-// BaseFee returns what the next block's transactions must pay per gas, in wei.
+// BaseFee returns the base fee of the next block, in wei per gas.
 func (c *Chain) BaseFee() (token.Amount, error) {
 	return token.AmountFromBytes(c.nextBaseFee().Bytes())
 }
@@ -28,10 +28,10 @@ func (c *Chain) nextBaseFee() *big.Int {
 	return eip1559.CalcBaseFee(blocks.Config(), blocks.CurrentBlock())
 }
 
-// RaiseBaseFee makes full blocks, without anything that is pending, until the
-// next block's base fee is at least wei. EIP-1559 allows 12.5 % per block, so
-// eightfold takes 18 blocks, each a second later than the one before by its
-// timestamp. Blocks that are not full let the fee fall again by as much.
+// RaiseBaseFee makes full blocks, without pending transactions, until the next
+// block's base fee is at least wei. EIP-1559 allows 12.5 % per block, so eightfold
+// takes 18 blocks, whose timestamps are a second apart. Later blocks that are less
+// than half full let the fee fall again.
 func (c *Chain) RaiseBaseFee(wei token.Amount) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"remit/internal/devnet"
 )
 
-// BenchmarkTransfers is what the chain itself costs per payment: one
+// BenchmarkTransfers measures the chain's own cost of a payment: one
 // eth_sendRawTransaction over HTTP, by 16 clients from 4 wallets, its share of
 // mining a block of 500, and its receipt out of a batch of 100.
 func BenchmarkTransfers(b *testing.B) {
@@ -68,8 +68,8 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkMine is how long a block of 500 transfers takes, from Mine to the
-// block being the head and the pool knowing it.
+// BenchmarkMine measures Mine for a block of 500 transfers: it returns when the
+// block is the head and the pool has seen it.
 func BenchmarkMine(b *testing.B) {
 	p := open(b, devnet.Config{})
 	for b.Loop() {

@@ -13,32 +13,32 @@ import (
 	"github.com/ethereum/go-ethereum/miner"
 )
 
-// How far the tags "safe" and "finalized" stay behind "latest", in blocks.
-// Live chains take minutes; what matters here is that both lie behind the head
-// and below the one block that a magic reorg replaces.
+// Distances of the tags "safe" and "finalized" from "latest", in blocks. On live
+// chains they are minutes behind; here it suffices that both lie below the one
+// block that a magic reorg replaces.
 const (
 	safeDepth      = 2
 	finalizedDepth = 4
 )
 
-// MaxReorg is the deepest reorg after which the transaction pool takes the
-// lost transactions back (go-ethereum's legacypool gives up beyond it).
+// MaxReorg is the depth, in blocks, of the deepest reorg after which the
+// transaction pool takes the lost transactions back (go-ethereum's legacypool gives
+// up beyond it).
 const MaxReorg = 64
 
 // ErrReorg reports a reorg that the chain cannot make.
 var ErrReorg = errors.New("impossible reorg")
 
-// Mine makes one block of everything that is pending and can pay its fee. If a
-// payment to ReorgRecipient was mined in the block before for the first time,
-// it instead replaces that block by two empty ones: the payment, and whatever
-// else was in the block, is pending again.
+// Mine makes one block of all pending transactions that can pay its fee. If the
+// block before was the first to mine a payment to ReorgRecipient, Mine instead
+// replaces that block by two empty ones: its transactions are pending again.
 func (c *Chain) Mine() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mine()
 }
 
-// mine is Mine for those who hold mu.
+// mine is Mine for callers that hold mu.
 func (c *Chain) mine() error {
 	if c.due != 0 {
 		return c.replace(c.due - 1)
@@ -46,10 +46,10 @@ func (c *Chain) mine() error {
 	return c.extend(nil)
 }
 
-// Reorg replaces the latest depth blocks by depth+1 empty ones. What was in
-// them is pending again; DropPending after it makes the chain forget it. depth
-// is 1 to MaxReorg and cannot reach the block that deployed the token; else
-// the error matches ErrReorg.
+// Reorg replaces the latest depth blocks by depth+1 empty ones. Their transactions
+// are pending again; DropPending after it makes the chain forget them. depth is 1
+// to MaxReorg and cannot reach the block that deployed the token; else the error
+// matches ErrReorg.
 func (c *Chain) Reorg(depth int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +109,7 @@ func (c *Chain) mineUnlessFrozen() error {
 // extend makes a block of txs, or of the pool's when txs is nil, and puts it
 // on top of the chain.
 func (c *Chain) extend(txs []*types.Transaction) error {
-	if err := c.settlePool(); err != nil { // the block is to hold whatever has been accepted by now
+	if err := c.settlePool(); err != nil { // the block is to hold every accepted transaction
 		return err
 	}
 	parent := c.eth.BlockChain().CurrentBlock()
@@ -144,7 +144,7 @@ func (c *Chain) after(parent *types.Header) uint64 {
 }
 
 // build makes and stores a block that is not yet the head. It holds txs, which
-// must all be valid in that order, or the pool's if txs is nil.
+// must be valid in that order, or the pool's transactions if txs is nil.
 func (c *Chain) build(parent *types.Header, timestamp uint64, txs []*types.Transaction) (*types.Block, error) {
 	c.salt++
 	var random common.Hash
@@ -169,7 +169,7 @@ func (c *Chain) build(parent *types.Header, timestamp uint64, txs []*types.Trans
 
 // adopt makes block the head and waits until the pool has seen it, so that
 // lost transactions are pending again and mined ones are not. Requests wait
-// meanwhile: nobody sees half a reorg.
+// meanwhile, so that no client sees half a reorg.
 func (c *Chain) adopt(block *types.Block) error {
 	c.front.gate.Lock()
 	defer c.front.gate.Unlock()
@@ -193,13 +193,14 @@ func (c *Chain) adopt(block *types.Block) error {
 // settlePool waits until every accepted transaction that is next in line is
 // ready to be mined.
 //
-// The pool does that in the background, and a new head that arrives before it
-// is done makes it forget to: the transaction would miss a block. There is no
-// method to wait for it but adding a transaction; an old one of the owner is
-// refused without a trace (nonce too low), but only after all that came before.
+// The pool does that in the background. A new head that arrives before it has
+// finished makes it forget a transaction, which would then miss a block. The only
+// call that waits for it is adding a transaction. The old one of the owner is
+// refused (nonce too low) and leaves no trace, but the pool first finishes all
+// work before it.
 func (c *Chain) settlePool() error {
 	if c.old == nil {
-		return nil // nothing was ever sent
+		return nil // no transaction was ever sent
 	}
 	if err := c.eth.TxPool().Add([]*types.Transaction{c.old}, true)[0]; !errors.Is(err, core.ErrNonceTooLow) {
 		return fmt.Errorf("waiting for the pool: %w", err)

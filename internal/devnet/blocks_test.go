@@ -46,7 +46,7 @@ func TestBurstLeavesNoHole(t *testing.T) {
 			t.Fatal(err)
 		}
 		hashes = append(hashes, tx.Hash())
-		// Last nonce first: the pool must keep what it cannot use yet.
+		// Last nonce first: the pool must keep transactions after a gap.
 		batch[burst-1-i] = rpc.BatchElem{Method: "eth_sendRawTransaction", Args: []any{"0x" + common.Bytes2Hex(raw)}, Result: new(common.Hash)}
 	}
 	if err := p.client.Client().BatchCallContext(t.Context(), batch); err != nil {
@@ -114,7 +114,7 @@ func TestPaymentsSentWhileBlocksAreMade(t *testing.T) {
 		})
 	}
 	sending.Wait()
-	// Two more blocks hold whatever has not been mined by now.
+	// Two more blocks hold every payment that is not mined yet.
 	p.mine()
 	p.mine()
 	for i, r := range p.receipts(hashes) {
@@ -194,6 +194,6 @@ func TestBaseFeeRises(t *testing.T) {
 		t.Errorf("eightfold took %d blocks; want 18", blocks)
 	}
 	if got := p.status(tx); got != "pending" {
-		t.Errorf("what was pending has %s", got)
+		t.Errorf("the pending payment has %s", got)
 	}
 }

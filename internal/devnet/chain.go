@@ -3,13 +3,13 @@
 // a USDC-like test token, and funded wallets whose keys are public. It is for
 // tests, the sandbox and `remit chain`, never for money.
 //
-// It is assembled from the parts that go-ethereum's ethclient/simulated is made
-// of, because that package hides what is needed here: the transaction pool
-// (to fork while payments are pending), the HTTP service, the chain id, and
-// the blocks' exact content.
+// It is assembled from the same parts as go-ethereum's ethclient/simulated, which
+// hides four of them: the transaction pool (to fork while payments are pending),
+// the HTTP service, the chain id, and the exact content of blocks.
 //
-// Some recipients are magic; see Recipients. The JSON-RPC service tells the
-// truth about everything but the receipts of payments to the stuck one.
+// Payments to a magic recipient behave in a special way; see Recipients. The only
+// false answers of the JSON-RPC service are the receipts of payments to
+// StuckRecipient.
 package devnet
 
 import (
@@ -59,12 +59,12 @@ type Chain struct {
 	frozen   bool
 	salt     uint64               // makes every block different from its rivals
 	deployed uint64               // the block no reorg goes below
-	old      *types.Transaction   // one from that block
+	old      *types.Transaction   // a mined one of that block
 	due      uint64               // the block to re-organise next, 0 for none
 	reorged  map[common.Hash]bool // transactions that had their reorg
 }
 
-// A Head says which block is the latest.
+// A Head names the latest block.
 type Head struct {
 	Number uint64
 	Hash   chain.Hash
@@ -121,7 +121,7 @@ func (c *Chain) serve(listener net.Listener) {
 	})
 }
 
-// closeGrace is how long Close lets requests finish that are being answered.
+// closeGrace is the time that Close gives to requests under way.
 const closeGrace = time.Second
 
 // Close stops the service and the chain, and forgets everything on it. No
@@ -132,7 +132,7 @@ func (c *Chain) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	if err := c.server.Shutdown(ctx); err != nil {
-		c.server.Close() // what is left are connections that nobody waits for
+		c.server.Close() // cut the connections that are still open
 	}
 	c.running.Wait()
 	if err := c.closeNode(); err != nil {
@@ -168,5 +168,5 @@ func headOf(h *types.Header) Head {
 	return Head{Number: h.Number.Uint64(), Hash: chain.Hash(h.Hash()), Time: time.Unix(int64(h.Time), 0).UTC()}
 }
 
-// discard is where a Chain without a Log writes.
+// discard returns the log of a Chain without a Log.
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

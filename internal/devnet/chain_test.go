@@ -83,8 +83,8 @@ func (p *payer) signed(n int, to token.Address, units uint64) *types.Transaction
 	return tx
 }
 
-// call is a call of the token from wallet n at its next nonce, which it does
-// not use up.
+// call is a call of the token from wallet n at its next nonce. It leaves the
+// nonce to the next call.
 func (p *payer) call(n int, data []byte) *types.Transaction {
 	p.t.Helper()
 	contract := common.Address(p.Token().Contract)
@@ -125,8 +125,7 @@ func (p *payer) mine() {
 	}
 }
 
-// receipt returns what the service says of a transaction, nil if it is not
-// mined.
+// receipt returns the receipt of a transaction, nil if it is not mined.
 func (p *payer) receipt(tx chain.Hash) *types.Receipt {
 	p.t.Helper()
 	r, err := p.client.TransactionReceipt(p.t.Context(), common.Hash(tx))
@@ -182,7 +181,7 @@ func TestKeysFollowFromTheSeed(t *testing.T) {
 	if p.Wallets()[0] == q.Wallets()[0] {
 		t.Error("two seeds give the same key")
 	}
-	// Published: whoever imports it into another tool must find the same money.
+	// The seed is published: another tool that imports it must find the same wallet.
 	if got, want := p.Wallets()[0].Address.String(), "0xC85186Ecd6f3a98d768F1f61F45d850a67817e4e"; got != want {
 		t.Errorf("wallet 0 is %s; want %s", got, want)
 	}
@@ -226,7 +225,7 @@ func TestBlocksComeByThemselves(t *testing.T) {
 	p.Freeze()
 	before := p.Head()
 	frozen := p.pay(friend, 5)
-	// So many round trips take longer than a few blocks.
+	// 200 round trips take longer than a few blocks.
 	for range 200 {
 		if p.status(frozen) != "pending" {
 			t.Fatal("mined while frozen")

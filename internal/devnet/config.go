@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// What a zero field of Config means.
+// Defaults of the zero fields of Config.
 const (
 	DefaultListen  = "127.0.0.1:8545" // where development nodes are expected
-	DefaultChainID = 1337             // what wallets know as a local chain
+	DefaultChainID = 1337             // the local chain of many wallet programs
 	DefaultWallets = 4
 	DefaultSeed    = "remit devnet"
 )
@@ -34,14 +34,14 @@ type Config struct {
 	BlockTime time.Duration
 
 	ChainID uint64
-	Wallets int    // how many wallets are funded
-	Seed    string // what the wallets' keys are made from; see Wallet
+	Wallets int    // number of funded wallets
+	Seed    string // the wallets' keys follow from it; see Wallet
 
 	Now func() time.Time
-	Log *slog.Logger // what goes wrong in the background; nil says nothing
+	Log *slog.Logger // of errors in the background; nil discards them
 }
 
-// complete returns cfg with its defaults, or what is wrong with it.
+// complete returns cfg with its defaults, or an error that names its fault.
 func (cfg Config) complete() (Config, error) {
 	if cfg.Now == nil {
 		return cfg, errors.New("no clock")

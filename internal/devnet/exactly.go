@@ -6,9 +6,9 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
-// MineExactly makes one block of these signed transactions, in this order, and
-// of nothing else: what is pending besides stays pending. Without any it makes
-// an empty block. Each must be valid where it stands.
+// MineExactly makes one block of exactly these signed transactions, in this
+// order: other pending transactions stay pending. Without arguments it makes an
+// empty block. Each transaction must be valid after those before it.
 func (c *Chain) MineExactly(raw ...[]byte) error {
 	txs := make([]*types.Transaction, len(raw))
 	for i, b := range raw {

@@ -6,8 +6,8 @@ import (
 	"remit/internal/token"
 )
 
-// Facts say where everything on the chain is. As JSON they are what
-// GET /sandbox answers.
+// Facts are the addresses and settings of a chain. As JSON they are the answer of
+// GET /sandbox.
 type Facts struct {
 	RPCURL           string        `json:"rpc_url"`
 	ChainID          uint64        `json:"chain_id"`
@@ -15,8 +15,8 @@ type Facts struct {
 	Wallets          []WalletFacts `json:"wallets"`
 	BlockTimeSeconds float64       `json:"block_time_seconds"` // 0 when blocks are made on demand
 
-	// ConfirmationRule is a rule of those who read the chain, which the chain itself
-	// does not know: the caller fills it in.
+	// ConfirmationRule is the rule of the engines that read the chain. The chain
+	// does not know it: the caller fills it in.
 	ConfirmationRule string `json:"finality,omitempty"`
 
 	Recipients []Recipient `json:"recipients"`
@@ -33,7 +33,7 @@ type TokenFacts struct {
 	Decimals int           `json:"decimals"`
 }
 
-// WalletFacts say what a wallet holds at the latest block.
+// WalletFacts are a wallet's balances at the latest block.
 type WalletFacts struct {
 	Address      token.Address `json:"address"`
 	TokenBalance token.Amount  `json:"token_balance"` // smallest units

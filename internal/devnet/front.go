@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// A front stands before the node's JSON-RPC service and lets nobody in while
+// A front stands before the node's JSON-RPC service and holds requests back while
 // the head changes.
 type front struct {
 	node http.Handler
@@ -37,14 +37,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	answer := recorder{header: w.Header(), status: http.StatusOK}
-	f.pass(&answer, r)
+	f.forward(&answer, r)
 	w.Header().Set("Content-Length", strconv.Itoa(answer.body.Len()))
 	w.Header().Del("Transfer-Encoding") // the node sets it on errors, against a compression that is not here
 	w.WriteHeader(answer.status)
 	_, _ = w.Write(answer.body.Bytes()) // fails if the client has gone
 }
 
-func (f *front) pass(w http.ResponseWriter, r *http.Request) {
+func (f *front) forward(w http.ResponseWriter, r *http.Request) {
 	f.gate.RLock()
 	defer f.gate.RUnlock()
 	f.node.ServeHTTP(w, r)
@@ -62,7 +62,7 @@ func plainHost(host string) bool {
 	return host == "" || host == "localhost" || host == "host.docker.internal" || net.ParseIP(host) != nil
 }
 
-// A recorder keeps what a handler writes.
+// A recorder keeps the answer that a handler writes.
 type recorder struct {
 	header http.Header
 	status int

@@ -76,7 +76,7 @@ func TestStuckPaymentInABatchOfOthers(t *testing.T) {
 		common.Hash(p.pay(friend, 1)),
 		common.Hash(p.pay(devnet.StuckRecipient, 2)),
 		common.Hash(p.pay(friend, 3)),
-		{}, // known to nobody
+		{}, // no such transaction
 	}
 	p.mine()
 	p.mine()

@@ -20,16 +20,16 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-// Limits of the JSON-RPC service: far above what Remit sends, so that a test
-// never meets a limit of the node instead of its own subject.
+// Limits of the JSON-RPC service: far above the requests of Remit, so that no test
+// fails by a limit of the node.
 const (
 	maxBatchItems = 10_000
 	maxBatchReply = 256 << 20 // bytes
 	maxRequest    = 64 << 20  // bytes
 )
 
-// Limits of the transaction pool, in transactions: a burst from one wallet,
-// or from all, must fit whole, in order or not.
+// Limits of the transaction pool, in transactions. A whole burst from one wallet,
+// or from all, must fit, in any order of nonces.
 const (
 	poolPerAccount = 16_384
 	poolTotal      = 131_072
@@ -87,13 +87,13 @@ func (c *Chain) startServices() error {
 	return nil
 }
 
-// web3 is what clients ask first to see whom they talk to.
+// web3 answers the first question of many clients: the name of the node.
 type web3 struct{}
 
 // ClientVersion answers web3_clientVersion.
 func (web3) ClientVersion() string { return "remit-devnet/1" }
 
-// closeNode undoes startNode, as far as that came.
+// closeNode undoes startNode, also one that failed half way.
 func (c *Chain) closeNode() error {
 	if c.client != nil {
 		c.client.Close()
@@ -104,7 +104,7 @@ func (c *Chain) closeNode() error {
 	return c.node.Close()
 }
 
-// ethConfig is what the node runs with.
+// ethConfig returns the node's configuration.
 func (c *Chain) ethConfig() *ethconfig.Config {
 	rules := *params.AllDevChainProtocolChanges
 	rules.ChainID = bigInt(c.cfg.ChainID)

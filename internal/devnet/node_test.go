@@ -17,7 +17,7 @@ import (
 	"remit/internal/token"
 )
 
-// TestServiceAnswers walks through the methods that Remit uses.
+// TestServiceAnswers calls the methods that Remit uses.
 func TestServiceAnswers(t *testing.T) {
 	p := open(t, devnet.Config{})
 	wallet := p.Wallets()[0].Address.String()
@@ -61,8 +61,8 @@ func TestServiceAnswers(t *testing.T) {
 	}
 }
 
-// TestReceiptsAreTheNodes compares what is answered in the node's stead with
-// what the node says about the whole block.
+// TestReceiptsAreTheNodes compares the receipts that are answered in the node's
+// stead with the node's own receipts of the whole block.
 func TestReceiptsAreTheNodes(t *testing.T) {
 	p := open(t, devnet.Config{})
 	p.pay(friend, 5)
@@ -174,7 +174,7 @@ func marshal(t *testing.T, v any) string {
 }
 
 func TestCloseLeavesNoGoroutine(t *testing.T) {
-	open(t, devnet.Config{}) // starts what go-ethereum keeps for the life of the process
+	open(t, devnet.Config{}) // starts the goroutines that go-ethereum keeps for the life of the process
 	before := goroutines()
 	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 10 * time.Millisecond, Now: time.Now})
 	if err != nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 )
 
-// receipts answers eth_getTransactionReceipt in the node's stead. The node
-// finds a transaction by hashing its block's transactions one after the other,
-// which costs more than all the rest of a payment when blocks hold hundreds;
-// and the node would not tell the one untruth of this chain, that a stuck
-// transaction is in the latest block.
+// receipts answers eth_getTransactionReceipt in the node's stead. The node finds
+// a transaction by hashing its block's transactions one after the other, which
+// in blocks of hundreds costs more than the rest of a payment. And only receipts
+// can say falsely that a stuck transaction is in the latest block.
 type receipts struct {
 	blocks *core.BlockChain
 
@@ -23,7 +22,8 @@ type receipts struct {
 	stuck  map[common.Hash]bool
 }
 
-// A place is where a transaction was last mined. A reorg may have undone that.
+// A place is the position where a transaction was last mined. A reorg may have
+// removed its block since.
 type place struct {
 	block  common.Hash
 	number uint64
@@ -43,7 +43,8 @@ func (r *receipts) learn(block *types.Block) {
 	}
 }
 
-// pretend makes a mined transaction stuck for ever.
+// pretend makes a mined transaction stuck for ever: its receipt moves to the
+// latest block.
 func (r *receipts) pretend(tx common.Hash) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,14 +77,14 @@ type receiptReply struct {
 	Type              hexutil.Uint64  `json:"type"`
 }
 
-// GetTransactionReceipt answers eth_getTransactionReceipt: null for what is
-// not mined.
+// GetTransactionReceipt answers eth_getTransactionReceipt: null for a transaction
+// that is not mined.
 func (r *receipts) GetTransactionReceipt(_ context.Context, tx common.Hash) *receiptReply {
 	at, known, stuck := r.find(tx)
 	if !known || r.blocks.GetCanonicalHash(at.number) != at.block {
 		return nil
 	}
-	// The cache of blocks keeps what was found out about their senders.
+	// The cached block has its transactions' senders, which are costly to recover.
 	block := r.blocks.GetBlock(at.block, at.number)
 	reply := newReply(block.Transactions()[at.index], r.blocks.GetReceiptsByHash(at.block)[at.index])
 	if stuck {

@@ -7,17 +7,16 @@ import (
 	"remit/internal/token"
 )
 
-// The magic recipients: a payment to one of them is accepted like any other,
-// and then …
+// The magic recipients. A payment to one of them is accepted like any other.
 var (
-	// RevertRecipient: … it passes estimation but reverts when it is mined.
+	// A payment to RevertRecipient passes estimation but reverts when it is mined.
 	RevertRecipient = token.Address{0: 0x7e, 1: 0x57, 19: 0x01}
-	// StuckRecipient: … it never becomes final. It is mined, so that later
-	// payments of its wallet are not held up, but whoever asks for its
-	// receipt is told that it is in the latest block.
+	// A payment to StuckRecipient never becomes final. It is mined, so that it
+	// does not hold up later payments of its wallet, but its receipt always says
+	// that it is in the latest block.
 	StuckRecipient = token.Address{0: 0x7e, 1: 0x57, 19: 0x02}
-	// ReorgRecipient: … the block that first mines it is re-organised away one
-	// block later, with all else in it; then it is mined again.
+	// The block that first mines a payment to ReorgRecipient is replaced one
+	// block later. Its transactions are pending again, and are mined again.
 	ReorgRecipient = token.Address{0: 0x7e, 1: 0x57, 19: 0x03}
 )
 
@@ -36,8 +35,8 @@ func Recipients() []Recipient {
 	}
 }
 
-// meetMagic notes what the magic recipients ask for in a block that has just
-// become the head.
+// meetMagic notes the payments to magic recipients in a block that has just become
+// the head.
 func (c *Chain) meetMagic(block *types.Block) {
 	if len(block.Transactions()) == 0 {
 		return

@@ -21,11 +21,11 @@ import (
 //go:embed contracts/TestToken.json
 var artifact []byte // made from contracts/TestToken.sol by contracts/compile.sh
 
-// ErrReverted reports a call of the token's owner that the token refused.
+// ErrReverted reports that the token refused a call of its owner.
 var ErrReverted = errors.New("the test token reverted")
 
-// A Behaviour is what a transfer to a recipient does instead of an ordinary
-// one. The numbers are the contract's.
+// A Behaviour is the effect of a transfer to a recipient in place of an ordinary
+// transfer's. The numbers are those of the contract.
 type Behaviour uint8
 
 // The behaviours.
@@ -39,16 +39,15 @@ const (
 	ShortLog                         // moves and logs one unit less than asked
 )
 
-// What the owner's transactions pay.
+// Limits and tip of the owner's transactions.
 const (
 	deployGas = 5_000_000     // gas limit
 	callGas   = 150_000       // gas limit
 	ownerTip  = 1_000_000_000 // wei per gas
 )
 
-// FundToken mints amount to an account. Like every method of the token's
-// owner it makes a block of its own, which holds nothing else: what is pending
-// stays pending.
+// FundToken mints amount to an account. Like every method of the token's owner
+// it makes a block of that one transaction: pending payments stay pending.
 func (c *Chain) FundToken(to token.Address, amount token.Amount) error {
 	return c.own("mint", common.Address(to), wide(amount))
 }
@@ -84,7 +83,7 @@ func (c *Chain) TokenBalance(ctx context.Context, a token.Address) (token.Amount
 	return token.AmountFromBytes(word)
 }
 
-// deploy makes the first block: the token, what the wallets own of it, and the
+// deploy makes the first block: the token, the wallets' balances of it, and the
 // behaviour of RevertRecipient.
 func (c *Chain) deploy(ctx context.Context) error {
 	var compiled struct {
@@ -115,9 +114,9 @@ func (c *Chain) deploy(ctx context.Context) error {
 	return c.awaitIndex(ctx)
 }
 
-// awaitIndex waits for the node's transaction index, which it begins in the
-// background with the first block. Until then the node answers with an error
-// where it should say that it knows no such transaction.
+// awaitIndex waits for the node's transaction index, which the node begins in the
+// background with the first block. Until then the node answers a question for an
+// unknown transaction with an error instead of null.
 func (c *Chain) awaitIndex(ctx context.Context) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -153,19 +152,19 @@ func (c *Chain) call(method string, args ...any) (*types.DynamicFeeTx, error) {
 	return &types.DynamicFeeTx{Gas: callGas, To: &contract, Data: data}, nil
 }
 
-// mineFor makes one block of these transactions, from one account, and nothing
-// else. It fills in nonces and fees. The error matches ErrReverted if one of
-// them failed; the block stands nevertheless.
+// mineFor makes one block of exactly these transactions of one account. It fills
+// in nonces and fees. The error matches ErrReverted if one of the token's owner
+// reverted; the block stands nevertheless.
 func (c *Chain) mineFor(from Wallet, txs ...*types.DynamicFeeTx) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mineSigned(from, txs)
 }
 
-// mineSigned is mineFor for those who hold mu.
+// mineSigned is mineFor for callers that hold mu.
 func (c *Chain) mineSigned(from Wallet, txs []*types.DynamicFeeTx) error {
 	account := common.Address(from.Address)
-	// What a reorg has made pending again comes first.
+	// The account's transactions that a reorg has made pending again come first.
 	signed, _ := c.eth.TxPool().ContentFrom(account)
 	nonce := c.eth.TxPool().PoolNonce(account)
 	feeCap := new(big.Int).Mul(c.nextBaseFee(), bigInt(1000)) // never the reason to miss a block
@@ -193,7 +192,7 @@ func (c *Chain) mineSigned(from Wallet, txs []*types.DynamicFeeTx) error {
 	return nil
 }
 
-// wide returns a as the ABI encoder wants it.
+// wide returns a as a big.Int, the type that the ABI encoder takes.
 func wide(a token.Amount) *big.Int {
 	word := a.Bytes32()
 	return new(big.Int).SetBytes(word[:])

@@ -14,7 +14,7 @@ import (
 	"remit/internal/token"
 )
 
-// estimate asks what a transfer from wallet 0 would use.
+// estimate estimates the gas of a transfer from wallet 0 and returns its error.
 func (p *payer) estimate(to token.Address, units uint64) error {
 	contract := common.Address(p.Token().Contract)
 	_, err := p.client.EstimateGas(p.t.Context(), ethereum.CallMsg{
@@ -25,7 +25,7 @@ func (p *payer) estimate(to token.Address, units uint64) error {
 	return err
 }
 
-// must fails the test when the token's owner was refused.
+// must ends the test if a call of the token's owner failed.
 func (p *payer) must(err error) {
 	p.t.Helper()
 	if err != nil {
@@ -76,7 +76,7 @@ func TestTokenRefusesAsUSDCDoes(t *testing.T) {
 	}
 }
 
-func TestTokenRefusesWhatAWalletHasNot(t *testing.T) {
+func TestTokenRefusesMoreThanABalance(t *testing.T) {
 	p := open(t, devnet.Config{})
 	const want = "ERC20: transfer amount exceeds balance"
 	if err := p.estimate(friend, p.tokens(p.Wallets()[0].Address)+1); err == nil || !strings.Contains(err.Error(), want) {
@@ -88,7 +88,7 @@ func TestTokenRefusesWhatAWalletHasNot(t *testing.T) {
 	}
 }
 
-func TestTheOwnersWordOutlivesAReorg(t *testing.T) {
+func TestTheOwnersCallsOutliveAReorg(t *testing.T) {
 	p := open(t, devnet.Config{})
 	p.must(p.Blacklist(friend))
 	p.must(p.Reorg(1))
@@ -97,7 +97,7 @@ func TestTheOwnersWordOutlivesAReorg(t *testing.T) {
 	}
 	p.must(p.FundToken(p.Wallets()[0].Address, token.Units(1)))
 	if err := p.estimate(friend, 5); err == nil {
-		t.Error("the owner's next word replaced the pending blacklisting")
+		t.Error("the owner's next call replaced the pending blacklisting")
 	}
 }
 
@@ -144,8 +144,8 @@ func TestBehaviours(t *testing.T) {
 	}
 }
 
-// authorization is the call data of transferWithAuthorization, EIP-3009, for
-// what from has signed.
+// authorization is the call data of transferWithAuthorization, EIP-3009, with the
+// signature of from.
 func authorization(t *testing.T, p *payer, from devnet.Wallet, to token.Address, units uint64, nonce [32]byte) []byte {
 	t.Helper()
 	contract := p.Token().Contract
@@ -191,10 +191,10 @@ func TestAuthorizedTransferHappensOnce(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"anybody may hand it in", data, "succeeded"},
+		{"any account may send it", data, "succeeded"},
 		{"a second time it is refused", data, "reverted"},
 		{"another nonce is another payment", other, "succeeded"},
-		{"what was not signed is refused", forged, "reverted"},
+		{"an amount that was not signed is refused", forged, "reverted"},
 	} {
 		tx := p.send(p.call(0, row.data))
 		p.nonces[0]++

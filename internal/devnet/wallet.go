@@ -12,7 +12,7 @@ import (
 	"remit/internal/token"
 )
 
-// What every wallet is given.
+// Balances at the start.
 const (
 	walletTokens = 1_000_000_000_000        // 1,000,000 USDC
 	walletGas    = "1000000000000000000000" // 1,000 ether, in wei
@@ -20,9 +20,9 @@ const (
 	burnerGas    = "1000000000000000000000000000000"
 )
 
-// A Wallet is an account whose key is known to everybody who reads this: the
-// key of wallet n is keccak256("<seed>/wallet/<n>"), n from 0. Nothing of
-// value may ever be sent to one, on any chain.
+// A Wallet is an account whose key is public: the key of wallet n is
+// keccak256("<seed>/wallet/<n>"), n from 0. Never send anything of value to one,
+// on any chain.
 type Wallet struct {
 	Address token.Address
 	Key     [32]byte // secp256k1 private key
@@ -55,7 +55,7 @@ func derive(seed, role string) (Wallet, error) {
 	return w, nil
 }
 
-// makeKeys derives every account of the chain and where the token will be.
+// makeKeys derives every account of the chain and the token's address.
 func (c *Chain) makeKeys() error {
 	var err error
 	if c.owner, err = derive(c.cfg.Seed, "owner"); err != nil {

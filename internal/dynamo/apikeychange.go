@@ -14,9 +14,10 @@ import (
 	"remit/internal/apikey"
 )
 
-// Replace implements apikey.Store with one transaction of two items. Which two
-// depends on whether the old key expires earlier anyway; expiries only move
-// forward in that respect, so the second attempt cannot meet the first case.
+// Replace implements apikey.Store with one transaction of two items: the
+// successor, and the old key with its expiry shortened. If the old key expires
+// earlier anyway, a second transaction only checks its merchant. An expiry never
+// moves to a later time, so the second transaction need not check it again.
 func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
 	shorten := types.TransactWriteItem{Update: &types.Update{
 		TableName:        &s.table,
@@ -24,7 +25,7 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 		UpdateExpression: aws.String("SET expires_at = :at"),
 		ConditionExpression: aws.String("merchant_id = :m AND " +
 			"(attribute_not_exists(expires_at) OR expires_at > :at)"),
-		ExpressionAttributeValues:           map[string]types.AttributeValue{":m": text(merchantID), ":at": instant(at)},
+		ExpressionAttributeValues:           attributes{":m": text(merchantID), ":at": instant(at)},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}}
 	old, err := s.replace(ctx, shorten, successor)
@@ -42,7 +43,7 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 		TableName:                 &s.table,
 		Key:                       apiKeyKey(hash),
 		ConditionExpression:       aws.String("merchant_id = :m"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":m": text(merchantID)},
+		ExpressionAttributeValues: attributes{":m": text(merchantID)},
 	}}
 	_, err = s.replace(ctx, owned, successor)
 	return err
@@ -51,7 +52,7 @@ func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Ha
 // replace puts the successor if the condition on the old key holds. If only
 // that condition failed, it returns ErrNotFound and the old key's item, nil if
 // there is none.
-func (s *APIKeys) replace(ctx context.Context, onOld types.TransactWriteItem, successor apikey.Key) (map[string]types.AttributeValue, error) {
+func (s *APIKeys) replace(ctx context.Context, onOld types.TransactWriteItem, successor apikey.Key) (attributes, error) {
 	item, err := encodeAPIKey(successor)
 	if err != nil {
 		return nil, err
@@ -84,9 +85,9 @@ func failedCondition(r types.CancellationReason) bool {
 	return aws.ToString(r.Code) == "ConditionalCheckFailed"
 }
 
-// ownOrTaken is nil if item, which was in k's place, is k itself, written by
-// an attempt whose answer was lost.
-func ownOrTaken(item map[string]types.AttributeValue, k apikey.Key) error {
+// ownOrTaken judges the item that was found under k's hash. It returns nil for k
+// itself, stored by a call whose answer was lost, and ErrExists for another key.
+func ownOrTaken(item attributes, k apikey.Key) error {
 	if item == nil {
 		return apikey.ErrExists
 	}
@@ -107,7 +108,7 @@ func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Has
 		Key:                       apiKeyKey(hash),
 		UpdateExpression:          aws.String("SET revoked_at = if_not_exists(revoked_at, :at)"),
 		ConditionExpression:       aws.String("merchant_id = :m"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":m": text(merchantID), ":at": instant(at)},
+		ExpressionAttributeValues: attributes{":m": text(merchantID), ":at": instant(at)},
 		ReturnValues:              types.ReturnValueAllNew,
 	})
 	if _, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {

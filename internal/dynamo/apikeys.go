@@ -1,12 +1,12 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -31,8 +31,8 @@ var (
 // NewAPIKeys returns the keys kept in table.
 func NewAPIKeys(db *dynamodb.Client, table string) *APIKeys { return &APIKeys{db, table} }
 
-// Create implements apikey.Store. A retry inside the SDK after a lost answer
-// meets its own item, which is told from another's by its id.
+// Create implements apikey.Store. When the SDK repeats it after a lost answer it
+// meets its own item, which ownOrTaken tells from another merchant's.
 func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {
 	item, err := encodeAPIKey(k)
 	if err != nil {
@@ -78,14 +78,14 @@ func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Ti
 		UpdateExpression: aws.String("SET last_used_at = :at"),
 		ConditionExpression: aws.String("attribute_exists(key_hash) AND " +
 			"(attribute_not_exists(last_used_at) OR last_used_at <= :since)"),
-		ExpressionAttributeValues:           map[string]types.AttributeValue{":at": instant(at), ":since": instant(since)},
+		ExpressionAttributeValues:           attributes{":at": instant(at), ":since": instant(since)},
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	})
 	if stale, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
 		if stale.Item == nil {
 			return apikey.ErrNotFound
 		}
-		return nil // somebody else has just recorded it
+		return nil // another request has just recorded its use
 	}
 	if err != nil {
 		return fmt.Errorf("touching an API key: %w", err)
@@ -96,37 +96,30 @@ func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Ti
 // List implements apikey.Store from the merchant index.
 func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, error) {
 	keys := []apikey.Key{}
-	pages := dynamodb.NewQueryPaginator(s.db, &dynamodb.QueryInput{
+	for item, err := range query(ctx, s.db, &dynamodb.QueryInput{
 		TableName:                 &s.table,
 		IndexName:                 aws.String(indexMerchant),
 		KeyConditionExpression:    aws.String("merchant_id = :m"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":m": text(merchantID)},
+		ExpressionAttributeValues: attributes{":m": text(merchantID)},
 		ScanIndexForward:          aws.Bool(false),
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	}) {
 		if err != nil {
 			return nil, fmt.Errorf("querying the API keys of %s: %w", merchantID, err)
 		}
-		for _, item := range page.Items {
-			k, err := decodeAPIKey(item)
-			if err != nil {
-				return nil, err
-			}
-			keys = append(keys, k)
+		k, err := decodeAPIKey(item)
+		if err != nil {
+			return nil, err
 		}
+		keys = append(keys, k)
 	}
 	slices.SortStableFunc(keys, func(a, b apikey.Key) int {
-		if a.CreatedAt.Equal(b.CreatedAt) {
-			return strings.Compare(b.ID, a.ID)
-		}
-		return b.CreatedAt.Compare(a.CreatedAt)
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
 	return keys, nil
 }
 
-// apiKeyItem is how a key lies in the table. Fields may be added, but what one
-// means never changes: old items stay readable.
+// apiKeyItem is the item of an API key. Fields may be added, but none changes its
+// meaning: old items stay readable.
 type apiKeyItem struct {
 	KeyHash      string `dynamodbav:"key_hash"` // lower-case hex
 	KeyID        string `dynamodbav:"key_id"`
@@ -141,7 +134,7 @@ type apiKeyItem struct {
 	LastUsedAt   string `dynamodbav:"last_used_at,omitempty"`
 }
 
-func encodeAPIKey(k apikey.Key) (map[string]types.AttributeValue, error) {
+func encodeAPIKey(k apikey.Key) (attributes, error) {
 	item, err := attributevalue.MarshalMap(apiKeyItem{
 		KeyHash: hex.EncodeToString(k.Hash[:]), KeyID: k.ID, MerchantID: k.MerchantID, MerchantName: k.MerchantName,
 		Mode: string(k.Mode), Prefix: k.Prefix, Last4: k.Last4, CreatedAt: instantText(k.CreatedAt),
@@ -153,7 +146,7 @@ func encodeAPIKey(k apikey.Key) (map[string]types.AttributeValue, error) {
 	return item, nil
 }
 
-func decodeAPIKey(item map[string]types.AttributeValue) (apikey.Key, error) {
+func decodeAPIKey(item attributes) (apikey.Key, error) {
 	var it apiKeyItem
 	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
 		return apikey.Key{}, fmt.Errorf("decoding an API key: %w", err)

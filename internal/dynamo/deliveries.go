@@ -16,10 +16,10 @@ import (
 	"remit/internal/webhook"
 )
 
-// AddDeliveries implements webhook.DeliveryStore: one delivery by a put, more by
-// one transaction, which costs one call whatever their number. When the event is
-// announced again that transaction finds some of them there, and the others are
-// put one by one.
+// AddDeliveries implements webhook.DeliveryStore. One delivery is put by itself,
+// several by one transaction, which is one call for any number of them. When the
+// event is published again, that transaction finds some of them stored and fails;
+// then they are put one by one.
 func (s *Webhooks) AddDeliveries(ctx context.Context, ds []webhook.Delivery) error {
 	puts := make([]types.TransactWriteItem, len(ds))
 	for i, d := range ds {
@@ -46,7 +46,8 @@ func (s *Webhooks) AddDeliveries(ctx context.Context, ds []webhook.Delivery) err
 	return nil
 }
 
-// unprocessedTries is how often a batch is asked for what DynamoDB left out.
+// unprocessedTries is the number of times that a batch is read before the items
+// that DynamoDB left out are an error.
 const unprocessedTries = 4
 
 // Load implements webhook.DeliveryStore with one batch of two items.
@@ -55,7 +56,7 @@ func (s *Webhooks) Load(ctx context.Context, r webhook.Ref) (webhook.Endpoint, w
 	var d webhook.Delivery
 	wanted := map[string]types.KeysAndAttributes{s.table: {
 		ConsistentRead: aws.Bool(true),
-		Keys:           []map[string]types.AttributeValue{endpointKey(r.Owner, r.Endpoint), deliveryKey(r)},
+		Keys:           []attributes{endpointKey(r.Owner, r.Endpoint), deliveryKey(r)},
 	}}
 	found := false
 	for try := 0; len(wanted) > 0; try++ {
@@ -86,11 +87,11 @@ func (s *Webhooks) Load(ctx context.Context, r webhook.Ref) (webhook.Endpoint, w
 	return e, d, nil
 }
 
-// errThrottled reports that DynamoDB left out items of a batch every time.
+// errThrottled reports that DynamoDB left out items of a batch at every try.
 var errThrottled = errors.New("throttled")
 
 // Record implements webhook.DeliveryStore with one conditional update, which
-// appends the attempts that are new.
+// appends the new attempts.
 func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
 	added, err := attributevalue.Marshal(postItems(d.Attempts[min(attempts, len(d.Attempts)):]))
 	if err != nil {
@@ -98,7 +99,7 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 	}
 	set := "SET #status = :status, attempt_count = :count, attempts = list_append(if_not_exists(attempts, :none), :added)"
 	var remove []string
-	values := map[string]types.AttributeValue{
+	values := attributes{
 		":status": text(string(d.Status)), ":count": number(uint64(len(d.Attempts))), ":read": number(uint64(attempts)),
 		":added": added, ":none": &types.AttributeValueMemberL{}, ":pending": text(string(webhook.Pending)),
 	}
@@ -136,9 +137,10 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 	return d, nil
 }
 
-// unrecorded says why d was not recorded over item: because it is there already,
-// from a write whose answer the SDK lost, or because of somebody else.
-func unrecorded(item map[string]types.AttributeValue, d webhook.Delivery) (webhook.Delivery, error) {
+// unrecorded judges the item that did not meet Record's condition. d itself,
+// stored by a call whose answer the SDK lost, is a success; another delivery
+// record is ErrConflict.
+func unrecorded(item attributes, d webhook.Delivery) (webhook.Delivery, error) {
 	if item == nil {
 		return webhook.Delivery{}, webhook.ErrDeliveryNotFound
 	}
@@ -163,10 +165,10 @@ func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint str
 	if first >= end || limit <= 0 {
 		return list, nil
 	}
-	pages := dynamodb.NewQueryPaginator(s.db, &dynamodb.QueryInput{
+	for item, err := range query(ctx, s.db, &dynamodb.QueryInput{
 		TableName:              &s.table,
 		KeyConditionExpression: aws.String("pk = :pk AND sk BETWEEN :first AND :end"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{
+		ExpressionAttributeValues: attributes{
 			":pk": text(logPK(o, endpoint)), ":first": text(first), ":end": text(end),
 		},
 		ProjectionExpression: aws.String("pk, sk, event_id, event_type, event_at, #status, attempts, " +
@@ -174,21 +176,20 @@ func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint str
 		ExpressionAttributeNames: map[string]string{"#status": "status", "#shard": attrShard}, // reserved words
 		ScanIndexForward:         aws.Bool(false),
 		ConsistentRead:           aws.Bool(true),
-		Limit:                    aws.Int32(int32(min(limit+1, 1000))), // one more: end itself does not count
-	})
-	for pages.HasMorePages() && len(list) < limit {
-		page, err := pages.NextPage(ctx)
+		Limit:                    aws.Int32(int32(min(limit+1, 1000))), // one more, since end is not listed
+	}) {
 		if err != nil {
 			return nil, fmt.Errorf("querying the deliveries of %s: %w", endpoint, err)
 		}
-		for _, item := range page.Items {
-			d, err := decodeDelivery(item)
-			if err != nil {
-				return nil, err
-			}
-			if d.Delivery != end && len(list) < limit {
-				list = append(list, d)
-			}
+		d, err := decodeDelivery(item)
+		if err != nil {
+			return nil, err
+		}
+		if d.Delivery != end {
+			list = append(list, d)
+		}
+		if len(list) == limit {
+			break
 		}
 	}
 	return list, nil

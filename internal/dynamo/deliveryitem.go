@@ -6,28 +6,28 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/webhook"
 )
 
-// deliveryItem is how a delivery lies in the table. Fields may be added, but
-// what one means never changes: old items stay readable.
+// deliveryItem is the item of a delivery. Fields may be added, but none changes
+// its meaning: old items stay readable.
 type deliveryItem struct {
 	PK            string     `dynamodbav:"pk"`
 	SK            string     `dynamodbav:"sk"`
 	EventID       string     `dynamodbav:"event_id"`
 	EventType     string     `dynamodbav:"event_type"`
-	EventAt       string     `dynamodbav:"event_at,omitempty"` // absent when it is created_at, as of every first delivery
+	EventAt       string     `dynamodbav:"event_at,omitempty"` // absent when it is created_at, as in every first delivery
 	Body          []byte     `dynamodbav:"body,omitempty"`
 	Status        string     `dynamodbav:"status"`
 	Attempts      []postItem `dynamodbav:"attempts,omitempty"`
-	AttemptCount  int        `dynamodbav:"attempt_count"` // what writes compare
+	AttemptCount  int        `dynamodbav:"attempt_count"` // compared by writes
 	NextAttemptAt string     `dynamodbav:"next_attempt_at,omitempty"`
-	Shard         string     `dynamodbav:"shard,omitempty"` // set while parked; puts the item into the due index
+	Shard         string     `dynamodbav:"shard,omitempty"` // set while the delivery is parked; the due index has items with a shard only
 	CreatedAt     string     `dynamodbav:"created_at,omitempty"`
 }
 
+// postItem is one element of a delivery's attempts.
 type postItem struct {
 	At         string `dynamodbav:"at"`
 	StatusCode int    `dynamodbav:"status_code,omitempty"`
@@ -36,7 +36,7 @@ type postItem struct {
 	Response   string `dynamodbav:"response,omitempty"`
 }
 
-func encodeDelivery(d webhook.Delivery) (map[string]types.AttributeValue, error) {
+func encodeDelivery(d webhook.Delivery) (attributes, error) {
 	item, err := attributevalue.MarshalMap(deliveryItem{
 		PK: logPK(d.Owner, d.Endpoint), SK: d.Delivery, EventID: d.Event.ID, EventType: d.Event.Type,
 		EventAt: eventAt(d), Body: d.Event.Body, Status: string(d.Status), Attempts: postItems(d.Attempts),
@@ -49,7 +49,7 @@ func encodeDelivery(d webhook.Delivery) (map[string]types.AttributeValue, error)
 	return item, nil
 }
 
-// eventAt is when the event happened, empty if the delivery was made then.
+// eventAt returns the time of the event, empty if that is the delivery's.
 func eventAt(d webhook.Delivery) string {
 	if d.Event.At.Equal(d.CreatedAt) {
 		return ""
@@ -57,7 +57,7 @@ func eventAt(d webhook.Delivery) string {
 	return momentText(d.Event.At)
 }
 
-// shardOf is empty unless d is parked.
+// shardOf returns the shard of a parked delivery, else an empty one.
 func shardOf(d webhook.Delivery) string {
 	if !d.Parked {
 		return ""
@@ -73,7 +73,7 @@ func postItems(attempts []webhook.Attempt) []postItem {
 	return items
 }
 
-func decodeDelivery(item map[string]types.AttributeValue) (webhook.Delivery, error) {
+func decodeDelivery(item attributes) (webhook.Delivery, error) {
 	var it deliveryItem
 	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
 		return webhook.Delivery{}, fmt.Errorf("decoding a delivery: %w", err)

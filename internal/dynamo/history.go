@@ -13,20 +13,19 @@ import (
 	"remit/internal/store"
 )
 
-// maxPage is the most payments a page holds (store.Filter.Limit), and the
-// most items one BatchGetItem may ask for.
+// maxPage is the largest number of payments on a page (store.Filter.Limit), and
+// of items in one BatchGetItem.
 const maxPage = 100
 
-// firstLook is how many entries of the index the first request looks at when
-// most may be of another status: some 200 kB. The requests after it take the
-// megabyte that a query gives at most, so a rare status is found in a history
-// of a million payments with some 200 of them.
+// firstLook is the number of index entries, some 200 kB, that the first request
+// of a filtered list reads. Later requests read the megabyte that a query may,
+// so that some 200 of them find a rare status among a million payments.
 const firstLook = 1000
 
-// List implements store.History: the index says which payments a page has, and
-// the items themselves are read strongly consistent, so a page shows none older
-// than its status. What does not decode, or has left the status that was asked
-// for, is left out.
+// List implements store.History. The index says which payments a page has; the
+// payments themselves are read strongly consistent, so that a page never shows a
+// status that has passed. A payment that does not decode, or is not of f.Status
+// any more, is left out.
 func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, more bool, err error) {
 	if f.Limit < 1 || f.Limit > maxPage {
 		f.Limit = maxPage
@@ -55,7 +54,7 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 	}
 }
 
-// entries returns the places of at most n payments that match, newest first.
+// entries returns the positions of at most n payments that match f, newest first.
 func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.Position, error) {
 	oldest, newest := bounds(f)
 	if oldest > newest {
@@ -65,11 +64,11 @@ func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.
 		TableName:              &s.table,
 		IndexName:              aws.String(indexMerchant),
 		KeyConditionExpression: aws.String("list_pk = :list AND list_sk BETWEEN :oldest AND :newest"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{
+		ExpressionAttributeValues: attributes{
 			":list": text(listPK(f.Merchant, f.Mode)), ":oldest": text(oldest), ":newest": text(newest),
 		},
 		ScanIndexForward: aws.Bool(false),
-		Limit:            aws.Int32(int32(n + 1)), // the last page's end may be among them
+		Limit:            aws.Int32(int32(n + 1)), // f.From may be among them
 	}
 	if f.Status != "" {
 		filter := statusFilter(f.Status, in.ExpressionAttributeValues)
@@ -80,7 +79,7 @@ func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.
 		in.ExpressionAttributeNames = stateName
 		in.Limit = aws.Int32(firstLook)
 	}
-	var places []store.Position
+	var found []store.Position
 	for {
 		out, err := s.db.Query(ctx, in)
 		if err != nil {
@@ -93,24 +92,24 @@ func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.
 			if err != nil {
 				return nil, err
 			}
-			place := store.Position{CreatedAt: createdAt, ID: payment.ID(id)}
-			if place.ID == f.From.ID && createdAt.Equal(f.From.CreatedAt) {
+			position := store.Position{CreatedAt: createdAt, ID: payment.ID(id)}
+			if position.ID == f.From.ID && createdAt.Equal(f.From.CreatedAt) {
 				continue
 			}
-			if places = append(places, place); len(places) == n {
-				return places, nil
+			if found = append(found, position); len(found) == n {
+				return found, nil
 			}
 		}
 		if out.LastEvaluatedKey == nil {
-			return places, nil
+			return found, nil
 		}
 		in.ExclusiveStartKey, in.Limit = out.LastEvaluatedKey, nil
 	}
 }
 
-// bounds returns the first and the last place that may be on the page. No
-// payment lies at either but the last of the page before: '$' sorts behind '#'
-// and everything after it, and nothing lies at a time without an ID.
+// bounds returns the range of list_sk that may be on the page, both ends
+// included. The only payment at an end is f.From: '$' sorts behind '#' and every
+// id, and no list_sk is a time without an id.
 func bounds(f store.Filter) (oldest, newest string) {
 	oldest, newest = "0", "~"
 	if !f.After.IsZero() {
@@ -125,9 +124,9 @@ func bounds(f store.Filter) (oldest, newest string) {
 	return oldest, newest
 }
 
-// statusFilter is the condition that an entry's state has the status, empty if
-// no state has.
-func statusFilter(status payment.Status, values map[string]types.AttributeValue) string {
+// statusFilter returns the condition that an entry's state has the status, empty
+// if no state has it.
+func statusFilter(status payment.Status, values attributes) string {
 	var names []string
 	for _, state := range payment.States() {
 		if state.Status() == status {
@@ -142,7 +141,8 @@ func statusFilter(status payment.Status, values map[string]types.AttributeValue)
 	return "#state IN (" + strings.Join(names, ", ") + ")"
 }
 
-// payments reads payments by ID. Those that do not decode are left out.
+// payments reads the payments of the entries. Those that do not decode are left
+// out.
 func (s *Payments) payments(ctx context.Context, entries []store.Position) (map[payment.ID]payment.Payment, error) {
 	found := make(map[payment.ID]payment.Payment, len(entries))
 	if len(entries) == 0 {

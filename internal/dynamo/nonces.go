@@ -2,6 +2,7 @@ package dynamo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -9,102 +10,96 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
 // Reserve implements store.Nonces with one update of one item, never in a
 // transaction: a transaction makes every other writer of a busy item fail. The
-// right-hand sides see the item as it was, so the reservation gets the nonce before
-// the increment. When the SDK repeats the update after a lost answer, it finds
-// its own reservation and takes it over.
-func (s *Payments) Reserve(ctx context.Context, r wallet.Need) (wallet.Wallet, error) {
-	if r.Token != wallet.Spendable(r.Token) || r.Gas != wallet.Spendable(r.Gas) {
-		return s.unaffordable(ctx, r)
+// right-hand sides of an update read the item before it, so the reservation gets
+// the nonce before the increment. When the SDK repeats the update after a lost
+// answer, it finds its own reservation and returns it.
+func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
+	if n.Token != wallet.Spendable(n.Token) || n.Gas != wallet.Spendable(n.Gas) {
+		return s.unaffordable(ctx, n)
 	}
 	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &s.table,
-		Key:       walletKey(r.Wallet.ChainID, r.Wallet.Address.String()),
+		Key:       walletKey(n.Wallet.ChainID, n.Wallet.Address.String()),
 		UpdateExpression: aws.String("SET reservations.#id = next_nonce, reserved_at.#id = :now, next_nonce = next_nonce + :one, " +
 			"token_available = token_available - :amount, gas_available = gas_available - :gas"),
 		ConditionExpression: aws.String("attribute_not_exists(reservations.#id) AND next_nonce < nonce_ceiling AND " +
 			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused)"),
-		ExpressionAttributeNames: map[string]string{"#id": string(r.Payment)},
-		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":now": instant(r.At), ":one": number(1), ":amount": units(r.Token), ":gas": units(r.Gas),
+		ExpressionAttributeNames: map[string]string{"#id": string(n.Payment)},
+		ExpressionAttributeValues: attributes{
+			":now": instant(n.At), ":one": number(1), ":amount": units(n.Token), ":gas": units(n.Gas),
 		},
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, conflicts)
 	if old, ok := refused(err); ok {
-		return s.unreserved(r, old)
+		return s.unreserved(n, old)
 	}
 	if err != nil {
-		return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", r.Wallet.Address, r.Payment, err)
+		return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", n.Wallet.Address, n.Payment, err)
 	}
-	w, err := decodeWallet(r.Wallet, out.Attributes)
-	if err != nil {
-		return wallet.Wallet{}, err
-	}
-	return w, nil
+	return decodeWallet(n.Wallet, out.Attributes)
 }
 
-// unreserved answers a reservation that was not given, from the wallet's item.
-func (s *Payments) unreserved(r wallet.Need, item map[string]types.AttributeValue) (wallet.Wallet, error) {
+// unreserved answers a need whose condition failed, from the wallet's item: the
+// payment's earlier reservation, or the refusal.
+func (s *Payments) unreserved(n wallet.Need, item attributes) (wallet.Wallet, error) {
 	if item == nil {
 		return wallet.Wallet{}, wallet.ErrUnknown
 	}
-	w, err := decodeWallet(r.Wallet, item)
+	w, err := decodeWallet(n.Wallet, item)
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
-	if _, held := w.Reservations[r.Payment]; held {
+	if _, held := w.Reservations[n.Payment]; held {
 		return w, nil
 	}
-	if refusal := w.Refusal(r); refusal != nil {
+	if refusal := w.Refusal(n); refusal != nil {
 		return w, refusal
 	}
-	return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", r.Wallet.Address, r.Payment, errMissing)
+	return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", n.Wallet.Address, n.Payment, errMissing)
 }
 
-// unaffordable answers a request for more than any stored wallet can have,
-// which an expression could not even say.
-func (s *Payments) unaffordable(ctx context.Context, r wallet.Need) (wallet.Wallet, error) {
-	item, err := s.item(ctx, walletKey(r.Wallet.ChainID, r.Wallet.Address.String()))
+// unaffordable answers a need of more than 38 digits. No stored wallet has so
+// much, and no expression can hold the number.
+func (s *Payments) unaffordable(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
+	item, err := s.item(ctx, walletKey(n.Wallet.ChainID, n.Wallet.Address.String()))
 	if err != nil {
-		return wallet.Wallet{}, fmt.Errorf("reading %s: %w", r.Wallet.Address, err)
+		return wallet.Wallet{}, fmt.Errorf("reading %s: %w", n.Wallet.Address, err)
 	}
-	return s.unreserved(r, item)
+	return s.unreserved(n, item)
 }
 
 // Release implements store.Nonces.
-func (s *Payments) Release(ctx context.Context, id payment.ID, pendingTx wallet.PendingTx) error {
+func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
 	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                 &s.table,
-		Key:                       walletKey(pendingTx.ChainID, pendingTx.Address.String()),
+		Key:                       walletKey(tx.ChainID, tx.Address.String()),
 		UpdateExpression:          aws.String("REMOVE reservations.#id, reserved_at.#id"),
 		ConditionExpression:       aws.String("reservations.#id = :nonce"),
 		ExpressionAttributeNames:  map[string]string{"#id": string(id)},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":nonce": number(pendingTx.Nonce)},
+		ExpressionAttributeValues: attributes{":nonce": number(tx.Nonce)},
 	}, conflicts)
 	if _, ok := refused(err); ok {
 		return nil // released before, or held at another nonce
 	}
 	if err != nil {
-		return fmt.Errorf("releasing %s of %s: %w", placeOf(pendingTx.ID, pendingTx.Nonce), id, err)
+		return fmt.Errorf("releasing %s of %s: %w", placeOf(tx.ID, tx.Nonce), id, err)
 	}
 	return nil
 }
 
 // RaiseCeiling implements store.Nonces.
 func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
-	old, err := s.update(ctx, id, "SET nonce_ceiling = :ceiling", "nonce_ceiling < :ceiling",
-		map[string]types.AttributeValue{":ceiling": number(ceiling)})
-	switch {
-	case err != nil:
-		return fmt.Errorf("raising the ceiling of %s: %w", id.Address, err)
-	case old.refused && old.item == nil:
-		return wallet.ErrUnknown
-	default:
+	err := s.update(ctx, id, "raising the ceiling of", "SET nonce_ceiling = :ceiling", "nonce_ceiling < :ceiling",
+		attributes{":ceiling": number(ceiling)})
+	if errors.Is(err, store.ErrChanged) {
 		return nil // as high already
 	}
+	return err
 }

@@ -14,9 +14,9 @@ import (
 	"remit/internal/token"
 )
 
-// paymentItem is how a payment lies in the table. Fields may be added, but what
-// one means never changes: old items stay readable. Amounts are decimal text,
-// since a DynamoDB number ends at 38 digits.
+// paymentItem is the item of a payment. Fields may be added, but none changes
+// its meaning: old items stay readable. Amounts are decimal text, since a
+// DynamoDB number ends at 38 digits.
 type paymentItem struct {
 	PK          string            `dynamodbav:"pk"`
 	SK          string            `dynamodbav:"sk"`
@@ -60,9 +60,9 @@ type paymentItem struct {
 	UpdatedAt string `dynamodbav:"updated_at"`
 }
 
-// attemptItem is one element of a payment's attempts. The signed bytes lie in
-// the pending transaction, which the same transaction writes: a second copy would cost every commit
-// two write units.
+// attemptItem is one element of a payment's attempts. The signed bytes are in the
+// item of the pending transaction only: a second copy would cost every commit two
+// write units.
 type attemptItem struct {
 	Hash string `dynamodbav:"hash"`
 	Tip  string `dynamodbav:"tip"`
@@ -71,9 +71,9 @@ type attemptItem struct {
 	Noop bool   `dynamodbav:"noop,omitempty"`
 }
 
-// encodePayment returns the item of an prepared payment. What a payment has
-// only once it is committed is set by Commit, AddAttempt and Finish.
-func encodePayment(p payment.Payment) (map[string]types.AttributeValue, error) {
+// encodePayment returns the item of a Prepared payment. Commit, AddAttempt and
+// Finish set the attributes of later states.
+func encodePayment(p payment.Payment) (attributes, error) {
 	item, err := attributevalue.MarshalMap(paymentItem{
 		PK: paymentPrefix + string(p.ID), SK: "payment",
 		MerchantID: p.Merchant, Mode: p.Mode, Key: p.Key, Fingerprint: p.Fingerprint,
@@ -97,7 +97,7 @@ func encodeAttempt(a payment.Attempt) (types.AttributeValue, error) {
 }
 
 // decodePayment reads a stored payment, or returns store.ErrUnreadable.
-func decodePayment(item map[string]types.AttributeValue) (payment.Payment, error) {
+func decodePayment(item attributes) (payment.Payment, error) {
 	var it paymentItem
 	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
 		return payment.Payment{}, fmt.Errorf("%w: %w", store.ErrUnreadable, err)

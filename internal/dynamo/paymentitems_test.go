@@ -21,13 +21,7 @@ import (
 	"remit/internal/wallet"
 )
 
-func keyOf(pk, sk string) map[string]types.AttributeValue {
-	return map[string]types.AttributeValue{
-		"pk": &types.AttributeValueMemberS{Value: pk}, "sk": &types.AttributeValueMemberS{Value: sk},
-	}
-}
-
-// item returns what is stored, as it is.
+// item returns the stored item of a key.
 func (s *stage) item(pk, sk string) map[string]types.AttributeValue {
 	s.Helper()
 	out, err := s.db.GetItem(s.Context(), &dynamodb.GetItemInput{TableName: &s.table, Key: keyOf(pk, sk)})
@@ -35,9 +29,9 @@ func (s *stage) item(pk, sk string) map[string]types.AttributeValue {
 	return out.Item
 }
 
-// TestUpdatesKeepWhatNewerCodeAdded has an older binary work on items that a
-// newer one has written, as it is while a deployment is under way.
-func TestUpdatesKeepWhatNewerCodeAdded(t *testing.T) {
+// TestUpdatesKeepNewerAttributes updates items to which a newer version of the
+// software has added an attribute, as happens during a deployment.
+func TestUpdatesKeepNewerAttributes(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
 	paymentPK, walletPK := "payment#"+string(s.p.ID), "wallet#1#"+s.w.Address.String()
@@ -53,10 +47,10 @@ func TestUpdatesKeepWhatNewerCodeAdded(t *testing.T) {
 	add(walletPK, "wallet")
 	other := token.Address{2}
 	moved := s.p.AssignedTo(other, s.p.Tx)
-	s.must("pinning", s.Reassign(ctx, moved, s.p.Revision))
+	s.must("reassigning", s.Reassign(ctx, moved, s.p.Revision))
 	s.p = moved.AssignedTo(s.w.Address, s.p.Tx)
-	s.must("pinning", s.Reassign(ctx, s.p, moved.Revision))
-	_, err := s.Reserve(ctx, s.request())
+	s.must("reassigning", s.Reassign(ctx, s.p, moved.Revision))
+	_, err := s.Reserve(ctx, s.need())
 	s.must("reserving", err)
 	p := s.committed()
 	add(walletPK, pendingTxSK)
@@ -71,13 +65,13 @@ func TestUpdatesKeepWhatNewerCodeAdded(t *testing.T) {
 	s.stored(p)
 	for _, place := range [][2]string{{paymentPK, "payment"}, {walletPK, "wallet"}, {walletPK, pendingTxSK}} {
 		if s.item(place[0], place[1])["novelty"] == nil {
-			t.Errorf("%s lost what newer code had added", place)
+			t.Errorf("%s lost the newer attribute", place)
 		}
 	}
 }
 
-// TestReadsAreStronglyConsistent reads everything there is to read. Only the
-// index, which no decision about money reads, cannot be.
+// TestReadsAreStronglyConsistent calls every read of the store. Only a query of
+// an index, which no decision about money makes, cannot be consistent.
 func TestReadsAreStronglyConsistent(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
@@ -107,8 +101,8 @@ func TestReadsAreStronglyConsistent(t *testing.T) {
 	}
 }
 
-// TestEveryAttributeIsDocumented looks at the items of payments that have seen
-// everything, and for their attributes in docs/tables.md.
+// TestEveryAttributeIsDocumented makes items with every attribute and looks for
+// each name in docs/tables.md.
 func TestEveryAttributeIsDocumented(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
@@ -150,16 +144,16 @@ func TestEveryAttributeIsDocumented(t *testing.T) {
 	}
 }
 
-func TestBytesLieAsBinaryAndTimesAsText(t *testing.T) {
+func TestBytesAreBinaryAndTimesAreText(t *testing.T) {
 	s := newStage(t)
 	p := s.committed()
 	paid := s.item("payment#"+string(p.ID), "payment")
 	if data, ok := paid["tx_data"].(*types.AttributeValueMemberB); !ok || string(data.Value) != string(p.Tx.Data) {
 		t.Errorf("tx_data = %#v", paid["tx_data"])
 	}
-	pendingTx := s.item("wallet#1#"+s.w.Address.String(), "pendingtx#"+strings.Repeat("0", 19)+"5")
-	if raw, ok := pendingTx["raw_bytes"].(*types.AttributeValueMemberB); !ok || string(raw.Value) != string(p.Attempts[0].Raw) {
-		t.Errorf("raw_bytes = %#v", pendingTx["raw_bytes"])
+	tx := s.item("wallet#1#"+s.w.Address.String(), "pendingtx#"+strings.Repeat("0", 19)+"5")
+	if raw, ok := tx["raw_bytes"].(*types.AttributeValueMemberB); !ok || string(raw.Value) != string(p.Attempts[0].Raw) {
+		t.Errorf("raw_bytes = %#v", tx["raw_bytes"])
 	}
 	if at, ok := paid["created_at"].(*types.AttributeValueMemberS); !ok || at.Value != "2026-01-02T12:00:00Z" {
 		t.Errorf("created_at = %#v", paid["created_at"])
@@ -169,11 +163,11 @@ func TestBytesLieAsBinaryAndTimesAsText(t *testing.T) {
 	}
 }
 
-// TestItemsKeepWhatTheVersionBeforeRequires: for the minutes of a deployment,
-// and after a roll-back, the version before reads the items that this one
-// writes, and takes an item without one of these attributes for damaged. A name
-// leaves this list one version after the code that required it.
-func TestItemsKeepWhatTheVersionBeforeRequires(t *testing.T) {
+// TestItemsHaveTheAttributesThatTheVersionBeforeRequires: during a deployment,
+// and after a rollback, the version before reads this version's items, and takes
+// one without these attributes for damaged. A name may leave the list one version
+// after the code that required it.
+func TestItemsHaveTheAttributesThatTheVersionBeforeRequires(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
 	required := strings.Fields("merchant_id mode fingerprint to amount token_contract wallet chain_id tx_to tx_data tx_gas tx_tip tx_cap state version created_at updated_at")
@@ -194,7 +188,7 @@ func TestItemsKeepWhatTheVersionBeforeRequires(t *testing.T) {
 			}
 		}
 	}
-	check(s.p, "revision")
+	check(s.p)
 	p := s.committed()
 	check(p, "nonce", "attempts", "tx_hash")
 	p = s.bumped(p)
@@ -205,7 +199,7 @@ func TestItemsKeepWhatTheVersionBeforeRequires(t *testing.T) {
 	check(p, "nonce", "attempts", "tx_hash", "event_id", "event_type", "event_body")
 }
 
-func TestADaysDailyLimitShowsWhatRemainsAndExpires(t *testing.T) {
+func TestADayShowsItsRemainderAndExpires(t *testing.T) {
 	s := newStage(t)
 	for _, charge := range []uint64{30, 12} {
 		s.must("charging", s.Charge(t.Context(), "mer_1", "test", token.Units(charge), token.Units(100), noon))
@@ -230,9 +224,9 @@ func TestADaysDailyLimitShowsWhatRemainsAndExpires(t *testing.T) {
 	}
 }
 
-func TestAReleaseLeavesNothingBehind(t *testing.T) {
+func TestAReleaseEmptiesBothMaps(t *testing.T) {
 	s := newStage(t)
-	_, err := s.Reserve(t.Context(), s.request())
+	_, err := s.Reserve(t.Context(), s.need())
 	s.must("reserving", err)
 	s.must("releasing", s.Release(t.Context(), s.p.ID, wallet.PendingTx{ID: s.w.ID, Nonce: 5}))
 	item := s.item("wallet#1#"+s.w.Address.String(), "wallet")
@@ -243,8 +237,8 @@ func TestAReleaseLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// TestListsShowNoStatusThatHasPassed has payments end after the index was read
-// and before they are.
+// TestListsShowNoStatusThatHasPassed ends two payments after List has read the
+// index and before it reads the payments.
 func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
@@ -277,9 +271,9 @@ func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 	}
 }
 
-// TestListsFetchWhatDynamoDBPutOff has DynamoDB answer a batch with nothing at
-// first, as it may when it is busy.
-func TestListsFetchWhatDynamoDBPutOff(t *testing.T) {
+// TestListsReadUnprocessedKeys lets DynamoDB answer a batch without items twice,
+// as it may when it is busy.
+func TestListsReadUnprocessedKeys(t *testing.T) {
 	s := newStage(t)
 	p := s.committed()
 	put := 2
@@ -300,8 +294,8 @@ func TestListsFetchWhatDynamoDBPutOff(t *testing.T) {
 	}
 }
 
-// TestDamagedItemsAreNamed breaks items in ways that code of ours never would,
-// and reads them.
+// TestDamagedItemsAreNamed reads items with values that Remit never writes: the
+// error must name the attribute.
 func TestDamagedItemsAreNamed(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
@@ -311,33 +305,23 @@ func TestDamagedItemsAreNamed(t *testing.T) {
 	} {
 		s.renew()
 		p := s.committed()
-		s.damage("payment#"+string(p.ID), "payment", row.attribute, row.damage)
+		damage(t, s.db, s.table, "payment#"+string(p.ID), "payment", row.attribute, row.damage)
 		if _, err := s.Payment(ctx, p.ID); err == nil || !strings.Contains(err.Error(), row.attribute) && !strings.Contains(err.Error(), "unmarshal") {
 			t.Errorf("%s = %q: error = %v", row.attribute, row.damage, err)
 		}
 	}
 	s.renew()
-	s.damage("payment#"+string(s.p.ID), "payment", "revision", "")
+	damage(t, s.db, s.table, "payment#"+string(s.p.ID), "payment", "revision", "")
 	if _, err := s.Payment(ctx, s.p.ID); err == nil || !strings.Contains(err.Error(), "revision") {
-		t.Errorf("an prepared payment without a revision: error = %v", err)
+		t.Errorf("a prepared payment without a revision: error = %v", err)
 	}
 	for _, row := range []struct{ attribute, damage string }{
 		{"next_nonce", "five"}, {"token_available", "much"}, {"reservations", "none"}, {"claimed_until", "soon"},
 	} {
 		s.renew()
-		s.damage("wallet#1#"+s.w.Address.String(), "wallet", row.attribute, row.damage)
+		damage(t, s.db, s.table, "wallet#1#"+s.w.Address.String(), "wallet", row.attribute, row.damage)
 		if _, err := s.Wallet(ctx, s.w.ID); err == nil {
 			t.Errorf("%s = %q is read", row.attribute, row.damage)
 		}
 	}
-}
-
-func (s *stage) damage(pk, sk, attribute, value string) {
-	s.Helper()
-	_, err := s.db.UpdateItem(s.Context(), &dynamodb.UpdateItemInput{
-		TableName: &s.table, Key: keyOf(pk, sk), UpdateExpression: aws.String("SET #a = :v"),
-		ExpressionAttributeNames:  map[string]string{"#a": attribute},
-		ExpressionAttributeValues: map[string]types.AttributeValue{":v": &types.AttributeValueMemberS{Value: value}},
-	})
-	s.must("damaging", err)
 }

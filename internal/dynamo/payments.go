@@ -14,30 +14,27 @@ import (
 	"remit/internal/store"
 )
 
-// Payments keeps payments, wallets, pending transactions and daily limits in the table Payments.
-// Whoever holds one may call only what its role's rights cover.
+// Payments is the store.Store kept in the table Payments: payments, wallets,
+// pending transactions and daily limits. A function may call the methods that
+// its role has rights for.
 //
 // Updates set attributes one by one and never put an item over an existing one:
-// while a deployment is under way, an older binary must not erase what a newer
-// one has added.
+// while a deployment is under way, an older binary must not erase the attributes
+// that a newer one has added.
 type Payments struct {
 	db    *dynamodb.Client
 	table string
 }
 
-var (
-	_ store.Payments    = (*Payments)(nil)
-	_ store.History     = (*Payments)(nil)
-	_ store.DailyLimits = (*Payments)(nil)
-	_ store.Store       = (*Payments)(nil)
-)
+var _ store.Store = (*Payments)(nil)
 
-// NewPayments returns what is kept in table.
+// NewPayments returns the store kept in table.
 func NewPayments(db *dynamodb.Client, table string) *Payments { return &Payments{db, table} }
 
-// Create implements store.Payments. When the SDK repeated the put after a lost
-// answer and now meets an prepared payment with the revision of p, that is the one it
-// put itself: the revision covers the request, the transaction and the time.
+// Create implements store.Payments. When the SDK repeats the put after a lost
+// answer and meets a Prepared payment with the revision of p, that is p itself,
+// stored by the first put: the revision covers the request, the transaction and
+// the time.
 func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
 	item, err := encodePayment(p)
 	if err != nil {
@@ -77,7 +74,7 @@ func (s *Payments) Payment(ctx context.Context, id payment.ID) (payment.Payment,
 }
 
 // item reads one item, strongly consistent; nil if there is none.
-func (s *Payments) item(ctx context.Context, k key) (map[string]types.AttributeValue, error) {
+func (s *Payments) item(ctx context.Context, k primaryKey) (attributes, error) {
 	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: k, ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return nil, err
@@ -101,7 +98,7 @@ func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.
 	return s.Payment(ctx, payment.ID(it.PaymentID))
 }
 
-// hashItem is what a transaction hash leads to: nothing for a no-op's.
+// hashItem is the item of a transaction hash. A no-op's has no payment.
 type hashItem struct {
 	PaymentID string `dynamodbav:"payment_id"`
 }
@@ -116,20 +113,20 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, revision = :revision"),
 		ConditionExpression:      aws.String("#state = :prepared AND (revision = :old OR revision = :revision)"),
 		ExpressionAttributeNames: stateName,
-		ExpressionAttributeValues: map[string]types.AttributeValue{
+		ExpressionAttributeValues: attributes{
 			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":to": text(p.Tx.To.String()),
 			":data": binary(p.Tx.Data), ":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
 			":cap": text(p.Tx.Fees.Cap.String()), ":revision": text(p.Revision), ":old": text(old),
 			":prepared": text(string(payment.Prepared)),
 		},
 	}, conflicts)
-	return changed(err, "pinning "+string(p.ID))
+	return changed(err, "reassigning "+string(p.ID))
 }
 
-// stateName stands for the attribute state, which is a reserved word.
+// stateName is the placeholder of the attribute state, a reserved word.
 var stateName = map[string]string{"#state": attrState}
 
-// changed is store.ErrChanged for a failed condition.
+// changed returns store.ErrChanged if err is a failed condition.
 func changed(err error, doing string) error {
 	if _, ok := refused(err); ok {
 		return store.ErrChanged
@@ -140,16 +137,16 @@ func changed(err error, doing string) error {
 	return nil
 }
 
-// Discard implements store.Payments. When the SDK repeats it after a lost
-// answer it finds nothing, and ErrChanged is the answer: who removed the
-// payment, and so may refund it, cannot be told any more.
+// Discard implements store.Payments. When the SDK repeats it after a lost answer
+// the payment is gone, and the caller gets ErrChanged: whether this call or
+// another one removed the payment, and so may refund it, is not known any more.
 func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
 		TableName:                &s.table,
 		Key:                      paymentKey(string(p.ID)),
 		ConditionExpression:      aws.String("#state = :prepared AND revision = :revision"),
 		ExpressionAttributeNames: stateName,
-		ExpressionAttributeValues: map[string]types.AttributeValue{
+		ExpressionAttributeValues: attributes{
 			":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
 		},
 	}, conflicts)
@@ -157,10 +154,10 @@ func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 }
 
 // Finish implements store.Payments. When the SDK repeats it after a lost answer
-// it reports ErrChanged, as after anybody else's: the payment is final.
+// the payment is final, and the caller gets ErrChanged.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	set := "SET #state = :state, version = :version, updated_at = :at"
-	values := map[string]types.AttributeValue{
+	values := attributes{
 		":committed": text(string(payment.Committed)), ":state": text(string(p.State)),
 		":version": number(uint64(p.Version)), ":at": moment(p.UpdatedAt),
 	}

@@ -23,7 +23,8 @@ import (
 
 var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// A stage is a store behind a wire, and a wallet and a payment on it.
+// A stage is a store whose client speaks through a wire, with one wallet and one
+// payment stored.
 type stage struct {
 	*testing.T
 	*wire
@@ -44,7 +45,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// renew gives the stage a wallet and a payment that nothing has happened to.
+// renew gives the stage a new wallet, a new payment and an undisturbed wire.
 func (s *stage) renew() {
 	s.Helper()
 	s.meddle = nil
@@ -98,7 +99,7 @@ func (s *stage) must(what string, err error) {
 	}
 }
 
-// stored checks the payment that is stored.
+// stored checks that want is the stored payment.
 func (s *stage) stored(want payment.Payment) {
 	s.Helper()
 	got, err := s.Payment(s.Context(), want.ID)
@@ -115,8 +116,8 @@ func (s *stage) stored(want payment.Payment) {
 	}
 }
 
-// request asks for a reservation of 10 and 3.
-func (s *stage) request() wallet.Need {
+// need asks for a reservation that ties up 10 units and 3 wei.
+func (s *stage) need() wallet.Need {
 	return wallet.Need{Wallet: s.w.ID, Payment: s.p.ID, Token: token.Units(10), Gas: token.Units(3), At: noon}
 }
 
@@ -127,9 +128,9 @@ func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
 	if err != nil || !created {
 		t.Fatalf("created %v, error %v", created, err)
 	}
-	r := s.request()
-	r.Payment = p.ID
-	w, err := s.Reserve(t.Context(), r)
+	n := s.need()
+	n.Payment = p.ID
+	w, err := s.Reserve(t.Context(), n)
 	s.must("reserving", err)
 	p = s.committing(p, w.Reservations[p.ID].Nonce)
 	s.must("committing", s.Commit(t.Context(), p))
@@ -140,12 +141,12 @@ func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
 	}
 	s.must("charging", s.Charge(t.Context(), "mer_1", "test", p.Amount, token.Units(100), noon))
 	if diff := cmp.Diff([]string{"UpdateItem"}, s.sent()); diff != "" {
-		t.Errorf("calls of an daily limit (-want +got):\n%s", diff)
+		t.Errorf("calls of a charge (-want +got):\n%s", diff)
 	}
 }
 
-// A repeated write is one that DynamoDB has applied already when the SDK sends
-// it once more.
+// A repeated write is one that DynamoDB has already applied when the SDK sends it
+// a second time.
 type repeated struct {
 	sentence string
 	before   func()
@@ -154,8 +155,8 @@ type repeated struct {
 	after    func()
 }
 
-// TestAnswersLostInsideTheSDK has the SDK repeat each write. What a caller gets
-// is part of each method's comment.
+// TestAnswersLostInsideTheSDK lets the SDK repeat each write. The error that the
+// caller then gets stands in each method's comment.
 func TestAnswersLostInsideTheSDK(t *testing.T) {
 	s := newStage(t)
 	for _, row := range slices.Concat(s.repeatedPayments(), s.repeatedPendingTxs(), s.repeatedWallets()) {
@@ -201,7 +202,7 @@ func (s *stage) repeatedPayments() []repeated {
 			s.p = s.p.AssignedTo(token.Address{2}, s.p.Tx)
 			return s.Reassign(ctx, s.p, old)
 		}, nil, func() { s.stored(s.p) }},
-		{"who withdrew a payment cannot be told", nil, func() error { return s.Discard(ctx, s.p) }, store.ErrChanged, nil},
+		{"a discard that was repeated is not known to be the caller's", nil, func() error { return s.Discard(ctx, s.p) }, store.ErrChanged, nil},
 		{"a payment that ended has ended", func() { s.p = s.committed() }, func() error {
 			var err error
 			s.p, err = s.p.Confirm(chain.Receipt{Tx: s.p.TxHash, Succeeded: true, Block: 3}, noon)
@@ -233,14 +234,14 @@ func (s *stage) repeatedWallets() []repeated {
 	ctx := s.Context()
 	return []repeated{
 		{"a reservation is taken over and charged once", nil, func() error {
-			w, err := s.Reserve(ctx, s.request())
+			w, err := s.Reserve(ctx, s.need())
 			if w.NextNonce != 6 || w.Token != token.Units(990) || w.Reservations[s.p.ID].Nonce != 5 {
 				s.Errorf("reserved wallet: %+v", w)
 			}
 			return err
 		}, nil, nil},
 		{"a released reservation is released", func() {
-			_, err := s.Reserve(ctx, s.request())
+			_, err := s.Reserve(ctx, s.need())
 			s.must("reserving", err)
 		}, func() error { return s.Release(ctx, s.p.ID, wallet.PendingTx{ID: s.w.ID, Nonce: 5}) }, nil, nil},
 		{"a wallet is opened", func() { s.w.Address = token.Address{9} }, func() error { return s.Open(ctx, s.w) }, nil, nil},
@@ -284,8 +285,8 @@ func TestDailyLimitIsNeverChargedTooLittle(t *testing.T) {
 	}
 }
 
-// TestConflicts has DynamoDB not judge a write because another transaction is
-// at work on its item: nothing may be concluded from that.
+// TestConflicts lets DynamoDB leave a write unjudged because another transaction
+// is at work on its item. Its outcome must not be taken for known.
 func TestConflicts(t *testing.T) {
 	s := newStage(t)
 	const ccf, conflict, throttled, none = "ConditionalCheckFailed", "TransactionConflict", "ThrottlingError", "None"
@@ -300,7 +301,7 @@ func TestConflicts(t *testing.T) {
 		{"too much work is tried again", 1, []string{none, throttled, none}, nil, false},
 		{"conflicts without end are an unknown outcome", 100, []string{conflict, none, none}, nil, true},
 		{"a condition that failed after all before it held is known", 1, []string{none, ccf, conflict}, store.ErrNonceTaken, false},
-		{"the payment's condition is known whatever the others are", 1, []string{ccf, conflict, throttled}, store.ErrChanged, false},
+		{"the payment's condition is known beside any others", 1, []string{ccf, conflict, throttled}, store.ErrChanged, false},
 		{"a payment that was not judged may have changed", 100, []string{conflict, ccf, none}, nil, true},
 		{"a cancellation for a reason of another kind is an unknown outcome", 1, []string{"ValidationError", none, none}, nil, true},
 	} {
@@ -314,7 +315,7 @@ func TestConflicts(t *testing.T) {
 	}
 	s.renew()
 	s.conflict(4)
-	if _, err := s.Reserve(t.Context(), s.request()); err != nil {
+	if _, err := s.Reserve(t.Context(), s.need()); err != nil {
 		t.Errorf("a reservation that met a transaction: %v", err)
 	}
 	s.renew()

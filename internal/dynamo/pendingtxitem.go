@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -12,8 +11,8 @@ import (
 	"remit/internal/wallet"
 )
 
-// pendingTxItem is how a pending transaction lies in the table. Fields may be
-// added, but the meaning of a field never changes.
+// pendingTxItem is the item of a pending transaction. Fields may be added, but
+// none changes its meaning: old items stay readable.
 type pendingTxItem struct {
 	PK        string   `dynamodbav:"pk"`
 	SK        string   `dynamodbav:"sk"`
@@ -29,49 +28,49 @@ type pendingTxItem struct {
 	Gas       string   `dynamodbav:"gas_held"` // wei
 }
 
-func encodePendingTx(n wallet.PendingTx) (map[string]types.AttributeValue, error) {
-	hashes := make([]string, len(n.Hashes))
-	for i, h := range n.Hashes {
+func encodePendingTx(tx wallet.PendingTx) (attributes, error) {
+	hashes := make([]string, len(tx.Hashes))
+	for i, h := range tx.Hashes {
 		hashes[i] = h.String()
 	}
 	item, err := attributevalue.MarshalMap(pendingTxItem{
-		PK: walletPK(n.ChainID, n.Address.String()), SK: pendingTxSK(n.Nonce),
-		Nonce: &n.Nonce, PaymentID: string(n.Payment), Hashes: hashes, Raw: n.Raw,
-		Tip: n.Fees.Tip.String(), Cap: n.Fees.Cap.String(), At: instantText(n.At), Since: instantText(n.Since),
-		Token: n.Token.String(), Gas: n.Gas.String(),
+		PK: walletPK(tx.ChainID, tx.Address.String()), SK: pendingTxSK(tx.Nonce),
+		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: hashes, Raw: tx.Raw,
+		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: instantText(tx.At), Since: instantText(tx.Since),
+		Token: tx.Token.String(), Gas: tx.Gas.String(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encoding the pending transaction at %s: %w", placeOf(n.ID, n.Nonce), err)
+		return nil, fmt.Errorf("encoding the pending transaction at %s: %w", placeOf(tx.ID, tx.Nonce), err)
 	}
 	return item, nil
 }
 
 // decodePendingTx reads a stored pending transaction of wallet id, or returns
 // store.ErrUnreadable.
-func decodePendingTx(id wallet.ID, item map[string]types.AttributeValue) (wallet.PendingTx, error) {
+func decodePendingTx(id wallet.ID, item attributes) (wallet.PendingTx, error) {
 	var it pendingTxItem
 	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
 		return wallet.PendingTx{}, fmt.Errorf("%w: %w", store.ErrUnreadable, err)
 	}
 	var r reader
-	n := wallet.PendingTx{
+	tx := wallet.PendingTx{
 		ID: id, Payment: payment.ID(it.PaymentID), Raw: it.Raw, At: r.instant("signed_at", it.At), Since: r.instant("since", it.Since),
 		Fees:  chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
 		Token: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
 	}
 	if it.Nonce != nil {
-		n.Nonce = *it.Nonce
+		tx.Nonce = *it.Nonce
 	}
 	for _, h := range it.Hashes {
-		n.Hashes = append(n.Hashes, r.hash("hashes", h))
+		tx.Hashes = append(tx.Hashes, r.hash("hashes", h))
 	}
-	r.require("nonce", it.Nonce != nil && pendingTxSK(n.Nonce) == it.SK)
-	r.require("hashes", len(n.Hashes) > 0)
-	r.require("raw_bytes", len(n.Raw) > 0)
+	r.require("nonce", it.Nonce != nil && pendingTxSK(tx.Nonce) == it.SK)
+	r.require("hashes", len(tx.Hashes) > 0)
+	r.require("raw_bytes", len(tx.Raw) > 0)
 	if err := r.err(); err != nil {
 		return wallet.PendingTx{}, fmt.Errorf("%w: %s of %s: %w", store.ErrUnreadable, it.SK, id.Address, err)
 	}
-	return n, nil
+	return tx, nil
 }
 
 // placeOf names a nonce in errors.

@@ -9,52 +9,43 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
 // Commit implements store.PendingTxs with one transaction: the payment, its
-// pending transaction, its hash. The payment's revision goes: nothing compares
-// it any more. A caller that repeats Commit after a lost answer gets ErrChanged
-// and reads the payment again.
+// pending transaction, its hash. The payment's revision goes: no condition
+// compares it any more. A caller that repeats Commit after a lost answer
+// gets ErrChanged and reads the payment again.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 	attempt, err := encodeAttempt(p.LastAttempt())
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", p.ID, err)
 	}
-	pendingTx, err := encodePendingTx(store.PendingTxOf(p))
+	tx, err := encodePendingTx(store.PendingTxOf(p))
 	if err != nil {
 		return err
 	}
-	failed, err := transact(ctx, s.db,
-		types.TransactWriteItem{Update: &types.Update{
+	return transact(ctx, s.db, "committing "+string(p.ID),
+		write{types.TransactWriteItem{Update: &types.Update{
 			TableName: &s.table,
 			Key:       paymentKey(string(p.ID)),
 			UpdateExpression: aws.String("SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
 				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision"),
 			ConditionExpression:      aws.String("#state = :prepared AND revision = :revision"),
 			ExpressionAttributeNames: stateName,
-			ExpressionAttributeValues: map[string]types.AttributeValue{
+			ExpressionAttributeValues: attributes{
 				":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
 				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": attempt, ":hash": text(p.TxHash.String()),
 				":version": number(uint64(p.Version)), ":at": moment(p.UpdatedAt),
 				":list": text(listPK(p.Merchant, p.Mode)), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 			},
-		}},
-		s.putAbsent(pendingTx),
-		s.putHash(p.TxHash.String(), p.ID),
+		}}, store.ErrChanged},
+		s.putAbsent(tx, store.ErrNonceTaken),
+		s.putHash(p.TxHash, p.ID),
 	)
-	switch {
-	case err != nil:
-		return fmt.Errorf("committing %s: %w", p.ID, err)
-	case failed == 0:
-		return store.ErrChanged
-	case failed > 0:
-		return store.ErrNonceTaken
-	default:
-		return nil
-	}
 }
 
 // AddAttempt implements store.PendingTxs with one transaction: the payment, its
@@ -64,10 +55,10 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", p.ID, err)
 	}
-	pendingTx := store.PendingTxOf(p)
-	earlier := pendingTx.Hashes[:len(pendingTx.Hashes)-1]
+	tx := store.PendingTxOf(p)
+	earlier := tx.Hashes[:len(tx.Hashes)-1]
 	names := map[string]string{"#state": attrState, "#hash": "hash"}
-	values := map[string]types.AttributeValue{
+	values := attributes{
 		":committed": text(string(payment.Committed)), ":attempt": attempt, ":count": number(uint64(len(earlier))),
 	}
 	same := strings.Builder{}
@@ -76,126 +67,106 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 		fmt.Fprintf(&same, " AND attempts[%d].#hash = :h%d", i, i)
 		values[fmt.Sprintf(":h%d", i)] = text(h.String())
 	}
-	failed, err := transact(ctx, s.db,
-		types.TransactWriteItem{Update: &types.Update{
+	return transact(ctx, s.db, "adding an attempt to "+string(p.ID),
+		write{types.TransactWriteItem{Update: &types.Update{
 			TableName:                 &s.table,
 			Key:                       paymentKey(string(p.ID)),
 			UpdateExpression:          aws.String("SET attempts = list_append(attempts, :attempt)"),
 			ConditionExpression:       aws.String(same.String()),
 			ExpressionAttributeNames:  names,
 			ExpressionAttributeValues: values,
-		}},
-		s.bumpPendingTx(pendingTx),
-		s.putHash(pendingTx.Hash().String(), p.ID),
+		}}, store.ErrChanged},
+		s.bumpPendingTx(tx),
+		s.putHash(tx.Hash(), p.ID),
 	)
-	switch {
-	case err != nil:
-		return fmt.Errorf("adding an attempt to %s: %w", p.ID, err)
-	case failed >= 0:
-		return store.ErrChanged
-	default:
-		return nil
-	}
 }
 
 // PutNoop implements store.PendingTxs with one transaction: the pending
 // transaction, its hash.
-func (s *Payments) PutNoop(ctx context.Context, n wallet.PendingTx) error {
-	pendingTx, err := encodePendingTx(n)
+func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
+	item, err := encodePendingTx(tx)
 	if err != nil {
 		return err
 	}
-	failed, err := transact(ctx, s.db, s.putAbsent(pendingTx), s.putHash(n.Hash().String(), ""))
-	switch {
-	case err != nil:
-		return fmt.Errorf("putting a no-op at %s: %w", placeOf(n.ID, n.Nonce), err)
-	case failed >= 0:
-		return store.ErrNonceTaken
-	default:
-		return nil
-	}
+	return transact(ctx, s.db, "putting a no-op at "+placeOf(tx.ID, tx.Nonce),
+		s.putAbsent(item, store.ErrNonceTaken), s.putHash(tx.Hash(), ""))
 }
 
 // BumpNoop implements store.PendingTxs with one transaction: the pending
 // transaction, the new hash.
-func (s *Payments) BumpNoop(ctx context.Context, n wallet.PendingTx) error {
-	failed, err := transact(ctx, s.db, s.bumpPendingTx(n), s.putHash(n.Hash().String(), ""))
-	switch {
-	case err != nil:
-		return fmt.Errorf("bumping the no-op at %s: %w", placeOf(n.ID, n.Nonce), err)
-	case failed >= 0:
-		return store.ErrChanged
-	default:
-		return nil
-	}
+func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
+	return transact(ctx, s.db, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce),
+		s.bumpPendingTx(tx), s.putHash(tx.Hash(), ""))
 }
 
-// putAbsent puts an item where there is none.
-func (s *Payments) putAbsent(item map[string]types.AttributeValue) types.TransactWriteItem {
-	return types.TransactWriteItem{Put: &types.Put{
-		TableName: &s.table, Item: item, ConditionExpression: aws.String("attribute_not_exists(pk)"),
-	}}
+// put puts an item over any other under its key.
+func (s *Payments) put(item attributes) write {
+	return write{types.TransactWriteItem{Put: &types.Put{TableName: &s.table, Item: item}}, nil}
 }
 
-// putHash makes a hash lead to a payment, or to none for a no-op. The hash of
-// given bytes always leads to the same.
-func (s *Payments) putHash(hash string, id payment.ID) types.TransactWriteItem {
-	item := txKey(hash)
+// putAbsent puts an item if none is stored under its key, else it is refused
+// with refusal.
+func (s *Payments) putAbsent(item attributes, refusal error) write {
+	w := s.put(item)
+	w.Put.ConditionExpression, w.refusal = aws.String("attribute_not_exists(pk)"), refusal
+	return w
+}
+
+// putHash makes a hash lead to a payment, or to none for a no-op, whose id is
+// empty. It needs no condition: the same bytes always lead to the same payment.
+func (s *Payments) putHash(hash chain.Hash, id payment.ID) write {
+	item := txKey(hash.String())
 	if id != "" {
 		item["payment_id"] = text(string(id))
 	}
-	return types.TransactWriteItem{Put: &types.Put{TableName: &s.table, Item: item}}
+	return s.put(item)
 }
 
-// bumpPendingTx sets the newest attempt of n if the stored pending transaction
-// holds exactly the attempts before it.
-func (s *Payments) bumpPendingTx(n wallet.PendingTx) types.TransactWriteItem {
-	last := len(n.Hashes) - 1
+// bumpPendingTx sets the newest attempt of tx if the stored pending transaction
+// has exactly the attempts before it, else it is refused with ErrChanged.
+func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
+	last := len(tx.Hashes) - 1
 	condition := "hashes = :earlier AND attribute_not_exists(payment_id)"
-	values := map[string]types.AttributeValue{
-		":earlier": texts(n.Hashes[:last]), ":hash": texts(n.Hashes[last:]), ":raw": binary(n.Raw),
-		":tip": text(n.Fees.Tip.String()), ":cap": text(n.Fees.Cap.String()), ":at": instant(n.At), ":gas": text(n.Gas.String()),
+	values := attributes{
+		":earlier": texts(tx.Hashes[:last]), ":hash": texts(tx.Hashes[last:]), ":raw": binary(tx.Raw),
+		":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()), ":at": instant(tx.At), ":gas": text(tx.Gas.String()),
 	}
-	if !n.Noop() {
+	if !tx.Noop() {
 		condition = "hashes = :earlier AND payment_id = :id"
-		values[":id"] = text(string(n.Payment))
+		values[":id"] = text(string(tx.Payment))
 	}
-	return types.TransactWriteItem{Update: &types.Update{
+	return write{types.TransactWriteItem{Update: &types.Update{
 		TableName: &s.table,
-		Key:       pendingTxKey(n.ChainID, n.Address.String(), n.Nonce),
+		Key:       pendingTxKey(tx.ChainID, tx.Address.String(), tx.Nonce),
 		UpdateExpression: aws.String("SET hashes = list_append(hashes, :hash), raw_bytes = :raw, tip = :tip, fee_cap = :cap, " +
 			"signed_at = :at, gas_held = :gas"),
 		ConditionExpression:       &condition,
 		ExpressionAttributeValues: values,
-	}}
+	}}, store.ErrChanged}
 }
 
 // PendingTxs implements store.PendingTxs with one query, strongly consistent.
-func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (pendingTxs []wallet.PendingTx, unreadable int, err error) {
-	pendingTxs = []wallet.PendingTx{}
-	pages := dynamodb.NewQueryPaginator(s.db, &dynamodb.QueryInput{
+func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error) {
+	txs = []wallet.PendingTx{}
+	for item, err := range query(ctx, s.db, &dynamodb.QueryInput{
 		TableName:              &s.table,
 		KeyConditionExpression: aws.String("pk = :wallet AND begins_with(sk, :pendingtx)"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{
+		ExpressionAttributeValues: attributes{
 			":wallet": text(walletPK(id.ChainID, id.Address.String())), ":pendingtx": text(pendingTxPrefix),
 		},
 		ConsistentRead: aws.Bool(true),
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	}) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("reading the pending transactions of %s: %w", id.Address, err)
 		}
-		for _, item := range page.Items {
-			pendingTx, err := decodePendingTx(id, item)
-			if err != nil {
-				unreadable++
-				continue
-			}
-			pendingTxs = append(pendingTxs, pendingTx)
+		tx, err := decodePendingTx(id, item)
+		if err != nil {
+			unreadable++
+			continue
 		}
+		txs = append(txs, tx)
 	}
-	return pendingTxs, unreadable, nil
+	return txs, unreadable, nil
 }
 
 // PendingTx implements store.PendingTxs.

@@ -11,12 +11,12 @@ import (
 	"remit/internal/token"
 )
 
-// errMissing reports an attribute that an item must have, or one that does not
-// agree with the rest of it.
+// errMissing reports an attribute that an item must have and has not, or one
+// that contradicts the item's other attributes.
 var errMissing = errors.New("missing or inconsistent")
 
-// A reader turns attributes into values and collects what does not fit, so
-// that one look at the log tells all that is wrong with an item.
+// A reader turns attributes into values and collects the errors, so that one
+// line of the log names every damaged attribute of an item.
 type reader struct{ errs []error }
 
 func (r *reader) err() error { return errors.Join(r.errs...) }
@@ -45,7 +45,7 @@ func (r *reader) address(name, s string) token.Address {
 	return a
 }
 
-// hash reads a hash; absent is the zero one.
+// hash reads a hash; an absent one is zero.
 func (r *reader) hash(name, s string) chain.Hash {
 	if s == "" {
 		return chain.Hash{}
@@ -55,22 +55,22 @@ func (r *reader) hash(name, s string) chain.Hash {
 	return h
 }
 
-// instant reads a time; absent is the zero one.
+// instant reads a time; an absent one is zero.
 func (r *reader) instant(name, s string) time.Time {
 	t, err := parseInstant(s)
 	r.note(name, err)
 	return t
 }
 
-// units writes an amount of at most 38 digits as a number, which conditions
-// can compare and updates subtract from.
+// units encodes an amount of at most 38 digits as a number, which a condition
+// can compare and an update can subtract from.
 func units(a token.Amount) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: a.String()}
 }
 
 func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
 
-// texts writes a list of hashes.
+// texts encodes a list of hashes.
 func texts(hashes []chain.Hash) types.AttributeValue {
 	list := make([]types.AttributeValue, len(hashes))
 	for i, h := range hashes {
@@ -79,9 +79,9 @@ func texts(hashes []chain.Hash) types.AttributeValue {
 	return &types.AttributeValueMemberL{Value: list}
 }
 
-// refused returns the item that made a conditional write fail, nil if there
-// is none, and whether that is what err reports.
-func refused(err error) (item map[string]types.AttributeValue, ok bool) {
+// refused reports whether err is the failed condition of a write of one item.
+// It returns the stored item if the write asked for it, nil if there is none.
+func refused(err error) (item attributes, ok bool) {
 	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {
 		return nil, false

@@ -3,6 +3,8 @@ package dynamo
 import (
 	"context"
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -13,27 +15,41 @@ import (
 	"github.com/aws/smithy-go/middleware"
 )
 
-// The SDK repeats a call by itself when an answer is lost. A transaction
-// carries a token that makes DynamoDB answer the repetition as it answered the
-// first (ClientRequestToken, good for ten minutes). A conditional write of one
-// item has none: repeated, it may fail on what it wrote itself. Each such write
-// in this package says what it makes of that.
+// The SDK repeats a call by itself when an answer is lost. A transaction carries
+// a token that makes DynamoDB answer the repetition as it answered the first
+// (ClientRequestToken, good for ten minutes). A conditional write of one item
+// has none: its condition may fail because the first call was applied. The
+// comment on each such write in this package names the error that its caller
+// then gets.
 
-// transact makes all writes or none. It returns the position of the first
-// write whose condition failed, negative if none did. An error means that
-// nothing is known of the conditions, and for most errors, of the writes.
-func transact(ctx context.Context, db *dynamodb.Client, writes ...types.TransactWriteItem) (failed int, err error) {
-	_, err = db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes}, conflicts)
-	if i := firstFailed(err); i >= 0 {
-		return i, nil
-	}
-	return -1, err
+// A write is one item of a transaction, with the error that a failed condition
+// of it stands for; nil stands for a write that was made before.
+type write struct {
+	types.TransactWriteItem
+	refusal error
 }
 
-// firstFailed returns the position of the write that cancelled a transaction
-// by its condition, if all writes before it would have been made. After one
-// that was not judged, because another transaction was at work on its item,
-// nothing can be said: its condition may have failed too.
+// transact makes all writes or none. It returns the refusal of the first write
+// whose condition failed. Any other error leaves the outcome unknown.
+func transact(ctx context.Context, db *dynamodb.Client, doing string, writes ...write) error {
+	items := make([]types.TransactWriteItem, len(writes))
+	for i, w := range writes {
+		items[i] = w.TransactWriteItem
+	}
+	_, err := db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items}, conflicts)
+	if i := firstFailed(err); i >= 0 {
+		return writes[i].refusal
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
+// firstFailed returns the position of the first write of a cancelled
+// transaction whose condition failed, -1 if that is not known. It is unknown
+// after a write that DynamoDB did not judge because another transaction was at
+// work on its item: that write's condition may have failed too.
 func firstFailed(err error) int {
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
 	if !ok {
@@ -48,8 +64,8 @@ func firstFailed(err error) int {
 	return -1
 }
 
-// conflicts makes the SDK repeat what lost against a transaction on the same
-// item. Such a call was not applied.
+// conflicts makes the SDK repeat a call that lost against a transaction on the
+// same item. Such a call was not applied.
 func conflicts(o *dynamodb.Options) {
 	if r, ok := retry.AddWithErrorCodes(o.Retryer).(aws.RetryerV2); ok {
 		o.Retryer = &conflictRetryer{RetryerV2: r}
@@ -63,8 +79,8 @@ const (
 	conflictDelay = 10 * time.Millisecond // doubled each time
 )
 
-// A conflictRetryer gives conflicts more tries than a call has for other
-// errors. It belongs to one call.
+// A conflictRetryer gives conflicts more tries than other errors of a call get.
+// It belongs to one call.
 type conflictRetryer struct {
 	aws.RetryerV2
 	others int
@@ -87,13 +103,13 @@ func (r *conflictRetryer) RetryDelay(attempt int, err error) (time.Duration, err
 	return r.RetryerV2.RetryDelay(min(attempt, r.others), err)
 }
 
-// unjudged are the codes of a write that was not tried: another transaction
-// was at work on its item, or there was too much to do (AWS SDK,
+// unjudged are the codes of a write that was not tried, because another
+// transaction was at work on its item or DynamoDB was throttling (AWS SDK,
 // TransactionCanceledException).
 var unjudged = []string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 
-// conflicted reports that a call was not applied, and that nothing judged
-// whether it could be.
+// conflicted reports whether err says that a call was neither applied nor
+// judged.
 func conflicted(err error) bool {
 	if _, ok := errors.AsType[*types.TransactionConflictException](err); ok {
 		return true
@@ -104,10 +120,10 @@ func conflicted(err error) bool {
 	})
 }
 
-// once makes the SDK give a call up when its answer is lost.
+// once keeps the SDK from repeating a call whose answer is lost.
 func once(o *dynamodb.Options) { o.Retryer = retry.AddWithMaxAttempts(o.Retryer, 1) }
 
-// counting counts in n how often the SDK sent the call.
+// counting counts in n the times that the SDK sent the call.
 func counting(n *int) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.APIOptions = append(slices.Clip(o.APIOptions), func(stack *middleware.Stack) error {
@@ -117,5 +133,24 @@ func counting(n *int) func(*dynamodb.Options) {
 					return next.HandleFinalize(ctx, in)
 				}), "Retry", middleware.After)
 		})
+	}
+}
+
+// query yields the items that a query finds. It reads a page when the items
+// before it are used up, and ends after an error.
+func query(ctx context.Context, db *dynamodb.Client, in *dynamodb.QueryInput) iter.Seq2[attributes, error] {
+	return func(yield func(attributes, error) bool) {
+		for pages := dynamodb.NewQueryPaginator(db, in); pages.HasMorePages(); {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
 	}
 }

@@ -14,10 +14,10 @@ import (
 // Tables names the three tables of a stack.
 type Tables struct{ APIKeys, Payments, Webhooks string }
 
-// CreateTables creates the tables that do not exist, with the keys and indexes
-// template.yaml gives them, and returns when all can be used. It is for stacks
-// on one machine and for tests; a deployed stack gets its tables from the
-// template. Tables that exist are taken as they are.
+// CreateTables creates the tables that do not exist, with the keys and indexes of
+// template.yaml, and returns when all can be used. It leaves existing tables as
+// they are. It is for stacks on one machine and for tests; a deployed stack gets
+// its tables from the template.
 func CreateTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	for _, in := range t.definitions() {
 		_, err := db.CreateTable(ctx, in)
@@ -36,10 +36,10 @@ func CreateTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	return nil
 }
 
-// definitions says what the tables are. The merchant index of Payments holds
-// little more than keys, so that signed bytes are not written twice: the items
-// behind a page of it are fetched when they are shown. It holds the state too,
-// so that a list of one status need not fetch what it does not show.
+// definitions returns the tables' definitions. The merchant index of Payments
+// projects the keys and the state only, so that event bodies and call data are not
+// written twice. A list reads the payments of a page from the table, and the state
+// keeps it from reading payments of another status.
 func (t Tables) definitions() []*dynamodb.CreateTableInput {
 	return []*dynamodb.CreateTableInput{
 		table(t.APIKeys, attrKeyHash, "",

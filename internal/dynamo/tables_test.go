@@ -1,7 +1,6 @@
 package dynamo_test
 
 import (
-	"crypto/rand"
 	"os"
 	"slices"
 	"strings"
@@ -12,11 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
-	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
 )
 
-// A shape is what a table's users depend on.
+// A shape holds the keys and indexes of a table.
 type shape struct {
 	KeySchema              []keyElement `yaml:"KeySchema"`
 	GlobalSecondaryIndexes []struct {
@@ -34,14 +32,11 @@ type keyElement struct {
 	KeyType       string `yaml:"KeyType"`
 }
 
-// TestTemplateDeclaresTheSameTables: what runs on one machine runs on AWS.
+// TestTemplateDeclaresTheSameTables compares the tables that CreateTables makes
+// with those of template.yaml.
 func TestTemplateDeclaresTheSameTables(t *testing.T) {
 	db := dynamotest.Client(t)
-	id := rand.Text()
-	tables := dynamo.Tables{APIKeys: "keys-" + id, Payments: "payments-" + id, Webhooks: "webhooks-" + id}
-	if err := dynamo.CreateTables(t.Context(), db, tables); err != nil {
-		t.Fatal(err)
-	}
+	tables := tables(t, db)
 	declared := declaredTables(t)
 	for logical, name := range map[string]string{"ApiKeysTable": tables.APIKeys, "PaymentsTable": tables.Payments, "WebhooksTable": tables.Webhooks} {
 		out, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})

@@ -4,15 +4,14 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/payment"
 	"remit/internal/wallet"
 )
 
-// walletItem is how a wallet lies in the table. Fields may be added, but what
-// one means never changes. Spendable amounts are numbers, so that a reservation can
-// compare and subtract them.
+// walletItem is the item of a wallet. Fields may be added, but none changes its
+// meaning: old items stay readable. Spendable amounts are numbers, so that the
+// update of a reservation can compare and subtract them.
 type walletItem struct {
 	PK           string                `dynamodbav:"pk"`
 	SK           string                `dynamodbav:"sk"`
@@ -27,8 +26,8 @@ type walletItem struct {
 }
 
 // encodeWallet writes both maps even when they are empty: a reservation sets an
-// element of them, which takes a map to set it in.
-func encodeWallet(w wallet.Wallet) (map[string]types.AttributeValue, error) {
+// element of each, which DynamoDB does in an existing map only.
+func encodeWallet(w wallet.Wallet) (attributes, error) {
 	it := walletItem{
 		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Ceiling: &w.Ceiling,
 		Reservations: map[string]uint64{}, ReservedAt: map[string]string{},
@@ -46,9 +45,9 @@ func encodeWallet(w wallet.Wallet) (map[string]types.AttributeValue, error) {
 	return item, nil
 }
 
-// decodeWallet reads the stored wallet id. One that does not decode is an error
-// of no kind a caller may branch on: nothing can be done with such a wallet.
-func decodeWallet(id wallet.ID, item map[string]types.AttributeValue) (wallet.Wallet, error) {
+// decodeWallet reads the stored wallet id. Its error is no sentinel: a caller can
+// do nothing with a wallet that does not decode.
+func decodeWallet(id wallet.ID, item attributes) (wallet.Wallet, error) {
 	var it walletItem
 	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
 		return wallet.Wallet{}, fmt.Errorf("decoding %s: %w", id.Address, err)
@@ -61,8 +60,8 @@ func decodeWallet(id wallet.ID, item map[string]types.AttributeValue) (wallet.Wa
 	}
 	r.require("next_nonce", it.NextNonce != nil)
 	r.require("nonce_ceiling", it.Ceiling != nil)
-	for payee, nonce := range it.Reservations {
-		w.Reservations[payment.ID(payee)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", it.ReservedAt[payee])}
+	for holder, nonce := range it.Reservations {
+		w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", it.ReservedAt[holder])}
 	}
 	if err := r.err(); err != nil {
 		return wallet.Wallet{}, fmt.Errorf("decoding %s: %w", id.Address, err)

@@ -37,7 +37,7 @@ func (c *tally) middleware(stack *middleware.Stack) error {
 		}), middleware.After)
 }
 
-// take returns what was counted and starts again.
+// take returns the counts and resets them.
 func (c *tally) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -54,7 +54,8 @@ func (q *sent) Enqueue(_ context.Context, job string, _ time.Duration) error {
 	return nil
 }
 
-// taking is a webhook.Sender and Checker whose endpoints take everything.
+// taking is a webhook.Sender and Checker whose endpoints answer every post with
+// status.
 type taking struct{ status int }
 
 func (s taking) Post(context.Context, string, http.Header, []byte) (webhook.Answer, error) {
@@ -68,17 +69,12 @@ func (taking) Check(context.Context, string) error { return nil }
 // one job. From two endpoints up the writes of an event are one call.
 func TestCallsPerDelivery(t *testing.T) {
 	setup := dynamotest.Client(t)
-	id := rand.Text()
-	tables := dynamo.Tables{APIKeys: "keys-" + id, Payments: "payments-" + id, Webhooks: "webhooks-" + id}
-	if err := dynamo.CreateTables(t.Context(), setup, tables); err != nil {
-		t.Fatal(err)
-	}
 	counted := &tally{calls: map[string]int{}}
 	store := dynamo.NewWebhooks(dynamodb.New(dynamodb.Options{
 		BaseEndpoint: aws.String(dynamotest.Start(t)), Region: "us-east-1",
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 		APIOptions:  []func(*middleware.Stack) error{counted.middleware},
-	}), tables.Webhooks)
+	}), tables(t, setup).Webhooks)
 	half := func() float64 { return 0.5 }
 
 	for _, test := range []struct {

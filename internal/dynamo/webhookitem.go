@@ -13,8 +13,8 @@ import (
 	"remit/internal/webhook"
 )
 
-// endpointItem is how an endpoint lies in the table, beside its key. Fields may
-// be added, but what one means never changes: old items stay readable.
+// endpointItem is the item of an endpoint but for its primary key. Fields may be
+// added, but none changes its meaning: old items stay readable.
 type endpointItem struct {
 	MerchantID        string   `dynamodbav:"merchant_id"`
 	Mode              string   `dynamodbav:"mode"`
@@ -40,7 +40,7 @@ var (
 	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted"}
 )
 
-func marshalEndpoint(e webhook.Endpoint) (map[string]types.AttributeValue, error) {
+func marshalEndpoint(e webhook.Endpoint) (attributes, error) {
 	item, err := attributevalue.MarshalMap(endpointItem{
 		MerchantID: e.Merchant, Mode: e.Mode, ID: e.ID, URL: e.URL, EventTypes: e.EventTypes, Description: e.Description,
 		Status: string(e.Status), Secret: e.Secret.Reveal(), PreviousSecret: e.PreviousSecret.Reveal(),
@@ -53,7 +53,7 @@ func marshalEndpoint(e webhook.Endpoint) (map[string]types.AttributeValue, error
 	return item, nil
 }
 
-func encodeEndpoint(e webhook.Endpoint, at key) (map[string]types.AttributeValue, error) {
+func encodeEndpoint(e webhook.Endpoint, at primaryKey) (attributes, error) {
 	item, err := marshalEndpoint(e)
 	if err != nil {
 		return nil, err
@@ -62,16 +62,16 @@ func encodeEndpoint(e webhook.Endpoint, at key) (map[string]types.AttributeValue
 	return item, nil
 }
 
-// updateEndpoint sets e's attributes one by one if the stored version is the one
-// read. The item is never put as a whole: while a deploy is under way, an older
-// binary must not erase what a newer one has added.
+// updateEndpoint sets e's attributes one by one if the stored version is read. It
+// never puts the whole item: while a deployment is under way, an older binary must
+// not erase the attributes that a newer one has added.
 func updateEndpoint(e webhook.Endpoint, read int64) (*dynamodb.UpdateItemInput, error) {
 	item, err := marshalEndpoint(e)
 	if err != nil {
 		return nil, err
 	}
 	names := map[string]string{}
-	values := map[string]types.AttributeValue{":read": number(uint64(read))}
+	values := attributes{":read": number(uint64(read))}
 	var set, remove []string
 	for name, value := range item {
 		if !slices.Contains(endpointFixed, name) {
@@ -100,7 +100,7 @@ func updateEndpoint(e webhook.Endpoint, read int64) (*dynamodb.UpdateItemInput, 
 	}, nil
 }
 
-func decodeEndpoint(item map[string]types.AttributeValue) (webhook.Endpoint, error) {
+func decodeEndpoint(item attributes) (webhook.Endpoint, error) {
 	var it endpointItem
 	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
 		return webhook.Endpoint{}, fmt.Errorf("decoding a webhook: %w", err)

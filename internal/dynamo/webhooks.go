@@ -1,12 +1,12 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -16,7 +16,7 @@ import (
 )
 
 // Webhooks is the webhook.Store kept in the table Webhooks. Only Due reads an
-// index; everything else is strongly consistent.
+// index; every other read is strongly consistent.
 type Webhooks struct {
 	db    *dynamodb.Client
 	table string
@@ -27,8 +27,8 @@ var _ webhook.Store = (*Webhooks)(nil)
 // NewWebhooks returns the webhooks kept in table.
 func NewWebhooks(db *dynamodb.Client, table string) *Webhooks { return &Webhooks{db, table} }
 
-// AddEndpoint implements webhook.EndpointStore with one transaction: the
-// endpoint, and one more in its owner's count if that is below limit.
+// AddEndpoint implements webhook.EndpointStore with one transaction. It puts the
+// endpoint and adds one to its owner's count, which must be below limit.
 func (s *Webhooks) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit int) error {
 	item, err := encodeEndpoint(e, endpointKey(e.Owner, e.ID))
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Webhooks) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit in
 			TableName: &s.table, Key: countKey(e.Owner),
 			UpdateExpression:    aws.String("ADD endpoints :one"),
 			ConditionExpression: aws.String("attribute_not_exists(endpoints) OR endpoints < :limit"),
-			ExpressionAttributeValues: map[string]types.AttributeValue{
+			ExpressionAttributeValues: attributes{
 				":one": number(1), ":limit": number(uint64(max(limit, 0))),
 			},
 		}},
@@ -61,39 +61,32 @@ func (s *Webhooks) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit in
 // Endpoints implements webhook.EndpointStore with one query of one page.
 func (s *Webhooks) Endpoints(ctx context.Context, o webhook.Owner) ([]webhook.Endpoint, error) {
 	list := []webhook.Endpoint{}
-	pages := dynamodb.NewQueryPaginator(s.db, &dynamodb.QueryInput{
+	for item, err := range query(ctx, s.db, &dynamodb.QueryInput{
 		TableName:              &s.table,
 		KeyConditionExpression: aws.String("pk = :pk AND begins_with(sk, :prefix)"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{
+		ExpressionAttributeValues: attributes{
 			":pk": text(o.Merchant), ":prefix": text(endpointPrefix + o.Mode + "#"),
 		},
 		ConsistentRead: aws.Bool(true),
-	})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+	}) {
 		if err != nil {
 			return nil, fmt.Errorf("querying the webhooks of %s: %w", o.Merchant, err)
 		}
-		for _, item := range page.Items {
-			e, err := decodeEndpoint(item)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, e)
+		e, err := decodeEndpoint(item)
+		if err != nil {
+			return nil, err
 		}
+		list = append(list, e)
 	}
 	slices.SortFunc(list, func(a, b webhook.Endpoint) int {
-		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
-			return c
-		}
-		return strings.Compare(b.ID, a.ID)
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
 	return list, nil
 }
 
 // Endpoint implements webhook.EndpointStore.
 func (s *Webhooks) Endpoint(ctx context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
-	for _, k := range []key{endpointKey(o, id), goneKey(o, id)} {
+	for _, k := range []primaryKey{endpointKey(o, id), goneKey(o, id)} {
 		out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: k, ConsistentRead: aws.Bool(true)})
 		if err != nil {
 			return webhook.Endpoint{}, fmt.Errorf("reading a webhook: %w", err)
@@ -105,8 +98,8 @@ func (s *Webhooks) Endpoint(ctx context.Context, o webhook.Owner, id string) (we
 	return webhook.Endpoint{}, webhook.ErrNotFound
 }
 
-// SaveEndpoint implements webhook.EndpointStore. A conditional write that finds
-// its own result there is one whose answer was lost inside the SDK.
+// SaveEndpoint implements webhook.EndpointStore. When the SDK repeats the write
+// after a lost answer, it finds its own result stored and returns that.
 func (s *Webhooks) SaveEndpoint(ctx context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
 	if e.Status == webhook.Deleted {
 		return s.removeEndpoint(ctx, e)
@@ -135,8 +128,8 @@ func (s *Webhooks) SaveEndpoint(ctx context.Context, e webhook.Endpoint) (webhoo
 	return next, nil
 }
 
-// transact writes all items or none. If a condition failed it returns the
-// reasons, one per item, with the error.
+// transact writes all items or none. If DynamoDB cancelled the transaction, it
+// returns the reasons, one per item, with the error.
 func (s *Webhooks) transact(ctx context.Context, items ...types.TransactWriteItem) ([]types.CancellationReason, error) {
 	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items}, conflicts)
 	if canceled, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
@@ -145,7 +138,7 @@ func (s *Webhooks) transact(ctx context.Context, items ...types.TransactWriteIte
 	return nil, err
 }
 
-// removeEndpoint moves e out of the way and takes it off the count.
+// removeEndpoint moves e to its goneKey and subtracts one from its owner's count.
 func (s *Webhooks) removeEndpoint(ctx context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
 	gone := e
 	gone.Version++
@@ -157,14 +150,14 @@ func (s *Webhooks) removeEndpoint(ctx context.Context, e webhook.Endpoint) (webh
 		types.TransactWriteItem{Delete: &types.Delete{
 			TableName: &s.table, Key: endpointKey(e.Owner, e.ID),
 			ConditionExpression:                 aws.String("version = :read"),
-			ExpressionAttributeValues:           map[string]types.AttributeValue{":read": number(uint64(e.Version))},
+			ExpressionAttributeValues:           attributes{":read": number(uint64(e.Version))},
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}},
 		types.TransactWriteItem{Put: &types.Put{TableName: &s.table, Item: item}},
 		types.TransactWriteItem{Update: &types.Update{
 			TableName: &s.table, Key: countKey(e.Owner),
 			UpdateExpression:          aws.String("ADD endpoints :less"),
-			ExpressionAttributeValues: map[string]types.AttributeValue{":less": &types.AttributeValueMemberN{Value: "-1"}},
+			ExpressionAttributeValues: attributes{":less": &types.AttributeValueMemberN{Value: "-1"}},
 		}},
 	)
 	if len(reasons) == 3 && failedCondition(reasons[0]) {

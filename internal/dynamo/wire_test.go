@@ -18,11 +18,11 @@ import (
 	"remit/internal/dynamo/dynamotest"
 )
 
-// A wire stands between the SDK and DynamoDB Local and decides what becomes of
-// each request. It records the operations that were sent.
+// A wire stands between the SDK and DynamoDB Local. It records each request, and
+// may delay it, answer it itself or lose the answer.
 type wire struct {
-	// meddle answers a request, or calls send to have it answered. nil sends
-	// everything.
+	// meddle answers a request, itself or by calling send. A nil meddle sends
+	// every request.
 	meddle func(op string, send func() (*http.Response, error)) (*http.Response, error)
 
 	mu     sync.Mutex
@@ -48,7 +48,7 @@ func (w *wire) Do(req *http.Request) (*http.Response, error) {
 	return w.meddle(op, send)
 }
 
-// sent returns what was sent since the last call.
+// sent returns the operations sent since its last call.
 func (w *wire) sent() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,8 +57,8 @@ func (w *wire) sent() []string {
 	return ops
 }
 
-// client returns a client of DynamoDB Local that speaks through w and waits
-// no longer than it must before it repeats a call.
+// client returns a client of DynamoDB Local that speaks through w and waits at
+// most a millisecond before it repeats a call.
 func (w *wire) client(t *testing.T) *dynamodb.Client {
 	t.Helper()
 	o := dynamotest.Client(t).Options()
@@ -67,8 +67,8 @@ func (w *wire) client(t *testing.T) *dynamodb.Client {
 	return dynamodb.New(o)
 }
 
-// lose makes the next n requests be answered by a broken connection after
-// DynamoDB has applied them.
+// lose breaks the connection of the next n requests after DynamoDB has applied
+// them.
 func (w *wire) lose(n int) {
 	w.meddle = func(_ string, send func() (*http.Response, error)) (*http.Response, error) {
 		resp, err := send()
@@ -81,8 +81,8 @@ func (w *wire) lose(n int) {
 	}
 }
 
-// cancel makes the next n transactions be cancelled for the reasons, without
-// reaching DynamoDB.
+// cancel answers the next n transactions as cancelled for the reasons, without
+// sending them to DynamoDB.
 func (w *wire) cancel(n int, reasons ...string) {
 	w.meddle = func(op string, send func() (*http.Response, error)) (*http.Response, error) {
 		if op != "TransactWriteItems" {
@@ -101,8 +101,8 @@ func (w *wire) cancel(n int, reasons ...string) {
 	}
 }
 
-// conflict makes the next n requests lose against a transaction on their item,
-// without reaching DynamoDB.
+// conflict answers the next n requests as refused because of a transaction on
+// their item, without sending them to DynamoDB.
 func (w *wire) conflict(n int) {
 	w.meddle = func(_ string, send func() (*http.Response, error)) (*http.Response, error) {
 		if n--; n < 0 {

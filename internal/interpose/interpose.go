@@ -1,6 +1,6 @@
-// Package interpose stands between an engine and its ports: it hands every
-// call of a store or of a node to a function, which may count it, delay it, let
-// it fail, or lose its answer. It knows no fault of its own.
+// Package interpose stands between an engine and its ports. It passes every call
+// of a store or of a node to a function, which may count it, delay it, let it
+// fail, or lose its answer. It makes no fault of its own.
 package interpose
 
 import (
@@ -11,26 +11,26 @@ import (
 // A Call is one call of a port.
 type Call struct {
 	Op   string // the method's name: "Reserve"
-	Args string // who and what it concerns, for people: "pay_1 of 0001"
+	Args string // its payment, wallet or nonce, for people: "pay_1 of 0001"
 }
 
-// An Around decides what becomes of a call. It calls apply at most once, from
-// any goroutine and whenever it likes, also after it has returned: that is an
-// answer that was lost. Its error is returned in the place of the port's
-// answer; without an error it must have called apply. It is called from many
-// goroutines at once.
+// An Around makes a call by calling apply, at most once, on any goroutine. It may
+// call apply after it has returned, for a call whose answer is lost. If it
+// returns an error, the caller gets that error in place of the port's answer;
+// otherwise it must have called apply. Many goroutines call an Around at once.
 type Around func(ctx context.Context, c Call, apply func(context.Context)) error
 
-// errNotApplied reports an Around that let a call through without applying it.
+// errNotApplied reports an Around that returned no error and did not call apply.
 var errNotApplied = errors.New("interpose: call was answered and not applied")
 
-// two is an answer of two values.
+// two is an answer that consists of two values.
 type two[A, B any] struct {
 	a A
 	b B
 }
 
-// ask makes a call as around says. An answer that is lost is the zero T.
+// ask makes the call do through around. The answer is the zero T if around
+// returns an error.
 func ask[T any](ctx context.Context, around Around, op, args string, do func(context.Context) (T, error)) (T, error) {
 	answer := &struct {
 		value T

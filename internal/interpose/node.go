@@ -8,8 +8,8 @@ import (
 	"remit/internal/token"
 )
 
-// A Node is the node within, every request to which goes through Around. A
-// broadcast whose answer is lost is answered as ambiguous.
+// A Node passes every request to the embedded node through Around. It answers a
+// broadcast as ambiguous if Around returns an error.
 type Node struct {
 	chain.Node
 	Around Around
@@ -28,8 +28,8 @@ func (n Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 }
 
 // Account implements chain.Node.
-func (n Node) Account(ctx context.Context, w, coin token.Address, f chain.ConfirmationRule) (chain.Account, error) {
-	return ask(ctx, n.Around, "Account", n.String()+" "+short(w), func(ctx context.Context) (chain.Account, error) { return n.Node.Account(ctx, w, coin, f) })
+func (n Node) Account(ctx context.Context, w, contract token.Address, f chain.ConfirmationRule) (chain.Account, error) {
+	return ask(ctx, n.Around, "Account", n.String()+" "+short(w), func(ctx context.Context) (chain.Account, error) { return n.Node.Account(ctx, w, contract, f) })
 }
 
 // Receipts implements chain.Node.

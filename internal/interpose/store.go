@@ -12,8 +12,8 @@ import (
 	"remit/internal/wallet"
 )
 
-// A Store is the store within, every call of which goes through Around, but
-// List, which decides nothing.
+// A Store passes every call of the embedded store but List through Around. No
+// decision about money reads List.
 type Store struct {
 	store.Store
 	Around Around
@@ -21,11 +21,13 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
+// run makes a call without an answer but its error.
 func (s *Store) run(ctx context.Context, op, args string, do func(context.Context) error) error {
 	_, err := ask(ctx, s.Around, op, args, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
 	return err
 }
 
+// at names a nonce of a wallet: "0001#7".
 func at(id wallet.ID, nonce uint64) string { return fmt.Sprintf("%v#%d", short(id.Address), nonce) }
 
 // short names an address by its last bytes.
@@ -76,8 +78,8 @@ func (s *Store) Refund(ctx context.Context, merchant, mode string, amount token.
 }
 
 // Reserve implements store.Nonces.
-func (s *Store) Reserve(ctx context.Context, r wallet.Need) (wallet.Wallet, error) {
-	return ask(ctx, s.Around, "Reserve", string(r.Payment)+" of "+short(r.Wallet.Address), func(ctx context.Context) (wallet.Wallet, error) { return s.Store.Reserve(ctx, r) })
+func (s *Store) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
+	return ask(ctx, s.Around, "Reserve", string(n.Payment)+" of "+short(n.Wallet.Address), func(ctx context.Context) (wallet.Wallet, error) { return s.Store.Reserve(ctx, n) })
 }
 
 // Release implements store.Nonces.

@@ -13,9 +13,9 @@ import (
 
 var errFault = errors.New("fault")
 
-// TestEveryCallIsInterposed calls every method of both ports on a wrapper of
-// nothing: one that did not ask first would panic. A node's name is no call,
-// and List decides nothing.
+// TestEveryCallIsInterposed calls every method of both ports on wrappers of nil
+// ports, where a method that did not call Around would panic. String makes no
+// request, and List is passed on directly.
 func TestEveryCallIsInterposed(t *testing.T) {
 	var asked []string
 	around := func(_ context.Context, c interpose.Call, _ func(context.Context)) error {
@@ -55,7 +55,7 @@ func TestEveryCallIsInterposed(t *testing.T) {
 	}
 }
 
-// named is a node of which only the name is asked.
+// named is a node that has a name only.
 type named struct{ chain.Node }
 
 func (named) String() string { return "node" }

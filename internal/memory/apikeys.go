@@ -10,7 +10,7 @@ import (
 	"remit/internal/apikey"
 )
 
-// APIKeys keeps keys in memory. The zero APIKeys is empty and ready; it is safe
+// APIKeys keeps API keys in memory. The zero APIKeys is empty and ready; it is safe
 // for concurrent use.
 type APIKeys struct {
 	mu       sync.RWMutex

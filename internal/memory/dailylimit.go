@@ -21,32 +21,28 @@ func dayOf(merchant, mode string, now time.Time) day {
 
 // Charge implements store.DailyLimits.
 func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	limit = wallet.Spendable(limit)
-	d := dayOf(merchant, mode, now)
-	if limit.Less(amount) || limit.Sub(amount).Less(s.spent[d]) {
-		return store.ErrDailyLimit
-	}
-	spent, err := s.spent[d].Add(amount)
-	if err != nil {
-		return store.ErrDailyLimit
-	}
-	s.spent[d] = spent
-	return nil
+	return s.locked(ctx, func() error {
+		limit = wallet.Spendable(limit)
+		d := dayOf(merchant, mode, now)
+		if limit.Less(amount) || limit.Sub(amount).Less(s.spent[d]) {
+			return store.ErrDailyLimit
+		}
+		spent, err := s.spent[d].Add(amount)
+		if err != nil {
+			return store.ErrDailyLimit
+		}
+		s.spent[d] = spent
+		return nil
+	})
 }
 
 // Refund implements store.DailyLimits.
 func (s *Payments) Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	d := dayOf(merchant, mode, now)
-	if spent, ok := s.spent[d]; ok && !spent.Less(amount) {
-		s.spent[d] = spent.Sub(amount)
-	}
-	return nil
+	return s.locked(ctx, func() error {
+		d := dayOf(merchant, mode, now)
+		if spent, ok := s.spent[d]; ok && !spent.Less(amount) {
+			s.spent[d] = spent.Sub(amount)
+		}
+		return nil
+	})
 }

@@ -9,7 +9,7 @@ import (
 	"remit/internal/webhook"
 )
 
-// A log is the deliveries of one endpoint.
+// A log holds the deliveries of one endpoint.
 type log struct {
 	byID map[string]webhook.Delivery
 	ids  []string // ascending, which is oldest first
@@ -23,20 +23,17 @@ func (s *Webhooks) AddDeliveries(_ context.Context, ds []webhook.Delivery) error
 		k := endpointKey{d.Owner, d.Endpoint}
 		l := s.logs[k]
 		if l == nil {
-			if s.logs == nil {
-				s.logs = map[endpointKey]*log{}
-			}
 			l = &log{byID: map[string]webhook.Delivery{}}
 			s.logs[k] = l
 		}
 		if l.add(d) && d.Parked {
-			s.park(d)
+			s.parked[d.Ref] = d.NextAttemptAt
 		}
 	}
 	return nil
 }
 
-// add keeps d unless it is there, and reports whether it did.
+// add keeps d, and reports whether it did: a delivery that is there stays.
 func (l *log) add(d webhook.Delivery) bool {
 	if _, ok := l.byID[d.Delivery]; ok {
 		return false
@@ -97,7 +94,7 @@ func (s *Webhooks) Record(_ context.Context, d webhook.Delivery, attempts int) (
 	stored.NextAttemptAt, stored.Parked = d.NextAttemptAt, d.Parked
 	s.logs[endpointKey{d.Owner, d.Endpoint}].byID[d.Delivery] = stored
 	if stored.Parked {
-		s.park(stored)
+		s.parked[d.Ref] = stored.NextAttemptAt
 	} else {
 		delete(s.parked, d.Ref)
 	}

@@ -8,15 +8,7 @@ import (
 	"remit/internal/webhook"
 )
 
-// park puts d among those that wait. The caller holds the lock.
-func (s *Webhooks) park(d webhook.Delivery) {
-	if s.parked == nil {
-		s.parked = map[webhook.Ref]time.Time{}
-	}
-	s.parked[d.Ref] = d.NextAttemptAt
-}
-
-// Due implements webhook.DueStore; here it never lags.
+// Due implements webhook.DueStore. It never lags.
 func (s *Webhooks) Due(_ context.Context, now time.Time, limit int) ([]webhook.Due, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

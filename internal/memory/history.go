@@ -9,15 +9,19 @@ import (
 	"remit/internal/store"
 )
 
-// An account is what lists are kept by.
+// An account is a merchant's mode: each has a list of its own.
 type account struct{ merchant, mode string }
 
 // List implements store.History.
-func (s *Payments) List(ctx context.Context, f store.Filter) ([]payment.Payment, bool, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, false, err
-	}
-	defer s.mu.Unlock()
+func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Payment, more bool, err error) {
+	err = s.locked(ctx, func() error {
+		page, more = s.page(f)
+		return nil
+	})
+	return page, more, err
+}
+
+func (s *Payments) page(f store.Filter) (page []payment.Payment, more bool) {
 	limit := f.Limit
 	if limit < 1 || limit > maxPage {
 		limit = maxPage
@@ -27,21 +31,20 @@ func (s *Payments) List(ctx context.Context, f store.Filter) ([]payment.Payment,
 	if !f.From.CreatedAt.IsZero() {
 		end, _ = slices.BinarySearchFunc(list, f.From, atPosition)
 	}
-	page := []payment.Payment{}
-	for i := end - 1; i >= 0; i-- {
-		p := &list[i].p
-		if !f.After.IsZero() && !p.CreatedAt.After(f.After) {
+	page = []payment.Payment{}
+	for _, r := range slices.Backward(list[:end]) {
+		if !f.After.IsZero() && !r.p.CreatedAt.After(f.After) {
 			break
 		}
-		if list[i].spoiled || !matches(p, f) {
+		if r.spoiled || !matches(&r.p, f) {
 			continue
 		}
 		if len(page) == limit {
-			return page, true, nil
+			return page, true
 		}
-		page = append(page, *p)
+		page = append(page, r.p)
 	}
-	return page, false, nil
+	return page, false
 }
 
 // maxPage is the most payments a page holds (store.Filter.Limit).
@@ -53,8 +56,8 @@ func matches(p *payment.Payment, f store.Filter) bool {
 }
 
 // enlist puts a payment that has just been committed into its merchant's list.
-// Payments are committed nearly in the order they were made, so that little more
-// than the end of the list moves.
+// Payments are committed nearly in the order of their creation, so an insertion
+// moves little more than the end of the list.
 func (s *Payments) enlist(r *record) {
 	by := account{r.p.Merchant, r.p.Mode}
 	list := s.lists[by]

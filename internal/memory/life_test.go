@@ -20,8 +20,8 @@ import (
 
 var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// drafts returns the nth payment of one merchant, each a millisecond after the
-// one before.
+// drafts returns the nth payment of one merchant, made n milliseconds after
+// noon.
 func drafts(n uint64) (payment.Payment, error) {
 	r := payment.Request{Merchant: "mer_1", Mode: "test", To: token.Address{1}, Amount: token.Units(n + 1)}
 	id, err := payment.NewID(r.Merchant, r.Mode, "", rand.NewChaCha8(sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))))
@@ -37,9 +37,9 @@ func signed(p payment.Payment, nonce uint64) chain.Signed {
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}
 }
 
-// TestEveryNonceHasOneOwner lets handlers and a sweeper take single steps in
-// any order, with any step repeated, and holds the store to the rule that
-// every nonce below next_nonce is owned by exactly one reservation or pending transaction.
+// TestEveryNonceHasOneOwner lets handlers and check-receipts take single steps in
+// any order, and any step twice. After each step every nonce below next_nonce
+// must be owned by a reservation or a pending transaction.
 func TestEveryNonceHasOneOwner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ctx, s := t.Context(), memory.NewPayments()
@@ -57,7 +57,7 @@ func TestEveryNonceHasOneOwner(t *testing.T) {
 			}
 			payments = append(payments, p)
 		}
-		seen := map[payment.ID]wallet.Reservation{} // what a handler remembers, however long ago
+		seen := map[payment.ID]wallet.Reservation{} // the last answer to each payment's handler, however old
 		pick := func(t *rapid.T) payment.Payment {
 			return payments[rapid.IntRange(0, len(payments)-1).Draw(t, "payment")]
 		}
@@ -81,8 +81,8 @@ func TestEveryNonceHasOneOwner(t *testing.T) {
 			},
 			"release": func(t *rapid.T) {
 				p := pick(t)
-				if pendingTx, err := s.PendingTx(ctx, theWallet.ID, seen[p.ID].Nonce); err == nil {
-					if err := s.Release(ctx, p.ID, pendingTx); err != nil {
+				if tx, err := s.PendingTx(ctx, theWallet.ID, seen[p.ID].Nonce); err == nil {
+					if err := s.Release(ctx, p.ID, tx); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -106,36 +106,36 @@ func TestEveryNonceHasOneOwner(t *testing.T) {
 	})
 }
 
-// owned checks who owns which nonce.
+// owned checks that every nonce below next_nonce has an owner, and no other has.
 func owned(t *rapid.T, s *memory.Payments, payments []payment.Payment) {
 	w, err := s.Wallet(t.Context(), theWallet.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pendingTxs, _, err := s.PendingTxs(t.Context(), theWallet.ID)
+	txs, _, err := s.PendingTxs(t.Context(), theWallet.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	owners := map[uint64]string{}
 	committedAt := map[payment.ID]uint64{}
 	bytesOf := map[payment.ID][]byte{}
-	for _, pendingTx := range pendingTxs {
-		bytesOf[pendingTx.Payment] = pendingTx.Raw
-		owners[pendingTx.Nonce] = fmt.Sprintf("pending transaction of %q", pendingTx.Payment)
-		if _, twice := committedAt[pendingTx.Payment]; twice && !pendingTx.Noop() {
-			t.Fatalf("%s has two pending transactions", pendingTx.Payment)
+	for _, tx := range txs {
+		bytesOf[tx.Payment] = tx.Raw
+		owners[tx.Nonce] = fmt.Sprintf("pending transaction of %q", tx.Payment)
+		if _, twice := committedAt[tx.Payment]; twice && !tx.Noop() {
+			t.Fatalf("%s has two pending transactions", tx.Payment)
 		}
-		committedAt[pendingTx.Payment] = pendingTx.Nonce
+		committedAt[tx.Payment] = tx.Nonce
 	}
 	for id, reservation := range w.Reservations {
-		if pendingTx, err := s.PendingTx(t.Context(), w.ID, reservation.Nonce); err == nil && pendingTx.Payment != id && !pendingTx.Noop() {
-			t.Fatalf("nonce %d is reserved to %s and filled by %s", reservation.Nonce, id, pendingTx.Payment)
+		if tx, err := s.PendingTx(t.Context(), w.ID, reservation.Nonce); err == nil && tx.Payment != id && !tx.Noop() {
+			t.Fatalf("nonce %d is reserved to %s and filled by %s", reservation.Nonce, id, tx.Payment)
 		}
 		owners[reservation.Nonce] += "reservation of " + string(id)
 	}
 	for nonce := range w.NextNonce {
 		if owners[nonce] == "" {
-			t.Fatalf("nobody owns nonce %d of %d: %v", nonce, w.NextNonce, owners)
+			t.Fatalf("nonce %d of %d has no owner: %v", nonce, w.NextNonce, owners)
 		}
 	}
 	if len(owners) != int(w.NextNonce) {

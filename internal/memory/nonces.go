@@ -8,14 +8,14 @@ import (
 )
 
 // Reserve implements store.Nonces.
-func (s *Payments) Reserve(ctx context.Context, r wallet.Need) (w wallet.Wallet, err error) {
-	err = s.change(ctx, r.Wallet, func(p *purse) error {
-		_, held := p.w.Reservations[r.Payment]
-		refusal := p.w.Refusal(r)
+func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error) {
+	err = s.change(ctx, n.Wallet, func(p *purse) error {
+		_, held := p.w.Reservations[n.Payment]
+		refusal := p.w.Refusal(n)
 		if !held && refusal == nil {
-			p.w.Reservations[r.Payment] = wallet.Reservation{Nonce: p.w.NextNonce, At: r.At.UTC()}
+			p.w.Reservations[n.Payment] = wallet.Reservation{Nonce: p.w.NextNonce, At: n.At.UTC()}
 			p.w.NextNonce++
-			p.w.Token, p.w.Gas = p.w.Token.Sub(r.Token), p.w.Gas.Sub(r.Gas)
+			p.w.Token, p.w.Gas = p.w.Token.Sub(n.Token), p.w.Gas.Sub(n.Gas)
 		}
 		w = p.read()
 		if held {
@@ -27,17 +27,15 @@ func (s *Payments) Reserve(ctx context.Context, r wallet.Need) (w wallet.Wallet,
 }
 
 // Release implements store.Nonces.
-func (s *Payments) Release(ctx context.Context, id payment.ID, pendingTx wallet.PendingTx) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	if p := s.wallets[pendingTx.ID]; p != nil {
-		if reservation, held := p.w.Reservations[id]; held && reservation.Nonce == pendingTx.Nonce {
-			delete(p.w.Reservations, id)
+func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
+	return s.locked(ctx, func() error {
+		if p := s.wallets[tx.ID]; p != nil {
+			if reservation, held := p.w.Reservations[id]; held && reservation.Nonce == tx.Nonce {
+				delete(p.w.Reservations, id)
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // RaiseCeiling implements store.Nonces.

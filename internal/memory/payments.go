@@ -1,84 +1,92 @@
-// Package memory keeps payments, wallets, webhooks and API keys in memory: what
-// a stack on one machine and every simulation run on. It keeps the promises of
-// the same ports as package dynamo, and links no test code.
 package memory
 
 import (
 	"context"
-	"sync"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
-	"remit/internal/token"
-	"remit/internal/wallet"
 )
 
-// Payments keeps payments and wallets in memory. It is safe for concurrent use,
-// and every call takes effect at one instant. What it returns shares call data,
-// signed bytes and metadata with what it keeps: they are never to be changed in
-// place. Make one with NewPayments.
-type Payments struct {
-	mu         sync.Mutex
-	payments   map[payment.ID]*record
-	hashes     map[chain.Hash]payment.ID // empty for a no-op's
-	lists      map[account][]*record     // committed ones, oldest first
-	spent      map[day]token.Amount
-	wallets    map[wallet.ID]*purse
-	pendingTxs map[wallet.ID][]*pendingTx // in nonce order
+// Create implements store.Payments.
+func (s *Payments) Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error) {
+	err = s.locked(ctx, func() error {
+		if there := s.payments[p.ID]; there != nil {
+			stored, err = there.read()
+			return err
+		}
+		s.payments[p.ID] = &record{p: p}
+		stored, created = p, true
+		return nil
+	})
+	return stored, created, err
 }
 
-var _ store.Store = (*Payments)(nil)
-
-// A record is a stored payment. What p points to is replaced, never changed in
-// place, since callers have copies of p.
-type record struct {
-	p       payment.Payment
-	spoiled bool
-}
-
-// NewPayments returns an empty store.
-func NewPayments() *Payments {
-	return &Payments{
-		payments:   map[payment.ID]*record{},
-		hashes:     map[chain.Hash]payment.ID{},
-		lists:      map[account][]*record{},
-		spent:      map[day]token.Amount{},
-		wallets:    map[wallet.ID]*purse{},
-		pendingTxs: map[wallet.ID][]*pendingTx{},
-	}
-}
-
-// enter locks the store, or says why a call of a caller who has gone does
-// nothing.
-func (s *Payments) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+// Payment implements store.Payments.
+func (s *Payments) Payment(ctx context.Context, id payment.ID) (p payment.Payment, err error) {
+	err = s.locked(ctx, func() error {
+		p, err = s.payment(id)
 		return err
-	}
-	s.mu.Lock()
-	return nil
+	})
+	return p, err
 }
 
-// read returns what is in the record, or store.ErrUnreadable.
-func (r *record) read() (payment.Payment, error) {
-	if r.spoiled {
-		return payment.Payment{}, store.ErrUnreadable
+func (s *Payments) payment(id payment.ID) (payment.Payment, error) {
+	there := s.payments[id]
+	if there == nil {
+		return payment.Payment{}, store.ErrNotFound
 	}
-	return r.p, nil
+	return there.read()
 }
 
-// Spoil makes a stored payment unreadable, as a damaged item would be.
-func (s *Payments) Spoil(id payment.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.payments[id].spoiled = true
+// PaymentByHash implements store.Payments.
+func (s *Payments) PaymentByHash(ctx context.Context, hash chain.Hash) (p payment.Payment, err error) {
+	err = s.locked(ctx, func() error {
+		p, err = s.payment(s.hashes[hash])
+		return err
+	})
+	return p, err
 }
 
-// SpoilPendingTx does the same to a stored pending transaction.
-func (s *Payments) SpoilPendingTx(id wallet.ID, nonce uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i, found := s.find(id, nonce); found {
-		s.pendingTxs[id][i].spoiled = true
-	}
+// Reassign implements store.Payments.
+func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
+	return s.locked(ctx, func() error {
+		there := s.payments[p.ID]
+		if there == nil || there.p.State != payment.Prepared || (there.p.Revision != old && there.p.Revision != p.Revision) {
+			return store.ErrChanged
+		}
+		there.p.Wallet, there.p.Tx, there.p.Revision = p.Wallet, p.Tx, p.Revision
+		return nil
+	})
+}
+
+// Discard implements store.Payments.
+func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
+	return s.locked(ctx, func() error {
+		if !s.prepared(p) {
+			return store.ErrChanged
+		}
+		delete(s.payments, p.ID)
+		return nil
+	})
+}
+
+// prepared reports whether the stored payment is Prepared with p's revision.
+func (s *Payments) prepared(p payment.Payment) bool {
+	there := s.payments[p.ID]
+	return there != nil && there.p.State == payment.Prepared && there.p.Revision == p.Revision
+}
+
+// Finish implements store.Payments.
+func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
+	return s.locked(ctx, func() error {
+		there := s.payments[p.ID]
+		if there == nil || there.p.State != payment.Committed {
+			return store.ErrChanged
+		}
+		end := &there.p
+		end.State, end.Onchain, end.Block, end.Failure, end.Event = p.State, p.Onchain, p.Block, p.Failure, p.Event
+		end.Version, end.UpdatedAt = p.Version, p.UpdatedAt
+		return nil
+	})
 }

@@ -10,7 +10,8 @@ import (
 	"remit/internal/wallet"
 )
 
-// A pending transaction is a stored pending transaction. Its Hashes are replaced, never changed in place.
+// A pendingTx is a stored pending transaction. Its Hashes are replaced, never
+// changed in place.
 type pendingTx struct {
 	wallet.PendingTx
 	spoiled bool
@@ -18,37 +19,33 @@ type pendingTx struct {
 
 // Commit implements store.PendingTxs.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	if !s.prepared(p) {
-		return store.ErrChanged
-	}
-	if !s.put(store.PendingTxOf(p)) {
-		return store.ErrNonceTaken
-	}
-	there := s.payments[p.ID]
-	committed := &there.p
-	committed.State, committed.Nonce, committed.Attempts, committed.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
-	committed.Version, committed.UpdatedAt = p.Version, p.UpdatedAt
-	s.enlist(there)
-	return nil
+	return s.locked(ctx, func() error {
+		if !s.prepared(p) {
+			return store.ErrChanged
+		}
+		if !s.put(store.PendingTxOf(p)) {
+			return store.ErrNonceTaken
+		}
+		there := s.payments[p.ID]
+		committed := &there.p
+		committed.State, committed.Nonce, committed.Attempts, committed.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
+		committed.Version, committed.UpdatedAt = p.Version, p.UpdatedAt
+		s.enlist(there)
+		return nil
+	})
 }
 
 // AddAttempt implements store.PendingTxs.
 func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	there, newer := s.payments[p.ID], store.PendingTxOf(p)
-	earlier := newer.Hashes[:len(newer.Hashes)-1]
-	if there == nil || there.p.State != payment.Committed || !slices.Equal(there.p.Hashes(), earlier) || !s.bump(newer) {
-		return store.ErrChanged
-	}
-	there.p.Attempts = bare(append(slices.Clip(there.p.Attempts), p.LastAttempt()))
-	return nil
+	return s.locked(ctx, func() error {
+		there, newer := s.payments[p.ID], store.PendingTxOf(p)
+		earlier := newer.Hashes[:len(newer.Hashes)-1]
+		if there == nil || there.p.State != payment.Committed || !slices.Equal(there.p.Hashes(), earlier) || !s.bump(newer) {
+			return store.ErrChanged
+		}
+		there.p.Attempts = bare(append(slices.Clip(there.p.Attempts), p.LastAttempt()))
+		return nil
+	})
 }
 
 // bare returns attempts without the bytes, which the pending transaction has.
@@ -61,105 +58,101 @@ func bare(attempts []payment.Attempt) []payment.Attempt {
 }
 
 // PutNoop implements store.PendingTxs.
-func (s *Payments) PutNoop(ctx context.Context, n wallet.PendingTx) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	if !s.put(n) {
-		return store.ErrNonceTaken
-	}
-	return nil
+func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
+	return s.locked(ctx, func() error {
+		if !s.put(tx) {
+			return store.ErrNonceTaken
+		}
+		return nil
+	})
 }
 
 // BumpNoop implements store.PendingTxs.
-func (s *Payments) BumpNoop(ctx context.Context, n wallet.PendingTx) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	if !s.bump(n) {
-		return store.ErrChanged
-	}
-	return nil
+func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
+	return s.locked(ctx, func() error {
+		if !s.bump(tx) {
+			return store.ErrChanged
+		}
+		return nil
+	})
 }
 
 // PendingTxs implements store.PendingTxs.
-func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) ([]wallet.PendingTx, int, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, 0, err
-	}
-	defer s.mu.Unlock()
-	all, unreadable := make([]wallet.PendingTx, 0, len(s.pendingTxs[id])), 0
-	for _, n := range s.pendingTxs[id] {
-		if n.spoiled {
-			unreadable++
-			continue
+func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error) {
+	err = s.locked(ctx, func() error {
+		txs = make([]wallet.PendingTx, 0, len(s.txs[id]))
+		for _, tx := range s.txs[id] {
+			if tx.spoiled {
+				unreadable++
+				continue
+			}
+			txs = append(txs, tx.PendingTx)
 		}
-		all = append(all, n.PendingTx)
-	}
-	return all, unreadable, nil
+		return nil
+	})
+	return txs, unreadable, err
 }
 
 // PendingTx implements store.PendingTxs.
-func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
-	if err := s.enter(ctx); err != nil {
-		return wallet.PendingTx{}, err
-	}
-	defer s.mu.Unlock()
-	i, found := s.find(id, nonce)
-	switch {
-	case !found:
-		return wallet.PendingTx{}, wallet.ErrUnknown
-	case s.pendingTxs[id][i].spoiled:
-		return wallet.PendingTx{}, store.ErrUnreadable
-	default:
-		return s.pendingTxs[id][i].PendingTx, nil
-	}
+func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (tx wallet.PendingTx, err error) {
+	err = s.locked(ctx, func() error {
+		i, found := s.find(id, nonce)
+		switch {
+		case !found:
+			return wallet.ErrUnknown
+		case s.txs[id][i].spoiled:
+			return store.ErrUnreadable
+		default:
+			tx = s.txs[id][i].PendingTx
+			return nil
+		}
+	})
+	return tx, err
 }
 
 // DeletePendingTx implements store.PendingTxs.
 func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	if i, found := s.find(id, nonce); found {
-		s.pendingTxs[id] = slices.Delete(s.pendingTxs[id], i, i+1)
-	}
-	return nil
+	return s.locked(ctx, func() error {
+		if i, found := s.find(id, nonce); found {
+			s.txs[id] = slices.Delete(s.txs[id], i, i+1)
+		}
+		return nil
+	})
 }
 
-// put stores a pending transaction and its hash unless its nonce has one.
-func (s *Payments) put(n wallet.PendingTx) bool {
-	i, found := s.find(n.ID, n.Nonce)
+// put stores a pending transaction and its hash, and reports whether it did: a
+// nonce takes one only.
+func (s *Payments) put(tx wallet.PendingTx) bool {
+	i, found := s.find(tx.ID, tx.Nonce)
 	if found {
 		return false
 	}
-	s.pendingTxs[n.ID] = slices.Insert(s.pendingTxs[n.ID], i, &pendingTx{PendingTx: n})
-	s.hashes[n.Hash()] = n.Payment
+	s.txs[tx.ID] = slices.Insert(s.txs[tx.ID], i, &pendingTx{PendingTx: tx})
+	s.hashes[tx.Hash()] = tx.Payment
 	return true
 }
 
-// bump stores the newest attempt of n, and its hash, over the attempts before
-// it, if those are what is stored.
-func (s *Payments) bump(n wallet.PendingTx) bool {
-	i, found := s.find(n.ID, n.Nonce)
+// bump stores the newest attempt of tx and its hash, and reports whether it
+// did: the stored attempts must be exactly those before it.
+func (s *Payments) bump(tx wallet.PendingTx) bool {
+	i, found := s.find(tx.ID, tx.Nonce)
 	if !found {
 		return false
 	}
-	there := &s.pendingTxs[n.ID][i].PendingTx
-	if there.Payment != n.Payment || !slices.Equal(there.Hashes, n.Hashes[:len(n.Hashes)-1]) {
+	there := &s.txs[tx.ID][i].PendingTx
+	if there.Payment != tx.Payment || !slices.Equal(there.Hashes, tx.Hashes[:len(tx.Hashes)-1]) {
 		return false
 	}
-	there.Hashes = append(slices.Clip(there.Hashes), n.Hash())
-	there.Raw, there.Fees, there.At, there.Gas = n.Raw, n.Fees, n.At, n.Gas
-	s.hashes[n.Hash()] = n.Payment
+	there.Hashes = append(slices.Clip(there.Hashes), tx.Hash())
+	there.Raw, there.Fees, there.At, there.Gas = tx.Raw, tx.Fees, tx.At, tx.Gas
+	s.hashes[tx.Hash()] = tx.Payment
 	return true
 }
 
+// find returns the index of a nonce's pending transaction in s.txs[id], or the
+// index where it would be, and whether there is one.
 func (s *Payments) find(id wallet.ID, nonce uint64) (int, bool) {
-	return slices.BinarySearchFunc(s.pendingTxs[id], nonce, func(n *pendingTx, nonce uint64) int {
-		return cmp.Compare(n.Nonce, nonce)
+	return slices.BinarySearchFunc(s.txs[id], nonce, func(tx *pendingTx, nonce uint64) int {
+		return cmp.Compare(tx.Nonce, nonce)
 	})
 }

@@ -14,13 +14,13 @@ import (
 	"remit/internal/wallet"
 )
 
-// A purse is a stored wallet and who claims it.
+// A purse is a stored wallet and the run that claims it.
 type purse struct {
 	w  wallet.Wallet
 	by string
 }
 
-// read returns the wallet with reservations of its own.
+// read returns the wallet with a copy of its reservations.
 func (p *purse) read() wallet.Wallet {
 	w := p.w
 	w.Reservations = maps.Clone(w.Reservations)
@@ -29,53 +29,46 @@ func (p *purse) read() wallet.Wallet {
 
 // Open implements store.Wallets.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	if s.wallets[w.ID] != nil {
+	return s.locked(ctx, func() error {
+		if s.wallets[w.ID] != nil {
+			return nil
+		}
+		w.Token, w.Gas = wallet.Spendable(w.Token), wallet.Spendable(w.Gas)
+		reservations := map[payment.ID]wallet.Reservation{}
+		maps.Copy(reservations, w.Reservations)
+		w.Reservations = reservations
+		s.wallets[w.ID] = &purse{w: w}
 		return nil
-	}
-	w.Token, w.Gas = wallet.Spendable(w.Token), wallet.Spendable(w.Gas)
-	reservations := map[payment.ID]wallet.Reservation{}
-	maps.Copy(reservations, w.Reservations)
-	w.Reservations = reservations
-	s.wallets[w.ID] = &purse{w: w}
-	return nil
+	})
 }
 
 // Wallet implements store.Wallets.
-func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
-	if err := s.enter(ctx); err != nil {
-		return wallet.Wallet{}, err
-	}
-	defer s.mu.Unlock()
-	if p := s.wallets[id]; p != nil {
-		return p.read(), nil
-	}
-	return wallet.Wallet{}, wallet.ErrUnknown
+func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (w wallet.Wallet, err error) {
+	err = s.change(ctx, id, func(p *purse) error {
+		w = p.read()
+		return nil
+	})
+	return w, err
 }
 
 // Wallets implements store.Wallets.
-func (s *Payments) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
-	ids := []wallet.ID{}
-	for id := range s.wallets {
-		if id.ChainID == chainID {
-			ids = append(ids, id)
+func (s *Payments) Wallets(ctx context.Context, chainID uint64) (ids []wallet.ID, err error) {
+	err = s.locked(ctx, func() error {
+		ids = []wallet.ID{}
+		for id := range s.wallets {
+			if id.ChainID == chainID {
+				ids = append(ids, id)
+			}
 		}
-	}
-	slices.SortFunc(ids, func(a, b wallet.ID) int { return bytes.Compare(a.Address[:], b.Address[:]) })
-	return ids, nil
+		slices.SortFunc(ids, func(a, b wallet.ID) int { return bytes.Compare(a.Address[:], b.Address[:]) })
+		return nil
+	})
+	return ids, err
 }
 
 // Claim implements store.Wallets.
-func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
-	held := false
-	err := s.change(ctx, id, func(p *purse) error {
+func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error) {
+	err = s.change(ctx, id, func(p *purse) error {
 		if held = p.by == by || !p.w.ClaimedUntil.After(now); held {
 			p.by, p.w.ClaimedUntil = by, until.UTC()
 		}
@@ -85,12 +78,12 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 }
 
 // Reconcile implements store.Wallets.
-func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, coin, gas token.Amount) error {
+func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error {
 	return s.change(ctx, id, func(p *purse) error {
 		if p.w.NextNonce != next {
 			return store.ErrChanged
 		}
-		p.w.Token, p.w.Gas = wallet.Spendable(coin), wallet.Spendable(gas)
+		p.w.Token, p.w.Gas = wallet.Spendable(balance), wallet.Spendable(gas)
 		return nil
 	})
 }
@@ -126,15 +119,13 @@ func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) e
 	})
 }
 
-// change applies f to a stored wallet.
+// change calls f with a stored wallet, or returns wallet.ErrUnknown.
 func (s *Payments) change(ctx context.Context, id wallet.ID, f func(*purse) error) error {
-	if err := s.enter(ctx); err != nil {
-		return err
-	}
-	defer s.mu.Unlock()
-	p := s.wallets[id]
-	if p == nil {
-		return wallet.ErrUnknown
-	}
-	return f(p)
+	return s.locked(ctx, func() error {
+		p := s.wallets[id]
+		if p == nil {
+			return wallet.ErrUnknown
+		}
+		return f(p)
+	})
 }

@@ -5,29 +5,35 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"remit/internal/webhook"
 )
 
-// logLimit is how many deliveries are kept per endpoint; above it the oldest
-// ones that are final are forgotten.
+// logLimit is the number of deliveries kept per endpoint. A delivery above it
+// displaces the oldest final one.
 const logLimit = 1000
 
-// Webhooks is a webhook.Store in memory. Its zero value is empty and ready.
+// Webhooks is a webhook.Store in memory, safe for concurrent use. Make one with
+// NewWebhooks.
 type Webhooks struct {
 	mu        sync.Mutex
 	endpoints map[webhook.Owner]map[string]webhook.Endpoint
 	logs      map[endpointKey]*log
-	parked    map[webhook.Ref]time.Time
+	parked    map[webhook.Ref]time.Time // when each is due
 }
 
 var _ webhook.Store = (*Webhooks)(nil)
 
 // NewWebhooks returns an empty store.
-func NewWebhooks() *Webhooks { return &Webhooks{} }
+func NewWebhooks() *Webhooks {
+	return &Webhooks{
+		endpoints: map[webhook.Owner]map[string]webhook.Endpoint{},
+		logs:      map[endpointKey]*log{},
+		parked:    map[webhook.Ref]time.Time{},
+	}
+}
 
 type endpointKey struct {
 	webhook.Owner
@@ -38,21 +44,16 @@ type endpointKey struct {
 func (s *Webhooks) AddEndpoint(_ context.Context, e webhook.Endpoint, limit int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := s.endpoints[e.Owner]
-	if _, ok := own[e.ID]; ok {
+	if _, ok := s.endpoints[e.Owner][e.ID]; ok {
 		return nil
 	}
 	if len(s.list(e.Owner)) >= limit {
 		return webhook.ErrLimit
 	}
-	if s.endpoints == nil {
-		s.endpoints = map[webhook.Owner]map[string]webhook.Endpoint{}
+	if s.endpoints[e.Owner] == nil {
+		s.endpoints[e.Owner] = map[string]webhook.Endpoint{}
 	}
-	if own == nil {
-		own = map[string]webhook.Endpoint{}
-		s.endpoints[e.Owner] = own
-	}
-	own[e.ID] = e
+	s.endpoints[e.Owner][e.ID] = e
 	return nil
 }
 
@@ -72,7 +73,7 @@ func (s *Webhooks) list(o webhook.Owner) []webhook.Endpoint {
 		}
 	}
 	slices.SortFunc(list, func(a, b webhook.Endpoint) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(b.ID, a.ID))
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
 	return list
 }

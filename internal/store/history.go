@@ -7,12 +7,12 @@ import (
 	"remit/internal/payment"
 )
 
-// History lists payments for merchants. It may lag behind Payments a little,
-// and nothing that decides about money reads it.
+// History lists payments for merchants. It may lag behind Payments, so no
+// decision about money reads it.
 type History interface {
 	// List returns the payments of f.Merchant and f.Mode that match f, newest
-	// first, at most f.Limit, and whether more follow. Prepared ones are not
-	// listed, and neither are those that cannot be read.
+	// first, at most f.Limit, and whether more follow. It leaves out
+	// Prepared payments and those that do not decode.
 	List(ctx context.Context, f Filter) (page []payment.Payment, more bool, err error)
 }
 

@@ -1,12 +1,12 @@
-// Package store is the port of the payment protocol: the questions and writes
-// of dispatch and settlement, and the contract that every adapter keeps. It
+// Package store is the port of the payment protocol: the reads and writes of
+// dispatch and settlement, and the contract that every adapter keeps. It
 // knows no database. Package dynamo and package memory implement it, and
 // package storetest checks each promise here on both.
 //
-// Every read is strongly consistent but List. An error that is none of the
-// errors below, and no refusal of package wallet, leaves the outcome unknown:
-// the write may have been applied, or may still be. Every write may be
-// repeated but Refund.
+// Every read but List is strongly consistent. An error that is neither one of the
+// errors below nor a refusal of package wallet leaves the outcome unknown: the
+// write may have been applied, or may be applied later. Every write but Refund may
+// be repeated.
 package store
 
 import (
@@ -33,7 +33,8 @@ var (
 	// ErrNonceTaken reports a nonce that has a pending transaction already,
 	// with other bytes.
 	ErrNonceTaken = errors.New("nonce has a pending transaction already")
-	// ErrDailyLimit reports that a payment would exceed the merchant's day.
+	// ErrDailyLimit reports that a payment would exceed the merchant's limit
+	// for the day.
 	ErrDailyLimit = errors.New("daily limit exceeded")
 )
 
@@ -49,8 +50,8 @@ type Store interface {
 
 // Payments keeps payments.
 type Payments interface {
-	// Create stores p if nothing is stored under its ID. Otherwise it stores
-	// nothing and returns the payment that is there, with created false.
+	// Create stores p if no payment is stored under its ID. Otherwise it
+	// changes nothing and returns the stored payment, with created false.
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 
 	// Payment returns the payment stored under id, or ErrNotFound.
@@ -61,40 +62,40 @@ type Payments interface {
 	PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error)
 
 	// Reassign stores p's assignment (Wallet, Tx and Revision) if the stored
-	// payment is Prepared with the revision old, or with p's already.
-	// Otherwise ErrChanged.
+	// payment is Prepared with the revision old, or has p's already. Otherwise
+	// ErrChanged.
 	Reassign(ctx context.Context, p payment.Payment, old string) error
 
-	// Discard removes a Prepared payment that was refused, if it still has p's
-	// revision, so that a refusal does not use its key up. Otherwise
-	// ErrChanged; ErrChanged too when it is gone already.
+	// Discard removes a payment that was refused, if it is still Prepared with
+	// p's revision, so that the merchant can use its key again. Otherwise, and
+	// if the payment is gone already, ErrChanged.
 	Discard(ctx context.Context, p payment.Payment) error
 
 	// Finish stores a final p with its event if the stored payment is
-	// Committed. Otherwise ErrChanged: another run made it final before, or
-	// this call did and its first answer was lost.
+	// Committed. Otherwise ErrChanged: another run has made it final before,
+	// or this call has, and its first answer was lost.
 	Finish(ctx context.Context, p payment.Payment) error
 }
 
-// Nonces hands nonces out.
+// Nonces hands out the nonces of wallets.
 type Nonces interface {
 	// Reserve gives n.Payment the next nonce of n.Wallet, and ties up n.Amount
-	// and n.Gas, in one conditional write that no other item takes part in. If
-	// the payment holds a reservation there already it changes nothing: that
-	// nonce is still its own, paused or not. It returns the wallet as it is
-	// after that, the reservation in w.Reservations[n.Payment]. A refusal
-	// (wallet.ErrUnknown, ErrPaused, ErrCeiling, ErrToken, ErrGas, judged in
-	// this order) comes with the wallet as it is.
+	// and n.Gas, in one conditional write of one item. If the payment holds a
+	// reservation there already it changes nothing: the payment keeps that
+	// nonce, whether the wallet is paused or not. It returns the wallet after
+	// the write, with the reservation in w.Reservations[n.Payment]. A refusal
+	// (wallet.ErrUnknown, ErrPaused, ErrCeiling, ErrToken, ErrGas, the first
+	// in this order) comes with the unchanged wallet.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
 
-	// Release ends the payment's reservation of tx.Nonce on tx's wallet, if it
-	// holds one of that very nonce, be it another payment's transaction. The
-	// caller must have seen tx stored, and shows that by the argument.
-	// Releasing a nonce that the payment does not hold is no error.
+	// Release ends the payment's reservation of tx.Nonce on tx's wallet. The
+	// caller must have seen tx stored, and shows that by the argument; tx may
+	// be another payment's, or a no-op's. A reservation of another nonce stays,
+	// and releasing a nonce that the payment does not hold is no error.
 	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
 
-	// RaiseCeiling sets the ceiling if that raises it. wallet.ErrUnknown if
-	// the wallet is not stored.
+	// RaiseCeiling sets the ceiling if that raises it. It returns
+	// wallet.ErrUnknown if the wallet is not stored.
 	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 }
 
@@ -103,7 +104,7 @@ type PendingTxs interface {
 	// Commit stores, all or nothing: p (just committed) over the stored
 	// payment, if that is Prepared with the same Revision, else ErrChanged;
 	// its pending transaction, if the nonce has none, else ErrNonceTaken; and
-	// its hash. When both fail, ErrChanged wins.
+	// its hash. When both conditions fail, it returns ErrChanged.
 	Commit(ctx context.Context, p payment.Payment) error
 
 	// AddAttempt stores, all or nothing: the newest attempt of p in payment
@@ -133,12 +134,12 @@ type PendingTxs interface {
 	DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error
 }
 
-// Wallets keeps the wallets. Spendable amounts are kept up to
-// wallet.Spendable. A change of a wallet that is not stored is
-// wallet.ErrUnknown and makes none.
+// Wallets keeps the wallets. A spendable amount above wallet.Spendable's largest
+// is stored as that. A change of a wallet that is not stored returns
+// wallet.ErrUnknown and stores no wallet.
 type Wallets interface {
-	// Open stores w, and its ID in the list of its chain's wallets, if nothing
-	// is stored for it. An existing wallet is left as it is.
+	// Open stores w, and its ID in the list of its chain's wallets. A wallet
+	// that is stored already stays as it is.
 	Open(ctx context.Context, w wallet.Wallet) error
 
 	// Wallet returns a wallet, or wallet.ErrUnknown.
@@ -147,39 +148,41 @@ type Wallets interface {
 	// Wallets returns every wallet ever opened on a chain, sorted by address.
 	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
 
-	// Claim claims the wallet until a time for a run called by, if no other
-	// run's claim lasts beyond now. It reports whether the claim is held.
-	// Claims save work; nothing relies on them.
+	// Claim claims the wallet until a time for the run named by, if no other
+	// run's claim lasts beyond now. It reports whether the run holds the claim.
+	// Claims save work; no promise relies on them.
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
 
-	// Reconcile stores the spendable balances if next_nonce is still next,
-	// else ErrChanged.
+	// Reconcile stores the spendable balances, in the token's smallest unit
+	// and in wei, if next_nonce is still next, else ErrChanged.
 	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
 
 	// Advance raises next_nonce to next if that raises it, and pauses the
-	// wallet for reason, in one write. A pause without a reason gets one.
+	// wallet for reason, in one write. An empty reason is replaced by another.
 	Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error
 
-	// Pause stops reservations, for reason from now on.
+	// Pause stops reservations and stores reason as the reason, over any
+	// other. An empty reason is replaced by another.
 	Pause(ctx context.Context, id wallet.ID, reason string) error
 
-	// Repause sets the reason of the wallet's pause to to, if it is from now;
-	// empty means not paused. Otherwise, unless it is to already, ErrChanged:
-	// a caller ends, or hides, only the pause that it has seen.
+	// Repause changes the reason of the wallet's pause from one to another;
+	// empty means not paused. If the stored reason is neither from nor to, it
+	// returns ErrChanged: a caller can end, or replace, only the pause that it
+	// has read.
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }
 
 // DailyLimits keeps the sum that each merchant has spent in a UTC day.
 type DailyLimits interface {
-	// Charge takes amount from the rest of the merchant's limit for the
-	// UTC day of now, or returns ErrDailyLimit and takes nothing. The sum that
-	// was charged is kept, so another limit counts at once; one above 10^38-1
-	// counts as that. An error that is not ErrDailyLimit leaves the outcome
-	// unknown: a day may be charged too much, never too little.
+	// Charge adds amount to the sum of the merchant's UTC day of now, unless
+	// that would exceed limit: then it returns ErrDailyLimit and charges
+	// nothing. A limit that changes during the day counts at once; one above
+	// 10^38-1 counts as 10^38-1. An error that is not ErrDailyLimit leaves the
+	// outcome unknown: a day may be charged too much, never too little.
 	Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error
 
-	// Refund gives back the charge of a refused payment, to the day of now.
-	// If that day was charged less, it gives back nothing. It may be repeated
-	// only when it is certain that it was not applied.
+	// Refund subtracts the charge of a refused payment from the sum of the day
+	// of now. If that sum is less, it changes nothing. It may be repeated only
+	// when it was certainly not applied.
 	Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error
 }

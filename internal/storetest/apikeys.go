@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"io"
 	mathrand "math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,19 +14,16 @@ import (
 	"remit/internal/apikey"
 )
 
-// A Keeper is a store complete: what books and authenticators ask of it.
+// A Keeper is a whole store of API keys.
 type Keeper interface {
 	apikey.Store
 	apikey.Finder
 }
 
-// Suite checks that the stores open returns keep the promises of apikey.Store
-// and apikey.Finder. Every call of open may return the same store.
+// APIKeys checks that the store which open returns keeps the promises of
+// apikey.Store and apikey.Finder. Every call of open may return the same store.
 func APIKeys(t *testing.T, open func(t *testing.T) Keeper) {
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, Keeper)
-	}{
+	examine(t, []promise[keyCheck]{
 		{"a key is found as it was stored", keyAsStored},
 		{"an unknown key is not found", unknown},
 		{"storing the same key again changes nothing", sameAgain},
@@ -44,135 +39,125 @@ func APIKeys(t *testing.T, open func(t *testing.T) Keeper) {
 		{"a replacement may be repeated", replacedTwice},
 		{"a revoked key keeps its first instant", revoked},
 		{"revoking another merchant's key changes nothing", revokedForeign},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
-	}
+	}, func(c tester) keyCheck { return keyCheck{c, open(c.T)} })
 }
 
-// fresh returns a key nobody has, of a merchant nobody is.
-func fresh(t *testing.T) apikey.Key {
-	t.Helper()
-	return keyOf(t, "mer_"+rand.Text(), noon)
+// A keyCheck examines one promise of apikey.Store or apikey.Finder.
+type keyCheck struct {
+	tester
+	Keeper
 }
 
-func keyOf(t *testing.T, merchantID string, at time.Time) apikey.Key {
-	t.Helper()
+// fresh returns a new key of a new merchant. It is not stored.
+func (c keyCheck) fresh() apikey.Key {
+	c.Helper()
+	return c.key("mer_"+rand.Text(), noon)
+}
+
+func (c keyCheck) key(merchantID string, at time.Time) apikey.Key {
+	c.Helper()
 	s, err := apikey.Mint(rand.Reader, apikey.Test)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.ok("minting a key", err)
 	return apikey.Key{
 		Hash: s.Hash(), ID: s.ID(), MerchantID: merchantID, MerchantName: "Crème & Søn 🧁",
 		Mode: s.Mode(), Prefix: s.Prefix(), Last4: s.Last4(), CreatedAt: at,
 	}
 }
 
-func create(t *testing.T, s Keeper, keys ...apikey.Key) {
-	t.Helper()
+func (c keyCheck) create(keys ...apikey.Key) {
+	c.Helper()
 	for _, k := range keys {
-		if err := s.Create(t.Context(), k); err != nil {
-			t.Fatalf("creating %s: %v", k.ID, err)
-		}
+		c.ok("creating "+k.ID, c.Create(c.Context(), k))
 	}
 }
 
-// holds checks that want is what the store has under its hash.
-func holds(t *testing.T, s Keeper, want apikey.Key) {
-	t.Helper()
-	got, err := s.Find(t.Context(), want.Hash)
-	if err != nil {
-		t.Fatalf("finding %s: %v", want.ID, err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("stored key (-want +got):\n%s", diff)
+// created returns a new key that is stored.
+func (c keyCheck) created() apikey.Key {
+	c.Helper()
+	k := c.fresh()
+	c.create(k)
+	return k
+}
+
+// replace replaces old by next at the time at.
+func (c keyCheck) replace(old apikey.Key, at time.Time, next apikey.Key) {
+	c.Helper()
+	c.ok("replacing", c.Replace(c.Context(), old.MerchantID, old.Hash, at, next))
+}
+
+// holds checks that each key is stored under its hash.
+func (c keyCheck) holds(want ...apikey.Key) {
+	c.Helper()
+	for _, k := range want {
+		got, err := c.Find(c.Context(), k.Hash)
+		c.ok("finding "+k.ID, err)
+		c.same("stored key", k, got)
 	}
 }
 
-func refused(t *testing.T, err, want error) {
-	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("error = %v, want %v", err, want)
+// absent checks that no key is stored under the hashes of these.
+func (c keyCheck) absent(keys ...apikey.Key) {
+	c.Helper()
+	for _, k := range keys {
+		_, err := c.Find(c.Context(), k.Hash)
+		c.refused("finding an absent key", err, apikey.ErrNotFound)
 	}
 }
 
-func absent(t *testing.T, s Keeper, k apikey.Key) {
-	t.Helper()
-	_, err := s.Find(t.Context(), k.Hash)
-	refused(t, err, apikey.ErrNotFound)
+// listed checks the merchant's list. No keys are an empty slice, never nil. An
+// index may lag.
+func (c keyCheck) listed(merchantID string, want ...apikey.Key) {
+	c.Helper()
+	c.eventually("list of "+merchantID, func() string {
+		got, err := c.List(c.Context(), merchantID)
+		c.ok("listing", err)
+		return cmp.Diff(append([]apikey.Key{}, want...), got)
+	})
 }
 
-func keyAsStored(t *testing.T, s Keeper) {
-	k := fresh(t)
+func keyAsStored(c keyCheck) {
+	k := c.fresh()
 	k.ExpiresAt, k.RevokedAt, k.LastUsedAt = noon.Add(time.Hour), noon.Add(time.Minute), noon.Add(time.Second)
-	create(t, s, k)
-	holds(t, s, k)
+	c.create(k)
+	c.holds(k)
 }
 
-func unknown(t *testing.T, s Keeper) { absent(t, s, fresh(t)) }
+func unknown(c keyCheck) { c.absent(c.fresh()) }
 
-func sameAgain(t *testing.T, s Keeper) {
-	k := fresh(t)
-	create(t, s, k)
-	if _, err := s.Revoke(t.Context(), k.MerchantID, k.Hash, noon); err != nil {
-		t.Fatal(err)
-	}
-	create(t, s, k)
+func sameAgain(c keyCheck) {
+	k := c.created()
+	_, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon)
+	c.ok("revoking", err)
+	c.create(k)
 	k.RevokedAt = noon
-	holds(t, s, k)
-	listed(t, s, k.MerchantID, k)
+	c.holds(k)
+	c.listed(k.MerchantID, k)
 }
 
-func taken(t *testing.T, s Keeper) {
-	k := fresh(t)
-	create(t, s, k)
-	other := fresh(t)
+func taken(c keyCheck) {
+	k := c.created()
+	other := c.fresh()
 	other.Hash = k.Hash
-	refused(t, s.Create(t.Context(), other), apikey.ErrExists)
-	holds(t, s, k)
-	listed(t, s, other.MerchantID)
+	c.refused("creating", c.Create(c.Context(), other), apikey.ErrExists)
+	c.holds(k)
+	c.listed(other.MerchantID)
 }
 
-// listed checks the merchant's list. An index may keyLag, so it is read until it
-// is right or the test's patience ends.
-func listed(t *testing.T, s Keeper, merchantID string, want ...apikey.Key) {
-	t.Helper()
-	var diff string
-	for range 50 {
-		got, err := s.List(t.Context(), merchantID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff = cmp.Diff(append([]apikey.Key{}, want...), got); diff == "" {
-			return
-		}
-		keyLag(t.Context())
-	}
-	t.Errorf("list of %s (-want +got):\n%s", merchantID, diff)
-}
-
-// keyLag gives an index a moment to follow its table.
-func keyLag(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-	defer cancel()
-	<-ctx.Done()
-}
-
-func newestFirst(t *testing.T, s Keeper) {
-	first := fresh(t)
+func newestFirst(c keyCheck) {
+	first := c.fresh()
 	m := first.MerchantID
-	second, third := keyOf(t, m, noon.Add(time.Microsecond)), keyOf(t, m, noon.Add(time.Hour))
-	a, b := keyOf(t, m, noon.Add(time.Minute)), keyOf(t, m, noon.Add(time.Minute))
+	second, third := c.key(m, noon.Add(time.Microsecond)), c.key(m, noon.Add(time.Hour))
+	a, b := c.key(m, noon.Add(time.Minute)), c.key(m, noon.Add(time.Minute))
 	if a.ID > b.ID {
 		a, b = b, a
 	}
-	create(t, s, second, a, third, first, b, fresh(t))
-	listed(t, s, m, third, b, a, second, first)
-	listed(t, s, "mer_"+rand.Text())
+	c.create(second, a, third, first, b, c.fresh())
+	c.listed(m, third, b, a, second, first)
+	c.listed("mer_" + rand.Text())
 }
 
-func touchOnce(t *testing.T, s Keeper) {
-	k := fresh(t)
-	create(t, s, k)
+func touchOnce(c keyCheck) {
+	k := c.created()
 	for _, test := range []struct{ at, want time.Duration }{
 		{0, 0},                             // never used before
 		{59 * time.Second, 0},              // within the span
@@ -181,131 +166,104 @@ func touchOnce(t *testing.T, s Keeper) {
 		{3 * time.Minute, 3 * time.Minute}, // after a pause
 	} {
 		at := noon.Add(test.at)
-		if err := s.Touch(t.Context(), k.Hash, at, at.Add(-time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		c.ok("touching", c.Touch(c.Context(), k.Hash, at, at.Add(-time.Minute)))
 		k.LastUsedAt = noon.Add(test.want)
-		holds(t, s, k)
+		c.holds(k)
 	}
 }
 
-func touchRace(t *testing.T, s Keeper) {
-	k := fresh(t)
-	create(t, s, k)
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			if err := s.Touch(t.Context(), k.Hash, noon.Add(time.Duration(i)*time.Microsecond), noon.Add(-time.Minute)); err != nil {
-				t.Errorf("use %d: %v", i, err)
-			}
-		})
-	}
-	wg.Wait()
-	got, err := s.Find(t.Context(), k.Hash)
+func touchRace(c keyCheck) {
+	k := c.created()
+	c.race(8, func(ctx context.Context, i int) {
+		if err := c.Touch(ctx, k.Hash, noon.Add(time.Duration(i)*time.Microsecond), noon.Add(-time.Minute)); err != nil {
+			c.Errorf("use %d: %v", i, err)
+		}
+	})
+	got, err := c.Find(c.Context(), k.Hash)
 	if err != nil || got.LastUsedAt.Before(noon) || got.LastUsedAt.After(noon.Add(7*time.Microsecond)) {
-		t.Errorf("LastUsedAt = %v, %v; want one of the eight", got.LastUsedAt, err)
+		c.Errorf("LastUsedAt = %v, %v; want one of the eight", got.LastUsedAt, err)
 	}
 }
 
-func touchUnknown(t *testing.T, s Keeper) {
-	k := fresh(t)
-	refused(t, s.Touch(t.Context(), k.Hash, noon, noon.Add(-time.Minute)), apikey.ErrNotFound)
-	absent(t, s, k)
+func touchUnknown(c keyCheck) {
+	k := c.fresh()
+	c.refused("touching", c.Touch(c.Context(), k.Hash, noon, noon.Add(-time.Minute)), apikey.ErrNotFound)
+	c.absent(k)
 }
 
-func replaced(t *testing.T, s Keeper) {
-	old := fresh(t)
-	create(t, s, old)
-	next := keyOf(t, old.MerchantID, noon.Add(time.Hour))
+func replaced(c keyCheck) {
+	old := c.created()
+	next := c.key(old.MerchantID, noon.Add(time.Hour))
 	old.ExpiresAt = noon.Add(25 * time.Hour)
-	if err := s.Replace(t.Context(), old.MerchantID, old.Hash, old.ExpiresAt, next); err != nil {
-		t.Fatal(err)
-	}
-	holds(t, s, old)
-	holds(t, s, next)
-	listed(t, s, old.MerchantID, next, old)
+	c.replace(old, old.ExpiresAt, next)
+	c.holds(old, next)
+	c.listed(old.MerchantID, next, old)
 }
 
-func replacedEarlier(t *testing.T, s Keeper) {
-	old := fresh(t)
+func replacedEarlier(c keyCheck) {
+	old := c.fresh()
 	old.ExpiresAt = noon.Add(time.Minute)
-	create(t, s, old)
-	next := keyOf(t, old.MerchantID, noon.Add(time.Second))
-	if err := s.Replace(t.Context(), old.MerchantID, old.Hash, noon.Add(time.Hour), next); err != nil {
-		t.Fatal(err)
-	}
-	holds(t, s, old)
-	holds(t, s, next)
+	c.create(old)
+	next := c.key(old.MerchantID, noon.Add(time.Second))
+	c.replace(old, noon.Add(time.Hour), next)
+	c.holds(old, next)
 
-	last := keyOf(t, old.MerchantID, noon.Add(2*time.Second))
+	last := c.key(old.MerchantID, noon.Add(2*time.Second))
 	old.ExpiresAt = noon.Add(2 * time.Second)
-	if err := s.Replace(t.Context(), old.MerchantID, old.Hash, old.ExpiresAt, last); err != nil {
-		t.Fatal(err)
-	}
-	holds(t, s, old)
+	c.replace(old, old.ExpiresAt, last)
+	c.holds(old)
 }
 
-func replacedForeign(t *testing.T, s Keeper) {
-	old, thief := fresh(t), fresh(t)
-	create(t, s, old)
-	refused(t, s.Replace(t.Context(), thief.MerchantID, old.Hash, noon, thief), apikey.ErrNotFound)
-	holds(t, s, old)
-	absent(t, s, thief)
-	missing := fresh(t)
-	refused(t, s.Replace(t.Context(), thief.MerchantID, missing.Hash, noon, thief), apikey.ErrNotFound)
-	absent(t, s, thief)
-	absent(t, s, missing)
+func replacedForeign(c keyCheck) {
+	old, thief := c.fresh(), c.fresh()
+	c.create(old)
+	c.refused("replacing", c.Replace(c.Context(), thief.MerchantID, old.Hash, noon, thief), apikey.ErrNotFound)
+	c.holds(old)
+	c.absent(thief)
+	missing := c.fresh()
+	c.refused("replacing", c.Replace(c.Context(), thief.MerchantID, missing.Hash, noon, thief), apikey.ErrNotFound)
+	c.absent(thief, missing)
 }
 
-func replacedTaken(t *testing.T, s Keeper) {
-	old, other := fresh(t), fresh(t)
-	create(t, s, old, other)
-	next := keyOf(t, old.MerchantID, noon)
+func replacedTaken(c keyCheck) {
+	old, other := c.fresh(), c.fresh()
+	c.create(old, other)
+	next := c.key(old.MerchantID, noon)
 	next.Hash = other.Hash
-	refused(t, s.Replace(t.Context(), old.MerchantID, old.Hash, noon, next), apikey.ErrExists)
-	holds(t, s, old)
-	holds(t, s, other)
+	c.refused("replacing", c.Replace(c.Context(), old.MerchantID, old.Hash, noon, next), apikey.ErrExists)
+	c.holds(old, other)
 }
 
-func replacedTwice(t *testing.T, s Keeper) {
-	old := fresh(t)
-	create(t, s, old)
-	next := keyOf(t, old.MerchantID, noon.Add(time.Second))
+func replacedTwice(c keyCheck) {
+	old := c.created()
+	next := c.key(old.MerchantID, noon.Add(time.Second))
 	old.ExpiresAt = noon.Add(time.Hour)
 	for range 2 {
-		if err := s.Replace(t.Context(), old.MerchantID, old.Hash, old.ExpiresAt, next); err != nil {
-			t.Fatal(err)
-		}
+		c.replace(old, old.ExpiresAt, next)
 	}
-	listed(t, s, old.MerchantID, next, old)
+	c.listed(old.MerchantID, next, old)
 }
 
-func revoked(t *testing.T, s Keeper) {
-	k := fresh(t)
-	create(t, s, k)
+func revoked(c keyCheck) {
+	k := c.created()
 	k.RevokedAt = noon.Add(time.Second)
 	for _, at := range []time.Duration{time.Second, 0, time.Hour} {
-		got, err := s.Revoke(t.Context(), k.MerchantID, k.Hash, noon.Add(at))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(k, got); diff != "" {
-			t.Errorf("answer (-want +got):\n%s", diff)
-		}
+		got, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon.Add(at))
+		c.ok("revoking", err)
+		c.same("revoked key", k, got)
 	}
-	holds(t, s, k)
+	c.holds(k)
 }
 
-func revokedForeign(t *testing.T, s Keeper) {
-	k := fresh(t)
-	create(t, s, k)
-	_, err := s.Revoke(t.Context(), "mer_somebody_else", k.Hash, noon)
-	refused(t, err, apikey.ErrNotFound)
-	holds(t, s, k)
-	missing := fresh(t)
-	_, err = s.Revoke(t.Context(), missing.MerchantID, missing.Hash, noon)
-	refused(t, err, apikey.ErrNotFound)
-	absent(t, s, missing)
+func revokedForeign(c keyCheck) {
+	k := c.created()
+	_, err := c.Revoke(c.Context(), "mer_other", k.Hash, noon)
+	c.refused("revoking", err, apikey.ErrNotFound)
+	c.holds(k)
+	missing := c.fresh()
+	_, err = c.Revoke(c.Context(), missing.MerchantID, missing.Hash, noon)
+	c.refused("revoking", err, apikey.ErrNotFound)
+	c.absent(missing)
 }
 
 // Random returns a source of bytes that is the same for the same seed, for

@@ -2,16 +2,15 @@ package storetest
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"remit/internal/store"
 	"remit/internal/token"
 )
 
-var dailyLimitPromises = []promise{
+var dailyLimitPromises = []promise[*check]{
 	{"a day's first charge has the whole limit", firstCharge},
-	{"a charge beyond what is left takes nothing", chargeRefused},
+	{"a charge beyond the rest of the limit takes nothing", chargeRefused},
 	{"racing charges never exceed the limit", racingCharges},
 	{"a refund gives back no more than was charged", refunded},
 	{"days, merchants and modes have daily limits of their own", dailyLimitsApart},
@@ -31,9 +30,9 @@ func (c *check) refund(amount uint64) {
 // left checks how much of a limit of 100 is left, by charging it.
 func (c *check) left(want uint64) {
 	c.Helper()
-	c.refused("charging more than is left", c.charge(want+1, 100), store.ErrDailyLimit)
+	c.refused("charging one unit too much", c.charge(want+1, 100), store.ErrDailyLimit)
 	if want > 0 {
-		c.ok("charging what is left", c.charge(want, 100))
+		c.ok("charging the rest of the day", c.charge(want, 100))
 		c.refund(want)
 	}
 }
@@ -54,17 +53,9 @@ func chargeRefused(c *check) {
 }
 
 func racingCharges(c *check) {
-	var taken atomic.Int32
-	c.race(20, func(context.Context, int) {
-		switch err := c.charge(10, 100); {
-		case err == nil:
-			taken.Add(1)
-		case !isAny(err, store.ErrDailyLimit):
-			c.Errorf("charging: %v", err)
-		}
-	})
-	if n := taken.Load(); n != 10 {
-		c.Errorf("%d charges of 10 fit in 100", n)
+	won := c.wins(20, store.ErrDailyLimit, func(context.Context, int) error { return c.charge(10, 100) })
+	if len(won) != 10 {
+		c.Errorf("%d charges of 10 fit in 100", len(won))
 	}
 }
 
@@ -93,7 +84,7 @@ func dailyLimitsApart(c *check) {
 	}{
 		{"the same day, just begun", c.merchant, "test", midnight, store.ErrDailyLimit},
 		{"the same day, nearly over", c.merchant, "test", midnight.Add(24*time.Hour - 1), store.ErrDailyLimit},
-		{"the same day elsewhere", c.merchant, "test", noon.In(east), store.ErrDailyLimit},
+		{"the same day in another time zone", c.merchant, "test", noon.In(east), store.ErrDailyLimit},
 		{"the day before", c.merchant, "test", midnight.Add(-1), nil},
 		{"the day after", c.merchant, "test", midnight.Add(24 * time.Hour), nil},
 		{"another merchant", c.merchant + "x", "test", noon, nil},
@@ -111,7 +102,7 @@ func dailyLimitsApart(c *check) {
 func limitChanged(c *check) {
 	c.ok("charging", c.charge(60, 100))
 	c.refused("charging with a lower limit", c.charge(1, 60), store.ErrDailyLimit)
-	c.refused("charging with a limit below what was spent", c.charge(1, 10), store.ErrDailyLimit)
+	c.refused("charging with a limit below the sum charged", c.charge(1, 10), store.ErrDailyLimit)
 	c.ok("charging with a higher limit", c.charge(140, 200))
 	c.refused("charging with the old limit", c.charge(1, 100), store.ErrDailyLimit)
 	c.refused("charging with the higher limit", c.charge(1, 200), store.ErrDailyLimit)

@@ -1,124 +1,124 @@
 package storetest
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
-	"testing"
 	"time"
 
 	"remit/internal/webhook"
 )
 
-func add(t *testing.T, s webhook.Store, ds ...webhook.Delivery) {
-	t.Helper()
-	ok(t, s.AddDeliveries(t.Context(), ds))
+func (c hookCheck) add(ds ...webhook.Delivery) {
+	c.Helper()
+	c.ok("adding deliveries", c.AddDeliveries(c.Context(), ds))
 }
 
-func load(t *testing.T, s webhook.Store, r webhook.Ref) webhook.Delivery {
-	t.Helper()
-	_, d, err := s.Load(t.Context(), r)
-	ok(t, err)
-	return d
+// stored checks that each delivery is stored as it is in want.
+func (c hookCheck) stored(want ...webhook.Delivery) {
+	c.Helper()
+	for _, d := range want {
+		_, got, err := c.Load(c.Context(), d.Ref)
+		c.ok("loading a delivery", err)
+		c.same("stored delivery", d, got)
+	}
 }
 
-func record(t *testing.T, s webhook.Store, d webhook.Delivery, attempts int) {
-	t.Helper()
-	stored, err := s.Record(t.Context(), d, attempts)
-	ok(t, err)
-	same(t, "recorded", stored, d)
+// unknown checks that no delivery is stored under the reference.
+func (c hookCheck) unknown(r webhook.Ref) {
+	c.Helper()
+	_, _, err := c.Load(c.Context(), r)
+	c.refused("loading an unknown delivery", err, webhook.ErrDeliveryNotFound)
 }
 
-func deliveryAsStored(t *testing.T, s webhook.Store) {
+// record records d over the given number of attempts.
+func (c hookCheck) record(d webhook.Delivery, attempts int) {
+	c.Helper()
+	stored, err := c.Record(c.Context(), d, attempts)
+	c.ok("recording", err)
+	c.same("answer to a record", d, stored)
+	c.stored(d)
+}
+
+func deliveryAsStored(c hookCheck) {
 	o := owner()
 	full := deliveryOf(o, "we_1", noon)
 	full = tried(tried(full, noon, false), noon.Add(time.Minute), true)
 	bare := deliveryOf(o, "we_1", noon)
-	bare.Event.At, bare.CreatedAt = time.Time{}, time.Time{} // of an event that does not say when
+	bare.Event.At, bare.CreatedAt = time.Time{}, time.Time{} // of an event without a time
 	for _, d := range []webhook.Delivery{full, ended(deliveryOf(o, "we_1", noon), webhook.Cancelled), bare} {
-		add(t, s, d)
-		same(t, "delivery", load(t, s, d.Ref), d)
+		c.add(d)
+		c.stored(d)
 	}
 }
 
-func deliveryEndpoint(t *testing.T, s webhook.Store) {
-	e := endpointOf(t, owner(), noon)
+func deliveryEndpoint(c hookCheck) {
+	e := c.endpoint(owner(), noon)
 	d := deliveryOf(e.Owner, e.ID, noon)
-	if _, _, err := s.Load(t.Context(), d.Ref); !errors.Is(err, webhook.ErrDeliveryNotFound) {
-		t.Errorf("neither exists: %v", err)
+	endpoint := func() webhook.Endpoint {
+		c.Helper()
+		got, _, err := c.Load(c.Context(), d.Ref)
+		c.ok("loading a delivery", err)
+		return got
 	}
-	add(t, s, d)
-	missing, _, err := s.Load(t.Context(), d.Ref)
-	if err != nil || missing.Status != webhook.Deleted {
-		t.Errorf("no endpoint: %+v, %v", missing, err)
+	c.unknown(d.Ref)
+	c.add(d)
+	if got := endpoint(); got.Status != webhook.Deleted {
+		c.Errorf("a missing endpoint is loaded as %+v", got)
 	}
-	ok(t, s.AddEndpoint(t.Context(), e, 10))
+	c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, 10))
 	e.Status = webhook.Disabled
-	e, err = s.SaveEndpoint(t.Context(), e)
-	ok(t, err)
-	got, _, err := s.Load(t.Context(), d.Ref)
-	ok(t, err)
-	same(t, "endpoint", got, e)
+	e = c.saved(e)
+	c.same("loaded endpoint", e, endpoint())
 	e.Status = webhook.Deleted
-	_, err = s.SaveEndpoint(t.Context(), e)
-	ok(t, err)
-	if got, _, err = s.Load(t.Context(), d.Ref); err != nil || got.Status != webhook.Deleted {
-		t.Errorf("deleted endpoint: %+v, %v", got, err)
+	c.saved(e)
+	if got := endpoint(); got.Status != webhook.Deleted {
+		c.Errorf("a deleted endpoint is loaded as %+v", got)
 	}
 	other := d.Ref
 	other.Merchant = owner().Merchant
-	if _, _, err := s.Load(t.Context(), other); !errors.Is(err, webhook.ErrDeliveryNotFound) {
-		t.Errorf("another merchant: %v", err)
-	}
+	c.unknown(other)
 }
 
-func deliveryTwice(t *testing.T, s webhook.Store) {
+func deliveryTwice(c hookCheck) {
 	o := owner()
 	a, b := deliveryOf(o, "we_1", noon), deliveryOf(o, "we_2", noon)
-	add(t, s, a, b)
-	a2 := tried(a, noon, false)
-	record(t, s, a2, 0)
-	b2 := ended(b, webhook.Cancelled)
-	record(t, s, b2, 0)
-	add(t, s, a, b)
-	add(t, s, a)
-	same(t, "first", load(t, s, a.Ref), a2)
-	same(t, "second", load(t, s, b.Ref), b2)
+	c.add(a, b)
+	triedA, endedB := tried(a, noon, false), ended(b, webhook.Cancelled)
+	c.record(triedA, 0)
+	c.record(endedB, 0)
+	c.add(a, b)
+	c.add(a)
+	c.stored(triedA, endedB)
 }
 
-func deliveryMissing(t *testing.T, s webhook.Store) {
+func deliveryMissing(c hookCheck) {
 	o := owner()
 	ds := make([]webhook.Delivery, webhook.EndpointLimit)
 	for i := range ds {
 		ds[i] = deliveryOf(o, fmt.Sprint("we_", i), noon)
 	}
-	add(t, s, ds[3], ds[7])
-	add(t, s, ds...)
-	for _, d := range ds {
-		same(t, "delivery", load(t, s, d.Ref), d)
-	}
+	c.add(ds[3], ds[7])
+	c.add(ds...)
+	c.stored(ds...)
 }
 
-func recordInOrder(t *testing.T, s webhook.Store) {
+func recordInOrder(c hookCheck) {
 	d := deliveryOf(owner(), "we_1", noon)
-	add(t, s, d)
+	c.add(d)
 	for i := range 9 {
 		d = tried(d, noon.Add(time.Duration(i)*time.Hour), i%2 == 0)
-		record(t, s, d, i)
-		same(t, "stored", load(t, s, d.Ref), d)
+		c.record(d, i)
 	}
 	d = ended(tried(d, noon.Add(time.Hour), false), webhook.Exhausted)
-	record(t, s, d, 9)
-	same(t, "stored", load(t, s, d.Ref), d)
+	c.record(d, 9)
 }
 
-func recordConflict(t *testing.T, s webhook.Store) {
+func recordConflict(c hookCheck) {
 	d := deliveryOf(owner(), "we_1", noon)
-	add(t, s, d)
+	c.add(d)
 	first := tried(d, noon, false)
-	record(t, s, first, 0)
+	c.record(first, 0)
 	for name, late := range map[string]webhook.Delivery{
 		"a failure":        tried(d, noon.Add(time.Second), true),
 		"a success":        ended(tried(d, noon.Add(time.Second), false), webhook.Delivered),
@@ -126,38 +126,25 @@ func recordConflict(t *testing.T, s webhook.Store) {
 		"the last failure": ended(tried(d, noon.Add(time.Second), false), webhook.Exhausted),
 		"a longer history": tried(tried(d, noon.Add(time.Second), false), noon, false),
 	} {
-		stored, err := s.Record(t.Context(), late, 0)
-		if !errors.Is(err, webhook.ErrConflict) {
-			t.Errorf("%s: %v", name, err)
-		}
-		same(t, name+" finds", stored, first)
+		stored, err := c.Record(c.Context(), late, 0)
+		c.refused(name, err, webhook.ErrConflict)
+		c.same("answer to "+name, first, stored)
 	}
-	same(t, "stored", load(t, s, d.Ref), first)
+	c.stored(first)
 }
 
-func recordRace(t *testing.T, s webhook.Store) {
+func recordRace(c hookCheck) {
 	d := deliveryOf(owner(), "we_1", noon)
-	add(t, s, d)
-	var recorded atomic.Int32
-	var wg sync.WaitGroup
-	for i := range 10 {
-		mine := tried(d, noon.Add(time.Duration(i)*time.Second), i%2 == 0)
-		wg.Go(func() {
-			switch _, err := s.Record(t.Context(), mine, 0); {
-			case err == nil:
-				recorded.Add(1)
-			case !errors.Is(err, webhook.ErrConflict):
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if got := load(t, s, d.Ref); recorded.Load() != 1 || len(got.Attempts) != 1 {
-		t.Errorf("%d recorded, %d stored", recorded.Load(), len(got.Attempts))
-	}
+	c.add(d)
+	mine := func(i int) webhook.Delivery { return tried(d, noon.Add(time.Duration(i)*time.Second), i%2 == 0) }
+	won := c.winner(10, webhook.ErrConflict, func(ctx context.Context, i int) error {
+		_, err := c.Record(ctx, mine(i), 0)
+		return err
+	})
+	c.stored(mine(won))
 }
 
-func recordTwice(t *testing.T, s webhook.Store) {
+func recordTwice(c hookCheck) {
 	o := owner()
 	failed := tried(deliveryOf(o, "we_1", noon), noon, true)
 	delivered := ended(tried(deliveryOf(o, "we_1", noon), noon, false), webhook.Delivered)
@@ -165,64 +152,55 @@ func recordTwice(t *testing.T, s webhook.Store) {
 	for _, d := range []webhook.Delivery{failed, delivered, cancelled} {
 		fresh := d
 		fresh.Status, fresh.Attempts, fresh.NextAttemptAt, fresh.Parked = webhook.Pending, nil, noon, false
-		add(t, s, fresh)
-		record(t, s, d, 0)
-		record(t, s, d, 0)
-		same(t, "stored", load(t, s, d.Ref), d)
+		c.add(fresh)
+		c.record(d, 0)
+		c.record(d, 0)
 	}
 }
 
-func recordAfterEnd(t *testing.T, s webhook.Store) {
+func recordAfterEnd(c hookCheck) {
 	for _, end := range []webhook.DeliveryStatus{webhook.Delivered, webhook.Exhausted, webhook.Cancelled} {
 		d := deliveryOf(owner(), "we_1", noon)
-		add(t, s, d)
+		c.add(d)
 		final := ended(tried(d, noon, false), end)
-		record(t, s, final, 0)
-		for _, status := range []webhook.DeliveryStatus{webhook.Pending, webhook.Exhausted, webhook.Cancelled} {
-			late := tried(final, noon.Add(time.Minute), false)
-			late.Status = status
-			if _, err := s.Record(t.Context(), late, 1); !errors.Is(err, webhook.ErrConflict) {
-				t.Errorf("%s after %s: %v", status, end, err)
-			}
+		c.record(final, 0)
+		late := tried(final, noon.Add(time.Minute), false)
+		for _, late.Status = range []webhook.DeliveryStatus{webhook.Pending, webhook.Exhausted, webhook.Cancelled} {
+			_, err := c.Record(c.Context(), late, 1)
+			c.refused(string(late.Status)+" after "+string(end), err, webhook.ErrConflict)
 		}
-		success := ended(tried(final, noon.Add(time.Minute), false), webhook.Delivered)
-		_, err := s.Record(t.Context(), success, 1)
+		success := ended(late, webhook.Delivered)
 		if end == webhook.Delivered {
-			if !errors.Is(err, webhook.ErrConflict) {
-				t.Errorf("a second success: %v", err)
-			}
-			success = final
-		} else if err != nil {
-			t.Errorf("a success after %s: %v", end, err)
+			_, err := c.Record(c.Context(), success, 1)
+			c.refused("a second success", err, webhook.ErrConflict)
+			c.stored(final)
+			continue
 		}
-		same(t, "stored", load(t, s, d.Ref), success)
+		c.record(success, 1)
 	}
 }
 
-func recordUnknown(t *testing.T, s webhook.Store) {
+func recordUnknown(c hookCheck) {
 	d := deliveryOf(owner(), "we_1", noon)
 	for _, r := range []webhook.Delivery{tried(d, noon, true), ended(d, webhook.Cancelled), ended(tried(d, noon, false), webhook.Delivered)} {
-		if _, err := s.Record(t.Context(), r, 0); !errors.Is(err, webhook.ErrDeliveryNotFound) {
-			t.Errorf("%s: %v", r.Status, err)
-		}
+		_, err := c.Record(c.Context(), r, 0)
+		c.refused("recording "+string(r.Status), err, webhook.ErrDeliveryNotFound)
 	}
-	if _, _, err := s.Load(t.Context(), d.Ref); !errors.Is(err, webhook.ErrDeliveryNotFound) {
-		t.Errorf("a record made a delivery: %v", err)
-	}
+	c.unknown(d.Ref)
 }
 
-func logListed(t *testing.T, s webhook.Store) {
+func logListed(c hookCheck) {
 	o := owner()
 	var ds []webhook.Delivery // oldest first
 	for minute := range 6 {
 		ds = append(ds, deliveryOf(o, "we_1", noon.Add(time.Duration(minute)*time.Minute)))
 	}
 	for _, i := range []int{4, 0, 2, 5, 1, 3} {
-		add(t, s, ds[i])
+		c.add(ds[i])
 	}
-	add(t, s, deliveryOf(o, "we_2", noon), deliveryOf(owner(), "we_1", noon))
+	c.add(deliveryOf(o, "we_2", noon), deliveryOf(owner(), "we_1", noon))
 	ds[2] = tried(ds[2], noon, true)
-	record(t, s, ds[2], 0)
+	c.record(ds[2], 0)
 	for i := range ds {
 		ds[i].Event.Body = nil
 	}
@@ -243,23 +221,23 @@ func logListed(t *testing.T, s webhook.Store) {
 		{"between no time", at(1), at(1), 100, []webhook.Delivery{}},
 		{"backwards", at(4), at(1), 100, []webhook.Delivery{}},
 	} {
-		got, err := s.Deliveries(t.Context(), o, "we_1", test.from, test.to, test.limit)
-		ok(t, err)
-		same(t, test.name, got, test.want)
+		got, err := c.Deliveries(c.Context(), o, "we_1", test.from, test.to, test.limit)
+		c.ok(test.name, err)
+		c.same(test.name, test.want, got)
 	}
 }
 
-func logPages(t *testing.T, s webhook.Store) {
+func logPages(c hookCheck) {
 	o := owner()
 	const n = 30
 	for i := range n {
 		d := deliveryOf(o, "we_1", noon.Add(time.Duration(i)*time.Second))
 		d.Event.Body = make([]byte, 64<<10) // so that one answer of DynamoDB, 1 MB, is not enough
-		add(t, s, d)
+		c.add(d)
 	}
-	got, err := s.Deliveries(t.Context(), o, "we_1", time.Time{}, time.Time{}, 100)
-	ok(t, err)
+	got, err := c.Deliveries(c.Context(), o, "we_1", time.Time{}, time.Time{}, 100)
+	c.ok("listing deliveries", err)
 	if len(got) != n || !slices.IsSortedFunc(got, func(a, b webhook.Delivery) int { return b.CreatedAt.Compare(a.CreatedAt) }) {
-		t.Errorf("%d deliveries, want %d, newest first", len(got), n)
+		c.Errorf("%d deliveries, want %d, newest first", len(got), n)
 	}
 }

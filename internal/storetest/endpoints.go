@@ -1,199 +1,134 @@
 package storetest
 
 import (
-	"errors"
+	"cmp"
+	"context"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"testing"
 	"time"
 
 	"remit/internal/webhook"
 )
 
-func endpointAsStored(t *testing.T, s webhook.Store) {
-	full := endpointOf(t, owner(), noon)
+func endpointAsStored(c hookCheck) {
+	full := c.endpoint(owner(), noon)
 	bare := webhook.Endpoint{
-		Owner: full.Owner, ID: full.ID + "b", URL: full.URL, Status: webhook.Disabled, Secret: secret(t),
+		Owner: full.Owner, ID: full.ID + "b", URL: full.URL, Status: webhook.Disabled, Secret: c.secret(),
 		CreatedAt: noon, EnabledAt: noon, Version: 1,
 	}
 	for _, e := range []webhook.Endpoint{full, bare} {
-		ok(t, s.AddEndpoint(t.Context(), e, 10))
-		got, err := s.Endpoint(t.Context(), e.Owner, e.ID)
-		ok(t, err)
-		same(t, "endpoint", got, e)
+		c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, 10))
+		c.holds(e)
 	}
 }
 
-func endpointUnknown(t *testing.T, s webhook.Store) {
-	e := endpointOf(t, owner(), noon)
-	if _, err := s.Endpoint(t.Context(), e.Owner, e.ID); !errors.Is(err, webhook.ErrNotFound) {
-		t.Errorf("Endpoint: %v", err)
+func endpointUnknown(c hookCheck) {
+	e := c.endpoint(owner(), noon)
+	_, err := c.Endpoint(c.Context(), e.Owner, e.ID)
+	c.refused("reading", err, webhook.ErrNotFound)
+	for _, e.Status = range []webhook.Status{webhook.Enabled, webhook.Deleted} {
+		c.saveRefused(e, webhook.ErrNotFound)
 	}
-	if _, err := s.SaveEndpoint(t.Context(), e); !errors.Is(err, webhook.ErrNotFound) {
-		t.Errorf("SaveEndpoint: %v", err)
-	}
-	e.Status = webhook.Deleted
-	if _, err := s.SaveEndpoint(t.Context(), e); !errors.Is(err, webhook.ErrNotFound) {
-		t.Errorf("SaveEndpoint, deleting: %v", err)
-	}
-	list, err := s.Endpoints(t.Context(), e.Owner)
-	if err != nil || len(list) != 0 {
-		t.Errorf("Endpoints: %v, %v", list, err)
-	}
+	c.lists(e.Owner)
 }
 
-func endpointTwice(t *testing.T, s webhook.Store) {
-	e := endpointOf(t, owner(), noon)
-	for range 3 {
-		ok(t, s.AddEndpoint(t.Context(), e, 2))
-	}
-	ok(t, s.AddEndpoint(t.Context(), endpointOf(t, e.Owner, noon), 2))
-	if err := s.AddEndpoint(t.Context(), endpointOf(t, e.Owner, noon), 2); !errors.Is(err, webhook.ErrLimit) {
-		t.Errorf("a third endpoint: %v", err)
-	}
+// saveRefused checks that saving e is refused.
+func (c hookCheck) saveRefused(e webhook.Endpoint, want error) {
+	c.Helper()
+	_, err := c.SaveEndpoint(c.Context(), e)
+	c.refused("saving an endpoint as "+string(e.Status), err, want)
 }
 
-func endpointLimit(t *testing.T, s webhook.Store) {
+// full checks that o cannot add an endpoint to limit others.
+func (c hookCheck) full(o webhook.Owner, limit int) {
+	c.Helper()
+	c.refused("adding one endpoint too many", c.AddEndpoint(c.Context(), c.endpoint(o, noon), limit), webhook.ErrLimit)
+}
+
+func endpointTwice(c hookCheck) {
+	e := c.added(owner(), 2)
+	for range 2 {
+		c.ok("adding it again", c.AddEndpoint(c.Context(), e, 2))
+	}
+	c.added(e.Owner, 2)
+	c.full(e.Owner, 2)
+}
+
+func endpointLimit(c hookCheck) {
 	o := owner()
-	var added, refused atomic.Int32
-	var wg sync.WaitGroup
-	for range 20 {
-		e := endpointOf(t, o, noon)
-		wg.Go(func() {
-			switch err := s.AddEndpoint(t.Context(), e, 10); {
-			case err == nil:
-				added.Add(1)
-			case errors.Is(err, webhook.ErrLimit):
-				refused.Add(1)
-			default:
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	list, err := s.Endpoints(t.Context(), o)
-	ok(t, err)
-	if added.Load() != 10 || refused.Load() != 10 || len(list) != 10 {
-		t.Errorf("%d added, %d refused, %d listed; want 10 each", added.Load(), refused.Load(), len(list))
+	added := c.wins(20, webhook.ErrLimit, func(ctx context.Context, _ int) error {
+		return c.AddEndpoint(ctx, c.endpoint(o, noon), 10)
+	})
+	list, err := c.Endpoints(c.Context(), o)
+	c.ok("listing endpoints", err)
+	if len(added) != 10 || len(list) != 10 {
+		c.Errorf("%d added, %d listed; want 10 each", len(added), len(list))
 	}
 }
 
-func endpointOwners(t *testing.T, s webhook.Store) {
-	mine := endpointOf(t, owner(), noon)
-	ok(t, s.AddEndpoint(t.Context(), mine, 1))
-	for name, o := range map[string]webhook.Owner{
-		"another merchant": owner(),
-		"the other mode":   {Merchant: mine.Merchant, Mode: "live"},
-	} {
-		if _, err := s.Endpoint(t.Context(), o, mine.ID); !errors.Is(err, webhook.ErrNotFound) {
-			t.Errorf("%s sees it: %v", name, err)
-		}
-		theirs := endpointOf(t, o, noon)
-		ok(t, s.AddEndpoint(t.Context(), theirs, 1))
-		list, err := s.Endpoints(t.Context(), o)
-		ok(t, err)
-		same(t, name+"'s list", list, []webhook.Endpoint{theirs})
+func endpointOwners(c hookCheck) {
+	mine := c.added(owner(), 1)
+	for _, o := range []webhook.Owner{owner(), {Merchant: mine.Merchant, Mode: "live"}} {
+		_, err := c.Endpoint(c.Context(), o, mine.ID)
+		c.refused("reading another owner's endpoint", err, webhook.ErrNotFound)
+		c.lists(o, c.added(o, 1))
 	}
 }
 
-func endpointOrder(t *testing.T, s webhook.Store) {
+func endpointOrder(c hookCheck) {
 	o := owner()
 	var want []webhook.Endpoint
 	for _, minute := range []int{3, 1, 2, 1} {
-		e := endpointOf(t, o, noon.Add(time.Duration(minute)*time.Minute))
-		ok(t, s.AddEndpoint(t.Context(), e, 10))
+		e := c.endpoint(o, noon.Add(time.Duration(minute)*time.Minute))
+		c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, 10))
 		want = append(want, e)
 	}
 	slices.SortFunc(want, func(a, b webhook.Endpoint) int {
-		if c := b.CreatedAt.Compare(a.CreatedAt); c != 0 {
-			return c
-		}
-		return strings.Compare(b.ID, a.ID)
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
-	got, err := s.Endpoints(t.Context(), o)
-	ok(t, err)
-	same(t, "list", got, want)
+	c.lists(o, want...)
 }
 
-func endpointEmptied(t *testing.T, s webhook.Store) {
-	e := endpointOf(t, owner(), noon)
-	ok(t, s.AddEndpoint(t.Context(), e, 10))
-	e.URL, e.Status, e.Secret = "https://example.org", webhook.Disabled, secret(t)
+func endpointEmptied(c hookCheck) {
+	e := c.added(owner(), 10)
+	e.URL, e.Status, e.Secret = "https://example.org", webhook.Disabled, c.secret()
 	e.EventTypes, e.Description, e.Exhausted = nil, "", ""
 	e.PreviousSecret, e.PreviousExpiresAt, e.QuietSince = webhook.Secret{}, time.Time{}, time.Time{}
-	saved, err := s.SaveEndpoint(t.Context(), e)
-	ok(t, err)
+	saved := c.saved(e)
 	e.Version = 2
-	same(t, "saved", saved, e)
-	got, err := s.Endpoint(t.Context(), e.Owner, e.ID)
-	ok(t, err)
-	same(t, "stored", got, e)
+	c.same("saved endpoint", e, saved)
+	c.holds(e)
 }
 
-func endpointStale(t *testing.T, s webhook.Store) {
-	e := endpointOf(t, owner(), noon)
-	ok(t, s.AddEndpoint(t.Context(), e, 10))
-	newer, err := s.SaveEndpoint(t.Context(), e)
-	ok(t, err)
-	for _, status := range []webhook.Status{webhook.Disabled, webhook.Deleted} {
-		stale := e
-		stale.Status = status
-		if _, err := s.SaveEndpoint(t.Context(), stale); !errors.Is(err, webhook.ErrConflict) {
-			t.Errorf("saving version 1 over 2 as %s: %v", status, err)
-		}
+func endpointStale(c hookCheck) {
+	e := c.added(owner(), 10)
+	newer := c.saved(e)
+	for _, e.Status = range []webhook.Status{webhook.Disabled, webhook.Deleted} {
+		c.saveRefused(e, webhook.ErrConflict)
 	}
-	got, err := s.Endpoint(t.Context(), e.Owner, e.ID)
-	ok(t, err)
-	same(t, "stored", got, newer)
+	c.holds(newer)
 }
 
-func endpointRace(t *testing.T, s webhook.Store) {
-	e := endpointOf(t, owner(), noon)
-	ok(t, s.AddEndpoint(t.Context(), e, 10))
-	var saved atomic.Int32
-	var wg sync.WaitGroup
-	for i := range 10 {
+func endpointRace(c hookCheck) {
+	e := c.added(owner(), 10)
+	c.winner(10, webhook.ErrConflict, func(ctx context.Context, i int) error {
 		mine := e
 		mine.QuietSince = noon.Add(time.Duration(i) * time.Minute)
-		wg.Go(func() {
-			switch _, err := s.SaveEndpoint(t.Context(), mine); {
-			case err == nil:
-				saved.Add(1)
-			case !errors.Is(err, webhook.ErrConflict):
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if saved.Load() != 1 {
-		t.Errorf("%d saves of version 1 got in", saved.Load())
-	}
+		_, err := c.SaveEndpoint(ctx, mine)
+		return err
+	})
 }
 
-func endpointDeleted(t *testing.T, s webhook.Store) {
-	e := endpointOf(t, owner(), noon)
-	ok(t, s.AddEndpoint(t.Context(), e, 1))
-	gone := e
+func endpointDeleted(c hookCheck) {
+	gone := c.added(owner(), 1)
 	gone.Status = webhook.Deleted
-	gone, err := s.SaveEndpoint(t.Context(), gone)
-	ok(t, err)
-	got, err := s.Endpoint(t.Context(), e.Owner, e.ID)
-	ok(t, err)
-	same(t, "deleted", got, gone)
-	if list, err := s.Endpoints(t.Context(), e.Owner); err != nil || len(list) != 0 {
-		t.Errorf("listed: %v, %v", list, err)
-	}
+	gone = c.saved(gone)
+	c.holds(gone)
+	c.lists(gone.Owner)
 	for _, status := range []webhook.Status{webhook.Enabled, webhook.Deleted} {
 		again := gone
 		again.Status = status
-		if _, err := s.SaveEndpoint(t.Context(), again); !errors.Is(err, webhook.ErrNotFound) {
-			t.Errorf("saving a deleted endpoint as %s: %v", status, err)
-		}
+		c.saveRefused(again, webhook.ErrNotFound)
 	}
-	ok(t, s.AddEndpoint(t.Context(), endpointOf(t, e.Owner, noon), 1))
-	if err := s.AddEndpoint(t.Context(), endpointOf(t, e.Owner, noon), 1); !errors.Is(err, webhook.ErrLimit) {
-		t.Errorf("one too many: %v", err)
-	}
+	c.added(gone.Owner, 1)
+	c.full(gone.Owner, 1)
 }

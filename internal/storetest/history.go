@@ -1,9 +1,9 @@
 package storetest
 
 import (
-	"context"
+	stdcmp "cmp"
+	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,12 +11,11 @@ import (
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
-	"remit/internal/token"
 )
 
-var listPromises = []promise{
+var listPromises = []promise[*check]{
 	{"payments are listed newest first, ties by descending ID", listOrder},
-	{"an prepared payment is not listed", listPrepared},
+	{"a prepared payment is not listed", listPrepared},
 	{"merchants and modes have lists of their own", listsApart},
 	{"a list is filtered by status", listStatus},
 	{"a list is bounded by times, exclusively", listTimes},
@@ -26,27 +25,24 @@ var listPromises = []promise{
 	{"a page holds at most a hundred", listLimit},
 }
 
-// lists checks the whole list for a filter, page by page, each of at most n.
-// A list may lag, so it is read until it is right or patience ends.
+// lists checks the whole list for a filter, read in pages of at most n.
 func (c *check) lists(f store.Filter, n int, want ...payment.Payment) {
 	c.Helper()
 	f.Merchant, f.Mode, f.Limit = c.merchant, "test", n
-	var diff string
-	for range 50 {
+	c.eventually(fmt.Sprintf("list of %+v", f), func() string {
 		var got []payment.Payment
 		c.pages(f, func(page []payment.Payment) { got = append(got, page...) })
-		if diff = cmp.Diff(idsOf(want), idsOf(got)); diff == "" {
+		diff := cmp.Diff(idsOf(want), idsOf(got))
+		if diff == "" {
 			for i, p := range want {
 				c.samePayment("listed payment", p, got[i])
 			}
-			return
 		}
-		lag(c.Context())
-	}
-	c.Errorf("list of %+v (-want +got):\n%s", f, diff)
+		return diff
+	})
 }
 
-// pages gives every page to see and checks their size.
+// pages passes every page to see and checks its size.
 func (c *check) pages(f store.Filter, see func([]payment.Payment)) {
 	c.Helper()
 	for more := true; more; {
@@ -73,13 +69,6 @@ func idsOf(list []payment.Payment) []payment.ID {
 	return ids
 }
 
-// lag gives an index a moment to follow its table.
-func lag(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-	defer cancel()
-	<-ctx.Done()
-}
-
 // history stores n committed payments a second apart, two in each second, and
 // returns them newest first. They are committed in no particular order.
 func (c *check) history(n int) []payment.Payment {
@@ -97,10 +86,7 @@ func (c *check) history(n int) []payment.Payment {
 		all[j] = c.committed(all[j], uint64(j))
 	}
 	slices.SortFunc(all, func(a, b payment.Payment) int {
-		if d := b.CreatedAt.Compare(a.CreatedAt); d != 0 {
-			return d
-		}
-		return strings.Compare(string(b.ID), string(a.ID))
+		return stdcmp.Or(b.CreatedAt.Compare(a.CreatedAt), stdcmp.Compare(b.ID, a.ID))
 	})
 	return all
 }
@@ -119,33 +105,23 @@ func listPrepared(c *check) {
 	c.lists(store.Filter{}, 10)
 	p = c.committed(p, 0)
 	c.lists(store.Filter{}, 10, p)
-	p = c.bumped(p, 30)
-	c.ok("adding an attempt", c.AddAttempt(c.Context(), p))
-	p = c.confirming(p)
-	c.ok("finishing", c.Finish(c.Context(), p))
-	c.lists(store.Filter{}, 10, p)
+	c.lists(store.Filter{}, 10, c.confirmed(c.bumped(p, 30)))
 }
 
 func listsApart(c *check) {
-	mine := c.committed(c.created(c.walletID()), 0)
-	live := c.draft(c.walletID(), noon, token.Units(1))
+	mine, live, other := c.created(c.walletID()), c.unstored(), c.unstored()
+	mine = c.committed(mine, 0)
 	live.Mode = "live"
-	c.create(live)
-	c.committed(live, 0)
-	other := c.draft(c.walletID(), noon, token.Units(1))
+	c.committed(c.create(live), 0)
 	other.Merchant += "x"
-	c.create(other)
-	c.committed(other, 0)
+	c.committed(c.create(other), 0)
 	c.lists(store.Filter{}, 10, mine)
 }
 
 func listStatus(c *check) {
 	all := c.history(6)
-	all[1] = c.confirming(all[1])
-	c.ok("finishing", c.Finish(c.Context(), all[1]))
-	var err error
-	all[4], err = all[4].Fail(payment.TransferMissing, receiptOf(all[4]), noon.Add(time.Hour))
-	c.ok("failing", err)
+	all[1] = c.confirmed(all[1])
+	all[4] = c.failing(all[4], payment.TransferMissing, chain.Receipt{Tx: all[4].LastAttempt().Hash, Succeeded: true, Block: 21})
 	c.ok("finishing", c.Finish(c.Context(), all[4]))
 	c.lists(store.Filter{Status: payment.StatusConfirmed}, 10, all[1])
 	c.lists(store.Filter{Status: payment.StatusFailed}, 10, all[4])
@@ -192,7 +168,7 @@ func listStatusPages(c *check) {
 			want = append(want, p)
 			continue
 		}
-		c.ok("finishing", c.Finish(c.Context(), c.confirming(p)))
+		c.confirmed(p)
 	}
 	for _, n := range []int{1, 2, 3, 7, 100} {
 		c.lists(store.Filter{Status: payment.StatusPending}, n, want...)
@@ -220,8 +196,4 @@ func listLimit(c *check) {
 			c.Errorf("limit %d: %d payments, more = %v", limit, len(page), more)
 		}
 	}
-}
-
-func receiptOf(p payment.Payment) chain.Receipt {
-	return chain.Receipt{Tx: p.LastAttempt().Hash, Succeeded: true, Block: 21}
 }

@@ -11,49 +11,43 @@ import (
 	"remit/internal/wallet"
 )
 
-var noncePromises = []promise{
-	{"a reservation takes the next nonce and ties funds up", reservationTaken},
-	{"a reservation may take the last nonce and the last coin", reservationLast},
+var noncePromises = []promise[*check]{
+	{"a reservation takes the next nonce and ties up funds", reservationTaken},
+	{"a reservation may take the last nonce and the last unit", reservationLast},
 	{"a refused reservation says why and changes nothing", reservationRefused},
 	{"an unknown wallet gives no reservation and is not made", reservationUnknown},
-	{"a payment keeps its reservation, whatever has become of the wallet", reservationKept},
+	{"a payment keeps its reservation when the wallet is paused, advanced or empty", reservationKept},
 	{"racing reservations get every nonce once", racingReservations},
 	{"racing reservations of one payment are one", racingTakeovers},
 	{"racing reservations stop at the ceiling", racingCeiling},
 	{"a release ends the reservation of that very nonce and no other", released},
-	{"what is not held is released without an error", releaseNothing},
+	{"a nonce that the payment does not hold is released without an error", releaseNothing},
 	{"the ceiling only rises", ceilingRises},
 }
 
 func reservationTaken(c *check) {
 	w := c.opened()
+	first := after(w, need(w, "pay_a"))
 	got := c.reserved(w, "pay_a")
-	w.NextNonce, w.Token, w.Gas = 6, token.Units(999_990), token.Units(999_997)
-	w.Reservations["pay_a"] = wallet.Reservation{Nonce: 5, At: noon.Add(456)}
-	c.same("reserved wallet", w, got)
-	c.holdsWallet(w)
+	c.same("reserved wallet", first, got)
+	c.holdsWallet(first)
 
-	first := got
-	got = c.reserved(w, "pay_b")
-	c.same("what the first reservation returned, after the second", w, first)
-	w.NextNonce, w.Token, w.Gas = 7, token.Units(999_980), token.Units(999_994)
-	w.Reservations["pay_b"] = wallet.Reservation{Nonce: 6, At: noon.Add(456)}
-	c.same("reserved wallet", w, got)
-	c.holdsWallet(w)
+	second := after(first, need(w, "pay_b"))
+	c.same("second reserved wallet", second, c.reserved(w, "pay_b"))
+	c.same("answer to the first reservation, after the second", first, got)
+	c.holdsWallet(second)
 }
 
 func reservationLast(c *check) {
-	w := wallet.Wallet{
+	w := c.open(wallet.Wallet{
 		ID: c.walletID(), NextNonce: 0, Ceiling: 1, Token: wallet.Spendable(token.MaxAmount()), Gas: token.Units(3),
 		Reservations: map[payment.ID]wallet.Reservation{},
-	}
-	c.ok("opening", c.Open(c.Context(), w))
-	r := c.request(w, "pay_a")
-	r.Token = w.Token
-	got, err := c.Reserve(c.Context(), r)
+	})
+	n := need(w, "pay_a")
+	n.Token = w.Token
+	got, err := c.Reserve(c.Context(), n)
 	c.ok("reserving", err)
-	w.NextNonce, w.Token, w.Gas = 1, token.Amount{}, token.Amount{}
-	w.Reservations["pay_a"] = wallet.Reservation{Nonce: 0, At: r.At}
+	w = after(w, n)
 	c.same("reserved wallet", w, got)
 	c.holdsWallet(w)
 }
@@ -75,19 +69,18 @@ func reservationRefused(c *check) {
 		{"it is short of both", "", 5, much, much, wallet.ErrToken},
 		{"it is short of the token by one", "", 5, token.Units(1_000_001), token.Units(1), wallet.ErrToken},
 		{"it is short of gas by one", "", 5, token.Units(1_000_000), token.Units(1_000_001), wallet.ErrGas},
-		{"nobody has so much of the token", "", 5, token.MaxAmount(), token.Units(1), wallet.ErrToken},
-		{"nobody has so much gas", "", 5, token.Units(1), token.MaxAmount(), wallet.ErrGas},
-		{"it is paused and nobody has so much", "foreign transaction", 5, token.MaxAmount(), token.MaxAmount(), wallet.ErrPaused},
+		{"no wallet can have so much of the token", "", 5, token.MaxAmount(), token.Units(1), wallet.ErrToken},
+		{"no wallet can have so much gas", "", 5, token.Units(1), token.MaxAmount(), wallet.ErrGas},
+		{"it is paused and no wallet can have so much", "foreign transaction", 5, token.MaxAmount(), token.MaxAmount(), wallet.ErrPaused},
 	} {
-		w := wallet.Wallet{
+		w := c.open(wallet.Wallet{
 			ID: c.walletID(), NextNonce: row.next, Ceiling: 69, Paused: row.paused,
 			Reservations: map[payment.ID]wallet.Reservation{"pay_other": {Nonce: 4, At: noon}},
 			Token:        token.Units(1_000_000), Gas: token.Units(1_000_000),
-		}
-		c.ok("opening", c.Open(c.Context(), w))
-		r := c.request(w, "pay_a")
-		r.Token, r.Gas = row.token, row.gas
-		got, err := c.Reserve(c.Context(), r)
+		})
+		n := need(w, "pay_a")
+		n.Token, n.Gas = row.token, row.gas
+		got, err := c.Reserve(c.Context(), n)
 		c.refused(row.because, err, row.want)
 		c.same("wallet when "+row.because, w, got)
 		c.holdsWallet(w)
@@ -95,15 +88,12 @@ func reservationRefused(c *check) {
 }
 
 func reservationUnknown(c *check) {
-	w := wallet.Wallet{ID: c.walletID()}
-	for _, amount := range []token.Amount{token.Units(1), token.MaxAmount()} {
-		r := c.request(w, "pay_a")
-		r.Token = amount
-		_, err := c.Reserve(c.Context(), r)
+	n := need(wallet.Wallet{ID: c.walletID()}, "pay_a")
+	for _, n.Token = range []token.Amount{token.Units(1), token.MaxAmount()} {
+		_, err := c.Reserve(c.Context(), n)
 		c.refused("reserving", err, wallet.ErrUnknown)
 	}
-	_, err := c.Wallet(c.Context(), w.ID)
-	c.refused("reading", err, wallet.ErrUnknown)
+	c.noWallet(n.Wallet)
 }
 
 func reservationKept(c *check) {
@@ -117,13 +107,11 @@ func reservationKept(c *check) {
 	} {
 		w := c.reserved(c.opened(), "pay_a")
 		c.ok("changing", change(w))
-		w, err := c.Wallet(c.Context(), w.ID)
-		c.ok("reading", err)
-		r := c.request(w, "pay_a")
-		r.At = noon.Add(time.Hour)
-		for _, amount := range []token.Amount{r.Token, token.MaxAmount()} {
-			r.Token = amount
-			got, err := c.Reserve(c.Context(), r)
+		w = c.wallet(w.ID)
+		n := need(w, "pay_a")
+		n.At = noon.Add(time.Hour)
+		for _, n.Token = range []token.Amount{n.Token, token.MaxAmount()} {
+			got, err := c.Reserve(c.Context(), n)
 			c.ok("reserving again", err)
 			c.same("wallet of a kept reservation", w, got)
 		}
@@ -131,24 +119,26 @@ func reservationKept(c *check) {
 	}
 }
 
+// payID returns the ID of racing payment i.
+func payID(i int) payment.ID { return payment.ID(fmt.Sprint("pay_", i)) }
+
 func racingReservations(c *check) {
 	const payments = 200
 	w := c.opened()
 	c.ok("raising the ceiling", c.RaiseCeiling(c.Context(), w.ID, 5+payments))
 	nonces := make([]uint64, payments)
 	c.race(payments, func(ctx context.Context, i int) {
-		id := payment.ID(fmt.Sprintf("pay_%d", i))
-		got, err := c.Reserve(ctx, c.request(w, id))
+		id := payID(i)
+		got, err := c.Reserve(ctx, need(w, id))
 		if err != nil {
 			c.Errorf("reserving for %s: %v", id, err)
 			return
 		}
 		nonces[i] = got.Reservations[id].Nonce
 	})
-	stored, err := c.Wallet(c.Context(), w.ID)
-	c.ok("reading", err)
+	stored := c.wallet(w.ID)
 	for i, nonce := range nonces {
-		if held := stored.Reservations[payment.ID(fmt.Sprintf("pay_%d", i))]; held.Nonce != nonce {
+		if held := stored.Reservations[payID(i)]; held.Nonce != nonce {
 			c.Errorf("payment %d was given nonce %d and holds %d", i, nonce, held.Nonce)
 		}
 	}
@@ -166,32 +156,22 @@ func racingReservations(c *check) {
 func racingTakeovers(c *check) {
 	w := c.opened()
 	c.race(16, func(ctx context.Context, _ int) {
-		got, err := c.Reserve(ctx, c.request(w, "pay_a"))
+		got, err := c.Reserve(ctx, need(w, "pay_a"))
 		if err != nil || got.Reservations["pay_a"].Nonce != 5 {
 			c.Errorf("reservation %v, error %v", got.Reservations["pay_a"], err)
 		}
 	})
-	w.NextNonce, w.Token, w.Gas = 6, token.Units(999_990), token.Units(999_997)
-	w.Reservations["pay_a"] = wallet.Reservation{Nonce: 5, At: noon.Add(456)}
-	c.holdsWallet(w)
+	c.holdsWallet(after(w, need(w, "pay_a")))
 }
 
 func racingCeiling(c *check) {
 	w := c.opened()
-	results := make([]error, 80)
-	c.race(len(results), func(ctx context.Context, i int) {
-		_, results[i] = c.Reserve(ctx, c.request(w, payment.ID(fmt.Sprintf("pay_%d", i))))
+	won := c.wins(80, wallet.ErrCeiling, func(ctx context.Context, i int) error {
+		_, err := c.Reserve(ctx, need(w, payID(i)))
+		return err
 	})
-	given := 0
-	for _, err := range results {
-		if err == nil {
-			given++
-			continue
-		}
-		c.refused("reserving", err, wallet.ErrCeiling)
-	}
-	if given != 64 {
-		c.Errorf("%d reservations were given, want 64", given)
+	if len(won) != 64 {
+		c.Errorf("%d reservations were given, want 64", len(won))
 	}
 }
 
@@ -202,13 +182,13 @@ func released(c *check) {
 	c.ok("releasing another nonce", c.Release(c.Context(), "pay_a", noop(w.ID, 6)))
 	c.holdsWallet(w)
 	delete(w.Reservations, "pay_a")
-	for range 2 { // the second time, it is
+	for range 2 { // the second call finds it released
 		c.ok("releasing", c.Release(c.Context(), "pay_a", noop(w.ID, 5)))
 		c.holdsWallet(w)
 	}
 	again := c.reserved(w, "pay_a")
 	if again.Reservations["pay_a"].Nonce != 7 {
-		c.Errorf("reserved %v after the release, want a nonce nobody had", again.Reservations["pay_a"])
+		c.Errorf("reserved %v after the release, want nonce 7, which no payment had", again.Reservations["pay_a"])
 	}
 	c.ok("releasing the first nonce late", c.Release(c.Context(), "pay_a", noop(w.ID, 5)))
 	c.holdsWallet(again)
@@ -220,8 +200,7 @@ func releaseNothing(c *check) {
 	c.holdsWallet(w)
 	id := c.walletID()
 	c.ok("releasing on an unknown wallet", c.Release(c.Context(), "pay_a", noop(id, 0)))
-	_, err := c.Wallet(c.Context(), id)
-	c.refused("reading", err, wallet.ErrUnknown)
+	c.noWallet(id)
 }
 
 func ceilingRises(c *check) {

@@ -3,8 +3,10 @@ package storetest
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"remit/internal/payment"
@@ -13,7 +15,7 @@ import (
 	"remit/internal/wallet"
 )
 
-var walletPromises = []promise{
+var walletPromises = []promise[*check]{
 	{"an opened wallet is found as it was stored", walletFound},
 	{"a wallet is opened once", walletOpenedOnce},
 	{"spendable amounts are held to 38 digits", walletClamped},
@@ -27,19 +29,16 @@ var walletPromises = []promise{
 }
 
 func walletFound(c *check) {
-	w := wallet.Wallet{
-		ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64, Reservations: map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 3, At: noon}},
-		Token: token.Units(7), Gas: token.Amount{}, Paused: "foreign transaction", ClaimedUntil: noon.Add(time.Second),
-	}
-	c.ok("opening", c.Open(c.Context(), w))
-	c.holdsWallet(w)
+	c.holdsWallet(c.open(wallet.Wallet{
+		ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64,
+		Reservations: map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 3, At: noon}},
+		Token:        token.Units(7), Gas: token.Amount{}, Paused: "foreign transaction", ClaimedUntil: noon.Add(time.Second),
+	}))
 }
 
 func walletOpenedOnce(c *check) {
-	w := c.opened()
-	w = c.reserved(w, "pay_a")
-	other := wallet.Wallet{ID: w.ID, NextNonce: 99, Ceiling: 100, Token: token.Units(1)}
-	c.ok("opening again", c.Open(c.Context(), other))
+	w := c.reserved(c.opened(), "pay_a")
+	other := c.open(wallet.Wallet{ID: w.ID, NextNonce: 99, Ceiling: 100, Token: token.Units(1)})
 	c.holdsWallet(w)
 	c.race(8, func(ctx context.Context, _ int) {
 		if err := c.Open(ctx, other); err != nil {
@@ -50,20 +49,17 @@ func walletOpenedOnce(c *check) {
 }
 
 func walletClamped(c *check) {
-	w := wallet.Wallet{
+	w := c.open(wallet.Wallet{
 		ID: c.walletID(), NextNonce: 5, Ceiling: 9, Token: token.MaxAmount(), Gas: token.MaxAmount(),
 		Reservations: map[payment.ID]wallet.Reservation{},
-	}
-	c.ok("opening", c.Open(c.Context(), w))
+	})
 	most, err := token.ParseAmount("99999999999999999999999999999999999999")
 	c.ok("parsing", err)
 	w.Token, w.Gas = most, most
 	c.holdsWallet(w)
 	c.reserved(w, "pay_a")
 	c.ok("reconciling", c.Reconcile(c.Context(), w.ID, 6, token.MaxAmount(), token.MaxAmount()))
-	stored, err := c.Wallet(c.Context(), w.ID)
-	c.ok("reading", err)
-	if stored.Token != most || stored.Gas != most {
+	if stored := c.wallet(w.ID); stored.Token != most || stored.Gas != most {
 		c.Errorf("token %s, gas %s", stored.Token, stored.Gas)
 	}
 }
@@ -84,17 +80,11 @@ func walletUnknown(c *check) {
 	if held {
 		c.Error("an unknown wallet is claimed")
 	}
-	_, err = c.Wallet(c.Context(), id)
-	c.refused("reading", err, wallet.ErrUnknown)
+	c.noWallet(id)
 }
 
 func wallets(c *check) {
-	var chain [8]byte
-	copy(chain[:], c.merchant[4:])
-	chainID := uint64(0)
-	for _, b := range chain {
-		chainID = chainID<<7 | uint64(b)
-	}
+	chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
 	ids, err := c.Wallets(c.Context(), chainID)
 	c.ok("reading the list of wallets", err)
 	c.same("empty list of wallets", []wallet.ID{}, ids)
@@ -105,7 +95,7 @@ func wallets(c *check) {
 		want = append(want, id)
 	}
 	for _, id := range append(want, want[0], wallet.ID{ChainID: chainID + 1, Address: want[1].Address}) {
-		c.ok("opening", c.Open(c.Context(), wallet.Wallet{ID: id}))
+		c.open(wallet.Wallet{ID: id})
 	}
 	slices.SortFunc(want, func(a, b wallet.ID) int { return bytes.Compare(a.Address[:], b.Address[:]) })
 	ids, err = c.Wallets(c.Context(), chainID)
@@ -122,11 +112,11 @@ func claimedUntil(c *check) {
 		held       bool
 		after      time.Duration
 	}{
-		{"nobody claims it", "one", 0, 5 * time.Second, true, 5 * time.Second},
-		{"another's claim lasts", "two", time.Second, 9 * time.Second, false, 5 * time.Second},
+		{"no run claims it", "one", 0, 5 * time.Second, true, 5 * time.Second},
+		{"another run's claim lasts", "two", time.Second, 9 * time.Second, false, 5 * time.Second},
 		{"its own claim lasts", "one", 2 * time.Second, 7 * time.Second, true, 7 * time.Second},
-		{"another's claim lasts a nanosecond more", "two", 7*time.Second - 1, 9 * time.Second, false, 7 * time.Second},
-		{"another's claim ends now", "two", 7 * time.Second, 12 * time.Second, true, 12 * time.Second},
+		{"another run's claim lasts a nanosecond more", "two", 7*time.Second - 1, 9 * time.Second, false, 7 * time.Second},
+		{"another run's claim ends now", "two", 7 * time.Second, 12 * time.Second, true, 12 * time.Second},
 		{"it gives its claim up", "two", 8 * time.Second, 8 * time.Second, true, 8 * time.Second},
 		{"the claim was given up", "one", 8 * time.Second, 9 * time.Second, true, 9 * time.Second},
 	} {
@@ -142,14 +132,17 @@ func claimedUntil(c *check) {
 
 func racingClaims(c *check) {
 	w := c.opened()
-	held := make([]bool, 8)
-	c.race(len(held), func(ctx context.Context, i int) {
-		var err error
-		if held[i], err = c.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second)); err != nil {
+	var holders atomic.Int32
+	c.race(8, func(ctx context.Context, i int) {
+		held, err := c.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second))
+		if err != nil {
 			c.Errorf("claiming: %v", err)
 		}
+		if held {
+			holders.Add(1)
+		}
 	})
-	if n := len(slices.DeleteFunc(held, func(held bool) bool { return !held })); n != 1 {
+	if n := holders.Load(); n != 1 {
 		c.Errorf("%d runs hold the claim", n)
 	}
 }
@@ -175,8 +168,7 @@ func advanced(c *check) {
 	}
 	c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
 	c.ok("advancing to where it is", c.Advance(c.Context(), w.ID, 9, ""))
-	w, err := c.Wallet(c.Context(), w.ID)
-	c.ok("reading", err)
+	w = c.wallet(w.ID)
 	if w.Paused == "" {
 		c.Error("an advance without a reason does not pause")
 	}
@@ -193,11 +185,11 @@ func paused(c *check) {
 		w.Paused = reason
 		c.holdsWallet(w)
 	}
-	got, err := c.Reserve(c.Context(), c.request(w, "pay_a"))
+	got, err := c.Reserve(c.Context(), need(w, "pay_a"))
 	c.refused("reserving", err, wallet.ErrPaused)
 	c.same("paused wallet", w, got)
 	w.Paused = ""
-	for range 2 { // the second time, it is not paused
+	for range 2 { // the second call finds it not paused
 		c.ok("resuming", c.Repause(c.Context(), w.ID, "foreign transaction", ""))
 		c.holdsWallet(w)
 	}
@@ -209,7 +201,7 @@ func paused(c *check) {
 		{"", "low on gas", nil},
 		{"", "low on gas", nil}, // again: the first answer may have been lost
 		{"", "other", store.ErrChanged},
-		{"by hand", "", store.ErrChanged}, // somebody else's pause is not ended
+		{"by hand", "", store.ErrChanged}, // an operator's pause is not ended by mistake
 		{"low on gas", "by hand", nil},
 		{"low on gas", "", store.ErrChanged},
 		{"by hand", "", nil},
@@ -226,6 +218,6 @@ func paused(c *check) {
 	}
 	c.reserved(w, "pay_a")
 	c.ok("pausing without a reason", c.Pause(c.Context(), w.ID, ""))
-	_, err = c.Reserve(c.Context(), c.request(w, "pay_b"))
+	_, err = c.Reserve(c.Context(), need(w, "pay_b"))
 	c.refused("reserving", err, wallet.ErrPaused)
 }

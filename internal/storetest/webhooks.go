@@ -6,32 +6,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"remit/internal/webhook"
 )
 
-// Suite checks that the stores open returns keep the promises of webhook.Store.
-// Every call of open may return the same store. Due may lag: the suite asks it
-// until it has caught up.
+// Webhooks checks that the store which open returns keeps the promises of
+// webhook.Store. Every call of open may return the same store. Due may lag: the
+// suite repeats it until its answer is right.
 func Webhooks(t *testing.T, open func(t *testing.T) webhook.Store) {
-	for _, test := range []struct {
-		name string
-		run  func(*testing.T, webhook.Store)
-	}{
+	examine(t, []promise[hookCheck]{
 		{"an endpoint is read as it was stored", endpointAsStored},
 		{"an unknown endpoint is not found", endpointUnknown},
 		{"adding the same endpoint again neither counts nor changes it", endpointTwice},
 		{"of 20 endpoints added at once exactly 10 get in", endpointLimit},
 		{"merchants and modes have their own endpoints and limits", endpointOwners},
 		{"endpoints are listed newest first", endpointOrder},
-		{"what was emptied is read back empty", endpointEmptied},
+		{"a field that was emptied is read back empty", endpointEmptied},
 		{"a save of an older version changes nothing", endpointStale},
 		{"of many racing saves one gets in", endpointRace},
 		{"a deleted endpoint makes room and stays readable", endpointDeleted},
 		{"a delivery is read as it was stored, to the byte", deliveryAsStored},
 		{"a delivery is loaded with its endpoint as it is now", deliveryEndpoint},
-		{"storing deliveries again leaves alone what became of them", deliveryTwice},
+		{"storing deliveries again leaves their records alone", deliveryTwice},
 		{"storing deliveries again stores those that are missing", deliveryMissing},
 		{"attempts are recorded in order", recordInOrder},
 		{"an attempt that another one has overtaken is not recorded", recordConflict},
@@ -44,31 +39,66 @@ func Webhooks(t *testing.T, open func(t *testing.T) webhook.Store) {
 		{"a parked delivery is due from its time on", dueFromItsTime},
 		{"a delivery is due until it is unparked or recorded", dueUntil},
 		{"unparking for another time changes nothing", unparkOther},
-	} {
-		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
-	}
+	}, func(c tester) hookCheck { return hookCheck{c, open(c.T)} })
 }
 
-// owner returns somebody new.
+// A hookCheck examines one promise of webhook.Store.
+type hookCheck struct {
+	tester
+	webhook.Store
+}
+
+// owner returns a new merchant's test mode.
 func owner() webhook.Owner { return webhook.Owner{Merchant: "mer_" + rand.Text(), Mode: "test"} }
 
-// endpointOf returns a new endpoint with every field set.
-func endpointOf(t *testing.T, o webhook.Owner, at time.Time) webhook.Endpoint {
-	t.Helper()
+// endpoint returns a new endpoint with every field set. It is not stored.
+func (c hookCheck) endpoint(o webhook.Owner, at time.Time) webhook.Endpoint {
+	c.Helper()
 	return webhook.Endpoint{
 		Owner: o, ID: "we_" + rand.Text(), URL: "https://example.com/hook?a=%20b", EventTypes: []string{webhook.PaymentFailed},
-		Description: "Crème & Søn 🧁", Status: webhook.Enabled, Secret: secret(t), PreviousSecret: secret(t),
+		Description: "Crème & Søn 🧁", Status: webhook.Enabled, Secret: c.secret(), PreviousSecret: c.secret(),
 		PreviousExpiresAt: at.Add(time.Hour), QuietSince: at.Add(-time.Hour), Exhausted: "evt_0",
 		CreatedAt: at, EnabledAt: at.Add(time.Second), Version: 1,
 	}
 }
 
-func secret(t *testing.T) webhook.Secret {
-	t.Helper()
+// added returns a new endpoint of o that is stored, of at most limit.
+func (c hookCheck) added(o webhook.Owner, limit int) webhook.Endpoint {
+	c.Helper()
+	e := c.endpoint(o, noon)
+	c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, limit))
+	return e
+}
+
+// saved saves e and returns the stored endpoint.
+func (c hookCheck) saved(e webhook.Endpoint) webhook.Endpoint {
+	c.Helper()
+	e, err := c.SaveEndpoint(c.Context(), e)
+	c.ok("saving an endpoint", err)
+	return e
+}
+
+// holds checks that e is the stored endpoint.
+func (c hookCheck) holds(e webhook.Endpoint) {
+	c.Helper()
+	got, err := c.Endpoint(c.Context(), e.Owner, e.ID)
+	c.ok("reading an endpoint", err)
+	c.same("stored endpoint", e, got)
+}
+
+// lists checks that want are the endpoints of o. No endpoints are an empty
+// slice, never nil.
+func (c hookCheck) lists(o webhook.Owner, want ...webhook.Endpoint) {
+	c.Helper()
+	got, err := c.Endpoints(c.Context(), o)
+	c.ok("listing endpoints", err)
+	c.same("list of endpoints", append([]webhook.Endpoint{}, want...), got)
+}
+
+func (c hookCheck) secret() webhook.Secret {
+	c.Helper()
 	s, err := webhook.MintSecret(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c.ok("minting a secret", err)
 	return s
 }
 
@@ -93,7 +123,7 @@ func attemptAt(at time.Time, status int) webhook.Attempt {
 	return webhook.Attempt{At: at, StatusCode: status, Duration: 1234 * time.Millisecond, Error: "the endpoint answered", Response: "nö\x00\n"}
 }
 
-// tried returns d after another failed attempt, due again in a while.
+// tried returns d after another failed attempt, due an hour later.
 func tried(d webhook.Delivery, at time.Time, parked bool) webhook.Delivery {
 	d.Attempts = append(d.Attempts[:len(d.Attempts):len(d.Attempts)], attemptAt(at, 500))
 	d.NextAttemptAt, d.Parked = at.Add(time.Hour), parked
@@ -104,20 +134,4 @@ func tried(d webhook.Delivery, at time.Time, parked bool) webhook.Delivery {
 func ended(d webhook.Delivery, s webhook.DeliveryStatus) webhook.Delivery {
 	d.Status, d.NextAttemptAt, d.Parked = s, time.Time{}, false
 	return d
-}
-
-var opaque = cmp.Comparer(func(a, b webhook.Secret) bool { return a == b })
-
-func same(t *testing.T, what string, got, want any) {
-	t.Helper()
-	if diff := cmp.Diff(want, got, opaque); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
-}
-
-func ok(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

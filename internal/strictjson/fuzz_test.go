@@ -13,8 +13,8 @@ import (
 	"remit/internal/strictjson"
 )
 
-// FuzzParse compares what Parse accepts with a naive oracle, and what it read
-// with what encoding/json reads from it.
+// FuzzParse compares the inputs that Parse accepts with those of a naive oracle,
+// and the values with those that encoding/json reads.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		``, `null`, `{"amount":1e6,"to":"0x00"}`, `{"a":1,"\u0061":2}`, `"\ud83d\ude00"`, `"\ud83d"`, `"\\ud83d"`, `"\\\ud83d"`, `"\ud83dx\n"`, `1e999`,
@@ -48,14 +48,14 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// acceptable is the oracle: slow, and made of other people's parts.
+// acceptable is the oracle: slow, and built on encoding/json.
 func acceptable(data []byte) bool {
 	return utf8.Valid(data) && json.Valid(data) && !halfPair(data) && wellNested(data)
 }
 
 var escapes = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
 
-// halfPair looks at the escapes of valid JSON for a surrogate without its other half.
+// halfPair reports whether valid JSON has an escaped surrogate without its other half.
 func halfPair(data []byte) bool {
 	high := -1 // where a first half ended
 	for _, at := range escapes.FindAllIndex(data, -1) {

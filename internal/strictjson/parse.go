@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNotUTF8 reports bytes that are not UTF-8 text, wherever they are.
+// ErrNotUTF8 reports bytes that are not UTF-8 text, anywhere in the input.
 var ErrNotUTF8 = errors.New("not UTF-8")
 
-// A SyntaxError says where and why text is not one JSON value. Reason is one
-// of a fixed set of sentences and never quotes the text.
+// A SyntaxError reports text that is not one JSON value. Reason is one of a fixed
+// set of sentences and never quotes the text.
 type SyntaxError struct {
-	Offset int // of the first byte that cannot be right
+	Offset int // of the first byte that no JSON value has there
 	Reason string
 }
 
@@ -22,9 +22,9 @@ func (e *SyntaxError) Error() string {
 }
 
 // Parse reads data as exactly one JSON value (RFC 8259) with blanks around it.
-// It returns ErrNotUTF8 before it looks at anything else, and a *SyntaxError
-// for everything it refuses. Its memory is bounded by a small multiple of
-// len(data), its stack by MaxDepth.
+// It first checks the encoding, and returns ErrNotUTF8 for bytes that are not
+// UTF-8; every other error is a *SyntaxError. Its memory is bounded by a small
+// multiple of len(data), its stack by MaxDepth.
 func Parse(data []byte) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, ErrNotUTF8
@@ -232,7 +232,7 @@ func (p *parser) text() (string, error) {
 	return "", p.fail("")
 }
 
-// escape reads one escape sequence and appends what it stands for.
+// escape reads one escape sequence and appends its character.
 func (p *parser) escape(b []byte) ([]byte, error) {
 	start := p.at
 	p.at++

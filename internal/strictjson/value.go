@@ -1,13 +1,14 @@
-// Package strictjson reads one JSON value and refuses what encoding/json lets
-// pass: bad UTF-8, halves of surrogate pairs, names given twice, anything
-// after the value. Numbers are kept as the literals they were written as, so
-// nothing is rounded. It knows nothing of fields, limits or HTTP.
+// Package strictjson reads one JSON value and refuses four faults that
+// encoding/json lets pass: bad UTF-8, halves of surrogate pairs, names given
+// twice, and text after the value. It keeps numbers as their literals, so that it
+// rounds none. It knows nothing of fields, limits or HTTP.
 package strictjson
 
-// MaxDepth is how deep values may nest: the outermost object is 1.
+// MaxDepth is the deepest level at which arrays and objects may nest; the
+// outermost is at level 1.
 const MaxDepth = 8
 
-// A Kind says what a Value is.
+// A Kind is the type of a Value.
 type Kind uint8
 
 // The kinds of JSON values.
@@ -29,13 +30,13 @@ type Value struct {
 	Members []Member // of an Object, in their order; no name twice
 }
 
-// A Member is one name of an object and what it stands for.
+// A Member is one name of an object with its value.
 type Member struct {
 	Name  string
 	Value Value
 }
 
-// Member returns what name stands for in v and whether it is there. The name
+// Member returns the value of a name in v, and whether v has the name. The name
 // must match exactly; a Value that is no Object has none.
 func (v Value) Member(name string) (Value, bool) {
 	for _, m := range v.Members {

@@ -84,7 +84,7 @@ func (a Address) IsPrecompile() bool {
 // MarshalText writes the EIP-55 form.
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads what ParseAddress reads.
+// UnmarshalText reads text as ParseAddress does.
 func (a *Address) UnmarshalText(b []byte) error {
 	read, err := ParseAddress(string(b))
 	if err != nil {

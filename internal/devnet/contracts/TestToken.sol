@@ -7,7 +7,7 @@ pragma solidity 0.8.30;
 /// and its owner's key is published.
 ///
 /// The owner may also give a recipient a behaviour, so that tests and the
-/// sandbox can show what becomes of a payment when a token misbehaves.
+/// sandbox can show the end of a payment when a token misbehaves.
 contract TestToken {
     /// What a transfer to a recipient does instead of an ordinary transfer.
     enum Behaviour {

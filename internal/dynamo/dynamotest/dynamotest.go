@@ -1,5 +1,5 @@
-// Package dynamotest runs DynamoDB Local for tests. It knows nothing of tables:
-// a test makes its own, under names of its own.
+// Package dynamotest runs DynamoDB Local for tests. It makes no tables: each test
+// makes tables under new names.
 package dynamotest
 
 import (
@@ -14,13 +14,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// started is the one process of this test binary. It is kept for the life of
-// the binary, since what ends DynamoDB Local is the end of the pipe it holds.
+// started is the one process of this test binary. It is kept for the life of the
+// binary, since DynamoDB Local ends when the pipe that it holds is closed.
 var started = sync.OnceValues(launch)
 
 // Start returns the URL of a DynamoDB Local that all tests of this binary
 // share, so every test needs table names of its own. It is started on first use,
-// in memory, on a free port, and ends with the test binary, however that ends.
+// in memory, on a free port, and ends with the test binary, even if that is killed.
 // REMIT_TEST_DYNAMODB names one that runs already and is used instead.
 //
 // A test that cannot have it fails; it is never skipped. Call it outside a

@@ -7,22 +7,21 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
-// spendKept is how long a day's item is kept beyond its first charge: long
-// enough for every clock to have left the day, and for people to look.
+// spendKept is the time from a day's first charge to the removal of its item:
+// every clock has left the day by then, and an operator had time to look.
 const spendKept = 72 * time.Hour
 
 // Charge implements store.DailyLimits with one conditional update, which makes
-// the day's item if it is the first. The item keeps what was spent, so that a
-// limit changed during the day counts at once; what remains is kept beside it,
-// for people. When the SDK repeats the update after a lost answer the day may
-// be charged twice, never not at all. A limit above 10^38-1 counts as that.
+// the day's item if it is the first. The item keeps the sum spent, so that a
+// limit changed during the day counts at once, and beside it, for people, the
+// remainder. When the SDK repeats the update after a lost answer the day may be
+// charged twice, never not at all. A limit above 10^38-1 counts as 10^38-1.
 func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error {
 	limit = wallet.Spendable(limit)
 	if limit.Less(amount) {
@@ -35,7 +34,7 @@ func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, li
 			"remaining = :room - if_not_exists(spent, :zero), #ttl = if_not_exists(#ttl, :expiry)"),
 		ConditionExpression:      aws.String("attribute_not_exists(spent) OR spent <= :room"),
 		ExpressionAttributeNames: map[string]string{"#ttl": attrTTL},
-		ExpressionAttributeValues: map[string]types.AttributeValue{
+		ExpressionAttributeValues: attributes{
 			":zero": number(0), ":amount": units(amount), ":room": units(limit.Sub(amount)),
 			":expiry": number(uint64(now.Add(spendKept).Unix())),
 		},
@@ -49,8 +48,8 @@ func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, li
 	return nil
 }
 
-// Refund implements store.DailyLimits. It gives back no more than was charged,
-// and is never repeated by the SDK: a lost answer must not give back twice.
+// Refund implements store.DailyLimits. The SDK never repeats it: a repetition
+// after a lost answer would give back twice.
 func (s *Payments) Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error {
 	if amount != wallet.Spendable(amount) {
 		return nil // no such charge was ever taken
@@ -60,10 +59,10 @@ func (s *Payments) Refund(ctx context.Context, merchant, mode string, amount tok
 		Key:                       spendKey(merchant, mode, now),
 		UpdateExpression:          aws.String("SET spent = spent - :amount, remaining = remaining + :amount"),
 		ConditionExpression:       aws.String("spent >= :amount"),
-		ExpressionAttributeValues: map[string]types.AttributeValue{":amount": units(amount)},
+		ExpressionAttributeValues: attributes{":amount": units(amount)},
 	}, once)
 	if _, ok := refused(err); ok {
-		return nil // another day's, or never charged
+		return nil // charged on another day, or never
 	}
 	if err != nil {
 		return fmt.Errorf("refunding the day of %s: %w", merchant, err)

@@ -1,0 +1,78 @@
+package dynamo_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"remit/internal/dynamo"
+	"remit/internal/dynamo/dynamotest"
+	"remit/internal/payment"
+	"remit/internal/storetest"
+	"remit/internal/wallet"
+	"remit/internal/webhook"
+)
+
+// tables makes three tables under new names.
+func tables(t *testing.T, db *dynamodb.Client) dynamo.Tables {
+	t.Helper()
+	id := rand.Text()
+	names := dynamo.Tables{APIKeys: "keys-" + id, Payments: "payments-" + id, Webhooks: "webhooks-" + id}
+	for range 2 { // the second call finds them there
+		if err := dynamo.CreateTables(t.Context(), db, names); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return names
+}
+
+func TestAPIKeys(t *testing.T) {
+	db := dynamotest.Client(t)
+	keys := dynamo.NewAPIKeys(db, tables(t, db).APIKeys)
+	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return keys })
+}
+
+func TestWebhooks(t *testing.T) {
+	db := dynamotest.Client(t)
+	hooks := dynamo.NewWebhooks(db, tables(t, db).Webhooks)
+	storetest.Webhooks(t, func(*testing.T) webhook.Store { return hooks })
+}
+
+func TestPayments(t *testing.T) {
+	db := dynamotest.Client(t)
+	table := tables(t, db).Payments
+	storetest.Payments(t, func(t *testing.T) storetest.Protocol {
+		return storetest.Protocol{
+			Store: dynamo.NewPayments(db, table),
+			Spoil: func(id payment.ID) { damage(t, db, table, "payment#"+string(id), "payment", "amount", "1e6") },
+			SpoilPendingTx: func(id wallet.ID, nonce uint64) {
+				damage(t, db, table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), fmt.Sprintf("pendingtx#%020d", nonce), "gas_held", "1e6")
+			},
+		}
+	})
+}
+
+// damage gives an attribute of a stored item a value that Remit never writes.
+func damage(t *testing.T, db *dynamodb.Client, table, pk, sk, attribute, value string) {
+	t.Helper()
+	_, err := db.UpdateItem(context.WithoutCancel(t.Context()), &dynamodb.UpdateItemInput{
+		TableName: &table, Key: keyOf(pk, sk), UpdateExpression: aws.String("SET #a = :v"),
+		ConditionExpression:       aws.String("attribute_exists(pk)"),
+		ExpressionAttributeNames:  map[string]string{"#a": attribute},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":v": text(value)},
+	})
+	if err != nil {
+		t.Fatalf("damaging %s of %s: %v", attribute, pk, err)
+	}
+}
+
+func keyOf(pk, sk string) map[string]types.AttributeValue {
+	return map[string]types.AttributeValue{"pk": text(pk), "sk": text(sk)}
+}
+
+func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }

@@ -1,0 +1,136 @@
+// Package memory keeps payments, wallets, webhooks and API keys in memory, for
+// a stack on one machine and for every simulation. It keeps the promises of the
+// same ports as package dynamo, and links no test code.
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// Payments is a store.Store in memory. It is safe for concurrent use, and every
+// call takes effect at one instant. The values it returns share call data,
+// signed bytes and metadata with the stored ones: callers must not change these
+// in place. Make one with NewPayments.
+type Payments struct {
+	mu       sync.Mutex
+	payments map[payment.ID]*record
+	hashes   map[chain.Hash]payment.ID // empty for a no-op's
+	lists    map[account][]*record     // committed ones, oldest first
+	spent    map[day]token.Amount
+	wallets  map[wallet.ID]*purse
+	txs      map[wallet.ID][]*pendingTx // in nonce order
+}
+
+var _ store.Store = (*Payments)(nil)
+
+// A record is a stored payment. Slices and maps in p are replaced, never
+// changed in place, since callers have copies of p.
+type record struct {
+	p       payment.Payment
+	spoiled bool
+}
+
+// NewPayments returns an empty store.
+func NewPayments() *Payments {
+	return &Payments{
+		payments: map[payment.ID]*record{},
+		hashes:   map[chain.Hash]payment.ID{},
+		lists:    map[account][]*record{},
+		spent:    map[day]token.Amount{},
+		wallets:  map[wallet.ID]*purse{},
+		txs:      map[wallet.ID][]*pendingTx{},
+	}
+}
+
+// locked runs f with the store locked, or returns ctx's error if it has ended.
+func (s *Payments) locked(ctx context.Context, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return f()
+}
+
+// read returns the payment of a record, or store.ErrUnreadable.
+func (r *record) read() (payment.Payment, error) {
+	if r.spoiled {
+		return payment.Payment{}, store.ErrUnreadable
+	}
+	return r.p, nil
+}
+
+// Spoil makes a stored payment unreadable, as a damaged item would be. The
+// payment must be stored.
+func (s *Payments) Spoil(id payment.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.payments[id].spoiled = true
+}
+
+// SpoilPendingTx makes the pending transaction of a nonce unreadable. It does
+// nothing if the nonce has none.
+func (s *Payments) SpoilPendingTx(id wallet.ID, nonce uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, found := s.find(id, nonce); found {
+		s.txs[id][i].spoiled = true
+	}
+}
+
+// Mend makes every spoiled payment and pending transaction readable again.
+func (s *Payments) Mend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.payments {
+		r.spoiled = false
+	}
+	for _, tx := range slices.Concat(slices.Collect(maps.Values(s.txs))...) {
+		tx.spoiled = false
+	}
+}
+
+// Image returns a copy of the whole store, as a backup would hold it.
+func (s *Payments) Image() *Payments {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := NewPayments()
+	for id, r := range s.payments {
+		copied := *r
+		to.payments[id] = &copied
+	}
+	for by, list := range s.lists {
+		for _, r := range list {
+			to.lists[by] = append(to.lists[by], to.payments[r.p.ID])
+		}
+	}
+	for id, p := range s.wallets {
+		to.wallets[id] = &purse{w: p.read(), by: p.by}
+	}
+	for id, txs := range s.txs {
+		for _, tx := range txs {
+			copied := *tx
+			to.txs[id] = append(to.txs[id], &copied)
+		}
+	}
+	to.hashes, to.spent = maps.Clone(s.hashes), maps.Clone(s.spent)
+	return to
+}
+
+// Restore replaces the store's content by image, which must not be used
+// afterwards.
+func (s *Payments) Restore(image *Payments) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.payments, s.hashes, s.lists = image.payments, image.hashes, image.lists
+	s.spent, s.wallets, s.txs = image.spent, image.wallets, image.txs
+}

@@ -1,0 +1,141 @@
+// Package storetest holds the suites that every adapter of a store's port
+// passes: Payments for the ports of package store, Webhooks for webhook.Store,
+// APIKeys for apikey.Store and apikey.Finder. Each subtest is named after the
+// sentence of the contract that it checks. Every merchant, wallet and key in a
+// suite is new, so all subtests may share one store.
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/webhook"
+)
+
+// noon is the present of the suites. Payments keep milliseconds; a store keeps
+// every other time to the nanosecond.
+var noon = time.Date(2026, time.January, 2, 12, 0, 0, 123_000_000, time.UTC)
+
+// A promise is a sentence of a port's contract and the check that the store C
+// keeps it.
+type promise[C any] struct {
+	sentence string
+	keep     func(C)
+}
+
+// examine checks each promise in a subtest, on the store that open returns.
+func examine[C any](t *testing.T, promises []promise[C], open func(tester) C) {
+	for _, p := range promises {
+		t.Run(p.sentence, func(t *testing.T) { p.keep(open(tester{t})) })
+	}
+}
+
+// A tester is one subtest with the assertions that all suites share.
+type tester struct{ *testing.T }
+
+// ok ends the subtest if a call returned an error; what names the call.
+func (c tester) ok(what string, err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatalf("%s: %v", what, err)
+	}
+}
+
+// refused checks that a call returned the error want; what names the call.
+func (c tester) refused(what string, err, want error) {
+	c.Helper()
+	if !errors.Is(err, want) {
+		c.Errorf("%s: error = %v, want %v", what, err, want)
+	}
+}
+
+// same compares values.
+func (c tester) same(what string, want, got any, options ...cmp.Option) {
+	c.Helper()
+	if diff := cmp.Diff(want, got, append(options, byEquality, wholeBytes)...); diff != "" {
+		c.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// byEquality compares types with hidden fields by ==.
+var byEquality = cmpopts.EquateComparable(token.Amount{}, webhook.Secret{})
+
+// wholeBytes compares byte slices at once: a diff of a megabyte takes seconds.
+var wholeBytes = cmp.FilterValues(func(a, b []byte) bool { return len(a)+len(b) > 0 }, cmp.Comparer(bytes.Equal))
+
+// race calls f n times at once.
+func (c tester) race(n int, f func(ctx context.Context, i int)) {
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			f(c.Context(), i)
+		})
+	}
+	close(start)
+	wg.Wait()
+}
+
+// wins calls f n times at once and returns the indices of the calls without an
+// error. It checks that every other call was refused with the error refusal.
+func (c tester) wins(n int, refusal error, f func(ctx context.Context, i int) error) (won []int) {
+	c.Helper()
+	errs := make([]error, n)
+	c.race(n, func(ctx context.Context, i int) { errs[i] = f(ctx, i) })
+	for i, err := range errs {
+		if err == nil {
+			won = append(won, i)
+			continue
+		}
+		c.refused(fmt.Sprint("racing call ", i), err, refusal)
+	}
+	return won
+}
+
+// winner is wins where exactly one call may succeed.
+func (c tester) winner(n int, refusal error, f func(ctx context.Context, i int) error) int {
+	c.Helper()
+	won := c.wins(n, refusal, f)
+	if len(won) != 1 {
+		c.Fatalf("%d racing calls succeeded, want 1: %v", len(won), won)
+	}
+	return won[0]
+}
+
+// patiently repeats a write whose outcome the store could not tell, as happens
+// when many transactions meet on one item.
+func patiently(write func() error) error {
+	var err error
+	for range 20 {
+		err = write()
+		if err == nil || errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNonceTaken) {
+			break
+		}
+	}
+	return err
+}
+
+// eventually repeats read, which compares an index with its table, until it
+// returns no difference: an index may lag. It gives up after a second or more.
+func (c tester) eventually(what string, read func() (diff string)) {
+	c.Helper()
+	var diff string
+	for range 50 {
+		if diff = read(); diff == "" {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	c.Errorf("%s (-want +got):\n%s", what, diff)
+}
