@@ -53,6 +53,9 @@ var mayImport = map[string]string{
 	"queue":   "webhook",
 	"secrets": "",
 
+	// A merchant's view of the API, which knows none of the server's types.
+	"client": "",
+
 	// Assemblies: what several functions put together in the same way.
 	"emf/runreport": "emf settlement token",
 	"chainenv":      "boot chain ethrpc secrets stack token",
@@ -75,7 +78,7 @@ var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dynamo queue secrets",
 	"github.com/awslabs/":    "boot",
 	"github.com/ethereum/":   "devnet ethrpc",
-	"net/http":               "boot devnet ethrpc httpapi webhook webhook/guard",
+	"net/http":               "boot client devnet ethrpc httpapi webhook webhook/guard",
 	"os/exec":                "",
 	"github.com/alecthomas/": "",
 }

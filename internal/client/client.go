@@ -1,0 +1,206 @@
+// Package client is a merchant's view of Remit's HTTP API, for the command
+// line, for benchmarks and for tests. It retries nothing, and knows only what
+// openapi.yaml promises: none of the server's own types.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// answerLimit bounds an answer's body, in bytes. The longest that the API gives
+// is a page of 100 payments or deliveries.
+const answerLimit = 16 << 20
+
+// A Client is one merchant, or a caller without a key. Many goroutines may use
+// it at once.
+type Client struct {
+	URL  string       // where the API is, without a slash at its end
+	Key  string       // API key; "" sends none
+	HTTP *http.Client // nil for http.DefaultClient
+}
+
+// An Answer is a whole HTTP answer of any status.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// A Problem is an answer other than 2xx. Every method of Client but Call returns
+// one, as a *Problem, for such an answer.
+type Problem struct {
+	Answer
+	Method, Path string
+	Code         string // the stable code; "" in a 401, in a 422 and for unknown routes
+}
+
+// Error tells the request and the answer. No key is part of either.
+func (p *Problem) Error() string {
+	return fmt.Sprintf("%s %s answered %d %s", p.Method, p.Path, p.Status, bytes.TrimSpace(p.Body))
+}
+
+// Call makes one request; an empty body sends none. header holds names and
+// values in turn. An error means that no whole answer came: the request may have
+// been carried out.
+func (c *Client) Call(ctx context.Context, method, path, body string, header ...string) (Answer, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
+	if err != nil {
+		return Answer{}, fmt.Errorf("making a request: %w", err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.Key != "" {
+		r.Header.Set("x-api-key", c.Key)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	over := c.HTTP
+	if over == nil {
+		over = http.DefaultClient
+	}
+	got, err := over.Do(r)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer func() { _ = got.Body.Close() }()
+	a := Answer{Status: got.StatusCode, Header: got.Header}
+	if a.Body, err = io.ReadAll(http.MaxBytesReader(nil, got.Body, answerLimit)); err != nil {
+		return a, fmt.Errorf("reading the answer to %s %s: %w", method, path, err)
+	}
+	return a, nil
+}
+
+// ask sends v, nil for nothing, as JSON and decodes the answer with a 2xx.
+func ask[T any](ctx context.Context, c *Client, method, path string, v any, header ...string) (value T, a Answer, err error) {
+	var body []byte
+	if v != nil {
+		if body, err = json.Marshal(v); err != nil {
+			return value, a, fmt.Errorf("writing a request: %w", err)
+		}
+	}
+	if a, err = c.Call(ctx, method, path, string(body), header...); err != nil {
+		return value, a, err
+	}
+	if a.Status < 200 || a.Status > 299 {
+		var told struct {
+			Code string `json:"code"`
+		}
+		_ = json.Unmarshal(a.Body, &told) // a body without a code leaves it empty
+		return value, a, &Problem{a, method, path, told.Code}
+	}
+	if err = json.Unmarshal(a.Body, &value); err != nil {
+		err = fmt.Errorf("reading the answer to %s %s: %w", method, path, err)
+	}
+	return value, a, err
+}
+
+// CreateKey makes a merchant of that name and returns its first API key.
+func (c *Client) CreateKey(ctx context.Context, merchant string) (string, error) {
+	made, _, err := ask[struct {
+		Key string `json:"api_key"`
+	}](ctx, c, "POST", "/create-api-key", map[string]string{"merchant_name": merchant})
+	return made.Key, err
+}
+
+// An Order asks for one payment.
+type Order struct {
+	To        string      `json:"to"`
+	Amount    json.Number `json:"amount"` // in the token's smallest unit; it may exceed 64 bits
+	Reference string      `json:"reference,omitempty"`
+}
+
+// A Payment is a merchant's payment as the API tells it.
+type Payment struct {
+	Hash     string      `json:"tx_hash"` // the payment's identity for ever
+	Status   string      `json:"status"`  // pending, confirmed or failed
+	Amount   json.Number `json:"amount"`
+	To       string      `json:"to"`
+	Block    uint64      `json:"block_number"` // 0 until it is final
+	Version  int64       `json:"version"`
+	Replayed bool        `json:"-"` // the answer repeats an earlier one
+	Failure  *struct {   // of a failed payment only
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"failure"`
+}
+
+// Send asks once for a payment. An empty idempotency key is not sent, and then a
+// second request would make a second payment.
+func (c *Client) Send(ctx context.Context, order Order, idempotency string) (Payment, error) {
+	var header []string
+	if idempotency != "" {
+		header = []string{"Idempotency-Key", idempotency}
+	}
+	p, a, err := ask[Payment](ctx, c, "POST", "/send-payment", order, header...)
+	p.Replayed = a.Header.Get("Idempotent-Replayed") == "true"
+	return p, err
+}
+
+// Transaction returns the payment that a transaction with that hash makes.
+func (c *Client) Transaction(ctx context.Context, hash string) (Payment, error) {
+	p, _, err := ask[Payment](ctx, c, "GET", "/transaction/"+url.PathEscape(hash), nil)
+	return p, err
+}
+
+// Transactions returns a page of the merchant's payments, newest first, and the
+// cursor of the next page, "" after the last. The query holds filters or the
+// cursor.
+func (c *Client) Transactions(ctx context.Context, query url.Values) ([]Payment, string, error) {
+	page, _, err := ask[struct {
+		Data []Payment `json:"data"`
+		Next string    `json:"next_cursor"`
+	}](ctx, c, "GET", "/transactions?"+query.Encode(), nil)
+	return page.Data, page.Next, err
+}
+
+// Balance returns the balance of an address in the token's smallest unit.
+func (c *Client) Balance(ctx context.Context, address string) (json.Number, error) {
+	b, _, err := ask[struct {
+		Balance json.Number `json:"balance"`
+	}](ctx, c, "GET", "/balance/"+url.PathEscape(address), nil)
+	return b.Balance, err
+}
+
+// A Webhook is a registered endpoint.
+type Webhook struct {
+	ID     string `json:"id"`
+	Secret string `json:"secret"` // only in the answer that created it
+}
+
+// CreateWebhook registers an endpoint for events of those types, or of all types
+// if there are none.
+func (c *Client) CreateWebhook(ctx context.Context, endpoint, description string, types ...string) (Webhook, error) {
+	w, _, err := ask[Webhook](ctx, c, "POST", "/webhooks",
+		map[string]any{"url": endpoint, "description": description, "event_types": append([]string{}, types...)})
+	return w, err
+}
+
+// DeleteWebhook deletes an endpoint; its pending deliveries are cancelled.
+func (c *Client) DeleteWebhook(ctx context.Context, id string) error {
+	_, _, err := ask[struct{}](ctx, c, "POST", "/webhooks/"+url.PathEscape(id)+"/delete", struct{}{})
+	return err
+}
+
+// A Delivery is one event on its way to one endpoint.
+type Delivery struct {
+	ID        string `json:"id"`
+	EventType string `json:"event_type"`
+	Status    string `json:"status"` // pending, delivered, exhausted or cancelled
+}
+
+// Deliveries returns the newest deliveries to an endpoint.
+func (c *Client) Deliveries(ctx context.Context, webhook string) ([]Delivery, error) {
+	list, _, err := ask[struct {
+		Data []Delivery `json:"data"`
+	}](ctx, c, "GET", "/webhooks/"+url.PathEscape(webhook)+"/deliveries", nil)
+	return list.Data, err
+}
