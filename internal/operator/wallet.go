@@ -1,10 +1,11 @@
-package main
+package operator
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -16,8 +17,8 @@ import (
 	"remit/internal/wallet"
 )
 
-// walletCommands is `remit wallet`.
-type walletCommands struct {
+// Wallet is `remit wallet`.
+type Wallet struct {
 	Create  walletCreate  `cmd:"" help:"Make a new key on this machine and put it into the wallet secret. The key is never shown."`
 	Import  walletImport  `cmd:"" help:"Put an existing key into the wallet secret, from a file or a prompt."`
 	List    walletList    `cmd:"" help:"Show every wallet: balances, nonces, what is in flight, pauses."`
@@ -28,27 +29,27 @@ type walletCommands struct {
 }
 
 type walletCreate struct {
-	deployedFlags
+	Target
 	Yes bool `help:"Do not ask."`
 }
 
 // Run makes a key and stores it.
-func (c *walletCreate) Run(ctx context.Context) error {
+func (c *walletCreate) Run(ctx context.Context, out io.Writer) error {
 	key, err := keyring.Generate(rand.Reader)
 	if err != nil {
 		return err
 	}
-	return c.add(ctx, key, c.Yes, "a new key")
+	return c.add(ctx, out, key, c.Yes, "a new key")
 }
 
 type walletImport struct {
-	deployedFlags
+	Target
 	File string `placeholder:"FILE" help:"File that holds the key, and nothing else, in hex. Without it you are asked, and what you type is not shown."`
 	Yes  bool   `help:"Do not ask."`
 }
 
 // Run reads a key and stores it.
-func (c *walletImport) Run(ctx context.Context) error {
+func (c *walletImport) Run(ctx context.Context, out io.Writer) error {
 	var text string
 	if c.File != "" {
 		b, err := os.ReadFile(c.File)
@@ -66,12 +67,12 @@ func (c *walletImport) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.add(ctx, key, c.Yes, "an imported key")
+	return c.add(ctx, out, key, c.Yes, "an imported key")
 }
 
 // add puts a key into the wallet secret.
-func (f deployedFlags) add(ctx context.Context, key keyring.Key, yes bool, what string) error {
-	d, err := f.open(ctx)
+func (t Target) add(ctx context.Context, out io.Writer, key keyring.Key, yes bool, what string) error {
+	d, err := t.open(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func include(entries []keyring.Entry, key keyring.Key) ([]keyring.Entry, error) 
 	return append(entries, keyring.Entry{Key: key}), nil
 }
 
-type walletList struct{ deployedFlags }
+type walletList struct{ Target }
 
 // A walletRow is one wallet as an operator sees it.
 type walletRow struct {
@@ -126,8 +127,8 @@ type walletRow struct {
 }
 
 // Run shows what the tables and the secret know.
-func (c *walletList) Run(ctx context.Context) error {
-	d, err := c.open(ctx)
+func (c *walletList) Run(ctx context.Context, out io.Writer) error {
+	d, err := c.open(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -135,18 +136,18 @@ func (c *walletList) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	coin, err := d.coin()
+	asset, err := d.asset()
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %6s  %5s  %18s  %s\n", "ADDRESS", "KEY", "NEXT NONCE", "RESERVATIONS", "PENDING_TXS", coin.Symbol+" TO SPEND", "PAUSED")
+	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %6s  %5s  %18s  %s\n", "ADDRESS", "KEY", "NEXT NONCE", "RESERVATIONS", "PENDING_TXS", asset.Symbol+" TO SPEND", "PAUSED")
 	for _, r := range rows {
 		next := "not used"
 		if r.NextNonce != nil {
 			next = fmt.Sprint(*r.NextNonce)
 		}
-		fmt.Fprintf(&b, "%s  %-8s  %10s  %6d  %5d  %18s  %s\n", r.Address, r.Key, next, r.Reservations, r.PendingTxs, coins(r.Token, coin.Decimals), r.Paused)
+		fmt.Fprintf(&b, "%s  %-8s  %10s  %6d  %5d  %18s  %s\n", r.Address, r.Key, next, r.Reservations, r.PendingTxs, tokens(r.Token, asset.Decimals), r.Paused)
 	}
 	return d.show(rows, b.String())
 }
@@ -208,11 +209,11 @@ func walletRowOf(ctx context.Context, store store.Store, id wallet.ID) (walletRo
 	return row, err
 }
 
-type walletBalance struct{ deployedFlags }
+type walletBalance struct{ Target }
 
 // Run asks the nodes.
-func (c *walletBalance) Run(ctx context.Context) error {
-	d, err := c.open(ctx)
+func (c *walletBalance) Run(ctx context.Context, out io.Writer) error {
+	d, err := c.open(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -224,7 +225,7 @@ func (c *walletBalance) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	coin, err := d.coin()
+	asset, err := d.asset()
 	if err != nil {
 		return err
 	}
@@ -237,13 +238,13 @@ func (c *walletBalance) Run(ctx context.Context) error {
 	rows := []row{}
 	var b strings.Builder
 	for _, e := range entries {
-		views, err := nodes.Views(ctx, e.Key.Address(), coin.Contract, chain.ConfirmationRule{})
+		views, err := nodes.Views(ctx, e.Key.Address(), asset.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			return err
 		}
 		v := views.Leading()
 		rows = append(rows, row{e.Key.Address(), v.Token, v.Gas, v.Mined})
-		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", e.Key.Address(), coins(v.Token, coin.Decimals), coin.Symbol, coins(v.Gas, 18), v.Mined)
+		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", e.Key.Address(), tokens(v.Token, asset.Decimals), asset.Symbol, tokens(v.Gas, 18), v.Mined)
 	}
 	return d.show(rows, b.String())
 }

@@ -1,9 +1,10 @@
-package main
+package operator
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -14,13 +15,13 @@ import (
 	"remit/internal/wallet"
 )
 
-// paymentCommands is `remit payment`.
-type paymentCommands struct {
+// Payment is `remit payment`.
+type Payment struct {
 	Show paymentShow `cmd:"" help:"Show everything known of a payment: attempts, nonce, pending transaction, deliveries, what the chain says."`
 }
 
 type paymentShow struct {
-	deployedFlags
+	Target
 	What     string `arg:"" help:"A transaction hash, a payment id (pay_…), or an Idempotency-Key."`
 	Merchant string `help:"Whose Idempotency-Key it is, mer_…"`
 }
@@ -55,8 +56,8 @@ type reservationRow struct {
 }
 
 // Run gathers the dossier.
-func (c *paymentShow) Run(ctx context.Context) error {
-	d, err := c.open(ctx)
+func (c *paymentShow) Run(ctx context.Context, out io.Writer) error {
+	d, err := c.open(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func (dos dossier) text(p payment.Payment) string {
 	row("state", p.State)
 	row("merchant", p.Merchant)
 	row("key", p.Key)
-	row("amount", coins(p.Amount, p.Token.Decimals)+" "+p.Token.Symbol)
+	row("amount", tokens(p.Amount, p.Token.Decimals)+" "+p.Token.Symbol)
 	row("to", p.To)
 	row("from wallet", p.Wallet)
 	row("created", when(p.CreatedAt))

@@ -1,9 +1,10 @@
-package main
+package operator
 
 import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -13,23 +14,23 @@ import (
 	"remit/internal/webhook"
 )
 
-// webhookCommands is `remit webhooks`.
-type webhookCommands struct {
+// Webhooks is `remit webhooks`.
+type Webhooks struct {
 	Failed webhookFailed `cmd:"" help:"List what an endpoint was never told in a window of time."`
 	Resend webhookResend `cmd:"" help:"Send all of that again."`
 }
 
 // window is one endpoint's span of time.
 type window struct {
-	deployedFlags
+	Target
 	Merchant string        `arg:"" help:"The merchant's id, mer_…"`
 	Endpoint string        `arg:"" help:"The endpoint's id, we_…"`
 	Since    time.Duration `default:"24h" help:"How far back to look."`
 	Until    time.Duration `default:"0s" help:"How long ago to stop looking."`
 }
 
-func (w window) log(ctx context.Context) (*deployment, *webhook.Log, time.Time, time.Time, error) {
-	d, err := w.open(ctx)
+func (w window) log(ctx context.Context, out io.Writer) (*deployment, *webhook.Log, time.Time, time.Time, error) {
+	d, err := w.open(ctx, out)
 	if err != nil {
 		return nil, nil, time.Time{}, time.Time{}, err
 	}
@@ -46,8 +47,8 @@ func (w window) log(ctx context.Context) (*deployment, *webhook.Log, time.Time, 
 type webhookFailed struct{ window }
 
 // Run lists.
-func (c *webhookFailed) Run(ctx context.Context) error {
-	d, log, from, to, err := c.log(ctx)
+func (c *webhookFailed) Run(ctx context.Context, out io.Writer) error {
+	d, log, from, to, err := c.log(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -64,8 +65,8 @@ type webhookResend struct {
 }
 
 // Run resends.
-func (c *webhookResend) Run(ctx context.Context) error {
-	d, log, from, to, err := c.log(ctx)
+func (c *webhookResend) Run(ctx context.Context, out io.Writer) error {
+	d, log, from, to, err := c.log(ctx, out)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,10 @@
-package main
+package operator
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -26,10 +27,10 @@ import (
 // two minutes on Ethereum, 20 s on Base.
 const apart = 10
 
-// doctorCommand is `remit doctor`. MinGasGwei's default is that of the
+// Doctor is `remit doctor`. MinGasGwei's default is that of the
 // template's GasLowGwei.
-type doctorCommand struct {
-	deployedFlags
+type Doctor struct {
+	Target
 	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"A wallet with less ether than this is reported."`
 	Fresh      bool   `help:"The stack has just been deployed: do not ask for the schedule's heartbeat."`
 }
@@ -46,12 +47,12 @@ type finding struct {
 var errFindings = errors.New("the deployment is not well")
 
 // Run examines everything and says what to do about what it found.
-func (c *doctorCommand) Run(ctx context.Context) error {
-	d, err := c.open(ctx)
+func (c *Doctor) Run(ctx context.Context, out io.Writer) error {
+	d, err := c.open(ctx, out)
 	if err != nil {
 		return err
 	}
-	e := &examination{deployment: d, doctorCommand: c}
+	e := &examination{deployment: d, Doctor: c}
 	for _, check := range []func(context.Context){
 		e.walletSecret, e.nodesAgree, e.tokenIsRight, e.walletsAreFunded, e.scheduleIsAlive, e.deadLettersAreEmpty, e.alarmsExist,
 	} {
@@ -82,7 +83,7 @@ func (c *doctorCommand) Run(ctx context.Context) error {
 // An examination collects findings.
 type examination struct {
 	*deployment
-	*doctorCommand
+	*Doctor
 	findings []finding
 }
 
@@ -114,7 +115,7 @@ func (e *examination) nodesAgree(ctx context.Context) {
 		e.found("nodes", err, "", `put {"urls":["https://…"]} into the secret of output RpcSecretArn`)
 		return
 	}
-	coin, err := e.coin()
+	asset, err := e.asset()
 	if err != nil {
 		e.found("nodes agree", err, "", "correct the stack's token parameters and deploy")
 		return
@@ -122,7 +123,7 @@ func (e *examination) nodesAgree(ctx context.Context) {
 	var heads []string
 	lowest, highest := uint64(math.MaxUint64), uint64(0)
 	for _, node := range nodes {
-		a, nodeErr := node.Account(ctx, token.Address{}, coin.Contract, chain.ConfirmationRule{})
+		a, nodeErr := node.Account(ctx, token.Address{}, asset.Contract, chain.ConfirmationRule{})
 		if nodeErr != nil {
 			err = errors.Join(err, nodeErr)
 			continue
@@ -137,7 +138,7 @@ func (e *examination) nodesAgree(ctx context.Context) {
 }
 
 func (e *examination) tokenIsRight(ctx context.Context) {
-	want, err := e.coin()
+	want, err := e.asset()
 	if err != nil {
 		e.found("token", err, "", "correct the stack's token parameters and deploy")
 		return
@@ -165,30 +166,30 @@ func (e *examination) walletsAreFunded(ctx context.Context) {
 		e.found("wallets", err, "", "see nodes")
 		return
 	}
-	coin, err := e.coin()
+	asset, err := e.asset()
 	if err != nil {
 		return // tokenIsRight has said so
 	}
 	for _, r := range rows {
-		views, err := nodes.Views(ctx, r.Address, coin.Contract, chain.ConfirmationRule{})
+		views, err := nodes.Views(ctx, r.Address, asset.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			e.found("wallet "+r.Address.String()[:10], err, "", "see nodes")
 			continue
 		}
 		v := views.Leading()
 		var problem error
-		do := "send " + coin.Symbol + " and ether for gas to " + r.Address.String()
+		do := "send " + asset.Symbol + " and ether for gas to " + r.Address.String()
 		switch {
 		case r.Paused != "":
 			problem, do = fmt.Errorf("%w: %s", wallet.ErrPaused, r.Paused), "docs/alarms says what it means; then remit wallet resume "+r.Address.String()
 		case r.NextNonce != nil && v.Mined > *r.NextNonce:
 			problem, do = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, *r.NextNonce), "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
 		case r.Key == "active" && v.Token.IsZero():
-			problem = errors.New("holds no " + coin.Symbol)
+			problem = errors.New("holds no " + asset.Symbol)
 		case r.Key == "active" && v.Gas.Less(gwei(e.MinGasGwei)):
-			problem = fmt.Errorf("holds %s ether", coins(v.Gas, 18))
+			problem = fmt.Errorf("holds %s ether", tokens(v.Gas, 18))
 		}
-		e.found("wallet "+r.Address.String()[:10], problem, fmt.Sprintf("%s %s, %s ether", coins(v.Token, coin.Decimals), coin.Symbol, coins(v.Gas, 18)), do)
+		e.found("wallet "+r.Address.String()[:10], problem, fmt.Sprintf("%s %s, %s ether", tokens(v.Token, asset.Decimals), asset.Symbol, tokens(v.Gas, 18)), do)
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package local
 
 import (
 	"context"
@@ -17,31 +17,28 @@ import (
 	"remit/internal/token"
 )
 
-// A rail is the chain that payments go over: embedded, or an outside node's.
-type rail struct {
+// A chainAccess is the chain that payments are made on, and the keys that pay
+// there.
+type chainAccess struct {
 	embedded *devnet.Chain // nil with --rpc
 	chainID  uint64
-	coin     token.Token
+	asset    token.Token
 	nodes    chain.Nodes
 	keys     *keyring.Ring
 	facts    func(context.Context) (devnet.Facts, error)
 }
 
-func (c *localCommand) rail(ctx context.Context, log *slog.Logger) (*rail, error) {
-	if len(c.RPC) == 0 {
-		if c.Token != "" || c.WalletFile != "" {
-			return nil, errors.New("--token and --wallet-file go with --rpc: the embedded chain brings its own")
-		}
-		return c.embeddedRail(ctx, log)
+// openChain starts the embedded chain or, with --rpc, asks the outside node for
+// its chain and token.
+func openChain(ctx context.Context, s *Settings, log *slog.Logger) (*chainAccess, error) {
+	if len(s.RPC) > 0 {
+		return outsideChain(ctx, s)
 	}
-	if c.Token == "" || c.WalletFile == "" {
-		return nil, errors.New("--rpc needs --token ADDRESS and --wallet-file FILE: remit chain prints both")
-	}
-	return c.outsideRail(ctx)
+	return embeddedChain(ctx, s, log)
 }
 
-func (c *localCommand) embeddedRail(ctx context.Context, log *slog.Logger) (*rail, error) {
-	embedded, err := c.start(ctx, log)
+func embeddedChain(ctx context.Context, s *Settings, log *slog.Logger) (*chainAccess, error) {
+	embedded, err := s.start(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +54,8 @@ func (c *localCommand) embeddedRail(ctx context.Context, log *slog.Logger) (*rai
 	if err != nil {
 		return nil, errors.Join(err, embedded.Close())
 	}
-	return &rail{
-		embedded: embedded, chainID: embedded.ID(), coin: embedded.Token(), nodes: chain.Nodes{node},
+	return &chainAccess{
+		embedded: embedded, chainID: embedded.ID(), asset: embedded.Token(), nodes: chain.Nodes{node},
 		keys: ring(keyring.Encode(entries)), facts: embedded.Facts,
 	}, nil
 }
@@ -67,49 +64,50 @@ func ring(secret []byte) *keyring.Ring {
 	return keyring.New(func(context.Context) ([]byte, error) { return secret, nil }, nil)
 }
 
-func (c *localCommand) outsideRail(ctx context.Context) (*rail, error) {
-	contract, err := token.ParseAddress(c.Token)
+func outsideChain(ctx context.Context, s *Settings) (*chainAccess, error) {
+	contract, err := token.ParseAddress(s.Token)
 	if err != nil {
-		return nil, fmt.Errorf("--token %s: %w", c.Token, err)
+		return nil, fmt.Errorf("--token %s: %w", s.Token, err)
 	}
-	secret, err := walletSecret(c.WalletFile)
+	secret, err := walletSecret(s.WalletFile)
 	if err != nil {
 		return nil, err
 	}
 	asking, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	chainID, coin, err := ethrpc.Discover(asking, c.RPC[0], contract)
+	chainID, asset, err := ethrpc.Discover(asking, s.RPC[0], contract)
 	if err != nil {
 		return nil, fmt.Errorf("--rpc, --token: %w", err)
 	}
-	r := &rail{chainID: chainID, coin: coin, keys: ring(secret)}
-	for _, url := range c.RPC {
+	a := &chainAccess{chainID: chainID, asset: asset, keys: ring(secret)}
+	for _, url := range s.RPC {
 		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID})
 		if err != nil {
 			return nil, fmt.Errorf("--rpc: %w", err)
 		}
-		r.nodes = append(r.nodes, node)
+		a.nodes = append(a.nodes, node)
 	}
-	if _, err := r.keys.All(ctx); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", c.WalletFile, err)
+	if _, err := a.keys.All(ctx); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", s.WalletFile, err)
 	}
-	r.facts = func(ctx context.Context) (devnet.Facts, error) { return r.outsideFacts(ctx, c) }
-	return r, nil
+	a.facts = func(ctx context.Context) (devnet.Facts, error) { return a.outsideFacts(ctx, s) }
+	return a, nil
 }
 
-// outsideFacts says what the node says of the wallets. Magic recipients are the
-// embedded chain's: elsewhere they are ordinary addresses.
-func (r *rail) outsideFacts(ctx context.Context, c *localCommand) (devnet.Facts, error) {
+// outsideFacts describes the outside chain, with the wallets' balances there. It
+// lists no magic recipients: elsewhere than on the embedded chain they are ordinary
+// addresses.
+func (a *chainAccess) outsideFacts(ctx context.Context, s *Settings) (devnet.Facts, error) {
 	facts := devnet.Facts{
-		RPCURL: c.RPC[0], ChainID: r.chainID, BlockTimeSeconds: c.BlockTime.Seconds(), Recipients: []devnet.Recipient{},
-		Token: devnet.TokenFacts{Address: r.coin.Contract, Symbol: r.coin.Symbol, Decimals: r.coin.Decimals},
+		RPCURL: s.RPC[0], ChainID: a.chainID, BlockTimeSeconds: s.BlockTime.Seconds(), Recipients: []devnet.Recipient{},
+		Token: devnet.TokenFacts{Address: a.asset.Contract, Symbol: a.asset.Symbol, Decimals: a.asset.Decimals},
 	}
-	wallets, err := r.keys.All(ctx)
+	wallets, err := a.keys.All(ctx)
 	if err != nil {
 		return devnet.Facts{}, err
 	}
 	for _, w := range wallets {
-		views, err := r.nodes.Views(ctx, w, r.coin.Contract, chain.ConfirmationRule{})
+		views, err := a.nodes.Views(ctx, w, a.asset.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			return devnet.Facts{}, err
 		}
@@ -120,8 +118,8 @@ func (r *rail) outsideFacts(ctx context.Context, c *localCommand) (devnet.Facts,
 }
 
 // walletSecret reads private keys from a file: a wallet secret as it lies in
-// Secrets Manager, the JSON of remit chain, or one key a line. Errors do not
-// repeat what the file says.
+// Secrets Manager, the JSON of remit chain, or one key a line. Errors repeat
+// nothing of the file.
 func walletSecret(file string) ([]byte, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {

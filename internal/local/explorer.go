@@ -1,4 +1,4 @@
-package main
+package local
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 //go:embed explorer.html
 var explorerHTML string
 
-// explorer returns the page of GET /docs: Swagger UI over /openapi.json, with
-// everything it needs inside, so that it works off line.
+// explorer returns the page of GET /docs: Swagger UI over /openapi.json. Its
+// styles and scripts are inside, so that it works off line.
 func explorer(recipients []devnet.Recipient) ([]byte, error) {
 	style, err := asset("swagger-ui.css.gz")
 	if err != nil {

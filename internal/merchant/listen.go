@@ -1,4 +1,4 @@
-package main
+package merchant
 
 import (
 	"context"
@@ -8,14 +8,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"strings"
+	"remit/internal/client"
 	"syscall"
 	"time"
 )
 
-// listenCommand is `remit listen`.
-type listenCommand struct {
+// Listen is `remit listen`.
+type Listen struct {
 	URL    string   `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is. Only a stack on this machine can reach this one."`
 	Listen string   `default:"127.0.0.1:0" env:"REMIT_LISTEN_WEBHOOKS" help:"Where webhooks are received; port 0 takes a free one."`
 	Key    string   `env:"REMIT_API_KEY" help:"Key of the merchant whose webhooks to receive. Without it a merchant is created."`
@@ -25,13 +24,12 @@ type listenCommand struct {
 	Body   bool     `help:"Print the whole body of every event."`
 }
 
-// Run receives webhooks, verifies and prints them until it is told to stop. The
-// endpoint that it registered is deleted then.
-func (c *listenCommand) Run(ctx context.Context) error {
+// Run receives webhooks, verifies them and prints them to out until ctx ends. It
+// then deletes the endpoint that it registered.
+func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	if c.Answer < 200 || c.Answer > 599 {
 		return fmt.Errorf("--answer %d: must be from 200 to 599", c.Answer)
 	}
-	c.URL = strings.TrimSuffix(c.URL, "/")
 	listener, err := net.Listen("tcp", c.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s is taken: choose another place with --listen", c.Listen)
@@ -39,12 +37,13 @@ func (c *listenCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", c.Listen, err)
 	}
-	r := &receiver{out: os.Stdout, answer: c.Answer, whole: c.Body, now: time.Now}
+	r := &receiver{out: out, answer: c.Answer, whole: c.Body, now: time.Now}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	at := "http://" + listener.Addr().String()
-	leave, err := c.register(ctx, at, r)
+	api := connect(c.URL, c.Key)
+	leave, err := c.register(ctx, api, at, r)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(explained(err, api), listener.Close())
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -60,55 +59,54 @@ func (c *listenCommand) Run(ctx context.Context) error {
 
 // register makes an endpoint for url, unless secrets were given, and returns how
 // to delete it.
-func (c *listenCommand) register(ctx context.Context, url string, r *receiver) (leave func(context.Context) error, err error) {
+func (c *Listen) register(ctx context.Context, api *client.Client, url string, r *receiver) (leave func(context.Context) error, err error) {
 	leave = func(context.Context) error { return nil }
 	if len(c.Secret) > 0 {
 		return leave, r.trust(c.Secret...)
 	}
-	if c.Key == "" {
-		if c.Key, err = createMerchant(ctx, c.URL, "remit listen"); err != nil {
-			return nil, err
-		}
-		invite(r.out, c.URL, c.Key, c.failing(ctx))
-	}
-	registration, err := json.Marshal(map[string]any{"url": url, "event_types": append([]string{}, c.Events...), "description": "remit listen"})
-	if err != nil {
+	if err := join(ctx, api, "remit listen"); err != nil {
 		return nil, err
 	}
-	body, err := callAPI(ctx, c.URL, c.Key, "POST", "/webhooks", string(registration), 201)
+	if c.Key == "" {
+		invite(r.out, api.URL, api.Key, failing(ctx, api))
+	}
+	w, err := api.CreateWebhook(ctx, url, "remit listen", c.Events...)
 	if err != nil {
 		return nil, fmt.Errorf("registering %s: %w", url, err)
 	}
-	id, _ := body["id"].(string)
-	secret, _ := body["secret"].(string)
 	leave = func(ctx context.Context) error {
-		_, err := callAPI(ctx, c.URL, c.Key, "POST", "/webhooks/"+id+"/delete", "{}", 200)
-		if err != nil {
+		if err := api.DeleteWebhook(ctx, w.ID); err != nil {
 			return fmt.Errorf("deleting the webhook: %w", err)
 		}
 		return nil
 	}
-	return leave, r.trust(secret)
+	return leave, r.trust(w.Secret)
 }
 
 // failing returns a recipient whose payments fail on the embedded chain, "" if
 // the stack has none.
-func (c *listenCommand) failing(ctx context.Context) string {
-	facts, err := callAPI(ctx, c.URL, c.Key, "GET", "/sandbox", "", 200)
+func failing(ctx context.Context, api *client.Client) string {
+	answer, err := api.Call(ctx, "GET", "/sandbox", "")
 	if err != nil {
 		return ""
 	}
-	recipients, _ := facts["recipients"].([]any)
-	for _, r := range recipients {
-		if m, ok := r.(map[string]any); ok && m["behaviour"] == "revert" {
-			address, _ := m["address"].(string)
-			return address
+	var facts struct {
+		Recipients []struct{ Address, Behaviour string }
+	}
+	_ = json.Unmarshal(answer.Body, &facts) // a deployed stack has no sandbox
+	for _, r := range facts.Recipients {
+		if r.Behaviour == "revert" {
+			return r.Address
 		}
 	}
 	return ""
 }
 
-// invite prints lines that make something arrive.
+// sample is a recipient for the curl lines: an ordinary address to which no key
+// is known.
+const sample = "0x2222222222222222222222222222222222222222"
+
+// invite prints lines that make an event arrive.
 func invite(out io.Writer, url, key, failing string) {
 	pay := func(what, to string) {
 		fmt.Fprintf(out, "%s\n\n  curl -s %s/send-payment -H 'x-api-key: %s' -H 'Content-Type: application/json' -d '{\"to\":\"%s\",\"amount\":1000000}'\n\n",

@@ -1,4 +1,4 @@
-package main
+package local
 
 import (
 	"context"
@@ -11,15 +11,20 @@ import (
 	"time"
 )
 
-// isTerminal reports whether a person reads what is written to f.
-func isTerminal(f *os.File) bool {
+// isTerminal reports whether out is a terminal, at which a person reads.
+func isTerminal(out io.Writer) bool {
+	f, ok := out.(*os.File)
+	if !ok {
+		return false
+	}
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// accessLog writes a line for every request that next has answered: columns
-// for a person, JSON for anything else. It never writes a header's value.
-func accessLog(next http.Handler, out *os.File, now func() time.Time) http.Handler {
+// accessLog writes a line for every request that next has answered: columns to a
+// terminal, JSON to anything else. The value of a request's header is never
+// written.
+func accessLog(next http.Handler, out io.Writer, now func() time.Time) http.Handler {
 	write := columns(out)
 	if !isTerminal(out) {
 		write = objects(out)

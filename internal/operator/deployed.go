@@ -1,11 +1,11 @@
-package main
+package operator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -26,36 +26,37 @@ import (
 	"remit/internal/webhook"
 )
 
-// deployedFlags say which stack a command is about, and how it answers. AWS
+// A Target says which stack a command is about, and how it answers. AWS
 // credentials, region and endpoints are found as the AWS SDK finds them.
-type deployedFlags struct {
+type Target struct {
 	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the CloudFormation stack."`
 	JSON  bool   `name:"json" help:"Answer in JSON."`
 }
 
-// A deployment is a stack on AWS: what it was deployed with and what it has.
+// A deployment is a stack on AWS: its parameters, its outputs and, through them,
+// its tables, secrets and queues.
 type deployment struct {
-	deployedFlags
+	Target
 	aws        aws.Config
 	outputs    map[string]string
 	parameters map[string]string
 	out        io.Writer
 }
 
-// open reads the stack's outputs and parameters.
-func (f deployedFlags) open(ctx context.Context) (*deployment, error) {
+// open reads the stack's outputs and parameters. Answers go to out.
+func (t Target) open(ctx context.Context, out io.Writer) (*deployment, error) {
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("loading the AWS configuration: %w", err)
 	}
-	found, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &f.Stack})
+	found, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &t.Stack})
 	if err != nil {
-		return nil, fmt.Errorf("looking for stack %s (choose with --stack; region and credentials as for the AWS CLI): %w", f.Stack, err)
+		return nil, fmt.Errorf("looking for stack %s (choose with --stack; region and credentials as for the AWS CLI): %w", t.Stack, err)
 	}
 	if len(found.Stacks) != 1 {
-		return nil, fmt.Errorf("there is no stack %s", f.Stack)
+		return nil, fmt.Errorf("there is no stack %s", t.Stack)
 	}
-	d := &deployment{deployedFlags: f, aws: cfg, outputs: map[string]string{}, parameters: map[string]string{}, out: os.Stdout}
+	d := &deployment{Target: t, aws: cfg, outputs: map[string]string{}, parameters: map[string]string{}, out: out}
 	for _, o := range found.Stacks[0].Outputs {
 		d.outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
 	}
@@ -65,8 +66,7 @@ func (f deployedFlags) open(ctx context.Context) (*deployment, error) {
 	return d, nil
 }
 
-// output returns a stack output, or an error that says an older template is
-// deployed.
+// output returns a stack output, or an error that an older template is deployed.
 func (d *deployment) output(name string) (string, error) {
 	if v := d.outputs[name]; v != "" {
 		return v, nil
@@ -82,7 +82,7 @@ func (d *deployment) chainID() (uint64, error) {
 	return id, nil
 }
 
-func (d *deployment) coin() (token.Token, error) {
+func (d *deployment) asset() (token.Token, error) {
 	contract, err := token.ParseAddress(d.parameters["TokenAddress"])
 	if err != nil {
 		return token.Token{}, fmt.Errorf("parameter TokenAddress: %w", err)
@@ -169,7 +169,7 @@ func (d *deployment) secret(ctx context.Context, output string) ([]byte, error) 
 	return []byte(*got.SecretString), nil
 }
 
-// wallets returns the entries of the wallet secret; none is not an error.
+// wallets returns the entries of the wallet secret, none if it has no value yet.
 func (d *deployment) wallets(ctx context.Context) ([]keyring.Entry, error) {
 	value, err := d.secret(ctx, "WalletSecretArn")
 	if errors.Is(err, errNoValue) {
@@ -197,22 +197,24 @@ func (d *deployment) putWallets(ctx context.Context, entries []keyring.Entry) er
 	return nil
 }
 
-// owner is a merchant's side of the webhooks.
+// owner names a merchant in the stack's mode, as the webhook store does.
 func (d *deployment) owner(merchant string) webhook.Owner {
 	return webhook.Owner{Merchant: merchant, Mode: d.parameters["Mode"]}
 }
 
-// show answers with v in JSON, or with text.
+// show writes v in JSON with --json, and text without.
 func (d *deployment) show(v any, text string) error {
 	if d.JSON {
-		return writeJSON(d.out, v)
+		enc := json.NewEncoder(d.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(v)
 	}
 	_, err := io.WriteString(d.out, strings.TrimRight(text, "\n")+"\n")
 	return err
 }
 
-// coins writes an amount in whole tokens, exactly.
-func coins(a token.Amount, decimals int) string {
+// tokens writes an amount in whole tokens, with as many decimals as it needs.
+func tokens(a token.Amount, decimals int) string {
 	digits := a.String()
 	if decimals == 0 {
 		return digits

@@ -1,9 +1,10 @@
-package main
+package operator
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -12,22 +13,22 @@ import (
 	"remit/internal/apikey"
 )
 
-// keyCommands is `remit keys`.
-type keyCommands struct {
+// Keys is `remit keys`.
+type Keys struct {
 	Create keyCreate `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
 	List   keyList   `cmd:"" help:"List a merchant's keys."`
 	Revoke keyRevoke `cmd:"" help:"End a key at once."`
 }
 
 type keyCreate struct {
-	deployedFlags
+	Target
 	Name string `arg:"" help:"The merchant's name."`
 }
 
 // Run invokes create-api-key itself, which IAM guards, as its own function
 // would be invoked: so it works whatever KeyCreation says.
-func (c *keyCreate) Run(ctx context.Context) error {
-	d, err := c.open(ctx)
+func (c *keyCreate) Run(ctx context.Context, out io.Writer) error {
+	d, err := c.open(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -68,13 +69,13 @@ func (c *keyCreate) Run(ctx context.Context) error {
 }
 
 type keyList struct {
-	deployedFlags
+	Target
 	Merchant string `arg:"" help:"The merchant's id, mer_…"`
 }
 
 // Run lists keys, newest first.
-func (c *keyList) Run(ctx context.Context) error {
-	d, err := c.open(ctx)
+func (c *keyList) Run(ctx context.Context, out io.Writer) error {
+	d, err := c.open(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -107,15 +108,15 @@ func (c *keyList) Run(ctx context.Context) error {
 }
 
 type keyRevoke struct {
-	deployedFlags
+	Target
 	Merchant string `arg:"" help:"The merchant's id, mer_…"`
 	ID       string `arg:"" help:"The key's id, key_…"`
 	Yes      bool   `help:"Do not ask."`
 }
 
 // Run revokes a key.
-func (c *keyRevoke) Run(ctx context.Context) error {
-	d, err := c.open(ctx)
+func (c *keyRevoke) Run(ctx context.Context, out io.Writer) error {
+	d, err := c.open(ctx, out)
 	if err != nil {
 		return err
 	}

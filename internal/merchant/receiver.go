@@ -1,4 +1,4 @@
-package main
+package merchant
 
 import (
 	"bytes"
@@ -15,10 +15,10 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// A receiver prints the webhooks it gets, and whether they are genuine.
+// A receiver prints each webhook that it gets, and whether it is genuine.
 type receiver struct {
 	out    io.Writer
-	answer int  // status for what is genuine
+	answer int  // status for a genuine webhook
 	whole  bool // print bodies
 	now    func() time.Time
 
@@ -32,7 +32,7 @@ const (
 	seenLimit = 10_000  // events
 )
 
-// trust makes the receiver take what is signed with any of the secrets.
+// trust makes the receiver take webhooks that are signed with any of the secrets.
 func (r *receiver) trust(secrets ...string) error {
 	for _, s := range secrets {
 		hook, err := standardwebhooks.NewWebhook(s)
@@ -44,7 +44,7 @@ func (r *receiver) trust(secrets ...string) error {
 	return nil
 }
 
-// ServeHTTP takes one webhook. What is not genuine is answered with 401.
+// ServeHTTP takes one webhook. One that is not genuine is answered with 401.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, bodyLimit))
 	genuine := err == nil && slices.ContainsFunc(r.hooks, func(h *standardwebhooks.Webhook) bool {
@@ -74,7 +74,7 @@ func (r *receiver) print(id string, body []byte, genuine bool, status int) {
 			} `json:"failure"`
 		} `json:"data"`
 	}
-	_ = json.Unmarshal(body, &ev) // what cannot be read is printed as far as it could be
+	_ = json.Unmarshal(body, &ev) // a body of another form is printed as far as it could be read
 	var words []string
 	if !genuine {
 		words = append(words, "NOT GENUINE")
@@ -110,7 +110,8 @@ func (r *receiver) print(id string, body []byte, genuine bool, status int) {
 	}
 }
 
-// printable keeps what anybody may send to this port from steering a terminal.
+// printable keeps bytes that any process may send to this port from steering a
+// terminal.
 func printable(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c >= 0x7f && c < 0xa0 {

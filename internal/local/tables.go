@@ -1,4 +1,4 @@
-package main
+package local
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"remit/internal/webhook"
 )
 
-// tables are the three stores of a stack.
+// tables are the stores of a stack, in place of AWS's three tables.
 type tables struct {
 	keys interface {
 		apikey.Store
@@ -25,7 +25,6 @@ type tables struct {
 	}
 	payments store.Store
 	webhooks webhook.Store
-	jobs     jobStore // nil in memory
 }
 
 // tableTimeout bounds one request to DynamoDB: the SDK sets no bound.
@@ -38,7 +37,7 @@ var localTables = dynamo.Tables{APIKeys: "remit-api-keys", Payments: "remit-paym
 // creates if they are absent.
 func openTables(ctx context.Context, url string) (*tables, error) {
 	if url == "" {
-		return &tables{&memory.APIKeys{}, memory.NewPayments(), memory.NewWebhooks(), nil}, nil
+		return &tables{&memory.APIKeys{}, memory.NewPayments(), memory.NewWebhooks()}, nil
 	}
 	db := dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String(url),
@@ -52,6 +51,5 @@ func openTables(ctx context.Context, url string) (*tables, error) {
 		dynamo.NewAPIKeys(db, localTables.APIKeys),
 		dynamo.NewPayments(db, localTables.Payments),
 		dynamo.NewWebhooks(db, localTables.Webhooks),
-		dynamo.NewJobs(db, localTables.Webhooks),
 	}, nil
 }

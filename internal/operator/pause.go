@@ -1,9 +1,10 @@
-package main
+package operator
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"remit/internal/chain"
@@ -14,18 +15,18 @@ import (
 )
 
 type walletPause struct {
-	deployedFlags
+	Target
 	Address string `arg:"" help:"The wallet."`
 	Reason  string `default:"paused by an operator" help:"Why; shown in lists and logs."`
 	Yes     bool   `help:"Do not ask."`
 }
 
 // Run pauses a wallet.
-func (c *walletPause) Run(ctx context.Context) error {
+func (c *walletPause) Run(ctx context.Context, out io.Writer) error {
 	if c.Reason == "" {
 		return errors.New("--reason is empty: say why, for whoever finds the wallet paused")
 	}
-	d, id, store, err := c.one(ctx, c.Address)
+	d, id, store, err := c.one(ctx, out, c.Address)
 	if err != nil {
 		return err
 	}
@@ -47,14 +48,14 @@ func (c *walletPause) Run(ctx context.Context) error {
 }
 
 type walletResume struct {
-	deployedFlags
+	Target
 	Address string `arg:"" help:"The wallet."`
 	Yes     bool   `help:"Do not ask."`
 }
 
 // Run resumes a wallet, after showing what the chain and the tables say of it.
-func (c *walletResume) Run(ctx context.Context) error {
-	d, id, store, err := c.one(ctx, c.Address)
+func (c *walletResume) Run(ctx context.Context, out io.Writer) error {
+	d, id, store, err := c.one(ctx, out, c.Address)
 	if err != nil {
 		return err
 	}
@@ -69,11 +70,11 @@ func (c *walletResume) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	coin, err := d.coin()
+	asset, err := d.asset()
 	if err != nil {
 		return err
 	}
-	views, err := nodes.Views(ctx, id.Address, coin.Contract, chain.ConfirmationRule{})
+	views, err := nodes.Views(ctx, id.Address, asset.Contract, chain.ConfirmationRule{})
 	if err != nil {
 		return err
 	}
@@ -93,15 +94,15 @@ func (c *walletResume) Run(ctx context.Context) error {
 }
 
 type walletDrain struct {
-	deployedFlags
+	Target
 	Address string `arg:"" help:"The wallet."`
 	Undo    bool   `help:"Let new payments use it again."`
 	Yes     bool   `help:"Do not ask."`
 }
 
 // Run marks a wallet in the secret.
-func (c *walletDrain) Run(ctx context.Context) error {
-	d, id, _, err := c.one(ctx, c.Address)
+func (c *walletDrain) Run(ctx context.Context, out io.Writer) error {
+	d, id, _, err := c.one(ctx, out, c.Address)
 	if err != nil {
 		return err
 	}
@@ -143,8 +144,8 @@ func drain(entries []keyring.Entry, address token.Address, draining bool) error 
 }
 
 // one opens the deployment and names one of its wallets.
-func (f deployedFlags) one(ctx context.Context, address string) (*deployment, wallet.ID, store.Store, error) {
-	d, err := f.open(ctx)
+func (t Target) one(ctx context.Context, out io.Writer, address string) (*deployment, wallet.ID, store.Store, error) {
+	d, err := t.open(ctx, out)
 	if err != nil {
 		return nil, wallet.ID{}, nil, err
 	}

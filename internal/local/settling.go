@@ -1,4 +1,4 @@
-package main
+package local
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 const (
 	settlePeriod = time.Minute      // the schedule's
 	settleRun    = 55 * time.Second // the function's timeout
-	// settlerName is the same for every run: one that was killed leaves claims
-	// on wallets, and the next must not wait for them to end.
+	// settlerName is the same for every run: a run that was killed leaves claims
+	// on wallets, and the next run must not wait for them to end.
 	settlerName = "local"
 )
 
-// hints starts a check-receipts run soon. It holds one hint: more say nothing.
+// hints starts a check-receipts run soon. It holds one hint, which stands for any
+// number of them.
 type hints chan struct{}
 
 // Hint implements dispatch.Hinter.
@@ -30,14 +31,11 @@ func (h hints) Hint(context.Context) error {
 
 // settleLoop runs check-receipts once a minute, and soon after every hint,
 // until ctx ends.
-func settleLoop(ctx context.Context, settler *settlement.Settler, push func(context.Context) error, hinted hints, log *slog.Logger) {
+func settleLoop(ctx context.Context, settler *settlement.Settler, hinted hints, log *slog.Logger) {
 	ticker := time.NewTicker(settlePeriod)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		run, cancel := context.WithTimeout(ctx, settleRun)
-		if err := push(run); err != nil && ctx.Err() == nil {
-			log.Warn("pushing due deliveries", "err", err)
-		}
 		if _, err := settler.Run(run, settlerName); err != nil && ctx.Err() == nil {
 			log.Warn("settling", "err", err)
 		}

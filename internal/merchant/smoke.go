@@ -1,9 +1,10 @@
-package main
+package merchant
 
 import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,10 +16,12 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"remit/internal/client"
 )
 
-// smokeCommand is `remit smoke`.
-type smokeCommand struct {
+// Smoke is `remit smoke`.
+type Smoke struct {
 	URL     string        `arg:"" optional:"" env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key     string        `env:"REMIT_API_KEY" help:"API key to use. Without it a key is created, where the stack lets anybody."`
 	To      string        `default:"0x2222222222222222222222222222222222222222" help:"Whom to pay. What is paid there is gone."`
@@ -29,7 +32,7 @@ type smokeCommand struct {
 	JSON    bool          `name:"json" help:"Answer with the steps in JSON as well."`
 }
 
-// A stepRow is one step of it as --json shows it.
+// A stepRow is one step as --json shows it.
 type stepRow struct {
 	Step    string  `json:"step"`
 	OK      bool    `json:"ok"`
@@ -37,14 +40,14 @@ type stepRow struct {
 	Said    string  `json:"said"`
 }
 
-// A smoke is one run of it.
+// A smoke is one run of the steps.
 type smoke struct {
-	*smokeCommand
-	out      io.Writer
-	endpoint string // id of the webhook that was registered
-	secret   string
-	arrived  chan arrival // what a receiver of our own got; nil without one
-	hash     string
+	*Smoke
+	api     *client.Client
+	out     io.Writer
+	webhook client.Webhook // the one that was registered; zero without one
+	arrived chan arrival   // webhooks that a receiver of our own got; nil without one
+	hash    string
 
 	idempotency string // the payment's key
 }
@@ -58,16 +61,18 @@ type arrival struct {
 // errStep reports a step that did not go as it should.
 var errStep = errors.New("smoke test failed")
 
-// Run goes from key to webhook, step by step.
-func (c *smokeCommand) Run(ctx context.Context) error {
-	s := &smoke{smokeCommand: c, out: os.Stderr}
-	c.URL = strings.TrimSuffix(c.URL, "/")
+// Run goes from key to webhook, step by step. It tells the steps on standard
+// error, and writes them to out with --json.
+func (c *Smoke) Run(ctx context.Context, out io.Writer) error {
+	s := &smoke{Smoke: c, api: connect(c.URL, c.Key), out: os.Stderr}
 	ctx, cancel := context.WithTimeout(ctx, c.Limit+time.Minute)
 	defer cancel()
 	var rows []stepRow
 	defer func() {
 		if c.JSON {
-			_ = writeJSON(os.Stdout, rows) // the exit code says how it went
+			enc := json.NewEncoder(out)
+			enc.SetIndent("", "  ")
+			_ = enc.Encode(rows) // the exit code says how it went
 		}
 	}()
 	for _, step := range []struct {
@@ -88,7 +93,7 @@ func (c *smokeCommand) Run(ctx context.Context) error {
 		rows = append(rows, stepRow{step.what, err == nil, time.Since(began).Seconds(), said})
 		if err != nil {
 			fmt.Fprintf(s.out, "FAILED\n")
-			return fmt.Errorf("%w: %s: %w", errStep, step.what, err)
+			return fmt.Errorf("%w: %s: %w", errStep, step.what, explained(err, s.api))
 		}
 		fmt.Fprintf(s.out, "ok  %6.1f s  %s\n", time.Since(began).Seconds(), said)
 	}
@@ -96,37 +101,25 @@ func (c *smokeCommand) Run(ctx context.Context) error {
 }
 
 func (s *smoke) createKey(ctx context.Context) (string, error) {
-	if s.Key == "" {
-		var err error
-		if s.Key, err = createMerchant(ctx, s.URL, "remit smoke"); err != nil {
-			return "", err
-		}
+	if err := join(ctx, s.api, "remit smoke"); err != nil {
+		return "", err
 	}
-	live := strings.HasPrefix(s.Key, "remit_live_")
+	live := strings.HasPrefix(s.api.Key, "remit_live_")
 	if live && !s.Live {
 		return "", errors.New("this key moves real money: say --live if that is meant")
 	}
-	prefix, _, _ := strings.Cut(strings.TrimPrefix(s.Key, "remit_"), "_")
+	prefix, _, _ := strings.Cut(strings.TrimPrefix(s.api.Key, "remit_"), "_")
 	return prefix + " mode", nil
 }
 
 func (s *smoke) refused(ctx context.Context) (string, error) {
-	r, err := http.NewRequestWithContext(ctx, "GET", s.URL+"/transactions", nil)
+	wrong := &client.Client{URL: s.api.URL, Key: "remit_test_wrong"}
+	answer, err := wrong.Call(ctx, "GET", "/transactions", "")
 	if err != nil {
 		return "", err
 	}
-	r.Header.Set("x-api-key", "remit_test_wrong")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
-	if err != nil {
-		return "", err
-	}
-	if answer.StatusCode != 401 || string(body) != `{"detail":"Invalid API Key"}` {
-		return "", fmt.Errorf("answered %d %s", answer.StatusCode, body)
+	if answer.Status != 401 || string(answer.Body) != `{"detail":"Invalid API Key"}` {
+		return "", fmt.Errorf("answered %d %.1000s", answer.Status, answer.Body)
 	}
 	return "401", nil
 }
@@ -149,22 +142,18 @@ func (s *smoke) register(ctx context.Context) (string, error) {
 	if at == "" {
 		return "left out: pass --webhook URL to include it", nil
 	}
-	body, err := s.call(ctx, "POST", "/webhooks", fmt.Sprintf(`{"url":%q,"description":"remit smoke"}`, at), 201)
-	if err != nil {
-		return "", err
-	}
-	s.endpoint, _ = body["id"].(string)
-	s.secret, _ = body["secret"].(string)
-	return at, nil
+	var err error
+	s.webhook, err = s.api.CreateWebhook(ctx, at, "remit smoke")
+	return at, err
 }
 
-// onThisMachine says whether a stack at that URL can reach a receiver here.
+// onThisMachine reports whether a stack at that URL can reach a receiver here.
 func onThisMachine(at string) bool {
 	u, err := url.Parse(at)
 	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 }
 
-// receive takes a webhook. One that is cut off comes again.
+// receive takes a webhook. A webhook that is cut off comes again.
 func (s *smoke) receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, bodyLimit))
 	if err != nil {
@@ -181,7 +170,7 @@ func (s *smoke) receive(w http.ResponseWriter, r *http.Request) {
 // verify waits for the payment's webhook and verifies it with the official
 // library. With --key, those of the merchant's other payments come here too.
 func (s *smoke) verify(ctx context.Context) error {
-	hook, err := standardwebhooks.NewWebhook(s.secret)
+	hook, err := standardwebhooks.NewWebhook(s.webhook.Secret)
 	if err != nil {
 		return err
 	}
@@ -199,74 +188,71 @@ func (s *smoke) verify(ctx context.Context) error {
 	}
 }
 
-func (s *smoke) payment(ctx context.Context, key string, want int) (map[string]any, error) {
-	return s.call(ctx, "POST", "/send-payment", fmt.Sprintf(`{"to":%q,"amount":%s,"reference":"remit smoke"}`, s.To, s.Amount), want, "Idempotency-Key", key)
-}
-
 func (s *smoke) pay(ctx context.Context) (string, error) {
 	s.idempotency = "smoke-" + rand.Text()
-	body, err := s.payment(ctx, s.idempotency, 201)
-	if err != nil {
-		return "", err
-	}
-	s.hash, _ = body["tx_hash"].(string)
-	return s.hash, nil
+	p, err := s.api.Send(ctx, s.order(), s.idempotency)
+	s.hash = p.Hash
+	return s.hash, err
 }
 
 func (s *smoke) again(ctx context.Context) (string, error) {
-	body, err := s.payment(ctx, s.idempotency, 201)
-	if err == nil && body["tx_hash"] != s.hash {
-		err = fmt.Errorf("the hash was %s and is %v", s.hash, body["tx_hash"])
+	p, err := s.api.Send(ctx, s.order(), s.idempotency)
+	if err == nil && p.Hash != s.hash {
+		err = fmt.Errorf("the hash was %s and is %s", s.hash, p.Hash)
 	}
 	return "the same hash", err
+}
+
+func (s *smoke) order() client.Order {
+	return client.Order{To: s.To, Amount: json.Number(s.Amount), Reference: "remit smoke"}
 }
 
 func (s *smoke) confirmed(ctx context.Context) (string, error) {
 	deadline := time.Now().Add(s.Limit)
 	for time.Now().Before(deadline) {
-		body, err := s.call(ctx, "GET", "/transaction/"+s.hash, "", 200)
+		p, err := s.api.Transaction(ctx, s.hash)
 		if err != nil {
 			return "", err
 		}
-		switch body["status"] {
+		switch p.Status {
 		case "confirmed":
-			return fmt.Sprintf("in block %v", body["block_number"]), nil
+			return fmt.Sprintf("in block %d", p.Block), nil
 		case "failed":
-			return "", fmt.Errorf("the payment failed: %v", body["failure"])
+			return "", fmt.Errorf("the payment failed: %s: %s", p.Failure.Code, p.Failure.Message)
 		}
 		fmt.Fprint(s.out, ".")
-		wait(ctx, time.Second)
+		pause(ctx)
 	}
 	return "", fmt.Errorf("still pending after %s", s.Limit)
 }
 
 func (s *smoke) delivered(ctx context.Context) (string, error) {
-	if s.endpoint == "" {
+	if s.webhook.ID == "" {
 		return "left out", nil
 	}
-	defer func() {
-		_, _ = s.call(context.WithoutCancel(ctx), "POST", "/webhooks/"+s.endpoint+"/delete", "{}", 200)
-	}()
+	defer func() { _ = s.api.DeleteWebhook(context.WithoutCancel(ctx), s.webhook.ID) }()
 	if s.arrived != nil {
 		return "signature verified", s.verify(ctx)
 	}
 	for range 60 {
-		body, err := s.call(ctx, "GET", "/webhooks/"+s.endpoint+"/deliveries", "", 200)
+		list, err := s.api.Deliveries(ctx, s.webhook.ID)
 		if err != nil {
 			return "", err
 		}
-		list, _ := body["data"].([]any)
 		for _, d := range list {
-			if delivery, _ := d.(map[string]any); delivery["status"] == "delivered" {
+			if d.Status == "delivered" {
 				return "the endpoint took it", nil
 			}
 		}
-		wait(ctx, time.Second)
+		pause(ctx)
 	}
 	return "", errors.New("not delivered in a minute: GET /webhooks/…/deliveries says why")
 }
 
-// call is callAPI with the run's key.
-func (s *smoke) call(ctx context.Context, method, path, body string, want int, header ...string) (map[string]any, error) {
-	return callAPI(ctx, s.URL, s.Key, method, path, body, want, header...)
+// pause waits a second, or until ctx ends.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
 }
