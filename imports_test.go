@@ -61,7 +61,7 @@ var mayImport = map[string]string{
 	"chainenv":      "boot chain ethrpc secrets stack token",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain devnet dispatch dynamo ethrpc httpapi keyring memory settlement store token webhook webhook/guard",
+	"local":    "apikey chain devnet dispatch dynamo ethrpc httpapi keyring memory settlement stack store token webhook webhook/guard",
 	"merchant": "client",
 	"operator": "apikey chain dynamo ethrpc keyring payment queue secrets store token wallet webhook",
 

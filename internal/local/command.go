@@ -34,7 +34,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", c.Listen, err)
 	}
-	stack, err := newStack(ctx, &c.Settings, "http://"+listener.Addr().String(), log)
+	stack, err := newProcess(ctx, &c.Settings, "http://"+listener.Addr().String(), log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"remit/internal/settlement"
 	"remit/internal/webhook"
 )
 
@@ -76,7 +77,7 @@ func (q *jobs) lane(endpoint string) chan struct{} {
 // sleep reports false when the process ends first.
 func (q *jobs) sleep(d time.Duration) bool {
 	if d > 0 {
-		wait(q.ctx, d)
+		settlement.Sleep(q.ctx, d)
 	}
 	return q.ctx.Err() == nil
 }

@@ -7,13 +7,18 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
+	"remit/internal/client"
+	"remit/internal/dynamo/dynamotest"
 	"remit/internal/httpapi/httpapitest"
 	"remit/internal/local"
 )
@@ -190,6 +195,70 @@ func TestFlagsThatContradict(t *testing.T) {
 		command := local.Command{Settings: local.Settings{Listen: taken}}
 		if err := command.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%s is taken", taken)) {
 			t.Errorf("a second stack at the same place: %v", err)
+		}
+	}
+}
+
+// TestDeliveriesOutliveTheProcess: with tables outside the process, a stack sends
+// the webhooks that the stack before it left pending, both those that it never
+// attempted and those that wait for another attempt.
+func TestDeliveriesOutliveTheProcess(t *testing.T) {
+	dynamodb := dynamotest.Start(t)
+	var alive atomic.Bool // of the receivers
+	came, taken := make(chan string, 64), make(chan string, 64)
+	receiver := func(name string, ill http.HandlerFunc) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if alive.Load() {
+				taken <- name
+				return
+			}
+			came <- name
+			ill(w, r)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	hooks := []string{
+		receiver("hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+		receiver("fails", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
+	}
+	t.Run("before", func(t *testing.T) {
+		api := &client.Client{URL: "http://" + run(t, "--dynamodb", dynamodb).address}
+		var err error
+		if api.Key, err = api.CreateKey(t.Context(), "Acme"); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, url := range hooks {
+			w, err := api.CreateWebhook(t.Context(), url, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, w.ID)
+		}
+		if _, err := api.Send(t.Context(), client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		<-came
+		<-came
+		for attempts := 0; attempts == 0; { // until the failure is recorded
+			answer, err := api.Call(t.Context(), "GET", "/webhooks/"+ids[1]+"/deliveries", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			attempts = strings.Count(string(answer.Body), `"status_code":500`)
+		}
+	})
+	alive.Store(true)
+	run(t, "--dynamodb", dynamodb)
+	got := map[string]bool{}
+	for len(got) < len(hooks) {
+		select {
+		case name := <-taken:
+			got[name] = true
+		case <-time.After(20 * time.Second): // the second attempt is due 5 s after the first
+			t.Fatalf("delivered: %v", got)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/stack"
 	"remit/internal/token"
 )
 
@@ -40,34 +41,33 @@ type ChainSettings struct {
 	Wallets     int           `default:"4" env:"REMIT_WALLETS" help:"How many funded test wallets there are."`
 }
 
-// limits are the values of the flags that text cannot hold: amounts in the
-// token's smallest unit (zero: none), the fee cap in wei, the confirmation rule.
-type limits struct {
-	minimum, maximum, daily, feeCap token.Amount
-	rule                            chain.ConfirmationRule
-}
+// reservationAge is how long a reservation is left to its handler. There is one
+// process here: after a crash every reservation is an orphan.
+const reservationAge = 5 * time.Second
 
-// limits reads the flags. Its error names the flag that cannot be read.
-func (s *Settings) limits() (l limits, err error) {
-	if l.rule, err = chain.ParseConfirmationRule(s.ConfirmationRule); err != nil {
-		return l, fmt.Errorf("--confirmation-rule: %w", err)
+// config returns the flags as the engines read them, without the chain and the
+// token. Its error names the flag that cannot be read.
+func (s *Settings) config() (c stack.Config, err error) {
+	c = stack.Config{Network: s.Network, Window: s.Window, BlockTime: s.BlockTime, ReservationAge: reservationAge}
+	if c.ConfirmationRule, err = chain.ParseConfirmationRule(s.ConfirmationRule); err != nil {
+		return c, fmt.Errorf("--confirmation-rule: %w", err)
 	}
 	for _, flag := range []struct {
 		name, text string
 		to         *token.Amount
 	}{
-		{"--minimum", s.Minimum, &l.minimum}, {"--maximum", s.Maximum, &l.maximum}, {"--daily-limit", s.DailyLimit, &l.daily},
+		{"--minimum", s.Minimum, &c.Minimum}, {"--maximum", s.Maximum, &c.Maximum}, {"--daily-limit", s.DailyLimit, &c.Daily},
 	} {
 		if *flag.to, err = token.ParseAmount(flag.text); err != nil {
-			return l, fmt.Errorf("%s %s: %w", flag.name, flag.text, err)
+			return c, fmt.Errorf("%s %s: %w", flag.name, flag.text, err)
 		}
 	}
-	l.feeCap, _ = token.Units(s.MaxFeeCap).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
+	c.FeeLimit, _ = token.Units(s.MaxFeeCap).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	switch outside := len(s.RPC) > 0; {
 	case !outside && (s.Token != "" || s.WalletFile != ""):
-		return l, errors.New("--token and --wallet-file go with --rpc: the embedded chain brings its own")
+		return c, errors.New("--token and --wallet-file go with --rpc: the embedded chain brings its own")
 	case outside && (s.Token == "" || s.WalletFile == ""):
-		return l, errors.New("--rpc needs --token ADDRESS and --wallet-file FILE: remit chain prints both")
+		return c, errors.New("--rpc needs --token ADDRESS and --wallet-file FILE: remit chain prints both")
 	}
-	return l, nil
+	return c, nil
 }

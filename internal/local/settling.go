@@ -47,13 +47,3 @@ func settleLoop(ctx context.Context, settler *settlement.Settler, hinted hints, 
 		}
 	}
 }
-
-// wait sleeps for d, or until ctx ends.
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}

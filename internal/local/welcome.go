@@ -13,7 +13,7 @@ import (
 const sample = "0x2222222222222222222222222222222222222222"
 
 // welcome prints where the parts of the stack are, and lines to try first.
-func welcome(ctx context.Context, w io.Writer, s *stack) {
+func welcome(ctx context.Context, w io.Writer, s *process) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var b strings.Builder

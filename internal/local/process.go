@@ -13,14 +13,15 @@ import (
 	"remit/internal/apikey"
 	"remit/internal/chain"
 	"remit/internal/devnet"
+	"remit/internal/dispatch"
 	"remit/internal/httpapi"
 	"remit/internal/settlement"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 )
 
-// A stack is every part that serves merchants, in one process.
-type stack struct {
+// A process is every part that serves merchants, in one process.
+type process struct {
 	*Settings
 	log     *slog.Logger
 	url     string
@@ -36,14 +37,14 @@ type stack struct {
 	wg   sync.WaitGroup
 }
 
-// newStack assembles the stack that is served at url. Only the embedded chain
+// newProcess assembles the stack that is served at url. Only the embedded chain
 // runs yet.
-func newStack(ctx context.Context, settings *Settings, url string, log *slog.Logger) (*stack, error) {
-	limits, err := settings.limits()
+func newProcess(ctx context.Context, settings *Settings, url string, log *slog.Logger) (*process, error) {
+	config, err := settings.config()
 	if err != nil {
 		return nil, err
 	}
-	s := &stack{Settings: settings, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log)}
+	s := &process{Settings: settings, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log)}
 	if s.tables, err = openTables(ctx, s.DynamoDB); err != nil {
 		return nil, err
 	}
@@ -53,16 +54,23 @@ func newStack(ctx context.Context, settings *Settings, url string, log *slog.Log
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	sender := guard.NewClient(true)
 	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, webhook.NoMeter{}, time.Now, mathrand.Float64).Deliver
-	payer, settler := newEngines(settings, limits, s.chain, s.tables.payments, webhook.NewPublisher(deliveries, s.jobs), s.hinted, log)
-	s.settler = settler
-	if s.handler, err = s.routes(payer, deliveries, sender, limits.rule); err != nil {
+	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
+	s.settler = settlement.New(config, settlement.Parts{
+		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
+		Events: webhook.NewPublisher(deliveries, s.jobs), Log: log, Now: time.Now,
+	})
+	payer := dispatch.New(config, dispatch.Parts{
+		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes, Hints: s.hinted,
+		Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
+	})
+	if s.handler, err = s.routes(payer, deliveries, sender, config.ConfirmationRule); err != nil {
 		return nil, err
 	}
 	return s, deliveries.recall(ctx, time.Now())
 }
 
 // routes serves every endpoint there is.
-func (s *stack) routes(payer httpapi.Payer, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
+func (s *process) routes(payer httpapi.Payer, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
 	keys := apikey.NewBook(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	endpoints := webhook.NewBook(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
@@ -106,7 +114,7 @@ func (s *stack) routes(payer httpapi.Payer, deliveries webhook.Store, sender *gu
 func requestID() string { return "req_" + rand.Text() }
 
 // recipients are the embedded chain's magic recipients; an outside chain has none.
-func (s *stack) recipients() []devnet.Recipient {
+func (s *process) recipients() []devnet.Recipient {
 	if s.chain.embedded == nil {
 		return nil
 	}
@@ -114,21 +122,21 @@ func (s *stack) recipients() []devnet.Recipient {
 }
 
 // facts describes the chain, its token and the wallets, for GET /sandbox.
-func (s *stack) facts(ctx context.Context) (devnet.Facts, error) {
+func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
 	facts, err := s.chain.facts(ctx)
 	facts.ConfirmationRule = s.ConfirmationRule
 	return facts, err
 }
 
 // start begins to settle.
-func (s *stack) start() {
+func (s *process) start() {
 	ctx, quit := context.WithCancel(context.Background())
 	s.quit = quit
 	s.wg.Go(func() { settleLoop(ctx, s.settler, s.hinted, s.log) })
 }
 
 // stop ends settlement, then the webhook jobs, then the chain.
-func (s *stack) stop() error {
+func (s *process) stop() error {
 	s.quit()
 	s.wg.Wait()
 	s.jobs.close()
