@@ -188,7 +188,7 @@ func (dos dossier) text(p payment.Payment) string {
 	}
 	if p.State != payment.Prepared {
 		row("nonce", p.Nonce)
-		row("pendingtx", map[bool]string{true: "stored: it is sent until it is mined and announced", false: "gone: settled and announced"}[dos.PendingTx])
+		row("pending tx", map[bool]string{true: "stored: it is sent until it is mined and announced", false: "gone: settled and announced"}[dos.PendingTx])
 	}
 	for i, a := range slices.Backward(dos.Attempts) {
 		what := map[bool]string{true: ", pays nothing"}[a.Noop]

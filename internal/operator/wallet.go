@@ -120,7 +120,7 @@ type walletRow struct {
 	NextNonce    *uint64       `json:"next_nonce"`
 	Ceiling      *uint64       `json:"nonce_ceiling"`
 	Reservations int           `json:"reservations"`
-	PendingTxs   int           `json:"pendingtxs"`
+	PendingTxs   int           `json:"pending_txs"`
 	Token        token.Amount  `json:"token_available"`
 	Gas          token.Amount  `json:"gas_available"`
 	Paused       string        `json:"paused"`
@@ -141,13 +141,13 @@ func (c *walletList) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %6s  %5s  %18s  %s\n", "ADDRESS", "KEY", "NEXT NONCE", "RESERVATIONS", "PENDING_TXS", asset.Symbol+" TO SPEND", "PAUSED")
+	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "KEY", "NEXT NONCE", "RESERVATIONS", "PENDING", asset.Symbol+" TO SPEND", "PAUSED")
 	for _, r := range rows {
 		next := "not used"
 		if r.NextNonce != nil {
 			next = fmt.Sprint(*r.NextNonce)
 		}
-		fmt.Fprintf(&b, "%s  %-8s  %10s  %6d  %5d  %18s  %s\n", r.Address, r.Key, next, r.Reservations, r.PendingTxs, tokens(r.Token, asset.Decimals), r.Paused)
+		fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.Key, next, r.Reservations, r.PendingTxs, tokens(r.Token, asset.Decimals), r.Paused)
 	}
 	return d.show(rows, b.String())
 }
