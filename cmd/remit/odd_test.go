@@ -3,6 +3,7 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -12,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -37,12 +39,10 @@ func TestOddRequests(t *testing.T) {
 	// Requests rotate and revoke the first key, and are made with another.
 	first := m.must("GET", "/api-keys", "")["data"].([]any)[0].(map[string]any)["id"].(string)
 	m.key = m.must("POST", "/api-keys/"+first+"/rotate", "{}")["api_key"].(string)
-	known := map[string]string{
-		"key": first, "hook": m.must("POST", "/webhooks", `{"url":"http://127.0.0.1:9/"}`)["id"].(string), "{delivery_id}": "dlv_1",
-		"{tx_hash}":  m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)["tx_hash"].(string),
-		"{address}":  "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
-		"credential": m.key,
-	}
+	hook := m.must("POST", "/webhooks", `{"url":"http://127.0.0.1:9/"}`)["id"].(string)
+	hash := m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)["tx_hash"].(string)
+	known := strings.NewReplacer("/api-keys/{id}", "/api-keys/"+first, "/webhooks/{id}/delete", "/webhooks/we_unknown/delete", "/webhooks/{id}", "/webhooks/"+hook,
+		"{delivery_id}", "dlv_1", "{tx_hash}", hash, "{address}", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
 	from, to := 0, *requests
 	if *only >= 0 {
 		from, to = *only, *only+1
@@ -54,7 +54,7 @@ func TestOddRequests(t *testing.T) {
 	for range 8 {
 		senders.Go(func() {
 			for i := range numbers {
-				o := oddRequest(rand.New(rand.NewPCG(*seed, uint64(i))), known)
+				o := oddRequest(rand.New(rand.NewPCG(*seed, uint64(i))), known, m.key)
 				status, err := o.send(strings.TrimPrefix(m.url, "http://"))
 				if err != nil {
 					t.Errorf("request %d: %v\nsent: %.1000q\nagain: go test ./cmd/remit -run TestOddRequests -seed %d -only %d", i, err, o.bytes, *seed, i)
@@ -123,8 +123,19 @@ var (
 	}
 )
 
-// oddRequest draws a request: a good one of which each part may be odd.
-func oddRequest(r *rand.Rand, known map[string]string) odd {
+// framings are other ways to send a body than with its length: headers, then
+// bytes. ℓ stands for the length, β for the body, κ for the body as a chunk.
+var framings = []string{
+	"Content-Length: 9ℓ|β", "Content-Length: 1|β", "Content-Length: ℓ\r\nContent-Length: ℓ|β", "Content-Length: ℓ\r\nTransfer-Encoding: chunked|κ0\r\n\r\n", "X-A: 1|β",
+	"Transfer-Encoding: chunked|κ0\r\n\r\n", "Transfer-Encoding: chunked|κ", "Transfer-Encoding: chunked|zz\r\n§\r\n", "Transfer-Encoding: chunked|5\r\n§",
+	"Transfer-Encoding: chunked\r\nTrailer: §|κ0\r\nX-Api-Key: §\r\n\r\n", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked|κ0\r\n\r\n",
+}
+
+var parameter = regexp.MustCompile(`\{\w+\}`)
+
+// oddRequest draws a request: a good one of which each part may be odd. known
+// fills in the parameters of a path.
+func oddRequest(r *rand.Rand, known *strings.Replacer, key string) odd {
 	word := func() string {
 		b := make([]byte, 14)
 		for i := range b {
@@ -142,23 +153,16 @@ func oddRequest(r *rand.Rand, known map[string]string) odd {
 	}
 	route := httpapi.Routes[r.IntN(len(httpapi.Routes))]
 	o.method = pick(route.Method, oddMethods)
-	segments := strings.Split(route.Path, "/")
-	for i, s := range segments {
-		switch good := known[s]; {
-		case s == "{id}" && strings.HasSuffix(route.Path, "/delete"):
-			segments[i] = pick("we_unknown", oddNames) // the other requests need the webhook
-		case s == "{id}":
-			segments[i] = pick(known[map[bool]string{true: "key", false: "hook"}[strings.HasPrefix(route.Path, "/api-keys")]], oddNames)
-		case good != "":
-			segments[i] = pick(good, oddNames)
-		}
+	target := known.Replace(route.Path)
+	if r.IntN(5) == 0 {
+		target = parameter.ReplaceAllLiteralString(route.Path, fill(oddNames[r.IntN(len(oddNames))]))
 	}
-	target := strings.Join(segments, "/") + pick("", oddPaths)
+	target += pick("", oddPaths)
 	if route.Path == "/transactions" {
 		target += fill(oddQueries[r.IntN(len(oddQueries))])
 	}
 	o.path, _, _ = strings.Cut(target, "?")
-	lines := []string{"Host: " + pick("x", []string{"", "§", "x:99999", "a b", "\xff"}), "x-api-key: " + pick(known["credential"], oddKeys), "Content-Type: " + pick("application/json", oddTypes)}
+	lines := []string{"Host: " + pick("x", []string{"", "§", "x:99999", "a b", "\xff"}), "x-api-key: " + pick(key, oddKeys), "Content-Type: " + pick("application/json", oddTypes)}
 	for r.IntN(3) == 0 {
 		lines = append(lines, fill(oddLines[r.IntN(len(oddLines))]))
 	}
@@ -167,10 +171,7 @@ func oddRequest(r *rand.Rand, known map[string]string) odd {
 	}
 	body := ""
 	if route.Method == "POST" || r.IntN(10) == 0 {
-		body = goodBodies[route.Path]
-		if body == "" {
-			body = "{}"
-		}
+		body = cmp.Or(goodBodies[route.Path], "{}")
 		if fields := strings.Split(body, ":"); len(fields) > 1 && r.IntN(2) == 0 { // another value for the last of some fields
 			fields = fields[:2+r.IntN(len(fields)-1)]
 			fields[len(fields)-1] = oddValues[r.IntN(len(oddValues))] + strings.Repeat("}", strings.Count(strings.Join(fields, ""), "{"))
@@ -178,28 +179,10 @@ func oddRequest(r *rand.Rand, known map[string]string) odd {
 		}
 		body = pick(body, oddBodies)
 	}
-	length, chunked := fmt.Sprintf("Content-Length: %d", len(body)), "Transfer-Encoding: chunked"
-	chunk := fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
-	switch r.IntN(60) { // how the body is framed
-	case 0:
-		lines, o.broken = append(lines, fmt.Sprintf("Content-Length: %d", len(body)+5)), true
-	case 1:
-		lines = append(lines, fmt.Sprintf("Content-Length: %d", len(body)/2))
-	case 2:
-		lines = append(lines, length, length)
-	case 3:
-		lines, body = append(lines, length, chunked), chunk+"0\r\n\r\n"
-	case 4:
-		lines, body, o.broken = append(lines, chunked), chunk, true
-	case 5:
-		lines, body = append(lines, chunked), fill("zz\r\n§\r\n")
-	case 6:
-		lines, body = append(lines, chunked, "Trailer: "+o.mark), chunk+fill("0\r\nX-Api-Key: §\r\n\r\n")
-	case 7: // no framing at all
-	default:
-		if body != "" {
-			lines = append(lines, length)
-		}
+	if body != "" || r.IntN(10) == 0 {
+		headers, sent, _ := strings.Cut(pick("Content-Length: ℓ|β", framings), "|")
+		lines = append(lines, strings.ReplaceAll(headers, "ℓ", fmt.Sprint(len(body))))
+		body = strings.NewReplacer("β", body, "κ", fmt.Sprintf("%x\r\n%s\r\n", len(body), body)).Replace(sent)
 	}
 	end := pick("\r\n", []string{"\n", "\r\n", "\r", "\n\r", "\r\r\n"})
 	head := o.method + " " + target + " " + pick("HTTP/1.1", oddVersions) + end + strings.Join(lines, end) + end + end

@@ -6,7 +6,7 @@ import (
 	"remit/internal/webhook"
 )
 
-// A deliveryRow is a webhook's delivery as --json shows it, named as in the API.
+// A deliveryRow is a delivery as --json shows it. Names are those of the API.
 type deliveryRow struct {
 	ID            string       `json:"id"`
 	Endpoint      string       `json:"endpoint_id"`
@@ -44,7 +44,7 @@ func rowsOfDeliveries(all []webhook.Delivery) []deliveryRow {
 	return rows
 }
 
-// stamp is a time as --json shows it: null for none.
+// stamp returns a time as --json shows it: null for none.
 func stamp(t time.Time) *string {
 	if t.IsZero() {
 		return nil
@@ -53,7 +53,7 @@ func stamp(t time.Time) *string {
 	return &text
 }
 
-// orDash is what a table shows for it.
+// orDash returns the text of a table cell: "-" for none.
 func orDash(s *string) string {
 	if s == nil {
 		return "-"

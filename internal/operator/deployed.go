@@ -1,3 +1,7 @@
+// Package operator has the commands for a stack on AWS. They reach its tables,
+// secrets and queues with the rights of the person who runs them, change as little
+// as they can, and ask before they change anything. A private key goes from a
+// person to Secrets Manager, and to no output.
 package operator
 
 import (

@@ -35,18 +35,18 @@ type Doctor struct {
 	Fresh      bool   `help:"The stack has just been deployed: do not ask for the schedule's heartbeat."`
 }
 
-// A finding is one thing that was looked at.
+// A finding is the result of one check.
 type finding struct {
 	Check string `json:"check"`
 	OK    bool   `json:"ok"`
 	Saw   string `json:"saw"`
-	Do    string `json:"do,omitempty"` // what to do about it
+	Do    string `json:"do,omitempty"` // advice; "" if all is well
 }
 
-// errFindings reports a deployment that is not well.
+// errFindings reports a check that found something wrong.
 var errFindings = errors.New("the deployment is not well")
 
-// Run examines everything and says what to do about what it found.
+// Run makes all checks and, for each that found something wrong, says what to do.
 func (c *Doctor) Run(ctx context.Context, out io.Writer) error {
 	d, err := c.open(ctx, out)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *Doctor) Run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// An examination collects findings.
+// An examination collects the findings about one deployment.
 type examination struct {
 	*deployment
 	*Doctor
@@ -168,7 +168,7 @@ func (e *examination) walletsAreFunded(ctx context.Context) {
 	}
 	asset, err := e.asset()
 	if err != nil {
-		return // tokenIsRight has said so
+		return // a finding of tokenIsRight
 	}
 	for _, r := range rows {
 		views, err := nodes.Views(ctx, r.Address, asset.Contract, chain.ConfirmationRule{})

@@ -25,8 +25,9 @@ type keyCreate struct {
 	Name string `arg:"" help:"The merchant's name."`
 }
 
-// Run invokes create-api-key itself, which IAM guards, as its own function
-// would be invoked: so it works whatever KeyCreation says.
+// Run invokes the function create-api-key with an event as API Gateway sends it.
+// IAM guards the invocation, so it works also where KeyCreation closes the API's
+// endpoint.
 func (c *keyCreate) Run(ctx context.Context, out io.Writer) error {
 	d, err := c.open(ctx, out)
 	if err != nil {

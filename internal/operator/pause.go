@@ -41,7 +41,7 @@ func (c *walletPause) Run(ctx context.Context, out io.Writer) error {
 	if err := agree(c.Yes, what); err != nil {
 		return err
 	}
-	if err := store.Repause(ctx, id, w.Paused, c.Reason); err != nil { // hides no reason that was not shown
+	if err := store.Repause(ctx, id, w.Paused, c.Reason); err != nil { // changes only the reason that was shown
 		return err
 	}
 	return d.show(map[string]any{"address": id.Address, "paused": c.Reason}, "paused")
@@ -53,7 +53,8 @@ type walletResume struct {
 	Yes     bool   `help:"Do not ask."`
 }
 
-// Run resumes a wallet, after showing what the chain and the tables say of it.
+// Run resumes a wallet, after it has shown the nonces of the chain and of the
+// tables.
 func (c *walletResume) Run(ctx context.Context, out io.Writer) error {
 	d, id, store, err := c.one(ctx, out, c.Address)
 	if err != nil {
@@ -87,7 +88,7 @@ func (c *walletResume) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Repause(ctx, id, w.Paused, ""); err != nil { // only what was shown
+	if err := store.Repause(ctx, id, w.Paused, ""); err != nil { // clears only the reason that was shown
 		return err
 	}
 	return d.show(map[string]any{"address": id.Address, "paused": ""}, "resumed")
@@ -120,7 +121,7 @@ func (c *walletDrain) Run(ctx context.Context, out io.Writer) error {
 	if err := agree(c.Yes, fmt.Sprintf(what, id.Address)); err != nil {
 		return err
 	}
-	// Read again: what others have changed meanwhile is kept.
+	// Read again: changes that others have made meanwhile are kept.
 	if entries, err = d.wallets(ctx); err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (c *walletDrain) Run(ctx context.Context, out io.Writer) error {
 	return d.show(map[string]any{"address": id.Address, "draining": !c.Undo}, "done")
 }
 
-// drain marks one of entries as draining, or as not.
+// drain sets or clears the mark of an entry that says that it is draining.
 func drain(entries []keyring.Entry, address token.Address, draining bool) error {
 	i := slices.IndexFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == address })
 	if i < 0 {

@@ -26,7 +26,7 @@ type paymentShow struct {
 	Merchant string `help:"Whose Idempotency-Key it is, mer_…"`
 }
 
-// A dossier is everything known of one payment.
+// A dossier is all that the tables and the nodes tell of one payment.
 type dossier struct {
 	ID         payment.ID      `json:"id"`
 	State      payment.State   `json:"state"`
@@ -146,8 +146,8 @@ func (d *deployment) addDeliveries(ctx context.Context, p payment.Payment, dos *
 	return nil
 }
 
-// addChain asks every node for every attempt. A node that is down is part of
-// the answer.
+// addChain asks every node for every attempt. The error of a node that is down is
+// part of the dossier.
 func (d *deployment) addChain(ctx context.Context, p payment.Payment, dos *dossier) {
 	nodes, err := d.nodes(ctx)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/term"
 )
 
-// errDeclined reports that the operator did not agree.
+// errDeclined reports that the operator did not consent.
 var errDeclined = errors.New("nothing was done")
 
-// agree shows what will happen and asks for consent. Without a terminal to ask
-// on, consent is --yes.
-func agree(yes bool, what string) error {
-	fmt.Fprintln(os.Stderr, what)
+// agree shows the consequences of a command and asks for consent. Without a
+// terminal to ask on, consent is --yes.
+func agree(yes bool, consequences string) error {
+	fmt.Fprintln(os.Stderr, consequences)
 	if yes {
 		return nil
 	}
@@ -31,7 +31,7 @@ func agree(yes bool, what string) error {
 	return nil
 }
 
-// askSecret reads a line without showing it; from a pipe it reads the pipe.
+// askSecret reads a line from a terminal without showing it, or from a pipe.
 func askSecret(prompt string) (string, error) {
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		fmt.Fprint(os.Stderr, prompt)

@@ -102,8 +102,8 @@ func (t Target) add(ctx context.Context, out io.Writer, key keyring.Key, yes boo
 		fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", key.Address(), d.parameters["TokenSymbol"]))
 }
 
-// include returns entries and the key, which must be new: a secret that holds a
-// key twice is one that no function takes.
+// include returns entries and the key, which must be new: functions refuse a
+// secret that holds a key twice.
 func include(entries []keyring.Entry, key keyring.Key) ([]keyring.Entry, error) {
 	if slices.ContainsFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == key.Address() }) {
 		return nil, fmt.Errorf("wallet %s is there already", key.Address())
@@ -126,7 +126,7 @@ type walletRow struct {
 	Paused       string        `json:"paused"`
 }
 
-// Run shows what the tables and the secret know.
+// Run joins the tables with the wallet secret.
 func (c *walletList) Run(ctx context.Context, out io.Writer) error {
 	d, err := c.open(ctx, out)
 	if err != nil {
@@ -211,7 +211,7 @@ func walletRowOf(ctx context.Context, store store.Store, id wallet.ID) (walletRo
 
 type walletBalance struct{ Target }
 
-// Run asks the nodes.
+// Run asks the nodes for the balances.
 func (c *walletBalance) Run(ctx context.Context, out io.Writer) error {
 	d, err := c.open(ctx, out)
 	if err != nil {

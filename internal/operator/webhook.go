@@ -20,7 +20,7 @@ type Webhooks struct {
 	Resend webhookResend `cmd:"" help:"Send all of that again."`
 }
 
-// window is one endpoint's span of time.
+// A window is a span of time of one endpoint's deliveries.
 type window struct {
 	Target
 	Merchant string        `arg:"" help:"The merchant's id, mer_…"`
@@ -46,7 +46,7 @@ func (w window) log(ctx context.Context, out io.Writer) (*deployment, *webhook.L
 
 type webhookFailed struct{ window }
 
-// Run lists.
+// Run lists the failed deliveries.
 func (c *webhookFailed) Run(ctx context.Context, out io.Writer) error {
 	d, log, from, to, err := c.log(ctx, out)
 	if err != nil {
@@ -64,7 +64,7 @@ type webhookResend struct {
 	Yes bool `help:"Do not ask."`
 }
 
-// Run resends.
+// Run resends the failed deliveries.
 func (c *webhookResend) Run(ctx context.Context, out io.Writer) error {
 	d, log, from, to, err := c.log(ctx, out)
 	if err != nil {
