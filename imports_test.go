@@ -60,6 +60,11 @@ var mayImport = map[string]string{
 	"emf/runreport": "emf settlement token",
 	"chainenv":      "boot chain ethrpc secrets stack token",
 
+	// The rooms of the command line, which know nothing of each other.
+	"local":    "apikey chain devnet dispatch dynamo ethrpc httpapi keyring memory settlement stack store token webhook webhook/guard",
+	"merchant": "client",
+	"operator": "apikey chain dynamo ethrpc keyring payment queue secrets store token wallet webhook",
+
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
 	"dynamo/dynamotest":   "",
@@ -74,10 +79,10 @@ var mayImport = map[string]string{
 // trailing slash stands for everything below. Packages for tests may import all
 // of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/":        "boot dynamo queue secrets",
+	"github.com/aws/":        "boot dynamo local operator queue secrets",
 	"github.com/awslabs/":    "boot",
 	"github.com/ethereum/":   "devnet ethrpc",
-	"net/http":               "boot client devnet ethrpc httpapi webhook webhook/guard",
+	"net/http":               "boot client devnet ethrpc httpapi local merchant webhook webhook/guard",
 	"os/exec":                "",
 	"github.com/alecthomas/": "",
 }
@@ -146,6 +151,18 @@ func TestFunctionsLinkOnlyWhatTheyNeed(t *testing.T) {
 				if matches(dep, what) && !has(who, name) {
 					t.Errorf("functions/%s must not link %s", name, dep)
 				}
+			}
+		}
+	}
+}
+
+// TestCommandLinksNoTestCode: tables in memory are part of the command, the
+// suites that hold them to their contract are not.
+func TestCommandLinksNoTestCode(t *testing.T) {
+	for _, dep := range list(t, `{{join .Deps "\n"}}`, "./cmd/remit") {
+		for _, unwanted := range []string{"testing", "github.com/google/go-cmp/", "remit/internal/simulation", "remit/internal/storetest", "remit/internal/webhook/webhooktest"} {
+			if matches(dep[0], unwanted) {
+				t.Errorf("cmd/remit must not link %s", dep[0])
 			}
 		}
 	}

@@ -2,8 +2,10 @@ package main_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/big"
+	"remit/internal/client"
 	"sync"
 	"testing"
 	"time"
@@ -34,19 +36,14 @@ const payee = "0x2222222222222222222222222222222222222222"
 
 // pay asks for the payment once. An answer other than 201 is an error.
 func (m *merchant) pay(ctx context.Context, o *order) error {
-	status, body, err := m.call(ctx, "POST", "/send-payment",
-		fmt.Sprintf(`{"to":%q,"amount":%d}`, payee, o.amount), "Idempotency-Key", o.key)
+	p, err := m.api().Send(ctx, client.Order{To: payee, Amount: json.Number(fmt.Sprint(o.amount))}, o.key)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", o.key, err)
 	}
-	if status != 201 {
-		return fmt.Errorf("%s: %d %v", o.key, status, body)
+	if o.hash != "" && o.hash != p.Hash {
+		m.t.Errorf("%s: tx_hash was %s and is %s", o.key, o.hash, p.Hash)
 	}
-	hash := body["tx_hash"].(string)
-	if o.hash != "" && o.hash != hash {
-		m.t.Errorf("%s: tx_hash was %s and is %s", o.key, o.hash, hash)
-	}
-	o.hash = hash
+	o.hash = p.Hash
 	if m.answered != nil {
 		m.answered(int(m.count.Add(1)))
 	}
@@ -85,12 +82,15 @@ func (m *merchant) awaitStatus(all []*order, status string, limit time.Duration)
 	deadline := time.Now().Add(limit)
 	for _, o := range all {
 		for o.hash != "" {
-			body := m.must("GET", "/transaction/"+o.hash, "")
-			if body["status"] == status {
+			p, err := m.api().Transaction(m.t.Context(), o.hash)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			if p.Status == status {
 				break
 			}
 			if time.Now().After(deadline) {
-				m.t.Fatalf("%s is %v after %s, want %s", o.key, body["status"], limit, status)
+				m.t.Fatalf("%s is %s after %s, want %s", o.key, p.Status, limit, status)
 			}
 			time.Sleep(50 * time.Millisecond)
 		}

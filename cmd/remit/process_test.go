@@ -3,10 +3,8 @@ package main_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/internal/client"
 	"remit/internal/httpapi/httpapitest"
 )
 
@@ -131,50 +130,45 @@ type merchant struct {
 // contract is openapi.yaml, which every answer is held against.
 var contract = sync.OnceValues(httpapitest.NewContract)
 
-// call sends a request and decodes the answer into a generic JSON value.
-func (m *merchant) call(ctx context.Context, method, path, body string, header ...string) (int, map[string]any, error) {
-	var reader io.Reader
-	if body != "" {
-		reader = strings.NewReader(body)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, m.url+path, reader)
-	if err != nil {
-		return 0, nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if m.key != "" {
-		r.Header.Set("x-api-key", m.key)
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	answer, err := client.Do(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	if c, err := contract(); err != nil {
-		return 0, nil, err
-	} else if err := c.Check(r, answer); err != nil {
-		m.t.Error(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	decoder := json.NewDecoder(answer.Body)
-	decoder.UseNumber()
-	var value map[string]any
-	if err := decoder.Decode(&value); err != nil {
-		return answer.StatusCode, nil, err
-	}
-	return answer.StatusCode, value, nil
+// checked is a transport that holds every answer to openapi.yaml.
+type checked struct {
+	http.RoundTripper
+	t *testing.T
 }
 
-var client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 128}}
+// RoundTrip implements http.RoundTripper.
+func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := c.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	described, err := contract()
+	if err != nil {
+		return nil, err
+	}
+	if err := described.Check(r, answer); err != nil {
+		c.t.Error(err)
+	}
+	return answer, nil
+}
 
-// must is call for a request that has to succeed.
-func (m *merchant) must(method, path, body string, header ...string) map[string]any {
+var transport = &http.Transport{MaxIdleConnsPerHost: 128}
+
+// api returns a client with m's key.
+func (m *merchant) api() *client.Client {
+	return &client.Client{URL: m.url, Key: m.key, HTTP: &http.Client{Timeout: 30 * time.Second, Transport: checked{transport, m.t}}}
+}
+
+// must makes a request that has to succeed, and returns its answer.
+func (m *merchant) must(method, path, body string) map[string]any {
 	m.t.Helper()
-	status, value, err := m.call(m.t.Context(), method, path, body, header...)
-	if err != nil || status >= 300 {
-		m.t.Fatalf("%s %s: %d %v %v", method, path, status, value, err)
+	answer, err := m.api().Call(m.t.Context(), method, path, body)
+	if err != nil || answer.Status >= 300 {
+		m.t.Fatalf("%s %s: %d %s %v", method, path, answer.Status, answer.Body, err)
+	}
+	var value map[string]any
+	if err := json.Unmarshal(answer.Body, &value); err != nil {
+		m.t.Fatalf("%s %s: %v", method, path, err)
 	}
 	return value
 }
@@ -182,5 +176,8 @@ func (m *merchant) must(method, path, body string, header ...string) map[string]
 // join makes m a new merchant.
 func (m *merchant) join() {
 	m.t.Helper()
-	m.key = m.must("POST", "/create-api-key", `{"merchant_name":"Acme"}`)["api_key"].(string)
+	var err error
+	if m.key, err = m.api().CreateKey(m.t.Context(), "Acme"); err != nil {
+		m.t.Fatal(err)
+	}
 }

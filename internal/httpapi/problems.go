@@ -18,7 +18,6 @@ var (
 	errTooLarge    = errors.New("body over 64 KiB")
 	errNotUTF8     = errors.New("body is not UTF-8")
 	errKeySyntax   = errors.New("malformed Idempotency-Key")
-	errMalformed   = errors.New("not an HTTP request")
 	errKeyCreation = errors.New("keys are created by an operator")
 )
 
@@ -49,7 +48,6 @@ var problems = []struct {
 	{errNotUTF8, problem{status: http.StatusBadRequest, code: "body_not_utf8", detail: "The body is not valid UTF-8."}},
 	{errKeySyntax, problem{status: http.StatusBadRequest, code: "idempotency_key_invalid",
 		detail: "Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes."}},
-	{errMalformed, problem{status: http.StatusBadRequest, code: "request_malformed", detail: "This is not a well-formed HTTP request."}},
 	{errKeyCreation, problem{status: http.StatusForbidden, code: "key_creation_closed", detail: "API keys are issued by the operator of this service."}},
 
 	{dispatch.ErrInProgress, problem{status: http.StatusConflict, code: "idempotency_in_progress", retryAfter: 1,

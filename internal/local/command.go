@@ -1,0 +1,80 @@
+// Package local runs the whole of Remit in one process, for people who try it
+// out and for tests: the API, settlement, webhooks and, unless an outside node is
+// named, a chain. It puts the same parts together as the functions on AWS do, and
+// knows nothing of AWS but DynamoDB's interface.
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Command is `remit local`.
+type Command struct {
+	Settings
+}
+
+// Run serves the stack until ctx ends, then lets requests under way finish. It
+// writes the welcome and a line for each request to out, and logs to standard
+// error.
+func (c *Command) Run(ctx context.Context, out io.Writer) error {
+	log := newLogger(os.Stderr, c.LogLevel)
+	listener, err := net.Listen("tcp", c.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is taken: is another remit running? Stop it, or choose another place with --listen", c.Listen)
+	}
+	if err != nil {
+		return fmt.Errorf("listening on %s: %w", c.Listen, err)
+	}
+	stack, err := newProcess(ctx, &c.Settings, "http://"+listener.Addr().String(), log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server := &http.Server{
+		Handler:           accessLog(toTheEnd(stack.handler), out, time.Now),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		// OPTIONS * is a route that does not exist, like any other.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(refusals{listener}) }()
+	stack.start()
+	welcome(ctx, out, stack)
+	select {
+	case <-ctx.Done():
+	case err = <-served:
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownWait)
+	defer cancel()
+	return errors.Join(err, server.Shutdown(stopping), stack.stop())
+}
+
+// toTheEnd lets next answer whether or not the client still waits, as a Lambda
+// function does. net/http takes a client that has closed its sending side for one
+// that has left, and ends the request's context: the calls that are cancelled then
+// would look like failures of nodes and tables.
+func toTheEnd(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithoutCancel(r.Context())))
+	})
+}
+
+// newLogger writes words to a terminal, and JSON to anything else.
+func newLogger(out *os.File, level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if isTerminal(out) {
+		return slog.New(slog.NewTextHandler(out, options))
+	}
+	return slog.New(slog.NewJSONHandler(out, options))
+}

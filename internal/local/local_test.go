@@ -1,0 +1,264 @@
+package local_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"remit/internal/client"
+	"remit/internal/dynamo/dynamotest"
+	"remit/internal/httpapi/httpapitest"
+	"remit/internal/local"
+)
+
+// A stack is a `remit local` in this process.
+type stack struct {
+	*testing.T
+	address string // host and port of the API
+	out     *output
+}
+
+// An output keeps what is written to it and tells when the welcome is complete.
+type output struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	ready chan struct{}
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(b)
+	if strings.Contains(string(b), "Ctrl-C") {
+		close(o.ready)
+	}
+	return len(b), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// run parses the flags, starts the stack on free ports, and ends it with the
+// test, which fails if the stack ended with an error.
+func run(t *testing.T, flags ...string) stack {
+	t.Helper()
+	var command local.Command
+	parser, err := kong.New(&command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags = append([]string{"--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms"}, flags...)
+	if _, err := parser.Parse(flags); err != nil {
+		t.Fatal(err)
+	}
+	out := &output{ready: make(chan struct{})}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- command.Run(ctx, out) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the stack ended with %v", err)
+		}
+	})
+	select {
+	case <-out.ready:
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("remit local %v: %v", flags, err)
+	}
+	_, after, _ := strings.Cut(out.String(), "API")
+	return stack{t, strings.TrimPrefix(strings.Fields(after)[0], "http://"), out}
+}
+
+// raw sends bytes on a connection of their own and reads one answer.
+func (s stack) raw(request string) (status int, header http.Header, body string) {
+	s.Helper()
+	conn, err := net.Dial("tcp", s.address)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	go func() { _, _ = io.WriteString(conn, request) }() // a refusal may come before all is written
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return answer.StatusCode, answer.Header, string(b)
+}
+
+// TestMalformedRequests: a request that net/http refuses by itself is answered as
+// openapi.yaml says, like all others.
+func TestMalformedRequests(t *testing.T) {
+	const host = "Host: x\r\n"
+	const post = "POST /create-api-key HTTP/1.1\r\n" + host + "Content-Type: application/json\r\n"
+	s := run(t)
+	contract, err := httpapitest.NewContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, method, path, request string
+		status                      int
+		part                        string
+	}{
+		{"a path with a broken escape", "GET", "/webhooks", "GET /balance/%zz HTTP/1.1\r\n" + host + "\r\n", 400, "request_malformed"},
+		{"a blank in a path", "GET", "/webhooks", "GET /trans actions HTTP/1.1\r\n" + host + "\r\n", 400, "request_malformed"},
+		{"a method that is none", "GET", "/webhooks", "G@T /webhooks HTTP/1.1\r\n" + host + "\r\n", 400, "request_malformed"},
+		{"no host", "GET", "/webhooks", "GET /webhooks HTTP/1.1\r\n\r\n", 400, "request_malformed"},
+		{"a version that is none", "GET", "/webhooks", "GET /webhooks HTTP/3.7\r\n" + host + "\r\n", 400, "request_malformed"},
+		{"a NUL in a header", "GET", "/webhooks", "GET /webhooks HTTP/1.1\r\n" + host + "X-A: \x00\r\n\r\n", 400, "request_malformed"},
+		{"headers without end", "GET", "/webhooks", "GET /webhooks HTTP/1.1\r\n" + host + "X-A: " + strings.Repeat("a", 2<<20) + "\r\n\r\n", 400, "request_malformed"},
+		{"a negative length", "POST", "/create-api-key", post + "Content-Length: -1\r\n\r\n{}", 400, "request_malformed"},
+		{"two lengths", "POST", "/create-api-key", post + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}", 400, "request_malformed"},
+		{"an unknown transfer encoding", "POST", "/create-api-key", post + "Transfer-Encoding: zip\r\n\r\n{}", 400, "request_malformed"},
+		{"an unknown expectation", "POST", "/create-api-key", post + "Expect: miracles\r\nContent-Length: 2\r\n\r\n{}", 400, "request_malformed"},
+		{"an unknown expectation of an old version", "GET", "/webhooks", "GET /webhooks HTTP/1.0\r\nExpect: miracles\r\n\r\n", 400, "request_malformed"},
+		{"another protocol", "GET", "/webhooks", "hello\r\n\r\n", 400, "request_malformed"},
+		{"TLS", "GET", "/webhooks", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, "request_malformed"},
+		{"broken chunks are a broken body", "POST", "/create-api-key", post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 422, "json_invalid"},
+		{"OPTIONS * is no route", "OPTIONS", "*", "OPTIONS * HTTP/1.1\r\n" + host + "\r\n", 404, "Not Found"},
+		{"CONNECT is no route", "CONNECT", "x:80", "CONNECT x:80 HTTP/1.1\r\n" + host + "\r\n", 404, "Not Found"},
+		{"the whole URL as the path", "GET", "/webhooks", "GET http://x/webhooks HTTP/1.1\r\n" + host + "\r\n", 401, "Invalid API Key"},
+		{"an old version", "GET", "/webhooks", "GET /webhooks HTTP/1.0\r\n\r\n", 401, "Invalid API Key"},
+		{"a good request", "GET", "/sandbox", "GET /sandbox HTTP/1.1\r\n" + host + "\r\n", 200, "rpc_url"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := stack{t, s.address, s.out}
+			status, header, body := s.raw(test.request)
+			if status != test.status || !strings.Contains(body, test.part) {
+				t.Errorf("answered %d %s, want %d %s", status, body, test.status, test.part)
+			}
+			asked := &http.Request{Method: test.method, URL: &url.URL{Path: test.path}, Header: http.Header{}}
+			if err := contract.Check(asked, &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer
+// the terminal on which the log is read.
+func TestAccessLogShowsPathsEscaped(t *testing.T) {
+	s := run(t)
+	s.raw("GET /%1b[2J%c2%9b%00 HTTP/1.1\r\nHost: x\r\n\r\n")
+	_, log, _ := strings.Cut(s.out.String(), "Ctrl-C ends it.")
+	if !strings.Contains(log, `"path":"/%1b[2J%c2%9b%00"`) || !strings.Contains(log, `"status":404`) {
+		t.Errorf("logged %s", log)
+	}
+}
+
+// TestFlagsThatContradict: the error names the flag, and nothing runs.
+func TestFlagsThatContradict(t *testing.T) {
+	for _, test := range []struct{ flags, want string }{
+		{"--confirmation-rule=soon", "--confirmation-rule: "},
+		{"--daily-limit=much", "--daily-limit much: "},
+		{"--block-time=1ms", "--block-time 1ms: must be at least 10ms"},
+		{"--wallets=0", "--wallets 0: must be 1 to 1000"},
+		{"--token=0x1", "--token and --wallet-file go with --rpc"},
+		{"--rpc=http://127.0.0.1:9", "--rpc needs --token"},
+	} {
+		var command local.Command
+		parser, err := kong.New(&command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse([]string{"--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", test.flags}); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := command.Run(t.Context(), &out); err == nil || !strings.Contains(err.Error(), test.want) || out.Len() > 0 {
+			t.Errorf("%s: error %v, output %q", test.flags, err, out.String())
+		}
+	}
+	if taken := run(t).address; taken != "" {
+		command := local.Command{Settings: local.Settings{Listen: taken}}
+		if err := command.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%s is taken", taken)) {
+			t.Errorf("a second stack at the same place: %v", err)
+		}
+	}
+}
+
+// TestDeliveriesOutliveTheProcess: with tables outside the process, a stack sends
+// the webhooks that the stack before it left pending, both those that it never
+// attempted and those that wait for another attempt.
+func TestDeliveriesOutliveTheProcess(t *testing.T) {
+	dynamodb := dynamotest.Start(t)
+	var alive atomic.Bool // of the receivers
+	came, taken := make(chan string, 64), make(chan string, 64)
+	receiver := func(name string, ill http.HandlerFunc) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if alive.Load() {
+				taken <- name
+				return
+			}
+			came <- name
+			ill(w, r)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	hooks := []string{
+		receiver("hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+		receiver("fails", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
+	}
+	t.Run("before", func(t *testing.T) {
+		api := &client.Client{URL: "http://" + run(t, "--dynamodb", dynamodb).address}
+		var err error
+		if api.Key, err = api.CreateKey(t.Context(), "Acme"); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, url := range hooks {
+			w, err := api.CreateWebhook(t.Context(), url, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, w.ID)
+		}
+		if _, err := api.Send(t.Context(), client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}, ""); err != nil {
+			t.Fatal(err)
+		}
+		<-came
+		<-came
+		for attempts := 0; attempts == 0; { // until the failure is recorded
+			answer, err := api.Call(t.Context(), "GET", "/webhooks/"+ids[1]+"/deliveries", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			attempts = strings.Count(string(answer.Body), `"status_code":500`)
+		}
+	})
+	alive.Store(true)
+	run(t, "--dynamodb", dynamodb)
+	got := map[string]bool{}
+	for len(got) < len(hooks) {
+		select {
+		case name := <-taken:
+			got[name] = true
+		case <-time.After(20 * time.Second): // the second attempt is due 5 s after the first
+			t.Fatalf("delivered: %v", got)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"remit/internal/apikey"
+	"remit/internal/chain"
+	"remit/internal/devnet"
+	"remit/internal/dispatch"
+	"remit/internal/httpapi"
+	"remit/internal/settlement"
+	"remit/internal/webhook"
+	"remit/internal/webhook/guard"
+)
+
+// A process is every part that serves merchants, in one process.
+type process struct {
+	*Settings
+	log     *slog.Logger
+	url     string
+	chain   *chainAccess
+	tables  *tables
+	handler http.Handler
+
+	jobs    *jobs
+	hinted  hints
+	settler *settlement.Settler
+
+	quit context.CancelFunc
+	wg   sync.WaitGroup
+}
+
+// newProcess assembles the stack that is served at url. Only the embedded chain
+// runs yet.
+func newProcess(ctx context.Context, settings *Settings, url string, log *slog.Logger) (*process, error) {
+	config, err := settings.config()
+	if err != nil {
+		return nil, err
+	}
+	s := &process{Settings: settings, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log)}
+	if s.tables, err = openTables(ctx, s.DynamoDB); err != nil {
+		return nil, err
+	}
+	if s.chain, err = openChain(ctx, settings, log); err != nil {
+		return nil, err
+	}
+	deliveries := parkingStore{s.tables.webhooks, s.jobs}
+	sender := guard.NewClient(true)
+	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, webhook.NoMeter{}, time.Now, mathrand.Float64).Deliver
+	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
+	s.settler = settlement.New(config, settlement.Parts{
+		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
+		Events: webhook.NewPublisher(deliveries, s.jobs), Log: log, Now: time.Now,
+	})
+	payer := dispatch.New(config, dispatch.Parts{
+		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes, Hints: s.hinted,
+		Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
+	})
+	if s.handler, err = s.routes(payer, deliveries, sender, config.ConfirmationRule); err != nil {
+		return nil, err
+	}
+	return s, deliveries.recall(ctx, time.Now())
+}
+
+// routes serves every endpoint there is.
+func (s *process) routes(payer httpapi.Payer, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
+	keys := apikey.NewBook(s.tables.keys, apikey.Test, time.Now, rand.Reader)
+	endpoints := webhook.NewBook(deliveries, sender, time.Now, rand.Reader)
+	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
+	tester := webhook.NewTester(deliveries, sender, time.Now, rand.Reader)
+	openapi, err := description(s.url)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := explorer(s.recipients())
+	if err != nil {
+		return nil, err
+	}
+	var creator httpapi.KeyCreator
+	if s.KeyCreation == "public" {
+		creator = keys
+	}
+	id := requestID
+	return httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now, id,
+		httpapi.CreateAPIKey(id, creator),
+		httpapi.ListAPIKeys(id, keys),
+		httpapi.RotateAPIKey(id, keys),
+		httpapi.RevokeAPIKey(id, keys),
+		httpapi.SendPayment(id, payer, s.chain.asset),
+		httpapi.GetTransaction(id, s.tables.payments),
+		httpapi.ListTransactions(id, s.tables.payments, s.tables.payments),
+		httpapi.GetBalance(id, s.chain.nodes, s.chain.asset, s.Network, rule),
+		httpapi.CreateWebhook(id, endpoints),
+		httpapi.ListWebhooks(id, endpoints),
+		httpapi.UpdateWebhook(id, endpoints),
+		httpapi.DeleteWebhook(id, endpoints),
+		httpapi.RotateWebhookSecret(id, endpoints),
+		httpapi.TestWebhook(id, tester),
+		httpapi.ListDeliveries(id, log),
+		httpapi.ResendDelivery(id, log),
+		httpapi.Docs(id, docs),
+		httpapi.OpenAPI(id, openapi),
+		httpapi.Sandbox(id, func(ctx context.Context) (any, error) { return s.facts(ctx) }),
+	), nil
+}
+
+func requestID() string { return "req_" + rand.Text() }
+
+// recipients are the embedded chain's magic recipients; an outside chain has none.
+func (s *process) recipients() []devnet.Recipient {
+	if s.chain.embedded == nil {
+		return nil
+	}
+	return devnet.Recipients()
+}
+
+// facts describes the chain, its token and the wallets, for GET /sandbox.
+func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
+	facts, err := s.chain.facts(ctx)
+	facts.ConfirmationRule = s.ConfirmationRule
+	return facts, err
+}
+
+// start begins to settle.
+func (s *process) start() {
+	ctx, quit := context.WithCancel(context.Background())
+	s.quit = quit
+	s.wg.Go(func() { settleLoop(ctx, s.settler, s.hinted, s.log) })
+}
+
+// stop ends settlement, then the webhook jobs, then the chain.
+func (s *process) stop() error {
+	s.quit()
+	s.wg.Wait()
+	s.jobs.close()
+	if s.chain.embedded == nil {
+		return nil
+	}
+	if err := s.chain.embedded.Close(); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

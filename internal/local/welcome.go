@@ -1,0 +1,46 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// sample is a recipient for the curl lines: an ordinary address to which no key
+// is known.
+const sample = "0x2222222222222222222222222222222222222222"
+
+// welcome prints where the parts of the stack are, and lines to try first.
+func welcome(ctx context.Context, w io.Writer, s *process) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nRemit is ready.\n\n")
+	fmt.Fprintf(&b, "  API        %s\n", s.url)
+	fmt.Fprintf(&b, "  explorer   %s/docs\n", s.url)
+	fmt.Fprintf(&b, "  sandbox    %s/sandbox\n", s.url)
+	if facts, err := s.facts(ctx); err == nil {
+		fmt.Fprintf(&b, "  chain      %s (chain id %d, a block every %s, final after %s)\n", facts.RPCURL, facts.ChainID, s.BlockTime, s.ConfirmationRule)
+		fmt.Fprintf(&b, "  token      %s %s\n", facts.Token.Symbol, facts.Token.Address)
+		fmt.Fprintf(&b, "  wallets    %d\n", len(facts.Wallets))
+	}
+	store := "in memory, gone when this ends"
+	if s.DynamoDB != "" {
+		store = "DynamoDB at " + s.DynamoDB
+	}
+	fmt.Fprintf(&b, "  data       %s\n", store)
+	fmt.Fprintf(&b, "\nPaste these to pay somebody:\n\n%s\nCtrl-C ends it.\n\n", curls(s.url))
+	_, _ = io.WriteString(w, b.String())
+}
+
+// curls are the lines that README shows.
+func curls(url string) string {
+	return fmt.Sprintf(`  KEY=$(curl -s %[1]s/create-api-key -H 'Content-Type: application/json' -d '{"merchant_name":"Acme"}' | grep -o 'remit_test_[0-9A-Za-z]*_[0-9A-Za-z]*'); echo $KEY
+
+  TX=$(curl -s %[1]s/send-payment -H "x-api-key: $KEY" -H 'Idempotency-Key: inv-2041' -H 'Content-Type: application/json' -d '{"to":"%[2]s","amount":1000000,"reference":"inv-2041"}' | tee /dev/stderr | grep -o '"tx_hash":"[^"]*' | cut -d'"' -f4)
+
+  sleep 4; curl -s %[1]s/transaction/$TX -H "x-api-key: $KEY"
+`, url, sample)
+}

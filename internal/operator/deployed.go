@@ -1,0 +1,247 @@
+// Package operator has the commands for a stack on AWS. They reach its tables,
+// secrets and queues with the rights of the person who runs them, change as little
+// as they can, and ask before they change anything. A private key goes from a
+// person to Secrets Manager, and to no output.
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
+
+	"remit/internal/chain"
+	"remit/internal/dynamo"
+	"remit/internal/ethrpc"
+	"remit/internal/keyring"
+	"remit/internal/secrets"
+	"remit/internal/token"
+	"remit/internal/webhook"
+)
+
+// A Target says which stack a command is about, and how it answers. AWS
+// credentials, region and endpoints are found as the AWS SDK finds them.
+type Target struct {
+	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the CloudFormation stack."`
+	JSON  bool   `name:"json" help:"Answer in JSON."`
+}
+
+// A deployment is a stack on AWS: its parameters, its outputs and, through them,
+// its tables, secrets and queues.
+type deployment struct {
+	Target
+	aws        aws.Config
+	outputs    map[string]string
+	parameters map[string]string
+	out        io.Writer
+}
+
+// open reads the stack's outputs and parameters. Answers go to out.
+func (t Target) open(ctx context.Context, out io.Writer) (*deployment, error) {
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("loading the AWS configuration: %w", err)
+	}
+	found, err := cloudformation.NewFromConfig(cfg).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &t.Stack})
+	if err != nil {
+		return nil, fmt.Errorf("looking for stack %s (choose with --stack; region and credentials as for the AWS CLI): %w", t.Stack, err)
+	}
+	if len(found.Stacks) != 1 {
+		return nil, fmt.Errorf("there is no stack %s", t.Stack)
+	}
+	d := &deployment{Target: t, aws: cfg, outputs: map[string]string{}, parameters: map[string]string{}, out: out}
+	for _, o := range found.Stacks[0].Outputs {
+		d.outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+	}
+	for _, p := range found.Stacks[0].Parameters {
+		d.parameters[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
+	}
+	return d, nil
+}
+
+// output returns a stack output, or an error that an older template is deployed.
+func (d *deployment) output(name string) (string, error) {
+	if v := d.outputs[name]; v != "" {
+		return v, nil
+	}
+	return "", fmt.Errorf("stack %s has no output %s: deploy this version's template first", d.Stack, name)
+}
+
+func (d *deployment) chainID() (uint64, error) {
+	id, err := strconv.ParseUint(d.parameters["ChainId"], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("parameter ChainId: %w", err)
+	}
+	return id, nil
+}
+
+func (d *deployment) asset() (token.Token, error) {
+	contract, err := token.ParseAddress(d.parameters["TokenAddress"])
+	if err != nil {
+		return token.Token{}, fmt.Errorf("parameter TokenAddress: %w", err)
+	}
+	decimals, err := strconv.Atoi(d.parameters["TokenDecimals"])
+	if err != nil {
+		return token.Token{}, fmt.Errorf("parameter TokenDecimals: %w", err)
+	}
+	return token.Token{Symbol: d.parameters["TokenSymbol"], Decimals: decimals, Contract: contract}, nil
+}
+
+func (d *deployment) payments() (*dynamo.Payments, error) {
+	name, err := d.output("PaymentsTableName")
+	return dynamo.NewPayments(dynamodb.NewFromConfig(d.aws), name), err
+}
+
+func (d *deployment) webhooks() (*dynamo.Webhooks, error) {
+	name, err := d.output("WebhooksTableName")
+	return dynamo.NewWebhooks(dynamodb.NewFromConfig(d.aws), name), err
+}
+
+func (d *deployment) keys() (*dynamo.APIKeys, error) {
+	name, err := d.output("ApiKeysTableName")
+	return dynamo.NewAPIKeys(dynamodb.NewFromConfig(d.aws), name), err
+}
+
+// nodes opens the nodes that the RPC secret names.
+func (d *deployment) nodes(ctx context.Context) (chain.Nodes, error) {
+	value, err := d.secret(ctx, "RpcSecretArn")
+	if err != nil {
+		return nil, err
+	}
+	urls, err := secrets.RPC(value)
+	if err != nil {
+		return nil, err
+	}
+	id, err := d.chainID()
+	if err != nil {
+		return nil, err
+	}
+	var nodes chain.Nodes
+	for _, url := range urls {
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: id})
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}
+
+// firstURL returns the URL of the first node in the RPC secret.
+func (d *deployment) firstURL(ctx context.Context) (string, error) {
+	value, err := d.secret(ctx, "RpcSecretArn")
+	if err != nil {
+		return "", err
+	}
+	urls, err := secrets.RPC(value)
+	if err != nil {
+		return "", err
+	}
+	return urls[0], nil
+}
+
+// errNoValue reports a secret that was never given one.
+var errNoValue = errors.New("the secret has no value yet")
+
+// secret returns the value of the secret that an output names, or errNoValue.
+func (d *deployment) secret(ctx context.Context, output string) ([]byte, error) {
+	arn, err := d.output(output)
+	if err != nil {
+		return nil, err
+	}
+	got, err := secretsmanager.NewFromConfig(d.aws).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &arn})
+	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
+		return nil, fmt.Errorf("%s: %w", output, errNoValue)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", output, err)
+	}
+	if aws.ToString(got.SecretString) == "" {
+		return nil, fmt.Errorf("%s: %w", output, errNoValue)
+	}
+	return []byte(*got.SecretString), nil
+}
+
+// wallets returns the entries of the wallet secret, none if it has no value yet.
+func (d *deployment) wallets(ctx context.Context) ([]keyring.Entry, error) {
+	value, err := d.secret(ctx, "WalletSecretArn")
+	if errors.Is(err, errNoValue) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return keyring.Decode(value)
+}
+
+// putWallets stores the wallet secret. The value goes to Secrets Manager and
+// nowhere else.
+func (d *deployment) putWallets(ctx context.Context, entries []keyring.Entry) error {
+	arn, err := d.output("WalletSecretArn")
+	if err != nil {
+		return err
+	}
+	_, err = secretsmanager.NewFromConfig(d.aws).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{
+		SecretId: &arn, SecretString: aws.String(string(keyring.Encode(entries))),
+	})
+	if err != nil {
+		return fmt.Errorf("writing the wallet secret (it may have been written: list the wallets): %w", err)
+	}
+	return nil
+}
+
+// owner names a merchant in the stack's mode, as the webhook store does.
+func (d *deployment) owner(merchant string) webhook.Owner {
+	return webhook.Owner{Merchant: merchant, Mode: d.parameters["Mode"]}
+}
+
+// show writes v in JSON with --json, and text without.
+func (d *deployment) show(v any, text string) error {
+	if d.JSON {
+		enc := json.NewEncoder(d.out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(v)
+	}
+	_, err := io.WriteString(d.out, strings.TrimRight(text, "\n")+"\n")
+	return err
+}
+
+// tokens writes an amount in whole tokens, with as many decimals as it needs.
+func tokens(a token.Amount, decimals int) string {
+	digits := a.String()
+	if decimals == 0 {
+		return digits
+	}
+	if len(digits) <= decimals {
+		digits = strings.Repeat("0", decimals-len(digits)+1) + digits
+	}
+	whole, frac := digits[:len(digits)-decimals], strings.TrimRight(digits[len(digits)-decimals:], "0")
+	if frac == "" {
+		return whole
+	}
+	return whole + "." + frac
+}
+
+// gwei returns n gwei in wei.
+func gwei(n uint64) token.Amount {
+	wei, _ := token.Units(n).Times(1_000_000_000) // cannot overflow 256 bits
+	return wei
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,137 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"remit/internal/apikey"
+)
+
+// Keys is `remit keys`.
+type Keys struct {
+	Create keyCreate `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
+	List   keyList   `cmd:"" help:"List a merchant's keys."`
+	Revoke keyRevoke `cmd:"" help:"End a key at once."`
+}
+
+type keyCreate struct {
+	Target
+	Name string `arg:"" help:"The merchant's name."`
+}
+
+// Run invokes the function create-api-key with an event as API Gateway sends it.
+// IAM guards the invocation, so it works also where KeyCreation closes the API's
+// endpoint.
+func (c *keyCreate) Run(ctx context.Context, out io.Writer) error {
+	d, err := c.open(ctx, out)
+	if err != nil {
+		return err
+	}
+	name, err := d.output("CreateApiKeyFunctionName")
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]string{"merchant_name": c.Name})
+	if err != nil {
+		return err
+	}
+	event, err := json.Marshal(map[string]any{
+		"httpMethod": "POST", "path": "/create-api-key", "resource": "/create-api-key",
+		"headers": map[string]string{"Content-Type": "application/json"}, "body": string(body),
+	})
+	if err != nil {
+		return err
+	}
+	done, err := lambda.NewFromConfig(d.aws).Invoke(ctx, &lambda.InvokeInput{FunctionName: &name, Payload: event})
+	if err != nil {
+		return fmt.Errorf("invoking %s: %w", name, err)
+	}
+	var answer struct {
+		StatusCode int    `json:"statusCode"`
+		Body       string `json:"body"`
+	}
+	if err := json.Unmarshal(done.Payload, &answer); err != nil || answer.StatusCode != 201 {
+		return fmt.Errorf("%s answered %d %s", name, answer.StatusCode, answer.Body)
+	}
+	var key struct {
+		Key      string `json:"api_key"`
+		Merchant string `json:"merchant_id"`
+	}
+	if err := json.Unmarshal([]byte(answer.Body), &key); err != nil {
+		return err
+	}
+	return d.show(json.RawMessage(answer.Body), fmt.Sprintf("%s\nmerchant %s. The key is not shown again.", key.Key, key.Merchant))
+}
+
+type keyList struct {
+	Target
+	Merchant string `arg:"" help:"The merchant's id, mer_…"`
+}
+
+// Run lists keys, newest first.
+func (c *keyList) Run(ctx context.Context, out io.Writer) error {
+	d, err := c.open(ctx, out)
+	if err != nil {
+		return err
+	}
+	store, err := d.keys()
+	if err != nil {
+		return err
+	}
+	keys, err := store.List(ctx, c.Merchant)
+	if err != nil {
+		return err
+	}
+	type row struct {
+		ID      string  `json:"id"`
+		Prefix  string  `json:"prefix"`
+		Last4   string  `json:"last4"`
+		Created *string `json:"created_at"`
+		Used    *string `json:"last_used_at"`
+		Expires *string `json:"expires_at"`
+		Revoked *string `json:"revoked_at"`
+	}
+	rows := []row{}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-18s %-26s %-5s %-20s  %-20s  %-20s  %s\n", "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED")
+	for _, k := range keys {
+		r := row{k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt)}
+		rows = append(rows, r)
+		fmt.Fprintf(&b, "%-18s %-26s %-5s %-20s  %-20s  %-20s  %s\n", r.ID, r.Prefix, r.Last4, orDash(r.Created), orDash(r.Used), orDash(r.Expires), orDash(r.Revoked))
+	}
+	return d.show(rows, b.String())
+}
+
+type keyRevoke struct {
+	Target
+	Merchant string `arg:"" help:"The merchant's id, mer_…"`
+	ID       string `arg:"" help:"The key's id, key_…"`
+	Yes      bool   `help:"Do not ask."`
+}
+
+// Run revokes a key.
+func (c *keyRevoke) Run(ctx context.Context, out io.Writer) error {
+	d, err := c.open(ctx, out)
+	if err != nil {
+		return err
+	}
+	store, err := d.keys()
+	if err != nil {
+		return err
+	}
+	cache := d.parameters["AuthorizerCacheSeconds"]
+	if err := agree(c.Yes, fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This cannot be undone.", c.ID, c.Merchant, cache)); err != nil {
+		return err
+	}
+	key, err := apikey.NewBook(store, apikey.Mode(d.parameters["Mode"]), time.Now, nil).Revoke(ctx, c.Merchant, c.ID)
+	if err != nil {
+		return err
+	}
+	return d.show(map[string]any{"id": key.ID, "revoked_at": stamp(key.RevokedAt)}, "revoked "+when(key.RevokedAt))
+}
