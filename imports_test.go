@@ -76,7 +76,7 @@ var mayImport = map[string]string{
 var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dynamo queue secrets",
 	"github.com/awslabs/":    "boot",
-	"github.com/ethereum/":   "devnet ethrpc",
+	"github.com/ethereum/":   "devnet ethrpc keyring",
 	"net/http":               "boot client devnet ethrpc httpapi webhook webhook/guard",
 	"os/exec":                "",
 	"github.com/alecthomas/": "",
