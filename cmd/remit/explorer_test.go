@@ -162,10 +162,8 @@ func browser(t *testing.T, home string) *tab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WindowSize(1400, 2400))
-	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium refuses to run with one as root
-	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WindowSize(1400, 2400),
+		chromedp.NoSandbox) // a sandbox needs user namespaces, which root and some systems do not give; the page is our own
 	ctx, stopBrowser := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stopBrowser)
 	ctx, stopTab := chromedp.NewContext(ctx)
