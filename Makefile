@@ -31,14 +31,21 @@ help: ## Show this list
 
 .PHONY: run
 run: ## The whole stack on this machine, with an embedded chain (ARGS='--block-time 200ms'); needs Go alone
-	@go build -o .cache/bin/remit ./cmd/remit
+	@[ -x .cache/bin/remit ] || echo "Compiling remit with its chain and the AWS clients: two to four minutes on two cores the first time, seconds later."
+	@SECONDS=0; go build -v -o .cache/bin/remit ./cmd/remit 2>&1 | \
+	  awk '/[: ]/ {print; next} ++n % 100 == 0 {print "  " n " packages compiled"; fflush()}'; \
+	  [ $$SECONDS -lt 5 ] || echo "Compiled in $$SECONDS s."
 	@exec .cache/bin/remit local $(ARGS)
+
+# The tools that every test together needs, beside gotestsum.
+TEST_TOOLS := race dynamodb aws webhooks browser
 
 .PHONY: test
 test: ## Every test, with the race detector (PKG=./internal/token/... for some)
-	@[ '$(PKG)' != ./... ] || tools/install race dynamodb aws webhooks browser
-	@go build -o .cache/bin/testsum ./tools/testsum
-	go test -json -race -shuffle=on -timeout=25m $(ARGS) $(PKG) | .cache/bin/testsum
+	@tools/install gotestsum $(if $(filter ./...,$(PKG)),$(TEST_TOOLS))
+	@events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
+	  .cache/bin/gotestsum --format-hide-empty-pkg --hide-summary skipped --jsonfile "$$events" --post-run-command tools/test-verdict \
+	  -- -race -shuffle=on -timeout=25m $(ARGS) $(PKG)
 
 .PHONY: lint
 lint: ## gofmt, go vet, golangci-lint
@@ -54,7 +61,7 @@ lint-template: ## sam validate, serverless rules of cfn-lint, checkov on templat
 	tools/lint-template
 
 .PHONY: vuln
-vuln: ## Known vulnerabilities in what we link (GOVULNDB=URL for a mirror of the database)
+vuln: ## Known vulnerabilities in what we link; fails where the database is out of reach (GOVULNDB=URL for a mirror)
 	@tools/install govulncheck
 	@tools/vuln
 
@@ -112,7 +119,7 @@ contract: ## Recompile the test token and compare it with the bytecode in the re
 
 .PHONY: tools
 tools: ## Install every pinned tool under .cache/ (test and lint do it by themselves)
-	tools/install race dynamodb aws webhooks browser golangci-lint govulncheck cfnlint checkov schemathesis
+	tools/install $(TEST_TOOLS) gotestsum golangci-lint govulncheck cfnlint checkov schemathesis
 
 .PHONY: dynamodb
 dynamodb: ## DynamoDB Local on port 8000 (DYNAMODB_PORT) until Ctrl-C

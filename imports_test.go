@@ -81,7 +81,7 @@ var mayImport = map[string]string{
 var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dynamo local operator queue secrets",
 	"github.com/awslabs/":    "boot",
-	"github.com/ethereum/":   "devnet ethrpc",
+	"github.com/ethereum/":   "devnet ethrpc keyring",
 	"net/http":               "boot client devnet ethrpc httpapi local merchant webhook webhook/guard",
 	"os/exec":                "",
 	"github.com/alecthomas/": "",

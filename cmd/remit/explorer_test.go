@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,8 +20,8 @@ import (
 )
 
 // TestExplorer opens /docs in a browser as a person does: authorizes with a
-// key, sends a payment by "Try it out", and reads it back. The page asks nobody
-// but the stack for anything.
+// key, sends a payment by "Try it out", and reads it back. The page asks no other
+// server than the stack for anything.
 func TestExplorer(t *testing.T) {
 	_, m := local(t, "--chain-listen", "127.0.0.1:0", "--block-time", "250ms")
 	m.join()
@@ -77,7 +76,8 @@ type tab struct {
 	asked []string
 }
 
-// do runs actions, at most for half a minute, or ends the test with a picture.
+// do runs actions within half a minute. If one fails, do takes a picture of the
+// page and ends the test.
 func (b *tab) do(what string, actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	show(b, what, chromedp.Steps(actions...))
@@ -103,8 +103,8 @@ func discard[V any](action chromedp.Action[V]) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// tryOut opens an operation, fills it in, executes it, and returns the body
-// that is shown, after it has seen the status.
+// tryOut opens an operation, fills it in and executes it. It returns the body
+// that the page then shows, after it has compared the status.
 func (b *tab) tryOut(operation string, status int, fill ...chromedp.Action[chromedp.Void]) map[string]any {
 	b.Helper()
 	css := func(selector string) chromedp.CSS {
@@ -125,14 +125,14 @@ func (b *tab) tryOut(operation string, status int, fill ...chromedp.Action[chrom
 	return value
 }
 
-// strangers returns every URL that the page asked for and that is not home's.
+// strangers returns every URL outside home that the page asked for.
 func (b *tab) strangers() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.asked)
 }
 
-// screenshot keeps a picture of the page and returns where.
+// screenshot writes a picture of the page to a file and returns its path.
 func (b *tab) screenshot() string {
 	b.Helper()
 	path, err := filepath.Abs("../../.cache/explorer.png")
@@ -154,33 +154,25 @@ func (b *tab) screenshot() string {
 	return path
 }
 
-// browser starts a headless Chromium with one tab, which keeps account of whom
-// it asks besides home.
+// browser starts a headless Chromium with one tab, which lists every URL that
+// the page asks for outside home.
 func browser(t *testing.T, home string) *tab {
 	t.Helper()
-	path := ""
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
-		if found, err := exec.LookPath(name); err == nil {
-			path = found
-			break
-		}
+	path, err := filepath.Abs("../../tools/browser/chromium")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if path == "" {
-		t.Fatal("no Chromium on this machine: make tools says what to install")
-	}
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WindowSize(1400, 2400))
-	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium refuses to run with one as root
-	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WindowSize(1400, 2400),
+		chromedp.NoSandbox) // a sandbox needs user namespaces, which root and some systems do not give; the page is our own
 	ctx, stopBrowser := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stopBrowser)
 	ctx, stopTab := chromedp.NewContext(ctx)
 	t.Cleanup(stopTab)
 	b := &tab{T: t, ctx: ctx}
-	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+	if err = chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		t.Fatalf("starting %s: %v", path, err)
 	}
-	err := chromedp.Listen(ctx, func(event any) {
+	err = chromedp.Listen(ctx, func(event any) {
 		e, ok := event.(*network.EventRequestWillBeSent)
 		if !ok {
 			return

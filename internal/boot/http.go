@@ -71,7 +71,7 @@ func request(ctx context.Context, ev events.APIGatewayProxyRequest) (*http.Reque
 		ev.HTTPMethod = http.MethodPost // of an operator's bare {"body": …}
 	}
 	ev.Path = escape(withoutBase(ev.Path, ev.Resource))
-	ev.Headers, ev.MultiValueHeaders = headers(ev)
+	ev.Headers, ev.MultiValueHeaders = nil, headers(ev)
 	if ev.IsBase64Encoded {
 		if _, err := base64.StdEncoding.DecodeString(ev.Body); err != nil {
 			ev.Body, ev.IsBase64Encoded = "\xff", false // no UTF-8, so that the handler refuses it
@@ -97,10 +97,10 @@ func request(ctx context.Context, ev events.APIGatewayProxyRequest) (*http.Reque
 	return r, nil
 }
 
-// headers returns the event's headers for the accessor, which takes the
-// multi-valued ones whenever they are not nil, and only those. Names that the
-// accessor's own older interface believes are dropped.
-func headers(ev events.APIGatewayProxyRequest) (map[string]string, map[string][]string) {
+// headers returns all headers of the event as multi-valued ones, the only kind
+// that the accessor takes when an event has both. Names that the accessor's own
+// older interface believes are dropped.
+func headers(ev events.APIGatewayProxyRequest) map[string][]string {
 	multi := make(map[string][]string, len(ev.MultiValueHeaders))
 	for name, values := range ev.MultiValueHeaders {
 		multi[name] = values
@@ -115,7 +115,7 @@ func headers(ev events.APIGatewayProxyRequest) (map[string]string, map[string][]
 			delete(multi, name)
 		}
 	}
-	return nil, multi
+	return multi
 }
 
 // principal reads the authorizer's context. Only API Gateway can write it.

@@ -132,7 +132,7 @@ func (c *Chain) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	if err := c.server.Shutdown(ctx); err != nil {
-		c.server.Close() // cut the connections that are still open
+		_ = c.server.Close() // cut the connections that are still open
 	}
 	c.running.Wait()
 	if err := c.closeNode(); err != nil {

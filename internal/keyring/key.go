@@ -1,6 +1,6 @@
 // Package keyring holds the private keys that pay, and signs with them. It is
-// the only package that ever has key material in its hands: nothing it returns,
-// prints or fails with contains any.
+// the only package that handles key material. Nothing that it prints or fails
+// with contains any, and of all that it returns only Encode's secret does.
 package keyring
 
 import (
@@ -12,14 +12,15 @@ import (
 	"strings"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"remit/internal/chain"
 	"remit/internal/token"
 )
 
 var (
-	// ErrKey reports what is not the private key of an account. Errors that
-	// match it never quote any of it.
+	// ErrKey reports a string or number that is not the private key of an
+	// account. Errors that match it never quote any of it.
 	ErrKey = errors.New("invalid private key")
 	// ErrUnsignable reports a transaction that no node would take.
 	ErrUnsignable = errors.New("transaction cannot be signed")
@@ -28,13 +29,13 @@ var (
 // redacted is all that formatting ever shows of a key.
 const redacted = "[redacted]"
 
-// A Key is the private key of one wallet. Formatting, logging and encoding it
-// show only that it is one. The zero Key is none.
+// A Key is the private key of one wallet. Formatting, logging and encoding a Key
+// show a constant. The zero Key signs nothing and controls no account.
 type Key struct {
 	address token.Address
-	// A function and not the key itself: in an unexported field of something
-	// printed, no method of Key is called, and printers that follow pointers
-	// (go-cmp, go-spew) find nothing to print behind a function.
+	// A function and not the key itself: a printer that meets a Key in an
+	// unexported field of another value calls no method of Key, and printers that
+	// follow pointers (go-cmp, go-spew) find nothing to print behind a function.
 	private func() *secp256k1.PrivateKey
 }
 
@@ -49,9 +50,9 @@ func ParseKey(s string) (Key, error) {
 	return keyOf(b)
 }
 
-// Generate makes a key from 32 bytes of random, or more in the improbable case
-// that they are no key (about 1 in 2^128). The same bytes make the same key,
-// so random must be crypto/rand.Reader wherever money is involved.
+// Generate makes a key from the next 32 bytes of random. Bytes that are no key of
+// secp256k1 (about 1 in 2^128) are skipped. The same bytes make the same key, so
+// random must be crypto/rand.Reader wherever money is involved.
 func Generate(random io.Reader) (Key, error) {
 	var b [32]byte
 	for {
@@ -71,9 +72,8 @@ func keyOf(b []byte) (Key, error) {
 	}
 	private := secp256k1.NewPrivateKey(&scalar)
 	point := private.PubKey().SerializeUncompressed() // 4, x, y
-	hash := keccak(point[1:])
 	return Key{
-		address: token.Address(hash[12:]),
+		address: token.Address(crypto.Keccak256(point[1:])[12:]),
 		private: func() *secp256k1.PrivateKey { return private },
 	}, nil
 }
@@ -98,8 +98,7 @@ func (k Key) Sign(tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	case tx.Fees.Cap.Less(tx.Fees.Tip):
 		return chain.Signed{}, fmt.Errorf("%w: tip %v is above the cap %v", ErrUnsignable, tx.Fees.Tip, tx.Fees.Cap)
 	}
-	raw := sign(k.private(), tx, nonce)
-	return chain.Signed{Nonce: nonce, Hash: keccak(raw), Raw: raw}, nil
+	return sign(k.private(), tx, nonce)
 }
 
 // reveal returns the form that ParseKey reads. Only Encode may call it.
@@ -117,6 +116,6 @@ func (Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 // LogValue returns a constant.
 func (Key) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText returns a constant, so that no encoding/json of something that
-// holds a Key writes it. Encode is the way to store keys.
+// MarshalText returns a constant, so that encoding/json never writes the Key that
+// a value holds. Encode is the way to store keys.
 func (Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }

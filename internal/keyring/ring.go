@@ -12,15 +12,15 @@ import (
 	"remit/internal/wallet"
 )
 
-// A Ring is the wallet.Keys read from the wallet secret. Formatting or logging
-// it shows nothing of what it holds.
+// A Ring is the wallet.Keys read from the wallet secret. Formatting or logging a
+// Ring shows a constant.
 type Ring struct {
 	secret func(context.Context) ([]byte, error)
 	stale  func(error)
 
 	mu   sync.Mutex
 	sum  [sha256.Size]byte // of the secret last decoded, good or bad
-	err  error             // why that one was refused; nil when it is in use
+	err  error             // why that secret was refused; nil when it is in use
 	held *keys             // the last good ones; nil before the first
 	told bool              // whether stale was called since the last success
 }
@@ -33,13 +33,13 @@ type keys struct {
 
 var _ wallet.Keys = (*Ring)(nil)
 
-// New returns the keys in the wallet secret. secret is called by every method,
-// from many goroutines, so it should cache; what it returns is decoded once per
-// distinct content.
+// New returns the keys in the wallet secret. Every method calls secret, from many
+// goroutines, so secret should cache; the Ring decodes each distinct content once.
 //
-// Once keys were read, a secret that cannot be had or used does not stop the
-// Ring: it goes on with the last good keys, and calls stale, if not nil, with
-// the reason, once until it is well again. Before that it is an error.
+// After a first success, a secret that cannot be read or decoded does not stop the
+// Ring: it keeps the last good keys and calls stale, if not nil, with the reason,
+// once until the next success. Before the first success every method returns the
+// error.
 func New(secret func(context.Context) ([]byte, error), stale func(error)) *Ring {
 	if stale == nil {
 		stale = func(error) {}
@@ -47,8 +47,8 @@ func New(secret func(context.Context) ([]byte, error), stale func(error)) *Ring 
 	return &Ring{secret: secret, stale: stale}
 }
 
-// Active implements wallet.Keys, in the secret's order. All wallets may be
-// draining: then it is empty.
+// Active implements wallet.Keys, in the secret's order. It is empty when all
+// wallets are draining.
 func (r *Ring) Active(ctx context.Context) ([]token.Address, error) {
 	held, err := r.load(ctx)
 	if err != nil {
@@ -101,9 +101,9 @@ func (r *Ring) load(ctx context.Context) (*keys, error) {
 	return r.held, nil
 }
 
-// fetch reads the secret. The first time it meanwhile has the curve's base
-// point table unpacked, which costs the pure Go curve some 5 ms of its first use
-// and would otherwise come after the wait for the network.
+// fetch reads the secret. The first time, fetch unpacks the curve's table of base
+// points while it waits for the network: the pure Go curve spends some 5 ms on
+// that at its first use.
 func (r *Ring) fetch(ctx context.Context) ([]byte, error) {
 	r.mu.Lock()
 	cold := r.held == nil
@@ -117,7 +117,7 @@ func (r *Ring) fetch(ctx context.Context) ([]byte, error) {
 	return r.secret(ctx)
 }
 
-// use makes raw the keys in use, unless they are already.
+// use decodes raw and puts its keys to use, unless raw is the secret last decoded.
 func (r *Ring) use(raw []byte) error {
 	sum := sha256.Sum256(raw)
 	if sum == r.sum {

@@ -9,13 +9,13 @@ import (
 )
 
 // ErrSecret reports a wallet secret that cannot be used. Errors that match it
-// name a wallet by its position at most, and quote nothing.
+// name a wallet by its position at most, and quote none of the secret.
 var ErrSecret = errors.New("unusable wallet secret")
 
 // An Entry is one wallet of the wallet secret.
 type Entry struct {
 	Key      Key
-	Draining bool // no new payment may use it, but those under way are finished
+	Draining bool // no new payment may use the wallet, but those under way are finished
 }
 
 // secret is the wallet secret's JSON.
@@ -32,12 +32,13 @@ type secretEntry struct {
 //
 //	{"wallets": [{"private_key": "0x…", "draining": false}, …]}
 //
-// Members it does not know are left for newer versions. No wallet at all, the
-// same key twice, and anything else than the above match ErrSecret.
+// Decode ignores members that it does not know, since a newer release may have
+// written them. No wallet at all, the same key twice, and JSON of another form are
+// ErrSecret.
 func Decode(raw []byte) ([]Entry, error) {
 	var s secret
 	if err := json.Unmarshal(raw, &s); err != nil {
-		// The cause is dropped: encoding/json quotes what it trips over.
+		// The cause is dropped: encoding/json quotes the bytes that it cannot read.
 		return nil, fmt.Errorf("%w: not the JSON it should be", ErrSecret)
 	}
 	if len(s.Wallets) == 0 {

@@ -1,0 +1,205 @@
+// Package tools_test runs the scripts that install tools and judge test runs, in
+// a directory of their own with commands that only pretend.
+package tools_test
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// everyTool is what `tools/install` can be asked for.
+const everyTool = "dynamodb aws webhooks browser race gotestsum golangci-lint govulncheck cfnlint checkov schemathesis clients"
+
+// machine is a machine on which `tools/install check` finds everything: each
+// command with the shell script that pretends to be it.
+var machine = map[string]string{
+	"java": `echo 'openjdk version "17.0.9"' >&2`, "mvn": "", "python3": "echo python3", "openssl": "", "npm": "", "node": "", "curl": "",
+	"cc": "", "go": "echo cc", "uname": "echo Linux x86_64",
+}
+
+// TestInstallNamesWhatTheMachineLacks takes one thing at a time from the machine.
+func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
+	missing := "-"
+	unsaid := map[string]bool{}
+	for _, m := range regexp.MustCompile(`\|\| echo "([^"]+)"`).FindAllStringSubmatch(read(t, "install"), -1) {
+		unsaid[m[1]] = true
+	}
+	for _, row := range []struct {
+		name string
+		with map[string]string
+		want []string // beginnings of the lines
+	}{
+		{name: "everything is there"},
+		{name: "no Java", with: map[string]string{"java": missing}, want: []string{"Java 17"}},
+		{name: "Java of another age", with: map[string]string{"java": `echo 'openjdk version "11.0.2"' >&2`}, want: []string{"Java 17"}},
+		{name: "no Maven", with: map[string]string{"mvn": missing}, want: []string{"Maven"}},
+		{name: "no Python", with: map[string]string{"python3": missing}, want: []string{"Python 3.10"}},
+		{name: "Python that is too old or has no venv", with: map[string]string{"python3": "exit 1"}, want: []string{"Python 3.10"}},
+		{name: "no OpenSSL", with: map[string]string{"openssl": missing}, want: []string{"OpenSSL"}},
+		{name: "no npm", with: map[string]string{"npm": missing}, want: []string{"Node.js 18", "Node.js 18", "Node.js 20"}},
+		{name: "no Node.js", with: map[string]string{"node": missing}, want: []string{"Node.js 18", "Node.js 18", "Node.js 20"}},
+		{name: "Node.js 18", with: map[string]string{"node": `case $2 in *20*) exit 1 ;; esac`}, want: []string{"Node.js 20"}},
+		{name: "no curl", with: map[string]string{"curl": missing}, want: []string{"curl"}},
+		{name: "no C compiler", with: map[string]string{"cc": missing}, want: []string{"a C compiler"}},
+		{name: "a Mac without Chromium", with: map[string]string{"uname": "echo Darwin arm64"}, want: []string{"Chromium"}},
+		{name: "a Mac with a browser", with: map[string]string{"uname": "echo Darwin arm64", "google-chrome": ""}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			commands := maps.Clone(machine)
+			for name, script := range row.with {
+				commands[name] = script
+				if script == missing {
+					delete(commands, name)
+				}
+			}
+			out, err := run(t, "install", commands, nil, append([]string{"check"}, strings.Fields(everyTool)...)...)
+			if failed := err != nil; failed != (len(row.want) > 0) {
+				t.Errorf("exit: %v\n%s", err, out)
+			}
+			var got []string
+			for line := range strings.Lines(out) {
+				if said, ok := strings.CutPrefix(line, "  "); ok {
+					got = append(got, strings.TrimSpace(said))
+					delete(unsaid, strings.TrimSpace(said))
+				}
+			}
+			if len(got) != len(row.want) {
+				t.Fatalf("says %q, want %q", got, row.want)
+			}
+			for i, line := range got {
+				if !strings.HasPrefix(line, row.want[i]) {
+					t.Errorf("says %q, want %q", line, row.want[i])
+				}
+			}
+		})
+	}
+	for line := range unsaid {
+		t.Errorf("no row makes tools/install say %q", line)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	const (
+		pass    = `{"Action":"pass","Package":"p","Test":"TestB","Elapsed":0.5}` + "\n"
+		skip    = `{"Action":"skip","Package":"p","Test":"TestA/\"x\"","Elapsed":0}` + "\n"
+		message = `{"Action":"output","Package":"p","Test":"TestA/\"x\"","Output":"    a_test.go:3: `
+	)
+	for _, row := range []struct {
+		name, events string
+		failed       string // as gotestsum counts
+		ok           bool
+		want         string
+	}{
+		{name: "tests that pass", events: pass + pass, failed: "0", ok: true, want: "2 passed, 0 failed\n"},
+		{name: "a test that fails", events: pass, failed: "1", want: "1 passed, 1 failed\n"},
+		{
+			name: "a skipped test did not run, so it failed", events: pass + message + `no reason\n"}` + "\n" + skip, failed: "0",
+			want: "skipped, which counts as failed: \"Package\":\"p\",\"Test\":\"TestA/\\\"x\\\"\"\n1 passed, 1 failed\n",
+		},
+		{
+			name: "an operating system may lack a feature", events: pass + message + `operating system: no IPv6 loopback\n"}` + "\n" + skip, failed: "0",
+			ok: true, want: "1 passed, 0 failed\n",
+		},
+		{
+			name:   "the message of one test excuses no other",
+			events: pass + `{"Action":"output","Package":"p","Test":"TestB","Output":"    a_test.go:3: operating system: no IPv6\n"}` + "\n" + skip,
+			failed: "0", want: "1 passed, 1 failed\n",
+		},
+		{
+			name: "a package is no test", failed: "0", ok: true, want: "1 passed, 0 failed\n",
+			events: `{"Action":"skip","Package":"p"}` + "\n" + pass + `{"Action":"pass","Package":"p"}` + "\n",
+		},
+		{name: "no test at all", failed: "0", want: "0 passed, 0 failed\n"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			events := filepath.Join(t.TempDir(), "events")
+			write(t, events, row.events)
+			out, err := run(t, "test-verdict", nil, []string{"GOTESTSUM_JSONFILE=" + events, "TESTS_FAILED=" + row.failed})
+			if ok := err == nil; ok != row.ok || !strings.HasSuffix(out, row.want) {
+				t.Errorf("exit %v, printed:\n%swant:\n%s", err, out, row.want)
+			}
+		})
+	}
+}
+
+// TestVulnSaysWhenItCheckedNothing holds the exit statuses of tools/vuln, which
+// .ci/run tells apart.
+func TestVulnSaysWhenItCheckedNothing(t *testing.T) {
+	const unreachable = "echo 'govulncheck: fetching vulnerabilities: dial tcp: no such host'; exit 1"
+	for _, row := range []struct {
+		name, govulncheck string
+		env               []string
+		status            int
+		want              string
+	}{
+		{name: "nothing found", govulncheck: "echo 'No vulnerabilities found.'", want: "No vulnerabilities found."},
+		{name: "something found", govulncheck: "echo 'Vulnerability #1'; exit 3", status: 3, want: "Vulnerability #1"},
+		{name: "the database is out of reach", govulncheck: unreachable, status: 75, want: "NOT CHECKED for known vulnerabilities"},
+		{name: "the mirror is out of reach", govulncheck: unreachable, env: []string{"GOVULNDB=https://mirror.example"}, status: 1, want: "no such host"},
+		{name: "the code does not compile", govulncheck: "echo 'govulncheck: loading packages'; exit 1", status: 1, want: "loading packages"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			out, err := run(t, "vuln", map[string]string{".cache/bin/govulncheck": row.govulncheck}, row.env)
+			status := 0
+			if err != nil {
+				status = err.(*exec.ExitError).ExitCode()
+			}
+			if status != row.status || !strings.Contains(out, row.want) {
+				t.Errorf("exit status %d, want %d, printed:\n%s", status, row.status, out)
+			}
+		})
+	}
+}
+
+// run runs a copy of a script of this directory, in a directory of its own and
+// with no commands in PATH but those given and the few of every machine. A
+// command with a slash is put there below the root of that directory. run returns
+// the output of both kinds.
+func run(t *testing.T, script string, commands map[string]string, env []string, args ...string) (string, error) {
+	t.Helper()
+	root := t.TempDir()
+	path := filepath.Join(root, "tools", script)
+	write(t, path, read(t, script))
+	for _, name := range []string{"bash", "dirname", "sort", "sed", "awk", "grep"} {
+		found, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(root, "bin", name), "#!/bin/sh\nexec "+found+` "$@"`)
+	}
+	for name, script := range commands {
+		if !strings.Contains(name, "/") {
+			name = filepath.Join("bin", name)
+		}
+		write(t, filepath.Join(root, name), "#!/bin/sh\n"+script)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Env = append([]string{"PATH=" + filepath.Join(root, "bin")}, env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// write writes a file that can be executed.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
