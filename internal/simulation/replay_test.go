@@ -14,7 +14,7 @@ func TestReplay(t *testing.T) {
 	for s := *from; s < *from+inRace[uint64](40, 200); s++ {
 		trace := func() (lines []string) {
 			synctest.Test(t, func(*testing.T) {
-				simulation.Simulate(s, simulation.Taming{}, func(l string) { lines = append(lines, l) })
+				simulation.Simulate(s, simulation.Reduction{}, func(l string) { lines = append(lines, l) })
 			})
 			return lines
 		}

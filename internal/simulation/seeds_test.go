@@ -19,8 +19,8 @@ var (
 	from  = flag.Uint64("from", 1, "the first of them")
 )
 
-// inRace returns race when the race detector is on, which makes all of this
-// some ten times slower.
+// inRace returns race when the race detector is on, which makes simulations some
+// ten times slower.
 func inRace[T any](race, otherwise T) T {
 	if raceDetector {
 		return race
@@ -29,25 +29,26 @@ func inRace[T any](race, otherwise T) T {
 }
 
 // simulate runs a seed in a bubble of its own.
-func simulate(t *testing.T, s uint64, tame simulation.Taming, trace func(string)) (broken []string) {
-	synctest.Test(t, func(*testing.T) { broken = simulation.Simulate(s, tame, trace) })
-	return broken
+func simulate(t *testing.T, s uint64, r simulation.Reduction, trace func(string)) (violations []string) {
+	synctest.Test(t, func(*testing.T) { violations = simulation.Simulate(s, r, trace) })
+	return violations
 }
 
-// explain shrinks a seed that broke a promise and shows what is left of it.
-func explain(t *testing.T, s uint64, broken []string) {
-	least := simulation.Shrink(func(tame simulation.Taming) bool { return len(simulate(t, s, tame, nil)) > 0 })
+// explain shrinks a seed that violates an invariant and shows the faults that are
+// left of it.
+func explain(t *testing.T, s uint64, violations []string) {
+	least := simulation.Shrink(func(r simulation.Reduction) bool { return len(simulate(t, s, r, nil)) > 0 })
 	var trace []string
 	shrunk := simulate(t, s, least, func(line string) { trace = append(trace, line) })
-	t.Errorf("seed %d broke:\n\t%s\nreplay it with\n\tgo test ./internal/simulation -run TestSeeds -seed=%d\nshrunk to %+v it breaks:\n\t%s\n\t%s",
-		s, strings.Join(broken, "\n\t"), s, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
+	t.Errorf("seed %d violates:\n\t%s\nreplay it with\n\tgo test ./internal/simulation -run '^TestSeeds$' -seed=%d\nshrunk to %+v it violates:\n\t%s\n\t%s",
+		s, strings.Join(violations, "\n\t"), s, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
 }
 
-// TestSeeds lets chance decide what happens, in which order, and what fails.
+// TestSeeds lets chance decide the order of effects and their faults.
 func TestSeeds(t *testing.T) {
 	if *seed != 0 {
-		if broken := simulate(t, *seed, simulation.Taming{}, func(l string) { fmt.Println(l) }); len(broken) > 0 {
-			explain(t, *seed, broken)
+		if violations := simulate(t, *seed, simulation.Reduction{}, func(l string) { t.Log(l) }); len(violations) > 0 {
+			explain(t, *seed, violations)
 		}
 		return
 	}
@@ -59,11 +60,11 @@ func TestSeeds(t *testing.T) {
 				t.Parallel()
 				for n := next.Add(1) - 1; n < *seeds && failed.Load() < 3; n = next.Add(1) - 1 {
 					if n > 0 && n%50_000 == 0 {
-						fmt.Printf("%d of %d seeds after %s\n", n, *seeds, time.Since(began).Round(time.Second))
+						t.Logf("%d of %d seeds after %s", n, *seeds, time.Since(began).Round(time.Second))
 					}
-					if broken := simulate(t, *from+n, simulation.Taming{}, nil); len(broken) > 0 {
+					if violations := simulate(t, *from+n, simulation.Reduction{}, nil); len(violations) > 0 {
 						failed.Add(1)
-						explain(t, *from+n, broken)
+						explain(t, *from+n, violations)
 					}
 				}
 			})

@@ -9,21 +9,20 @@ import (
 	"remit/internal/devnet"
 	"remit/internal/ethrpc"
 	"remit/internal/keyring"
-	st "remit/internal/simulation"
+	"remit/internal/simulation/fakechain"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
-// A ground is a chain that a scenario can be played on: the fake one, or a real
-// EVM.
-type ground struct {
+// A network is a chain that a deployment can run on: the fake one, or a real EVM.
+type network struct {
 	id          uint64
 	coin        token.Token
 	node        chain.Node
 	keys        wallet.Keys
 	mine        func()
 	mineExactly func(raw ...[]byte)
-	reorg       func(depth int) // what was mined is pending again
+	reorg       func(depth int) // the transactions of the old blocks are pending again
 	forget      func()
 	feesUp      func() // eightfold
 	feesDown    func()
@@ -31,12 +30,15 @@ type ground struct {
 	returnFalse func(token.Address)
 }
 
-func fakeGround(*testing.T) ground {
-	c := st.NewChain(7, token.Address{0xc0}, 2, 1)
-	keys := &st.Keys{}
-	keys.Add(st.Wallet(0))
-	c.Fund(st.Wallet(0), unit(1e12), unit(1e18))
-	return ground{
+// fakeChain returns a network of so many rich wallets on a fake chain.
+func fakeChain(depth uint64, wallets int) (network, *fakechain.Chain) {
+	c := fakechain.New(7, token.Address{0xc0}, depth, 1)
+	keys := &fakechain.Keys{}
+	for i := range wallets {
+		keys.Add(fakechain.Wallet(i))
+		c.Fund(fakechain.Wallet(i), unit(1e15), unit(1e18))
+	}
+	return network{
 		id: 7, coin: token.Token{Symbol: "USDC", Decimals: 6, Contract: c.Token}, node: c.Nodes[0], keys: keys,
 		mine:        func() { c.Mine(c.Nodes[0]) },
 		mineExactly: c.MineExactly,
@@ -44,12 +46,17 @@ func fakeGround(*testing.T) ground {
 		forget:      c.Nodes[0].Forget,
 		feesUp:      func() { c.BaseFee = spike },
 		feesDown:    func() { c.BaseFee = quiet },
-		blacklist:   func(a token.Address) { c.Recipients[a] = st.Reverts },
-		returnFalse: func(a token.Address) { c.Recipients[a] = st.ReturnsFalse },
-	}
+		blacklist:   func(a token.Address) { c.Recipients[a] = fakechain.Reverts },
+		returnFalse: func(a token.Address) { c.Recipients[a] = fakechain.ReturnsFalse },
+	}, c
 }
 
-func realGround(t *testing.T) ground {
+func fakeNetwork(*testing.T) network {
+	on, _ := fakeChain(2, 1)
+	return on
+}
+
+func realNetwork(t *testing.T) network {
 	t.Helper()
 	ok := func(err error) {
 		t.Helper()
@@ -71,7 +78,7 @@ func realGround(t *testing.T) ground {
 	secret := keyring.Encode([]keyring.Entry{{Key: key}})
 	before, err := c.BaseFee()
 	ok(err)
-	return ground{
+	return network{
 		id: c.ID(), coin: c.Token(), node: node,
 		keys:        keyring.New(func(context.Context) ([]byte, error) { return secret, nil }, nil),
 		mine:        func() { ok(c.Mine()) },
