@@ -1,3 +1,5 @@
+//go:build !noevm
+
 package simulation_test
 
 import (
@@ -6,7 +8,11 @@ import (
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/devnet"
+	"remit/internal/ethrpc"
+	"remit/internal/keyring"
 	"remit/internal/payment"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -162,5 +168,58 @@ func TestConformance(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func fakeNetwork(*testing.T) network {
+	on, _ := fakeChain(2, 1)
+	return on
+}
+
+func realNetwork(t *testing.T) network {
+	t.Helper()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now})
+	ok(err)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	node, err := ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
+	ok(err)
+	key, err := keyring.ParseKey(c.Wallets()[0].PrivateKey())
+	ok(err)
+	secret := keyring.Encode([]keyring.Entry{{Key: key}})
+	before, err := c.BaseFee()
+	ok(err)
+	return network{
+		id: c.ID(), coin: c.Token(), node: node,
+		keys:        keyring.New(func(context.Context) ([]byte, error) { return secret, nil }, nil),
+		mine:        func() { ok(c.Mine()) },
+		mineExactly: func(raw ...[]byte) { ok(c.MineExactly(raw...)) },
+		reorg:       func(depth int) { ok(c.Reorg(depth)) },
+		forget:      c.DropPending,
+		feesUp: func() {
+			now, err := c.BaseFee()
+			ok(err)
+			high, err := now.Times(8)
+			ok(err)
+			ok(c.RaiseBaseFee(high))
+		},
+		feesDown: func() {
+			for now := token.MaxAmount(); before.Less(now); {
+				ok(c.MineExactly())
+				now, err = c.BaseFee()
+				ok(err)
+			}
+		},
+		blacklist:   func(a token.Address) { ok(c.Blacklist(a)) },
+		returnFalse: func(a token.Address) { ok(c.Behave(a, devnet.ReturnFalse)) },
 	}
 }

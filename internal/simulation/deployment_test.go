@@ -14,10 +14,50 @@ import (
 	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/settlement"
+	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/stack"
+	"remit/internal/token"
+	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
+
+// A network is a chain that a deployment can run on: the fake one, or a real EVM.
+type network struct {
+	id          uint64
+	coin        token.Token
+	node        chain.Node
+	keys        wallet.Keys
+	mine        func()
+	mineExactly func(raw ...[]byte)
+	reorg       func(depth int) // the transactions of the old blocks are pending again
+	forget      func()
+	feesUp      func() // eightfold
+	feesDown    func()
+	blacklist   func(token.Address)
+	returnFalse func(token.Address)
+}
+
+// fakeChain returns a network of so many rich wallets on a fake chain.
+func fakeChain(depth uint64, wallets int) (network, *fakechain.Chain) {
+	c := fakechain.New(7, token.Address{0xc0}, depth, 1)
+	keys := &fakechain.Keys{}
+	for i := range wallets {
+		keys.Add(fakechain.Wallet(i))
+		c.Fund(fakechain.Wallet(i), unit(1e15), unit(1e18))
+	}
+	return network{
+		id: 7, coin: token.Token{Symbol: "USDC", Decimals: 6, Contract: c.Token}, node: c.Nodes[0], keys: keys,
+		mine:        func() { c.Mine(c.Nodes[0]) },
+		mineExactly: c.MineExactly,
+		reorg:       func(depth int) { c.Abandon(uint64(depth)) },
+		forget:      c.Nodes[0].Forget,
+		feesUp:      func() { c.BaseFee = spike },
+		feesDown:    func() { c.BaseFee = quiet },
+		blacklist:   func(a token.Address) { c.Recipients[a] = fakechain.Reverts },
+		returnFalse: func(a token.Address) { c.Recipients[a] = fakechain.ReturnsFalse },
+	}, c
+}
 
 // A deployment is one dispatcher and one settler on a network, without faults
 // and without a scheduler. It records the operations of their calls.
