@@ -42,7 +42,7 @@ var coin = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0: 0
 // quietFee is the base fee of the chain in quiet times, in wei per gas.
 var quietFee = token.Units(100)
 
-// A Setup says what a Cluster is made of.
+// A Setup holds the sizes and settings of a Cluster.
 type Setup struct {
 	Wallets          int
 	Nodes            int

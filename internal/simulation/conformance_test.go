@@ -63,8 +63,8 @@ func (d *deployment) ending() ending {
 }
 
 // TestConformance runs the same cases on the fake chain and on a real EVM, and
-// wants the same ending: the fake one is worth what it has in common with a real
-// one.
+// wants the same ending, because a simulation on the fake chain shows nothing about
+// behaviour that a real chain does not share.
 func TestConformance(t *testing.T) {
 	confirmed := ending{state: payment.Confirmed, original: true, next: 1}
 	for name, c := range map[string]struct {
@@ -121,7 +121,7 @@ func TestConformance(t *testing.T) {
 			d.send(order(0))
 			d.feesUp()
 			d.now = d.now.Add(time.Hour) // a bump waits no longer
-			d.run()                      // bumps to what the market asks
+			d.run()                      // bumps to the fees of the market
 			d.final()
 		}, ending{state: payment.Confirmed, bumped: true, next: 1}},
 		"the bump is sent and the original mined": {func(d *deployment) {
@@ -133,7 +133,7 @@ func TestConformance(t *testing.T) {
 			d.mineExactly(sent.Attempts[0].Raw)
 			d.final()
 		}, ending{state: payment.Confirmed, original: true, bumped: true, next: 1}},
-		"somebody else uses the nonce": {func(d *deployment) {
+		"a thief uses the nonce": {func(d *deployment) {
 			sent := d.send(order(0))
 			signer, err := d.keys.Signer(d.t.Context(), sent.Wallet)
 			if err != nil {

@@ -37,7 +37,7 @@ func TestCostOfSettling(t *testing.T) {
 			for n := range pending {
 				d.send(order(n))
 			}
-			d.round() // stores what is spendable
+			d.round() // stores the spendable balances
 			d.calls.take()
 			d.rpc.take()
 			report := d.round()

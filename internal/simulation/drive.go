@@ -9,7 +9,7 @@ import (
 	"remit/internal/simulation/scheduler"
 )
 
-// A policy decides what happens next in a Cluster.
+// A policy chooses the next effect of a Cluster, and its outcome.
 type policy interface {
 	// pick chooses among the effects that wait, which are at least one. It
 	// returns nil to let time elapse first.

@@ -19,7 +19,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	flag.Var(&schedule, "schedule", "the one schedule that TestExhaustive runs, with its trace: an interleaving and faults, such as 1,17:7")
+	flag.Var(&schedule, "schedule", "the one schedule that TestExhaustive runs: an interleaving and faults, such as 1,17:7")
 	m.Run()
 }
 
@@ -33,7 +33,7 @@ func runSchedule(t *testing.T, s simulation.Schedule) (violations []string, effe
 	return violations, effects
 }
 
-// explain fails t with the trace of a schedule and the command that replays it.
+// explainSchedule fails t with the trace of a schedule and the command that replays it.
 func explainSchedule(t *testing.T, s simulation.Schedule, violations []string) {
 	t.Helper()
 	var trace, faults []string

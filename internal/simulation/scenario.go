@@ -44,9 +44,9 @@ type rule struct {
 	fired         bool
 }
 
-// Perform runs a scenario in a bubble, ends every fault, lets runs settle what
-// is left, and fails t for each violation and for each rule that no effect
-// matched. A test that fails shows the trace and the command that replays it.
+// Perform runs a scenario in a bubble, finishes its Cluster, and fails t for each
+// violation and for each rule that no effect matched. A test that fails shows the
+// trace and the command that replays it.
 func Perform(t *testing.T, setup Setup, scenario func(*Scenario)) {
 	t.Helper()
 	synctest.Test(t, func(bubble *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"remit/internal/simulation/scheduler"
 )
 
-// moved brings about what a reassign leaves behind: a payment that is assigned to a
-// second wallet, and the handler "sleeper" about to reserve from the first, which
-// refused somebody else a moment ago.
+// moved leaves a payment that was reassigned to a second wallet while the handler
+// "sleeper" is about to reserve from the first: that one was paused for a moment,
+// and another handler moved the payment away.
 func moved(s *simulation.Scenario) (first, second int) {
 	s.On("sleeper", "Reserve", 1, scheduler.Freeze)
 	s.Post("sleeper", 0, order(0))
@@ -45,8 +45,8 @@ func TestAssignedAnewWhileAHandlerSleeps(t *testing.T) {
 	})
 }
 
-// It is moved away and back, while the nonce that the sleeper holds is filled
-// with a no-op, mined and forgotten.
+// A payment is moved to another wallet and back, while the nonce that the sleeper
+// holds is filled with a no-op, mined and forgotten.
 func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
 		first, second := moved(s)
@@ -68,8 +68,8 @@ func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 	})
 }
 
-// A run is about to fill a nonce whose payment went elsewhere, when the payment
-// comes back and is committed there.
+// A run is about to fill a nonce whose payment was moved to another wallet, when
+// the payment comes back and is committed at that nonce.
 func TestNoopAndCommitMeet(t *testing.T) {
 	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
 		first, second := moved(s)
@@ -90,9 +90,9 @@ func TestNoopAndCommitMeet(t *testing.T) {
 	})
 }
 
-// A run dies between filling a nonce and releasing its reservation, and none can
-// release it, until the no-op is final. Its pending transaction must stay as long as anybody
-// can still take the reservation over.
+// A run dies between filling a nonce and releasing its reservation, and no run can
+// release it until the no-op is final. The pending transaction of the no-op must
+// stay as long as a handler can still take the reservation over.
 func TestNoopStaysAsLongAsItsReservation(t *testing.T) {
 	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
 		first, second := moved(s)
@@ -112,8 +112,8 @@ func TestNoopStaysAsLongAsItsReservation(t *testing.T) {
 	})
 }
 
-// A run that slept since before a nonce was filled fills it once more, when it
-// is long mined. That is nobody's crime.
+// A run that slept since before a nonce was filled fills it once more, when the
+// first no-op is long mined. No thief did that, so no wallet is paused.
 func TestNoopTwice(t *testing.T) {
 	for _, effect := range []string{"PutNoop", "Fees"} {
 		perform(t, effect, pair(), func(s *simulation.Scenario) {

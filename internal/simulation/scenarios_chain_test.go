@@ -12,11 +12,12 @@ import (
 	"remit/internal/simulation/scheduler"
 )
 
-// quiet and spike are base fees; a spike by eight takes eighteen full blocks.
-// On 1 May 2022 a popular sale took Ethereum's far beyond that in minutes.
+// quiet and spike are base fees in wei per gas. A spike by eight takes eighteen
+// full blocks; on 1 May 2022 a popular sale raised Ethereum's base fee far beyond
+// that in minutes.
 var quiet, spike = unit(100), unit(800)
 
-// A spike evicts the transaction everywhere; then the price falls.
+// A price spike evicts a transaction from every pool; then the price falls.
 func TestEvictedThenThePriceFalls(t *testing.T) {
 	setup := plain()
 	setup.FeeLimit = unit(300)
@@ -40,8 +41,8 @@ func TestEvictedThenThePriceFalls(t *testing.T) {
 	})
 }
 
-// The price rises and stays: the lowest nonce is bumped until it is mined, and
-// its first hash stays its name.
+// The price rises and stays: the lowest nonce is bumped until it is mined, and the
+// payment keeps its first hash as its public name.
 func TestPriceRisesAndStays(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		p := s.Pay("client", order(0))
@@ -62,8 +63,8 @@ func TestPriceRisesAndStays(t *testing.T) {
 	})
 }
 
-// bumped pays an order and has its fees raised while nothing is mined, without
-// the nodes of the miners hearing of the bump.
+// bumped pays an order and has its fees raised while no block is made and no node
+// is given the bumps.
 func bumped(s *simulation.Scenario) payment.Payment {
 	s.T.Helper()
 	s.Pay("client", order(0))
@@ -115,7 +116,9 @@ func TestBumpIsMinedAndTheOriginalAskedFor(t *testing.T) {
 
 // The run dies at every step of a bump.
 func TestBumpInterrupted(t *testing.T) {
-	performEach(t, []string{"AddAttempt", "Send node0", "Send node1", "Fees"}, []scheduler.Outcome{scheduler.KillBefore, scheduler.KillAfter, scheduler.LoseAnswer, scheduler.FailBefore, scheduler.Freeze, scheduler.ApplyLate}, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
+	effects := []string{"AddAttempt", "Send node0", "Send node1", "Fees"}
+	outcomes := []scheduler.Outcome{scheduler.KillBefore, scheduler.KillAfter, scheduler.LoseAnswer, scheduler.FailBefore, scheduler.Freeze, scheduler.ApplyLate}
+	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
 		s.Pay("client", order(0))
 		s.Halted = true
 		s.Elapse(time.Minute)
@@ -129,7 +132,7 @@ func TestBumpInterrupted(t *testing.T) {
 }
 
 // However often its fees are raised, and also once it is mined, a payment counts
-// as pending since it was committed: whoever watches over that is told in time.
+// as pending since it was committed, so that the alarm on its age rings in time.
 func TestOldestPending(t *testing.T) {
 	setup := plain()
 	setup.Depth, setup.ConfirmationRule = 3, chain.ConfirmationRule{Tag: "finalized"}
@@ -187,8 +190,8 @@ func TestBothForksMineDifferentAttempts(t *testing.T) {
 	}
 }
 
-// In May 2022 the beacon chain re-organised seven blocks. Before finality
-// nothing is final.
+// In May 2022 the beacon chain re-organised seven blocks. A payment does not end
+// before its block is as deep as the confirmation rule says.
 func TestReorgBeforeConfirmationRule(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Idle = true
@@ -210,8 +213,8 @@ func TestReorgBeforeConfirmationRule(t *testing.T) {
 	})
 }
 
-// A transfer that succeeded is mined again after a reorg, and reverts: the
-// token has put the recipient on its list meanwhile (USDC, 8 August 2022).
+// A transfer that succeeded is mined again after a reorg, and reverts: the token
+// has blacklisted the recipient meanwhile (USDC, 8 August 2022).
 func TestReminedAsReverted(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Pay("client", order(0))
@@ -240,7 +243,7 @@ func TestTokensThatMoveNothing(t *testing.T) {
 	}
 }
 
-// A recipient that the token refuses is refused by us, before anything starts.
+// A recipient that the token has blacklisted is refused before a payment starts.
 func TestRecipientOnTheTokensList(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Chain.Recipients[order(0).To] = fakechain.Reverts
@@ -275,8 +278,8 @@ func TestChainHaltedAndNodesDown(t *testing.T) {
 	})
 }
 
-// The nodes go down between the reservation and the broadcast: 201 all the same, since
-// the bytes are stored.
+// The nodes go down between the reservation and the broadcast. The answer is 201
+// all the same, since the bytes are stored.
 func TestCommittedWhileAllNodesAreDown(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.On("client", "Send", 0, scheduler.FailBefore)
@@ -286,8 +289,9 @@ func TestCommittedWhileAllNodesAreDown(t *testing.T) {
 	})
 }
 
-// A run that read the pending transactions before a bump finds the nonce used by a hash that
-// it does not know: it is our own, stored since.
+// A run that read the pending transactions before another run's bump finds the
+// nonce used by a hash that it does not know. It is the service's own transaction,
+// stored since, and no thief's.
 func TestBumpIsNoStranger(t *testing.T) {
 	setup := plain()
 	setup.Depth, setup.ConfirmationRule.Depth = 1, 1
@@ -312,9 +316,9 @@ func TestBumpIsNoStranger(t *testing.T) {
 	})
 }
 
-// A stranger's transaction is mined, next_nonce is raised over it, and then a
-// re-organisation removes it for good. Its nonce belongs to nobody any more, and
-// whatever is paid after it would wait for ever: a no-op fills it.
+// A thief's transaction is mined, next_nonce is raised over it, and then a
+// re-organisation removes it for good. Every payment after its nonce would wait
+// for ever: a no-op fills the nonce.
 func TestStrangerReorganisedAway(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Pay("client", order(0))

@@ -14,7 +14,7 @@ import (
 	"remit/internal/wallet"
 )
 
-// tight is enough for one order, not for two.
+// tight has the coins for one order and not for two.
 func tight() simulation.Setup {
 	setup := plain()
 	setup.Coins = 1_500
@@ -56,13 +56,15 @@ func TestBalanceOfAnotherBlock(t *testing.T) {
 	})
 }
 
-// A handler reserves while a run sums up what is tied up. The sum lacks that
-// reservation, and is not stored.
+// A handler reserves while a run sums up the amounts that are tied up. The sum
+// lacks that reservation, so it is not stored.
 func TestReservationWhileARunReconciles(t *testing.T) {
 	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
 		s.Idle, s.Halted = true, true
-		s.Is("too much", s.Ask("client", oracle.Order{Key: "much", To: fakechain.Payee(9), Amount: 2000}).Refused(), true) // opens the wallet
-		s.Chain.Fund(fakechain.Wallet(0), unit(100), unit(0))                                                              // so that there is something to store
+		// The refused order opens the wallet, and the coins give a run something to
+		// store.
+		s.Is("too much", s.Ask("client", oracle.Order{Key: "much", To: fakechain.Payee(9), Amount: 2000}).Refused(), true)
+		s.Chain.Fund(fakechain.Wallet(0), unit(100), unit(0))
 		s.On("run", "Reconcile", 1, scheduler.Freeze)
 		s.StartRun()
 		s.Elapse(2 * time.Second)
@@ -73,8 +75,8 @@ func TestReservationWhileARunReconciles(t *testing.T) {
 	})
 }
 
-// All nodes fall back to where a settled payment is not mined yet: what it took
-// is there again, and its pending transaction is gone.
+// All nodes fall back to a block before a settled payment: they show the coins that
+// it took, and its pending transaction, which would tie them up, is gone.
 func TestAllNodesFallBack(t *testing.T) {
 	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
 		answers := late(s)
@@ -91,7 +93,7 @@ func TestAllNodesFallBack(t *testing.T) {
 	})
 }
 
-// What is reserved and not signed yet is spoken for.
+// The coins of a reservation that is not signed yet cannot be reserved again.
 func TestReservationsAreSpokenFor(t *testing.T) {
 	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
 		s.Idle = true
@@ -105,7 +107,7 @@ func TestReservationsAreSpokenFor(t *testing.T) {
 	})
 }
 
-// A raise of the ceiling that was under way arrives after a higher one.
+// A raise of the ceiling that was under way arrives after a higher raise.
 func TestCeilingOnlyRises(t *testing.T) {
 	setup := plain()
 	setup.Window = 2
@@ -121,12 +123,12 @@ func TestCeilingOnlyRises(t *testing.T) {
 	})
 }
 
-// A key that has a history begins where the chain is, not where a node is that
-// lags.
+// A key that was used before is opened at the chain's count of its transactions,
+// not at the count of a node that lags.
 func TestFirstUseOfAUsedKey(t *testing.T) {
 	for lagging := range 2 {
 		perform(t, fmt.Sprintf("node%d lags", lagging), plain(), func(s *simulation.Scenario) {
-			s.Pending = true // what the key paid before is none of ours
+			s.Pending = true // the tables know nothing of the earlier payments of the key
 			s.Steal(0, 0, 5)
 			s.Steal(0, 1, 5)
 			s.Elapse(time.Minute)

@@ -13,8 +13,8 @@ import (
 	"remit/internal/token"
 )
 
-// A provider's load balancer acknowledges a transaction that its pool then
-// loses: what was accepted is sent again until it is mined.
+// A provider's load balancer acknowledges a transaction that its pool then loses:
+// a transaction that was accepted is sent again until it is mined.
 func TestAcknowledgedThenDropped(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		for _, n := range s.Chain.Nodes {
@@ -32,7 +32,7 @@ func TestAcknowledgedThenDropped(t *testing.T) {
 	})
 }
 
-// A node's pool is memory: after a restart it knows nothing.
+// A node's pool is memory: after a restart it is empty.
 func TestNodesForgetTheirPools(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Halted = true
@@ -79,7 +79,7 @@ func TestNonceTooLowFromANodeThatIsAhead(t *testing.T) {
 }
 
 // A node that stops following the chain (a large provider's did for hours on
-// 11 November 2020) holds nobody up as long as another goes on.
+// 11 November 2020) holds no payment up as long as another node goes on.
 func TestOneNodeStandsStill(t *testing.T) {
 	for n := range 2 {
 		perform(t, fmt.Sprintf("node%d", n), plain(), func(s *simulation.Scenario) {
@@ -92,9 +92,8 @@ func TestOneNodeStandsStill(t *testing.T) {
 }
 
 // In May 2025 Ethereum raised the least gas that call data needs (EIP-7623).
-// Bytes that were signed for less are refused by every node for ever, and all
-// nonces after theirs would wait: a no-op takes the nonce, and the payment ends
-// as not made.
+// Bytes that were signed for less gas are refused by every node for ever, and all
+// nonces after theirs would wait: a no-op takes the nonce, and the payment fails.
 func TestBytesThatNoNodeWillTake(t *testing.T) {
 	for _, limit := range []uint64{0, 210} { // with and without room for higher fees
 		setup := plain()
@@ -124,9 +123,9 @@ func TestBytesThatNoNodeWillTake(t *testing.T) {
 	}
 }
 
-// A payment that was given up stays so, whatever the nodes say later: a transfer
-// after the no-op would be a second chance that its merchant was not told of.
-// With no room for higher fees, the same bytes are no new attempt.
+// A payment that was given up stays so, even if the nodes would take its bytes
+// later: a transfer after the no-op would be a second chance that the merchant was
+// not told of. With no room for higher fees, the same bytes are no new attempt.
 func TestCancelledStaysCancelled(t *testing.T) {
 	for _, limit := range []uint64{0, 210} {
 		setup := plain()
@@ -158,8 +157,8 @@ func TestCancelledStaysCancelled(t *testing.T) {
 	}
 }
 
-// One node says that it will never take the bytes; of the other nothing is
-// known. A payment is not given up for that.
+// One node says that it will never take the bytes; the other has not said so. A
+// payment is not given up for that.
 func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
 	for name, doubt := range map[string]func(*fakechain.Node){
 		"down":   func(n *fakechain.Node) { n.Down = true },
@@ -202,11 +201,11 @@ func TestReceiptNullFor45Minutes(t *testing.T) {
 	})
 }
 
-// Somebody else's transaction holds our nonce in the pool. The answer
+// A thief's transaction holds the nonce of a payment in the pool. The answer
 // "replacement transaction underpriced" is never success.
 func TestReplacementUnderpricedByAStranger(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		s.Pending = true // a person has to see to the key
+		s.Pending = true // an operator has to replace the key
 		s.Pay("client", order(0))
 		s.Elapse(2 * time.Minute)
 		s.Halted = true
@@ -219,13 +218,14 @@ func TestReplacementUnderpricedByAStranger(t *testing.T) {
 		s.Is("state", s.State(order(1)), payment.Failed)
 		s.Is("code", codeOf(s.Payment(order(1))), payment.NonceConsumed)
 		if s.Record(0).Paused == "" {
-			s.T.Error("the wallet goes on although somebody else has its key")
+			s.T.Error("the wallet goes on although a thief has its key")
 		}
 		s.Is("refused", s.Ask("client", order(2)).Refused(), true)
 	})
 }
 
-// The same, but one of the nodes is down: then nobody knows what it would say.
+// A thief used a nonce, and one of the nodes cannot tell. The payment of the nonce
+// does not fail before that node agrees.
 func TestStrangerIsBelievedOnlyOnAllNodes(t *testing.T) {
 	for name, doubt := range map[string]func(*fakechain.Node){
 		"down":             func(n *fakechain.Node) { n.Down = true },
@@ -254,7 +254,7 @@ func TestStrangerIsBelievedOnlyOnAllNodes(t *testing.T) {
 }
 
 // In November 2020 a part of the nodes, a large provider's among them, followed
-// another branch of Ethereum than the rest. A receipt counts only where nobody
+// another branch of Ethereum than the rest. A receipt counts only if no node
 // contradicts it.
 func TestNodeOnAnotherFork(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
@@ -268,8 +268,8 @@ func TestNodeOnAnotherFork(t *testing.T) {
 	})
 }
 
-// A node that gives the wrong block hash in receipts has been seen behind
-// caches; it must not make anything final.
+// Nodes behind caches have been seen to give a wrong block hash in receipts. Such a
+// receipt must not make a payment final.
 func TestNodeLiesAboutABlockHash(t *testing.T) {
 	for nodes := 1; nodes <= 2; nodes++ {
 		setup := plain()
@@ -295,8 +295,8 @@ func TestNodeOfAnotherChain(t *testing.T) {
 	})
 }
 
-// Some nodes queue a gap in silence, others refuse it: those get what is
-// missing first, by the handler itself.
+// Some nodes queue a transaction after a gap in silence, others refuse it. The
+// handler itself gives those nodes the missing transactions first.
 func TestGapIsFilledByTheHandler(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Idle, s.Halted = true, true
@@ -312,8 +312,8 @@ func TestGapIsFilledByTheHandler(t *testing.T) {
 	})
 }
 
-// Every refusal of a node but Wrong leaves the payment as it is, and the same
-// bytes go out later. The classes are those of eth_sendRawTransaction's replies.
+// Every refusal by the nodes but Wrong leaves a payment as it is, and the same
+// bytes are sent again later.
 func TestEveryReply(t *testing.T) {
 	for _, class := range chain.Classes() {
 		if class == chain.Wrong {
@@ -338,8 +338,8 @@ func TestEveryReply(t *testing.T) {
 	}
 }
 
-// The wallet runs out of ether between the reservation and the broadcast. The bytes
-// stay, and after a top-up the very same hash is mined.
+// A wallet runs out of ether between the reservation and the broadcast. The bytes
+// stay stored, and after a top-up the very same hash is mined.
 func TestInsufficientFundsThenATopUp(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.On("client", "Commit", 1, scheduler.Freeze)
@@ -361,8 +361,8 @@ func TestInsufficientFundsThenATopUp(t *testing.T) {
 	})
 }
 
-// A provider that swallows everything is no reason to wait for a run: every
-// node is given the bytes, and one that keeps them will do.
+// The handler gives the bytes to every node, so one node that keeps them is enough,
+// even if a provider swallows them.
 func TestEveryNodeIsGivenTheBytes(t *testing.T) {
 	for swallowing := range 2 {
 		perform(t, fmt.Sprintf("node%d swallows", swallowing), plain(), func(s *simulation.Scenario) {

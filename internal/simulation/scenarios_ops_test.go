@@ -15,7 +15,7 @@ import (
 	"remit/internal/wallet"
 )
 
-// A cold process without its secret starts nothing.
+// A cold process that cannot read its secret starts no payment.
 func TestSecretStoreDownCold(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Keys.Down(true)
@@ -26,8 +26,8 @@ func TestSecretStoreDownCold(t *testing.T) {
 	})
 }
 
-// The secret goes away while payments are under way: what is signed goes on,
-// and what is reserved is finished when it is back.
+// The secret store goes down while payments are under way. Signed payments go on,
+// and reserved ones are finished when it is back.
 func TestSecretStoreDownWarm(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Pay("signed", order(0))
@@ -44,8 +44,8 @@ func TestSecretStoreDownWarm(t *testing.T) {
 	})
 }
 
-// A key is being retired: its wallet gets no new payments, and finishes those
-// it has, reservations included.
+// A key is being retired: its wallet gets no new payments, and its own payments are
+// finished, reservations included.
 func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Halted = true
@@ -66,8 +66,8 @@ func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
 	})
 }
 
-// An operator pauses a wallet: no new reservations, but what is reserved or signed goes
-// on.
+// An operator pauses a wallet. It gives no new reservations, but reserved and signed
+// payments go on.
 func TestWalletPausedInFlight(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Halted = true
@@ -88,8 +88,8 @@ func TestWalletPausedInFlight(t *testing.T) {
 	})
 }
 
-// A pause that a person must end is not ended by a top-up, however the two come
-// together.
+// A pause that an operator must end is not ended by a top-up, in whichever order
+// the two come.
 func TestPauseByHandOutlivesATopUp(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Idle = true
@@ -106,8 +106,8 @@ func TestPauseByHandOutlivesATopUp(t *testing.T) {
 		s.Thaw()
 		s.Elapse(time.Second)
 		s.Is("paused", s.Record(0).Paused, "by hand")
-		// The other way about: it ends a pause of its own that has become
-		// another's meanwhile.
+		// The other way about: the run ends its own pause, which the operator's
+		// has replaced meanwhile.
 		s.Idle = false
 		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(1_000_000_000_000))
 		s.Elapse(4 * time.Minute)
@@ -118,8 +118,8 @@ func TestPauseByHandOutlivesATopUp(t *testing.T) {
 }
 
 // On 31 January 2017 GitLab lost its database and went back to a copy some
-// hours old. With payments that would pay everything since then again: the
-// chain is ahead of the tables, so nothing is paid until a person has looked.
+// hours old. Tables like that would pay every payment since then again: the chain
+// is ahead of them, so no payment is made until an operator has looked.
 func TestTablesRestoredToAnHourAgo(t *testing.T) {
 	for _, draining := range []bool{false, true} {
 		perform(t, fmt.Sprintf("draining %t", draining), plain(), func(s *simulation.Scenario) {
@@ -147,8 +147,8 @@ func TestTablesRestoredToAnHourAgo(t *testing.T) {
 	}
 }
 
-// A process that was warm when the tables were restored learns it from the
-// next run: every wallet is paused, whichever the lost payment was of.
+// A process that was warm when the tables were restored learns it from the next
+// run: every wallet is paused, not only the one of the lost payment.
 func TestEveryWalletStopsWhenOneIsBehind(t *testing.T) {
 	setup := plain()
 	setup.Wallets = 3
@@ -168,8 +168,8 @@ func TestEveryWalletStopsWhenOneIsBehind(t *testing.T) {
 	})
 }
 
-// A stolen key was taken out of the secret, and the thief goes on: nobody can
-// fill the nonces that he uses, so what he did counts once it is final.
+// A stolen key was taken out of the secret, and the thief goes on. The service
+// cannot fill the nonces that he uses, so they count as used once they are final.
 func TestThiefUsesAKeyThatIsGone(t *testing.T) {
 	setup := plain()
 	setup.Wallets = 2
@@ -194,7 +194,7 @@ func TestThiefUsesAKeyThatIsGone(t *testing.T) {
 	})
 }
 
-// A key that somebody else is using is not taken into service.
+// A key that another party is using is not taken into service.
 func TestForeignKeyIsNotOpened(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Pending, s.Halted = true, true
@@ -204,8 +204,8 @@ func TestForeignKeyIsNotOpened(t *testing.T) {
 	})
 }
 
-// Two processes meet a new wallet at once. What the slower one finds in the
-// pools is the other's first payment, and no stranger's.
+// Two processes meet a new wallet at once. The transaction that the slower one finds
+// in the pools is the faster one's first payment, and no thief's.
 func TestTwoProcessesOpenAWallet(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Halted = true
@@ -242,7 +242,9 @@ func TestClocksTenMinutesApart(t *testing.T) {
 // DynamoDB throttles and cancels transactions that meet on an item, and its
 // outages end in a storm of both (us-east-1, 20 October 2025).
 func TestThrottledWritesAndCancelledTransactions(t *testing.T) {
-	performEach(t, []string{"Create", "Reserve", "Commit", "Release", "Finish", "Publish", "DeletePendingTx", "Reconcile", "Wallet", "PendingTxs", "Payment"}, []scheduler.Outcome{scheduler.FailBefore, scheduler.LoseAnswer, scheduler.ApplyLate}, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
+	effects := []string{"Create", "Reserve", "Commit", "Release", "Finish", "Publish", "DeletePendingTx", "Reconcile", "Wallet", "PendingTxs", "Payment"}
+	outcomes := []scheduler.Outcome{scheduler.FailBefore, scheduler.LoseAnswer, scheduler.ApplyLate}
+	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
 		s.On("", effect, 3, how)
 		s.StartClient("client", order(0), 5, true)
 		s.Elapse(6 * time.Minute)
@@ -250,7 +252,7 @@ func TestThrottledWritesAndCancelledTransactions(t *testing.T) {
 	})
 }
 
-// One item that does not decode stops nobody else.
+// A damaged item stops only its own payment.
 func TestCorruptItem(t *testing.T) {
 	spoil := map[string]func(*memory.Payments, payment.Payment){
 		"payment": func(store *memory.Payments, p payment.Payment) { store.Spoil(p.ID) },
@@ -275,14 +277,14 @@ func TestCorruptItem(t *testing.T) {
 				counted += r.Unreadable
 			}
 			if counted == 0 {
-				s.T.Error("nobody counted it")
+				s.T.Error("no run counted it")
 			}
 			s.Store.Mend()
 		})
 	}
 }
 
-// No run for an hour: the next ones catch up.
+// No run starts for an hour, and the next ones catch up.
 func TestCatchingUpAfterAnHour(t *testing.T) {
 	setup := plain()
 	setup.Wallets = 3

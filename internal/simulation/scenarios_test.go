@@ -69,9 +69,11 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 }
 
 // AWS freezes a Lambda's process between invocations and thaws it with the
-// next one, minutes later: whatever it was about to do, it does then.
+// next one, minutes later, when its next effect happens.
 func TestHandlerFrozenUntilItsPaymentIsFinal(t *testing.T) {
-	performEach(t, []string{"Create", "Reserve", "Commit", "Release", "Send node0", "Estimate"}, []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone}, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
+	effects := []string{"Create", "Reserve", "Commit", "Release", "Send node0", "Estimate"}
+	outcomes := []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone}
+	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
 		s.On("frozen", effect, 1, how)
 		s.Post("frozen", 0, order(0))
 		s.Elapse(10 * time.Second)
@@ -83,8 +85,9 @@ func TestHandlerFrozenUntilItsPaymentIsFinal(t *testing.T) {
 	})
 }
 
-// The handler that committed a payment dies before it sends it. The one that lost
-// the commit has signed nothing that is stored, and sends what the pending transaction has.
+// A handler dies after it has committed a payment and before it sends it. Another
+// handler, whose commit came too late, sends the bytes of the stored pending
+// transaction.
 func TestLoserOfACommitSendsTheWinnersBytes(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Idle, s.Halted = true, true
@@ -103,9 +106,11 @@ func TestLoserOfACommitSendsTheWinnersBytes(t *testing.T) {
 	})
 }
 
-// EventBridge delivers at least once, and a run that is slow meets the next.
+// EventBridge delivers at least once, and a slow run overlaps with the next.
 func TestTwoSettlementsOverlap(t *testing.T) {
-	performEach(t, []string{"Payment", "Finish", "Publish", "DeletePendingTx", "Receipts", "Reconcile", "Claim", "Account"}, []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone, scheduler.KillBefore, scheduler.KillAfter, scheduler.ApplyLate}, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
+	effects := []string{"Payment", "Finish", "Publish", "DeletePendingTx", "Receipts", "Reconcile", "Claim", "Account"}
+	outcomes := []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone, scheduler.KillBefore, scheduler.KillAfter, scheduler.ApplyLate}
+	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
 		s.On("run", effect, 1, how)
 		s.Pay("client", order(0))
 		s.Pay("client2", order(1))
@@ -114,8 +119,8 @@ func TestTwoSettlementsOverlap(t *testing.T) {
 	})
 }
 
-// Each alone can be paid. Checked against a balance that a node reports, both
-// would be, and the second would revert.
+// A wallet has the coins for each of two payments and not for both. Checked against
+// a balance that a node reports, both would be sent, and the second would revert.
 func TestTwoPaymentsTogetherExceedTheBalance(t *testing.T) {
 	setup := plain()
 	setup.Coins = 1_500
@@ -148,8 +153,8 @@ func TestOutOfGasIsARefusal(t *testing.T) {
 	})
 }
 
-// API Gateway hangs up after 29 seconds, users sooner. From the reservation on the
-// work goes on without them.
+// API Gateway hangs up after 29 seconds, users sooner. From the reservation on a
+// handler goes on without them.
 func TestClientHangsUpAfterTheReservation(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Idle = true
@@ -165,7 +170,8 @@ func TestClientHangsUpAfterTheReservation(t *testing.T) {
 	})
 }
 
-// A reservation that its handler has no time to commit only makes work.
+// A handler that has no time left to commit does not reserve: a run would have to
+// finish the reservation.
 func TestNoReservationWithoutTime(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Idle = true
@@ -180,8 +186,8 @@ func TestNoReservationWithoutTime(t *testing.T) {
 	})
 }
 
-// Nobody can be left waiting because a daily limit, a wallet or a node says no
-// to what was committed before.
+// A retry is answered with its committed payment, even if a key, a node or the
+// token would refuse a new one.
 func TestReplayBeforeRefusal(t *testing.T) {
 	for name, stop := range map[string]func(*simulation.Scenario){
 		"no keys": func(s *simulation.Scenario) { s.Keys.Down(true) },
@@ -203,8 +209,8 @@ func TestReplayBeforeRefusal(t *testing.T) {
 	}
 }
 
-// A merchant's day is charged before the reservation, and given back for what was
-// refused.
+// A merchant's day is charged before the reservation, and the amount of a refused
+// payment is given back.
 func TestDailyLimit(t *testing.T) {
 	setup := plain()
 	setup.Daily = unit(2_500)

@@ -28,8 +28,8 @@ const (
 	Interleavings
 )
 
-// A Schedule is a simulation without chance: an interleaving and a few faults.
-// It is a flag.Value.
+// A Schedule is a simulation without chance: an interleaving and a few faults. A
+// *Schedule is a flag.Value.
 type Schedule struct {
 	Interleaving Interleaving
 	Clients      int

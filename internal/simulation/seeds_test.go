@@ -10,11 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"remit/internal/simulation"
 )
 
 var (
-	seed  = flag.Uint64("seed", 0, "the one seed to run, with its trace")
+	seed  = flag.Uint64("seed", 0, "the one seed to run; -v shows its trace")
 	seeds = flag.Uint64("seeds", inRace[uint64](1_500, 20_000), "how many seeds to run")
 	from  = flag.Uint64("from", 1, "the first of them")
 )
@@ -28,18 +30,23 @@ func inRace[T any](race, otherwise T) T {
 	return otherwise
 }
 
-// simulate runs a seed in a bubble of its own.
+// simulate runs a seed in a bubble of its own and returns its violations.
 func simulate(t *testing.T, s uint64, r simulation.Reduction, trace func(string)) (violations []string) {
 	synctest.Test(t, func(*testing.T) { violations = simulation.Simulate(s, r, trace) })
 	return violations
+}
+
+// traced simulates a seed and returns its trace too.
+func traced(t *testing.T, s uint64, r simulation.Reduction) (violations, trace []string) {
+	violations = simulate(t, s, r, func(line string) { trace = append(trace, line) })
+	return violations, trace
 }
 
 // explain shrinks a seed that violates an invariant and shows the faults that are
 // left of it.
 func explain(t *testing.T, s uint64, violations []string) {
 	least := simulation.Shrink(func(r simulation.Reduction) bool { return len(simulate(t, s, r, nil)) > 0 })
-	var trace []string
-	shrunk := simulate(t, s, least, func(line string) { trace = append(trace, line) })
+	shrunk, trace := traced(t, s, least)
 	t.Errorf("seed %d violates:\n\t%s\nreplay it with\n\tgo test ./internal/simulation -run '^TestSeeds$' -seed=%d\nshrunk to %+v it violates:\n\t%s\n\t%s",
 		s, strings.Join(violations, "\n\t"), s, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
 }
@@ -47,7 +54,9 @@ func explain(t *testing.T, s uint64, violations []string) {
 // TestSeeds lets chance decide the order of effects and their faults.
 func TestSeeds(t *testing.T) {
 	if *seed != 0 {
-		if violations := simulate(t, *seed, simulation.Reduction{}, func(l string) { t.Log(l) }); len(violations) > 0 {
+		violations, trace := traced(t, *seed, simulation.Reduction{})
+		t.Log("\n" + strings.Join(trace, "\n"))
+		if len(violations) > 0 {
 			explain(t, *seed, violations)
 		}
 		return
@@ -72,4 +81,15 @@ func TestSeeds(t *testing.T) {
 	})
 	took := time.Since(began)
 	t.Logf("%d seeds from %d in %s, %.0f a second", *seeds, *from, took.Round(time.Second), float64(*seeds)/took.Seconds())
+}
+
+// TestReplay: a seed is worth something only if it does the same every time.
+func TestReplay(t *testing.T) {
+	for s := *from; s < *from+inRace[uint64](40, 200); s++ {
+		_, first := traced(t, s, simulation.Reduction{})
+		_, second := traced(t, s, simulation.Reduction{})
+		if diff := cmp.Diff(first, second); diff != "" {
+			t.Fatalf("seed %d went two ways:\n%s", s, diff)
+		}
+	}
 }

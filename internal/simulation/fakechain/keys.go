@@ -44,7 +44,8 @@ func (k *Keys) Remove(a token.Address) {
 	k.change(func() { k.all = slices.DeleteFunc(k.all, func(b token.Address) bool { return a == b }) })
 }
 
-// Down(true) makes every call fail with ErrSecret until Down(false).
+// Down takes the secret store down, so that every call fails with ErrSecret, or
+// brings it back.
 func (k *Keys) Down(down bool) { k.change(func() { k.down = down }) }
 
 func (k *Keys) change(f func()) {

@@ -22,7 +22,7 @@ import (
 	"remit/internal/webhook"
 )
 
-// An Invariant holds in every simulation, whatever fails in it.
+// An Invariant holds in every simulation, with all its faults.
 type Invariant string
 
 // The invariants. docs/guarantees.md says them in full.
@@ -38,7 +38,7 @@ const (
 	WithinBounds     Invariant = "I9 within bounds"
 )
 
-// A Config says what an Oracle looks at.
+// A Config names the things that an Oracle looks at.
 type Config struct {
 	Store  *memory.Payments // the tables themselves, without faults
 	Chain  *fakechain.Chain

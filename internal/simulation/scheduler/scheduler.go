@@ -1,7 +1,7 @@
-// Package scheduler holds back every effect of a simulation until its owner has
-// chosen which one happens next, and with which outcome. An effect is whatever
-// an actor does outside its own memory: a read, a write, a request to a node.
-// The package knows no faults but those of effects, and no policy that chooses.
+// Package scheduler holds back every effect of a simulation until its caller has
+// chosen the next one and its outcome. An effect is an act of an actor outside its
+// own memory: a read, a write, a request to a node. The package knows no faults but
+// those of effects, and no policy that chooses.
 package scheduler
 
 import (
