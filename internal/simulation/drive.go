@@ -153,9 +153,7 @@ func (c *Cluster) Finish(settled bool) []string {
 func (c *Cluster) heal() {
 	c.trace("cluster", "heals")
 	c.Chain.BaseFee = quietFee
-	for _, n := range c.Chain.Nodes {
-		n.Heal()
-	}
+	c.Chain.Each((*fakechain.Node).Heal)
 	c.Keys.Down(false)
 	c.skewed = c.Skews != nil
 	c.Skews = nil

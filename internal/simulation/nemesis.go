@@ -135,31 +135,33 @@ const thief = "stranger"
 
 // faults are those of the chain, the nodes and the processes, and their ends.
 var faults = map[string]func(n *nemesis, on *fakechain.Node){
-	"down":                 func(_ *nemesis, on *fakechain.Node) { on.Down = true },
-	"wrong chain":          func(_ *nemesis, on *fakechain.Node) { on.OtherChain = true },
-	"lag":                  func(n *nemesis, on *fakechain.Node) { on.Lag = uint64(1 + n.rng.IntN(6)); on.Follow() },
-	"null receipts":        func(_ *nemesis, on *fakechain.Node) { on.NullReceipts = true },
-	"lie":                  func(_ *nemesis, on *fakechain.Node) { on.Lies = true },
-	"black hole":           func(_ *nemesis, on *fakechain.Node) { on.BlackHole = true },
-	"full":                 func(_ *nemesis, on *fakechain.Node) { on.Full = true },
-	"strict fees":          func(_ *nemesis, on *fakechain.Node) { on.StrictFees = true },
-	"deaf":                 func(_ *nemesis, on *fakechain.Node) { on.Deaf = true },
-	"dear data":            func(_ *nemesis, on *fakechain.Node) { on.Floor = 10_000 },
-	"dear data everywhere": func(n *nemesis, _ *fakechain.Node) { n.all(func(on *fakechain.Node) { on.Floor = 10_000 }) },
-	"unsteady":             func(_ *nemesis, on *fakechain.Node) { on.Unsteady = true },
-	"forget":               func(_ *nemesis, on *fakechain.Node) { on.Forget() },
-	"forget all":           func(n *nemesis, _ *fakechain.Node) { n.all((*fakechain.Node).Forget) },
-	"evict":                func(n *nemesis, on *fakechain.Node) { on.Drop(n.wallet(), uint64(n.rng.IntN(6))) },
-	"heal":                 func(_ *nemesis, on *fakechain.Node) { on.Heal() },
-	"fork":                 func(n *nemesis, on *fakechain.Node) { depth := n.depth(); on.Fork(depth, depth) },
-	"reorg":                func(n *nemesis, on *fakechain.Node) { n.cluster.Chain.Reorg(n.depth(), on) },
-	"fees up":              func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = token.Units(800) },
-	"fees down":            func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = quietFee },
-	"halt":                 func(n *nemesis, _ *fakechain.Node) { n.halted = true },
-	"go on":                func(n *nemesis, _ *fakechain.Node) { n.halted = false },
-	"restart":              func(n *nemesis, _ *fakechain.Node) { n.cluster.Restart(n.rng.IntN(n.cluster.Instances)) },
-	"no keys":              func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(true) },
-	"keys":                 func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(false) },
+	"down":          func(_ *nemesis, on *fakechain.Node) { on.Down = true },
+	"wrong chain":   func(_ *nemesis, on *fakechain.Node) { on.OtherChain = true },
+	"lag":           func(n *nemesis, on *fakechain.Node) { on.Lag = uint64(1 + n.rng.IntN(6)); on.Follow() },
+	"null receipts": func(_ *nemesis, on *fakechain.Node) { on.NullReceipts = true },
+	"lie":           func(_ *nemesis, on *fakechain.Node) { on.Lies = true },
+	"black hole":    func(_ *nemesis, on *fakechain.Node) { on.BlackHole = true },
+	"full":          func(_ *nemesis, on *fakechain.Node) { on.Full = true },
+	"strict fees":   func(_ *nemesis, on *fakechain.Node) { on.StrictFees = true },
+	"deaf":          func(_ *nemesis, on *fakechain.Node) { on.Deaf = true },
+	"dear data":     func(_ *nemesis, on *fakechain.Node) { on.Floor = 10_000 },
+	"dear data everywhere": func(n *nemesis, _ *fakechain.Node) {
+		n.cluster.Chain.Each(func(on *fakechain.Node) { on.Floor = 10_000 })
+	},
+	"unsteady":   func(_ *nemesis, on *fakechain.Node) { on.Unsteady = true },
+	"forget":     func(_ *nemesis, on *fakechain.Node) { on.Forget() },
+	"forget all": func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Each((*fakechain.Node).Forget) },
+	"evict":      func(n *nemesis, on *fakechain.Node) { on.Drop(n.wallet(), uint64(n.rng.IntN(6))) },
+	"heal":       func(_ *nemesis, on *fakechain.Node) { on.Heal() },
+	"fork":       func(n *nemesis, on *fakechain.Node) { depth := n.depth(); on.Fork(depth, depth) },
+	"reorg":      func(n *nemesis, on *fakechain.Node) { n.cluster.Chain.Reorg(n.depth(), on) },
+	"fees up":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = token.Units(800) },
+	"fees down":  func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = quietFee },
+	"halt":       func(n *nemesis, _ *fakechain.Node) { n.halted = true },
+	"go on":      func(n *nemesis, _ *fakechain.Node) { n.halted = false },
+	"restart":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Restart(n.rng.IntN(n.cluster.Instances)) },
+	"no keys":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(true) },
+	"keys":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(false) },
 	thief: func(n *nemesis, on *fakechain.Node) {
 		wallet := n.wallet()
 		n.cluster.oracle.Steal(wallet, on.Mined(wallet)+n.rng.Uint64N(2), token.Units(uint64(1+n.steps)))
@@ -168,9 +170,3 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 
 func (n *nemesis) wallet() token.Address { return fakechain.Wallet(n.rng.IntN(n.cluster.Wallets)) }
 func (n *nemesis) depth() uint64         { return 1 + n.rng.Uint64N(n.cluster.Depth) }
-
-func (n *nemesis) all(fault func(*fakechain.Node)) {
-	for _, on := range n.cluster.Chain.Nodes {
-		fault(on)
-	}
-}

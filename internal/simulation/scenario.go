@@ -168,6 +168,20 @@ func (s *Scenario) Is(what string, got, want any) {
 	}
 }
 
+// IsState fails the scenario when an order's payment is not in a state.
+func (s *Scenario) IsState(o oracle.Order, want payment.State) {
+	s.T.Helper()
+	s.Is("state of "+o.Key, s.State(o), want)
+}
+
+// After lets time go by and fails the scenario when an order's payment is not in a
+// state then.
+func (s *Scenario) After(d time.Duration, o oracle.Order, want payment.State) {
+	s.T.Helper()
+	s.Elapse(d)
+	s.IsState(o, want)
+}
+
 // Post starts a handler of a request and returns where its answer will be.
 func (s *Scenario) Post(handler string, instance int, o oracle.Order) <-chan oracle.Answer {
 	return s.serve(handler, instance, o)

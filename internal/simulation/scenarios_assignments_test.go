@@ -63,8 +63,7 @@ func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 		s.Thaw()
 		s.Elapse(time.Second)
 		s.Pay("client", order(0))
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -85,8 +84,7 @@ func TestNoopAndCommitMeet(t *testing.T) {
 		s.Thaw()
 		s.Resume(second)
 		s.Idle = false
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -107,8 +105,7 @@ func TestNoopStaysAsLongAsItsReservation(t *testing.T) {
 		s.Off("Release")
 		s.Elapse(time.Minute)
 		s.Pay("client", order(0))
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 

@@ -31,13 +31,10 @@ func TestEvictedThenThePriceFalls(t *testing.T) {
 			}
 			s.Elapse(time.Minute)
 		}
-		s.Is("state", s.State(order(0)), payment.Committed)
-		for _, n := range s.Chain.Nodes {
-			n.StrictFees = false
-		}
+		s.IsState(order(0), payment.Committed)
+		s.Chain.Each(func(n *fakechain.Node) { n.StrictFees = false })
 		s.Chain.BaseFee = quiet
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -47,9 +44,7 @@ func TestPriceRisesAndStays(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		p := s.Pay("client", order(0))
 		s.Pay("client", order(1))
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
+		s.Chain.Each((*fakechain.Node).Forget)
 		s.Chain.BaseFee = spike
 		s.Elapse(10 * time.Minute)
 		got := s.Payment(order(0))
@@ -96,9 +91,7 @@ func TestBumpIsMinedAndTheOriginalAskedFor(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		p := bumped(s)
 		s.Off("Send")
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
+		s.Chain.Each((*fakechain.Node).Forget)
 		s.Elapse(time.Minute)
 		s.Halted = false
 		s.Elapse(3 * time.Minute)
@@ -127,7 +120,7 @@ func TestBumpInterrupted(t *testing.T) {
 		s.Halted = false
 		s.Elapse(2 * time.Minute)
 		s.Thaw()
-		s.Is("state", s.State(order(0)), payment.Confirmed)
+		s.IsState(order(0), payment.Confirmed)
 	})
 }
 
@@ -144,8 +137,7 @@ func TestOldestPending(t *testing.T) {
 			s.T.Errorf("%d attempts in half an hour", n)
 		}
 		s.Chain.Mine(s.Chain.Nodes[0])
-		s.Elapse(2 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Committed)
+		s.After(2 * time.Minute, order(0), payment.Committed)
 		reports := s.Reports()
 		if last := reports[len(reports)-1]; last.Oldest < 30*time.Minute || last.Pending != 1 {
 			s.T.Errorf("after 32 minutes the oldest of %d pending is %v old", last.Pending, last.Oldest)
@@ -162,9 +154,7 @@ func TestBothForksMineDifferentAttempts(t *testing.T) {
 			s.Off("Send")
 			// node0 keeps the original. node1 is given the latest bump.
 			s.On("run", "Send node0", 0, scheduler.FailBefore)
-			for _, n := range s.Chain.Nodes {
-				n.Deaf = true
-			}
+			s.Chain.Each(func(n *fakechain.Node) { n.Deaf = true })
 			s.Chain.Nodes[1].Forget()
 			s.Elapse(20 * time.Second)
 			attempts := s.Payment(order(0)).Attempts
@@ -198,18 +188,13 @@ func TestReorgBeforeConfirmationRule(t *testing.T) {
 		s.Pay("client", order(0))
 		s.Elapse(13 * time.Second) // mined, once
 		s.StartRun()
-		s.Elapse(time.Second)
-		s.Is("after one block", s.State(order(0)), payment.Committed)
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
+		s.After(time.Second, order(0), payment.Committed)
+		s.Chain.Each((*fakechain.Node).Forget)
 		s.Halted = true
 		s.Chain.Abandon(1) // replaced by blocks without it
-		s.Elapse(2 * time.Minute)
-		s.Is("after the reorg", s.State(order(0)), payment.Committed)
+		s.After(2 * time.Minute, order(0), payment.Committed)
 		s.Idle, s.Halted = false, false
-		s.Elapse(3 * time.Minute)
-		s.Is("in the end", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -266,14 +251,10 @@ func TestChainHaltedAndNodesDown(t *testing.T) {
 		s.Is("a new payment is refused", s.Ask("client", order(1)).Refused(), true)
 		again := s.Ask("client", order(0))
 		s.Is("the old one is replayed", again.Payment.TxHash, p.TxHash)
-		s.Elapse(2 * time.Hour)
-		s.Is("state", s.State(order(0)), payment.Committed)
-		for _, n := range s.Chain.Nodes {
-			n.Down = false
-		}
+		s.After(2 * time.Hour, order(0), payment.Committed)
+		s.Chain.Each(func(n *fakechain.Node) { n.Down = false })
 		s.Halted = false
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 		s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
 	})
 }
@@ -284,8 +265,7 @@ func TestCommittedWhileAllNodesAreDown(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.On("client", "Send", 0, scheduler.FailBefore)
 		s.Pay("client", order(0))
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -307,8 +287,7 @@ func TestBumpIsNoStranger(t *testing.T) {
 		s.On("run2", "Send node1", 1, scheduler.KillAfter)
 		s.Elapse(time.Second)
 		s.Halted = false
-		s.Elapse(25 * time.Second)
-		s.Is("state", s.State(order(0)), payment.Committed)
+		s.After(25 * time.Second, order(0), payment.Committed)
 		s.Thaw()
 		s.Elapse(time.Second)
 		s.Is("paused", s.Record(0).Paused, "")
@@ -330,17 +309,12 @@ func TestStrangerReorganisedAway(t *testing.T) {
 		s.Elapse(time.Second)
 		s.Is("next nonce", s.Record(0).NextNonce, uint64(2))
 		s.Halted = true
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
+		s.Chain.Each((*fakechain.Node).Forget)
 		s.Chain.Abandon(1)
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
+		s.Chain.Each((*fakechain.Node).Forget)
 		s.Idle, s.Halted = false, false
 		s.Resume(0)
 		s.Pay("client", order(1))
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(1)), payment.Confirmed)
+		s.After(3 * time.Minute, order(1), payment.Confirmed)
 	})
 }

@@ -47,9 +47,7 @@ func TestBalanceOfAnotherBlock(t *testing.T) {
 		answers := late(s)
 		s.Pay("client", order(0))
 		s.Elapse(13 * time.Second)
-		for _, n := range s.Chain.Nodes {
-			n.Unsteady = true
-		}
+		s.Chain.Each(func(n *fakechain.Node) { n.Unsteady = true })
 		s.StartRun()
 		s.Elapse(2 * time.Second)
 		refusedFor(s, answers)
@@ -82,13 +80,9 @@ func TestAllNodesFallBack(t *testing.T) {
 		answers := late(s)
 		s.Pay("client", order(0))
 		s.Elapse(2 * time.Minute)
-		for _, n := range s.Chain.Nodes {
-			n.Lag = 20
-		}
+		s.Chain.Each(func(n *fakechain.Node) { n.Lag = 20 })
 		s.Elapse(90 * time.Second)
-		for _, n := range s.Chain.Nodes {
-			n.Lag = 0
-		}
+		s.Chain.Each(func(n *fakechain.Node) { n.Lag = 0 })
 		refusedFor(s, answers)
 	})
 }

@@ -17,17 +17,11 @@ import (
 // a transaction that was accepted is sent again until it is mined.
 func TestAcknowledgedThenDropped(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		for _, n := range s.Chain.Nodes {
-			n.BlackHole = true
-		}
+		s.Chain.Each(func(n *fakechain.Node) { n.BlackHole = true })
 		p := s.Pay("client", order(0))
-		s.Elapse(5 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Committed)
-		for _, n := range s.Chain.Nodes {
-			n.BlackHole = false
-		}
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Confirmed)
+		s.After(5 * time.Minute, order(0), payment.Committed)
+		s.Chain.Each(func(n *fakechain.Node) { n.BlackHole = false })
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 		s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
 	})
 }
@@ -39,14 +33,12 @@ func TestNodesForgetTheirPools(t *testing.T) {
 		for n := range 3 {
 			s.Pay("client", order(n))
 		}
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
+		s.Chain.Each((*fakechain.Node).Forget)
 		s.Elapse(30 * time.Second)
 		s.Halted = false
 		s.Elapse(2 * time.Minute)
 		for n := range 3 {
-			s.Is("state", s.State(order(n)), payment.Confirmed)
+			s.IsState(order(n), payment.Confirmed)
 			s.Is("attempts", len(s.Payment(order(n)).Attempts), 1) // it did not take higher fees
 		}
 	})
@@ -85,8 +77,7 @@ func TestOneNodeStandsStill(t *testing.T) {
 		perform(t, fmt.Sprintf("node%d", n), plain(), func(s *simulation.Scenario) {
 			s.Chain.Nodes[n].Stuck = true
 			s.Pay("client", order(0))
-			s.Elapse(3 * time.Minute)
-			s.Is("state", s.State(order(0)), payment.Confirmed)
+			s.After(3 * time.Minute, order(0), payment.Confirmed)
 		})
 	}
 }
@@ -99,9 +90,7 @@ func TestBytesThatNoNodeWillTake(t *testing.T) {
 		setup := plain()
 		setup.FeeLimit = token.Units(limit)
 		perform(t, fmt.Sprintf("fee limit %d", limit), setup, func(s *simulation.Scenario) {
-			for _, n := range s.Chain.Nodes {
-				n.Floor = 10_000
-			}
+			s.Chain.Each(func(n *fakechain.Node) { n.Floor = 10_000 })
 			p := s.Pay("client", order(0))
 			s.Pay("client", order(1))
 			s.Elapse(12 * time.Minute)
@@ -113,12 +102,9 @@ func TestBytesThatNoNodeWillTake(t *testing.T) {
 				s.Is("mined", got.Onchain, got.LastAttempt().Hash)
 			}
 			s.Is("a retry's hash", s.Ask("client", order(0)).Payment.TxHash, p.TxHash)
-			for _, n := range s.Chain.Nodes {
-				n.Floor = 0
-			}
+			s.Chain.Each(func(n *fakechain.Node) { n.Floor = 0 })
 			s.Pay("client", order(2))
-			s.Elapse(3 * time.Minute)
-			s.Is("a payment after them", s.State(order(2)), payment.Confirmed)
+			s.After(3 * time.Minute, order(2), payment.Confirmed)
 		})
 	}
 }
@@ -132,14 +118,10 @@ func TestCancelledStaysCancelled(t *testing.T) {
 		setup.FeeLimit = token.Units(limit)
 		perform(t, fmt.Sprintf("fee limit %d", limit), setup, func(s *simulation.Scenario) {
 			s.Halted = true
-			for _, n := range s.Chain.Nodes {
-				n.Answers = chain.Wrong
-			}
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = chain.Wrong })
 			s.Pay("client", order(0))
 			s.Elapse(15 * time.Minute)
-			for _, n := range s.Chain.Nodes {
-				n.Answers = ""
-			}
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = "" })
 			s.Elapse(15 * time.Minute)
 			attempts := s.Payment(order(0)).Attempts
 			seen := map[chain.Hash]bool{}
@@ -168,17 +150,13 @@ func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
 		perform(t, name, plain(), func(s *simulation.Scenario) {
 			s.Halted = true
 			s.Pay("client", order(0))
-			for _, n := range s.Chain.Nodes {
-				n.Forget()
-			}
+			s.Chain.Each((*fakechain.Node).Forget)
 			s.Chain.Nodes[0].Floor = 10_000
 			doubt(s.Chain.Nodes[1])
 			s.Halted = false
-			s.Elapse(20 * time.Minute)
-			s.Is("state", s.State(order(0)), payment.Committed)
+			s.After(20 * time.Minute, order(0), payment.Committed)
 			s.Chain.Nodes[1].Heal()
-			s.Elapse(3 * time.Minute)
-			s.Is("state", s.State(order(0)), payment.Confirmed)
+			s.After(3 * time.Minute, order(0), payment.Confirmed)
 		})
 	}
 }
@@ -189,15 +167,11 @@ func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
 func TestReceiptNullFor45Minutes(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Pay("client", order(0))
-		for _, n := range s.Chain.Nodes {
-			n.NullReceipts = true // the count says mined, the index says nothing
-		}
-		s.Elapse(45 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Committed)
+		s.Chain.Each(func(n *fakechain.Node) { n.NullReceipts = true }) // the count says mined, the index says nothing
+		s.After(45 * time.Minute, order(0), payment.Committed)
 		s.Is("paused", s.Record(0).Paused, "")
 		s.Chain.Nodes[0].NullReceipts = false
-		s.Elapse(2 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Confirmed)
+		s.After(2 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -211,11 +185,9 @@ func TestReplacementUnderpricedByAStranger(t *testing.T) {
 		s.Halted = true
 		s.Steal(0, 1, 5)
 		s.Pay("client", order(1))
-		s.Elapse(20 * time.Second)
-		s.Is("while it is in the pool", s.State(order(1)), payment.Committed)
+		s.After(20 * time.Second, order(1), payment.Committed)
 		s.Halted = false
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(1)), payment.Failed)
+		s.After(3 * time.Minute, order(1), payment.Failed)
 		s.Is("code", codeOf(s.Payment(order(1))), payment.NonceConsumed)
 		if s.Record(0).Paused == "" {
 			s.T.Error("the wallet goes on although a thief has its key")
@@ -244,11 +216,9 @@ func TestStrangerIsBelievedOnlyOnAllNodes(t *testing.T) {
 			s.Pay("client", order(1))
 			s.Steal(0, 1, 5)
 			s.Chain.Nodes[1].Forget()
-			s.Elapse(5 * time.Minute)
-			s.Is("state", s.State(order(1)), payment.Committed)
+			s.After(5 * time.Minute, order(1), payment.Committed)
 			s.Chain.Nodes[1].Heal()
-			s.Elapse(2 * time.Minute)
-			s.Is("state", s.State(order(1)), payment.Failed)
+			s.After(2 * time.Minute, order(1), payment.Failed)
 		})
 	}
 }
@@ -263,8 +233,7 @@ func TestNodeOnAnotherFork(t *testing.T) {
 		// other: the rest of the world has not got it.
 		s.Chain.Nodes[0].Fork(0, 3)
 		s.Chain.Nodes[1].Forget()
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Committed)
+		s.After(3 * time.Minute, order(0), payment.Committed)
 	})
 }
 
@@ -275,12 +244,9 @@ func TestNodeLiesAboutABlockHash(t *testing.T) {
 		setup := plain()
 		setup.Nodes = nodes
 		perform(t, fmt.Sprintf("%d of %d nodes", nodes, nodes), setup, func(s *simulation.Scenario) {
-			for _, n := range s.Chain.Nodes {
-				n.Lies = true
-			}
+			s.Chain.Each(func(n *fakechain.Node) { n.Lies = true })
 			s.Pay("client", order(0))
-			s.Elapse(5 * time.Minute)
-			s.Is("state", s.State(order(0)), payment.Committed)
+			s.After(5 * time.Minute, order(0), payment.Committed)
 		})
 	}
 }
@@ -290,8 +256,7 @@ func TestNodeOfAnotherChain(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Chain.Nodes[0].OtherChain = true
 		s.Pay("client", order(0))
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -300,9 +265,7 @@ func TestNodeOfAnotherChain(t *testing.T) {
 func TestGapIsFilledByTheHandler(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Idle, s.Halted = true, true
-		for _, n := range s.Chain.Nodes {
-			n.RejectsGaps = true
-		}
+		s.Chain.Each(func(n *fakechain.Node) { n.RejectsGaps = true })
 		s.On("first", "Send", 0, scheduler.FailBefore)
 		s.Pay("first", order(0))
 		s.Pay("second", order(1))
@@ -320,15 +283,10 @@ func TestEveryReply(t *testing.T) {
 			continue // TestBytesThatNoNodeWillTake
 		}
 		perform(t, string(class), plain(), func(s *simulation.Scenario) {
-			for _, n := range s.Chain.Nodes {
-				n.Answers = class
-			}
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = class })
 			p := s.Pay("client", order(0))
-			s.Elapse(4 * time.Minute)
-			s.Is("state", s.State(order(0)), payment.Committed)
-			for _, n := range s.Chain.Nodes {
-				n.Answers = ""
-			}
+			s.After(4 * time.Minute, order(0), payment.Committed)
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = "" })
 			s.Elapse(4 * time.Minute)
 			got := s.Payment(order(0))
 			s.Is("state", got.State, payment.Confirmed)
@@ -346,8 +304,7 @@ func TestInsufficientFundsThenATopUp(t *testing.T) {
 		s.Post("client", 0, order(0))
 		s.Elapse(time.Second)
 		s.Chain.TakeGas(fakechain.Wallet(0))
-		s.Elapse(3 * time.Minute)
-		s.Is("state", s.State(order(0)), payment.Committed)
+		s.After(3 * time.Minute, order(0), payment.Committed)
 		if s.Record(0).Paused == "" {
 			s.T.Error("the wallet is not paused")
 		}

@@ -128,8 +128,13 @@ func (c *Chain) advance(tip *block) {
 			}
 		}
 	}
+	c.Each((*Node).Follow)
+}
+
+// Each calls do for each node.
+func (c *Chain) Each(do func(*Node)) {
 	for _, n := range c.Nodes {
-		n.Follow()
+		do(n)
 	}
 }
 
@@ -137,9 +142,7 @@ func (c *Chain) advance(tip *block) {
 // any stranger with a copy could.
 func (c *Chain) Replay() {
 	for _, tx := range c.copies {
-		for _, n := range c.Nodes {
-			n.take(tx)
-		}
+		c.Each(func(n *Node) { n.take(tx) })
 	}
 }
 
@@ -168,8 +171,6 @@ func (c *Chain) Steal(from token.Address, nonce uint64, amount token.Amount) cha
 		ChainID: c.ID, To: c.Token, Data: chain.TransferData(token.Address{0: 0xbb}, amount), Gas: 100_000,
 		Fees: chain.Fees{Tip: token.Units(5_000), Cap: token.Units(50_000)},
 	}}
-	for _, n := range c.Nodes {
-		n.take(tx)
-	}
+	c.Each(func(n *Node) { n.take(tx) })
 	return tx.Sign().Hash
 }
