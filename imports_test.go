@@ -67,12 +67,15 @@ var mayImport = map[string]string{
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
-	"dynamo/dynamotest":   "",
-	"httpapi/fuzztest":    "",
-	"httpapi/httpapitest": "httpapi",
-	"simulation":          "interpose memory stack store " + domains + " " + engines,
-	"storetest":           "store " + domains,
-	"webhook/webhooktest": "webhook",
+	"dynamo/dynamotest":    "",
+	"httpapi/fuzztest":     "",
+	"httpapi/httpapitest":  "httpapi",
+	"simulation":           "interpose memory simulation/fakechain simulation/oracle simulation/scheduler stack store " + domains + " " + engines,
+	"simulation/fakechain": "chain token wallet",
+	"simulation/oracle":    "dispatch memory simulation/fakechain store " + domains,
+	"simulation/scheduler": "interpose",
+	"storetest":            "store " + domains,
+	"webhook/webhooktest":  "webhook",
 }
 
 // onlyIn says which packages may import something heavy or powerful; a
@@ -98,6 +101,7 @@ var mayLink = map[string]string{
 	"remit/internal/interpose":           "",
 	"remit/internal/memory":              "",
 	"remit/internal/simulation":          "",
+	"remit/internal/simulation/":         "",
 	"remit/internal/storetest":           "",
 	"remit/internal/webhook/webhooktest": "",
 	"testing":                            "",

@@ -11,7 +11,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/memory"
 	"remit/internal/payment"
-	"remit/internal/simulation"
+	"remit/internal/simulation/fakechain"
 	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -25,47 +25,47 @@ func (deaf) Hint(context.Context) error { return nil }
 // TestRefusals has every reason for which a payment is not even begun, and
 // checks that nothing of it is stored, so that its key is free.
 func TestRefusals(t *testing.T) {
-	payee, blocked := simulation.Payee(1), simulation.Payee(2)
+	payee, blocked := fakechain.Payee(1), fakechain.Payee(2)
 	for _, test := range []struct {
 		name   string
 		to     token.Address
 		amount uint64
-		before func(*simulation.Chain, *simulation.Keys)
+		before func(*fakechain.Chain, *fakechain.Keys)
 		want   error
 	}{
 		{"just enough", payee, 10, nil, nil},
 		{"as much as is allowed", payee, 500, nil, nil},
 		{"below the minimum", payee, 9, nil, dispatch.ErrAmountBelow},
 		{"above the maximum", payee, 501, nil, dispatch.ErrAmountAbove},
-		{"to a wallet of ours", simulation.Wallet(0), 10, nil, dispatch.ErrOwnWallet},
-		{"to a draining wallet of ours", simulation.Wallet(1), 10, nil, dispatch.ErrOwnWallet},
+		{"to a wallet of ours", fakechain.Wallet(0), 10, nil, dispatch.ErrOwnWallet},
+		{"to a draining wallet of ours", fakechain.Wallet(1), 10, nil, dispatch.ErrOwnWallet},
 		{"to somebody the token refuses", blocked, 10, nil, dispatch.ErrRecipient},
 		{"more than the wallet has", payee, 400, nil, dispatch.ErrInsufficient},
 		{"while the secret store is down", payee, 10,
-			func(_ *simulation.Chain, k *simulation.Keys) { k.Down(true) }, dispatch.ErrUnavailable},
+			func(_ *fakechain.Chain, k *fakechain.Keys) { k.Down(true) }, dispatch.ErrUnavailable},
 		{"while every wallet is draining", payee, 10,
-			func(_ *simulation.Chain, k *simulation.Keys) { k.Drain(simulation.Wallet(0)) }, dispatch.ErrUnavailable},
+			func(_ *fakechain.Chain, k *fakechain.Keys) { k.Drain(fakechain.Wallet(0)) }, dispatch.ErrUnavailable},
 		{"while the node is down", payee, 10,
-			func(c *simulation.Chain, _ *simulation.Keys) { c.Nodes[0].Down = true }, dispatch.ErrUnavailable},
+			func(c *fakechain.Chain, _ *fakechain.Keys) { c.Nodes[0].Down = true }, dispatch.ErrUnavailable},
 		{"while the node serves another chain", payee, 10,
-			func(c *simulation.Chain, _ *simulation.Keys) { c.Nodes[0].Foreign = true }, dispatch.ErrUnavailable},
-		{"while the token pays nobody", payee, 10, func(c *simulation.Chain, _ *simulation.Keys) {
-			c.Recipients[payee], c.Recipients[simulation.Wallet(0)] = simulation.Reverts, simulation.Reverts
+			func(c *fakechain.Chain, _ *fakechain.Keys) { c.Nodes[0].OtherChain = true }, dispatch.ErrUnavailable},
+		{"while the token pays nobody", payee, 10, func(c *fakechain.Chain, _ *fakechain.Keys) {
+			c.Recipients[payee], c.Recipients[fakechain.Wallet(0)] = fakechain.Reverts, fakechain.Reverts
 		}, dispatch.ErrUnavailable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			coin := token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
-			fake := simulation.NewChain(7, coin.Contract, 1, 1)
-			fake.Recipients[blocked] = simulation.Reverts
-			keys := &simulation.Keys{}
-			keys.Add(simulation.Wallet(0))
-			keys.Add(simulation.Wallet(1))
-			keys.Drain(simulation.Wallet(1))
+			fake := fakechain.New(7, coin.Contract, 1, 1)
+			fake.Recipients[blocked] = fakechain.Reverts
+			keys := &fakechain.Keys{}
+			keys.Add(fakechain.Wallet(0))
+			keys.Add(fakechain.Wallet(1))
+			keys.Drain(fakechain.Wallet(1))
 			funds := uint64(1_000)
 			if errors.Is(test.want, dispatch.ErrInsufficient) {
 				funds = 399
 			}
-			fake.Fund(simulation.Wallet(0), token.Units(funds), token.Units(1e18))
+			fake.Fund(fakechain.Wallet(0), token.Units(funds), token.Units(1e18))
 			if test.before != nil {
 				test.before(fake, keys)
 			}

@@ -1,16 +1,60 @@
 package simulation_test
 
 import (
+	"fmt"
+	"testing"
+
+	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/simulation"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/oracle"
+	"remit/internal/simulation/scheduler"
 	"remit/internal/token"
 )
 
 func unit(n uint64) token.Amount { return token.Units(n) }
 
-// codeOf is why a payment failed, if it did.
+// plain is a small deployment: one wallet, two nodes, final after two blocks.
+func plain() simulation.Setup {
+	return simulation.Setup{
+		Wallets: 1, Nodes: 2, Instances: 2, Depth: 2, ConfirmationRule: chain.ConfirmationRule{Depth: 2}, Window: 64,
+		Coins: 1_000_000, Gwei: 1_000,
+	}
+}
+
+// order is the n-th payment that a merchant wants.
+func order(n int) oracle.Order {
+	return oracle.Order{Key: fmt.Sprintf("key%d", n), To: fakechain.Payee(n), Amount: 1000}
+}
+
+// codeOf is why a payment failed, "" if it did not.
 func codeOf(p payment.Payment) payment.FailureCode {
 	if p.Failure == nil {
 		return ""
 	}
 	return p.Failure.Code
+}
+
+func is(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// perform performs a scenario in a subtest.
+func perform(t *testing.T, name string, setup simulation.Setup, scenario func(*simulation.Scenario)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { simulation.Perform(t, setup, scenario) })
+}
+
+// performEach performs a scenario for every outcome of every effect.
+func performEach(t *testing.T, effects []string, outcomes []scheduler.Outcome, scenario func(s *simulation.Scenario, effect string, o scheduler.Outcome)) {
+	t.Helper()
+	for _, effect := range effects {
+		for _, o := range outcomes {
+			perform(t, fmt.Sprintf("%s %s", effect, o), plain(), func(s *simulation.Scenario) { scenario(s, effect, o) })
+		}
+	}
 }

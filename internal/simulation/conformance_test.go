@@ -1,91 +1,48 @@
+//go:build !noevm
+
 package simulation_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
 	"remit/internal/chain"
-	"remit/internal/dispatch"
-	"remit/internal/memory"
+	"remit/internal/devnet"
+	"remit/internal/ethrpc"
+	"remit/internal/keyring"
 	"remit/internal/payment"
-	"remit/internal/settlement"
-	"remit/internal/stack"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
-// A play is a stack on a ground, without faults of its own.
-type play struct {
-	ground
-	t       *testing.T
-	store   *memory.Payments
-	pay     *dispatch.Dispatcher
-	settler *settlement.Settler
-	now     time.Time
+// run lets a minute elapse, and a round of check-receipts run.
+func (d *deployment) run() {
+	d.t.Helper()
+	d.now = d.now.Add(61 * time.Second)
+	d.round()
 }
 
-func newPlay(t *testing.T, g ground) *play {
-	p := &play{ground: g, t: t, store: memory.NewPayments(), now: time.Date(2026, time.May, 1, 0, 0, 0, 0, time.UTC)}
-	now := func() time.Time { return p.now }
-	log := slog.New(slog.DiscardHandler)
-	final := chain.ConfirmationRule{Depth: 2}
-	p.pay = dispatch.New(stack.Config{
-		ChainID: g.id, Token: g.coin, Network: "n", Window: 64, BlockTime: time.Nanosecond, ConfirmationRule: final,
-	}, dispatch.Parts{
-		Store: p.store, Keys: g.keys, Nodes: chain.Nodes{g.node}, Hints: mute{},
-		Log: log, Now: now, Draw: func(int) int { return 0 },
-	})
-	p.settler = settlement.New(stack.Config{
-		ChainID: g.id, Token: g.coin, Window: 64, ConfirmationRule: final, BlockTime: 12 * time.Second, ReservationAge: time.Minute, BumpAfter: time.Hour,
-	}, settlement.Parts{
-		Store: p.store, Keys: g.keys, Nodes: chain.Nodes{g.node}, Events: mute{}, Log: log, Now: now,
-	})
-	return p
-}
-
-// send pays the n-th order and returns it as stored.
-func (p *play) send(n int) payment.Payment {
-	p.t.Helper()
-	r := order(n)
-	result, err := p.pay.Send(p.t.Context(), payment.Request{Merchant: "m", Mode: "test", Key: r.Key, To: r.To, Amount: unit(r.Amount)})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return result.Payment
-}
-
-// late passes more than a bump waits for.
-func (p *play) late() { p.now = p.now.Add(time.Hour) }
-
-// round passes a minute, and runs once.
-func (p *play) round() {
-	p.t.Helper()
-	p.now = p.now.Add(61 * time.Second)
-	if _, err := p.settler.Round(p.t.Context(), "run", true); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// final makes enough blocks, and runs.
-func (p *play) final() {
-	p.t.Helper()
+// final makes enough blocks to confirm, and runs.
+func (d *deployment) final() {
+	d.t.Helper()
 	for range 3 {
-		p.mine()
+		d.mine()
 	}
-	p.round()
+	d.run()
 }
 
-func (p *play) stored(n int) payment.Payment {
-	p.t.Helper()
-	stored, err := p.store.Payment(context.Background(), payment.KeyID("m", "test", order(n).Key))
+// stored returns the stored payment of the n-th order.
+func (d *deployment) stored(n int) payment.Payment {
+	d.t.Helper()
+	stored, err := d.store.Payment(context.Background(), order(n).ID())
 	if err != nil {
-		p.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	return stored
 }
 
-// An ending is all that the two grounds must agree on.
+// An ending is all that the two networks must agree on.
 type ending struct {
 	state    payment.State
 	code     payment.FailureCode
@@ -95,120 +52,174 @@ type ending struct {
 	paused   bool
 }
 
-func (p *play) ending() ending {
-	p.t.Helper()
-	stored := p.stored(0)
-	w, err := p.store.Wallet(context.Background(), wallet.ID{ChainID: p.id, Address: stored.Wallet})
+func (d *deployment) ending() ending {
+	d.t.Helper()
+	stored := d.stored(0)
+	w, err := d.store.Wallet(context.Background(), wallet.ID{ChainID: d.id, Address: stored.Wallet})
 	if err != nil {
-		p.t.Fatal(err)
+		d.t.Fatal(err)
 	}
 	return ending{stored.State, codeOf(stored), stored.Onchain == stored.TxHash, len(stored.Attempts) > 1, w.NextNonce, w.Paused != ""}
 }
 
-// TestConformance plays what can be played on both grounds, and wants the same
-// ending: the fake chain is worth what it has in common with a real one.
+// TestConformance runs the same cases on the fake chain and on a real EVM, and
+// wants the same ending, because a simulation on the fake chain shows nothing about
+// behaviour that a real chain does not share.
 func TestConformance(t *testing.T) {
 	confirmed := ending{state: payment.Confirmed, original: true, next: 1}
-	for name, scene := range map[string]struct {
-		play func(*play)
+	for name, c := range map[string]struct {
+		run  func(*deployment)
 		want ending
 	}{
-		"a payment is final after two more blocks": {func(p *play) {
-			p.send(0)
-			p.mine()
-			p.mine()
-			p.round()
-			is(p.t, "one block too early", p.stored(0).State, payment.Committed)
-			p.mine()
-			p.round()
+		"a payment is final after two more blocks": {func(d *deployment) {
+			d.send(order(0))
+			d.mine()
+			d.mine()
+			d.run()
+			is(d.t, "one block too early", d.stored(0).State, payment.Committed)
+			d.mine()
+			d.run()
 		}, confirmed},
-		"the pool is forgotten": {func(p *play) {
-			p.send(0)
-			p.forget()
-			p.round()
-			p.final()
+		"the pool is forgotten": {func(d *deployment) {
+			d.send(order(0))
+			d.forget()
+			d.run()
+			d.final()
 		}, confirmed},
-		"a reorg before finality": {func(p *play) {
-			p.send(0)
-			p.mine()
-			p.round()
-			p.reorg(1)
-			p.round()
-			is(p.t, "after the reorg", p.stored(0).State, payment.Committed)
-			p.final()
+		"a reorg before finality": {func(d *deployment) {
+			d.send(order(0))
+			d.mine()
+			d.run()
+			d.reorg(1)
+			d.run()
+			is(d.t, "after the reorg", d.stored(0).State, payment.Committed)
+			d.final()
 		}, confirmed},
-		"a reorg, and forgotten": {func(p *play) {
-			p.send(0)
-			p.mine()
-			p.reorg(1)
-			p.forget()
-			p.round()
-			p.final()
+		"a reorg, and forgotten": {func(d *deployment) {
+			d.send(order(0))
+			d.mine()
+			d.reorg(1)
+			d.forget()
+			d.run()
+			d.final()
 		}, confirmed},
-		"re-mined as reverted": {func(p *play) {
-			p.send(0)
-			p.mine()
-			p.reorg(1)
-			p.forget()
-			p.blacklist(order(0).To)
-			p.round()
-			p.final()
+		"re-mined as reverted": {func(d *deployment) {
+			d.send(order(0))
+			d.mine()
+			d.reorg(1)
+			d.forget()
+			d.blacklist(order(0).To)
+			d.run()
+			d.final()
 		}, ending{state: payment.Failed, code: payment.ExecutionReverted, original: true, next: 1}},
-		"the token returns false": {func(p *play) {
-			p.returnFalse(order(0).To)
-			p.send(0)
-			p.final()
+		"the token returns false": {func(d *deployment) {
+			d.returnFalse(order(0).To)
+			d.send(order(0))
+			d.final()
 		}, ending{state: payment.Failed, code: payment.TransferMissing, original: true, next: 1}},
-		"the price rises eightfold and stays": {func(p *play) {
-			p.send(0)
-			p.feesUp()
-			p.late()
-			p.round() // bumps to what the market asks
-			p.final()
+		"the price rises eightfold and stays": {func(d *deployment) {
+			d.send(order(0))
+			d.feesUp()
+			d.now = d.now.Add(time.Hour) // a bump waits no longer
+			d.run()                      // bumps to the fees of the market
+			d.final()
 		}, ending{state: payment.Confirmed, bumped: true, next: 1}},
-		"the bump is sent and the original mined": {func(p *play) {
-			sent := p.send(0)
-			p.feesUp()
-			p.late()
-			p.round()
-			p.feesDown()
-			p.mineExactly(sent.Attempts[0].Raw)
-			p.final()
+		"the bump is sent and the original mined": {func(d *deployment) {
+			sent := d.send(order(0))
+			d.feesUp()
+			d.now = d.now.Add(time.Hour) // a bump waits no longer
+			d.run()
+			d.feesDown()
+			d.mineExactly(sent.Attempts[0].Raw)
+			d.final()
 		}, ending{state: payment.Confirmed, original: true, bumped: true, next: 1}},
-		"somebody else uses the nonce": {func(p *play) {
-			sent := p.send(0)
-			signer, err := p.keys.Signer(p.t.Context(), sent.Wallet)
+		"a thief uses the nonce": {func(d *deployment) {
+			sent := d.send(order(0))
+			signer, err := d.keys.Signer(d.t.Context(), sent.Wallet)
 			if err != nil {
-				p.t.Fatal(err)
+				d.t.Fatal(err)
 			}
 			tx := sent.Tx
 			tx.Data = chain.TransferData(order(1).To, unit(5))
 			foreign, err := signer.Sign(tx, sent.Nonce)
 			if err != nil {
-				p.t.Fatal(err)
+				d.t.Fatal(err)
 			}
-			p.forget()
-			p.mineExactly(foreign.Raw)
-			p.final()
+			d.forget()
+			d.mineExactly(foreign.Raw)
+			d.final()
 		}, ending{state: payment.Failed, code: payment.NonceConsumed, next: 1, paused: true}},
-		"three in a row, and the pool is forgotten": {func(p *play) {
+		"three in a row, and the pool is forgotten": {func(d *deployment) {
 			for n := range 3 {
-				p.send(n)
+				d.send(order(n))
 			}
-			p.forget()
-			p.round()
-			p.final()
-			is(p.t, "the last", p.stored(2).State, payment.Confirmed)
+			d.forget()
+			d.run()
+			d.final()
+			is(d.t, "the last", d.stored(2).State, payment.Confirmed)
 		}, ending{state: payment.Confirmed, original: true, next: 3}},
 	} {
-		for kind, ground := range map[string]func(*testing.T) ground{"fake": fakeGround, "real": realGround} {
+		for kind, network := range map[string]func(*testing.T) network{"fake": fakeNetwork, "real": realNetwork} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				p := newPlay(t, ground(t))
-				scene.play(p)
-				if got := p.ending(); got != scene.want {
-					t.Errorf("ends as %+v, want %+v", got, scene.want)
+				d := newDeployment(t, network(t), 2)
+				c.run(d)
+				if got := d.ending(); got != c.want {
+					t.Errorf("ends as %+v, want %+v", got, c.want)
 				}
 			})
 		}
+	}
+}
+
+func fakeNetwork(*testing.T) network {
+	on, _ := fakeChain(2, 1)
+	return on
+}
+
+func realNetwork(t *testing.T) network {
+	t.Helper()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now})
+	ok(err)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	node, err := ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
+	ok(err)
+	key, err := keyring.ParseKey(c.Wallets()[0].PrivateKey())
+	ok(err)
+	secret := keyring.Encode([]keyring.Entry{{Key: key}})
+	before, err := c.BaseFee()
+	ok(err)
+	return network{
+		id: c.ID(), coin: c.Token(), node: node,
+		keys:        keyring.New(func(context.Context) ([]byte, error) { return secret, nil }, nil),
+		mine:        func() { ok(c.Mine()) },
+		mineExactly: func(raw ...[]byte) { ok(c.MineExactly(raw...)) },
+		reorg:       func(depth int) { ok(c.Reorg(depth)) },
+		forget:      c.DropPending,
+		feesUp: func() {
+			now, err := c.BaseFee()
+			ok(err)
+			high, err := now.Times(8)
+			ok(err)
+			ok(c.RaiseBaseFee(high))
+		},
+		feesDown: func() {
+			for now := token.MaxAmount(); before.Less(now); {
+				ok(c.MineExactly())
+				now, err = c.BaseFee()
+				ok(err)
+			}
+		},
+		blacklist:   func(a token.Address) { ok(c.Blacklist(a)) },
+		returnFalse: func(a token.Address) { ok(c.Behave(a, devnet.ReturnFalse)) },
 	}
 }

@@ -3,86 +3,86 @@ package simulation
 import (
 	"testing/synctest"
 	"time"
+
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/oracle"
+	"remit/internal/simulation/scheduler"
 )
 
-// A decider says what happens next in a World.
-type decider interface {
-	// pick chooses among the calls that wait, which are at least one. It
-	// returns nil to let time pass first.
-	pick(ready []*call) *call
-	// outcome says what becomes of a call.
-	outcome(c *call) Outcome
-	// freeze says how long something frozen stays so.
+// A policy chooses the next effect of a Cluster, and its outcome.
+type policy interface {
+	// pick chooses among the effects that wait, which are at least one. It
+	// returns nil to let time elapse first.
+	pick(ready []*scheduler.Effect) *scheduler.Effect
+	// outcome is the fate of an effect.
+	outcome(e *scheduler.Effect) scheduler.Outcome
+	// freeze is how long an effect stays frozen, or late.
 	freeze() time.Duration
-	// nap says how long nothing happens when time passes.
+	// nap is how long time elapses while no effect happens.
 	nap() time.Duration
-	// miner says whose pool the next block is made of; nil makes none.
-	miner() *Node
+	// miner is the node whose pool fills the next block; nil: no block.
+	miner() *fakechain.Node
 	// runs says whether a run starts when one is due.
 	runs() bool
 }
 
-// A clock is what happens by itself as time passes.
-type clock struct {
-	block, run time.Time // when the next is due
+// A timetable says when the next block and the next run are due.
+type timetable struct{ block, run time.Time }
+
+func newTimetable() *timetable {
+	return &timetable{block: time.Now().Add(blockTime), run: time.Now().Add(runEvery)}
 }
 
-// step lets one thing happen. It reports false when nobody waits for anything
-// but time.
-func (w *World) step(d decider, c *clock) bool {
+// step lets one effect happen, or time elapse.
+func (c *Cluster) step(p policy, due *timetable) {
 	synctest.Wait()
-	ready := w.desk.ready(time.Now())
-	if len(ready) > 0 {
-		if chosen := d.pick(ready); chosen != nil {
-			o := Apply
-			if !chosen.applied {
-				o = d.outcome(chosen)
+	if ready := c.scheduler.Ready(time.Now()); len(ready) > 0 {
+		if e := p.pick(ready); e != nil {
+			outcome := scheduler.Apply
+			if !e.Applied {
+				outcome = p.outcome(e)
 			}
-			if w.Trace != nil {
-				w.trace(chosen.actor.name, chosen.op+" "+chosen.args+": "+o.String())
+			if c.Trace != nil {
+				c.trace(e.Actor.Name, "%s %s: %s", e.Call.Op, e.Call.Args, outcome)
 			}
-			w.desk.perform(chosen, o, time.Now().Add(d.freeze()))
-			// No two effects at one instant: what they start would end at
-			// one instant too, in any order.
+			c.scheduler.Perform(e, outcome, time.Now().Add(p.freeze()))
+			// No two effects happen at one instant: timers that they start
+			// would end at one instant too, in any order.
 			time.Sleep(time.Microsecond)
-			return true
+			return
 		}
 	}
-	w.pass(d, c, d.nap())
-	return len(ready) > 0
+	c.elapse(p, due, p.nap())
 }
 
-// pass lets time go by, with the blocks and runs that fall due in it.
-func (w *World) pass(d decider, c *clock, span time.Duration) {
+// elapse lets time go by, with the blocks and runs that fall due in it.
+func (c *Cluster) elapse(p policy, due *timetable, span time.Duration) {
 	end := time.Now().Add(span)
 	for {
-		if w.takeHint() && c.run.After(time.Now().Add(blockTime)) {
-			c.run = time.Now().Add(blockTime)
+		if soon := time.Now().Add(blockTime); c.takeHint() && due.run.After(soon) {
+			due.run = soon
 		}
 		next := end
-		if c.block.Before(next) {
-			next = c.block
-		}
-		if c.run.Before(next) {
-			next = c.run
+		for _, t := range []time.Time{due.block, due.run} {
+			if t.Before(next) {
+				next = t
+			}
 		}
 		if gap := time.Until(next); gap > 0 {
 			time.Sleep(gap)
 			synctest.Wait()
 		}
 		switch now := time.Now(); {
-		case !c.block.After(now):
-			c.block = now.Add(blockTime)
-			if n := d.miner(); n != nil {
-				w.Chain.Mine(n)
-				if w.Trace != nil {
-					w.trace("chain", "block")
-				}
+		case !due.block.After(now):
+			due.block = now.Add(blockTime)
+			if n := p.miner(); n != nil {
+				c.Chain.Mine(n)
+				c.trace("chain", "block")
 			}
-		case !c.run.After(now):
-			c.run = now.Add(minute)
-			if d.runs() {
-				w.StartRun()
+		case !due.run.After(now):
+			due.run = now.Add(runEvery)
+			if p.runs() {
+				c.StartRun()
 			}
 		}
 		synctest.Wait()
@@ -92,23 +92,93 @@ func (w *World) pass(d decider, c *clock, span time.Duration) {
 	}
 }
 
-// takeHint reports whether somebody asked for a run since it was last called.
-func (w *World) takeHint() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	hinted := w.hinted
-	w.hinted = false
+// takeHint reports whether a handler has asked for a run since the last call.
+func (c *Cluster) takeHint() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	hinted := c.hinted
+	c.hinted = false
 	return hinted
 }
 
-// living reports whether anybody who is not dead has something to do.
-func (w *World) living() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, a := range w.actors {
-		if !a.dead.Load() && !a.ended.Load() {
-			return true
+// faultless is the policy without faults: every effect is applied, in order.
+type faultless struct {
+	chain  *fakechain.Chain
+	idle   bool // runs are started by hand only
+	blocks int
+}
+
+func (f *faultless) pick(ready []*scheduler.Effect) *scheduler.Effect { return ready[0] }
+func (f *faultless) outcome(*scheduler.Effect) scheduler.Outcome      { return scheduler.Apply }
+func (f *faultless) freeze() time.Duration                            { return 0 }
+func (f *faultless) nap() time.Duration                               { return time.Second }
+func (f *faultless) runs() bool                                       { return !f.idle }
+
+func (f *faultless) miner() *fakechain.Node {
+	f.blocks++
+	return f.chain.Nodes[f.blocks%len(f.chain.Nodes)]
+}
+
+// drainSteps bounds the steps of drain. More of them are a livelock.
+const drainSteps = 30_000
+
+// drain lets effects happen until no actor is busy.
+func (c *Cluster) drain(p policy, due *timetable) {
+	for range drainSteps {
+		synctest.Wait()
+		if c.scheduler.Busy("") == 0 && len(c.scheduler.Ready(time.Now())) == 0 {
+			return
+		}
+		c.step(p, due)
+	}
+	c.oracle.Violate(oracle.Settles, "no end after %d steps", drainSteps)
+}
+
+// Finish ends a simulation and returns the violated invariants: faults end, two
+// runs settle everything that is left, and strangers send every transaction
+// again of which they could have a copy. settled says whether every payment must
+// have ended by then.
+func (c *Cluster) Finish(settled bool) []string {
+	c.heal()
+	c.settle()
+	c.Chain.Replay()
+	for range c.Depth + 2 {
+		c.Chain.Mine(c.Chain.Nodes[0])
+	}
+	return c.oracle.Violations(settled)
+}
+
+// heal ends every fault: nodes are honest, frozen effects happen, requests that
+// were under way arrive, and handlers and clients come to their ends.
+func (c *Cluster) heal() {
+	c.trace("cluster", "heals")
+	c.Chain.BaseFee = quietFee
+	c.Chain.Each((*fakechain.Node).Heal)
+	c.Keys.Down(false)
+	c.skewed = c.Skews != nil
+	c.Skews = nil
+	synctest.Wait()
+	c.scheduler.Thaw()
+	c.drain(&faultless{chain: c.Chain, idle: true}, newTimetable())
+}
+
+// settle is invariant I6: once reservations have aged, two runs of
+// check-receipts settle everything, while blocks are made.
+func (c *Cluster) settle() {
+	p := &faultless{chain: c.Chain, idle: true}
+	due := newTimetable()
+	c.elapse(p, due, runEvery)
+	runs := 2
+	if c.skewed {
+		runs++ // a time that a wrong clock wrote may still be believed for a moment
+	}
+	for i := range runs {
+		began := time.Now()
+		c.trace("cluster", "run %d of %d", i+1, runs)
+		c.StartRun()
+		c.drain(p, due)
+		if left := runEvery - time.Since(began); left > 0 {
+			c.elapse(p, due, left)
 		}
 	}
-	return false
 }

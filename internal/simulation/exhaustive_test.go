@@ -3,92 +3,114 @@ package simulation_test
 import (
 	"flag"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"remit/internal/simulation"
+	"remit/internal/simulation/scheduler"
 )
 
 var (
-	pairs   = flag.Bool("pairs", false, "explore every pair of faults, not only pairs of writes")
-	singles = flag.Bool("singles", raceDetector, "explore single faults only")
+	pairs    = flag.Bool("pairs", false, "explore every pair of faults, not only pairs in writes")
+	singles  = flag.Bool("singles", raceDetector, "explore single faults only")
+	schedule simulation.Schedule
 )
 
-// tell runs a story in a bubble of its own.
-func tell(t *testing.T, s simulation.Story) (broken []string, effects int) {
-	synctest.Test(t, func(*testing.T) { broken, effects = s.Tell() })
-	return broken, effects
+func TestMain(m *testing.M) {
+	flag.Var(&schedule, "schedule", "the one schedule that TestExhaustive runs: an interleaving and faults, such as 1,17:7")
+	m.Run()
 }
 
-// writes are the effects that change something outside the process.
-var writes = map[string]bool{
-	"POST": true, "Create": true, "Reserve": true, "Commit": true, "Release": true, "Send": true, "Finish": true, "Publish": true,
-	"DeletePendingTx": true, "PutNoop": true, "Discard": true, "Reassign": true, "AddAttempt": true, "Open": true,
+// writes are the operations that change something outside their process.
+var writes = strings.Fields(`POST Create Reserve Commit Release Send Finish Publish DeletePendingTx PutNoop Discard Reassign AddAttempt Open
+	Claim Reconcile RaiseCeiling Advance Pause Repause BumpNoop Charge Refund`)
+
+// runSchedule runs a schedule in a bubble of its own.
+func runSchedule(t *testing.T, s simulation.Schedule) (violations []string, effects int) {
+	synctest.Test(t, func(*testing.T) { violations, effects = s.Run() })
+	return violations, effects
 }
 
-// ways are the outcomes but Apply.
-var ways = []simulation.Outcome{
-	simulation.FailBefore, simulation.LoseAnswer, simulation.ApplyLate, simulation.Freeze,
-	simulation.FreezeDone, simulation.KillBefore, simulation.KillAfter, simulation.KillLate,
-}
-
-// An explorer tells one story with every fault.
-type explorer struct {
-	t     *testing.T
-	story simulation.Story
-	cases int
-}
-
-// try tells the story with strikes, and returns which effects after them may be
-// struck next.
-func (e *explorer) try(strikes ...simulation.Strike) (next []int) {
-	e.cases++
-	s := e.story
-	s.Strikes = strikes
+// explainSchedule fails t with the trace of a schedule and the command that replays it.
+func explainSchedule(t *testing.T, s simulation.Schedule, violations []string) {
+	t.Helper()
+	var trace, faults []string
+	s.Trace = func(line string) { trace = append(trace, line) }
 	s.Effect = func(i int, op string) {
-		if (len(strikes) == 0 || i > strikes[len(strikes)-1].Effect) && (*pairs || writes[op]) {
+		for _, f := range s.Faults {
+			if f.Effect == i {
+				faults = append(faults, fmt.Sprintf("effect %d, %s, is %s", i, op, f.Outcome))
+			}
+		}
+	}
+	runSchedule(t, s)
+	t.Errorf("%s\nif %s\nreplay it with\n\tgo test ./internal/simulation -run '^TestExhaustive$' -schedule=%s\nits trace:\n%s",
+		strings.Join(violations, "\n"), strings.Join(faults, ", and "), &s, strings.Join(trace, "\n"))
+}
+
+// An explorer runs one interleaving with many faults.
+type explorer struct {
+	t            *testing.T
+	interleaving simulation.Interleaving
+	schedules    int
+}
+
+// try runs the interleaving with faults. It returns how many effects there were
+// and which of those after the faults may be faulty next.
+func (e *explorer) try(faults ...simulation.Fault) (effects int, next []int) {
+	e.schedules++
+	s := simulation.Schedule{Interleaving: e.interleaving, Clients: 2, Faults: faults}
+	s.Effect = func(i int, op string) {
+		if (len(faults) == 0 || i > faults[len(faults)-1].Effect) && (*pairs || slices.Contains(writes, op)) {
 			next = append(next, i)
 		}
 	}
-	broken, _ := tell(e.t, s)
-	if len(broken) > 0 {
-		s.Trace = func(l string) { fmt.Println(l) }
-		tell(e.t, s)
-		e.t.Fatalf("order %d, strikes %v: %q", s.Order, s.Strikes, broken)
+	violations, effects := runSchedule(e.t, s)
+	if len(violations) > 0 {
+		explainSchedule(e.t, s, violations)
+		e.t.FailNow()
 	}
-	return next
+	return effects, next
 }
 
-// TestExhaustive tells the story of one payment with one fault in every place
-// and every way, in every order; then with every pair of faults in writes, or,
-// with -pairs, every pair there is.
+// TestExhaustive pays one order with one fault in every effect and of every
+// outcome, in every interleaving; then with every pair of faults in writes, or,
+// with -pairs, in all effects.
 func TestExhaustive(t *testing.T) {
-	for order := range simulation.Orders {
-		t.Run(fmt.Sprintf("order %d", order), func(t *testing.T) {
+	if schedule.Clients > 0 {
+		if violations, _ := runSchedule(t, schedule); len(violations) > 0 {
+			explainSchedule(t, schedule, violations)
+		}
+		return
+	}
+	for interleaving := range simulation.Interleavings {
+		t.Run(fmt.Sprintf("interleaving %d", interleaving), func(t *testing.T) {
 			t.Parallel()
-			e := explorer{t: t, story: simulation.Story{Order: order, Clients: 2}}
-			first := e.try()
-			_, effects := tell(t, e.story)
+			e := explorer{t: t, interleaving: interleaving}
+			effects, first := e.try()
 			for i := range effects {
-				for _, way := range ways {
-					e.try(simulation.Strike{Effect: i, Outcome: way})
+				for _, outcome := range scheduler.Faults() {
+					e.try(simulation.Fault{Effect: i, Outcome: outcome})
 				}
 			}
-			single := e.cases
+			single := e.schedules
 			if *singles {
 				first = nil
 			}
 			for _, i := range first {
-				for _, way := range ways {
-					one := simulation.Strike{Effect: i, Outcome: way}
-					for _, j := range e.try(one) {
-						for _, other := range ways {
-							e.try(one, simulation.Strike{Effect: j, Outcome: other})
+				for _, outcome := range scheduler.Faults() {
+					one := simulation.Fault{Effect: i, Outcome: outcome}
+					_, second := e.try(one)
+					for _, j := range second {
+						for _, other := range scheduler.Faults() {
+							e.try(one, simulation.Fault{Effect: j, Outcome: other})
 						}
 					}
 				}
 			}
-			t.Logf("%d effects: %d single faults and %d pairs explored", effects, single, e.cases-single)
+			t.Logf("%d effects: %d single faults and %d pairs explored", effects, single, e.schedules-single)
 		})
 	}
 }

@@ -1,23 +1,27 @@
 package simulation_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
-	st "remit/internal/simulation"
+	"remit/internal/simulation"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/scheduler"
 )
 
-// quiet and spike are base fees; a spike by eight takes eighteen full blocks.
-// On 1 May 2022 a popular sale took Ethereum's far beyond that in minutes.
+// quiet and spike are base fees in wei per gas. A spike by eight takes eighteen
+// full blocks; on 1 May 2022 a popular sale raised Ethereum's base fee far beyond
+// that in minutes.
 var quiet, spike = unit(100), unit(800)
 
-// A spike evicts the transaction everywhere; then the price falls.
+// A price spike evicts a transaction from every pool; then the price falls.
 func TestEvictedThenThePriceFalls(t *testing.T) {
 	setup := plain()
 	setup.FeeLimit = unit(300)
-	st.Perform(t, setup, func(s *st.Stage) {
+	simulation.Perform(t, setup, func(s *simulation.Scenario) {
 		s.Chain.BaseFee = spike
 		s.Pay("client", order(0))
 		for range 10 {
@@ -25,51 +29,46 @@ func TestEvictedThenThePriceFalls(t *testing.T) {
 				n.StrictFees = true
 				n.Forget()
 			}
-			s.Pass(time.Minute)
+			s.Elapse(time.Minute)
 		}
-		is(t, "state", s.State(order(0)), payment.Committed)
-		for _, n := range s.Chain.Nodes {
-			n.StrictFees = false
-		}
+		s.IsState(order(0), payment.Committed)
+		s.Chain.Each(func(n *fakechain.Node) { n.StrictFees = false })
 		s.Chain.BaseFee = quiet
-		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
-// The price rises and stays: the lowest nonce is bumped until it is mined, and
-// its first hash stays its name.
+// The price rises and stays: the lowest nonce is bumped until it is mined, and the
+// payment keeps its first hash as its public name.
 func TestPriceRisesAndStays(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		p := s.Pay("client", order(0))
 		s.Pay("client", order(1))
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
+		s.Chain.Each((*fakechain.Node).Forget)
 		s.Chain.BaseFee = spike
-		s.Pass(10 * time.Minute)
+		s.Elapse(10 * time.Minute)
 		got := s.Payment(order(0))
-		is(t, "state", got.State, payment.Confirmed)
-		is(t, "hash", got.TxHash, p.TxHash)
+		s.Is("state", got.State, payment.Confirmed)
+		s.Is("hash", got.TxHash, p.TxHash)
 		if len(got.Attempts) < 2 || got.Onchain == got.TxHash {
-			t.Errorf("%d attempts, %s was mined", len(got.Attempts), got.Onchain)
+			s.T.Errorf("%d attempts, %s was mined", len(got.Attempts), got.Onchain)
 		}
-		is(t, "the one behind it", s.State(order(1)), payment.Confirmed)
+		s.Is("the one behind it", s.State(order(1)), payment.Confirmed)
 		s.Chain.BaseFee = quiet
 	})
 }
 
-// bumped pays an order and has its fees raised while nothing is mined, without
-// the nodes of the miners hearing of the bump.
-func bumped(t *testing.T, s *st.Stage) payment.Payment {
-	t.Helper()
+// bumped pays an order and has its fees raised while no block is made and no node
+// is given the bumps.
+func bumped(s *simulation.Scenario) payment.Payment {
+	s.T.Helper()
 	s.Pay("client", order(0))
 	s.Halted = true
-	s.On("run", "Send", 0, st.FailBefore)
-	s.Pass(3 * time.Minute)
+	s.On("run", "Send", 0, scheduler.FailBefore)
+	s.Elapse(3 * time.Minute)
 	p := s.Payment(order(0))
 	if len(p.Attempts) < 2 {
-		t.Fatalf("%d attempts", len(p.Attempts))
+		s.T.Fatalf("%d attempts", len(p.Attempts))
 	}
 	return p
 }
@@ -77,76 +76,71 @@ func bumped(t *testing.T, s *st.Stage) payment.Payment {
 // The bump is stored and on its way, and the original is mined: receipts are
 // asked for all attempts.
 func TestBumpSentAndTheOriginalIsMined(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
-		p := bumped(t, s)
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+		p := bumped(s)
 		s.Halted = false
-		s.Pass(3 * time.Minute)
+		s.Elapse(3 * time.Minute)
 		got := s.Payment(order(0))
-		is(t, "state", got.State, payment.Confirmed)
-		is(t, "mined", got.Onchain, p.Attempts[0].Hash)
+		s.Is("state", got.State, payment.Confirmed)
+		s.Is("mined", got.Onchain, p.Attempts[0].Hash)
 	})
 }
 
 // The bump is mined, and a merchant asks for the hash it was told first.
 func TestBumpIsMinedAndTheOriginalAskedFor(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
-		p := bumped(t, s)
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+		p := bumped(s)
 		s.Off("Send")
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
-		s.Pass(time.Minute)
+		s.Chain.Each((*fakechain.Node).Forget)
+		s.Elapse(time.Minute)
 		s.Halted = false
-		s.Pass(3 * time.Minute)
+		s.Elapse(3 * time.Minute)
 		for _, a := range s.Payment(order(0)).Attempts {
-			found, err := s.Store.PaymentByHash(t.Context(), a.Hash)
+			found, err := s.Store.PaymentByHash(s.T.Context(), a.Hash)
 			if err != nil || found.TxHash != p.TxHash || found.State != payment.Confirmed {
-				t.Errorf("by %s: %s %s, %v", a.Hash, found.TxHash, found.State, err)
+				s.T.Errorf("by %s: %s %s, %v", a.Hash, found.TxHash, found.State, err)
 			}
 		}
 		if s.Payment(order(0)).Onchain == p.TxHash {
-			t.Error("the original was mined")
+			s.T.Error("the original was mined")
 		}
 	})
 }
 
 // The run dies at every step of a bump.
 func TestBumpInterrupted(t *testing.T) {
-	for _, effect := range []string{"AddAttempt", "Send node0", "Send node1", "Fees"} {
-		for _, how := range []st.Outcome{st.KillBefore, st.KillAfter, st.LoseAnswer, st.FailBefore, st.Freeze, st.ApplyLate} {
-			st.Perform(t, plain(), func(s *st.Stage) {
-				s.Pay("client", order(0))
-				s.Halted = true
-				s.Pass(time.Minute)
-				s.On("run", effect, 1, how)
-				s.Pass(5 * time.Minute)
-				s.Halted = false
-				s.Pass(2 * time.Minute)
-				s.Thaw()
-				is(t, "state", s.State(order(0)), payment.Confirmed)
-			})
-		}
-	}
+	effects := []string{"AddAttempt", "Send node0", "Send node1", "Fees"}
+	outcomes := []scheduler.Outcome{scheduler.KillBefore, scheduler.KillAfter, scheduler.LoseAnswer, scheduler.FailBefore, scheduler.Freeze, scheduler.ApplyLate}
+	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
+		s.Pay("client", order(0))
+		s.Halted = true
+		s.Elapse(time.Minute)
+		s.On("run", effect, 1, how)
+		s.Elapse(5 * time.Minute)
+		s.Halted = false
+		s.Elapse(2 * time.Minute)
+		s.Thaw()
+		s.IsState(order(0), payment.Confirmed)
+	})
 }
 
 // However often its fees are raised, and also once it is mined, a payment counts
-// as pending since it was committed: whoever watches over that is told in time.
+// as pending since it was committed, so that the alarm on its age rings in time.
 func TestOldestPending(t *testing.T) {
 	setup := plain()
 	setup.Depth, setup.ConfirmationRule = 3, chain.ConfirmationRule{Tag: "finalized"}
-	st.Perform(t, setup, func(s *st.Stage) {
+	simulation.Perform(t, setup, func(s *simulation.Scenario) {
 		s.Halted = true
 		s.Pay("client", order(0))
-		s.Pass(30 * time.Minute)
+		s.Elapse(30 * time.Minute)
 		if n := len(s.Payment(order(0)).Attempts); n < 3 {
-			t.Errorf("%d attempts in half an hour", n)
+			s.T.Errorf("%d attempts in half an hour", n)
 		}
 		s.Chain.Mine(s.Chain.Nodes[0])
-		s.Pass(2 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Committed)
+		s.After(2 * time.Minute, order(0), payment.Committed)
 		reports := s.Reports()
 		if last := reports[len(reports)-1]; last.Oldest < 30*time.Minute || last.Pending != 1 {
-			t.Errorf("after 32 minutes the oldest of %d pending is %v old", last.Pending, last.Oldest)
+			s.T.Errorf("after 32 minutes the oldest of %d pending is %v old", last.Pending, last.Oldest)
 		}
 		s.Halted = false
 	})
@@ -155,177 +149,172 @@ func TestOldestPending(t *testing.T) {
 // Two branches mine different attempts of one payment; one of them wins.
 func TestBothForksMineDifferentAttempts(t *testing.T) {
 	for winner := range 2 {
-		st.Perform(t, plain(), func(s *st.Stage) {
-			p := bumped(t, s)
+		perform(t, fmt.Sprintf("node%d wins", winner), plain(), func(s *simulation.Scenario) {
+			bumped(s)
 			s.Off("Send")
-			other := s.Chain.Nodes[1]
-			other.Deaf = true
-			s.Chain.Nodes[0].Deaf = true
-			s.On("run", "Send node0", 0, st.FailBefore)
-			other.Forget()
-			s.Pass(20 * time.Second) // node1 takes the bump, node0 holds the original
-			s.Chain.Mine(s.Chain.Nodes[winner])
-			s.Pass(10 * time.Second)
-			s.Chain.Reorg(1, s.Chain.Nodes[1-winner])
+			// node0 keeps the original. node1 is given the latest bump.
+			s.On("run", "Send node0", 0, scheduler.FailBefore)
+			s.Chain.Each(func(n *fakechain.Node) { n.Deaf = true })
+			s.Chain.Nodes[1].Forget()
+			s.Elapse(20 * time.Second)
+			attempts := s.Payment(order(0)).Attempts
+			branches := []payment.Attempt{attempts[0], attempts[len(attempts)-1]}
+			mined := func(n int) bool {
+				_, ok := s.Chain.Receipt(branches[n].Hash)
+				return ok
+			}
+			s.Chain.Nodes[winner].Stuck = true
+			s.Chain.Mine(s.Chain.Nodes[1-winner])
+			s.Is("the loser's attempt is mined", mined(1-winner), true)
+			s.Elapse(10 * time.Second)
+			s.Chain.Nodes[winner].Stuck = false
+			s.Chain.Reorg(1, s.Chain.Nodes[winner])
+			s.Is("it is still mined", mined(1-winner), false)
+			s.Is("the winner's attempt is mined", mined(winner), true)
 			s.Halted = false
-			s.Pass(3 * time.Minute)
+			s.Elapse(3 * time.Minute)
 			got := s.Payment(order(0))
-			is(t, "state", got.State, payment.Confirmed)
-			_ = p
+			s.Is("state", got.State, payment.Confirmed)
+			s.Is("mined", got.Onchain, branches[winner].Hash)
 		})
 	}
 }
 
-// In May 2022 the beacon chain re-organised seven blocks. Before finality
-// nothing is final.
+// In May 2022 the beacon chain re-organised seven blocks. A payment does not end
+// before its block is as deep as the confirmation rule says.
 func TestReorgBeforeConfirmationRule(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Idle = true
 		s.Pay("client", order(0))
-		s.Pass(13 * time.Second) // mined, once
+		s.Elapse(13 * time.Second) // mined, once
 		s.StartRun()
-		s.Pass(time.Second)
-		is(t, "after one block", s.State(order(0)), payment.Committed)
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
+		s.After(time.Second, order(0), payment.Committed)
+		s.Chain.Each((*fakechain.Node).Forget)
 		s.Halted = true
 		s.Chain.Abandon(1) // replaced by blocks without it
-		s.Pass(2 * time.Minute)
-		is(t, "after the reorg", s.State(order(0)), payment.Committed)
+		s.After(2 * time.Minute, order(0), payment.Committed)
 		s.Idle, s.Halted = false, false
-		s.Pass(3 * time.Minute)
-		is(t, "in the end", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
-// A transfer that succeeded is mined again after a reorg, and reverts: the
-// token has put the recipient on its list meanwhile (USDC, 8 August 2022).
+// A transfer that succeeded is mined again after a reorg, and reverts: the token
+// has blacklisted the recipient meanwhile (USDC, 8 August 2022).
 func TestReminedAsReverted(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Pay("client", order(0))
-		s.Pass(13 * time.Second)
-		s.Chain.Recipients[order(0).To] = st.Reverts
+		s.Elapse(13 * time.Second)
+		s.Chain.Recipients[order(0).To] = fakechain.Reverts
 		s.Chain.Reorg(1, s.Chain.Nodes[0])
-		s.Pass(3 * time.Minute)
+		s.Elapse(3 * time.Minute)
 		got := s.Payment(order(0))
-		is(t, "state", got.State, payment.Failed)
-		is(t, "code", codeOf(got), payment.ExecutionReverted)
+		s.Is("state", got.State, payment.Failed)
+		s.Is("code", codeOf(got), payment.ExecutionReverted)
 	})
 }
 
 // Tokens that return false instead of reverting, or take a fee on the way, are
 // collected in the "weird ERC-20" lists of auditors.
 func TestTokensThatMoveNothing(t *testing.T) {
-	for _, behaviour := range []st.Recipient{st.ReturnsFalse, st.LogsLess} {
-		st.Perform(t, plain(), func(s *st.Stage) {
+	for _, behaviour := range []fakechain.Recipient{fakechain.ReturnsFalse, fakechain.LogsLess} {
+		perform(t, string(behaviour), plain(), func(s *simulation.Scenario) {
 			s.Chain.Recipients[order(0).To] = behaviour
 			s.Pay("client", order(0))
-			s.Pass(3 * time.Minute)
+			s.Elapse(3 * time.Minute)
 			got := s.Payment(order(0))
-			is(t, "state", got.State, payment.Failed)
-			is(t, "code", codeOf(got), payment.TransferMissing)
+			s.Is("state", got.State, payment.Failed)
+			s.Is("code", codeOf(got), payment.TransferMissing)
 		})
 	}
 }
 
-// A recipient that the token refuses is refused by us, before anything starts.
+// A recipient that the token has blacklisted is refused before a payment starts.
 func TestRecipientOnTheTokensList(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
-		s.Chain.Recipients[order(0).To] = st.Reverts
-		is(t, "refused", s.Ask("client", order(0)).Refused(), true)
-		is(t, "stored", s.State(order(0)), payment.State(""))
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+		s.Chain.Recipients[order(0).To] = fakechain.Reverts
+		s.Is("refused", s.Ask("client", order(0)).Refused(), true)
+		s.Is("stored", s.State(order(0)), payment.State(""))
 	})
 }
 
 // BNB Chain stood still for hours in October 2022, Base for 45 minutes in
 // September 2023, and providers go down with their chain.
 func TestChainHaltedAndNodesDown(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		p := s.Pay("client", order(0))
 		s.Halted = true
 		for _, n := range s.Chain.Nodes {
 			n.Down = true
 			n.Forget()
 		}
-		s.Pass(time.Minute)
-		is(t, "a new payment is refused", s.Ask("client", order(1)).Refused(), true)
+		s.Elapse(time.Minute)
+		s.Is("a new payment is refused", s.Ask("client", order(1)).Refused(), true)
 		again := s.Ask("client", order(0))
-		is(t, "the old one is replayed", again.Payment.TxHash, p.TxHash)
-		s.Pass(2 * time.Hour)
-		is(t, "state", s.State(order(0)), payment.Committed)
-		for _, n := range s.Chain.Nodes {
-			n.Down = false
-		}
+		s.Is("the old one is replayed", again.Payment.TxHash, p.TxHash)
+		s.After(2 * time.Hour, order(0), payment.Committed)
+		s.Chain.Each(func(n *fakechain.Node) { n.Down = false })
 		s.Halted = false
-		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Confirmed)
-		is(t, "hash", s.Payment(order(0)).TxHash, p.TxHash)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
 	})
 }
 
-// The nodes go down between the reservation and the broadcast: 201 all the same, since
-// the bytes are stored.
+// The nodes go down between the reservation and the broadcast. The answer is 201
+// all the same, since the bytes are stored.
 func TestCommittedWhileAllNodesAreDown(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
-		s.On("client", "Send", 0, st.FailBefore)
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+		s.On("client", "Send", 0, scheduler.FailBefore)
 		s.Pay("client", order(0))
-		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
-// A run that read the pending transactions before a bump finds the nonce used by a hash that
-// it does not know: it is our own, stored since.
+// A run that read the pending transactions before another run's bump finds the
+// nonce used by a hash that it does not know. It is the service's own transaction,
+// stored since, and no thief's.
 func TestBumpIsNoStranger(t *testing.T) {
 	setup := plain()
 	setup.Depth, setup.ConfirmationRule.Depth = 1, 1
-	st.Perform(t, setup, func(s *st.Stage) {
+	simulation.Perform(t, setup, func(s *simulation.Scenario) {
 		s.Idle, s.Halted = true, true
 		s.Pay("client", order(0))
-		s.Pass(58 * time.Second)
-		s.On("run1", "Account", 2, st.Freeze) // on both nodes
+		s.Elapse(58 * time.Second)
+		s.On("run1", "Account", 2, scheduler.Freeze) // on both nodes
 		s.StartRun()
-		s.Pass(17 * time.Second)
-		s.On("run2", "Send node1 0000#0 237", 1, st.KillAfter) // the bump, by its fee cap
+		s.Elapse(17 * time.Second)
 		s.StartRun()
-		s.Pass(time.Second)
-		is(t, "attempts", len(s.Payment(order(0)).Attempts), 2)
+		s.Until("a bump is stored", func() bool { return len(s.Payment(order(0)).Attempts) == 2 })
+		s.On("run2", "Send node1", 1, scheduler.KillAfter)
+		s.Elapse(time.Second)
 		s.Halted = false
-		s.Pass(25 * time.Second)
-		is(t, "state", s.State(order(0)), payment.Committed)
+		s.After(25 * time.Second, order(0), payment.Committed)
 		s.Thaw()
-		s.Pass(time.Second)
-		is(t, "paused", s.Record(0).Paused, "")
-		is(t, "code", codeOf(s.Payment(order(0))), payment.FailureCode(""))
+		s.Elapse(time.Second)
+		s.Is("paused", s.Record(0).Paused, "")
+		s.Is("code", codeOf(s.Payment(order(0))), payment.FailureCode(""))
 	})
 }
 
-// A stranger's transaction is mined, next_nonce is raised over it, and then a
-// re-organisation removes it for good. Its nonce belongs to nobody any more, and
-// whatever is paid after it would wait for ever: a no-op fills it.
+// A thief's transaction is mined, next_nonce is raised over it, and then a
+// re-organisation removes it for good. Every payment after its nonce would wait
+// for ever: a no-op fills the nonce.
 func TestStrangerReorganisedAway(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Pay("client", order(0))
-		s.Pass(2 * time.Minute)
+		s.Elapse(2 * time.Minute)
 		s.Idle = true
 		s.Steal(0, 1, 5)
-		s.Pass(13 * time.Second) // mined, once
+		s.Elapse(13 * time.Second) // mined, once
 		s.StartRun()
-		s.Pass(time.Second)
-		is(t, "next nonce", s.Record(0).NextNonce, uint64(2))
+		s.Elapse(time.Second)
+		s.Is("next nonce", s.Record(0).NextNonce, uint64(2))
 		s.Halted = true
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
+		s.Chain.Each((*fakechain.Node).Forget)
 		s.Chain.Abandon(1)
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
+		s.Chain.Each((*fakechain.Node).Forget)
 		s.Idle, s.Halted = false, false
 		s.Resume(0)
 		s.Pay("client", order(1))
-		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(1)), payment.Confirmed)
+		s.After(3 * time.Minute, order(1), payment.Confirmed)
 	})
 }

@@ -2,16 +2,20 @@ package simulation_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"remit/internal/dispatch"
-	st "remit/internal/simulation"
+	"remit/internal/simulation"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/oracle"
+	"remit/internal/simulation/scheduler"
 	"remit/internal/wallet"
 )
 
-// tight is enough for one order, not for two.
-func tight() st.Setup {
+// tight has the coins for one order and not for two.
+func tight() simulation.Setup {
 	setup := plain()
 	setup.Coins = 1_500
 	return setup
@@ -19,119 +23,114 @@ func tight() st.Setup {
 
 // late has a second order simulated and stored while there is still enough for
 // it, and about to reservation.
-func late(s *st.Stage) <-chan st.Answer {
-	s.On("late", "Reserve", 1, st.Freeze)
+func late(s *simulation.Scenario) <-chan oracle.Answer {
+	s.On("late", "Reserve", 1, scheduler.Freeze)
 	answers := s.Post("late", 1, order(1))
-	s.Pass(time.Second)
+	s.Elapse(time.Second)
 	return answers
 }
 
-func refusedFor(t *testing.T, s *st.Stage, answers <-chan st.Answer) {
-	t.Helper()
+func refusedFor(s *simulation.Scenario, answers <-chan oracle.Answer) {
+	s.T.Helper()
 	s.Thaw()
 	if a := s.Await(answers); !a.Refused() && !errors.Is(a.Err, dispatch.ErrInProgress) {
-		t.Errorf("a second order of what is there once: %v", a.Err)
+		s.T.Errorf("a second order of what is there once: %v", a.Err)
 	}
-	s.Pass(time.Minute)
+	s.Elapse(time.Minute)
 }
 
 // A node whose head moved while it was asked gives the count of one block and
 // the balance of another.
 func TestBalanceOfAnotherBlock(t *testing.T) {
-	st.Perform(t, tight(), func(s *st.Stage) {
+	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
 		s.Idle = true
 		answers := late(s)
 		s.Pay("client", order(0))
-		s.Pass(13 * time.Second)
-		for _, n := range s.Chain.Nodes {
-			n.Unsteady = true
-		}
+		s.Elapse(13 * time.Second)
+		s.Chain.Each(func(n *fakechain.Node) { n.Unsteady = true })
 		s.StartRun()
-		s.Pass(2 * time.Second)
-		refusedFor(t, s, answers)
+		s.Elapse(2 * time.Second)
+		refusedFor(s, answers)
 	})
 }
 
-// A handler reserves while a run sums up what is tied up. The sum lacks that
-// reservation, and is not stored.
+// A handler reserves while a run sums up the amounts that are tied up. The sum
+// lacks that reservation, so it is not stored.
 func TestReservationWhileARunReconciles(t *testing.T) {
-	st.Perform(t, tight(), func(s *st.Stage) {
+	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
 		s.Idle, s.Halted = true, true
-		is(t, "too much", s.Ask("client", st.Request{Key: "much", To: st.Payee(9), Amount: 2000}).Refused(), true) // opens the wallet
-		s.Coins += 100                                                                                             // so that there is something to store
-		s.Chain.Fund(st.Wallet(0), unit(100), unit(0))
-		s.On("run", "Reconcile", 1, st.Freeze)
+		// The refused order opens the wallet, and the coins give a run something to
+		// store.
+		s.Is("too much", s.Ask("client", oracle.Order{Key: "much", To: fakechain.Payee(9), Amount: 2000}).Refused(), true)
+		s.Chain.Fund(fakechain.Wallet(0), unit(100), unit(0))
+		s.On("run", "Reconcile", 1, scheduler.Freeze)
 		s.StartRun()
-		s.Pass(2 * time.Second)
+		s.Elapse(2 * time.Second)
 		s.Pay("client", order(0))
 		s.Thaw()
-		s.Pass(time.Second)
-		is(t, "a second order of what is there once", s.Ask("client", order(1)).Refused(), true)
+		s.Elapse(time.Second)
+		s.Is("a second order of what is there once", s.Ask("client", order(1)).Refused(), true)
 	})
 }
 
-// All nodes fall back to where a settled payment is not mined yet: what it took
-// is there again, and its pending transaction is gone.
+// All nodes fall back to a block before a settled payment: they show the coins that
+// it took, and its pending transaction, which would tie them up, is gone.
 func TestAllNodesFallBack(t *testing.T) {
-	st.Perform(t, tight(), func(s *st.Stage) {
+	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
 		answers := late(s)
 		s.Pay("client", order(0))
-		s.Pass(2 * time.Minute)
-		for _, n := range s.Chain.Nodes {
-			n.Lag = 20
-		}
-		s.Pass(90 * time.Second)
-		for _, n := range s.Chain.Nodes {
-			n.Lag = 0
-		}
-		refusedFor(t, s, answers)
+		s.Elapse(2 * time.Minute)
+		s.Chain.Each(func(n *fakechain.Node) { n.Lag = 20 })
+		s.Elapse(90 * time.Second)
+		s.Chain.Each(func(n *fakechain.Node) { n.Lag = 0 })
+		refusedFor(s, answers)
 	})
 }
 
-// What is reserved and not signed yet is spoken for.
+// The coins of a reservation that is not signed yet cannot be reserved again.
 func TestReservationsAreSpokenFor(t *testing.T) {
-	st.Perform(t, tight(), func(s *st.Stage) {
+	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
 		s.Idle = true
 		answers := late(s)
-		s.On("dead", "Reserve", 1, st.KillAfter)
+		s.On("dead", "Reserve", 1, scheduler.KillAfter)
 		s.Post("dead", 0, order(0))
-		s.Pass(time.Second)
+		s.Elapse(time.Second)
 		s.StartRun()
-		s.Pass(5 * time.Second)
-		refusedFor(t, s, answers)
+		s.Elapse(5 * time.Second)
+		refusedFor(s, answers)
 	})
 }
 
-// A raise of the ceiling that was under way arrives after a higher one.
+// A raise of the ceiling that was under way arrives after a higher raise.
 func TestCeilingOnlyRises(t *testing.T) {
 	setup := plain()
 	setup.Window = 2
-	st.Perform(t, setup, func(s *st.Stage) {
-		s.On("run", "RaiseCeiling", 1, st.Freeze)
+	simulation.Perform(t, setup, func(s *simulation.Scenario) {
+		s.On("run", "RaiseCeiling", 1, scheduler.Freeze)
 		for n := range 4 {
 			s.Pay("client", order(n))
-			s.Pass(time.Minute)
+			s.Elapse(time.Minute)
 		}
 		s.Thaw()
-		s.Pass(time.Second)
-		is(t, "ceiling", s.Record(0).Ceiling, uint64(6))
+		s.Elapse(time.Second)
+		s.Is("ceiling", s.Record(0).Ceiling, uint64(6))
 	})
 }
 
-// A key that has a history begins where the chain is, not where a node is that
-// lags.
+// A key that was used before is opened at the chain's count of its transactions,
+// not at the count of a node that lags.
 func TestFirstUseOfAUsedKey(t *testing.T) {
 	for lagging := range 2 {
-		st.Perform(t, plain(), func(s *st.Stage) {
-			s.Pending = true // what the key paid before is none of ours
+		perform(t, fmt.Sprintf("node%d lags", lagging), plain(), func(s *simulation.Scenario) {
+			s.Pending = true // the tables know nothing of the earlier payments of the key
 			s.Steal(0, 0, 5)
 			s.Steal(0, 1, 5)
-			s.Pass(time.Minute)
+			s.Elapse(time.Minute)
 			s.Chain.Nodes[lagging].Lag = 10
-			s.Pass(13 * time.Second)
-			is(t, "while one node lags", errors.Is(s.Ask("client", order(0)).Err, wallet.ErrForeign), true)
+			s.Elapse(13 * time.Second)
+			s.Is("while one node lags", errors.Is(s.Ask("client", order(0)).Err, wallet.ErrForeign), true)
 			s.Chain.Nodes[lagging].Heal()
-			is(t, "nonce", s.Pay("client", order(0)).Nonce, uint64(2))
+			s.Is("nonce", s.Pay("client", order(0)).Nonce, uint64(2))
 		})
 	}
 }

@@ -1,172 +1,162 @@
 package simulation_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
-	st "remit/internal/simulation"
+	"remit/internal/simulation"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/scheduler"
 	"remit/internal/token"
 )
 
-// A provider's load balancer acknowledges a transaction that its pool then
-// loses: what was accepted is sent again until it is mined.
+// A provider's load balancer acknowledges a transaction that its pool then loses:
+// a transaction that was accepted is sent again until it is mined.
 func TestAcknowledgedThenDropped(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
-		for _, n := range s.Chain.Nodes {
-			n.BlackHole = true
-		}
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+		s.Chain.Each(func(n *fakechain.Node) { n.BlackHole = true })
 		p := s.Pay("client", order(0))
-		s.Pass(5 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Committed)
-		for _, n := range s.Chain.Nodes {
-			n.BlackHole = false
-		}
-		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Confirmed)
-		is(t, "hash", s.Payment(order(0)).TxHash, p.TxHash)
+		s.After(5 * time.Minute, order(0), payment.Committed)
+		s.Chain.Each(func(n *fakechain.Node) { n.BlackHole = false })
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
 	})
 }
 
-// A node's pool is memory: after a restart it knows nothing.
+// A node's pool is memory: after a restart it is empty.
 func TestNodesForgetTheirPools(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Halted = true
 		for n := range 3 {
 			s.Pay("client", order(n))
 		}
-		for _, n := range s.Chain.Nodes {
-			n.Forget()
-		}
-		s.Pass(30 * time.Second)
+		s.Chain.Each((*fakechain.Node).Forget)
+		s.Elapse(30 * time.Second)
 		s.Halted = false
-		s.Pass(2 * time.Minute)
+		s.Elapse(2 * time.Minute)
 		for n := range 3 {
-			is(t, "state", s.State(order(n)), payment.Confirmed)
-			is(t, "attempts", len(s.Payment(order(n)).Attempts), 1) // it did not take higher fees
+			s.IsState(order(n), payment.Confirmed)
+			s.Is("attempts", len(s.Payment(order(n)).Attempts), 1) // it did not take higher fees
 		}
 	})
 }
 
-// "nonce too low" means mined, or used by another. From a node that is ahead
-// it is neither a failure nor a reason to take another nonce.
+// "nonce too low" means that the nonce was used. One node says so of a payment's
+// bytes, because it has them mined since the run has asked; the other says that it
+// will never take them. A payment is given up only if no node can have its bytes.
 func TestNonceTooLowFromANodeThatIsAhead(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
-		s.On("client", "Release", 1, st.KillBefore)
-		s.Post("client", 0, order(0))
-		s.Pass(time.Second)
-		s.Chain.Nodes[1].Lag = 2 // node1 is behind, node0 has it mined
-		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Confirmed)
-		is(t, "failure", s.Payment(order(0)).Failure, (*payment.Failure)(nil))
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+		s.Halted, s.Idle = true, true
+		p := s.Pay("client", order(0))
+		s.Elapse(2 * time.Minute)
+		s.Chain.Nodes[1].Floor = 10_000
+		s.On("run", "Send node0", 1, scheduler.Freeze) // of the bytes that have waited
+		s.StartRun()
+		s.Elapse(time.Second)
+		s.Chain.Mine(s.Chain.Nodes[0])
+		s.Thaw()
+		s.Elapse(10 * time.Second)
+		s.Halted, s.Idle = false, false
+		s.Elapse(3 * time.Minute)
+		got := s.Payment(order(0))
+		s.Is("state", got.State, payment.Confirmed)
+		s.Is("mined", got.Onchain, p.TxHash)
+		for i, a := range got.Attempts {
+			s.Is(fmt.Sprintf("attempt %d pays nothing", i), a.Noop, false)
+		}
 	})
 }
 
 // A node that stops following the chain (a large provider's did for hours on
-// 11 November 2020) holds nobody up as long as another goes on.
+// 11 November 2020) holds no payment up as long as another node goes on.
 func TestOneNodeStandsStill(t *testing.T) {
 	for n := range 2 {
-		st.Perform(t, plain(), func(s *st.Stage) {
+		perform(t, fmt.Sprintf("node%d", n), plain(), func(s *simulation.Scenario) {
 			s.Chain.Nodes[n].Stuck = true
 			s.Pay("client", order(0))
-			s.Pass(3 * time.Minute)
-			is(t, "state", s.State(order(0)), payment.Confirmed)
+			s.After(3 * time.Minute, order(0), payment.Confirmed)
 		})
 	}
 }
 
 // In May 2025 Ethereum raised the least gas that call data needs (EIP-7623).
-// Bytes that were signed for less are refused by every node for ever, and all
-// nonces after theirs would wait: a no-op takes the nonce, and the payment ends
-// as not made.
+// Bytes that were signed for less gas are refused by every node for ever, and all
+// nonces after theirs would wait: a no-op takes the nonce, and the payment fails.
 func TestBytesThatNoNodeWillTake(t *testing.T) {
 	for _, limit := range []uint64{0, 210} { // with and without room for higher fees
 		setup := plain()
 		setup.FeeLimit = token.Units(limit)
-		st.Perform(t, setup, func(s *st.Stage) {
-			for _, n := range s.Chain.Nodes {
-				n.Floor = 10_000
-			}
+		perform(t, fmt.Sprintf("fee limit %d", limit), setup, func(s *simulation.Scenario) {
+			s.Chain.Each(func(n *fakechain.Node) { n.Floor = 10_000 })
 			p := s.Pay("client", order(0))
 			s.Pay("client", order(1))
-			s.Pass(12 * time.Minute)
+			s.Elapse(12 * time.Minute)
 			for n := range 2 {
 				got := s.Payment(order(n))
-				is(t, "state", got.State, payment.Failed)
-				is(t, "code", codeOf(got), payment.TransferMissing)
-				is(t, "attempts", len(got.Attempts), 2)
-				is(t, "mined", got.Onchain, got.LastAttempt().Hash)
+				s.Is("state", got.State, payment.Failed)
+				s.Is("code", codeOf(got), payment.TransferMissing)
+				s.Is("attempts", len(got.Attempts), 2)
+				s.Is("mined", got.Onchain, got.LastAttempt().Hash)
 			}
-			is(t, "a retry's hash", s.Ask("client", order(0)).Payment.TxHash, p.TxHash)
-			for _, n := range s.Chain.Nodes {
-				n.Floor = 0
-			}
+			s.Is("a retry's hash", s.Ask("client", order(0)).Payment.TxHash, p.TxHash)
+			s.Chain.Each(func(n *fakechain.Node) { n.Floor = 0 })
 			s.Pay("client", order(2))
-			s.Pass(3 * time.Minute)
-			is(t, "a payment after them", s.State(order(2)), payment.Confirmed)
+			s.After(3 * time.Minute, order(2), payment.Confirmed)
 		})
 	}
 }
 
-// A payment that was given up stays so, whatever the nodes say later: a transfer
-// after the no-op would be a second chance that its merchant was not told of.
-// With no room for higher fees, the same bytes are no new attempt.
+// A payment that was given up stays so, even if the nodes would take its bytes
+// later: a transfer after the no-op would be a second chance that the merchant was
+// not told of. With no room for higher fees, the same bytes are no new attempt.
 func TestCancelledStaysCancelled(t *testing.T) {
 	for _, limit := range []uint64{0, 210} {
 		setup := plain()
 		setup.FeeLimit = token.Units(limit)
-		st.Perform(t, setup, func(s *st.Stage) {
+		perform(t, fmt.Sprintf("fee limit %d", limit), setup, func(s *simulation.Scenario) {
 			s.Halted = true
-			for _, n := range s.Chain.Nodes {
-				n.Answers = chain.Wrong
-			}
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = chain.Wrong })
 			s.Pay("client", order(0))
-			s.Pass(15 * time.Minute)
-			for _, n := range s.Chain.Nodes {
-				n.Answers = ""
-			}
-			s.Pass(15 * time.Minute)
+			s.Elapse(15 * time.Minute)
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = "" })
+			s.Elapse(15 * time.Minute)
 			attempts := s.Payment(order(0)).Attempts
 			seen := map[chain.Hash]bool{}
 			for i, a := range attempts {
 				if a.Noop != (i > 0) || seen[a.Hash] {
-					t.Errorf("limit %d: attempt %d of %d pays nothing: %t, was there before: %t", limit, i+1, len(attempts), a.Noop, seen[a.Hash])
+					s.T.Errorf("limit %d: attempt %d of %d pays nothing: %t, was there before: %t", limit, i+1, len(attempts), a.Noop, seen[a.Hash])
 				}
 				seen[a.Hash] = true
 			}
-			is(t, "more than one attempt", len(attempts) > 1, true)
+			s.Is("more than one attempt", len(attempts) > 1, true)
 			s.Halted = false
-			s.Pass(3 * time.Minute)
-			is(t, "code", codeOf(s.Payment(order(0))), payment.TransferMissing)
+			s.Elapse(3 * time.Minute)
+			s.Is("code", codeOf(s.Payment(order(0))), payment.TransferMissing)
 		})
 	}
 }
 
-// One node says that it will never take the bytes; of the other nothing is
-// known. A payment is not given up for that.
+// One node says that it will never take the bytes; the other has not said so. A
+// payment is not given up for that.
 func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
-	for name, doubt := range map[string]func(*st.Node){
-		"down":   func(n *st.Node) { n.Down = true },
-		"full":   func(n *st.Node) { n.Full = true },
-		"unsure": func(n *st.Node) { n.Answers = chain.Ambiguous },
+	for name, doubt := range map[string]func(*fakechain.Node){
+		"down":   func(n *fakechain.Node) { n.Down = true },
+		"full":   func(n *fakechain.Node) { n.Full = true },
+		"unsure": func(n *fakechain.Node) { n.Answers = chain.Ambiguous },
 	} {
-		t.Run(name, func(t *testing.T) {
-			st.Perform(t, plain(), func(s *st.Stage) {
-				s.Halted = true
-				s.Pay("client", order(0))
-				for _, n := range s.Chain.Nodes {
-					n.Forget()
-				}
-				s.Chain.Nodes[0].Floor = 10_000
-				doubt(s.Chain.Nodes[1])
-				s.Halted = false
-				s.Pass(20 * time.Minute)
-				is(t, "state", s.State(order(0)), payment.Committed)
-				s.Chain.Nodes[1].Heal()
-				s.Pass(3 * time.Minute)
-				is(t, "state", s.State(order(0)), payment.Confirmed)
-			})
+		perform(t, name, plain(), func(s *simulation.Scenario) {
+			s.Halted = true
+			s.Pay("client", order(0))
+			s.Chain.Each((*fakechain.Node).Forget)
+			s.Chain.Nodes[0].Floor = 10_000
+			doubt(s.Chain.Nodes[1])
+			s.Halted = false
+			s.After(20 * time.Minute, order(0), payment.Committed)
+			s.Chain.Nodes[1].Heal()
+			s.After(3 * time.Minute, order(0), payment.Confirmed)
 		})
 	}
 }
@@ -175,194 +165,169 @@ func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
 // "not paid" and paid again lost money for it (Mt. Gox, February 2014:
 // discards were looked up by an id that had changed).
 func TestReceiptNullFor45Minutes(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Pay("client", order(0))
-		for _, n := range s.Chain.Nodes {
-			n.NullReceipts = true // the count says mined, the index says nothing
-		}
-		s.Pass(45 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Committed)
-		is(t, "paused", s.Record(0).Paused, "")
+		s.Chain.Each(func(n *fakechain.Node) { n.NullReceipts = true }) // the count says mined, the index says nothing
+		s.After(45 * time.Minute, order(0), payment.Committed)
+		s.Is("paused", s.Record(0).Paused, "")
 		s.Chain.Nodes[0].NullReceipts = false
-		s.Pass(2 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Confirmed)
+		s.After(2 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
-// Somebody else's transaction holds our nonce in the pool. The answer
+// A thief's transaction holds the nonce of a payment in the pool. The answer
 // "replacement transaction underpriced" is never success.
 func TestReplacementUnderpricedByAStranger(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
-		s.Pending = true // a person has to see to the key
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+		s.Pending = true // an operator has to replace the key
 		s.Pay("client", order(0))
-		s.Pass(2 * time.Minute)
+		s.Elapse(2 * time.Minute)
 		s.Halted = true
 		s.Steal(0, 1, 5)
 		s.Pay("client", order(1))
-		s.Pass(20 * time.Second)
-		is(t, "while it is in the pool", s.State(order(1)), payment.Committed)
+		s.After(20 * time.Second, order(1), payment.Committed)
 		s.Halted = false
-		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(1)), payment.Failed)
-		is(t, "code", codeOf(s.Payment(order(1))), payment.NonceConsumed)
+		s.After(3 * time.Minute, order(1), payment.Failed)
+		s.Is("code", codeOf(s.Payment(order(1))), payment.NonceConsumed)
 		if s.Record(0).Paused == "" {
-			t.Error("the wallet goes on although somebody else has its key")
+			s.T.Error("the wallet goes on although a thief has its key")
 		}
-		is(t, "refused", s.Ask("client", order(2)).Refused(), true)
+		s.Is("refused", s.Ask("client", order(2)).Refused(), true)
 	})
 }
 
-// The same, but one of the nodes is down: then nobody knows what it would say.
+// A thief used a nonce, and one of the nodes cannot tell. The payment of the nonce
+// does not fail before that node agrees.
 func TestStrangerIsBelievedOnlyOnAllNodes(t *testing.T) {
-	for name, doubt := range map[string]func(*st.Node){
-		"down":             func(n *st.Node) { n.Down = true },
-		"behind":           func(n *st.Node) { n.Lag = 50 },
-		"on a dead branch": func(n *st.Node) { n.Fork(2) },
-		"another chain":    func(n *st.Node) { n.Foreign = true },
+	for name, doubt := range map[string]func(*fakechain.Node){
+		"down":             func(n *fakechain.Node) { n.Down = true },
+		"behind":           func(n *fakechain.Node) { n.Lag = 50 },
+		"on a dead branch": func(n *fakechain.Node) { n.Fork(2, 2) },
+		"another chain":    func(n *fakechain.Node) { n.OtherChain = true },
 	} {
-		t.Run(name, func(t *testing.T) {
-			st.Perform(t, plain(), func(s *st.Stage) {
-				s.Pending = true
-				s.Pass(12 * time.Minute)
-				s.Pay("client", order(0))
-				s.Pass(2 * time.Minute)
-				doubt(s.Chain.Nodes[1])
-				s.Chain.Nodes[1].Deaf = true
-				s.On("client", "Send", 0, st.FailBefore)
-				s.Pay("client", order(1))
-				s.Steal(0, 1, 5)
-				s.Chain.Nodes[1].Forget()
-				s.Pass(5 * time.Minute)
-				is(t, "state", s.State(order(1)), payment.Committed)
-				s.Chain.Nodes[1].Heal()
-				s.Pass(2 * time.Minute)
-				is(t, "state", s.State(order(1)), payment.Failed)
-			})
+		perform(t, name, plain(), func(s *simulation.Scenario) {
+			s.Pending = true
+			s.Elapse(12 * time.Minute)
+			s.Pay("client", order(0))
+			s.Elapse(2 * time.Minute)
+			doubt(s.Chain.Nodes[1])
+			s.Chain.Nodes[1].Deaf = true
+			s.On("client", "Send", 0, scheduler.FailBefore)
+			s.Pay("client", order(1))
+			s.Steal(0, 1, 5)
+			s.Chain.Nodes[1].Forget()
+			s.After(5 * time.Minute, order(1), payment.Committed)
+			s.Chain.Nodes[1].Heal()
+			s.After(2 * time.Minute, order(1), payment.Failed)
 		})
 	}
 }
 
 // In November 2020 a part of the nodes, a large provider's among them, followed
-// another branch of Ethereum than the rest. A receipt counts only where nobody
+// another branch of Ethereum than the rest. A receipt counts only if no node
 // contradicts it.
 func TestNodeOnAnotherFork(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Pay("client", order(0))
 		// The payment is mined and deep enough on node0's branch, and is on no
 		// other: the rest of the world has not got it.
-		s.Chain.Nodes[0].Secede(3)
+		s.Chain.Nodes[0].Fork(0, 3)
 		s.Chain.Nodes[1].Forget()
-		s.On("run", "Send node1", 0, st.FailBefore)
-		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Committed)
+		s.After(3 * time.Minute, order(0), payment.Committed)
 	})
 }
 
-// A node that gives the wrong block hash in receipts has been seen behind
-// caches; it must not make anything final.
+// Nodes behind caches have been seen to give a wrong block hash in receipts. Such a
+// receipt must not make a payment final.
 func TestNodeLiesAboutABlockHash(t *testing.T) {
 	for nodes := 1; nodes <= 2; nodes++ {
 		setup := plain()
 		setup.Nodes = nodes
-		st.Perform(t, setup, func(s *st.Stage) {
-			for _, n := range s.Chain.Nodes {
-				n.Lies = true
-			}
+		perform(t, fmt.Sprintf("%d of %d nodes", nodes, nodes), setup, func(s *simulation.Scenario) {
+			s.Chain.Each(func(n *fakechain.Node) { n.Lies = true })
 			s.Pay("client", order(0))
-			s.Pass(5 * time.Minute)
-			is(t, "state", s.State(order(0)), payment.Committed)
+			s.After(5 * time.Minute, order(0), payment.Committed)
 		})
 	}
 }
 
 // A misconfigured endpoint serves another chain: it counts as no answer.
 func TestNodeOfAnotherChain(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
-		s.Chain.Nodes[0].Foreign = true
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+		s.Chain.Nodes[0].OtherChain = true
 		s.Pay("client", order(0))
-		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Confirmed)
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
 	})
 }
 
-// Some nodes queue a gap in silence, others refuse it: those get what is
-// missing first, by the handler itself.
+// Some nodes queue a transaction after a gap in silence, others refuse it. The
+// handler itself gives those nodes the missing transactions first.
 func TestGapIsFilledByTheHandler(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Idle, s.Halted = true, true
-		for _, n := range s.Chain.Nodes {
-			n.RejectsGaps = true
-		}
-		s.On("first", "Send", 0, st.FailBefore)
+		s.Chain.Each(func(n *fakechain.Node) { n.RejectsGaps = true })
+		s.On("first", "Send", 0, scheduler.FailBefore)
 		s.Pay("first", order(0))
 		s.Pay("second", order(1))
-		is(t, "in the pool", s.Chain.Nodes[0].Pooled(st.Wallet(0)), 2)
+		s.Is("in the pool", s.Chain.Nodes[0].Pooled(fakechain.Wallet(0)), 2)
 		s.Idle, s.Halted = false, false
-		s.Pass(2 * time.Minute)
+		s.Elapse(2 * time.Minute)
 	})
 }
 
-// Every refusal of a node but Wrong leaves the payment as it is, and the same
-// bytes go out later. The classes are those of eth_sendRawTransaction's replies.
+// Every refusal by the nodes but Wrong leaves a payment as it is, and the same
+// bytes are sent again later.
 func TestEveryReply(t *testing.T) {
 	for _, class := range chain.Classes() {
 		if class == chain.Wrong {
 			continue // TestBytesThatNoNodeWillTake
 		}
-		t.Run(string(class), func(t *testing.T) {
-			st.Perform(t, plain(), func(s *st.Stage) {
-				for _, n := range s.Chain.Nodes {
-					n.Answers = class
-				}
-				p := s.Pay("client", order(0))
-				s.Pass(4 * time.Minute)
-				is(t, "state", s.State(order(0)), payment.Committed)
-				for _, n := range s.Chain.Nodes {
-					n.Answers = ""
-				}
-				s.Pass(4 * time.Minute)
-				got := s.Payment(order(0))
-				is(t, "state", got.State, payment.Confirmed)
-				is(t, "hash", got.TxHash, p.TxHash)
-				is(t, "paused", s.Record(0).Paused, "")
-			})
+		perform(t, string(class), plain(), func(s *simulation.Scenario) {
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = class })
+			p := s.Pay("client", order(0))
+			s.After(4 * time.Minute, order(0), payment.Committed)
+			s.Chain.Each(func(n *fakechain.Node) { n.Answers = "" })
+			s.Elapse(4 * time.Minute)
+			got := s.Payment(order(0))
+			s.Is("state", got.State, payment.Confirmed)
+			s.Is("hash", got.TxHash, p.TxHash)
+			s.Is("paused", s.Record(0).Paused, "")
 		})
 	}
 }
 
-// The wallet runs out of ether between the reservation and the broadcast. The bytes
-// stay, and after a top-up the very same hash is mined.
+// A wallet runs out of ether between the reservation and the broadcast. The bytes
+// stay stored, and after a top-up the very same hash is mined.
 func TestInsufficientFundsThenATopUp(t *testing.T) {
-	st.Perform(t, plain(), func(s *st.Stage) {
-		s.On("client", "Commit", 1, st.Freeze)
+	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+		s.On("client", "Commit", 1, scheduler.Freeze)
 		s.Post("client", 0, order(0))
-		s.Pass(time.Second)
-		s.Chain.Drain(st.Wallet(0))
-		s.Pass(3 * time.Minute)
-		is(t, "state", s.State(order(0)), payment.Committed)
+		s.Elapse(time.Second)
+		s.Chain.TakeGas(fakechain.Wallet(0))
+		s.After(3 * time.Minute, order(0), payment.Committed)
 		if s.Record(0).Paused == "" {
-			t.Error("the wallet is not paused")
+			s.T.Error("the wallet is not paused")
 		}
 		committed := s.Payment(order(0)).TxHash
-		s.Chain.Fund(st.Wallet(0), token.Amount{}, unit(1_000_000_000_000))
-		s.Pass(4 * time.Minute)
+		s.Chain.Fund(fakechain.Wallet(0), token.Amount{}, unit(1_000_000_000_000))
+		s.Elapse(4 * time.Minute)
 		got := s.Payment(order(0))
-		is(t, "state", got.State, payment.Confirmed)
-		is(t, "hash", got.TxHash, committed)
-		is(t, "paused", s.Record(0).Paused, "")
+		s.Is("state", got.State, payment.Confirmed)
+		s.Is("hash", got.TxHash, committed)
+		s.Is("paused", s.Record(0).Paused, "")
 	})
 }
 
-// A provider that swallows everything is no reason to wait for a run: every
-// node is given the bytes, and one that keeps them will do.
+// The handler gives the bytes to every node, so one node that keeps them is enough,
+// even if a provider swallows them.
 func TestEveryNodeIsGivenTheBytes(t *testing.T) {
 	for swallowing := range 2 {
-		st.Perform(t, plain(), func(s *st.Stage) {
+		perform(t, fmt.Sprintf("node%d swallows", swallowing), plain(), func(s *simulation.Scenario) {
 			s.Idle = true
 			s.Chain.Nodes[swallowing].BlackHole = true
 			s.Chain.Nodes[1-swallowing].Deaf = true
 			s.Pay("client", order(0))
-			is(t, "in the other's pool", s.Chain.Nodes[1-swallowing].Pooled(st.Wallet(0)), 1)
+			s.Is("in the other's pool", s.Chain.Nodes[1-swallowing].Pooled(fakechain.Wallet(0)), 1)
 		})
 	}
 }

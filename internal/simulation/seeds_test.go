@@ -10,17 +10,19 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"remit/internal/simulation"
 )
 
 var (
-	seed  = flag.Uint64("seed", 0, "the one seed to run, with its trace")
+	seed  = flag.Uint64("seed", 0, "the one seed to run; -v shows its trace")
 	seeds = flag.Uint64("seeds", inRace[uint64](1_500, 20_000), "how many seeds to run")
 	from  = flag.Uint64("from", 1, "the first of them")
 )
 
-// inRace returns race when the race detector is on, which makes all of this
-// some ten times slower.
+// inRace returns race when the race detector is on, which makes simulations some
+// ten times slower.
 func inRace[T any](race, otherwise T) T {
 	if raceDetector {
 		return race
@@ -28,26 +30,34 @@ func inRace[T any](race, otherwise T) T {
 	return otherwise
 }
 
-// simulate runs a seed in a bubble of its own.
-func simulate(t *testing.T, s uint64, tame simulation.Taming, trace func(string)) (broken []string) {
-	synctest.Test(t, func(*testing.T) { broken = simulation.Simulate(s, tame, trace) })
-	return broken
+// simulate runs a seed in a bubble of its own and returns its violations.
+func simulate(t *testing.T, s uint64, r simulation.Reduction, trace func(string)) (violations []string) {
+	synctest.Test(t, func(*testing.T) { violations = simulation.Simulate(s, r, trace) })
+	return violations
 }
 
-// explain shrinks a seed that broke a promise and shows what is left of it.
-func explain(t *testing.T, s uint64, broken []string) {
-	least := simulation.Shrink(func(tame simulation.Taming) bool { return len(simulate(t, s, tame, nil)) > 0 })
-	var trace []string
-	shrunk := simulate(t, s, least, func(line string) { trace = append(trace, line) })
-	t.Errorf("seed %d broke:\n\t%s\nreplay it with\n\tgo test ./internal/simulation -run TestSeeds -seed=%d\nshrunk to %+v it breaks:\n\t%s\n\t%s",
-		s, strings.Join(broken, "\n\t"), s, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
+// traced simulates a seed and returns its trace too.
+func traced(t *testing.T, s uint64, r simulation.Reduction) (violations, trace []string) {
+	violations = simulate(t, s, r, func(line string) { trace = append(trace, line) })
+	return violations, trace
 }
 
-// TestSeeds lets chance decide what happens, in which order, and what fails.
+// explain shrinks a seed that violates an invariant and shows the faults that are
+// left of it.
+func explain(t *testing.T, s uint64, violations []string) {
+	least := simulation.Shrink(func(r simulation.Reduction) bool { return len(simulate(t, s, r, nil)) > 0 })
+	shrunk, trace := traced(t, s, least)
+	t.Errorf("seed %d violates:\n\t%s\nreplay it with\n\tgo test ./internal/simulation -run '^TestSeeds$' -seed=%d\nshrunk to %+v it violates:\n\t%s\n\t%s",
+		s, strings.Join(violations, "\n\t"), s, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
+}
+
+// TestSeeds lets chance decide the order of effects and their faults.
 func TestSeeds(t *testing.T) {
 	if *seed != 0 {
-		if broken := simulate(t, *seed, simulation.Taming{}, func(l string) { fmt.Println(l) }); len(broken) > 0 {
-			explain(t, *seed, broken)
+		violations, trace := traced(t, *seed, simulation.Reduction{})
+		t.Log("\n" + strings.Join(trace, "\n"))
+		if len(violations) > 0 {
+			explain(t, *seed, violations)
 		}
 		return
 	}
@@ -59,11 +69,11 @@ func TestSeeds(t *testing.T) {
 				t.Parallel()
 				for n := next.Add(1) - 1; n < *seeds && failed.Load() < 3; n = next.Add(1) - 1 {
 					if n > 0 && n%50_000 == 0 {
-						fmt.Printf("%d of %d seeds after %s\n", n, *seeds, time.Since(began).Round(time.Second))
+						t.Logf("%d of %d seeds after %s", n, *seeds, time.Since(began).Round(time.Second))
 					}
-					if broken := simulate(t, *from+n, simulation.Taming{}, nil); len(broken) > 0 {
+					if violations := simulate(t, *from+n, simulation.Reduction{}, nil); len(violations) > 0 {
 						failed.Add(1)
-						explain(t, *from+n, broken)
+						explain(t, *from+n, violations)
 					}
 				}
 			})
@@ -71,4 +81,15 @@ func TestSeeds(t *testing.T) {
 	})
 	took := time.Since(began)
 	t.Logf("%d seeds from %d in %s, %.0f a second", *seeds, *from, took.Round(time.Second), float64(*seeds)/took.Seconds())
+}
+
+// TestReplay: a seed is worth something only if it does the same every time.
+func TestReplay(t *testing.T) {
+	for s := *from; s < *from+inRace[uint64](40, 200); s++ {
+		_, first := traced(t, s, simulation.Reduction{})
+		_, second := traced(t, s, simulation.Reduction{})
+		if diff := cmp.Diff(first, second); diff != "" {
+			t.Fatalf("seed %d went two ways:\n%s", s, diff)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package simulation
+package fakechain
 
 import (
 	"context"
@@ -9,31 +9,31 @@ import (
 	"remit/internal/token"
 )
 
-// ErrDown is what a node that is down fails with.
+// ErrDown is the error of every request to a node that is down.
 var ErrDown = errors.New("node is down")
 
-// Moods are the ways in which a node can go wrong. The zero Moods is an honest
-// node that follows the chain.
-type Moods struct {
-	Down         bool        // answers nothing
-	Foreign      bool        // serves another chain
-	Lag          uint64      // blocks behind
-	Stuck        bool        // shows the head it has, even when that is re-organised away
-	NullReceipts bool        // has no receipts, as long as its index lags
-	Lies         bool        // gives a wrong block hash in receipts
-	BlackHole    bool        // acknowledges transactions and drops them
-	Full         bool        // takes none
-	RejectsGaps  bool        // answers "nonce too high" instead of queueing in silence
-	StrictFees   bool        // refuses what the next block would not take
-	Deaf         bool        // hears no gossip
-	Floor        uint64      // gas that a byte of call data must be given, as since EIP-7623
+// Faults are the ways in which a node can go wrong. The zero Faults are those of
+// an honest node that follows the chain.
+type Faults struct {
+	Down         bool        // the node answers nothing
+	OtherChain   bool        // it serves another chain
+	Lag          uint64      // how many blocks its head is behind
+	Stuck        bool        // it keeps the head it has, even when a reorg removes that
+	NullReceipts bool        // it has no receipts, as while its index lags
+	Lies         bool        // it gives a wrong block hash in receipts
+	BlackHole    bool        // it acknowledges transactions and drops them
+	Full         bool        // its pool takes no transaction
+	RejectsGaps  bool        // it answers "nonce too high" instead of queueing in silence
+	StrictFees   bool        // it refuses a transaction that the next block would not take
+	Deaf         bool        // it hears no gossip of other nodes
+	Floor        uint64      // gas that each byte of call data must be given (EIP-7623)
 	Unsteady     bool        // its head moves while an account is read
-	Answers      chain.Class // to every transaction, taking none
+	Answers      chain.Class // it gives this answer to every transaction and takes none; "": it does not
 }
 
-// A Node is one view of a Chain.
+// A Node is one view of a Chain, with a pool of its own.
 type Node struct {
-	Moods
+	Faults
 	chain *Chain
 	name  string
 	head  *block
@@ -45,20 +45,17 @@ var _ chain.Node = (*Node)(nil)
 // String implements chain.Node.
 func (n *Node) String() string { return n.name }
 
-// follow takes over the canonical chain, as far as the node's mood lets it.
-func (n *Node) follow() {
-	if n.Stuck {
-		return
+// Follow moves the node's head to the canonical tip, as far as Stuck and Lag
+// let it.
+func (n *Node) Follow() {
+	if !n.Stuck {
+		n.move(n.chain.tip.below(n.Lag))
 	}
-	to := n.chain.tip
-	n.move(to.ancestor(to.number - min(n.Lag, to.number)))
 }
 
-// move makes b the node's head: transactions of blocks it leaves go back to
-// its pool, those that b's branch has used leave it.
-func (n *Node) move(b *block) {
-	n.pool, n.head = n.poolAt(b), b
-}
+// move makes b the node's head: transactions of blocks it leaves go back to its
+// pool, and those whose nonce b's branch has used leave the pool.
+func (n *Node) move(b *block) { n.pool, n.head = n.poolAt(b), b }
 
 // poolAt returns the node's pool as it would be with b as its head.
 func (n *Node) poolAt(b *block) pool {
@@ -74,54 +71,31 @@ func (n *Node) poolAt(b *block) pool {
 		}
 	}
 	for from, txs := range all {
-		for nonce := range txs {
-			if nonce < b.accounts[from].nonce {
-				delete(txs, nonce)
-			}
-		}
+		maps.DeleteFunc(txs, func(nonce uint64, _ Tx) bool { return nonce < b.accounts[from].Nonce })
 	}
 	return all
 }
 
-// Fork puts the node on a branch of its own: depth blocks of the canonical
-// chain are replaced by others that its own pool fills.
-func (n *Node) Fork(depth uint64) {
-	base := n.chain.tip.ancestor(n.chain.tip.number - min(depth, n.chain.tip.number))
-	mined, tip := n.poolAt(base), base
-	for range depth {
-		next := n.chain.extend(tip, n.chain.executable(tip, mined))
-		for _, tx := range next.txs {
-			delete(mined[tx.From], tx.Nonce)
-		}
-		tip = next
-	}
+// Fork puts the node on a branch of its own for good: it leaves the canonical
+// branch depth blocks below the tip and goes on with so many blocks of its pool.
+func (n *Node) Fork(depth, blocks uint64) {
+	base := n.chain.tip.below(depth)
 	n.Stuck = true
-	n.move(tip)
+	n.move(n.chain.branch(base, n.poolAt(base), blocks))
 }
 
-// Secede puts the node on a branch of its own that goes on for so many blocks
-// beyond the canonical tip, as if there were no other.
-func (n *Node) Secede(blocks int) {
-	tip, mined := n.head, n.poolAt(n.head)
-	for range blocks {
-		tip = n.chain.extend(tip, n.chain.executable(tip, mined))
-		for _, tx := range tip.txs {
-			delete(mined[tx.From], tx.Nonce)
-		}
-	}
-	n.Stuck = true
-	n.move(tip)
-}
+// Mined returns how many transactions of an address the node's branch has.
+func (n *Node) Mined(a token.Address) uint64 { return n.head.accounts[a].Nonce }
 
 // Pooled returns how many transactions of an address the node would mine.
 func (n *Node) Pooled(from token.Address) int {
 	return len(n.chain.executable(n.head, n.pool))
 }
 
-// Heal makes the node honest.
+// Heal ends every fault but RejectsGaps, which is a property of its software.
 func (n *Node) Heal() {
-	n.Moods = Moods{RejectsGaps: n.RejectsGaps}
-	n.follow()
+	n.Faults = Faults{RejectsGaps: n.RejectsGaps}
+	n.Follow()
 }
 
 // Forget empties the node's pool, as a restart does.
@@ -135,7 +109,7 @@ func (n *Node) usable() error {
 	switch {
 	case n.Down:
 		return ErrDown
-	case n.Foreign:
+	case n.OtherChain:
 		return chain.ErrWrongChain
 	}
 	return nil
@@ -151,21 +125,22 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	if err := n.usable(); err != nil {
 		return 0, err
 	}
-	to, amount := recipientOf(call.Data)
-	if n.chain.Recipients[to] == Reverts || n.head.accounts[call.From].coin.Less(amount) {
+	to, amount := ParseTransfer(call.Data)
+	if n.chain.Recipients[to] == Reverts || n.head.accounts[call.From].Coins.Less(amount) {
 		return 0, chain.ErrReverted
 	}
 	return gasUsed, nil
 }
 
-// final is the highest block that the node calls final: by its own head, or,
-// for a tag, what everybody agrees on.
+// final is the number of the highest block that the node calls final: so many
+// below its own head, or, for a tag, the highest that is also Depth below the
+// canonical tip.
 func (n *Node) final(f chain.ConfirmationRule) uint64 {
 	if f.Tag == "" {
 		return n.head.number - min(f.Depth, n.head.number)
 	}
 	tip := n.chain.tip
-	b := n.head.ancestor(min(n.head.number, tip.number-min(n.chain.Depth, tip.number)))
+	b := n.head.ancestor(min(n.head.number, tip.below(n.chain.Depth).number))
 	for tip.ancestor(b.number) != b {
 		b = b.parent
 	}
@@ -175,7 +150,7 @@ func (n *Node) final(f chain.ConfirmationRule) uint64 {
 // Account implements chain.Node.
 func (n *Node) Account(_ context.Context, wallet, _ token.Address, f chain.ConfirmationRule) (chain.Account, error) {
 	a := n.head.accounts[wallet]
-	pending := a.nonce
+	pending := a.Nonce
 	for n.pool[wallet] != nil {
 		if _, ok := n.pool[wallet][pending]; !ok {
 			break
@@ -187,15 +162,15 @@ func (n *Node) Account(_ context.Context, wallet, _ token.Address, f chain.Confi
 		balances = n.head.parent.accounts[wallet] // read before the head moved
 	}
 	return chain.Account{
-		Head: n.head.number, Final: n.final(f), Mined: a.nonce, Pending: pending,
-		Token: balances.coin, Gas: balances.gas, Steady: !n.Unsteady,
+		Head: n.head.number, Final: n.final(f), Mined: a.Nonce, Pending: pending,
+		Token: balances.Coins, Gas: balances.Gas, Steady: !n.Unsteady,
 	}, n.usable()
 }
 
 // Count implements chain.Node.
 func (n *Node) Count(_ context.Context, wallet token.Address, number uint64) (uint64, error) {
 	b := n.head.ancestor(min(number, n.head.number))
-	return b.accounts[wallet].nonce, n.usable()
+	return b.accounts[wallet].Nonce, n.usable()
 }
 
 // Receipts implements chain.Node.
@@ -243,11 +218,11 @@ func (n *Node) TxAtNonce(_ context.Context, wallet token.Address, nonce, final u
 
 // Send implements chain.Node.
 func (n *Node) Send(_ context.Context, raw []byte) chain.Reply {
-	tx, ok := decode(raw)
+	tx, ok := Decode(raw)
 	switch {
 	case n.Down:
 		return chain.Reply{Class: chain.Ambiguous, Detail: ErrDown.Error()}
-	case n.Foreign, !ok, tx.ChainID != n.chain.ID:
+	case n.OtherChain, !ok, tx.ChainID != n.chain.ID:
 		return chain.Reply{Class: chain.Wrong, Detail: "invalid chain id"}
 	}
 	if tx.Gas < chain.NoopGas+n.Floor*uint64(len(tx.Data)) {
@@ -268,24 +243,25 @@ func (n *Node) Send(_ context.Context, raw []byte) chain.Reply {
 	return chain.Reply{Class: class, Detail: string(class)}
 }
 
-// take is the pool's admission, as geth's: each class of refusal in its order.
-func (n *Node) take(tx envelope) chain.Class {
+// take offers tx to the pool, which refuses it for geth's reasons in geth's
+// order.
+func (n *Node) take(tx Tx) chain.Class {
 	a := n.head.accounts[tx.From]
 	there, taken := n.pool[tx.From][tx.Nonce]
 	switch {
-	case taken && there.sign().Hash == tx.sign().Hash:
+	case taken && there.Sign().Hash == tx.Sign().Hash:
 		return chain.Known
-	case tx.Nonce < a.nonce:
+	case tx.Nonce < a.Nonce:
 		return chain.NonceTooLow
 	case n.Full:
 		return chain.Full
 	case n.StrictFees && tx.Fees.Cap.Less(n.chain.BaseFee):
 		return chain.FeeTooLow
-	case a.gas.Less(tx.Cost()):
+	case a.Gas.Less(tx.Cost()):
 		return chain.Funds
 	case taken && !replaces(tx, there):
 		return chain.Replacement
-	case n.RejectsGaps && n.misses(tx.From, a.nonce, tx.Nonce):
+	case n.RejectsGaps && n.misses(tx.From, a.Nonce, tx.Nonce):
 		return chain.Gap
 	case n.BlackHole:
 		return chain.Accepted
@@ -294,7 +270,8 @@ func (n *Node) take(tx envelope) chain.Class {
 	return chain.Accepted
 }
 
-// misses reports whether the pool lacks a nonce between two.
+// misses reports whether the pool lacks a nonce from first on and below the
+// other.
 func (n *Node) misses(from token.Address, first, below uint64) bool {
 	for nonce := first; nonce < below; nonce++ {
 		if _, ok := n.pool[from][nonce]; !ok {
@@ -305,6 +282,6 @@ func (n *Node) misses(from token.Address, first, below uint64) bool {
 }
 
 // replaces reports whether both fees are a tenth higher (geth's PriceBump).
-func replaces(tx, there envelope) bool {
+func replaces(tx, there Tx) bool {
 	return !tx.Fees.Tip.Less(there.Fees.Tip.ScaleUp(11, 10)) && !tx.Fees.Cap.Less(there.Fees.Cap.ScaleUp(11, 10))
 }

@@ -1,0 +1,250 @@
+// Package simulation tests dispatch and settlement: a whole deployment in one
+// process and one bubble of fake time, in which every effect can fail in every
+// way, and an oracle that holds the outcome against the invariants. README.md
+// says how a simulation runs.
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/dispatch"
+	"remit/internal/interpose"
+	"remit/internal/memory"
+	"remit/internal/settlement"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/oracle"
+	"remit/internal/simulation/scheduler"
+	"remit/internal/stack"
+	"remit/internal/token"
+	"remit/internal/wallet"
+	"remit/internal/webhook"
+)
+
+const (
+	blockTime   = 12 * time.Second // as Ethereum's
+	handlerTime = 29 * time.Second // how long a handler lives
+	runEvery    = 60 * time.Second // between the starts of runs
+	runTime     = 55 * time.Second // how long a run lives
+	patience    = 35 * time.Second // how long a client waits for an answer
+	bumpAfter   = time.Minute      // a third of settlement.BumpAfter: more attempts in less time
+	chainID     = 84532
+)
+
+var coin = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0: 0xc0, 19: 0xc0}}
+
+// quietFee is the base fee of the chain in quiet times, in wei per gas.
+var quietFee = token.Units(100)
+
+// A Setup holds the sizes and settings of a Cluster.
+type Setup struct {
+	Wallets          int
+	Nodes            int
+	Instances        int // processes that serve requests
+	ConfirmationRule chain.ConfirmationRule
+	Depth            uint64          // in blocks: no reorg goes deeper
+	Window           uint64          // payments in flight per wallet
+	Coins            uint64          // units of the token in each wallet
+	Gwei             uint64          // gwei in each wallet
+	Daily            token.Amount    // limit of a merchant's day; zero: none
+	FeeLimit         token.Amount    // wei per gas; zero: none
+	ReservationAge   time.Duration   // from which on runs finish a reservation; zero: settlement.ReservationAge
+	Skews            []time.Duration // by how much the clocks of instances and runs are wrong, in turn
+}
+
+// A Cluster is a whole deployment in a synctest bubble: tables, a chain with its
+// nodes, instances that serve requests, runs of check-receipts, and clients. All
+// that any of them does outside its own memory is an effect, and a policy lets
+// effects happen one at a time.
+type Cluster struct {
+	Setup
+	Store *memory.Payments
+	Chain *fakechain.Chain
+	Keys  *fakechain.Keys
+
+	// Trace, if set, is called with a line for each thing that happens.
+	Trace func(line string)
+
+	oracle    *oracle.Oracle
+	scheduler *scheduler.Scheduler
+	start     time.Time
+	store     *interpose.Store
+	nodes     chain.Nodes
+	instances []instance
+	runs      int  // started
+	processes int  // instances ever made
+	skewed    bool // some clocks were wrong
+
+	mu      sync.Mutex
+	hinted  bool // a handler asked for a run
+	reports []settlement.Report
+}
+
+// NewCluster returns a Cluster at rest. Close it.
+func NewCluster(setup Setup, trace func(line string)) *Cluster {
+	c := &Cluster{
+		Setup: setup, Store: memory.NewPayments(), Chain: fakechain.New(chainID, coin.Contract, setup.Depth, setup.Nodes),
+		Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
+	}
+	for range setup.Wallets {
+		c.AddWallet()
+	}
+	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Trace: c.trace})
+	for _, n := range c.Chain.Nodes {
+		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
+	}
+	c.store = &interpose.Store{Store: c.oracle.Watched(), Around: c.scheduler.Around}
+	for range setup.Instances {
+		c.instances = append(c.instances, c.newInstance())
+	}
+	return c
+}
+
+// AddWallet puts one more wallet into the secret, with coins and ether.
+func (c *Cluster) AddWallet() {
+	wei, _ := token.Units(c.Gwei).Times(1_000_000_000)
+	a := fakechain.Wallet(len(c.Chain.Funded()))
+	c.Keys.Add(a)
+	c.Chain.Fund(a, token.Units(c.Coins), wei)
+}
+
+// Close ends every actor that is still there, so that the bubble can end.
+func (c *Cluster) Close() { c.scheduler.Close() }
+
+// skew is by how much the n-th clock is wrong.
+func (c *Cluster) skew(n int) time.Duration {
+	if len(c.Skews) == 0 {
+		return 0
+	}
+	return c.Skews[n%len(c.Skews)]
+}
+
+func (c *Cluster) clock(n int) func() time.Time {
+	wrong := c.skew(n)
+	return func() time.Time { return time.Now().Add(wrong) }
+}
+
+// skewedContext tells its deadline by a wrong clock, that of the process that
+// made it.
+type skewedContext struct {
+	context.Context
+	wrong time.Duration
+}
+
+// Deadline implements context.Context.
+func (s skewedContext) Deadline() (time.Time, bool) {
+	deadline, ok := s.Context.Deadline()
+	return deadline.Add(s.wrong), ok
+}
+
+// An instance is a process that serves requests.
+type instance struct {
+	*dispatch.Dispatcher
+	skew time.Duration
+}
+
+// Restart replaces an instance by a new process.
+func (c *Cluster) Restart(i int) { c.instances[i] = c.newInstance() }
+
+func (c *Cluster) newInstance() instance {
+	c.processes++
+	n := c.processes
+	return instance{skew: c.skew(n), Dispatcher: dispatch.New(stack.Config{
+		ChainID: chainID, Token: coin, Network: "simulated", Window: c.Window, Daily: c.Daily, FeeLimit: c.FeeLimit,
+		BlockTime: blockTime, ConfirmationRule: c.ConfirmationRule,
+	}, dispatch.Parts{
+		Store: c.store, Keys: c.Keys, Nodes: c.nodes, Hints: (*hints)(c),
+		Log: slog.New(slog.DiscardHandler), Now: c.clock(n), Random: noRandom{},
+		Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
+	})}
+}
+
+// noRandom fails: every client sends a key, so no id is ever drawn.
+type noRandom struct{}
+
+// Read implements io.Reader.
+func (noRandom) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// hints are a dispatch.Hinter.
+type hints Cluster
+
+// Hint implements dispatch.Hinter.
+func (h *hints) Hint(ctx context.Context) error {
+	return h.scheduler.Around(ctx, interpose.Call{Op: "Hint"}, func(context.Context) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.hinted = true
+	})
+}
+
+// events are a settlement.Events.
+type events Cluster
+
+// Publish implements settlement.Events.
+func (e *events) Publish(ctx context.Context, ev webhook.Event) error {
+	return e.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: ev.ID}, func(context.Context) { e.oracle.Published(ev) })
+}
+
+// A node is a fakechain.Node as engines reach it: every request is an effect.
+type node struct {
+	interpose.Node
+	oracle *oracle.Oracle
+}
+
+// Send implements chain.Node. Its trace names the nonce and the fee cap.
+func (n node) Send(ctx context.Context, raw []byte) (reply chain.Reply) {
+	tx, _ := fakechain.Decode(raw)
+	hash := tx.Sign().Hash
+	call := interpose.Call{Op: "Send", Args: fmt.Sprintf("%s %x#%d %s", n, tx.From[18:], tx.Nonce, tx.Fees.Cap)}
+	answered := &chain.Reply{} // of its own: an answer that is lost may still be written
+	if err := n.Around(ctx, call, func(ctx context.Context) {
+		n.oracle.Sending(hash)
+		*answered = n.Node.Node.Send(ctx, raw)
+		n.oracle.Replied(n.String(), hash, *answered)
+	}); err != nil {
+		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
+	}
+	return *answered
+}
+
+// StartRun starts a run of check-receipts and returns the name of its actor.
+func (c *Cluster) StartRun() string {
+	c.runs++
+	name, skew := fmt.Sprintf("run%d", c.runs), c.skew(c.runs)
+	ctx, actor := c.scheduler.Actor(name, runTime)
+	s := settlement.New(stack.Config{
+		ChainID: chainID, Token: coin, Window: c.Window, FeeLimit: c.FeeLimit, ConfirmationRule: c.ConfirmationRule,
+		BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
+	}, settlement.Parts{
+		Store: c.store, Keys: c.Keys, Nodes: c.nodes, Events: (*events)(c),
+		Log: slog.New(slog.DiscardHandler), Now: c.clock(c.runs), Wait: c.scheduler.Sleep,
+	})
+	c.trace(name, "starts")
+	go func() {
+		defer actor.End()
+		report, err := s.Run(skewedContext{ctx, skew}, name)
+		c.mu.Lock()
+		c.reports = append(c.reports, report)
+		c.mu.Unlock()
+		if !errors.Is(err, scheduler.ErrOver) {
+			c.trace(name, "ends, with errors: %t", err != nil)
+		}
+	}()
+	return name
+}
+
+func (c *Cluster) trace(who, format string, args ...any) {
+	if c.Trace != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.Trace(fmt.Sprintf("%9.3fs %-8s %s", time.Since(c.start).Seconds(), who, fmt.Sprintf(format, args...)))
+	}
+}
+
+func walletID(n int) wallet.ID { return wallet.ID{ChainID: chainID, Address: fakechain.Wallet(n)} }

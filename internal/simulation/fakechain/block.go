@@ -1,0 +1,179 @@
+package fakechain
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// An Account is the state of one address: how many transactions it sent, its
+// ether in wei, and its units of the token.
+type Account struct {
+	Nonce      uint64
+	Gas, Coins token.Amount
+}
+
+// A block is one block of a tree: forks share their ancestors.
+type block struct {
+	number   uint64
+	hash     chain.Hash
+	parent   *block
+	receipts []chain.Receipt // of txs, in their order
+	txs      []Tx
+	accounts map[token.Address]Account // after this block
+}
+
+// ancestor returns the block with that number on the branch ending in b, or
+// nil.
+func (b *block) ancestor(number uint64) *block {
+	for b != nil && b.number > number {
+		b = b.parent
+	}
+	if b == nil || b.number != number {
+		return nil
+	}
+	return b
+}
+
+// below returns the block so many blocks below b, at most the first block.
+func (b *block) below(depth uint64) *block { return b.ancestor(b.number - min(depth, b.number)) }
+
+// receipt returns the receipt of a transaction on the branch ending in b.
+func (b *block) receipt(h chain.Hash) (chain.Receipt, bool) {
+	for ; b != nil; b = b.parent {
+		for _, r := range b.receipts {
+			if r.Tx == h {
+				return r, true
+			}
+		}
+	}
+	return chain.Receipt{}, false
+}
+
+// A Recipient says how the token treats transfers to an address.
+type Recipient string
+
+// The treatments. EIP-20 lets a token return false instead of reverting.
+const (
+	Pays         Recipient = ""              // the token moves the money and logs it
+	Reverts      Recipient = "reverts"       // the address is on the token's blacklist
+	ReturnsFalse Recipient = "returns_false" // status 1, nothing moved, nothing logged
+	LogsLess     Recipient = "logs_less"     // the token keeps a fee of one unit
+)
+
+// gasUsed is the gas that a transfer of the fake token uses.
+const gasUsed = 50_000
+
+// extend returns the block that follows parent with txs, which must be
+// executable in this order.
+func (c *Chain) extend(parent *block, txs []Tx) *block {
+	c.blocks++
+	b := &block{number: parent.number + 1, parent: parent, txs: txs, accounts: maps.Clone(parent.accounts)}
+	binary.BigEndian.PutUint64(b.hash[:], b.number)
+	binary.BigEndian.PutUint64(b.hash[8:], c.blocks)
+	b.hash[31] = 0xb0
+	for _, tx := range txs {
+		r := c.execute(b, tx)
+		r.Tx, r.Block, r.BlockHash = tx.Sign().Hash, b.number, b.hash
+		b.receipts = append(b.receipts, r)
+		c.mostMined[tx.From] = max(c.mostMined[tx.From], b.accounts[tx.From].Nonce)
+	}
+	return b
+}
+
+// branch returns the last of so many blocks on top of base, each filled from
+// the pool with what is executable there. It takes the transactions out of the
+// pool.
+func (c *Chain) branch(base *block, from pool, blocks uint64) *block {
+	for range blocks {
+		base = c.extend(base, c.executable(base, from))
+		for _, tx := range base.txs {
+			delete(from[tx.From], tx.Nonce)
+		}
+	}
+	return base
+}
+
+// execute applies tx to the accounts of b and returns its receipt.
+func (c *Chain) execute(b *block, tx Tx) chain.Receipt {
+	from := b.accounts[tx.From]
+	from.Nonce++
+	used := uint64(chain.NoopGas)
+	if tx.To == c.Token {
+		used = gasUsed
+	}
+	fee, _ := c.price(tx).Times(used)
+	from.Gas = from.Gas.Sub(fee)
+	b.accounts[tx.From] = from
+	if tx.To != c.Token {
+		return chain.Receipt{Succeeded: true}
+	}
+	to, amount := ParseTransfer(tx.Data)
+	moved := amount
+	switch behaviour := c.Recipients[to]; {
+	case behaviour == Reverts, from.Coins.Less(amount):
+		return chain.Receipt{}
+	case behaviour == ReturnsFalse:
+		return chain.Receipt{Succeeded: true}
+	case behaviour == LogsLess:
+		moved = amount.Sub(token.Units(1))
+	}
+	from.Coins = from.Coins.Sub(moved)
+	b.accounts[tx.From] = from
+	payee := b.accounts[to]
+	payee.Coins, _ = payee.Coins.Add(moved)
+	b.accounts[to] = payee
+	word := moved.Bytes32()
+	return chain.Receipt{Succeeded: true, Logs: []chain.Log{{
+		Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(to)}, Data: word[:],
+	}}}
+}
+
+// price is the wei that tx pays for a unit of gas in the next block.
+func (c *Chain) price(tx Tx) token.Amount {
+	price, _ := c.BaseFee.Add(tx.Fees.Tip)
+	if tx.Fees.Cap.Less(price) {
+		return tx.Fees.Cap
+	}
+	return price
+}
+
+func topic(a token.Address) (h chain.Hash) {
+	copy(h[12:], a[:])
+	return h
+}
+
+// transferTopic is keccak256("Transfer(address,address,uint256)"), EIP-20.
+var transferTopic, _ = chain.ParseHash("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
+
+// executable returns the transactions of a pool that the block after parent
+// can hold, in order.
+func (c *Chain) executable(parent *block, from pool) []Tx {
+	var txs []Tx
+	for _, sender := range slices.SortedFunc(maps.Keys(from), func(a, b token.Address) int { return slices.Compare(a[:], b[:]) }) {
+		a := parent.accounts[sender]
+		for nonce := a.Nonce; c.PerSender == 0 || nonce < a.Nonce+c.PerSender; nonce++ {
+			tx, ok := from[sender][nonce]
+			if !ok || tx.Fees.Cap.Less(c.BaseFee) || a.Gas.Less(tx.Cost()) {
+				break
+			}
+			used, _ := c.price(tx).Times(gasUsed)
+			a.Gas = a.Gas.Sub(used)
+			txs = append(txs, tx)
+		}
+	}
+	return txs
+}
+
+// A pool holds the transactions that a node would mine, by sender and nonce.
+type pool map[token.Address]map[uint64]Tx
+
+func (p pool) put(tx Tx) {
+	if p[tx.From] == nil {
+		p[tx.From] = map[uint64]Tx{}
+	}
+	p[tx.From][tx.Nonce] = tx
+}

@@ -1,0 +1,74 @@
+package simulation_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// keptFor are the scenarios that docs/guarantees.md names for no rule, each with
+// the reason why it is kept.
+var keptFor = map[string]string{
+	"TestAcknowledgedThenDropped":             "resending and bumping each suffice: it fails only when runs do neither",
+	"TestBothForksMineDifferentAttempts":      "receipts are asked for all attempts; this is the rule's witness across a reorg",
+	"TestBumpIsMinedAndTheOriginalAskedFor":   "the store finds a payment by every hash; storetest has the rule",
+	"TestCatchingUpAfterAnHour":               "a load that the next runs must settle; no rule exists for its sake",
+	"TestClocksTenMinutesApart":               "the rules against wrong clocks fall to seeds; these are the worst pairs of clocks",
+	"TestCommittedWhileAllNodesAreDown":       "resending and bumping each suffice: it fails only when runs do neither",
+	"TestCorruptItem":                         "runs count an unreadable item and go on with the next, which is no rule of money",
+	"TestDailyLimit":                          "the limit is the store's rule, which storetest has",
+	"TestEveryReply":                          "a sweep over the classes of reply, of which only some have a rule",
+	"TestEvictedThenThePriceFalls":            "resending and bumping each suffice: it fails only when runs do neither",
+	"TestHandlerFrozenUntilItsPaymentIsFinal": "a sweep over effects and freezes, which four rules fall to",
+	"TestKeyRotatedWithTransactionsInFlight":  "runs look at every wallet in the tables, draining or not; there is no line to take out",
+	"TestLoserOfACommitSendsTheWinnersBytes":  "the bytes are the stored ones; this is the rule's witness when the winner has not sent them",
+	"TestNodeOfAnotherChain":                  "ethrpc has the rule; here a wrong chain is one more error of a node",
+	"TestNonceTooLowFromANodeThatIsAhead":     "the rank of a reply is an entry in a table of package chain",
+	"TestOldestPending":                       "a number of the report that an alarm reads; no payment depends on it",
+	"TestReceiptNullFor45Minutes":             "a missing receipt proves nothing; no line takes one for an answer",
+	"TestRecipientOnTheTokensList":            "TestRefusals of package dispatch has every refusal",
+	"TestReorgBeforeConfirmationRule":         "only final blocks count; this is the rule's witness when the block goes for good",
+	"TestReplayBeforeRefusal":                 "a stored payment is answered before a refusal; this has three causes of refusal",
+	"TestRetryAfterALostAnswer":               "the plainest use of a key: every rule about keys has a harder witness",
+	"TestSecretStoreDownCold":                 "TestRefusals of package dispatch has every refusal",
+	"TestThiefUsesAKeyThatIsGone":             "the chain being ahead is looked for; this has a wallet whose key is gone",
+	"TestTwoSettlementsOverlap":               "a sweep over effects and faults of runs, which two rules fall to",
+}
+
+// TestEveryScenarioIsNeeded holds that each scenario is named in
+// docs/guarantees.md as the test that fails without some rule, or has a reason in
+// keptFor.
+func TestEveryScenarioIsNeeded(t *testing.T) {
+	guarantees, err := os.ReadFile("../../docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("scenarios_*test.go")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("files with scenarios: %q, %v", files, err)
+	}
+	unseen := len(keptFor)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if outer := regexp.MustCompile(`\bt\.(Error|Fatal|Fail)|\bis\(t`).FindAll(text, -1); outer != nil {
+			t.Errorf("%s: %q: assert by Scenario.Is or Scenario.T, so that a failure shows its trace", file, outer)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)`).FindAllStringSubmatch(string(text), -1) {
+			reason, excused := keptFor[m[1]]
+			if excused {
+				unseen--
+			}
+			if named := strings.Contains(string(guarantees), "`"+m[1]+"`"); named == excused {
+				t.Errorf("%s is named by a rule: %t; why it needs none: %q", m[1], named, reason)
+			}
+		}
+	}
+	if unseen != 0 {
+		t.Errorf("keptFor has %d scenarios too many", unseen)
+	}
+}

@@ -1,0 +1,172 @@
+package simulation
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/scheduler"
+	"remit/internal/token"
+)
+
+// A nemesis is the policy of a seed: chance chooses the order of effects and
+// their faults, and between effects it plays faults of the chain, the nodes and
+// the processes.
+type nemesis struct {
+	cluster   *Cluster
+	reduction Reduction
+	rng       *rand.Rand
+	effects   int      // faults in 1,000 effects
+	kills     int      // left
+	faults    int      // of those around the service, in 1,000 steps
+	kinds     []string // of those that this seed plays
+	rush      int      // in 100 steps, time elapses although effects wait
+	stick     int      // in 100 picks, the actor that went last goes on
+	last      *scheduler.Actor
+	steps     int
+	halted    bool // no blocks are made
+}
+
+// draw draws the nemesis of a seed.
+func draw(c *Cluster, rng *rand.Rand, r Reduction) *nemesis {
+	n := &nemesis{
+		cluster: c, reduction: r, rng: rng, effects: []int{0, 15, 60, 150}[rng.IntN(4)], kills: rng.IntN(7),
+		faults: []int{0, 10, 40}[rng.IntN(3)], rush: []int{3, 15, 30}[rng.IntN(3)], stick: []int{0, 50, 90}[rng.IntN(3)],
+	}
+	// Faults that end others come twice, so that things get better too.
+	kinds := slices.AppendSeq([]string{"heal", "heal", "go on", "fees down", "keys"}, maps.Keys(faults))
+	slices.Sort(kinds)
+	for _, kind := range kinds {
+		if kind != thief && rng.IntN(3) == 0 {
+			n.kinds = append(n.kinds, kind)
+		}
+	}
+	if rng.IntN(20) == 0 {
+		n.kinds = append(n.kinds, thief, thief)
+	}
+	return n
+}
+
+func (n *nemesis) one(in int) bool   { return n.rng.IntN(in) == 0 }
+func (n *nemesis) share(of int) bool { return n.rng.IntN(1000) < of }
+func (n *nemesis) node() *fakechain.Node {
+	return n.cluster.Chain.Nodes[n.rng.IntN(len(n.cluster.Chain.Nodes))]
+}
+func (n *nemesis) ended() bool { return n.reduction.Steps > 0 && n.steps > n.reduction.Steps }
+
+func (n *nemesis) pick(ready []*scheduler.Effect) *scheduler.Effect {
+	if n.rng.IntN(100) < n.rush {
+		return nil
+	}
+	if n.last != nil && n.rng.IntN(100) < n.stick {
+		for _, e := range ready {
+			if e.Actor == n.last {
+				return e
+			}
+		}
+	}
+	chosen := ready[n.rng.IntN(len(ready))]
+	n.last = chosen.Actor
+	return chosen
+}
+
+func (n *nemesis) outcome(*scheduler.Effect) scheduler.Outcome {
+	if n.reduction.NoEffects || n.ended() || !n.share(n.effects) {
+		return scheduler.Apply
+	}
+	all := scheduler.Faults()
+	o := all[n.rng.IntN(len(all))]
+	if o >= scheduler.KillBefore {
+		if n.kills == 0 {
+			return scheduler.FailBefore
+		}
+		n.kills--
+	}
+	if n.reduction.Without[o.String()] {
+		return scheduler.Apply
+	}
+	return o
+}
+
+func (n *nemesis) freeze() time.Duration {
+	return time.Duration(n.rng.IntN([]int{10, 120, 1500}[n.rng.IntN(3)])) * time.Second
+}
+
+func (n *nemesis) nap() time.Duration {
+	switch n.rng.IntN(20) {
+	case 0:
+		return time.Duration(60+n.rng.IntN(120)) * time.Second
+	case 1, 2, 3:
+		return time.Duration(5+n.rng.IntN(20)) * time.Second
+	default:
+		return time.Duration(200+n.rng.IntN(2500)) * time.Millisecond
+	}
+}
+
+func (n *nemesis) runs() bool { return n.cluster.scheduler.Busy("run") < 3 && !n.one(6) }
+
+func (n *nemesis) miner() *fakechain.Node {
+	if n.halted {
+		return nil
+	}
+	return n.node()
+}
+
+// strike plays at most one fault of those that this seed plays.
+func (n *nemesis) strike() {
+	if n.reduction.NoNemesis || n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {
+		return
+	}
+	kind := n.kinds[n.rng.IntN(len(n.kinds))]
+	if n.reduction.Without[kind] {
+		return
+	}
+	node := n.node()
+	faults[kind](n, node)
+	n.cluster.trace("chain", "%s %s", kind, node)
+}
+
+// thief is the fault that few seeds have: a thief uses a wallet's key. An
+// operator has to look at the wallet then, so not everything settles by itself;
+// but no payment may be made twice or reported wrongly.
+const thief = "stranger"
+
+// faults are those of the chain, the nodes and the processes, and their ends.
+var faults = map[string]func(n *nemesis, on *fakechain.Node){
+	"down":          func(_ *nemesis, on *fakechain.Node) { on.Down = true },
+	"wrong chain":   func(_ *nemesis, on *fakechain.Node) { on.OtherChain = true },
+	"lag":           func(n *nemesis, on *fakechain.Node) { on.Lag = uint64(1 + n.rng.IntN(6)); on.Follow() },
+	"null receipts": func(_ *nemesis, on *fakechain.Node) { on.NullReceipts = true },
+	"lie":           func(_ *nemesis, on *fakechain.Node) { on.Lies = true },
+	"black hole":    func(_ *nemesis, on *fakechain.Node) { on.BlackHole = true },
+	"full":          func(_ *nemesis, on *fakechain.Node) { on.Full = true },
+	"strict fees":   func(_ *nemesis, on *fakechain.Node) { on.StrictFees = true },
+	"deaf":          func(_ *nemesis, on *fakechain.Node) { on.Deaf = true },
+	"dear data":     func(_ *nemesis, on *fakechain.Node) { on.Floor = 10_000 },
+	"dear data everywhere": func(n *nemesis, _ *fakechain.Node) {
+		n.cluster.Chain.Each(func(on *fakechain.Node) { on.Floor = 10_000 })
+	},
+	"unsteady":   func(_ *nemesis, on *fakechain.Node) { on.Unsteady = true },
+	"forget":     func(_ *nemesis, on *fakechain.Node) { on.Forget() },
+	"forget all": func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Each((*fakechain.Node).Forget) },
+	"evict":      func(n *nemesis, on *fakechain.Node) { on.Drop(n.wallet(), uint64(n.rng.IntN(6))) },
+	"heal":       func(_ *nemesis, on *fakechain.Node) { on.Heal() },
+	"fork":       func(n *nemesis, on *fakechain.Node) { depth := n.depth(); on.Fork(depth, depth) },
+	"reorg":      func(n *nemesis, on *fakechain.Node) { n.cluster.Chain.Reorg(n.depth(), on) },
+	"fees up":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = token.Units(800) },
+	"fees down":  func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = quietFee },
+	"halt":       func(n *nemesis, _ *fakechain.Node) { n.halted = true },
+	"go on":      func(n *nemesis, _ *fakechain.Node) { n.halted = false },
+	"restart":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Restart(n.rng.IntN(n.cluster.Instances)) },
+	"no keys":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(true) },
+	"keys":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(false) },
+	thief: func(n *nemesis, on *fakechain.Node) {
+		wallet := n.wallet()
+		n.cluster.oracle.Steal(wallet, on.Mined(wallet)+n.rng.Uint64N(2), token.Units(uint64(1+n.steps)))
+	},
+}
+
+func (n *nemesis) wallet() token.Address { return fakechain.Wallet(n.rng.IntN(n.cluster.Wallets)) }
+func (n *nemesis) depth() uint64         { return 1 + n.rng.Uint64N(n.cluster.Depth) }

@@ -1,0 +1,205 @@
+package oracle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+	"remit/internal/webhook"
+)
+
+// paid is the sum of the transfers to one payee.
+type paid struct {
+	times  int
+	amount token.Amount
+}
+
+// Violations checks a simulation at its end and returns every violation of an
+// invariant since its start. settled says that enough runs went by since the
+// last fault, so nothing may be pending.
+func (o *Oracle) Violations(settled bool) []string {
+	payees := o.payees()
+	sum := token.Amount{}
+	for _, key := range slices.Sorted(maps.Keys(o.orders)) {
+		r := o.orders[key]
+		p, err := o.Store.Payment(context.Background(), r.ID())
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			o.Violate(Settles, "%s cannot be read: %v", key, err)
+			continue
+		}
+		seen := payees[r.To]
+		if seen.times > 1 {
+			o.Violate(PaidOnce, "%s was paid %d times", key, seen.times)
+		}
+		delete(payees, r.To)
+		if o.lost[key] {
+			continue
+		}
+		o.checkState(r, p, seen, settled)
+		o.checkAnswers(r, p)
+		o.checkEvents(r, p, settled)
+		if p.State == payment.Confirmed {
+			sum, _ = sum.Add(p.Amount)
+		}
+	}
+	for a := range payees {
+		o.Violate(PaidOnce, "%s was paid without an order", short(a))
+	}
+	if settled {
+		o.checkWallets(sum)
+	}
+	return o.violations
+}
+
+// payees sums up the transfers of the service from the blocks.
+func (o *Oracle) payees() map[token.Address]paid {
+	found := map[token.Address]paid{}
+	o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
+		if o.stolen[r.Tx] || len(r.Logs) == 0 {
+			return
+		}
+		to, _ := fakechain.ParseTransfer(tx.Data)
+		seen := found[to]
+		moved, _ := token.AmountFromBytes(r.Logs[0].Data)
+		seen.times++
+		seen.amount, _ = seen.amount.Add(moved)
+		found[to] = seen
+	})
+	return found
+}
+
+// checkState compares the state of a payment with the transfers to its payee.
+func (o *Oracle) checkState(r Order, p payment.Payment, seen paid, settled bool) {
+	switch p.State {
+	case payment.Confirmed:
+		if seen.times != 1 || seen.amount != token.Units(r.Amount) {
+			o.Violate(SumsAgree, "%s is confirmed and was paid %v in %d transfers", r.Key, seen.amount, seen.times)
+		}
+	case payment.Failed:
+		if seen.times != 0 && o.Chain.Recipients[r.To] != fakechain.LogsLess {
+			o.Violate(FailedIsUnpaid, "%s was reported failed (%s) and is paid", r.Key, p.Failure.Code)
+		}
+		o.checkFailure(r, p)
+	case payment.Committed:
+		if settled {
+			o.Violate(Settles, "%s is still pending", r.Key)
+		}
+	default:
+		if seen.times != 0 {
+			o.Violate(PaidOnce, "%s was paid and is not even committed", r.Key)
+		}
+	}
+}
+
+// checkFailure compares the reason of a payment that failed with the chain.
+func (o *Oracle) checkFailure(r Order, p payment.Payment) {
+	receipt, mined := o.Chain.Receipt(p.Onchain)
+	pays := o.Chain.Recipients[r.To] == fakechain.Pays
+	switch p.Failure.Code {
+	case payment.ExecutionReverted:
+		if !mined || receipt.Succeeded {
+			o.Violate(FailedIsUnpaid, "%s failed as reverted, and the chain does not say so", r.Key)
+		}
+		if pays && !o.CoinsRunOut {
+			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)
+		}
+	case payment.TransferMissing:
+		if !mined || !receipt.Succeeded || pays && (len(receipt.Logs) > 0 || !o.hopeless(p)) {
+			o.Violate(FailedIsUnpaid, "%s failed without a transfer, and the chain does not say so", r.Key)
+		}
+	case payment.NonceConsumed:
+		if !o.taken[nonce{p.Wallet, p.Nonce}] {
+			o.Violate(FailedIsUnpaid, "%s failed because of a thief who was not there", r.Key)
+		}
+	}
+}
+
+// checkAnswers compares a payment with the answers to its requests.
+func (o *Oracle) checkAnswers(r Order, p payment.Payment) {
+	refused := 0
+	for _, a := range o.answers[r.Key] {
+		if a.Refused() {
+			refused++
+		}
+		if a.Err != nil {
+			continue
+		}
+		switch {
+		case a.Payment.TxHash.IsZero() || p.State == payment.Prepared || p.State == "":
+			o.Violate(AnswersHold, "%s was answered with 201 and is not committed", r.Key)
+		case a.Payment.TxHash != p.TxHash:
+			o.Violate(AnswersHold, "%s was answered with two hashes", r.Key)
+		case a.Payment.State.Final() && a.Payment.State != p.State:
+			o.Violate(AnswersHold, "%s was answered as %s and is %s", r.Key, a.Payment.State, p.State)
+		}
+	}
+	if refused > 0 && refused == o.requests[r.Key] && p.State != "" && p.State != payment.Prepared {
+		o.Violate(AnswersHold, "every request for %s was told that nothing was started, and it is %s", r.Key, p.State)
+	}
+}
+
+// checkEvents compares a payment with the events that were published of it.
+func (o *Oracle) checkEvents(r Order, p payment.Payment, settled bool) {
+	final := ""
+	if p.State.Final() && p.Event != nil {
+		final = p.Event.ID
+		events := o.events[final]
+		want := webhook.Event{Merchant: p.Merchant, Mode: p.Mode, ID: final, Type: p.Event.Type, At: p.UpdatedAt, Body: p.Event.Body}
+		if len(events) > 0 && !reflect.DeepEqual(events[0], want) {
+			o.Violate(Announced, "%s was announced otherwise than it is stored", r.Key)
+		}
+		if settled && len(events) == 0 {
+			o.Violate(Announced, "the end of %s was never announced", r.Key)
+		}
+	}
+	for _, kind := range []string{"payment.confirmed", "payment.failed"} {
+		id := payment.EventID(r.ID(), kind)
+		if len(o.events[id]) > 0 && id != final {
+			o.Violate(Announced, "%s was announced as %s and is %s", r.Key, kind, p.State)
+		}
+	}
+}
+
+// checkWallets compares the wallets with the chain when everything is settled.
+func (o *Oracle) checkWallets(confirmed token.Amount) {
+	spent := token.Amount{}
+	thieves := len(o.taken) > 0 // then an operator has to look at the wallets
+	funded := o.Chain.Funded()
+	for _, a := range slices.SortedFunc(maps.Keys(funded), func(a, b token.Address) int { return bytes.Compare(a[:], b[:]) }) {
+		id := wallet.ID{ChainID: o.Chain.ID, Address: a}
+		on := o.Chain.Account(a, 0)
+		spent, _ = spent.Add(funded[a].Sub(on.Coins))
+		w, err := o.Store.Wallet(context.Background(), id)
+		if err != nil {
+			continue // never used
+		}
+		txs, _, _ := o.Store.PendingTxs(context.Background(), id)
+		if len(w.Reservations) > 0 || len(txs) > 0 {
+			o.Violate(Settles, "wallet %s has %d reservations and %d pending transactions left", short(a), len(w.Reservations), len(txs))
+		}
+		if thieves {
+			continue
+		}
+		if w.Paused != "" {
+			o.Violate(Settles, "wallet %s is paused: %s", short(a), w.Paused)
+		}
+		if w.NextNonce != on.Nonce {
+			o.Violate(NonceOwned, "next nonce of %s is %d, the chain has %d", short(a), w.NextNonce, on.Nonce)
+		}
+		if w.Token != on.Coins || w.Gas != on.Gas {
+			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v", short(a), on.Coins, on.Gas, w.Token, w.Gas)
+		}
+	}
+	if !thieves && spent != confirmed && !slices.Contains(slices.Collect(maps.Values(o.Chain.Recipients)), fakechain.LogsLess) {
+		o.Violate(SumsAgree, "%v left the wallets, %v were confirmed", spent, confirmed)
+	}
+}

@@ -1,0 +1,257 @@
+// Package oracle holds a simulation against the invariants that payments
+// promise. It looks only at the blocks of the chain, the tables, the answers
+// that clients got and the events that were published, never at the state of an
+// engine.
+package oracle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"remit/internal/chain"
+	"remit/internal/memory"
+	"remit/internal/payment"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+	"remit/internal/webhook"
+)
+
+// An Invariant holds in every simulation, with all its faults.
+type Invariant string
+
+// The invariants. docs/guarantees.md says them in full.
+const (
+	PaidOnce         Invariant = "I1 paid once"
+	StoredBeforeSent Invariant = "I2 stored before sent"
+	NonceOwned       Invariant = "I3 nonce owned"
+	FailedIsUnpaid   Invariant = "I4 failed is unpaid"
+	SumsAgree        Invariant = "I5 sums agree"
+	Settles          Invariant = "I6 settles"
+	Announced        Invariant = "I7 announced"
+	AnswersHold      Invariant = "I8 answers hold"
+	WithinBounds     Invariant = "I9 within bounds"
+)
+
+// A Config names the things that an Oracle looks at.
+type Config struct {
+	Store  *memory.Payments // the tables themselves, without faults
+	Chain  *fakechain.Chain
+	Depth  uint64                             // in blocks: nothing that deep is re-organised
+	Window uint64                             // payments in flight per wallet
+	Trace  func(who, format string, a ...any) // of the simulation
+}
+
+// An Oracle records how invariants are violated. Make one with New.
+type Oracle struct {
+	Config
+	// CoinsRunOut says that payments may revert for want of coins, because the
+	// test means them to.
+	CoinsRunOut bool
+
+	mu         sync.Mutex
+	violations []string
+	orders     map[string]Order
+	requests   map[string]int // handlers started, by key
+	answers    map[string][]Answer
+	events     map[string][]webhook.Event     // by id
+	noops      map[chain.Hash]bool            // ever stored
+	stolen     map[chain.Hash]bool            // transactions signed by a thief of a key
+	taken      map[nonce]bool                 // those of which a block took
+	refusers   map[chain.Hash]map[string]bool // nodes that said that they will never take these bytes
+	lost       map[string]bool                // keys of which restored tables know nothing
+	ceilings   map[token.Address]uint64
+}
+
+type nonce struct {
+	wallet token.Address
+	n      uint64
+}
+
+// New returns an Oracle that sees every transaction that the chain mines.
+func New(c Config) *Oracle {
+	o := &Oracle{
+		Config: c,
+		orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{}, events: map[string][]webhook.Event{},
+		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
+		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{}, ceilings: map[token.Address]uint64{},
+	}
+	c.Chain.Mined = o.mined
+	return o
+}
+
+// Violate records that an invariant does not hold.
+func (o *Oracle) Violate(i Invariant, format string, args ...any) {
+	line := string(i) + ": " + fmt.Sprintf(format, args...)
+	o.Trace("ORACLE", "%s", line)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.violations = append(o.violations, line)
+}
+
+// Requested counts a request in, and reports whether its payment is committed
+// already.
+func (o *Oracle) Requested(r Order) (committed bool) {
+	p, err := o.Store.Payment(context.Background(), r.ID())
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, ok := o.orders[r.Key]; !ok {
+		o.orders[r.Key] = r
+	}
+	o.requests[r.Key]++
+	return err == nil && p.State != payment.Prepared
+}
+
+// Answered records an answer. A request that came when its payment was
+// committed must not be told that nothing was started.
+func (o *Oracle) Answered(a Answer, committed bool) {
+	if committed && a.Refused() {
+		o.Violate(AnswersHold, "%s was committed, and a retry was told that nothing was started: %v", a.Order.Key, a.Err)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.answers[a.Order.Key] = append(o.answers[a.Order.Key], a)
+}
+
+// Published records an event that arrived.
+func (o *Oracle) Published(e webhook.Event) {
+	o.mu.Lock()
+	before := o.events[e.ID]
+	o.events[e.ID] = append(before, e)
+	o.mu.Unlock()
+	if len(before) > 0 && !reflect.DeepEqual(before[0], e) {
+		o.Violate(Announced, "event %s was published in two forms", e.ID)
+	}
+}
+
+// Steal lets a thief of a wallet's key use a nonce. Payments may lack the coins
+// that the thief takes.
+func (o *Oracle) Steal(from token.Address, nonce uint64, amount token.Amount) {
+	o.stolen[o.Chain.Steal(from, nonce, amount)] = true
+	o.CoinsRunOut = true
+}
+
+// Stolen reports whether a thief has ever used a key.
+func (o *Oracle) Stolen() bool { return len(o.stolen) > 0 }
+
+// Restored accepts tables that an operator took back to an earlier image:
+// promises made since are lost, but payments still must not be made twice.
+func (o *Oracle) Restored() {
+	for key, r := range o.orders {
+		if _, err := o.Store.Payment(context.Background(), r.ID()); errors.Is(err, store.ErrNotFound) {
+			o.lost[key] = true
+		}
+	}
+	clear(o.ceilings)
+}
+
+// ours reports whether the tables know a transaction, or knew it for a no-op.
+func (o *Oracle) ours(h chain.Hash) bool {
+	if o.noops[h] {
+		return true
+	}
+	p, err := o.Store.PaymentByHash(context.Background(), h)
+	if err != nil {
+		return errors.Is(err, store.ErrUnreadable) // damaged, and ours
+	}
+	return slices.Contains(p.Hashes(), h)
+}
+
+// Sending checks bytes on their way to a node.
+func (o *Oracle) Sending(h chain.Hash) {
+	if !o.ours(h) {
+		o.Violate(StoredBeforeSent, "bytes were sent that are not stored: %s", h)
+	}
+}
+
+// Replied records a node's reply to bytes.
+func (o *Oracle) Replied(node string, h chain.Hash, reply chain.Reply) {
+	if reply.Class != chain.Wrong {
+		return
+	}
+	if o.refusers[h] == nil {
+		o.refusers[h] = map[string]bool{}
+	}
+	o.refusers[h][node] = true
+}
+
+// hopeless reports whether every node refused an attempt that pays for good.
+func (o *Oracle) hopeless(p payment.Payment) bool {
+	return slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool {
+		return !a.Noop && len(o.refusers[a.Hash]) == len(o.Chain.Nodes)
+	})
+}
+
+// mined checks a transaction as a block takes it.
+func (o *Oracle) mined(tx fakechain.Tx) {
+	if h := tx.Sign().Hash; o.stolen[h] {
+		o.taken[nonce{tx.From, tx.Nonce}] = true
+	} else if !o.ours(h) {
+		o.Violate(StoredBeforeSent, "nonce %d of %s was mined and its hash is not stored", tx.Nonce, short(tx.From))
+	}
+}
+
+// deleting checks a pending transaction that is about to go: its payment must
+// have ended, and the event must have been published.
+func (o *Oracle) deleting(id wallet.ID, nonce uint64) {
+	tx, err := o.Store.PendingTx(context.Background(), id, nonce)
+	if err != nil || tx.Noop() {
+		return
+	}
+	p, err := o.Store.Payment(context.Background(), tx.Payment)
+	switch {
+	case err != nil || !p.State.Final():
+		o.Violate(NonceOwned, "pending transaction %s goes while its payment is %s (%v)", at(id, nonce), p.State, err)
+	case len(o.events[p.Event.ID]) == 0:
+		o.Violate(Announced, "pending transaction %s goes before its payment was announced", at(id, nonce))
+	}
+}
+
+// owners checks that every nonce from those that are final on the chain to
+// next_nonce belongs to exactly one reservation or pending transaction.
+func (o *Oracle) owners(id wallet.ID) {
+	ctx := context.Background()
+	w, err := o.Store.Wallet(ctx, id)
+	if err != nil {
+		return
+	}
+	txs, unreadable, err := o.Store.PendingTxs(ctx, id)
+	if err != nil || unreadable > 0 {
+		return
+	}
+	if w.Ceiling < o.ceilings[id.Address] {
+		o.Violate(WithinBounds, "the ceiling of %s fell from %d to %d", short(id.Address), o.ceilings[id.Address], w.Ceiling)
+	}
+	o.ceilings[id.Address] = w.Ceiling
+	if most := o.Chain.MostMined(id.Address) + o.Window; w.NextNonce > most {
+		o.Violate(WithinBounds, "next nonce of %s is %d: more than %d are in flight", short(id.Address), w.NextNonce, o.Window)
+	}
+	owner := map[uint64]payment.ID{} // "": a no-op
+	for p, r := range w.Reservations {
+		if other, twice := owner[r.Nonce]; twice {
+			o.Violate(NonceOwned, "nonce %s is reserved to %s and %s", at(id, r.Nonce), other, p)
+		}
+		owner[r.Nonce] = p
+	}
+	for _, tx := range txs {
+		if p, reserved := owner[tx.Nonce]; reserved && !tx.Noop() && p != tx.Payment {
+			o.Violate(NonceOwned, "nonce %s is reserved to %s and has the pending transaction of %s", at(id, tx.Nonce), p, tx.Payment)
+		}
+		owner[tx.Nonce] = tx.Payment
+	}
+	for n := o.Chain.Account(id.Address, o.Depth).Nonce; n < w.NextNonce; n++ {
+		if _, ok := owner[n]; !ok {
+			o.Violate(NonceOwned, "nonce %s has no owner, next is %d", at(id, n), w.NextNonce)
+		}
+	}
+}
+
+func at(id wallet.ID, nonce uint64) string { return fmt.Sprintf("%s#%d", short(id.Address), nonce) }
+
+// short names an address in traces by its last bytes, in which fake ones differ.
+func short(a token.Address) string { return fmt.Sprintf("%x", a[18:]) }

@@ -1,0 +1,285 @@
+package simulation
+
+import (
+	"context"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/memory"
+	"remit/internal/payment"
+	"remit/internal/settlement"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/oracle"
+	"remit/internal/simulation/scheduler"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// A Scenario is a Cluster in which every effect is applied, in order, but for
+// the faults that the test asks for.
+type Scenario struct {
+	*Cluster
+	faultless
+	T       testing.TB // of the bubble
+	Halted  bool       // no blocks are made
+	Idle    bool       // no runs start by themselves
+	Pending bool       // the scenario ends with payments pending, or an operator needed
+
+	rules []*rule
+	due   *timetable
+}
+
+// A rule is the outcome of some effects of some actors.
+type rule struct {
+	actor, effect string // prefixes; the effect is an operation and its arguments
+	left          int    // how many effects still have the outcome; negative: all
+	outcome       scheduler.Outcome
+	fired         bool
+}
+
+// Perform runs a scenario in a bubble, finishes its Cluster, and fails t for each
+// violation and for each rule that no effect matched. A test that fails shows the
+// trace and the command that replays it.
+func Perform(t *testing.T, setup Setup, scenario func(*Scenario)) {
+	t.Helper()
+	synctest.Test(t, func(bubble *testing.T) {
+		var trace []string
+		c := NewCluster(setup, func(line string) { trace = append(trace, line) })
+		defer c.Close()
+		defer func() {
+			if bubble.Failed() || t.Failed() {
+				trace = Brief(trace)
+				bubble.Logf("replay it with\n\tgo test ./internal/simulation -run '%s'\nthe end of its trace, without routine:\n%s",
+					exactly(t.Name()), strings.Join(trace[max(0, len(trace)-300):], "\n"))
+			}
+		}()
+		s := &Scenario{Cluster: c, faultless: faultless{chain: c.Chain}, T: bubble, due: newTimetable()}
+		scenario(s)
+		for _, violation := range c.Finish(!s.Pending) {
+			bubble.Error(violation)
+		}
+		for _, r := range s.rules {
+			if !r.fired {
+				bubble.Errorf("no effect of %q matched the fault %q: %s", r.actor, r.effect, r.outcome)
+			}
+		}
+	})
+}
+
+// exactly is the pattern of -run for one test.
+func exactly(name string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	return strings.Join(parts, "/")
+}
+
+// operations returns the operations of all effects: the methods of the ports,
+// and those of clients and engines that have no port.
+func operations() []string {
+	all := []string{"POST", "answer", "Hint", "Publish"}
+	for _, port := range []reflect.Type{reflect.TypeFor[store.Store](), reflect.TypeFor[chain.Node]()} {
+		for m := range port.Methods() {
+			all = append(all, m.Name)
+		}
+	}
+	return all
+}
+
+// On gives the next effects of some actors a faulty outcome, so many times; 0
+// means always. actor is how the actors' names begin. effect is an operation,
+// such as "Send", and possibly how its arguments begin: "Send node1". A rule
+// that no effect matches fails the scenario, as does an unknown operation.
+func (s *Scenario) On(actor, effect string, times int, o scheduler.Outcome) {
+	s.T.Helper()
+	if op, _, _ := strings.Cut(effect, " "); !slices.Contains(operations(), op) {
+		s.T.Fatalf("no effect is called %q; there are %q", op, operations())
+	}
+	if times == 0 {
+		times = -1
+	}
+	s.rules = append(s.rules, &rule{actor: actor, effect: effect, left: times, outcome: o})
+}
+
+// Off ends the rules of an effect.
+func (s *Scenario) Off(effect string) {
+	for _, r := range s.rules {
+		if r.effect == effect {
+			r.left = 0
+		}
+	}
+}
+
+// Thaw ends every freeze.
+func (s *Scenario) Thaw() { s.scheduler.Thaw() }
+
+func (s *Scenario) freeze() time.Duration { return 24 * time.Hour }
+func (s *Scenario) runs() bool            { return !s.Idle }
+
+func (s *Scenario) miner() *fakechain.Node {
+	if s.Halted {
+		return nil
+	}
+	return s.faultless.miner()
+}
+
+func (s *Scenario) outcome(e *scheduler.Effect) scheduler.Outcome {
+	for _, r := range s.rules {
+		if r.left != 0 && strings.HasPrefix(e.Actor.Name, r.actor) && strings.HasPrefix(e.Call.Op+" "+e.Call.Args+" ", r.effect+" ") {
+			r.left--
+			r.fired = true
+			return r.outcome
+		}
+	}
+	return scheduler.Apply
+}
+
+// Elapse lets time go by, with all that falls due in it.
+func (s *Scenario) Elapse(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		s.step(s, s.due)
+	}
+}
+
+// Until lets effects happen until done, and fails the scenario when that takes
+// a minute.
+func (s *Scenario) Until(what string, done func() bool) {
+	s.T.Helper()
+	for end := time.Now().Add(time.Minute); !done(); s.step(s, s.due) {
+		if !time.Now().Before(end) {
+			s.T.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// Is fails the scenario when got is not want.
+func (s *Scenario) Is(what string, got, want any) {
+	s.T.Helper()
+	if got != want {
+		s.T.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// IsState fails the scenario when an order's payment is not in a state.
+func (s *Scenario) IsState(o oracle.Order, want payment.State) {
+	s.T.Helper()
+	s.Is("state of "+o.Key, s.State(o), want)
+}
+
+// After lets time go by and fails the scenario when an order's payment is not in a
+// state then.
+func (s *Scenario) After(d time.Duration, o oracle.Order, want payment.State) {
+	s.T.Helper()
+	s.Elapse(d)
+	s.IsState(o, want)
+}
+
+// Post starts a handler of a request and returns where its answer will be.
+func (s *Scenario) Post(handler string, instance int, o oracle.Order) <-chan oracle.Answer {
+	return s.serve(handler, instance, o)
+}
+
+// Await lets effects happen until an answer is there, or a minute has elapsed.
+func (s *Scenario) Await(answers <-chan oracle.Answer) oracle.Answer {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		s.step(s, s.due)
+		synctest.Wait()
+		select {
+		case a := <-answers:
+			return a
+		default:
+		}
+	}
+	return oracle.Answer{Err: context.DeadlineExceeded}
+}
+
+// Ask posts an order and waits for the answer.
+func (s *Scenario) Ask(handler string, o oracle.Order) oracle.Answer {
+	return s.Await(s.Post(handler, 0, o))
+}
+
+// Pay posts an order that must be answered with a committed payment.
+func (s *Scenario) Pay(handler string, o oracle.Order) payment.Payment {
+	s.T.Helper()
+	a := s.Ask(handler, o)
+	if a.Err != nil {
+		s.T.Errorf("paying %s: %v", o.Key, a.Err)
+	}
+	return a.Payment
+}
+
+// Payment returns the stored payment of an order, zero if there is none.
+func (s *Scenario) Payment(o oracle.Order) payment.Payment {
+	p, err := s.Store.Payment(context.Background(), o.ID())
+	if err != nil {
+		return payment.Payment{}
+	}
+	return p
+}
+
+// State returns the state of an order's payment, "" if there is none.
+func (s *Scenario) State(o oracle.Order) payment.State { return s.Payment(o).State }
+
+// Record returns the stored record of a wallet.
+func (s *Scenario) Record(n int) wallet.Wallet {
+	s.T.Helper()
+	w, err := s.Store.Wallet(context.Background(), walletID(n))
+	if err != nil {
+		s.T.Errorf("reading wallet %d: %v", n, err)
+	}
+	return w
+}
+
+// Steal lets a thief of a wallet's key use a nonce.
+func (s *Scenario) Steal(n int, nonce, amount uint64) {
+	s.oracle.Steal(fakechain.Wallet(n), nonce, token.Units(amount))
+}
+
+// CoinsRunOut says that payments may revert for want of coins here.
+func (s *Scenario) CoinsRunOut() { s.oracle.CoinsRunOut = true }
+
+// HangUp cancels the context that an actor was called with, as API Gateway does
+// when a caller has gone.
+func (s *Scenario) HangUp(name string) {
+	for _, a := range s.scheduler.Named(name) {
+		a.Cancel()
+	}
+}
+
+// Pause pauses a wallet, as an operator does.
+func (s *Scenario) Pause(n int, reason string) {
+	if err := s.Store.Pause(context.Background(), walletID(n), reason); err != nil {
+		s.T.Errorf("pausing wallet %d: %v", n, err)
+	}
+}
+
+// Resume ends the pause of a wallet, as an operator does.
+func (s *Scenario) Resume(n int) {
+	if err := s.Store.Repause(context.Background(), walletID(n), s.Record(n).Paused, ""); err != nil {
+		s.T.Errorf("resuming wallet %d: %v", n, err)
+	}
+}
+
+// Reports returns the reports of the runs that have ended.
+func (s *Scenario) Reports() []settlement.Report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.reports)
+}
+
+// Restore takes the tables back to an image, and replaces every instance.
+func (s *Scenario) Restore(image *memory.Payments) {
+	s.Store.Restore(image)
+	s.oracle.Restored()
+	for i := range s.instances {
+		s.Restart(i)
+	}
+}

@@ -1,0 +1,132 @@
+package simulation_test
+
+import (
+	"testing"
+	"time"
+
+	"remit/internal/payment"
+	"remit/internal/simulation"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/scheduler"
+)
+
+// moved leaves a payment that was reassigned to a second wallet while the handler
+// "sleeper" is about to reserve from the first: that one was paused for a moment,
+// and another handler moved the payment away.
+func moved(s *simulation.Scenario) (first, second int) {
+	s.On("sleeper", "Reserve", 1, scheduler.Freeze)
+	s.Post("sleeper", 0, order(0))
+	s.Elapse(time.Second)
+	first = int(s.Payment(order(0)).Wallet[19])
+	s.Pause(first, "by hand")
+	s.On("mover", "Reassign", 1, scheduler.KillAfter)
+	s.Post("mover", 1, order(0))
+	s.Elapse(time.Second)
+	s.Resume(first)
+	return first, int(s.Payment(order(0)).Wallet[19])
+}
+
+func pair() simulation.Setup {
+	setup := plain()
+	setup.Wallets = 2
+	return setup
+}
+
+// A handler that slept while its payment was moved to another wallet cannot
+// commit it on the first, and the nonce it took there is filled.
+func TestAssignedAnewWhileAHandlerSleeps(t *testing.T) {
+	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
+		first, second := moved(s)
+		s.Thaw()
+		s.Elapse(2 * time.Minute)
+		s.Is("paid by", s.Payment(order(0)).Wallet, fakechain.Wallet(second))
+		s.Elapse(3 * time.Minute)
+		s.Is("the nonce that was taken", s.Record(first).NextNonce, uint64(1))
+	})
+}
+
+// A payment is moved to another wallet and back, while the nonce that the sleeper
+// holds is filled with a no-op, mined and forgotten.
+func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
+	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
+		first, second := moved(s)
+		s.On("sleeper", "Commit", 1, scheduler.Freeze)
+		s.Thaw()
+		s.Elapse(5 * time.Minute)
+		s.Is("mined on the first", s.Chain.Account(fakechain.Wallet(first), 2).Nonce, uint64(1))
+		s.Pause(second, "by hand")
+		s.On("back", "Reassign", 1, scheduler.KillAfter)
+		s.Post("back", 1, order(0))
+		s.Elapse(time.Second)
+		s.Is("assigned to", s.Payment(order(0)).Wallet, fakechain.Wallet(first))
+		s.Resume(second)
+		s.Thaw()
+		s.Elapse(time.Second)
+		s.Pay("client", order(0))
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
+	})
+}
+
+// A run is about to fill a nonce whose payment was moved to another wallet, when
+// the payment comes back and is committed at that nonce.
+func TestNoopAndCommitMeet(t *testing.T) {
+	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
+		first, second := moved(s)
+		s.On("sleeper", "Commit", 1, scheduler.KillBefore)
+		s.Thaw()
+		s.On("run", "PutNoop", 1, scheduler.Freeze)
+		s.Elapse(90 * time.Second)
+		s.Pause(second, "by hand")
+		s.Idle = true
+		p := s.Pay("client", order(0))
+		s.Is("paid by", p.Wallet, fakechain.Wallet(first))
+		s.Is("nonce", p.Nonce, uint64(0))
+		s.Thaw()
+		s.Resume(second)
+		s.Idle = false
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
+	})
+}
+
+// A run dies between filling a nonce and releasing its reservation, and no run can
+// release it until the no-op is final. The pending transaction of the no-op must
+// stay as long as a handler can still take the reservation over.
+func TestNoopStaysAsLongAsItsReservation(t *testing.T) {
+	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
+		first, second := moved(s)
+		s.On("sleeper", "Commit", 1, scheduler.KillBefore)
+		s.On("run", "Release", 0, scheduler.FailBefore)
+		s.Thaw()
+		s.Elapse(5 * time.Minute)
+		s.Is("mined on the first", s.Chain.Account(fakechain.Wallet(first), 2).Nonce, uint64(1))
+		s.Pause(second, "by hand")
+		s.Ask("client", order(0))
+		s.Resume(second)
+		s.Off("Release")
+		s.Elapse(time.Minute)
+		s.Pay("client", order(0))
+		s.After(3 * time.Minute, order(0), payment.Confirmed)
+	})
+}
+
+// A run that slept since before a nonce was filled fills it once more, when the
+// first no-op is long mined. No thief did that, so no wallet is paused.
+func TestNoopTwice(t *testing.T) {
+	for _, effect := range []string{"PutNoop", "Fees"} {
+		perform(t, effect, pair(), func(s *simulation.Scenario) {
+			moved(s)
+			s.On("sleeper", "Commit", 1, scheduler.KillBefore)
+			s.On("run", effect, 1, scheduler.Freeze)
+			s.Thaw()
+			s.Elapse(65 * time.Second)
+			s.Chain.BaseFee = unit(120) // another price, another no-op
+			s.Elapse(5 * time.Minute)
+			s.Thaw()
+			s.Elapse(5 * time.Minute)
+			for n := range 2 {
+				s.Is("paused", s.Record(n).Paused, "")
+			}
+			s.Pay("client", order(0))
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/oracle"
+	"remit/internal/simulation/scheduler"
+	"remit/internal/token"
+)
+
+// setupOf draws a seed's Setup.
+func setupOf(rng *rand.Rand) Setup {
+	s := Setup{
+		Wallets: 1 + rng.IntN(3), Nodes: 1 + rng.IntN(3), Instances: 1 + rng.IntN(2), Depth: 1 + rng.Uint64N(3),
+		Window: []uint64{2, 4, 64}[rng.IntN(3)], Coins: []uint64{1_500, 1_000_000}[rng.IntN(2)], Gwei: 1_000,
+	}
+	s.ConfirmationRule = []chain.ConfirmationRule{{Depth: s.Depth}, {Tag: "safe"}, {Tag: "finalized"}}[rng.IntN(3)]
+	if rng.IntN(4) == 0 {
+		s.Daily = token.Units(2_500)
+	}
+	if rng.IntN(4) == 0 {
+		s.FeeLimit = token.Units(1_000)
+	}
+	if rng.IntN(3) == 0 {
+		s.ReservationAge = time.Second
+	}
+	if rng.IntN(5) == 0 {
+		s.Skews = []time.Duration{0, 10 * time.Minute, -10 * time.Minute, time.Second}
+	}
+	return s
+}
+
+// Simulate runs one seed in the bubble it is called in and returns the
+// violations. The same seed and Reduction do the same every time.
+func Simulate(seed uint64, r Reduction, trace func(string)) []string {
+	rng := rand.New(rand.NewPCG(seed, 0x5eed))
+	c := NewCluster(setupOf(rng), trace)
+	defer c.Close()
+	c.trace("cluster", "%+v", c.Setup)
+	n := draw(c, rng, r)
+	for i := range 1 + rng.IntN(4) {
+		order := oracle.Order{Key: fmt.Sprintf("key%d", i), To: fakechain.Payee(i), Amount: uint64(100*i + 500)}
+		c.Chain.Recipients[order.To] = []fakechain.Recipient{
+			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
+		}[rng.IntN(7)]
+		for j := range 1 + rng.IntN(3) {
+			if r.Clients == 0 || i*3+j < r.Clients {
+				c.StartClient(fmt.Sprintf("client%d%c", i, 'a'+j), order, 1+rng.IntN(4), rng.IntN(3) == 0)
+			}
+		}
+	}
+	due := newTimetable()
+	length := time.Duration(1+rng.IntN(8)) * time.Minute
+	for n.steps = range 4_000 {
+		if time.Since(c.start) > length {
+			break
+		}
+		n.strike()
+		c.step(n, due)
+	}
+	return c.Finish(!c.oracle.Stolen())
+}
+
+// A Reduction takes faults out of a seed, to find the few that violate an
+// invariant. The zero Reduction takes none.
+type Reduction struct {
+	NoEffects bool            // no faults of effects
+	NoNemesis bool            // no faults of the chain, the nodes and the processes
+	Without   map[string]bool // no faults of these names
+	Clients   int             // at most so many; 0: no limit
+	Steps     int             // no faults after so many steps; 0: no limit
+}
+
+// Shrink returns a Reduction with which a seed still violates an invariant: with
+// fewer kinds of faults, fewer clients, and an earlier end of faults. fails says
+// whether the seed does so with a Reduction.
+func Shrink(fails func(Reduction) bool) Reduction {
+	best := Reduction{Without: map[string]bool{}}
+	try := func(change func(*Reduction)) {
+		r := best
+		r.Without = maps.Clone(best.Without)
+		change(&r)
+		if fails(r) {
+			best = r
+		}
+	}
+	try(func(r *Reduction) { r.NoNemesis = true })
+	try(func(r *Reduction) { r.NoEffects = true })
+	for n := 1; n < 6; n++ {
+		if best.Clients == 0 {
+			try(func(r *Reduction) { r.Clients = n })
+		}
+	}
+	for n := 25; n < 3_000 && best.Steps == 0; n = n * 5 / 4 {
+		try(func(r *Reduction) { r.Steps = n })
+	}
+	names := slices.Sorted(maps.Keys(faults))
+	for _, o := range scheduler.Faults() {
+		names = append(names, o.String())
+	}
+	for _, name := range names {
+		try(func(r *Reduction) { r.Without[name] = true })
+	}
+	return best
+}
+
+// routine are the operations that say nothing in a trace when they go well.
+var routine = []string{"Wallet", "PendingTxs", "PendingTx", "Wallets", "Account", "Payment", "Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
+
+// Brief returns a trace without its routine.
+func Brief(trace []string) []string {
+	return slices.DeleteFunc(slices.Clone(trace), func(line string) bool {
+		fields := strings.Fields(line)
+		return len(fields) < 3 || strings.HasSuffix(line, "chain    block") ||
+			strings.HasSuffix(line, ": applied") && slices.Contains(routine, fields[2])
+	})
+}

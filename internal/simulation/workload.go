@@ -1,0 +1,69 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"remit/internal/interpose"
+	"remit/internal/simulation/oracle"
+	"remit/internal/simulation/scheduler"
+)
+
+// serve starts a handler of a request on an instance. Its answer comes on the
+// channel unless it dies.
+func (c *Cluster) serve(name string, instance int, order oracle.Order) <-chan oracle.Answer {
+	ctx, actor := c.scheduler.Actor(name, handlerTime)
+	on := c.instances[instance%len(c.instances)]
+	answers := make(chan oracle.Answer, 1)
+	committed := c.oracle.Requested(order)
+	go func() {
+		defer actor.End()
+		result, err := on.Send(skewedContext{ctx, on.skew}, order.Request())
+		if actor.Dead() || errors.Is(err, scheduler.ErrOver) {
+			return
+		}
+		c.trace(name, "answers %s %v", result.Payment.State, err)
+		answer := oracle.Answer{Order: order, Payment: result.Payment, Err: err}
+		c.oracle.Answered(answer, committed)
+		answers <- answer
+	}()
+	return answers
+}
+
+// StartClient starts a client that posts an order up to tries times, until an
+// answer says that it is committed; a stubborn client asks again even then.
+func (c *Cluster) StartClient(name string, order oracle.Order, tries int, stubborn bool) {
+	ctx, actor := c.scheduler.Actor(name, 0)
+	go func() {
+		defer actor.End()
+		for try := range tries {
+			if answer, ok := c.post(ctx, fmt.Sprintf("%s.%d", name, try), len(name)+try, order); ok && answer.Err == nil && !stubborn {
+				return
+			}
+			c.scheduler.Sleep(ctx, 2*time.Second)
+		}
+	}()
+}
+
+// post makes one request. Both ways are effects: a request may be lost or
+// arrive late, and an answer may never come.
+func (c *Cluster) post(ctx context.Context, handler string, instance int, order oracle.Order) (answer oracle.Answer, ok bool) {
+	var answers <-chan oracle.Answer
+	err := c.scheduler.Around(ctx, interpose.Call{Op: "POST", Args: order.Key}, func(context.Context) {
+		answers = c.serve(handler, instance, order)
+	})
+	if err != nil {
+		return oracle.Answer{}, false
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case answer := <-answers:
+		err := c.scheduler.Around(ctx, interpose.Call{Op: "answer", Args: order.Key}, func(context.Context) {})
+		return answer, err == nil
+	case <-waiting.Done():
+		return oracle.Answer{}, false
+	}
+}
