@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// everyTool is what `tools/install` can be asked for.
+// everyTool lists the names that tools/install takes.
 const everyTool = "dynamodb aws webhooks browser race gotestsum golangci-lint govulncheck cfnlint checkov schemathesis clients"
 
 // machine is a machine on which `tools/install check` finds everything: each

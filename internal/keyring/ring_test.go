@@ -101,9 +101,9 @@ func TestGoesOnWithTheLastGoodKeys(t *testing.T) {
 		err  error
 	}{
 		{"the secret store is down", "", down},
-		{"somebody stored rubbish", "{", nil},
-		{"somebody stored no wallets", wallets(), nil},
-		{"somebody stored a key twice", wallets(entry(keyHex, false), entry(keyHex, true)), nil},
+		{"an operator stored rubbish", "{", nil},
+		{"an operator stored no wallets", wallets(), nil},
+		{"an operator stored a key twice", wallets(entry(keyHex, false), entry(keyHex, true)), nil},
 	} {
 		t.Run("cold, "+row.name, func(t *testing.T) {
 			v := &vault{raw: row.raw, err: row.err}
