@@ -1,3 +1,5 @@
+//go:build !noevm
+
 package simulation_test
 
 import (
