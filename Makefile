@@ -84,8 +84,13 @@ simulate: ## The payment engine under faults, without -race: SEEDS from FROM, an
 	go test ./internal/simulation -run 'TestSeeds$$|TestExhaustive' -v -timeout=24h -seeds=$(SEEDS) -from=$(FROM) $(ARGS)
 
 .PHONY: sensitivity
-sensitivity: ## Remove every protecting rule in turn: a test must notice (docs/guarantees.md)
-	go test ./internal/simulation -run TestSensitivity -v -timeout=1h -sensitivity=all
+sensitivity: ## Take out every rule of docs/guarantees.md in turn: its test must fail (ARGS='-only "payment ends once"')
+	@tools/install dynamodb
+	go run ./tools/mutate rules $(ARGS)
+
+.PHONY: mutants
+mutants: ## Every small mistake in the code that moves money must fail a test, or be in tools/mutate/survivors.txt
+	go run ./tools/mutate mutants $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strictjson)

@@ -1,0 +1,387 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/dispatch"
+	"remit/internal/payment"
+	"remit/internal/stack"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// pause pauses a wallet, so that the next reservation on it is refused.
+func pause(a token.Address) func(*process) error {
+	return func(p *process) error { return p.tables.Pause(context.Background(), walletOf(a), "by hand") }
+}
+
+// replace is another request under the same key, after the payment of the first
+// was discarded.
+func replace(p *process) error {
+	other := asked
+	other.Amount = token.Units(101)
+	stored := p.stored()
+	p.must(p.tables.Discard(context.Background(), stored))
+	_, _, err := p.tables.Create(context.Background(), payment.New(stored.ID, other, token.Token{}, "", p.now).AssignedTo(first, stored.Tx))
+	p.must(err)
+	return errBroken
+}
+
+// overtake is a faster process: it commits the payment at its reserved nonce.
+func overtake(p *process) error {
+	stored := p.stored()
+	w, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(stored.Wallet), Payment: stored.ID, At: p.now})
+	p.must(err)
+	_, err = store.Commit(context.Background(), p.tables, quietly(p), stored, w.Reservations[stored.ID].Nonce, p.now)
+	p.must(err)
+	return nil
+}
+
+// quietly returns keys that sign as p does, outside of its script.
+func quietly(p *process) *process {
+	return &process{t: p.t, script: script{}, times: map[string]int{}}
+}
+
+// fill is a run that took the reservation for an orphan: it stores a no-op at
+// the first nonce of the first wallet.
+func fill(p *process) error {
+	tx := chain.Noop(1, first, chain.Fees{})
+	p.must(p.tables.PutNoop(context.Background(), wallet.PendingNoop(walletOf(first), tx, chain.Signed{Hash: chain.Hash{7}, Raw: []byte{7}}, p.now)))
+	return nil
+}
+
+// exhaust charges what asked has left of the merchant's day.
+func exhaust(p *process) {
+	p.must(p.tables.Charge(context.Background(), asked.Merchant, asked.Mode, token.Units(4900), token.Units(5000), p.now))
+}
+
+// TestEveryFailureIsAnswered: whichever call of a request fails, its answer is
+// true. "Nothing was started" leaves no payment and no reservation. "In
+// progress" is ended by the same request, sent again.
+func TestEveryFailureIsAnswered(t *testing.T) {
+	unavailable, inProgress := []error{dispatch.ErrUnavailable, errBroken}, []error{dispatch.ErrInProgress, errBroken}
+	for _, test := range []struct {
+		name   string
+		script script
+		want   []error // the answer; none: 201
+	}{
+		{"no call fails", script{}, nil},
+
+		{"the addresses cannot be read", breaks("All#1"), unavailable},
+		{"nor at the start-up check", breaks("All#2"), unavailable},
+		{"the wallets cannot be listed", breaks("Wallets#1"), unavailable},
+		{"a wallet cannot be read", breaks("Wallet#1"), unavailable},
+		{"nor after it was opened", breaks("Wallet#3"), unavailable},
+		{"the node does not know a wallet's count", breaks("Account#1"), unavailable},
+		{"a wallet cannot be opened", breaks("Open#1"), unavailable},
+		{"the active wallets cannot be read", breaks("Active#1"), unavailable},
+		{"the node does not simulate", breaks("Estimate#1"), unavailable},
+		{"the node knows no price", breaks("Fees#1"), unavailable},
+		{"there is no key", breaks("Signer#1"), unavailable},
+		{"the payment may or may not be stored", breaks("Create#1"), []error{errBroken}},
+		{"the day cannot be charged", breaks("Charge#1"), unavailable},
+		{"and the payment perhaps not discarded", breaks("Charge#1", "Discard#1"), inProgress},
+
+		{"the reservation is unknown", breaks("Reserve#1"), nil},
+		{"and the payment cannot be read", breaks("Reserve#1", "Payment#1"), inProgress},
+		{"and its key has been used for another request", script{"Reserve#1": replace}, []error{dispatch.ErrKeyReused}},
+		{"there is no key any more", breaks("Signer#2"), inProgress},
+		{"the key does not sign", breaks("Sign#1"), inProgress},
+		{"the commit is unknown", breaks("Commit#1"), nil},
+		{"and the payment cannot be read after it", breaks("Commit#1", "Payment#1"), inProgress},
+		{"and the key has been used for another request then", script{"Commit#1": replace}, []error{dispatch.ErrKeyReused}},
+		{"another process commits first", script{"Commit#1": overtake}, nil},
+		{"and its bytes cannot be read", breaks("PendingTx#1").with("Commit#1", overtake), nil},
+		{"a run has filled the nonce", script{"Commit#1": fill}, nil},
+		{"and its no-op cannot be read", breaks("PendingTx#1").with("Commit#1", fill), inProgress},
+		{"and the reservation cannot be released", breaks("Release#1").with("Commit#1", fill), inProgress},
+		{"the release is lost", breaks("Release#1"), nil},
+		{"the hint is lost", breaks("Hint#1"), nil},
+		{"the broadcast is lost", breaks("Send#1"), nil},
+
+		{"the wallet is paused", script{"Reserve#1": pause(first)}, nil},
+		{"and the others cannot be read", breaks("Active#2").with("Reserve#1", pause(first)), inProgress},
+		{"and moving the payment fails", breaks("Reassign#1").with("Reserve#1", pause(first)), []error{dispatch.ErrUnavailable, wallet.ErrPaused}},
+		{"and the payment cannot be read after that", breaks("Reassign#1", "Payment#1").with("Reserve#1", pause(first)), inProgress},
+		{"and its key has been used for another request meanwhile", script{"Reserve#1": pause(first), "Reassign#1": replace}, []error{dispatch.ErrKeyReused}},
+		{"both are paused", script{"Reserve#1": pause(first), "Reserve#2": pause(second)}, []error{dispatch.ErrUnavailable, wallet.ErrPaused}},
+		{"and the day's charge is not given back", breaks("Refund#1").with("Reserve#1", pause(first)).with("Reserve#2", pause(second)), []error{dispatch.ErrUnavailable, wallet.ErrPaused}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newProcess(t, test.script)
+			result, err := p.pay()
+			for _, want := range test.want {
+				if !errors.Is(err, want) {
+					t.Errorf("answered %v, want %v", err, want)
+				}
+			}
+			if test.want == nil && err != nil {
+				t.Errorf("answered %v", err)
+			}
+			for call := range test.script {
+				t.Errorf("%s was not called: %v", call, p.calls)
+			}
+			stored := p.stored()
+			switch {
+			case err == nil:
+				if stored.State != payment.Committed || result.Payment.TxHash != stored.TxHash || result.Replayed {
+					t.Errorf("answered %+v, stored is %+v", result, stored)
+				}
+			case result.Payment.ID != "":
+				t.Errorf("answered %+v beside an error", result)
+			case errors.Is(err, dispatch.ErrUnavailable) && (stored.ID != "" || errors.Is(err, dispatch.ErrInProgress)):
+				t.Errorf("nothing was started, but stored is %+v, and the error is %v", stored, err)
+			case !errors.Is(err, dispatch.ErrUnavailable) && !errors.Is(err, dispatch.ErrKeyReused):
+				if result, err := p.pay(); err != nil || result.Payment.State != payment.Committed || result.Payment.TxHash != p.stored().TxHash {
+					t.Errorf("sent again: %+v, %v", result, err)
+				}
+			}
+		})
+	}
+}
+
+// TestRefusalWithoutAKey: a request without a key has no payment that could be
+// asked for again, so an unknown write means that nothing was started.
+func TestRefusalWithoutAKey(t *testing.T) {
+	keyless := asked
+	keyless.Key = ""
+	for _, call := range []string{"Create#1", "Fees#1"} {
+		p := newProcess(t, breaks(call))
+		if _, err := p.d.Send(t.Context(), keyless); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) {
+			t.Errorf("%s fails: %v", call, err)
+		}
+		if p.did("Payment#1") {
+			t.Errorf("%s fails: a payment is looked for: %v", call, p.calls)
+		}
+	}
+}
+
+// TestTheWinnersBytesAreSent: a process that was overtaken broadcasts the bytes
+// that are stored, or none.
+func TestTheWinnersBytesAreSent(t *testing.T) {
+	p := newProcess(t, script{"Commit#1": overtake})
+	result, err := p.pay()
+	tx, _ := p.tables.PendingTx(t.Context(), walletOf(first), 0)
+	if err != nil || result.Payment.TxHash != tx.Hash() || len(p.sent) != 1 || string(p.sent[0]) != string(tx.Raw) {
+		t.Errorf("answered %+v, %v; sent %q, stored is %q", result, err, p.sent, tx.Raw)
+	}
+	p = newProcess(t, breaks("PendingTx#1").with("Commit#1", overtake))
+	if _, err := p.pay(); err != nil || len(p.sent) != 0 {
+		t.Errorf("without them: %v, sent %q", err, p.sent)
+	}
+}
+
+// TestACommittedPaymentTakesNoNonce: when another process commits the payment
+// between two looks at it, that is the answer, and no second nonce is used.
+func TestACommittedPaymentTakesNoNonce(t *testing.T) {
+	p := newProcess(t, script{"Reserve#1": func(p *process) error { p.must(overtake(p)); return errBroken }})
+	result, err := p.pay()
+	if err != nil || result.Payment.State != payment.Committed || p.did("Reserve#2") || p.record(first).NextNonce != 1 {
+		t.Errorf("answered %+v, %v, after %v", result, err, p.calls)
+	}
+}
+
+// TestAFilledNonceIsLeft: a payment whose nonce got a no-op releases it and is
+// committed at the next.
+func TestAFilledNonceIsLeft(t *testing.T) {
+	p := newProcess(t, script{"Commit#1": fill})
+	result, err := p.pay()
+	if w := p.record(first); err != nil || result.Payment.Nonce != 1 || w.NextNonce != 2 || len(w.Reservations) != 0 {
+		t.Errorf("answered %+v, %v; the wallet is %+v", result, err, w)
+	}
+}
+
+// TestHints: a run is asked for unless one claims the wallet.
+func TestHints(t *testing.T) {
+	for until, want := range map[time.Duration]bool{-time.Second: true, 0: true, time.Second: false} {
+		p := newProcess(t, script{"Reserve#1": func(p *process) error {
+			_, err := p.tables.Claim(context.Background(), walletOf(first), "run", p.now.Add(-time.Hour), p.now.Add(until))
+			return err
+		}})
+		if _, err := p.pay(); err != nil || p.did("Hint#1") != want {
+			t.Errorf("claimed until %v from now: hint %v, %v", until, p.did("Hint#1"), err)
+		}
+	}
+}
+
+// TestTimeForAPayment: six seconds are the least that must be left for a
+// reservation, on the way there as for a payment that is taken up again.
+func TestTimeForAPayment(t *testing.T) {
+	for left, enough := range map[time.Duration]bool{6*time.Second - 1: false, 6 * time.Second: true} {
+		p := newProcess(t, script{})
+		ctx, cancel := context.WithDeadline(t.Context(), p.now.Add(left))
+		defer cancel()
+		if _, err := p.d.Send(ctx, asked); (err == nil) != enough || !enough && !errors.Is(err, dispatch.ErrUnavailable) {
+			t.Errorf("with %v left: %v", left, err)
+		}
+		if p.did("Reserve#1") != enough {
+			t.Errorf("with %v left: %v", left, p.calls)
+		}
+		p = newProcess(t, breaks("Sign#1"))
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
+			t.Fatal(err)
+		}
+		if _, err := p.d.Send(ctx, asked); (err == nil) != enough || !enough && (!errors.Is(err, dispatch.ErrInProgress) || errors.Is(err, dispatch.ErrUnavailable)) {
+			t.Errorf("taken up with %v left: %v", left, err)
+		}
+	}
+}
+
+// TestTakenUp: a payment that an earlier request left is charged and finished by
+// the next under its key, and refused only while it holds no nonce.
+func TestTakenUp(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		left   script // the first request fails so
+		then   script // and the second
+		before func(*process)
+		want   error // of the second
+	}{
+		{"without a nonce", breaks("Reserve#1", "Payment#1"), script{}, func(*process) {}, nil},
+		{"without a nonce, on a day that is over", breaks("Reserve#1", "Payment#1"), script{}, exhaust, store.ErrDailyLimit},
+		{"with a nonce, on a day that is over", breaks("Sign#1"), script{}, exhaust, nil},
+		{"with a nonce perhaps, on a day that is over", breaks("Reserve#1", "Payment#1"), breaks("Wallet#5"), exhaust, nil},
+		{"and committed before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": overtake}, exhaust, nil},
+		{"and discarded before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
+			return p.tables.Discard(context.Background(), p.stored())
+		}}, exhaust, store.ErrDailyLimit},
+		{"and moved before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
+			stored := p.stored()
+			return p.tables.Reassign(context.Background(), stored.AssignedTo(second, stored.Tx), stored.Revision)
+		}}, exhaust, dispatch.ErrInProgress},
+		{"and used for another request before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
+			_ = replace(p)
+			return overtake(p)
+		}}, exhaust, dispatch.ErrInProgress},
+		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Active#2"), func(*process) {}, nil},
+		{"while no price is known and it cannot be read", breaks("Reserve#1", "Payment#1"), breaks("Active#2", "Payment#2"), func(*process) {}, errBroken},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := newProcess(t, test.left)
+			if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
+				t.Fatalf("the first request was answered %v", err)
+			}
+			// A charge of this payment that is repeated finds the day full.
+			test.before(p)
+			p.script = test.then
+			result, err := p.pay()
+			if !errors.Is(err, test.want) {
+				t.Errorf("answered %v, want %v", err, test.want)
+			}
+			if err == nil && (!result.Replayed || result.Payment.State != payment.Committed) {
+				t.Errorf("answered %+v", result)
+			}
+			if errors.Is(err, store.ErrDailyLimit) && p.stored().ID != "" {
+				t.Errorf("refused, but stored is %+v", p.stored())
+			}
+			for call := range test.then {
+				t.Errorf("%s was not called: %v", call, p.calls)
+			}
+		})
+	}
+}
+
+// TestAnotherWalletIsTried: a payment moves on from a wallet that refuses it,
+// and the refusal names the cause when all do.
+func TestAnotherWalletIsTried(t *testing.T) {
+	p := newProcess(t, script{"Reserve#1": pause(first)})
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.record(first).NextNonce != 0 {
+		t.Errorf("answered %+v, %v", result, err)
+	}
+	spend := func(a token.Address) func(*process) error {
+		return func(p *process) error {
+			return p.tables.Reconcile(context.Background(), walletOf(a), p.record(a).NextNonce, token.Units(99), token.Units(1<<60))
+		}
+	}
+	for name, test := range map[string]struct {
+		script script
+		want   error
+	}{
+		"both have too little":                 {script{"Reserve#1": spend(first), "Reserve#2": spend(second)}, dispatch.ErrInsufficient},
+		"one has too little, one is paused":    {script{"Reserve#1": spend(first), "Reserve#2": pause(second)}, dispatch.ErrUnavailable},
+		"one is paused, the other is too poor": {script{"Reserve#1": pause(first), "Reserve#2": spend(second)}, dispatch.ErrUnavailable},
+	} {
+		p := newProcess(t, test.script)
+		if _, err := p.pay(); !errors.Is(err, test.want) || p.stored().ID != "" {
+			t.Errorf("%s: %v, stored is %+v", name, err, p.stored())
+		}
+		// The day is as it was: all of it can be charged.
+		p.must(p.tables.Charge(t.Context(), asked.Merchant, asked.Mode, token.Units(5000), token.Units(5000), p.now))
+		// The next request knows of it, and asks neither wallet first.
+		if _, err := p.d.Send(t.Context(), asked); err == nil {
+			t.Errorf("%s: paid", name)
+		}
+	}
+	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)}, func(c *stack.Config) { c.Daily = token.Amount{} })
+	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Charge#1") || p.did("Refund#1") {
+		t.Errorf("without a limit: %v after %v", err, p.calls)
+	}
+}
+
+// TestTheCeilingIsRaised only as far as the chain has got, and only when that is
+// further than the ceiling is.
+func TestTheCeilingIsRaised(t *testing.T) {
+	full := func(p *process) error { // the first wallet's window is full of committed payments
+		for n := range 4 {
+			_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.now})
+			p.must(err)
+		}
+		return nil
+	}
+	for name, test := range map[string]struct {
+		script script
+		mined  uint64
+		raises bool
+		want   token.Address
+	}{
+		"no more is mined":          {script{}, 0, false, second},
+		"one more is mined":         {script{}, 1, true, first},
+		"the node does not answer":  {breaks("Account#3"), 1, false, second},
+		"the ceiling is not raised": {breaks("RaiseCeiling#1"), 1, true, second},
+	} {
+		p := newProcess(t, test.script.with("Reserve#1", func(p *process) error { p.mined = test.mined; return full(p) }))
+		result, err := p.pay()
+		if err != nil || result.Payment.Wallet != test.want || p.did("RaiseCeiling#1") != test.raises {
+			t.Errorf("%s: wallet %v, %v, after %v", name, result.Payment.Wallet, err, p.calls)
+		}
+	}
+}
+
+// TestTheLessLoadedWalletPays: a process remembers what it has reserved.
+func TestTheLessLoadedWalletPays(t *testing.T) {
+	p := newProcess(t, script{})
+	for n, want := range []token.Address{first, second, first, second} {
+		r := asked
+		r.Key = fmt.Sprint(n)
+		if result, err := p.d.Send(t.Context(), r); err != nil || result.Payment.Wallet != want {
+			t.Errorf("payment %d: wallet %v, %v; want %v", n, result.Payment.Wallet, err, want)
+		}
+	}
+}
+
+// TestQuotesAreKept for a block: the price is asked for again when a block's time
+// has gone by, not before.
+func TestQuotesAreKept(t *testing.T) {
+	p := newProcess(t, script{})
+	for n, step := range []struct {
+		pass  time.Duration
+		asked bool
+	}{{0, true}, {time.Minute - 1, false}, {1, true}} {
+		p.now = p.now.Add(step.pass)
+		before := p.times["Fees"]
+		r := asked
+		r.Key = fmt.Sprint(n)
+		if _, err := p.d.Send(t.Context(), r); err != nil || p.times["Fees"] > before != step.asked {
+			t.Errorf("request %d: %v, asked for the price %v", n, err, p.times["Fees"] > before)
+		}
+	}
+	if p.times["Wallets"] != 1 {
+		t.Errorf("%d start-up checks", p.times["Wallets"])
+	}
+}

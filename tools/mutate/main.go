@@ -1,0 +1,132 @@
+// Command mutate breaks the code on purpose and checks that a test notices.
+//
+//	go run ./tools/mutate rules      take out each rule of rules.txt in turn: its test must fail
+//	go run ./tools/mutate mutants    make each small mistake in the packages that move money
+//
+// Flags come after the word: -only TEXT for those whose name, test or file
+// contains TEXT (the tests' output is shown if it is only one), and -p N for N
+// at a time. The tree is never touched: the compiler is given an overlay.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+// errUsage reports a command line that names neither kind of change.
+var errUsage = errors.New("usage: mutate rules|mutants [-only TEXT] [-p N]")
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errUsage
+	}
+	var o options
+	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
+	flags.StringVar(&o.only, "only", "", "only those whose name, test or file contains this")
+	flags.IntVar(&o.width, "p", runtime.NumCPU(), "how many at a time")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return errUsage
+	}
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	b, err := newBench(dir)
+	if err != nil {
+		return err
+	}
+	switch args[0] {
+	case "rules":
+		return checkRules(ctx, b, o)
+	case "mutants":
+		return checkMutants(ctx, b, o)
+	}
+	return errUsage
+}
+
+// Options are the flags of a run.
+type options struct {
+	only  string // part of the name, test or file of what is to run; empty: all
+	width int    // how many at a time
+}
+
+// A result is the end of one change.
+type result struct {
+	name   string
+	caught string // the test that failed; empty: the change survived
+	note   string // said of a survivor
+	output string // of the test that failed
+}
+
+// each makes the n changes that change knows by number, o.width at a time,
+// prints a line for each as it ends, and returns the results in order.
+func (o options) each(ctx context.Context, n int, change func(ctx context.Context, i int) (result, error)) ([]result, error) {
+	results := make([]result, n)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(o.width)
+	lines := make(chan string)
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		done := 0
+		for line := range lines {
+			done++
+			fmt.Printf("[%*d/%d] %s\n", len(fmt.Sprint(n)), done, n, line)
+		}
+	}()
+	for i := range n {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			began := time.Now()
+			r, err := change(ctx, i)
+			if err != nil {
+				return fmt.Errorf("%s: %w", r.name, err)
+			}
+			results[i] = r
+			line := fmt.Sprintf("%5.1f s  %s: ", time.Since(began).Seconds(), r.name)
+			if r.caught == "" {
+				line += "SURVIVES" + r.note
+			} else {
+				line += r.caught + " fails"
+			}
+			if n == 1 {
+				line += "\n" + strings.TrimSpace(r.output) + "\n"
+			}
+			lines <- line
+			return nil
+		})
+	}
+	err := group.Wait()
+	close(lines)
+	<-printed
+	return results, err
+}
+
+// quoted writes a name as a word of the shell.
+func quoted(name string) string { return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'" }

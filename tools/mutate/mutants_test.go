@@ -1,0 +1,84 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+)
+
+// TestMutate: each statement has the mutants that are listed below it, and the
+// source with all of them in it is Go.
+func TestMutate(t *testing.T) {
+	for body, want := range map[string]string{
+		"return a < b":                         "turned: a < b; boundary moved: a < b",
+		"return a == b":                        "turned: a == b",
+		"if a >= b && ok { n++ }":              "left out: if a >= b && ok { n++ }; negated: ok; turned: a >= b; boundary moved: a >= b; left out: n++",
+		"if !(ok) { f() } else { g() }":        "left out: f(); left out: g()",
+		"if !ok { return }":                    "left out: if !ok { return }; negated: ok",
+		"x := f(func() bool { return false })": "negated: false",
+		"x, y = 1, 2":                          "left out: x, y = 1, 2",
+		"for i := 0; i < n; i++ { break }":     "left out: for i := 0; i < n; i++ { break }; turned: i < n; boundary moved: i < n; left out: break",
+		"for range n { f() }":                  "left out: for range n { f() }; left out: f()",
+		"switch { case ok, a != b: f() }":      "negated: ok; left out: f(); turned: a != b",
+		"switch a { case b: f() }":             "left out: f()",
+		"defer f()":                            "left out: defer f()",
+		"mu.Lock(); defer mu.Unlock(); p.Log.Info(1); panic(2)": "",
+		"const yes = 1 < 2": "",
+	} {
+		text, mutants, err := mutate("p", "f.go", "package p\n\nfunc f() {\n\t"+body+"\n}\n", 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for i, m := range mutants {
+			names = append(names, strings.TrimPrefix(m.name, "f.go f: "))
+			if m.id != 7+i {
+				t.Errorf("%s: mutant %d has the id %d", body, i, m.id)
+			}
+		}
+		if got := strings.Join(names, "; "); got != want {
+			t.Errorf("%s: the mutants are %q, want %q", body, got, want)
+		}
+		if _, err := parser.ParseFile(token.NewFileSet(), "f.go", text, 0); err != nil {
+			t.Errorf("%s becomes %s: %v", body, text, err)
+		}
+	}
+}
+
+// TestMutatedSource shows one change inside another.
+func TestMutatedSource(t *testing.T) {
+	got, _, err := mutate("p", "f.go", "package p\n\nfunc f() {\n\tif a < b && ok {\n\t\tn++\n\t}\n}\n", 1)
+	const want = "package p\n\nfunc f() {\n\tif mutantNumber != 1 { if " +
+		"(((mutantNumber == 4 && (a <= b) || mutantNumber != 4 && (a < b))) != (mutantNumber == 3)) && ((ok) != (mutantNumber == 2)) " +
+		"{\n\t\tif mutantNumber != 5 { n++ }\n\t} }\n}\n"
+	if err != nil || got != want {
+		t.Errorf("mutate() = %s, %v\nwant %s", got, err, want)
+	}
+}
+
+// TestJudge: survivors and reasons must be the same mutants.
+func TestJudge(t *testing.T) {
+	reasons := func() map[string]string {
+		return parseSurvivors("# words\n\nf.go f: turned: a\n\tIt is the same\n\tas before.\n")
+	}
+	if got := reasons()["f.go f: turned: a"]; got != "It is the same as before." {
+		t.Errorf("the reason is %q", got)
+	}
+	known, other := result{name: "f.go f: turned: a"}, result{name: "f.go f: turned: b"}
+	caught := result{name: known.name, caught: "TestA"}
+	for what, test := range map[string]struct {
+		results []result
+		ok      bool
+	}{
+		"an explained survivor":        {[]result{known}, true},
+		"and another one":              {[]result{known, other}, false},
+		"an explained one is caught":   {[]result{caught}, false},
+		"an explained one is not made": {[]result{{name: other.name, caught: "TestA"}}, false},
+		"nothing is made":              {nil, false},
+	} {
+		if err := judge(test.results, reasons(), 0); (err == nil) != test.ok {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A rule protects money or webhooks, and can be taken out of the source.
+type rule struct {
+	name    string
+	section string // the table it is shown in
+	pkg     string // of the test
+	test    string // the test that must fail without the rule
+	file    string
+	old     []string // lines that the file has exactly once, whatever their indentation
+	new     []string // what stands in their place when the rule is out; it compiles
+	line    int      // in rules.txt
+}
+
+//go:embed rules.txt
+var rulesText string
+
+// arguments are those of a package's tests. A rule that takes more seeds than
+// these to be missed has a better test to be named.
+var arguments = map[string][]string{
+	"internal/simulation": {"-seeds=3000", "-singles"},
+}
+
+// errTable reports a line of rules.txt that is not understood.
+var errTable = errors.New("rules.txt")
+
+// parseRules reads a table whose form its own head describes.
+func parseRules(text string) ([]rule, error) {
+	var rules []rule
+	section := ""
+	for i, line := range strings.Split(text, "\n") {
+		word, rest, _ := strings.Cut(line, " ")
+		if name, ok := strings.CutPrefix(line, "## "); ok {
+			section = name
+			continue
+		}
+		if word == "rule" {
+			rules = append(rules, rule{name: rest, section: section, line: i + 1})
+			continue
+		}
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if len(rules) == 0 {
+			return nil, fmt.Errorf("%w:%d: a rule begins with its name", errTable, i+1)
+		}
+		r := &rules[len(rules)-1]
+		switch {
+		case word == "test":
+			r.pkg, r.test, _ = strings.Cut(rest, " ")
+		case word == "file":
+			r.file = rest
+		case line[0] == '-':
+			r.old = append(r.old, line[1:])
+		case line[0] == '+':
+			r.new = append(r.new, line[1:])
+		case line[0] == '\t', line[0] == ' ':
+			r.old, r.new = append(r.old, line[1:]), append(r.new, line[1:])
+		default:
+			return nil, fmt.Errorf("%w:%d: %q", errTable, i+1, line)
+		}
+	}
+	return rules, nil
+}
+
+// errMoved reports a rule whose lines are not in its file exactly once.
+var errMoved = errors.New("its lines have changed")
+
+// without returns the source of the rule's file less the rule.
+func (r rule) without(source string) (string, error) {
+	lines := strings.Split(source, "\n")
+	same := func(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
+	at, found := 0, 0
+	for i := range len(lines) - len(r.old) + 1 {
+		if slices.EqualFunc(lines[i:i+len(r.old)], r.old, same) {
+			at, found = i, found+1
+		}
+	}
+	if found == 1 && len(r.old) > 0 {
+		return strings.Join(slices.Concat(lines[:at], r.new, lines[at+len(r.old):]), "\n"), nil
+	}
+	var quoted strings.Builder
+	for _, old := range r.old {
+		mark := " "
+		if !slices.ContainsFunc(lines, func(line string) bool { return same(line, old) }) {
+			mark = "?" // this line is nowhere in the file
+		}
+		fmt.Fprintf(&quoted, "\n\t%s %s", mark, old)
+	}
+	return "", fmt.Errorf("rules.txt:%d: %q: %w: %s has them %d times, want once:%s", r.line, r.name, errMoved, r.file, found, &quoted)
+}
+
+// errSurvived reports changes that no test noticed.
+var errSurvived = errors.New("not every change was noticed")
+
+// checkRules takes the rules out one at a time. A rule whose test passes
+// without it is not needed, or not tested.
+func checkRules(ctx context.Context, b bench, o options) error {
+	rules, err := parseRules(rulesText)
+	if err != nil {
+		return err
+	}
+	rules = slices.DeleteFunc(rules, func(r rule) bool { return !strings.Contains(r.name+" "+r.test+" "+r.file, o.only) })
+	began := time.Now()
+	results, err := o.each(ctx, len(rules), func(ctx context.Context, i int) (result, error) { return b.remove(ctx, rules[i], i) })
+	if err != nil {
+		return err
+	}
+	results = slices.DeleteFunc(results, func(r result) bool { return r.caught != "" })
+	fmt.Printf("%d rules taken out in %s: %d noticed, %d not\n", len(rules), time.Since(began).Round(time.Second), len(rules)-len(results), len(results))
+	for _, r := range results {
+		fmt.Printf("%s: survives%s\n\tgo run ./tools/mutate rules -only %s\n", r.name, r.note, quoted(r.name))
+	}
+	if len(rules) == 0 || len(results) > 0 {
+		return errSurvived
+	}
+	return nil
+}
+
+// remove runs the rule's test without the rule. If that passes, all tests of
+// its package say whether another one notices.
+func (b bench) remove(ctx context.Context, r rule, n int) (result, error) {
+	end := result{name: r.name}
+	source, err := b.source(r.file)
+	if err != nil {
+		return end, err
+	}
+	changed, err := r.without(source)
+	if err != nil {
+		return end, err
+	}
+	dir := filepath.Join(b.dir, fmt.Sprint(n))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return end, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	overlay, err := b.overlay(dir, map[string]string{r.file: changed})
+	if err != nil {
+		return end, err
+	}
+	t := trial{pkg: r.pkg, binary: filepath.Join(dir, "tests"), timeout: 2 * time.Minute}
+	if err := b.compile(ctx, r.pkg, overlay, t.binary); err != nil {
+		return end, err
+	}
+	t.args = append([]string{"-test.run=^(" + r.test + ")$"}, arguments[r.pkg]...)
+	end.caught, end.output, err = b.run(ctx, t)
+	if err != nil || end.caught != "" {
+		return end, err
+	}
+	t.args[0] = "-test.skip=^(" + r.test + ")$"
+	other, output, err := b.run(ctx, t)
+	end.output, end.note = output, " "+r.test+", and every other test of "+r.pkg
+	if other != "" {
+		end.note = " " + r.test + ", though " + other + " fails"
+	}
+	return end, err
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the tables of rules in docs/guarantees.md")
+
+// repository is the bench that reads this repository.
+var repository = bench{root: "../.."}
+
+func table(t *testing.T) []rule {
+	rules, err := parseRules(rulesText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rules
+}
+
+// TestRulesAreInTheSource says in a second what make sensitivity would say late:
+// which quoted lines have changed, and which tests are gone.
+func TestRulesAreInTheSource(t *testing.T) {
+	seen, tests := map[string]bool{}, map[string]string{}
+	for _, r := range table(t) {
+		if seen[r.name] {
+			t.Errorf("rules.txt:%d: %q is there twice", r.line, r.name)
+		}
+		seen[r.name] = true
+		if source, err := repository.source(r.file); err != nil {
+			t.Errorf("rules.txt:%d: %v", r.line, err)
+		} else if changed, err := r.without(source); err != nil {
+			t.Error(err)
+		} else if changed == source {
+			t.Errorf("rules.txt:%d: %q changes nothing", r.line, r.name)
+		}
+		if tests[r.pkg] == "" {
+			tests[r.pkg] = testsOf(t, r.pkg)
+		}
+		if !strings.Contains(tests[r.pkg], "\nfunc "+r.test+"(t *testing.T)") {
+			t.Errorf("rules.txt:%d: %s has no %s", r.line, r.pkg, r.test)
+		}
+	}
+}
+
+// testsOf is the source of a package's tests.
+func testsOf(t *testing.T, pkg string) string {
+	files, err := filepath.Glob(filepath.Join(repository.root, pkg, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// TestGuarantees keeps the tables of rules in docs/guarantees.md equal to
+// rules.txt. Redraw them with go test ./tools/mutate -run TestGuarantees -update.
+func TestGuarantees(t *testing.T) {
+	const begin, end = "-update -->\n", "<!-- end -->"
+	file := filepath.Join(repository.root, "docs/guarantees.md")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, found := strings.Cut(rest, end)
+	if !ok || !found {
+		t.Fatalf("%s has no place for the tables", file)
+	}
+	var tables strings.Builder
+	section := ""
+	for _, r := range table(t) {
+		if r.section != section {
+			section = r.section
+			fmt.Fprintf(&tables, "\n### %s\n\n| rule | in internal/ | without it fails |\n| --- | --- | --- |\n", section)
+		}
+		fmt.Fprintf(&tables, "| %s | %s | `%s` |\n", r.name, strings.TrimPrefix(r.file, "internal/"), r.test)
+	}
+	want := before + begin + tables.String() + "\n" + end + after
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(text) {
+		t.Errorf("%s is out of date; run go test ./tools/mutate -run TestGuarantees -update", file)
+	}
+}
+
+// TestWithout: a rule's lines are found whatever their indentation, and only if
+// they are there once.
+func TestWithout(t *testing.T) {
+	rules, err := parseRules("# words\nrule a\nfile f.go\n-if a {\n+{\n \tb()\n-}\n+}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const guarded = "\t\tif a {\n\t\t\tb()\n\t\t}\n"
+	if got, err := rules[0].without("x\n" + guarded + "y\n"); err != nil || got != "x\n{\n\tb()\n}\ny\n" {
+		t.Errorf("without() = %q, %v", got, err)
+	}
+	for what, source := range map[string]string{"no": "x\n", "two": guarded + guarded, "other": "if a {\nc()\n}\n"} {
+		if got, err := rules[0].without(source); err == nil {
+			t.Errorf("%s occurrences: %q", what, got)
+		} else if what == "other" && !strings.Contains(err.Error(), "? \tb()") {
+			t.Errorf("the line that is gone is not marked: %v", err)
+		}
+	}
+	if rules, err := parseRules("rule a\nfyle b\n"); err == nil {
+		t.Errorf("a word misspelt: %v", rules)
+	}
+}
