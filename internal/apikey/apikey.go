@@ -81,7 +81,7 @@ type Finder interface {
 	Touch(ctx context.Context, hash Hash, at, since time.Time) error
 }
 
-// A Store keeps keys for a Book. Each of its writes is all or nothing, and may
+// A Store keeps keys for a Registry. Each of its writes is all or nothing, and may
 // be answered with an error although it was applied.
 type Store interface {
 	// Create stores a new key. Creating the very same key again changes

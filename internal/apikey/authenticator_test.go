@@ -38,30 +38,30 @@ func (f *finder) Touch(ctx context.Context, hash apikey.Hash, at, since time.Tim
 }
 
 // stack is a test-mode stack with one merchant, whose key was made at noon.
-func stack(t *testing.T) (*finder, *apikey.Book, apikey.Minted) {
+func stack(t *testing.T) (*finder, *apikey.Registry, apikey.Minted) {
 	t.Helper()
 	f := new(finder)
-	book := apikey.NewBook(f, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
-	m, err := book.Create(t.Context(), "Shop")
+	registry := apikey.NewRegistry(f, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
+	m, err := registry.Create(t.Context(), "Shop")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, book, m
+	return f, registry, m
 }
 
 func TestAuthenticate(t *testing.T) {
-	f, book, m := stack(t)
+	f, registry, m := stack(t)
 	auth := apikey.NewAuthenticator(f, apikey.Test)
 	key := m.Secret.Reveal()
-	successor, err := book.Rotate(t.Context(), m.Key.MerchantID, m.Key.ID, time.Hour)
+	successor, err := registry.Rotate(t.Context(), m.Key.MerchantID, m.Key.ID, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := book.Create(t.Context(), "Gone")
+	gone, err := registry.Create(t.Context(), "Gone")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := book.Revoke(t.Context(), gone.Key.MerchantID, gone.Key.ID); err != nil {
+	if _, err := registry.Revoke(t.Context(), gone.Key.MerchantID, gone.Key.ID); err != nil {
 		t.Fatal(err)
 	}
 	live, unheard := mint(t, apikey.Live), mint(t, apikey.Test)

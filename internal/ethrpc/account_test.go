@@ -40,7 +40,7 @@ func TestReadsAnAccountInOneRequest(t *testing.T) {
 		Head: 10, Final: 8, Mined: 3, Pending: 5, Token: token.Units(7_000_000), Gas: amount(t, "1180591620717411303424"), Steady: true,
 	}
 	for range 2 {
-		got, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{Depth: 2})
+		got, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Depth: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,13 +59,13 @@ func TestReadsAnAccountInOneRequest(t *testing.T) {
 	}
 }
 
-func TestJudgesWhichBlockIsFinal(t *testing.T) {
+func TestTellsWhichBlockIsFinal(t *testing.T) {
 	block := func(number string) raw {
 		return result(`{"number":"` + number + `","hash":"0x` + strings.Repeat("ab", 32) + `"}`)
 	}
 	for _, row := range []struct {
 		name             string
-		confirmationRule chain.ConfirmationRule
+		rule chain.ConfirmationRule
 		tagged           raw
 		want             uint64
 	}{
@@ -85,12 +85,12 @@ func TestJudgesWhichBlockIsFinal(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			answers := ten()
 			answers["eth_getBlockByNumber"] = func(r request) raw {
-				if r.arg(0) != row.confirmationRule.Tag || string(r.Params[1]) != "false" {
+				if r.arg(0) != row.rule.Tag || string(r.Params[1]) != "false" {
 					t.Errorf("asked for block %s", r.Params)
 				}
 				return row.tagged
 			}
-			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, row.confirmationRule)
+			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, contract, row.rule)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestNoticesAHeadThatMoves(t *testing.T) {
 			answers := ten()
 			asked := 0
 			answers["eth_blockNumber"] = func(request) raw { asked++; return result(`"` + row.heads[asked-1] + `"`) }
-			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, chain.ConfirmationRule{Depth: 1})
+			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, contract, chain.ConfirmationRule{Depth: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,13 +148,13 @@ func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
 			answers := ten()
 			answers["eth_getBlockByNumber"] = always(result(`{"number":"0x9"}`))
 			node := open(t, play(t, answers).URL)
-			if _, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{Tag: "safe"}); err != nil {
+			if _, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Tag: "safe"}); err != nil {
 				t.Fatalf("before: %v", err)
 			}
 			answers = maps.Clone(answers)
 			answers[row.method] = always(row.answer)
 			node = open(t, play(t, answers).URL)
-			if got, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{Tag: "safe"}); err == nil {
+			if got, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Tag: "safe"}); err == nil {
 				t.Fatalf("Account = %+v, want an error", got)
 			}
 		})

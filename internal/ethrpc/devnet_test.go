@@ -90,9 +90,9 @@ func (r *rig) mine() {
 	}
 }
 
-func (r *rig) account(confirmationRule chain.ConfirmationRule) chain.Account {
+func (r *rig) account(rule chain.ConfirmationRule) chain.Account {
 	r.Helper()
-	account, err := r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, confirmationRule)
+	account, err := r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, rule)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -221,12 +221,12 @@ func TestARealNodeHasNothingFinalAtFirst(t *testing.T) {
 
 func TestDiscoversATokenOnARealNode(t *testing.T) {
 	r := startRig(t)
-	id, coin, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.chain.Token().Contract)
-	if err != nil || id != r.chain.ID() || coin != r.chain.Token() {
-		t.Errorf("Discover = %d, %+v, %v, want %d, %+v", id, coin, err, r.chain.ID(), r.chain.Token())
+	id, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.chain.Token().Contract)
+	if err != nil || id != r.chain.ID() || asset != r.chain.Token() {
+		t.Errorf("Discover = %d, %+v, %v, want %d, %+v", id, asset, err, r.chain.ID(), r.chain.Token())
 	}
-	if _, coin, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, ethrpc.ErrToken) {
-		t.Errorf("Discover of an account = %+v, %v, want ErrToken", coin, err)
+	if _, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, ethrpc.ErrToken) {
+		t.Errorf("Discover of an account = %+v, %v, want ErrToken", asset, err)
 	}
 	wrong, err := ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: id + 1})
 	if err != nil {

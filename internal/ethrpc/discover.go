@@ -25,7 +25,7 @@ var ErrToken = errors.New("no such token")
 // Discover asks a node which chain it serves and what the token contract calls
 // itself. It is for stacks that are told nothing but an address; a deployed
 // one is configured.
-func Discover(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, coin token.Token, err error) {
+func Discover(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, asset token.Token, err error) {
 	node, err := Open(rawURL, Config{ChainID: 1})
 	if err != nil {
 		return 0, token.Token{}, err

@@ -14,7 +14,7 @@ func (r Reply) Class() chain.Class { return r.class }
 // Replies returns a copy of the table.
 func Replies() []Reply { return append([]Reply(nil), replies...) }
 
-// ClassOf judges words by a table.
+// ClassOf classifies words by a table.
 func ClassOf(words string, table []Reply) chain.Class { return classOf(words, table) }
 
 // MaxResponse is the bound of one response in bytes.

@@ -61,8 +61,8 @@ func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	if err == nil {
 		err = calls[0].Error
 	}
-	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.reverted() {
-		return 0, fmt.Errorf("estimating a call of %v: %w: %s", c.To, chain.ErrReverted, refusal.Words)
+	if rejection, ok := errors.AsType[*Rejection](err); ok && rejection.reverted() {
+		return 0, fmt.Errorf("estimating a call of %v: %w: %s", c.To, chain.ErrReverted, rejection.Words)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("estimating a call of %v: %w", c.To, err)
@@ -70,7 +70,7 @@ func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	return uint64(gas), nil
 }
 
-func (r *Refusal) reverted() bool {
+func (r *Rejection) reverted() bool {
 	if r.Code == codeReverted {
 		return true
 	}

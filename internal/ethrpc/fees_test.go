@@ -84,7 +84,7 @@ func TestEstimatesGas(t *testing.T) {
 		asked = string(r.Params[0])
 		return result(`"0xfde8"`)
 	}})
-	got, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: coin, Data: []byte{0xa9, 0x05}})
+	got, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract, Data: []byte{0xa9, 0x05}})
 	if err != nil || got != 65_000 {
 		t.Fatalf("Estimate = %d, %v, want 65000", got, err)
 	}
@@ -123,7 +123,7 @@ func TestKnowsAContractsRefusal(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := play(t, map[string]func(request) raw{"eth_estimateGas": always(row.answer)})
-			gas, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: coin})
+			gas, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract})
 			if err == nil {
 				t.Fatalf("Estimate = %d, want an error", gas)
 			}

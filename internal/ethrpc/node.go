@@ -82,7 +82,7 @@ func Open(rawURL string, config Config) (*Node, error) {
 func (n *Node) String() string { return n.host }
 
 // batch makes one request of calls. An error means that none of them has an
-// answer; otherwise each has its result or its own Error, which is a *Refusal
+// answer; otherwise each has its result or its own Error, which is a *Rejection
 // if the node sent one.
 func (n *Node) batch(ctx context.Context, calls ...rpc.BatchElem) ([]rpc.BatchElem, error) {
 	if err := n.wrong.Load(); err != nil {
@@ -126,14 +126,14 @@ func (n *Node) request(ctx context.Context, calls []rpc.BatchElem) error {
 		if _, answered := errors.AsType[rpc.Error](err); !answered && err != nil {
 			return n.unanswered(err)
 		}
-		calls[0].Error = n.refused(err)
+		calls[0].Error = n.rejection(err)
 		return nil
 	}
 	if err := n.client.BatchCallContext(ctx, calls); err != nil {
 		return n.unanswered(err)
 	}
 	for i := range calls {
-		calls[i].Error = n.refused(calls[i].Error)
+		calls[i].Error = n.rejection(calls[i].Error)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func TestANodeOfAnotherChainIsNeverAskedAgain(t *testing.T) {
 	for name, ask := range map[string]func() error{
 		"Estimate":    func() error { _, err := node.Estimate(t.Context(), chain.Call{}); return err },
 		"Fees":        func() error { _, err := node.Fees(t.Context()); return err },
-		"Account":     func() error { _, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{}); return err },
+		"Account":     func() error { _, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{}); return err },
 		"Receipts":    func() error { _, err := node.Receipts(t.Context(), hashes(1)); return err },
 		"BlockHashes": func() error { _, err := node.BlockHashes(t.Context(), []uint64{1}); return err },
 		"TxAtNonce":   func() error { _, err := node.TxAtNonce(t.Context(), account, 0, 1); return err },

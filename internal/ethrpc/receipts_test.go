@@ -32,7 +32,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 	want := chain.Receipt{
 		Tx: tx, Succeeded: true, Block: 2_000_000, BlockHash: hash(t, strings.Repeat("b1", 32)),
 		Logs: []chain.Log{{
-			Contract: coin,
+			Contract: contract,
 			Topics: []chain.Hash{
 				hash(t, "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"),
 				hash(t, "0x0000000000000000000000009d8a62f656a8d1615c1294fd71e9cfb3e4855a4f"),
@@ -65,7 +65,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 			}
 		})
 	}
-	transfer := chain.Transfer{Token: coin, From: account, To: token.Address{18: 0xde, 19: 0xad}, Amount: token.Units(1_000_000)}
+	transfer := chain.Transfer{Token: contract, From: account, To: token.Address{18: 0xde, 19: 0xad}, Amount: token.Units(1_000_000)}
 	if verdict := transfer.Judge(want); verdict != chain.Transferred {
 		t.Errorf("the receipt reads %s, want a transfer of one USDC", verdict)
 	}

@@ -20,8 +20,8 @@ func (n *Node) Send(ctx context.Context, raw []byte) chain.Reply {
 	if err == nil {
 		err = calls[0].Error
 	}
-	if refusal, ok := errors.AsType[*Refusal](err); ok && len(calls) > 0 {
-		return chain.Reply{Class: classOf(refusal.Words, replies), Detail: refusal.Error()}
+	if rejection, ok := errors.AsType[*Rejection](err); ok && len(calls) > 0 {
+		return chain.Reply{Class: classOf(rejection.Words, replies), Detail: rejection.Error()}
 	}
 	if err != nil {
 		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}

@@ -33,8 +33,8 @@ const (
 
 var (
 	epoch = time.Date(2026, time.January, 2, 15, 4, 5, 0, time.UTC)
-	coin  = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
-	own   = token.Address{0x0a}
+	asset  = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
+	ownWallet   = token.Address{0x0a}
 )
 
 func TestMain(m *testing.M) {
@@ -52,7 +52,7 @@ type api struct {
 	*testing.T
 	router   http.Handler
 	now      time.Time
-	keys     *apikey.Book
+	keys     *apikey.Registry
 	key      string // a valid one of the merchant below
 	merchant string
 	payments *payments
@@ -66,7 +66,7 @@ func newAPI(t *testing.T) *api {
 	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: 19241000, Token: token.Units(2500000), Steady: true}}}
 	clock := func() time.Time { return a.now }
 	keyStore := &memory.APIKeys{}
-	a.keys = apikey.NewBook(keyStore, apikey.Test, clock, &counter{})
+	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
 	first, err := a.keys.Create(t.Context(), "Acme Coffee")
 	if err != nil {
 		t.Fatal(err)
@@ -74,18 +74,18 @@ func newAPI(t *testing.T) *api {
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{Payments: memory.NewPayments(), now: clock}
 	a.hooks = &hooks{}
-	a.hooks.Book = webhook.NewBook(memory.NewWebhooks(), a.hooks, clock, &counter{})
+	a.hooks.Registry = webhook.NewRegistry(memory.NewWebhooks(), a.hooks, clock, &counter{})
 	requests := 0
 	newID := func() string { requests++; return fmt.Sprint("req-", requests) }
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock, newID,
-		httpapi.CreateAPIKey(newID, apikey.NewBook(keyStore, apikey.Test, clock, &counter{})),
+		httpapi.CreateAPIKey(newID, apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})),
 		httpapi.ListAPIKeys(newID, a.keys),
 		httpapi.RotateAPIKey(newID, a.keys),
 		httpapi.RevokeAPIKey(newID, a.keys),
-		httpapi.SendPayment(newID, a.payments, coin),
+		httpapi.SendPayment(newID, a.payments, asset),
 		httpapi.GetTransaction(newID, a.payments),
 		httpapi.ListTransactions(newID, a.payments, a.payments),
-		httpapi.GetBalance(newID, chain.Nodes{a.node}, coin, "base-sepolia", chain.ConfirmationRule{}),
+		httpapi.GetBalance(newID, chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),
 		httpapi.CreateWebhook(newID, a.hooks),
 		httpapi.ListWebhooks(newID, a.hooks),
 		httpapi.UpdateWebhook(newID, a.hooks),
@@ -190,14 +190,14 @@ func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result
 	if s.refuse != nil {
 		return dispatch.Result{}, s.refuse
 	}
-	if r.To == own {
+	if r.To == ownWallet {
 		return dispatch.Result{}, dispatch.ErrOwnWallet
 	}
 	id, err := payment.NewID(r.Merchant, r.Mode, r.Key, &counter{next: byte(s.nonce)})
 	if err != nil {
 		return dispatch.Result{}, err
 	}
-	stored, created, err := s.Create(ctx, payment.New(id, r, coin, "base-sepolia", s.now()))
+	stored, created, err := s.Create(ctx, payment.New(id, r, asset, "base-sepolia", s.now()))
 	switch {
 	case err != nil:
 		return dispatch.Result{}, err
@@ -255,9 +255,9 @@ func (n *node) Account(context.Context, token.Address, token.Address, chain.Conf
 	return n.account, n.err
 }
 
-// hooks stands for what package webhook does beyond its Book.
+// hooks stands for what package webhook does beyond its Registry.
 type hooks struct {
-	*webhook.Book
+	*webhook.Registry
 	refuse error // what registering, testing and resending answer, if set
 }
 
@@ -305,7 +305,7 @@ func sandboxFacts() any {
 }
 
 // errAboveMaximum is a refusal that comes from the engine.
-var errAboveMaximum = fmt.Errorf("judging: %w", dispatch.ErrAmountAbove)
+var errAboveMaximum = fmt.Errorf("checking: %w", dispatch.ErrAmountAbove)
 
 // errBroken is a failure of ours whose text must never reach a caller.
 var errBroken = errors.New("arn:aws:secretsmanager: broken")

@@ -55,7 +55,7 @@ func timeOrNull(t time.Time) *payment.Time {
 	return &public
 }
 
-// A KeyCreator makes merchants; *apikey.Book is one.
+// A KeyCreator makes merchants; *apikey.Registry is one.
 type KeyCreator interface {
 	Create(ctx context.Context, merchantName string) (apikey.Minted, error)
 }
@@ -109,7 +109,7 @@ func (f *form) merchantName(field string) string {
 	return v.Text
 }
 
-// A KeyLister lists a merchant's keys; *apikey.Book is one.
+// A KeyLister lists a merchant's keys; *apikey.Registry is one.
 type KeyLister interface {
 	List(ctx context.Context, merchantID string) ([]apikey.Key, error)
 }
@@ -125,7 +125,7 @@ func ListAPIKeys(newID func() string, keys KeyLister) Endpoint {
 	})
 }
 
-// A KeyRotator replaces keys; *apikey.Book is one.
+// A KeyRotator replaces keys; *apikey.Registry is one.
 type KeyRotator interface {
 	Rotate(ctx context.Context, merchantID, id string, overlap time.Duration) (apikey.Minted, error)
 }
@@ -149,7 +149,7 @@ func RotateAPIKey(newID func() string, keys KeyRotator) Endpoint {
 	})
 }
 
-// A KeyRevoker ends keys; *apikey.Book is one.
+// A KeyRevoker ends keys; *apikey.Registry is one.
 type KeyRevoker interface {
 	Revoke(ctx context.Context, merchantID, id string) (apikey.Key, error)
 }

@@ -69,7 +69,7 @@ func TestNodesOfABalance(t *testing.T) {
 				nodes = append(nodes, n)
 			}
 			a.router = httpapi.NewRouter(anyKey{a.merchant}, time.Now, func() string { return "req-1" },
-				httpapi.GetBalance(nil, nodes, coin, "base-sepolia", chain.ConfirmationRule{}))
+				httpapi.GetBalance(nil, nodes, asset, "base-sepolia", chain.ConfirmationRule{}))
 			got := a.get("/balance/" + alice)
 			got.want(t, test.status, test.part)
 			if len(test.nodes) > 0 && test.nodes[0].asked != test.asked {

@@ -23,17 +23,17 @@ import (
 type Endpoint struct {
 	route Route
 	newID func() string
-	serve func(*call) (answer, error)
+	handle func(*call) (answer, error)
 }
 
 // endpoint makes the Endpoint of a constructor's route.
-func endpoint(handler string, newID func() string, serve func(*call) (answer, error)) Endpoint {
-	return Endpoint{routeOf(handler), newID, serve}
+func endpoint(handler string, newID func() string, handle func(*call) (answer, error)) Endpoint {
+	return Endpoint{routeOf(handler), newID, handle}
 }
 
 // ServeHTTP implements http.Handler.
 func (e Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	exchange(w, r, []Endpoint{e}, e.newID, func(r *http.Request) (apikey.Principal, error) {
+	respond(w, r, []Endpoint{e}, e.newID, func(r *http.Request) (apikey.Principal, error) {
 		p, ok := apikey.PrincipalFrom(r.Context())
 		if !ok {
 			return p, apikey.ErrInvalid
@@ -64,7 +64,7 @@ func NewRouter(keys Authenticator, now func() time.Time, newID func() string, en
 
 // ServeHTTP implements http.Handler.
 func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	exchange(w, r, rt.endpoints, rt.newID, rt.authenticate)
+	respond(w, r, rt.endpoints, rt.newID, rt.authenticate)
 }
 
 func (rt *Router) authenticate(r *http.Request) (apikey.Principal, error) {
@@ -98,12 +98,12 @@ type page struct {
 // exchange answers r. The order of its steps is part of the contract: a route
 // that does not exist is told before the key is looked at, and a bad key
 // before anything of the request is read.
-func exchange(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newID func() string,
+func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newID func() string,
 	authenticate func(*http.Request) (apikey.Principal, error),
 ) {
 	id := requestID(r, newID)
 	w.Header().Set("X-Request-Id", id)
-	a, body, err := attempt(r, endpoints, authenticate)
+	a, body, err := serve(r, endpoints, authenticate)
 	if err != nil {
 		p := problemOf(err)
 		if p.status >= http.StatusInternalServerError {
@@ -130,7 +130,7 @@ func exchange(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newI
 // attempt finds the endpoint of r, authenticates its caller, lets it answer,
 // and serialises what it said. Nothing is written: an endpoint that fails
 // half-way, even by a panic, leaves no half answer.
-func attempt(r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error),
+func serve(r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error),
 ) (a answer, body []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -147,7 +147,7 @@ func attempt(r *http.Request, endpoints []Endpoint, authenticate func(*http.Requ
 			return a, nil, err
 		}
 	}
-	if a, err = e.serve(c); err != nil {
+	if a, err = e.handle(c); err != nil {
 		return a, nil, err
 	}
 	if p, ok := a.body.(page); ok {

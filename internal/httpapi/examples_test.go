@@ -62,7 +62,7 @@ var golden = map[string]func(*api) answered{
 		return a.post("/send-payment", `{"amount":1,"wallet_address":"`+alice+`","to":"0x1111111111111111111111111111111111111111"}`)
 	},
 	"sendPayment 422 recipient_refused": func(a *api) answered {
-		return a.post("/send-payment", `{"amount":1,"wallet_address":"`+own.String()+`"}`)
+		return a.post("/send-payment", `{"amount":1,"wallet_address":"`+ownWallet.String()+`"}`)
 	},
 	"sendPayment 422 json_invalid": func(a *api) answered { return a.post("/send-payment", `{amount:1}`) },
 	"sendPayment 422 content_type": func(a *api) answered {
@@ -200,7 +200,7 @@ func (a *api) hookError(err error, path string) answered {
 }
 
 func (a *api) changed() answered {
-	a.hooks.Book = webhook.NewBook(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
+	a.hooks.Registry = webhook.NewRegistry(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
 	return a.post("/webhooks/"+exampleHook+"/delete", ``)
 }
 

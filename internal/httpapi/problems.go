@@ -54,23 +54,23 @@ var problems = []struct {
 		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},
 	{dispatch.ErrUnavailable, unavailable},
 	{chain.ErrUnavailable, unavailable},
-	{dispatch.ErrInsufficient, refusal("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
-	{dispatch.ErrAmountBelow, refusal("amount_below_minimum", "The amount is below the minimum of this service.")},
-	{dispatch.ErrAmountAbove, refusal("amount_above_maximum", "The amount is above the maximum of this service.")},
-	{store.ErrDailyLimit, refusal("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
-	{dispatch.ErrRecipient, refusal("recipient_not_allowed", "The token contract refuses transfers to this recipient. Nothing was paid.")},
+	{dispatch.ErrInsufficient, badRequest("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
+	{dispatch.ErrAmountBelow, badRequest("amount_below_minimum", "The amount is below the minimum of this service.")},
+	{dispatch.ErrAmountAbove, badRequest("amount_above_maximum", "The amount is above the maximum of this service.")},
+	{store.ErrDailyLimit, badRequest("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
+	{dispatch.ErrRecipient, badRequest("recipient_not_allowed", "The token contract refuses transfers to this recipient. Nothing was paid.")},
 
 	{apikey.ErrNotFound, problem{status: http.StatusNotFound, code: "api_key_not_found", detail: "No such API key."}},
 	{store.ErrNotFound, problem{status: http.StatusNotFound, code: "transaction_not_found", detail: "No such transaction."}},
 	{webhook.ErrNotFound, problem{status: http.StatusNotFound, code: "webhook_not_found", detail: "No such webhook."}},
 	{webhook.ErrDeliveryNotFound, problem{status: http.StatusNotFound, code: "delivery_not_found", detail: "No such delivery."}},
-	{webhook.ErrLimit, refusal("webhook_limit_reached", "You have 10 webhooks already. Delete one first.")},
+	{webhook.ErrLimit, badRequest("webhook_limit_reached", "You have 10 webhooks already. Delete one first.")},
 	{webhook.ErrDisabled, problem{status: http.StatusConflict, code: "webhook_disabled", detail: "The webhook is disabled and is sent nothing. Enable it first."}},
 	{webhook.ErrConflict, problem{status: http.StatusConflict, code: "webhook_changed", retryAfter: 1, detail: "The webhook was changed by another request. Try again."}},
 }
 
 // refusal is a business refusal: nothing was started, no key was used up.
-func refusal(code, detail string) problem {
+func badRequest(code, detail string) problem {
 	return problem{status: http.StatusBadRequest, code: code, detail: detail}
 }
 

@@ -25,15 +25,15 @@ type Payer interface {
 	Send(ctx context.Context, r payment.Request) (dispatch.Result, error)
 }
 
-// SendPayment serves POST /send-payment. coin is the token that is paid, whose
+// SendPayment serves POST /send-payment. asset is the token that is paid, whose
 // contract is never a recipient.
-func SendPayment(newID func() string, payer Payer, coin token.Token) Endpoint {
+func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
 	return endpoint("SendPayment", newID, func(c *call) (answer, error) {
 		f, err := readForm(c.Request)
 		if err != nil {
 			return answer{}, err
 		}
-		to, field := f.recipient(coin)
+		to, field := f.recipient(asset)
 		r := payment.Request{
 			Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode),
 			To: to, Amount: f.amount("amount"), Metadata: f.metadata("metadata"),
@@ -65,9 +65,9 @@ func SendPayment(newID func() string, payer Payer, coin token.Token) Endpoint {
 
 // recipient reads wallet_address and to, which mean the same: one of them is
 // required, and both must agree. It also returns the name that was used.
-func (f *form) recipient(coin token.Token) (to token.Address, field string) {
-	wallet, named := f.address("wallet_address", coin)
-	other, alias := f.address("to", coin)
+func (f *form) recipient(asset token.Token) (to token.Address, field string) {
+	wallet, named := f.address("wallet_address", asset)
+	other, alias := f.address("to", asset)
 	switch {
 	case !named && !alias:
 		f.missing("wallet_address")
@@ -80,7 +80,7 @@ func (f *form) recipient(coin token.Token) (to token.Address, field string) {
 }
 
 // address reads a recipient and whether the field is there at all.
-func (f *form) address(field string, coin token.Token) (a token.Address, there bool) {
+func (f *form) address(field string, asset token.Token) (a token.Address, there bool) {
 	v, there := f.object.Member(field)
 	if !there {
 		return a, false
@@ -99,7 +99,7 @@ func (f *form) address(field string, coin token.Token) (a token.Address, there b
 		f.refuse(field, "recipient_refused", "Must not be the zero address")
 	case a.IsPrecompile():
 		f.refuse(field, "recipient_refused", "Must not be a precompiled contract")
-	case a == coin.Contract:
+	case a == asset.Contract:
 		f.refuse(field, "recipient_refused", "Must not be the token contract")
 	}
 	return a, true

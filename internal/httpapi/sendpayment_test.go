@@ -113,10 +113,10 @@ func TestRecipients(t *testing.T) {
 		{"the zero address", `"to":"0x0000000000000000000000000000000000000000"`, "to", "recipient_refused"},
 		{"the first precompile", `"to":"0x0000000000000000000000000000000000000001"`, "to", "recipient_refused"},
 		{"the last precompile", `"wallet_address":"0x00000000000000000000000000000000000000ff"`, "wallet_address", "recipient_refused"},
-		{"the token contract", `"to":"` + coin.Contract.String() + `"`, "to", "recipient_refused"},
-		{"our own wallet", `"to":"` + own.String() + `"`, "to", "recipient_refused"},
-		{"our own wallet under the first name", `"wallet_address":"` + own.String() + `"`, "wallet_address", "recipient_refused"},
-		{"our own wallet under both names", `"wallet_address":"` + own.String() + `","to":"` + own.String() + `"`, "wallet_address", "recipient_refused"},
+		{"the token contract", `"to":"` + asset.Contract.String() + `"`, "to", "recipient_refused"},
+		{"our own wallet", `"to":"` + ownWallet.String() + `"`, "to", "recipient_refused"},
+		{"our own wallet under the first name", `"wallet_address":"` + ownWallet.String() + `"`, "wallet_address", "recipient_refused"},
+		{"our own wallet under both names", `"wallet_address":"` + ownWallet.String() + `","to":"` + ownWallet.String() + `"`, "wallet_address", "recipient_refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := newAPI(t).post("/send-payment", `{`+test.fields+`,"amount":1}`)

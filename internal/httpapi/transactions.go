@@ -46,9 +46,9 @@ func ownedBy(p payment.Payment, caller apikey.Principal) bool {
 	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
 }
 
-// A KeyFinder finds a payment by its ID, strongly consistently; every
+// A IDFinder finds a payment by its ID, strongly consistently; every
 // store.Payments is one.
-type KeyFinder interface {
+type IDFinder interface {
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
 }
 
@@ -60,7 +60,7 @@ type transactionList struct {
 }
 
 // ListTransactions serves GET /transactions.
-func ListTransactions(newID func() string, history store.History, payments KeyFinder) Endpoint {
+func ListTransactions(newID func() string, history store.History, payments IDFinder) Endpoint {
 	return endpoint("ListTransactions", newID, func(c *call) (answer, error) {
 		f, key, err := readFilter(c)
 		if err != nil {
@@ -134,7 +134,7 @@ func pageOf(ctx context.Context, history store.History, f store.Filter) (transac
 // underKey answers what is stored under an Idempotency-Key: it is how a client
 // that got no answer finds out, so it never lags. A payment that is taken on
 // but not signed is dispatch.ErrInProgress.
-func underKey(ctx context.Context, payments KeyFinder, f store.Filter, key string) (transactionList, error) {
+func underKey(ctx context.Context, payments IDFinder, f store.Filter, key string) (transactionList, error) {
 	list := transactionList{Data: []payment.Public{}}
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
 	switch {

@@ -45,13 +45,13 @@ func ownerOf(p apikey.Principal) webhook.Owner {
 	return webhook.Owner{Merchant: p.MerchantID, Mode: string(p.Mode)}
 }
 
-// A WebhookCreator registers endpoints; *webhook.Book is one.
+// A WebhookCreator registers endpoints; *webhook.Registry is one.
 type WebhookCreator interface {
 	Register(ctx context.Context, o webhook.Owner, r webhook.Registration) (webhook.Endpoint, error)
 }
 
 // CreateWebhook serves POST /webhooks.
-func CreateWebhook(newID func() string, book WebhookCreator) Endpoint {
+func CreateWebhook(newID func() string, registry WebhookCreator) Endpoint {
 	return endpoint("CreateWebhook", newID, func(c *call) (answer, error) {
 		f, err := readForm(c.Request)
 		if err != nil {
@@ -68,7 +68,7 @@ func CreateWebhook(newID func() string, book WebhookCreator) Endpoint {
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		e, err := book.Register(c.Context(), ownerOf(c.caller), r)
+		e, err := registry.Register(c.Context(), ownerOf(c.caller), r)
 		if err != nil {
 			return answer{}, fieldErrors(err)
 		}
@@ -76,15 +76,15 @@ func CreateWebhook(newID func() string, book WebhookCreator) Endpoint {
 	})
 }
 
-// A WebhookLister lists endpoints; *webhook.Book is one.
+// A WebhookLister lists endpoints; *webhook.Registry is one.
 type WebhookLister interface {
 	List(ctx context.Context, o webhook.Owner) ([]webhook.Endpoint, error)
 }
 
 // ListWebhooks serves GET /webhooks.
-func ListWebhooks(newID func() string, book WebhookLister) Endpoint {
+func ListWebhooks(newID func() string, registry WebhookLister) Endpoint {
 	return endpoint("ListWebhooks", newID, func(c *call) (answer, error) {
-		list, err := book.List(c.Context(), ownerOf(c.caller))
+		list, err := registry.List(c.Context(), ownerOf(c.caller))
 		if err != nil {
 			return answer{}, err
 		}
@@ -92,13 +92,13 @@ func ListWebhooks(newID func() string, book WebhookLister) Endpoint {
 	})
 }
 
-// A WebhookUpdater changes endpoints; *webhook.Book is one.
+// A WebhookUpdater changes endpoints; *webhook.Registry is one.
 type WebhookUpdater interface {
 	Update(ctx context.Context, o webhook.Owner, id string, c webhook.Change) (webhook.Endpoint, error)
 }
 
 // UpdateWebhook serves POST /webhooks/{id}.
-func UpdateWebhook(newID func() string, book WebhookUpdater) Endpoint {
+func UpdateWebhook(newID func() string, registry WebhookUpdater) Endpoint {
 	return endpoint("UpdateWebhook", newID, func(c *call) (answer, error) {
 		f, err := readForm(c.Request)
 		if err != nil {
@@ -121,7 +121,7 @@ func UpdateWebhook(newID func() string, book WebhookUpdater) Endpoint {
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		e, err := book.Update(c.Context(), ownerOf(c.caller), c.params["id"], change)
+		e, err := registry.Update(c.Context(), ownerOf(c.caller), c.params["id"], change)
 		if err != nil {
 			return answer{}, fieldErrors(err)
 		}
@@ -129,19 +129,19 @@ func UpdateWebhook(newID func() string, book WebhookUpdater) Endpoint {
 	})
 }
 
-// A WebhookDeleter deletes endpoints; *webhook.Book is one.
+// A WebhookDeleter deletes endpoints; *webhook.Registry is one.
 type WebhookDeleter interface {
 	Delete(ctx context.Context, o webhook.Owner, id string) error
 }
 
 // DeleteWebhook serves POST /webhooks/{id}/delete.
-func DeleteWebhook(newID func() string, book WebhookDeleter) Endpoint {
+func DeleteWebhook(newID func() string, registry WebhookDeleter) Endpoint {
 	return endpoint("DeleteWebhook", newID, func(c *call) (answer, error) {
 		if _, err := readAction(c.Request); err != nil {
 			return answer{}, err
 		}
 		id := c.params["id"]
-		if err := book.Delete(c.Context(), ownerOf(c.caller), id); err != nil {
+		if err := registry.Delete(c.Context(), ownerOf(c.caller), id); err != nil {
 			return answer{}, err
 		}
 		return answer{status: http.StatusOK, body: struct {
@@ -151,13 +151,13 @@ func DeleteWebhook(newID func() string, book WebhookDeleter) Endpoint {
 	})
 }
 
-// A SecretRotator replaces secrets; *webhook.Book is one.
+// A SecretRotator replaces secrets; *webhook.Registry is one.
 type SecretRotator interface {
 	RotateSecret(ctx context.Context, o webhook.Owner, id string, overlap time.Duration) (webhook.Endpoint, error)
 }
 
 // RotateWebhookSecret serves POST /webhooks/{id}/rotate-secret.
-func RotateWebhookSecret(newID func() string, book SecretRotator) Endpoint {
+func RotateWebhookSecret(newID func() string, registry SecretRotator) Endpoint {
 	return endpoint("RotateWebhookSecret", newID, func(c *call) (answer, error) {
 		f, err := readAction(c.Request)
 		if err != nil {
@@ -167,7 +167,7 @@ func RotateWebhookSecret(newID func() string, book SecretRotator) Endpoint {
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		e, err := book.RotateSecret(c.Context(), ownerOf(c.caller), c.params["id"], overlap)
+		e, err := registry.RotateSecret(c.Context(), ownerOf(c.caller), c.params["id"], overlap)
 		if err != nil {
 			return answer{}, fieldErrors(err)
 		}

@@ -45,8 +45,8 @@ func TestWebhookRegistration(t *testing.T) {
 	}
 }
 
-// TestWebhookURLThatCannotBeJudged: what is not the merchant's fault is not 422.
-func TestWebhookURLThatCannotBeJudged(t *testing.T) {
+// TestWebhookURLThatCannotBeChecked: what is not the merchant's fault is not 422.
+func TestWebhookURLThatCannotBeChecked(t *testing.T) {
 	a := newAPI(t)
 	a.hooks.refuse = errBroken
 	a.post("/webhooks", newHook).want(t, 500, `"internal_error"`)

@@ -39,12 +39,12 @@ func post(ctx context.Context, s Sender, e Endpoint, ev Event, now func() time.T
 		return x, nil
 	}
 	x.StatusCode, x.retryAfter, x.Response = answer.StatusCode, answer.RetryAfter, text(answer.Body)
-	x.Error = refusal(answer.StatusCode)
+	x.Error = failure(answer.StatusCode)
 	return x, nil
 }
 
 // refusal says what is wrong with an answer of the given status, "" if nothing.
-func refusal(status int) string {
+func failure(status int) string {
 	switch {
 	case status/100 == 2:
 		return ""

@@ -23,7 +23,7 @@ var (
 )
 
 // waits returns the times between the posts to url.
-func (w *world) waits(url string) []time.Duration {
+func (w *fixture) waits(url string) []time.Duration {
 	var waits []time.Duration
 	posts := w.to(url)
 	for i := 1; i < len(posts); i++ {
@@ -33,10 +33,10 @@ func (w *world) waits(url string) []time.Duration {
 }
 
 func TestAnEventArrivesAsItWasWritten(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish()
+	w.drain()
 	if len(w.posts) != 1 {
 		t.Fatalf("%d posts", len(w.posts))
 	}
@@ -69,13 +69,13 @@ func TestSchedule(t *testing.T) {
 		want []time.Duration
 	}{{"live", all}, {"test", all[:3]}} {
 		t.Run(test.mode, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.register(webhook.Owner{Merchant: "mer_1", Mode: test.mode}, hook)
 			w.answers[hook] = statuses(500)
-			if err := w.announce(e.Owner, event); err != nil {
+			if err := w.publish(e.Owner, event); err != nil {
 				t.Fatal(err)
 			}
-			w.settle()
+			w.drain()
 			near := cmp.Comparer(func(a, b time.Duration) bool { return (a-b).Abs() <= time.Minute && (a > time.Minute || a == b) })
 			if diff := cmp.Diff(test.want, w.waits(hook), near); diff != "" {
 				t.Errorf("waits (-want +got):\n%s", diff)
@@ -120,10 +120,10 @@ func TestNextAttempt(t *testing.T) {
 		{"a long wait is asked for in hours", 4, 503, "20000", 0, 20000 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.register(mine, hook)
 			deliverer := webhook.NewDeliverer(w.store, w.queue, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
-			w.mustAnnounce()
+			w.mustPublish()
 			d := w.newest(e)
 			for i := range test.failed {
 				d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
@@ -146,10 +146,10 @@ func TestNextAttempt(t *testing.T) {
 // TestLongWaitsArePutAside: what a queue cannot delay is in the due index, and
 // only that.
 func TestLongWaitsArePutAside(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(500)
-	w.mustAnnounce()
+	w.mustPublish()
 	for attempt := 1; attempt <= 9; attempt++ {
 		if d := w.newest(e); d.NextAttemptAt.After(w.now()) {
 			w.queue.Now = d.NextAttemptAt.Add(time.Second)
@@ -164,10 +164,10 @@ func TestLongWaitsArePutAside(t *testing.T) {
 }
 
 func TestADeliveredJobIsDropped(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish()
+	w.drain()
 	job := w.newest(e).Ref.String()
 	for range 3 {
 		if err := w.deliverer.Deliver(t.Context(), job); err != nil {
@@ -181,10 +181,10 @@ func TestADeliveredJobIsDropped(t *testing.T) {
 
 // TestAJobThatComesEarlyWaits: a copy of a job must not use an attempt up.
 func TestAJobThatComesEarlyWaits(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(500, 500, 500, 200)
-	w.mustAnnounce()
+	w.mustPublish()
 	w.work()
 	job := w.newest(e).Ref.String()
 	if err := w.deliverer.Deliver(t.Context(), job); err != nil {
@@ -193,7 +193,7 @@ func TestAJobThatComesEarlyWaits(t *testing.T) {
 	if len(w.posts) != 1 || w.queue.Len() != 2 {
 		t.Errorf("%d posts, %d jobs; want 1 and both", len(w.posts), w.queue.Len())
 	}
-	w.settle()
+	w.drain()
 	if diff := cmp.Diff([]time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute}, w.waits(hook)); diff != "" {
 		t.Error(diff)
 	}
@@ -202,27 +202,27 @@ func TestAJobThatComesEarlyWaits(t *testing.T) {
 func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		end  func(*world, webhook.Endpoint)
+		end  func(*fixture, webhook.Endpoint)
 	}{
-		{"disabled", func(w *world, e webhook.Endpoint) { w.change(e, disable) }},
-		{"deleted", func(w *world, e webhook.Endpoint) {
-			if err := w.book.Delete(t.Context(), e.Owner, e.ID); err != nil {
+		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }},
+		{"deleted", func(w *fixture, e webhook.Endpoint) {
+			if err := w.registry.Delete(t.Context(), e.Owner, e.ID); err != nil {
 				t.Fatal(err)
 			}
 		}},
 	} {
 		for _, failed := range []int{0, 1, 4} {
 			t.Run(fmt.Sprintf("%s after %d attempts", test.name, failed), func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				e := w.register(mine, hook)
 				w.answers[hook] = statuses(500)
-				w.mustAnnounce()
+				w.mustPublish()
 				for len(w.posts) < failed {
 					w.until(w.now())
 					w.queue.Now = w.now().Add(time.Second)
 				}
 				test.end(w, e)
-				w.settle()
+				w.drain()
 				d := w.newest(e)
 				if len(w.posts) != failed || d.Status != webhook.Cancelled || len(d.Attempts) != failed {
 					t.Errorf("%d posts, delivery %s after %d attempts", len(w.posts), d.Status, len(d.Attempts))
@@ -233,7 +233,7 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 }
 
 func TestAPoisonedJobIsAnError(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, test := range []struct {
 		job  string
 		want error
@@ -257,9 +257,9 @@ func TestAPoisonedJobIsAnError(t *testing.T) {
 // TestAJobIsNotBegunWithoutTimeForIt: a function that is killed while an
 // endpoint thinks would post without recording it.
 func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustAnnounce()
+	w.mustPublish()
 	job := w.newest(e).Ref.String()
 	ctx, cancel := context.WithDeadline(t.Context(), w.now().Add(webhook.SendTimeout))
 	defer cancel()
@@ -272,7 +272,7 @@ func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
 }
 
 func TestTheLogShowsWhatHappened(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.took = 1500 * time.Millisecond
 	w.answers[hook] = []webhook.Answer{
@@ -281,8 +281,8 @@ func TestTheLogShowsWhatHappened(t *testing.T) {
 		{StatusCode: 404, Body: []byte("a\xffb")},
 		{StatusCode: 204},
 	}
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish()
+	w.drain()
 	d := w.newest(e)
 	want := []webhook.Attempt{
 		{StatusCode: 500, Error: "the endpoint answered 500", Response: strings.Repeat("é", 512)},
@@ -305,12 +305,12 @@ func TestTheLogShowsWhatHappened(t *testing.T) {
 func TestACutCharacterIsLeftOut(t *testing.T) {
 	for _, tail := range []string{"é", "€", "🧁"} {
 		for cut := 1; cut < len(tail); cut++ {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.register(mine, hook)
 			body := strings.Repeat("a", 1024-cut) + tail
 			w.answers[hook] = []webhook.Answer{{StatusCode: 200, Body: []byte(body[:1024])}}
-			w.mustAnnounce()
-			w.settle()
+			w.mustPublish()
+			w.drain()
 			a, _ := w.newest(e).LastAttempt()
 			if a.Response != body[:1024-cut] {
 				t.Errorf("%q cut after %d bytes: …%q", tail, cut, a.Response[1000:])
@@ -323,10 +323,10 @@ func TestACutCharacterIsLeftOut(t *testing.T) {
 // one that failed is recorded first.
 func TestASuccessIsNotLostToACopy(t *testing.T) {
 	for name, first := range map[string]int{"a failure": 500, "the end of the endpoint": 410} {
-		w := newWorld(t)
+		w := newFixture(t)
 		e := w.register(mine, hook)
 		w.answers[hook] = statuses(first, 200, 500)
-		w.mustAnnounce()
+		w.mustPublish()
 		job := w.newest(e).Ref.String()
 		copies := 0
 		w.faults.Hook = func(n int) {
@@ -337,7 +337,7 @@ func TestASuccessIsNotLostToACopy(t *testing.T) {
 				}
 			}
 		}
-		w.settle()
+		w.drain()
 		d := w.newest(e)
 		if len(w.posts) != 2 || d.Status != webhook.Delivered || len(d.Attempts) != 2 {
 			t.Errorf("%s first: %d posts, %s with %d attempts", name, len(w.posts), d.Status, len(d.Attempts))
@@ -368,9 +368,9 @@ func (s hasty) Post(ctx context.Context, url string, header http.Header, body []
 
 // TestWhatWasAnsweredIsRecorded even if the job's time is over by then.
 func TestWhatWasAnsweredIsRecorded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustAnnounce()
+	w.mustPublish()
 	ctx, end := context.WithCancel(t.Context())
 	d := webhook.NewDeliverer(punctual{w.store}, w.queue, hasty{w, end}, w.meter, w.now, func() float64 { return 0.5 })
 	if err := d.Deliver(ctx, w.newest(e).Ref.String()); err != nil {

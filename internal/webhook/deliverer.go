@@ -81,12 +81,12 @@ func (d *Deliverer) deliver(ctx context.Context, ref Ref) error {
 
 // conclude stores what an attempt came to: first what it says of the endpoint,
 // then the attempt, then the job for the next one. After a crash between these
-// the job is done again. So an endpoint is never judged by an attempt less than
+// the job is done again. So an endpoint is never assessed by an attempt less than
 // the log shows, and no pending delivery is left without a job or a place in the
 // due index.
 func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x exchange) error {
 	next := d.after(del, x)
-	if err := d.judge(ctx, e, next); err != nil {
+	if err := d.assess(ctx, e, next); err != nil {
 		return err
 	}
 	recorded, err := d.record(ctx, next, len(del.Attempts))

@@ -14,15 +14,15 @@ import (
 // life takes one event through everything that can happen to it: two endpoints,
 // one of which fails until its delivery was parked and pushed. The event is
 // announced again until that succeeds, as a pending transaction's owner does.
-func life(t *testing.T, faults func(*world)) *world {
-	w := newWorld(t)
+func life(t *testing.T, faults func(*fixture)) *fixture {
+	w := newFixture(t)
 	w.register(mine, "https://good.example")
 	w.register(mine, "https://bad.example")
 	w.answers["https://bad.example"] = statuses(500, 302, 503, 500, 200)
 	faults(w)
 	for try := 0; ; try++ {
 		w.faults.Restart()
-		err := w.announce(mine, event)
+		err := w.publish(mine, event)
 		if err == nil {
 			break
 		}
@@ -31,12 +31,12 @@ func life(t *testing.T, faults func(*world)) *world {
 		}
 		w.until(w.now().Add(time.Minute)) // the queue does not wait for us
 	}
-	w.settle()
+	w.drain()
 	return w
 }
 
 // judge checks what must hold after any life, whatever failed in it.
-func judge(w *world) {
+func checkInvariants(w *fixture) {
 	t := w.t
 	t.Helper()
 	endpoints, err := w.store.Endpoints(t.Context(), mine)
@@ -89,15 +89,15 @@ func judge(w *world) {
 // TestEveryFault lets each effect of an event's life fail in every way, one at a
 // time and two at a time.
 func TestEveryFault(t *testing.T) {
-	calm := life(t, func(*world) {})
-	judge(calm)
+	calm := life(t, func(*fixture) {})
+	checkInvariants(calm)
 	n := len(calm.faults.Names())
 	kinds := []webhooktest.Fault{webhooktest.Before, webhooktest.After, webhooktest.CrashBefore, webhooktest.CrashAfter}
 	cases := 0
 	run := func(plan map[int]webhooktest.Fault) {
 		cases++
-		w := life(t, func(w *world) { w.faults.Plan = func(i int, _ string) webhooktest.Fault { return plan[i] } })
-		judge(w)
+		w := life(t, func(w *fixture) { w.faults.Plan = func(i int, _ string) webhooktest.Fault { return plan[i] } })
+		checkInvariants(w)
 		if t.Failed() {
 			t.Fatalf("with the faults %v of %v", plan, w.faults.Names())
 		}
@@ -120,7 +120,7 @@ func TestAnOutageLosesNothing(t *testing.T) {
 	for _, name := range []string{"Enqueue", "Record", "Load", "Post", "Unpark", "Due", "SaveEndpoint", "AddDeliveries", "Endpoints"} {
 		for _, kind := range []webhooktest.Fault{webhooktest.Before, webhooktest.After} {
 			t.Run(fmt.Sprint(name, " fails ", kind), func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				e := w.register(mine, "https://good.example")
 				w.answers[e.URL] = statuses(500, 500, 200)
 				w.faults.Plan = func(_ int, called string) webhooktest.Fault {
@@ -129,12 +129,12 @@ func TestAnOutageLosesNothing(t *testing.T) {
 					}
 					return webhooktest.None
 				}
-				for w.announce(mine, event) != nil {
+				for w.publish(mine, event) != nil {
 					w.until(w.now().Add(time.Minute))
 					w.queue.Now = w.now().Add(time.Minute)
 				}
-				w.settle()
-				judge(w)
+				w.drain()
+				checkInvariants(w)
 			})
 		}
 	}
@@ -143,9 +143,9 @@ func TestAnOutageLosesNothing(t *testing.T) {
 // TestAJobThatComesTwice lets a second copy of a job be done completely before
 // each effect of the first.
 func TestAJobThatComesTwice(t *testing.T) {
-	calm := life(t, func(*world) {})
+	calm := life(t, func(*fixture) {})
 	for at := range len(calm.faults.Names()) {
-		w := life(t, func(w *world) {
+		w := life(t, func(w *fixture) {
 			w.faults.Hook = func(n int) {
 				if n != at {
 					return
@@ -161,25 +161,25 @@ func TestAJobThatComesTwice(t *testing.T) {
 				}
 			}
 		})
-		judge(w)
+		checkInvariants(w)
 		if t.Failed() {
 			t.Fatalf("with a copy before effect %d of %v", at, w.faults.Names())
 		}
 	}
 }
 
-// TestAnnouncingTwiceMakesOneDelivery is the rule that lets a pending transaction's owner
+// TestPublishingTwiceMakesOneDelivery is the rule that lets a pending transaction's owner
 // announce as often as it likes.
-func TestAnnouncingTwiceMakesOneDelivery(t *testing.T) {
-	w := newWorld(t)
+func TestPublishingTwiceMakesOneDelivery(t *testing.T) {
+	w := newFixture(t)
 	e := w.register(mine, "https://good.example")
-	w.mustAnnounce()
+	w.mustPublish()
 	first := w.newest(e)
 	w.queue.Now = w.now().Add(time.Hour)
-	w.mustAnnounce()
-	w.settle()
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish()
+	w.drain()
+	w.mustPublish()
+	w.drain()
 	list, err := w.log.Deliveries(t.Context(), mine, e.ID)
 	if err != nil || len(list) != 1 || list[0].Delivery != first.Delivery {
 		t.Errorf("%d deliveries, %v", len(list), err)

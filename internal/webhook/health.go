@@ -21,13 +21,13 @@ const (
 // judge stores what the newest attempt of del says of its endpoint. An endpoint
 // in good health costs no write. Deliveries end at different times, so it may
 // find e changed, and then looks again.
-func (d *Deliverer) judge(ctx context.Context, e Endpoint, del Delivery) error {
+func (d *Deliverer) assess(ctx context.Context, e Endpoint, del Delivery) error {
 	for range saveTries {
-		judged, err := d.verdict(ctx, e, del)
-		if err != nil || judged.same(e) {
+		assessed, err := d.assessment(ctx, e, del)
+		if err != nil || assessed.same(e) {
 			return err
 		}
-		_, err = d.store.SaveEndpoint(ctx, judged)
+		_, err = d.store.SaveEndpoint(ctx, assessed)
 		if err == nil || errors.Is(err, ErrNotFound) {
 			return nil // deleted meanwhile: there is nothing to judge
 		}
@@ -41,7 +41,7 @@ func (d *Deliverer) judge(ctx context.Context, e Endpoint, del Delivery) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("judging, %d times: %w", saveTries, ErrConflict)
+	return fmt.Errorf("assessing, %d times: %w", saveTries, ErrConflict)
 }
 
 // same reports whether a verdict left e as it was.
@@ -52,7 +52,7 @@ func (e Endpoint) same(f Endpoint) bool {
 // verdict returns e after the newest attempt of del: trusted again after a
 // success; disabled by a 410, or by an exhausted event that is not the first
 // since the endpoint's last success, once that is quietLimit ago.
-func (d *Deliverer) verdict(ctx context.Context, e Endpoint, del Delivery) (Endpoint, error) {
+func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery) (Endpoint, error) {
 	if del.Status == Delivered {
 		e.QuietSince, e.Exhausted = time.Time{}, ""
 		return e, nil
@@ -79,7 +79,7 @@ func (d *Deliverer) verdict(ctx context.Context, e Endpoint, del Delivery) (Endp
 
 // lastSuccess returns when an endpoint that begins to fail last took a message
 // since it was enabled, and the time it was enabled if it never did. When the
-// newest deliveries do not say, the answer is now: an endpoint may be judged
+// newest deliveries do not say, the answer is now: an endpoint may be assessed
 // late, but never early.
 func (d *Deliverer) lastSuccess(ctx context.Context, e Endpoint) (time.Time, error) {
 	recent, err := d.store.Deliveries(ctx, e.Owner, e.ID, time.Time{}, time.Time{}, successScan)

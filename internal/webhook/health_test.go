@@ -12,18 +12,18 @@ import (
 )
 
 // numbered returns an event of its own that happens now.
-func (w *world) numbered(n int) webhook.Event {
+func (w *fixture) numbered(n int) webhook.Event {
 	at := w.now().UTC().Format(time.RFC3339Nano)
 	id := fmt.Sprint("evt_", n)
 	return webhook.Event{ID: id, Type: webhook.PaymentConfirmed, Body: fmt.Appendf(nil, `{"id":%q,"type":"payment.confirmed","timestamp":%q,"data":{"reference":"Söđ 🧁"}}`, id, at)}
 }
 
 func TestGoneDisablesAtOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(500, 410)
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish()
+	w.drain()
 	d := w.newest(e)
 	if w.status(e) != webhook.Disabled || d.Status != webhook.Cancelled || len(d.Attempts) != 2 {
 		t.Errorf("endpoint %s, delivery %s after %d attempts", w.status(e), d.Status, len(d.Attempts))
@@ -31,10 +31,10 @@ func TestGoneDisablesAtOnce(t *testing.T) {
 	if a, _ := d.LastAttempt(); a.StatusCode != 410 || a.Error != "the endpoint answered 410 and was disabled" {
 		t.Errorf("logged %+v", a)
 	}
-	if err := w.announce(mine, w.numbered(2)); err != nil {
+	if err := w.publish(mine, w.numbered(2)); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	if len(w.posts) != 2 {
 		t.Errorf("%d posts", len(w.posts))
 	}
@@ -64,10 +64,10 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 		{"until they are over", []at{{1, false}, {90, true}, {91, false}, {140, false}}, webhook.Disabled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.register(mine, hook)
 			start := w.now()
-			if err := w.announce(mine, w.numbered(0)); err != nil {
+			if err := w.publish(mine, w.numbered(0)); err != nil {
 				t.Fatal(err)
 			}
 			w.until(start.Add(time.Second))
@@ -75,7 +75,7 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 				happens := start.Add(time.Duration(ev.hour) * time.Hour)
 				w.until(happens)
 				w.queue.Now = happens
-				if err := w.announce(mine, w.numbered(i+1)); err != nil {
+				if err := w.publish(mine, w.numbered(i+1)); err != nil {
 					t.Fatal(err)
 				}
 				w.answers[hook] = statuses(500)
@@ -85,7 +85,7 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 				}
 				w.work()
 			}
-			w.settle()
+			w.drain()
 			if got := w.status(e); got != test.want {
 				t.Errorf("endpoint is %s, want %s", got, test.want)
 			}
@@ -94,17 +94,17 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 }
 
 func TestResendingOneEventTwiceIsNotTwoEvents(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(500)
-	w.mustAnnounce()
+	w.mustPublish()
 	for range 3 {
-		w.settle()
+		w.drain()
 		if _, err := w.log.Resend(t.Context(), mine, e.ID, w.newest(e).Delivery); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.settle()
+	w.drain()
 	if w.status(e) != webhook.Enabled {
 		t.Error("the endpoint was disabled by one event")
 	}
@@ -113,16 +113,16 @@ func TestResendingOneEventTwiceIsNotTwoEvents(t *testing.T) {
 // TestReenablingResumes: what happened meanwhile is kept, and the count of
 // failures starts afresh.
 func TestReenablingResumes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(410, 200)
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish()
+	w.drain()
 	w.queue.Now = w.now().Add(time.Minute)
-	if err := w.announce(mine, w.numbered(2)); err != nil {
+	if err := w.publish(mine, w.numbered(2)); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	missed := w.newest(e)
 	if missed.Status != webhook.Cancelled || missed.Event.ID != "evt_2" || len(missed.Attempts) != 0 {
 		t.Errorf("while disabled: %s of %s after %d attempts", missed.Status, missed.Event.ID, len(missed.Attempts))
@@ -131,13 +131,13 @@ func TestReenablingResumes(t *testing.T) {
 		t.Errorf("resending to a disabled endpoint: %v", err)
 	}
 	w.change(e, enable)
-	if err := w.announce(mine, w.numbered(3)); err != nil {
+	if err := w.publish(mine, w.numbered(3)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.log.Resend(t.Context(), mine, e.ID, missed.Delivery); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	var got []string
 	for _, p := range w.posts {
 		got = append(got, p.header.Get(webhook.HeaderID))
@@ -154,13 +154,13 @@ func TestReenablingResumes(t *testing.T) {
 // TestAHealthyEndpointCostsNoWrite: its item would otherwise be the hottest of
 // the table.
 func TestAHealthyEndpointCostsNoWrite(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	for i := range 20 {
-		if err := w.announce(mine, w.numbered(i)); err != nil {
+		if err := w.publish(mine, w.numbered(i)); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
+		w.drain()
 	}
 	if slices.Contains(w.faults.Names(), "SaveEndpoint") {
 		t.Error("it was written")
@@ -171,26 +171,26 @@ func TestAHealthyEndpointCostsNoWrite(t *testing.T) {
 	}
 }
 
-// TestAMerchantsChangeWinsOverAVerdict: while an attempt is under way its
+// TestAMerchantsChangeWinsOverAnAssessment: while an attempt is under way its
 // endpoint may be changed, and the judgement is passed on what it is then.
-func TestAMerchantsChangeWinsOverAVerdict(t *testing.T) {
+func TestAMerchantsChangeWinsOverAnAssessment(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		act  func(*world, webhook.Endpoint)
+		act  func(*fixture, webhook.Endpoint)
 		want webhook.Status
 	}{
-		{"changed", func(w *world, e webhook.Endpoint) {
+		{"changed", func(w *fixture, e webhook.Endpoint) {
 			w.change(e, webhook.Change{Description: new("new")})
 		}, webhook.Disabled},
-		{"disabled", func(w *world, e webhook.Endpoint) { w.change(e, disable) }, webhook.Disabled},
-		{"deleted", func(w *world, e webhook.Endpoint) {
-			if err := w.book.Delete(context.Background(), mine, e.ID); err != nil {
+		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }, webhook.Disabled},
+		{"deleted", func(w *fixture, e webhook.Endpoint) {
+			if err := w.registry.Delete(context.Background(), mine, e.ID); err != nil {
 				w.t.Fatal(err)
 			}
 		}, webhook.Deleted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.register(mine, hook)
 			w.answers[hook] = statuses(410)
 			w.faults.Hook = func(n int) {
@@ -198,8 +198,8 @@ func TestAMerchantsChangeWinsOverAVerdict(t *testing.T) {
 					test.act(w, e)
 				}
 			}
-			w.mustAnnounce()
-			w.settle()
+			w.mustPublish()
+			w.drain()
 			got, err := w.store.Endpoint(t.Context(), mine, e.ID)
 			if err != nil || got.Status != test.want {
 				t.Errorf("endpoint is %s, %v", got.Status, err)

@@ -62,17 +62,17 @@ func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, from, to tim
 	if len(since) == scanLimit {
 		return nil, fmt.Errorf("searching the log of %s: %w", endpoint, ErrTooMany)
 	}
-	settled := map[string]bool{} // events that need nothing, or are in failed
+	skip := map[string]bool{} // events that need nothing, or are in failed
 	for _, d := range since {
 		stuck := !d.Parked && l.now().Sub(d.NextAttemptAt) > stuckAfter
 		if d.Status == Delivered || d.Status == Pending && !stuck {
-			settled[d.Event.ID] = true
+			skip[d.Event.ID] = true
 		}
 	}
 	var failed []Delivery
 	for _, d := range slices.Backward(since) {
-		if d.CreatedAt.Before(to) && !settled[d.Event.ID] {
-			settled[d.Event.ID] = true
+		if d.CreatedAt.Before(to) && !skip[d.Event.ID] {
+			skip[d.Event.ID] = true
 			failed = append(failed, d)
 		}
 	}

@@ -13,17 +13,17 @@ import (
 )
 
 func TestResendIsTheSameEvent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish()
+	w.drain()
 	first := w.newest(e)
 	w.queue.Now = w.now().Add(30 * 24 * time.Hour)
 	d, err := w.log.Resend(t.Context(), mine, e.ID, first.Delivery)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	if len(w.posts) != 2 || w.posts[0].body != w.posts[1].body ||
 		w.posts[0].header.Get(webhook.HeaderID) != w.posts[1].header.Get(webhook.HeaderID) {
 		t.Fatalf("posts: %v", w.posts)
@@ -38,10 +38,10 @@ func TestResendIsTheSameEvent(t *testing.T) {
 // TestAResendSurvivesAQueueOutage: it is answered with success, so it must
 // arrive.
 func TestAResendSurvivesAQueueOutage(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish()
+	w.drain()
 	first := w.newest(e).Delivery
 	w.faults.Plan = func(_ int, name string) webhooktest.Fault {
 		if name == "Enqueue" && w.now().Before(noon.Add(time.Hour)) {
@@ -52,7 +52,7 @@ func TestAResendSurvivesAQueueOutage(t *testing.T) {
 	if _, err := w.log.Resend(t.Context(), mine, e.ID, first); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	if len(w.posts) != 2 || w.newest(e).Status != webhook.Delivered {
 		t.Errorf("%d posts, %s", len(w.posts), w.newest(e).Status)
 	}
@@ -61,7 +61,7 @@ func TestAResendSurvivesAQueueOutage(t *testing.T) {
 // TestFailedInAWindow: an operator resends what an outage of the endpoint left
 // behind, and may do so again.
 func TestFailedInAWindow(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	at := func(hour int) time.Time { return noon.Add(time.Duration(hour) * time.Hour) }
 	send := func(hour, n, status int) {
@@ -70,10 +70,10 @@ func TestFailedInAWindow(t *testing.T) {
 		if status == 410 {
 			w.change(e, enable)
 		}
-		if err := w.announce(mine, w.numbered(n)); err != nil {
+		if err := w.publish(mine, w.numbered(n)); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
+		w.drain()
 	}
 	send(0, 1, 410) // before the window
 	send(1, 2, 410)
@@ -109,11 +109,11 @@ func TestFailedInAWindow(t *testing.T) {
 	if got := failed(); len(got) != 0 {
 		t.Errorf("on their way again, and still listed: %v", got)
 	}
-	w.settle()
+	w.drain()
 	if again, err := w.log.ResendFailed(t.Context(), mine, e.ID, at(1), at(5)); err != nil || len(again) != 0 {
 		t.Errorf("a second time: %d resent, %v", len(again), err)
 	}
-	w.settle()
+	w.drain()
 	if got := len(w.posts) - before; got != 3 {
 		t.Errorf("%d posts", got)
 	}
@@ -122,7 +122,7 @@ func TestFailedInAWindow(t *testing.T) {
 // TestASearchIsNeverPartial: what an operator is shown of a part of a log would
 // look like all that failed.
 func TestASearchIsNeverPartial(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	log := webhook.NewLog(busy{w.store}, w.queue, w.now, rand.Reader)
 	if failed, err := log.Failed(t.Context(), mine, e.ID, noon, noon.Add(time.Hour)); !errors.Is(err, webhook.ErrTooMany) || failed != nil {
@@ -139,9 +139,9 @@ func (busy) Deliveries(_ context.Context, _ webhook.Owner, _ string, _, _ time.T
 
 // TestALostJobIsFailed: the queue gave a job up, or was emptied.
 func TestALostJobIsFailed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustAnnounce()
+	w.mustPublish()
 	_, _ = w.queue.Pop()
 	for minutes, want := range map[int]int{59: 0, 61: 1} {
 		w.queue.Now = noon.Add(time.Duration(minutes) * time.Minute)
@@ -154,7 +154,7 @@ func TestALostJobIsFailed(t *testing.T) {
 	if _, err := w.log.ResendFailed(t.Context(), mine, e.ID, noon, w.now()); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	if len(w.posts) != 1 || w.newest(e).Status != webhook.Delivered {
 		t.Errorf("%d posts, %s", len(w.posts), w.newest(e).Status)
 	}

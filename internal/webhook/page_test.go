@@ -76,7 +76,7 @@ func TestReceiversOfThePage(t *testing.T) {
 // rotates.
 func receives(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.queue.Now = time.Now()
 	address := free(t)
 	url := "http://" + address + "/remit"
@@ -101,7 +101,7 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	client := guard.NewClient(true)
 	deliverer := webhook.NewDeliverer(w.store, w.queue, client, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
 	deliver := func(n int) webhook.Attempt {
-		if err := w.announce(mine, w.numbered(n)); err != nil {
+		if err := w.publish(mine, w.numbered(n)); err != nil {
 			t.Fatal(err)
 		}
 		job, _ := w.queue.Pop()
@@ -122,13 +122,13 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	if a := deliver(1); a.StatusCode != 204 {
 		t.Errorf("an event: %+v", a)
 	}
-	if _, err := w.book.RotateSecret(t.Context(), mine, e.ID, time.Hour); err != nil {
+	if _, err := w.registry.RotateSecret(t.Context(), mine, e.ID, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if a := deliver(2); a.StatusCode != 204 {
 		t.Errorf("an event while rotating: %+v", a)
 	}
-	if _, err := w.book.RotateSecret(t.Context(), mine, e.ID, 0); err != nil {
+	if _, err := w.registry.RotateSecret(t.Context(), mine, e.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	if a := deliver(3); a.StatusCode != 401 {

@@ -42,8 +42,8 @@ func TestCopiesOfAJobAtTheSameTime(t *testing.T) {
 	}{500: {webhook.Pending, 2}, 200: {webhook.Delivered, 1}, 410: {webhook.Cancelled, 1}} {
 		const copies = 20
 		store, c := memory.NewWebhooks(), &crowd{status: status}
-		book := webhook.NewBook(store, anything{}, time.Now, rand.Reader)
-		e, err := book.Register(t.Context(), mine, webhook.Registration{URL: hook})
+		registry := webhook.NewRegistry(store, anything{}, time.Now, rand.Reader)
+		e, err := registry.Register(t.Context(), mine, webhook.Registration{URL: hook})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -220,17 +220,17 @@ func TestNothingPrintsASecret(t *testing.T) {
 
 // TestRotation: both secrets sign until the old one's time is over, then one.
 func TestRotation(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	old := w.register(mine, hook)
-	fresh, err := w.book.RotateSecret(t.Context(), mine, old.ID, time.Hour)
+	fresh, err := w.registry.RotateSecret(t.Context(), mine, old.ID, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	send := func(n int) post {
-		if err := w.announce(mine, w.numbered(n)); err != nil {
+		if err := w.publish(mine, w.numbered(n)); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
+		w.drain()
 		return w.posts[len(w.posts)-1]
 	}
 	during := send(1)
@@ -245,7 +245,7 @@ func TestRotation(t *testing.T) {
 	if entries := strings.Fields(after.header.Get(webhook.HeaderSignature)); len(entries) != 1 {
 		t.Errorf("after rotating: %v", entries)
 	}
-	at, err := w.book.RotateSecret(t.Context(), mine, old.ID, 0)
+	at, err := w.registry.RotateSecret(t.Context(), mine, old.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

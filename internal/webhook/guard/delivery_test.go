@@ -53,8 +53,8 @@ func TestDeliveries(t *testing.T) {
 			r := receive(t, test.handle)
 			store, queue := memory.NewWebhooks(), &webhooktest.Queue{Now: time.Now()}
 			o := webhook.Owner{Merchant: "mer_1", Mode: "live"}
-			book := webhook.NewBook(store, registered{}, time.Now, rand.Reader)
-			e, err := book.Register(t.Context(), o, webhook.Registration{URL: r.url("example.com")})
+			registry := webhook.NewRegistry(store, registered{}, time.Now, rand.Reader)
+			e, err := registry.Register(t.Context(), o, webhook.Registration{URL: r.url("example.com")})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestAnEventGoesToWhoSubscribed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.register(mine, "https://all.example")
 	w.register(mine, "https://confirmed.example", webhook.PaymentConfirmed)
 	w.register(mine, "https://failed.example", webhook.PaymentFailed)
@@ -20,8 +20,8 @@ func TestAnEventGoesToWhoSubscribed(t *testing.T) {
 	w.register(mine, "https://test.example", webhook.TestType)
 	w.register(webhook.Owner{Merchant: "mer_2", Mode: "live"}, "https://other.example")
 	w.register(webhook.Owner{Merchant: "mer_1", Mode: "test"}, "https://mode.example")
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish()
+	w.drain()
 	var got []string
 	for _, p := range w.posts {
 		got = append(got, p.url)
@@ -36,11 +36,11 @@ func TestAnEventGoesToWhoSubscribed(t *testing.T) {
 // and one job per endpoint.
 func TestOneReadForAllEndpoints(t *testing.T) {
 	for n := range 4 {
-		w := newWorld(t)
+		w := newFixture(t)
 		for i := range n {
 			w.register(mine, fmt.Sprintf("https://%d.example", i))
 		}
-		w.mustAnnounce()
+		w.mustPublish()
 		want := []string{"Endpoints"}
 		if n > 0 {
 			want = append(want, "AddDeliveries")
@@ -51,7 +51,7 @@ func TestOneReadForAllEndpoints(t *testing.T) {
 		if got := w.faults.Names(); !slices.Equal(got, want) {
 			t.Errorf("%d endpoints: %v", n, got)
 		}
-		w.settle()
+		w.drain()
 		for range n {
 			want = append(want, "Load", "Post", "Record")
 		}
@@ -66,7 +66,7 @@ func TestOneReadForAllEndpoints(t *testing.T) {
 func TestAQueueOutageKeepsTheEvent(t *testing.T) {
 	for _, kind := range []webhooktest.Fault{webhooktest.Before, webhooktest.After} {
 		for job := range 3 {
-			w := newWorld(t)
+			w := newFixture(t)
 			for i := range 3 {
 				w.register(mine, fmt.Sprintf("https://%d.example", i))
 			}
@@ -79,32 +79,32 @@ func TestAQueueOutageKeepsTheEvent(t *testing.T) {
 				}
 				return webhooktest.None
 			}
-			if err := w.announce(mine, event); !errors.Is(err, webhooktest.ErrFault) {
+			if err := w.publish(mine, event); !errors.Is(err, webhooktest.ErrFault) {
 				t.Errorf("job %d fails %s: %v", job, kind, err)
 			}
 			if enqueued != 3 {
 				t.Errorf("job %d fails %s: %d jobs tried, one failure must not hold up the others", job, kind, enqueued)
 			}
-			w.mustAnnounce()
-			w.settle()
-			judge(w)
+			w.mustPublish()
+			w.drain()
+			checkInvariants(w)
 		}
 	}
 }
 
-// TestABodyWithoutATimeIsAnnounced: the outbox would otherwise never be rid of
+// TestAnEventWithoutATimeIsPublished: the outbox would otherwise never be rid of
 // it.
-func TestABodyWithoutATimeIsAnnounced(t *testing.T) {
+func TestAnEventWithoutATimeIsPublished(t *testing.T) {
 	for _, body := range []string{``, `null`, `{}`, `{"timestamp":5}`, `{"timestamp":"soon"}`, "\xff", `{"timestamp":"0001-01-01T00:00:00Z"}`} {
-		w := newWorld(t)
+		w := newFixture(t)
 		e := w.register(mine, hook)
 		ev := webhook.Event{ID: "evt_2", Type: webhook.PaymentFailed, Body: []byte(body)}
 		for range 2 {
-			if err := w.announce(mine, ev); err != nil {
+			if err := w.publish(mine, ev); err != nil {
 				t.Fatal(err)
 			}
 		}
-		w.settle()
+		w.drain()
 		if len(w.posts) == 0 || w.posts[0].body != body || w.newest(e).Status != webhook.Delivered {
 			t.Errorf("%q: %d posts", body, len(w.posts))
 		}
@@ -114,10 +114,10 @@ func TestABodyWithoutATimeIsAnnounced(t *testing.T) {
 // TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt: the event's time is the
 // settling machine's.
 func TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.register(mine, hook)
 	w.queue.Now = noon.Add(-10 * time.Minute)
-	w.mustAnnounce()
+	w.mustPublish()
 	w.work()
 	if len(w.posts) != 1 {
 		t.Error("it was not sent at once")
@@ -125,11 +125,11 @@ func TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt(t *testing.T) {
 }
 
 func TestPushDueMakesEachJobOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(500)
 	for i := range 5 {
-		if err := w.announce(mine, w.numbered(i)); err != nil {
+		if err := w.publish(mine, w.numbered(i)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -179,7 +179,7 @@ func TestOurFailures(t *testing.T) {
 			a.payments.fail = errors.Join(store.ErrUnreadable, errBroken)
 			return a.get("/transactions?idempotency_key=k")
 		}},
-		{"a panic", func(a *api) answered { a.hooks.Book = nil; return a.get("/webhooks") }},
+		{"a panic", func(a *api) answered { a.hooks.Registry = nil; return a.get("/webhooks") }},
 		{"facts that cannot be had", func(a *api) answered { a.sandbox = errBroken; return a.get("/sandbox") }},
 		{"a body that cannot be written", func(a *api) answered {
 			e := httpapi.Sandbox(func() string { return "req-1" }, func(context.Context) (any, error) { return func() {}, nil })

@@ -13,17 +13,17 @@ import (
 // maxWords bounds what is kept of a node's own words.
 const maxWords = 300
 
-// A Refusal is an error that a node sent as its answer to one call.
-type Refusal struct {
+// A Rejection is an error that a node sent as its answer to one call.
+type Rejection struct {
 	Code  int    // JSON-RPC error code
 	Words string // the node's message and textual data, cut to 300 bytes, without the URL's secrets
 }
 
 // Error implements error.
-func (r *Refusal) Error() string { return fmt.Sprintf("node refused: %s (%d)", r.Words, r.Code) }
+func (r *Rejection) Error() string { return fmt.Sprintf("node rejected: %s (%d)", r.Words, r.Code) }
 
-// refused turns an element's error into a *Refusal if the node sent it.
-func (n *Node) refused(err error) error {
+// refused turns an element's error into a *Rejection if the node sent it.
+func (n *Node) rejection(err error) error {
 	answer, ok := errors.AsType[rpc.Error](err)
 	if !ok {
 		if err != nil {
@@ -37,7 +37,7 @@ func (n *Node) refused(err error) error {
 			words += ": " + data
 		}
 	}
-	return &Refusal{Code: answer.ErrorCode(), Words: n.secrets.cut(words)}
+	return &Rejection{Code: answer.ErrorCode(), Words: n.secrets.cut(words)}
 }
 
 // unanswered describes a request that failed as a whole. net/http's errors

@@ -33,9 +33,9 @@ type anything struct{}
 
 func (anything) Check(context.Context, string) error { return nil }
 
-// A world is a stack with a clock that only moves when told, one queue, and
+// A fixture is a stack with a clock that only moves when told, one queue, and
 // receivers that answer as they are told.
-type world struct {
+type fixture struct {
 	t       *testing.T
 	store   *memory.Webhooks
 	queue   *webhooktest.Queue
@@ -46,7 +46,7 @@ type world struct {
 	posts   []post
 	took    time.Duration // by every post
 
-	book      *webhook.Book
+	registry      *webhook.Registry
 	log       *webhook.Log
 	publisher *webhook.Publisher
 	deliverer *webhook.Deliverer
@@ -62,14 +62,14 @@ type post struct {
 	answer webhook.Answer
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{
+func newFixture(t *testing.T) *fixture {
+	w := &fixture{
 		t: t, store: memory.NewWebhooks(), queue: &webhooktest.Queue{Now: noon}, faults: &webhooktest.Faults{},
 		meter: &meter{}, answers: map[string][]webhook.Answer{}, lost: map[string]bool{},
 	}
 	store, queue, sender := w.faults.Store(w.store), w.faults.Queue(w.queue), w.faults.Sender(w)
 	half := func() float64 { return 0.5 }
-	w.book = webhook.NewBook(w.store, anything{}, w.now, rand.Reader)
+	w.registry = webhook.NewRegistry(w.store, anything{}, w.now, rand.Reader)
 	w.log = webhook.NewLog(w.store, queue, w.now, rand.Reader)
 	w.publisher = webhook.NewPublisher(store, queue)
 	w.deliverer = webhook.NewDeliverer(store, queue, sender, w.meter, w.now, half)
@@ -78,10 +78,10 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) now() time.Time { return w.queue.Now }
+func (w *fixture) now() time.Time { return w.queue.Now }
 
 // Post implements webhook.Sender.
-func (w *world) Post(_ context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
+func (w *fixture) Post(_ context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
 	p := post{url: url, at: w.now(), header: header, body: string(body), answer: webhook.Answer{StatusCode: 200}}
 	if list := w.answers[url]; len(list) > 0 {
 		p.answer = list[0]
@@ -106,28 +106,23 @@ func statuses(codes ...int) (answers []webhook.Answer) {
 }
 
 // register adds an endpoint for url; types as in a Registration.
-func (w *world) register(o webhook.Owner, url string, types ...string) webhook.Endpoint {
+func (w *fixture) register(o webhook.Owner, url string, types ...string) webhook.Endpoint {
 	w.t.Helper()
-	e, err := w.book.Register(w.t.Context(), o, webhook.Registration{URL: url, EventTypes: types})
+	e, err := w.registry.Register(w.t.Context(), o, webhook.Registration{URL: url, EventTypes: types})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return e
 }
 
-func (w *world) announce(o webhook.Owner, ev webhook.Event) error {
-	ev.Merchant, ev.Mode = o.Merchant, o.Mode
-	var body struct{ Timestamp time.Time }
-	if json.Unmarshal(ev.Body, &body) == nil {
-		ev.At = body.Timestamp
-	}
-	return w.publisher.Publish(w.t.Context(), ev)
+func (w *fixture) publish(o webhook.Owner, ev webhook.Event) error {
+	return w.publisher.Announce(w.t.Context(), o.Merchant, o.Mode, ev.ID, ev.Type, ev.Body)
 }
 
 // mustAnnounce announces event to mine.
-func (w *world) mustAnnounce() {
+func (w *fixture) mustPublish() {
 	w.t.Helper()
-	if err := w.announce(mine, event); err != nil {
+	if err := w.publish(mine, event); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -137,7 +132,7 @@ const visibility = 3 * time.Minute
 
 // work does the jobs whose time has come. One that fails comes back, unless it
 // cannot ever be done.
-func (w *world) work() {
+func (w *fixture) work() {
 	w.t.Helper()
 	for {
 		job, ok := w.queue.Pop()
@@ -156,7 +151,7 @@ func (w *world) work() {
 
 // until runs the stack, pushing every minute, until the given time or until
 // nothing is left to do.
-func (w *world) until(end time.Time) {
+func (w *fixture) until(end time.Time) {
 	w.t.Helper()
 	for {
 		w.work()
@@ -179,7 +174,7 @@ func (w *world) until(end time.Time) {
 }
 
 // settle runs the stack until nothing is left to do, for ten days at most.
-func (w *world) settle() {
+func (w *fixture) drain() {
 	w.t.Helper()
 	w.until(w.now().Add(240 * time.Hour))
 	if !w.idle() {
@@ -187,13 +182,13 @@ func (w *world) settle() {
 	}
 }
 
-func (w *world) idle() bool {
+func (w *fixture) idle() bool {
 	parked, _ := w.store.Due(context.Background(), w.now().Add(1000*time.Hour), 1)
 	return w.queue.Len() == 0 && len(parked) == 0
 }
 
 // newest returns the newest delivery of an endpoint.
-func (w *world) newest(e webhook.Endpoint) webhook.Delivery {
+func (w *fixture) newest(e webhook.Endpoint) webhook.Delivery {
 	w.t.Helper()
 	list, err := w.log.Deliveries(w.t.Context(), e.Owner, e.ID)
 	if err != nil || len(list) == 0 {
@@ -203,7 +198,7 @@ func (w *world) newest(e webhook.Endpoint) webhook.Delivery {
 }
 
 // status returns an endpoint's.
-func (w *world) status(e webhook.Endpoint) webhook.Status {
+func (w *fixture) status(e webhook.Endpoint) webhook.Status {
 	w.t.Helper()
 	e, err := w.store.Endpoint(w.t.Context(), e.Owner, e.ID)
 	if err != nil {
@@ -213,20 +208,20 @@ func (w *world) status(e webhook.Endpoint) webhook.Status {
 }
 
 // change updates an endpoint.
-func (w *world) change(e webhook.Endpoint, c webhook.Change) {
+func (w *fixture) change(e webhook.Endpoint, c webhook.Change) {
 	w.t.Helper()
-	if _, err := w.book.Update(w.t.Context(), e.Owner, e.ID, c); err != nil {
+	if _, err := w.registry.Update(w.t.Context(), e.Owner, e.ID, c); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 // to returns the posts that went to a URL.
-func (w *world) to(url string) []post {
+func (w *fixture) to(url string) []post {
 	return slices.DeleteFunc(slices.Clone(w.posts), func(p post) bool { return p.url != url })
 }
 
 // verified fails the test unless p is what a receiver with the secret accepts.
-func (w *world) verified(p post, s webhook.Secret) {
+func (w *fixture) verified(p post, s webhook.Secret) {
 	w.t.Helper()
 	wh, err := standardwebhooks.NewWebhook(s.Reveal())
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 func TestEveryCreateMakesAMerchant(t *testing.T) {
-	f, book, first := stack(t)
-	second, err := book.Create(t.Context(), "Shop")
+	f, registry, first := stack(t)
+	second, err := registry.Create(t.Context(), "Shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,14 +31,14 @@ func TestEveryCreateMakesAMerchant(t *testing.T) {
 }
 
 func TestCreateRefusesAName(t *testing.T) {
-	_, book, _ := stack(t)
-	if _, err := book.Create(t.Context(), "\u00a0"); !errors.Is(err, apikey.ErrNameBlank) {
+	_, registry, _ := stack(t)
+	if _, err := registry.Create(t.Context(), "\u00a0"); !errors.Is(err, apikey.ErrNameBlank) {
 		t.Errorf("error = %v, want ErrNameBlank", err)
 	}
 }
 
 func TestRotate(t *testing.T) {
-	f, book, m := stack(t)
+	f, registry, m := stack(t)
 	who, id := m.Key.MerchantID, m.Key.ID
 	for _, test := range []struct {
 		why     string
@@ -53,7 +53,7 @@ func TestRotate(t *testing.T) {
 		{"less than nothing", -1, time.Hour, apikey.ErrOverlap},
 		{"at once", 0, 0, nil},
 	} {
-		next, err := book.Rotate(t.Context(), who, id, test.overlap)
+		next, err := registry.Rotate(t.Context(), who, id, test.overlap)
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: error = %v, want %v", test.why, err, test.want)
 		}
@@ -64,17 +64,17 @@ func TestRotate(t *testing.T) {
 			t.Errorf("%s: the old key expires at %v, %v", test.why, k.ExpiresAt, err)
 		}
 	}
-	if keys, err := book.List(t.Context(), who); err != nil || len(keys) != 5 {
+	if keys, err := registry.List(t.Context(), who); err != nil || len(keys) != 5 {
 		t.Errorf("%d keys, %v; want 5", len(keys), err)
 	}
 }
 
 func TestARevokedKeyMayBeRotated(t *testing.T) {
-	f, book, m := stack(t)
-	if _, err := book.Revoke(t.Context(), m.Key.MerchantID, m.Key.ID); err != nil {
+	f, registry, m := stack(t)
+	if _, err := registry.Revoke(t.Context(), m.Key.MerchantID, m.Key.ID); err != nil {
 		t.Fatal(err)
 	}
-	next, err := book.Rotate(t.Context(), m.Key.MerchantID, m.Key.ID, time.Hour)
+	next, err := registry.Rotate(t.Context(), m.Key.MerchantID, m.Key.ID, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,9 +88,9 @@ func TestARevokedKeyMayBeRotated(t *testing.T) {
 }
 
 func TestRevokeIsIdempotent(t *testing.T) {
-	_, book, m := stack(t)
+	_, registry, m := stack(t)
 	for range 3 {
-		k, err := book.Revoke(t.Context(), m.Key.MerchantID, m.Key.ID)
+		k, err := registry.Revoke(t.Context(), m.Key.MerchantID, m.Key.ID)
 		if err != nil || !k.RevokedAt.Equal(noon) || k.Valid(noon) {
 			t.Errorf("Revoke = %+v, %v", k, err)
 		}
@@ -98,20 +98,20 @@ func TestRevokeIsIdempotent(t *testing.T) {
 }
 
 func TestSomebodyElsesKey(t *testing.T) {
-	_, book, m := stack(t)
-	other, err := book.Create(t.Context(), "Other")
+	_, registry, m := stack(t)
+	other, err := registry.Create(t.Context(), "Other")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{m.Key.ID, "key_", "", m.Key.Prefix} {
-		if _, err := book.Rotate(t.Context(), other.Key.MerchantID, id, 0); !errors.Is(err, apikey.ErrNotFound) {
+		if _, err := registry.Rotate(t.Context(), other.Key.MerchantID, id, 0); !errors.Is(err, apikey.ErrNotFound) {
 			t.Errorf("rotating %q: %v, want ErrNotFound", id, err)
 		}
-		if _, err := book.Revoke(t.Context(), other.Key.MerchantID, id); !errors.Is(err, apikey.ErrNotFound) {
+		if _, err := registry.Revoke(t.Context(), other.Key.MerchantID, id); !errors.Is(err, apikey.ErrNotFound) {
 			t.Errorf("revoking %q: %v, want ErrNotFound", id, err)
 		}
 	}
-	keys, err := book.List(t.Context(), m.Key.MerchantID)
+	keys, err := registry.List(t.Context(), m.Key.MerchantID)
 	if err != nil || len(keys) != 1 || keys[0] != m.Key {
 		t.Errorf("keys = %+v, %v; want the first alone, untouched", keys, err)
 	}
@@ -150,21 +150,21 @@ func (b *broken) Revoke(ctx context.Context, m string, h apikey.Hash, at time.Ti
 func TestStoreOutage(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		s := &broken{applied: applied}
-		good := apikey.NewBook(&s.APIKeys, apikey.Test, func() time.Time { return noon }, storetest.Random(4))
-		book := apikey.NewBook(s, apikey.Test, func() time.Time { return noon }, storetest.Random(5))
+		good := apikey.NewRegistry(&s.APIKeys, apikey.Test, func() time.Time { return noon }, storetest.Random(4))
+		registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return noon }, storetest.Random(5))
 		m, err := good.Create(t.Context(), "Shop")
 		if err != nil {
 			t.Fatal(err)
 		}
 		who, id := m.Key.MerchantID, m.Key.ID
-		made, err := book.Create(t.Context(), "Shop")
+		made, err := registry.Create(t.Context(), "Shop")
 		if !errors.Is(err, errLost) || made != (apikey.Minted{}) {
 			t.Errorf("applied %v: Create = %v, %v", applied, made, err)
 		}
-		if made, err = book.Rotate(t.Context(), who, id, time.Hour); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
+		if made, err = registry.Rotate(t.Context(), who, id, time.Hour); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
 			t.Errorf("applied %v: Rotate = %v, %v", applied, made, err)
 		}
-		if _, err := book.Revoke(t.Context(), who, id); !errors.Is(err, errLost) {
+		if _, err := registry.Revoke(t.Context(), who, id); !errors.Is(err, errLost) {
 			t.Errorf("applied %v: Revoke: %v", applied, err)
 		}
 		// Whatever had happened, doing it again works.
