@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// MaxOverlap is the longest an old key may go on working after its rotation.
+// MaxOverlap is the longest time for which a key works after its rotation.
 const MaxOverlap = 7 * 24 * time.Hour
 
 // ErrOverlap reports an overlap below zero or above MaxOverlap.
 var ErrOverlap = errors.New("the old key may work for 0 to 604800 seconds more")
 
-// A Registry hands out the keys of one stack and takes them back.
+// A Registry creates, lists, rotates and revokes the keys of one stack.
 type Registry struct {
 	store  Store
 	mode   Mode
@@ -22,16 +22,16 @@ type Registry struct {
 	random io.Reader
 }
 
-// NewRegistry returns a registry kept in store that mints keys of the given mode.
-// random must be a cryptographic source, such as crypto/rand.Reader.
+// NewRegistry returns a registry of the keys in store that mints keys of the
+// given mode. random must be a cryptographic source, such as crypto/rand.Reader.
 func NewRegistry(store Store, mode Mode, now func() time.Time, random io.Reader) *Registry {
 	return &Registry{store, mode, now, random}
 }
 
-// Create makes a new merchant of that name and its first key. Every call makes
-// another merchant, whatever the name. It returns an error of CheckName for a
-// name that cannot be used. After any other error a merchant may exist whose
-// key nobody has seen, which opens nothing to anybody.
+// Create makes a merchant of that name and its first key. Two calls with one
+// name make two merchants. It returns an error of CheckName for a name that a
+// merchant may not have. After any other error the merchant may be stored; its
+// key was never handed out, so no request can use it.
 func (r *Registry) Create(ctx context.Context, merchantName string) (Minted, error) {
 	if err := CheckName(merchantName); err != nil {
 		return Minted{}, err
@@ -50,8 +50,7 @@ func (r *Registry) Create(ctx context.Context, merchantName string) (Minted, err
 	return m, nil
 }
 
-// List returns the merchant's keys, newest first, the revoked and expired ones
-// among them.
+// List returns the merchant's keys, revoked and expired ones too, newest first.
 func (r *Registry) List(ctx context.Context, merchantID string) ([]Key, error) {
 	keys, err := r.store.List(ctx, merchantID)
 	if err != nil {
@@ -60,13 +59,13 @@ func (r *Registry) List(ctx context.Context, merchantID string) ([]Key, error) {
 	return keys, nil
 }
 
-// Rotate gives the merchant a new key in place of the one named id, which goes
-// on working for overlap (0: not at all), or as long as it would have worked
-// anyway if that is shorter. The new key is valid even if the old one was not.
+// Rotate gives the merchant a new key in place of the key named id. The old key
+// works for overlap more (0: not at all), unless its own expiry or revocation
+// ends it earlier. The new key is valid even if the old one was not.
 //
 // It returns ErrOverlap, or ErrNotFound for a key that is not the merchant's.
-// After any other error the rotation may have happened, but nobody has seen
-// its key: rotating again is safe, and the only way to have one.
+// After any other error the rotation may have been stored, but its new key was
+// never handed out: the caller rotates again, which is safe.
 func (r *Registry) Rotate(ctx context.Context, merchantID, id string, overlap time.Duration) (Minted, error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return Minted{}, ErrOverlap
@@ -85,9 +84,8 @@ func (r *Registry) Rotate(ctx context.Context, merchantID, id string, overlap ti
 	return m, nil
 }
 
-// Revoke ends the life of the key named id at once and returns it. A key that
-// is revoked already stays as it is. It returns ErrNotFound for a key that is
-// not the merchant's.
+// Revoke makes the key named id invalid at once and returns it. A revoked key
+// stays as it is. It returns ErrNotFound for a key that is not the merchant's.
 func (r *Registry) Revoke(ctx context.Context, merchantID, id string) (Key, error) {
 	k, err := r.find(ctx, merchantID, id)
 	if err != nil {
@@ -124,5 +122,6 @@ func (r *Registry) mint(merchantID, merchantName string) (Minted, error) {
 	}}, nil
 }
 
-// instant is the present to the microsecond, which every store keeps exactly.
+// instant returns the present in UTC to the microsecond, which every store
+// keeps exactly.
 func (r *Registry) instant() time.Time { return r.now().UTC().Truncate(time.Microsecond) }
