@@ -35,7 +35,7 @@ func (w *fixture) waits(url string) []time.Duration {
 func TestAnEventArrivesAsItWasWritten(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustPublish()
+	w.mustPublish(event)
 	w.drain()
 	if len(w.posts) != 1 {
 		t.Fatalf("%d posts", len(w.posts))
@@ -57,8 +57,8 @@ func TestAnEventArrivesAsItWasWritten(t *testing.T) {
 	}
 }
 
-// TestSchedule is the table that merchants are told of, to the minute that
-// pushing parked deliveries may add.
+// TestSchedule holds the waits to the table in the merchants' documentation, give
+// or take the minute that pushing a parked delivery may add.
 func TestSchedule(t *testing.T) {
 	all := []time.Duration{
 		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
@@ -72,9 +72,9 @@ func TestSchedule(t *testing.T) {
 			w := newFixture(t)
 			e := w.register(webhook.Owner{Merchant: "mer_1", Mode: test.mode}, hook)
 			w.answers[hook] = statuses(500)
-			if err := w.publish(e.Owner, event); err != nil {
-				t.Fatal(err)
-			}
+			ev := event
+			ev.Mode = test.mode
+			w.mustPublish(ev)
 			w.drain()
 			near := cmp.Comparer(func(a, b time.Duration) bool { return (a-b).Abs() <= time.Minute && (a > time.Minute || a == b) })
 			if diff := cmp.Diff(test.want, w.waits(hook), near); diff != "" {
@@ -122,8 +122,8 @@ func TestNextAttempt(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newFixture(t)
 			e := w.register(mine, hook)
-			deliverer := webhook.NewDeliverer(w.store, w.queue, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
-			w.mustPublish()
+			deliverer := webhook.NewDeliverer(w.store, w, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
+			w.mustPublish(event)
 			d := w.newest(e)
 			for i := range test.failed {
 				d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
@@ -143,22 +143,22 @@ func TestNextAttempt(t *testing.T) {
 	}
 }
 
-// TestLongWaitsArePutAside: what a queue cannot delay is in the due index, and
-// only that.
+// TestLongWaitsArePutAside: exactly the deliveries that a queue cannot delay for
+// long enough are in the due index.
 func TestLongWaitsArePutAside(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(500)
-	w.mustPublish()
+	w.mustPublish(event)
 	for attempt := 1; attempt <= 9; attempt++ {
 		if d := w.newest(e); d.NextAttemptAt.After(w.now()) {
-			w.queue.Now = d.NextAttemptAt.Add(time.Second)
+			w.clock = d.NextAttemptAt.Add(time.Second)
 		}
 		w.until(w.now())
 		d := w.newest(e)
 		wait := d.NextAttemptAt.Sub(d.Attempts[attempt-1].At)
-		if long := wait > 15*time.Minute; d.Parked != long || (w.queue.Len() == 0) != long {
-			t.Errorf("attempt %d, next in %v: parked %v, %d jobs", attempt, wait, d.Parked, w.queue.Len())
+		if long := wait > 15*time.Minute; d.Parked != long || (len(w.jobs) == 0) != long {
+			t.Errorf("attempt %d, next in %v: parked %v, %d jobs", attempt, wait, d.Parked, len(w.jobs))
 		}
 	}
 }
@@ -166,7 +166,7 @@ func TestLongWaitsArePutAside(t *testing.T) {
 func TestADeliveredJobIsDropped(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustPublish()
+	w.mustPublish(event)
 	w.drain()
 	job := w.newest(e).Ref.String()
 	for range 3 {
@@ -174,8 +174,8 @@ func TestADeliveredJobIsDropped(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if len(w.posts) != 1 || w.queue.Len() != 0 {
-		t.Errorf("%d posts, %d jobs", len(w.posts), w.queue.Len())
+	if len(w.posts) != 1 || len(w.jobs) != 0 {
+		t.Errorf("%d posts, %d jobs", len(w.posts), len(w.jobs))
 	}
 }
 
@@ -184,14 +184,14 @@ func TestAJobThatComesEarlyWaits(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(500, 500, 500, 200)
-	w.mustPublish()
+	w.mustPublish(event)
 	w.work()
 	job := w.newest(e).Ref.String()
 	if err := w.deliverer.Deliver(t.Context(), job); err != nil {
 		t.Error(err)
 	}
-	if len(w.posts) != 1 || w.queue.Len() != 2 {
-		t.Errorf("%d posts, %d jobs; want 1 and both", len(w.posts), w.queue.Len())
+	if len(w.posts) != 1 || len(w.jobs) != 2 {
+		t.Errorf("%d posts, %d jobs; want 1 and both", len(w.posts), len(w.jobs))
 	}
 	w.drain()
 	if diff := cmp.Diff([]time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute}, w.waits(hook)); diff != "" {
@@ -216,10 +216,10 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 				w := newFixture(t)
 				e := w.register(mine, hook)
 				w.answers[hook] = statuses(500)
-				w.mustPublish()
+				w.mustPublish(event)
 				for len(w.posts) < failed {
 					w.until(w.now())
-					w.queue.Now = w.now().Add(time.Second)
+					w.clock = w.now().Add(time.Second)
 				}
 				test.end(w, e)
 				w.drain()
@@ -254,12 +254,12 @@ func TestAPoisonedJobIsAnError(t *testing.T) {
 	}
 }
 
-// TestAJobIsNotBegunWithoutTimeForIt: a function that is killed while an
-// endpoint thinks would post without recording it.
+// TestAJobIsNotBegunWithoutTimeForIt: a function that ends while it waits for an
+// endpoint's answer would have posted without recording the attempt.
 func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustPublish()
+	w.mustPublish(event)
 	job := w.newest(e).Ref.String()
 	ctx, cancel := context.WithDeadline(t.Context(), w.now().Add(webhook.SendTimeout))
 	defer cancel()
@@ -281,7 +281,7 @@ func TestTheLogShowsWhatHappened(t *testing.T) {
 		{StatusCode: 404, Body: []byte("a\xffb")},
 		{StatusCode: 204},
 	}
-	w.mustPublish()
+	w.mustPublish(event)
 	w.drain()
 	d := w.newest(e)
 	want := []webhook.Attempt{
@@ -309,7 +309,7 @@ func TestACutCharacterIsLeftOut(t *testing.T) {
 			e := w.register(mine, hook)
 			body := strings.Repeat("a", 1024-cut) + tail
 			w.answers[hook] = []webhook.Answer{{StatusCode: 200, Body: []byte(body[:1024])}}
-			w.mustPublish()
+			w.mustPublish(event)
 			w.drain()
 			a, _ := w.newest(e).LastAttempt()
 			if a.Response != body[:1024-cut] {
@@ -326,16 +326,15 @@ func TestASuccessIsNotLostToACopy(t *testing.T) {
 		w := newFixture(t)
 		e := w.register(mine, hook)
 		w.answers[hook] = statuses(first, 200, 500)
-		w.mustPublish()
+		w.mustPublish(event)
 		job := w.newest(e).Ref.String()
-		copies := 0
-		w.faults.Hook = func(n int) {
-			if copies == 0 && w.faults.Names()[n] == "Post" {
-				copies++
-				if err := w.deliverer.Deliver(t.Context(), job); err != nil {
-					t.Error(err)
-				}
+		copied := false
+		w.faults.plan = func(_ int, name string) fault {
+			if !copied && name == "Post" {
+				copied = true
+				w.deliverUnwrapped(job)
 			}
+			return none
 		}
 		w.drain()
 		d := w.newest(e)
@@ -345,7 +344,7 @@ func TestASuccessIsNotLostToACopy(t *testing.T) {
 	}
 }
 
-// A punctual store keeps to its caller's deadline, as one on a network does.
+// A punctual store heeds its caller's deadline, as a store on a network does.
 type punctual struct{ webhook.Store }
 
 func (s punctual) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
@@ -355,7 +354,7 @@ func (s punctual) Record(ctx context.Context, d webhook.Delivery, attempts int) 
 	return s.Store.Record(ctx, d, attempts)
 }
 
-// A hasty sender ends its caller's time when it has been answered.
+// A hasty sender cancels its caller's context when it has an answer.
 type hasty struct {
 	webhook.Sender
 	end context.CancelFunc
@@ -366,13 +365,14 @@ func (s hasty) Post(ctx context.Context, url string, header http.Header, body []
 	return s.Sender.Post(ctx, url, header, body)
 }
 
-// TestWhatWasAnsweredIsRecorded even if the job's time is over by then.
+// TestWhatWasAnsweredIsRecorded: an answer is recorded even if the job's time is
+// over when it comes.
 func TestWhatWasAnsweredIsRecorded(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustPublish()
+	w.mustPublish(event)
 	ctx, end := context.WithCancel(t.Context())
-	d := webhook.NewDeliverer(punctual{w.store}, w.queue, hasty{w, end}, w.meter, w.now, func() float64 { return 0.5 })
+	d := webhook.NewDeliverer(punctual{w.store}, w, hasty{w, end}, w.meter, w.now, half)
 	if err := d.Deliver(ctx, w.newest(e).Ref.String()); err != nil {
 		t.Error(err)
 	}

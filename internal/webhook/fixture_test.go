@@ -16,14 +16,13 @@ import (
 
 	"remit/internal/memory"
 	"remit/internal/webhook"
-	"remit/internal/webhook/webhooktest"
 )
 
 var (
 	noon  = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 	mine  = webhook.Owner{Merchant: "mer_1", Mode: "live"}
 	event = webhook.Event{
-		ID: "evt_1", Type: webhook.PaymentConfirmed, At: noon,
+		Merchant: mine.Merchant, Mode: mine.Mode, ID: "evt_1", Type: webhook.PaymentConfirmed, At: noon,
 		Body: []byte(`{"id":"evt_1","type":"payment.confirmed","timestamp":"2026-01-02T12:00:00.000Z","data":{"reference":"Söđ 🧁"}}`),
 	}
 )
@@ -33,25 +32,35 @@ type anything struct{}
 
 func (anything) Check(context.Context, string) error { return nil }
 
-// A fixture is a stack with a clock that only moves when told, one queue, and
-// receivers that answer as they are told.
+// half is the jitter that adds nothing.
+func half() float64 { return 0.5 }
+
+// A fixture is a stack whose clock only tests move. It is the stack's queue and
+// sender as well, with the answers that a test gives to its receivers.
 type fixture struct {
 	t       *testing.T
+	clock   time.Time
+	jobs    []job
 	store   *memory.Webhooks
-	queue   *webhooktest.Queue
-	faults  *webhooktest.Faults
+	faults  *injector
 	meter   *meter
 	answers map[string][]webhook.Answer // by URL; the last one repeats, none means 200
 	lost    map[string]bool             // URLs that never answer
 	posts   []post
 	took    time.Duration // by every post
 
-	registry      *webhook.Registry
+	registry  *webhook.Registry
 	log       *webhook.Log
 	publisher *webhook.Publisher
 	deliverer *webhook.Deliverer
 	pusher    *webhook.Pusher
 	tester    *webhook.Tester
+}
+
+// A job waits in the queue until its time has come.
+type job struct {
+	text string
+	at   time.Time
 }
 
 type post struct {
@@ -64,21 +73,54 @@ type post struct {
 
 func newFixture(t *testing.T) *fixture {
 	w := &fixture{
-		t: t, store: memory.NewWebhooks(), queue: &webhooktest.Queue{Now: noon}, faults: &webhooktest.Faults{},
+		t: t, clock: noon, store: memory.NewWebhooks(), faults: &injector{},
 		meter: &meter{}, answers: map[string][]webhook.Answer{}, lost: map[string]bool{},
 	}
-	store, queue, sender := w.faults.Store(w.store), w.faults.Queue(w.queue), w.faults.Sender(w)
-	half := func() float64 { return 0.5 }
+	ports := faulty{w.store, w, w, w.faults}
 	w.registry = webhook.NewRegistry(w.store, anything{}, w.now, rand.Reader)
-	w.log = webhook.NewLog(w.store, queue, w.now, rand.Reader)
-	w.publisher = webhook.NewPublisher(store, queue)
-	w.deliverer = webhook.NewDeliverer(store, queue, sender, w.meter, w.now, half)
-	w.pusher = webhook.NewPusher(store, queue, w.meter)
-	w.tester = webhook.NewTester(w.store, sender, w.now, rand.Reader)
+	w.log = webhook.NewLog(w.store, ports, w.now, rand.Reader)
+	w.publisher = webhook.NewPublisher(ports, ports)
+	w.deliverer = webhook.NewDeliverer(ports, ports, ports, w.meter, w.now, half)
+	w.pusher = webhook.NewPusher(ports, ports, w.meter)
+	w.tester = webhook.NewTester(w.store, ports, w.now, rand.Reader)
 	return w
 }
 
-func (w *fixture) now() time.Time { return w.queue.Now }
+func (w *fixture) now() time.Time { return w.clock }
+
+// Enqueue implements webhook.Queue.
+func (w *fixture) Enqueue(_ context.Context, text string, delay time.Duration) error {
+	w.jobs = append(w.jobs, job{text, w.clock.Add(delay)})
+	return nil
+}
+
+// pop removes and returns the first job whose time has come.
+func (w *fixture) pop() (string, bool) {
+	i := slices.IndexFunc(w.jobs, func(j job) bool { return !j.at.After(w.clock) })
+	if i < 0 {
+		return "", false
+	}
+	text := w.jobs[i].text
+	w.jobs = slices.Delete(w.jobs, i, i+1)
+	return text, true
+}
+
+// deliverUnwrapped does a job without faults, and so inside a plan of them.
+func (w *fixture) deliverUnwrapped(job string) {
+	if err := webhook.NewDeliverer(w.store, w, w, w.meter, w.now, half).Deliver(w.t.Context(), job); err != nil {
+		w.t.Errorf("the copy of a job: %v", err)
+	}
+}
+
+// outage lets every call of a method fail for an hour.
+func (w *fixture) outage(method string, how fault) {
+	w.faults.plan = func(_ int, called string) fault {
+		if called == method && w.clock.Before(noon.Add(time.Hour)) {
+			return how
+		}
+		return none
+	}
+}
 
 // Post implements webhook.Sender.
 func (w *fixture) Post(_ context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
@@ -90,7 +132,7 @@ func (w *fixture) Post(_ context.Context, url string, header http.Header, body [
 		}
 	}
 	w.posts = append(w.posts, p)
-	w.queue.Now = w.queue.Now.Add(w.took)
+	w.clock = w.clock.Add(w.took)
 	if w.lost[url] {
 		return webhook.Answer{}, &webhook.SendError{Reason: "there was no answer in time", Err: context.DeadlineExceeded}
 	}
@@ -115,14 +157,11 @@ func (w *fixture) register(o webhook.Owner, url string, types ...string) webhook
 	return e
 }
 
-func (w *fixture) publish(o webhook.Owner, ev webhook.Event) error {
-	return w.publisher.Announce(w.t.Context(), o.Merchant, o.Mode, ev.ID, ev.Type, ev.Body)
-}
+func (w *fixture) publish(ev webhook.Event) error { return w.publisher.Publish(w.t.Context(), ev) }
 
-// mustAnnounce announces event to mine.
-func (w *fixture) mustPublish() {
+func (w *fixture) mustPublish(ev webhook.Event) {
 	w.t.Helper()
-	if err := w.publish(mine, event); err != nil {
+	if err := w.publish(ev); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -130,21 +169,20 @@ func (w *fixture) mustPublish() {
 // visibility is how long a queue hides a job whose handler failed.
 const visibility = 3 * time.Minute
 
-// work does the jobs whose time has come. One that fails comes back, unless it
-// cannot ever be done.
+// work does the jobs whose time has come. A job that fails comes back.
 func (w *fixture) work() {
 	w.t.Helper()
 	for {
-		job, ok := w.queue.Pop()
+		job, ok := w.pop()
 		if !ok {
 			return
 		}
-		w.faults.Restart()
+		w.faults.restart()
 		if err := w.deliverer.Deliver(w.t.Context(), job); err != nil {
-			if !errors.Is(err, webhooktest.ErrFault) {
+			if !errors.Is(err, errFault) {
 				w.t.Errorf("job %s: %v", job, err)
 			}
-			_ = w.queue.Enqueue(w.t.Context(), job, visibility)
+			_ = w.Enqueue(w.t.Context(), job, visibility)
 		}
 	}
 }
@@ -155,25 +193,27 @@ func (w *fixture) until(end time.Time) {
 	w.t.Helper()
 	for {
 		w.work()
-		w.faults.Restart()
+		w.faults.restart()
 		if due, _ := w.store.Due(w.t.Context(), w.now(), 1); len(due) == 0 {
-			// An idle look into the index is not worth a fault of its own.
-		} else if _, err := w.pusher.PushDue(w.t.Context(), w.now(), 100); err != nil && !errors.Is(err, webhooktest.ErrFault) {
+			// A call that would find no delivery is not worth a fault.
+		} else if _, err := w.pusher.PushDue(w.t.Context(), w.now(), 100); err != nil && !errors.Is(err, errFault) {
 			w.t.Error(err)
 		}
 		w.work()
 		minute := w.now().Truncate(time.Minute).Add(time.Minute)
-		if next, ok := w.queue.Next(); ok && next.Before(minute) {
-			minute = next
+		for _, j := range w.jobs {
+			if j.at.Before(minute) {
+				minute = j.at
+			}
 		}
 		if minute.After(end) || w.idle() {
 			return
 		}
-		w.queue.Now = minute
+		w.clock = minute
 	}
 }
 
-// settle runs the stack until nothing is left to do, for ten days at most.
+// drain runs the stack until nothing is left to do, for ten days at most.
 func (w *fixture) drain() {
 	w.t.Helper()
 	w.until(w.now().Add(240 * time.Hour))
@@ -184,7 +224,7 @@ func (w *fixture) drain() {
 
 func (w *fixture) idle() bool {
 	parked, _ := w.store.Due(context.Background(), w.now().Add(1000*time.Hour), 1)
-	return w.queue.Len() == 0 && len(parked) == 0
+	return len(w.jobs) == 0 && len(parked) == 0
 }
 
 // newest returns the newest delivery of an endpoint.
@@ -197,7 +237,7 @@ func (w *fixture) newest(e webhook.Endpoint) webhook.Delivery {
 	return list[0]
 }
 
-// status returns an endpoint's.
+// status returns the status of an endpoint.
 func (w *fixture) status(e webhook.Endpoint) webhook.Status {
 	w.t.Helper()
 	e, err := w.store.Endpoint(w.t.Context(), e.Owner, e.ID)
@@ -220,7 +260,7 @@ func (w *fixture) to(url string) []post {
 	return slices.DeleteFunc(slices.Clone(w.posts), func(p post) bool { return p.url != url })
 }
 
-// verified fails the test unless p is what a receiver with the secret accepts.
+// verified fails the test unless a receiver with the secret accepts p.
 func (w *fixture) verified(p post, s webhook.Secret) {
 	w.t.Helper()
 	wh, err := standardwebhooks.NewWebhook(s.Reveal())
@@ -235,7 +275,7 @@ func (w *fixture) verified(p post, s webhook.Secret) {
 	}
 }
 
-// meter remembers what was counted.
+// A meter keeps its counts in order.
 type meter struct {
 	attempts []string
 	ended    []webhook.DeliveryStatus

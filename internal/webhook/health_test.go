@@ -11,18 +11,19 @@ import (
 	"remit/internal/webhook"
 )
 
-// numbered returns an event of its own that happens now.
+// numbered returns event with an id of its own and the present time.
 func (w *fixture) numbered(n int) webhook.Event {
-	at := w.now().UTC().Format(time.RFC3339Nano)
-	id := fmt.Sprint("evt_", n)
-	return webhook.Event{ID: id, Type: webhook.PaymentConfirmed, Body: fmt.Appendf(nil, `{"id":%q,"type":"payment.confirmed","timestamp":%q,"data":{"reference":"Söđ 🧁"}}`, id, at)}
+	ev := event
+	ev.ID, ev.At = fmt.Sprint("evt_", n), w.now()
+	ev.Body = fmt.Appendf(nil, `{"id":%q,"type":"payment.confirmed","data":{"reference":"Söđ 🧁"}}`, ev.ID)
+	return ev
 }
 
 func TestGoneDisablesAtOnce(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(500, 410)
-	w.mustPublish()
+	w.mustPublish(event)
 	w.drain()
 	d := w.newest(e)
 	if w.status(e) != webhook.Disabled || d.Status != webhook.Cancelled || len(d.Attempts) != 2 {
@@ -31,9 +32,7 @@ func TestGoneDisablesAtOnce(t *testing.T) {
 	if a, _ := d.LastAttempt(); a.StatusCode != 410 || a.Error != "the endpoint answered 410 and was disabled" {
 		t.Errorf("logged %+v", a)
 	}
-	if err := w.publish(mine, w.numbered(2)); err != nil {
-		t.Fatal(err)
-	}
+	w.mustPublish(w.numbered(2))
 	w.drain()
 	if len(w.posts) != 2 {
 		t.Errorf("%d posts", len(w.posts))
@@ -67,17 +66,13 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 			w := newFixture(t)
 			e := w.register(mine, hook)
 			start := w.now()
-			if err := w.publish(mine, w.numbered(0)); err != nil {
-				t.Fatal(err)
-			}
+			w.mustPublish(w.numbered(0))
 			w.until(start.Add(time.Second))
 			for i, ev := range test.days {
 				happens := start.Add(time.Duration(ev.hour) * time.Hour)
 				w.until(happens)
-				w.queue.Now = happens
-				if err := w.publish(mine, w.numbered(i+1)); err != nil {
-					t.Fatal(err)
-				}
+				w.clock = happens
+				w.mustPublish(w.numbered(i + 1))
 				w.answers[hook] = statuses(500)
 				if ev.ok {
 					// The one of this event alone: others wait for hours.
@@ -97,7 +92,7 @@ func TestResendingOneEventTwiceIsNotTwoEvents(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(500)
-	w.mustPublish()
+	w.mustPublish(event)
 	for range 3 {
 		w.drain()
 		if _, err := w.log.Resend(t.Context(), mine, e.ID, w.newest(e).Delivery); err != nil {
@@ -110,18 +105,16 @@ func TestResendingOneEventTwiceIsNotTwoEvents(t *testing.T) {
 	}
 }
 
-// TestReenablingResumes: what happened meanwhile is kept, and the count of
+// TestReenablingResumes: events of the meantime are in the log, and the count of
 // failures starts afresh.
 func TestReenablingResumes(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(410, 200)
-	w.mustPublish()
+	w.mustPublish(event)
 	w.drain()
-	w.queue.Now = w.now().Add(time.Minute)
-	if err := w.publish(mine, w.numbered(2)); err != nil {
-		t.Fatal(err)
-	}
+	w.clock = w.now().Add(time.Minute)
+	w.mustPublish(w.numbered(2))
 	w.drain()
 	missed := w.newest(e)
 	if missed.Status != webhook.Cancelled || missed.Event.ID != "evt_2" || len(missed.Attempts) != 0 {
@@ -131,9 +124,7 @@ func TestReenablingResumes(t *testing.T) {
 		t.Errorf("resending to a disabled endpoint: %v", err)
 	}
 	w.change(e, enable)
-	if err := w.publish(mine, w.numbered(3)); err != nil {
-		t.Fatal(err)
-	}
+	w.mustPublish(w.numbered(3))
 	if _, err := w.log.Resend(t.Context(), mine, e.ID, missed.Delivery); err != nil {
 		t.Fatal(err)
 	}
@@ -157,12 +148,10 @@ func TestAHealthyEndpointCostsNoWrite(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
 	for i := range 20 {
-		if err := w.publish(mine, w.numbered(i)); err != nil {
-			t.Fatal(err)
-		}
+		w.mustPublish(w.numbered(i))
 		w.drain()
 	}
-	if slices.Contains(w.faults.Names(), "SaveEndpoint") {
+	if slices.Contains(w.faults.names, "SaveEndpoint") {
 		t.Error("it was written")
 	}
 	got, err := w.store.Endpoint(t.Context(), mine, e.ID)
@@ -171,8 +160,8 @@ func TestAHealthyEndpointCostsNoWrite(t *testing.T) {
 	}
 }
 
-// TestAMerchantsChangeWinsOverAnAssessment: while an attempt is under way its
-// endpoint may be changed, and the judgement is passed on what it is then.
+// TestAMerchantsChangeWinsOverAnAssessment: if the endpoint changes during an
+// attempt, the attempt's result is applied to the changed endpoint.
 func TestAMerchantsChangeWinsOverAnAssessment(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -193,12 +182,13 @@ func TestAMerchantsChangeWinsOverAnAssessment(t *testing.T) {
 			w := newFixture(t)
 			e := w.register(mine, hook)
 			w.answers[hook] = statuses(410)
-			w.faults.Hook = func(n int) {
-				if names := w.faults.Names(); names[n] == "Post" {
+			w.faults.plan = func(_ int, name string) fault {
+				if name == "Post" {
 					test.act(w, e)
 				}
+				return none
 			}
-			w.mustPublish()
+			w.mustPublish(event)
 			w.drain()
 			got, err := w.store.Endpoint(t.Context(), mine, e.ID)
 			if err != nil || got.Status != test.want {

@@ -17,7 +17,7 @@ import (
 	"remit/internal/webhook/guard"
 )
 
-// page is what merchants read.
+// page is the merchants' documentation.
 const page = "../../docs/webhooks.md"
 
 // snippet returns the page's only block of a language.
@@ -71,13 +71,13 @@ func TestReceiversOfThePage(t *testing.T) {
 	}
 }
 
-// receives runs a receiver and checks that it takes what is genuine and nothing
-// else, from the guarded client, through a whole delivery and while the secret
+// receives runs a receiver and checks that it takes genuine messages and no
+// others, from the guarded client, through whole deliveries and while the secret
 // rotates.
 func receives(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	w := newFixture(t)
-	w.queue.Now = time.Now()
+	w.clock = time.Now()
 	address := free(t)
 	url := "http://" + address + "/remit"
 	e := w.register(mine, url)
@@ -99,12 +99,10 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	await(t, address)
 
 	client := guard.NewClient(true)
-	deliverer := webhook.NewDeliverer(w.store, w.queue, client, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
+	deliverer := webhook.NewDeliverer(w.store, w, client, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
 	deliver := func(n int) webhook.Attempt {
-		if err := w.publish(mine, w.numbered(n)); err != nil {
-			t.Fatal(err)
-		}
-		job, _ := w.queue.Pop()
+		w.mustPublish(w.numbered(n))
+		job, _ := w.pop()
 		if err := deliverer.Deliver(context.WithoutCancel(t.Context()), job); err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +132,7 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	if a := deliver(3); a.StatusCode != 401 {
 		t.Errorf("an event signed with another secret: %+v", a)
 	}
-	for _, m := range messages(t, time.Now()) { // all of them are signed for somebody else
+	for _, m := range messages(t, time.Now()) { // all signed for other endpoints
 		h := http.Header{}
 		for k, v := range m.Headers {
 			h.Set(k, v)
@@ -149,7 +147,7 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// free returns an address nobody listens at.
+// free returns an address at which no server listens.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -160,7 +158,7 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// await returns when somebody listens at address.
+// await returns when a server listens at address.
 func await(t *testing.T, address string) {
 	t.Helper()
 	for range 200 {
@@ -171,7 +169,7 @@ func await(t *testing.T, address string) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Fatalf("nobody listens at %s", address)
+	t.Fatalf("no server listens at %s", address)
 }
 
 // TestThePageTellsTheSchedule: its table is the schedule.

@@ -47,7 +47,7 @@ func TestCopiesOfAJobAtTheSameTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := webhook.NewPublisher(store, c).Publish(t.Context(), webhook.Event{Merchant: mine.Merchant, Mode: mine.Mode, ID: event.ID, Type: event.Type, At: event.At, Body: event.Body}); err != nil {
+		if err := webhook.NewPublisher(store, c).Publish(t.Context(), event); err != nil {
 			t.Fatal(err)
 		}
 		list, err := store.Deliveries(t.Context(), mine, e.ID, time.Time{}, time.Time{}, 2)
@@ -55,7 +55,7 @@ func TestCopiesOfAJobAtTheSameTime(t *testing.T) {
 			t.Fatalf("%d deliveries, %v", len(list), err)
 		}
 		c.gate.Add(copies)
-		d := webhook.NewDeliverer(store, c, c, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
+		d := webhook.NewDeliverer(store, c, c, webhook.NoMeter{}, time.Now, half)
 		var wg sync.WaitGroup
 		for range copies {
 			wg.Go(func() {

@@ -11,15 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what merchants may ask for.
+// Limits of a merchant's requests.
 const (
 	DescriptionLimit = 500                // characters
-	OverlapLimit     = 7 * 24 * time.Hour // how long a replaced secret may go on signing
+	OverlapLimit     = 7 * 24 * time.Hour // the longest time for which a replaced secret signs
 	DefaultOverlap   = 24 * time.Hour     // of RotateSecret, when the merchant names none
 )
 
-// saveTries bounds how often a change is applied to what somebody else has
-// just changed.
+// saveTries bounds how often a write is tried on an endpoint that other writers
+// keep changing.
 const saveTries = 8
 
 // A Registry registers endpoints and changes them.
@@ -30,22 +30,22 @@ type Registry struct {
 	random io.Reader
 }
 
-// NewRegistry returns a registry kept in store. random makes ids and secrets and must
-// be a cryptographic source.
+// NewRegistry returns a registry of the endpoints in store. random makes ids and
+// secrets and must be a cryptographic source.
 func NewRegistry(store EndpointStore, urls Checker, now func() time.Time, random io.Reader) *Registry {
 	return &Registry{store, urls, now, random}
 }
 
-// A Registration is what a merchant says of a new endpoint.
+// A Registration describes a new endpoint, in its merchant's words.
 type Registration struct {
 	URL         string
 	EventTypes  []string // empty means all
 	Description string
 }
 
-// Register stores a new endpoint, enabled and with a secret of its own, and
-// returns it. The errors are ErrLimit, or one that wraps a *URLError and any
-// number of *FieldErrors, all that are wrong.
+// Register stores a new endpoint, enabled and with a new secret, and returns
+// it. The error is ErrLimit, or wraps a *URLError and a *FieldError for each
+// value that cannot be accepted.
 func (r *Registry) Register(ctx context.Context, o Owner, in Registration) (Endpoint, error) {
 	types, typesErr := checkTypes(in.EventTypes)
 	if err := errors.Join(r.urls.Check(ctx, in.URL), typesErr, checkDescription(in.Description)); err != nil {
@@ -70,7 +70,7 @@ func (r *Registry) Register(ctx context.Context, o Owner, in Registration) (Endp
 	return e, nil
 }
 
-// List returns the owner's endpoints, newest first; deleted ones are gone.
+// List returns the owner's endpoints but the deleted ones, newest first.
 func (r *Registry) List(ctx context.Context, o Owner) ([]Endpoint, error) {
 	list, err := r.store.Endpoints(ctx, o)
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *Registry) List(ctx context.Context, o Owner) ([]Endpoint, error) {
 	return list, nil
 }
 
-// A Change says what becomes of an endpoint; what is nil stays.
+// A Change holds new values of an endpoint's fields; nil leaves a field alone.
 type Change struct {
 	URL         *string
 	EventTypes  *[]string // empty means all
@@ -88,8 +88,8 @@ type Change struct {
 }
 
 // Update changes an endpoint and returns it as it then is. Enabling it, or a
-// new URL, forgets its failures. The errors are ErrNotFound, or one that wraps
-// a *URLError and any number of *FieldErrors, all that are wrong.
+// new URL, forgets its failures. The error is ErrNotFound, or wraps a *URLError
+// and a *FieldError for each value that cannot be accepted.
 func (r *Registry) Update(ctx context.Context, o Owner, id string, c Change) (Endpoint, error) {
 	var errs []error
 	if c.EventTypes != nil {
@@ -134,8 +134,8 @@ func (c Change) apply(e Endpoint, now time.Time) Endpoint {
 	return e
 }
 
-// Delete ends an endpoint: it is no longer listed, counted or sent to. Its log
-// stays readable. A second Delete is ErrNotFound.
+// Delete ends an endpoint: it is no longer listed, counts under no limit and is
+// sent no event. Its log stays readable. A second Delete is ErrNotFound.
 func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
 	e, err := r.endpoint(ctx, o, id)
 	if err != nil {
@@ -148,10 +148,10 @@ func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
 	return err
 }
 
-// RotateSecret gives an endpoint a new secret and returns it with that. The old
-// one signs as well for the overlap, from 0 to OverlapLimit; one that was still
-// overlapping from an earlier rotation ends now. The errors are ErrNotFound and
-// a *FieldError.
+// RotateSecret gives an endpoint a new secret and returns the endpoint. The old
+// secret signs as well for the overlap, from 0 to OverlapLimit; a third one,
+// still overlapping from an earlier rotation, ends now. The errors are
+// ErrNotFound and a *FieldError.
 func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap time.Duration) (Endpoint, error) {
 	e, err := r.endpoint(ctx, o, id)
 	if err != nil {
@@ -179,8 +179,8 @@ func (r *Registry) endpoint(ctx context.Context, o Owner, id string) (Endpoint, 
 	return live(ctx, r.store, o, id)
 }
 
-// save stores what change makes of e, reading e again when somebody else has
-// changed it meanwhile.
+// save stores change(e). If another writer has changed e meanwhile, it reads e
+// again and applies the change to that.
 func (r *Registry) save(ctx context.Context, e Endpoint, change func(Endpoint) Endpoint) (Endpoint, error) {
 	for range saveTries {
 		saved, err := r.store.SaveEndpoint(ctx, change(e))

@@ -76,7 +76,7 @@ type refusing struct{}
 
 func (refusing) Check(context.Context, string) error { return &webhook.URLError{Reason: "no"} }
 
-// wrong lists what err says is wrong.
+// wrong lists the fields that err reports.
 func wrong(err error) []string {
 	var fields []string
 	var walk func(error)
@@ -154,7 +154,7 @@ func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.queue.Now = noon.Add(time.Hour)
+			w.clock = noon.Add(time.Hour)
 			got, err := w.registry.Update(t.Context(), mine, want.ID, test.change)
 			if err != nil {
 				t.Fatal(err)
@@ -172,7 +172,7 @@ func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
 func TestWhatIsNotYoursIsNotFound(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
-	w.mustPublish()
+	w.mustPublish(event)
 	gone := w.register(mine, hook)
 	if err := w.registry.Delete(t.Context(), mine, gone.ID); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestWhatIsNotYoursIsNotFound(t *testing.T) {
 
 func TestTestPostsOnce(t *testing.T) {
 	w := newFixture(t)
-	e := w.register(mine, hook, webhook.PaymentFailed) // a test is sent whatever it subscribed to
+	e := w.register(mine, hook, webhook.PaymentFailed) // tests need no subscription
 	w.answers[hook] = []webhook.Answer{{StatusCode: 500, Body: []byte("oh no")}}
 	w.took = 20 * time.Millisecond
 	a, err := w.tester.Test(t.Context(), mine, e.ID)

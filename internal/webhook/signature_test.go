@@ -20,7 +20,7 @@ import (
 	"remit/internal/webhook"
 )
 
-// A message is what a receiver gets, and whether it must accept it.
+// A message is one to a receiver, and whether the receiver must accept it.
 type message struct {
 	Name    string            `json:"name"`
 	Secret  string            `json:"secret"`
@@ -227,9 +227,7 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	send := func(n int) post {
-		if err := w.publish(mine, w.numbered(n)); err != nil {
-			t.Fatal(err)
-		}
+		w.mustPublish(w.numbered(n))
 		w.drain()
 		return w.posts[len(w.posts)-1]
 	}
@@ -239,7 +237,7 @@ func TestRotation(t *testing.T) {
 	if entries := strings.Fields(during.header.Get(webhook.HeaderSignature)); len(entries) != 2 {
 		t.Errorf("while rotating: %v", entries)
 	}
-	w.queue.Now = w.now().Add(time.Hour)
+	w.clock = w.now().Add(time.Hour)
 	after := send(2)
 	w.verified(after, fresh.Secret)
 	if entries := strings.Fields(after.header.Get(webhook.HeaderSignature)); len(entries) != 1 {
