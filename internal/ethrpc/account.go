@@ -22,8 +22,8 @@ func balanceOf(account token.Address) []byte {
 	return data
 }
 
-// Account implements chain.Node. Head is the lower of the two heads read
-// before and after the rest.
+// Account implements chain.Node. The head is read before and after the rest;
+// Head is the lower of the two.
 func (n *Node) Account(ctx context.Context, wallet, contract token.Address, rule chain.ConfirmationRule) (chain.Account, error) {
 	var before, after, mined, pending count
 	var gas quantity
@@ -74,8 +74,8 @@ func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (u
 	return uint64(mined), nil
 }
 
-// finalBlock returns the highest final block. Zero means that none is: the
-// genesis block holds no transactions.
+// finalBlock returns the highest block that is final by rule. Zero means that
+// none is: the genesis block holds no transactions.
 func finalBlock(rule chain.ConfirmationRule, head uint64, tagged *header) uint64 {
 	if rule.Tag != "" {
 		if tagged == nil || tagged.Number == nil {
@@ -89,9 +89,9 @@ func finalBlock(rule chain.ConfirmationRule, head uint64, tagged *header) uint64
 	return head - rule.Depth
 }
 
-// withoutUnknownTag drops the rejection of a chain that has no safe or finalized
-// block yet: geth says "finalized block not found", and code -39001 by the
-// execution APIs is "Unknown block". Nothing is final then.
+// withoutUnknownTag drops the rejection that nodes send while the chain has no
+// safe or finalized block: geth says "finalized block not found", and code
+// -39001 of the execution APIs is "Unknown block". No block is final then.
 func withoutUnknownTag(calls []rpc.BatchElem, rule chain.ConfirmationRule) []rpc.BatchElem {
 	kept := make([]rpc.BatchElem, 0, len(calls))
 	for _, c := range calls {

@@ -34,7 +34,7 @@ func TestReadsAnAccountInOneRequest(t *testing.T) {
 		data = string(r.Params[0]) + r.arg(1)
 		return ten()["eth_call"](r)
 	}
-	s := play(t, answers)
+	s := serve(t, answers)
 	node := open(t, s.URL)
 	want := chain.Account{
 		Head: 10, Final: 8, Mined: 3, Pending: 5, Token: token.Units(7_000_000), Gas: amount(t, "1180591620717411303424"), Steady: true,
@@ -90,7 +90,7 @@ func TestTellsWhichBlockIsFinal(t *testing.T) {
 				}
 				return row.tagged
 			}
-			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, contract, row.rule)
+			got, err := open(t, serve(t, answers).URL).Account(t.Context(), account, contract, row.rule)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestNoticesAHeadThatMoves(t *testing.T) {
 			answers := ten()
 			asked := 0
 			answers["eth_blockNumber"] = func(request) raw { asked++; return result(`"` + row.heads[asked-1] + `"`) }
-			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, contract, chain.ConfirmationRule{Depth: 1})
+			got, err := open(t, serve(t, answers).URL).Account(t.Context(), account, contract, chain.ConfirmationRule{Depth: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,13 +147,13 @@ func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			answers := ten()
 			answers["eth_getBlockByNumber"] = always(result(`{"number":"0x9"}`))
-			node := open(t, play(t, answers).URL)
+			node := open(t, serve(t, answers).URL)
 			if _, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Tag: "safe"}); err != nil {
 				t.Fatalf("before: %v", err)
 			}
 			answers = maps.Clone(answers)
 			answers[row.method] = always(row.answer)
-			node = open(t, play(t, answers).URL)
+			node = open(t, serve(t, answers).URL)
 			if got, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Tag: "safe"}); err == nil {
 				t.Fatalf("Account = %+v, want an error", got)
 			}
@@ -162,7 +162,7 @@ func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestCountsTransactionsAtABlock(t *testing.T) {
-	s := play(t, map[string]func(request) raw{"eth_getTransactionCount": func(r request) raw {
+	s := serve(t, map[string]func(request) raw{"eth_getTransactionCount": func(r request) raw {
 		if r.arg(0) != account.String() || r.arg(1) != "0x8" {
 			return failure("-32000", "missing trie node")
 		}

@@ -22,9 +22,10 @@ const (
 // ErrToken reports a contract that does not describe itself as EIP-20 allows.
 var ErrToken = errors.New("no such token")
 
-// Discover asks a node which chain it serves and what the token contract calls
-// itself. It is for stacks that are told nothing but an address; a deployed
-// one is configured.
+// Discover asks a node for its chain id and for the symbol and decimals of the
+// token contract. It serves stacks that are configured with an address alone; a
+// deployed stack is configured with all of these. ErrToken if the contract does
+// not answer.
 func Discover(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, asset token.Token, err error) {
 	node, err := Open(rawURL, Config{ChainID: 1})
 	if err != nil {

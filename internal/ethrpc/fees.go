@@ -15,8 +15,8 @@ type feeHistory struct {
 	Reward  [][]quantity `json:"reward"`        // of each block, each percentile
 }
 
-// Fees implements chain.Node. Nodes that do not suggest a tip are taken at
-// the median of what the latest block paid.
+// Fees implements chain.Node. For a node that does not suggest a tip, the tip is
+// the median of the latest block's.
 func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	var history feeHistory
 	var tip quantity
@@ -43,8 +43,8 @@ func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	return market, nil
 }
 
-// reverted are the words of nodes for a call that the contract refused, in
-// lower case. fees_test.go names who says what.
+// reverted are the words of nodes for a call that the contract reverted, in
+// lower case. fees_test.go names the client of each.
 var reverted = []string{
 	"execution reverted", "vm execution error", "vm exception while processing transaction",
 	"always failing transaction", "invalid opcode",

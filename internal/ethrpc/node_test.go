@@ -27,7 +27,7 @@ func gas(gas string) map[string]func(request) raw {
 }
 
 func TestAsksForTheChainOnce(t *testing.T) {
-	s := play(t, gas("0x5208"))
+	s := serve(t, gas("0x5208"))
 	node := open(t, s.URL)
 	for range 3 {
 		if _, err := node.Estimate(t.Context(), chain.Call{}); err != nil {
@@ -43,7 +43,7 @@ func TestAsksForTheChainOnce(t *testing.T) {
 func TestANodeOfAnotherChainIsNeverAskedAgain(t *testing.T) {
 	answers := gas("0x5208")
 	answers["eth_chainId"] = always(result(`"0x1"`))
-	s := play(t, answers)
+	s := serve(t, answers)
 	node := open(t, s.URL)
 	for name, ask := range map[string]func() error{
 		"Estimate":    func() error { _, err := node.Estimate(t.Context(), chain.Call{}); return err },
@@ -69,7 +69,7 @@ func TestAsksForTheChainAgainUntilItIsToldIt(t *testing.T) {
 	answers := gas("0x5208")
 	id := failure("-32005", "slow down")
 	answers["eth_chainId"] = func(request) raw { return id }
-	node := open(t, play(t, answers).URL)
+	node := open(t, serve(t, answers).URL)
 	if gas, err := node.Estimate(t.Context(), chain.Call{}); err == nil || errors.Is(err, chain.ErrWrongChain) {
 		t.Fatalf("Estimate = %d, %v, want another error", gas, err)
 	}
@@ -176,7 +176,7 @@ func TestBoundsAResponse(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: 1, Timeout: time.Minute}) // the size is what ends it, not the time
+	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: 1, Timeout: time.Minute}) // so that the size ends the request, not the time
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestKeepsConnectionsForManyAtOnce(t *testing.T) {
 func TestRepeatsARequestOnAKeptConnectionThatDied(t *testing.T) {
 	// Hangs up, without an answer, on the second request of a connection, as
 	// a load balancer does with one that slept too long.
-	s := play(t, gas("0x5208"))
+	s := serve(t, gas("0x5208"))
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		t.Fatal(err)

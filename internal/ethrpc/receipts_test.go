@@ -55,7 +55,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 		{"pending, by a node that hands those out", strings.Replace(recordedReceipt(tx), `"blockHash":"0x`+strings.Repeat("b1", 32)+`"`, `"blockHash":null`, 1), nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := play(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(row.json))})
+			s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(row.json))})
 			got, err := open(t, s.URL).Receipts(t.Context(), []chain.Hash{tx})
 			if err != nil {
 				t.Fatal(err)
@@ -104,7 +104,7 @@ func TestOneBadReceiptHidesNoOther(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := play(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
+			s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
 				if r.arg(0) == asked[2].String() {
 					return row.bad(r)
 				}
@@ -127,7 +127,7 @@ func TestOneBadReceiptHidesNoOther(t *testing.T) {
 }
 
 func TestReadsReceiptsAHundredAtATime(t *testing.T) {
-	s := play(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
+	s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
 		tx, _ := chain.ParseHash(r.arg(0))
 		return result(recordedReceipt(tx))
 	}})
@@ -149,7 +149,7 @@ func TestReadsReceiptsAHundredAtATime(t *testing.T) {
 }
 
 func TestReadsBlockHashesInOrder(t *testing.T) {
-	s := play(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
+	s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
 		if r.arg(0) == "0x1388" || string(r.Params[1]) != "false" {
 			return result("null")
 		}
@@ -183,7 +183,7 @@ func TestBlockHashesAreAllReadOrNone(t *testing.T) {
 		{"half a hash", block(`"0x7"`, `"0xb1b1"`)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := play(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
+			s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
 				if r.arg(0) == "0x7" {
 					return row.bad
 				}

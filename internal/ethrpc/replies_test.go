@@ -135,7 +135,7 @@ var recorded = []said{
 func TestClassifiesWhatClientsSay(t *testing.T) {
 	for _, row := range recorded {
 		t.Run(row.client+": "+row.words, func(t *testing.T) {
-			s := play(t, map[string]func(request) raw{"eth_sendRawTransaction": always(failure(row.code, row.words))})
+			s := serve(t, map[string]func(request) raw{"eth_sendRawTransaction": always(failure(row.code, row.words))})
 			got := open(t, s.URL).Send(t.Context(), []byte{2})
 			if got.Class != row.class {
 				t.Errorf("class %s, want %s", got.Class, row.class)

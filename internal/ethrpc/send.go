@@ -11,9 +11,9 @@ import (
 	"remit/internal/chain"
 )
 
-// Send implements chain.Node. Only what the node itself says of these bytes is
-// ever another class than chain.Ambiguous: not what a gateway says with an
-// HTTP status, nor anything from a node whose chain is not known to be ours.
+// Send implements chain.Node. Only the node's own answer to these bytes has
+// another class than chain.Ambiguous. The text of a gateway with an HTTP status
+// is ambiguous, and so is every answer of a node that has not told its chain id.
 func (n *Node) Send(ctx context.Context, raw []byte) chain.Reply {
 	var hash chain.Hash
 	calls, err := n.batch(ctx, call("eth_sendRawTransaction", &hash, hexutil.Bytes(raw)))

@@ -22,7 +22,7 @@ var signed = []byte("\x02\xf8\x7c\x01\x80\x80\x9a\x01" + strings.Repeat("\x00", 
 
 func TestSendsTheBytesInOneRequest(t *testing.T) {
 	var sent string
-	s := play(t, map[string]func(request) raw{"eth_sendRawTransaction": func(r request) raw {
+	s := serve(t, map[string]func(request) raw{"eth_sendRawTransaction": func(r request) raw {
 		sent = r.arg(0)
 		return result(`"` + signedHash + `"`)
 	}})

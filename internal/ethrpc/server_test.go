@@ -46,8 +46,8 @@ func failure(code, message string) raw {
 	return raw(`"error":{"code":` + code + `,"message":` + string(text) + `}`)
 }
 
-// A server plays a node: answers by method, the calls that came, and how many
-// HTTP requests they came in.
+// A server is a node with a fixed answer for each method. It keeps the calls of
+// each HTTP request.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -55,8 +55,8 @@ type server struct {
 	requests [][]string // methods, per HTTP request
 }
 
-// play starts a node of chainID that answers what is in answers.
-func play(t *testing.T, answers map[string]func(request) raw) *server {
+// serve starts a node of chainID with the given answers by method.
+func serve(t *testing.T, answers map[string]func(request) raw) *server {
 	t.Helper()
 	s := &server{answers: map[string]func(request) raw{"eth_chainId": always(result(`"0x14a34"`))}}
 	for method, answer := range answers {
@@ -98,7 +98,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			parts = append(parts, `{"jsonrpc":"2.0","id":`+string(r.ID)+`,`+string(answer)+`}`)
 		}
 	}
-	slices.Reverse(parts) // the order in a batch is the server's choice
+	slices.Reverse(parts) // a server may answer a batch in any order
 	w.Header().Set("Content-Type", "application/json")
 	if single {
 		_, _ = io.WriteString(w, strings.Join(parts, ""))
@@ -107,7 +107,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "["+strings.Join(parts, ",")+"]")
 }
 
-// methods returns what came so far.
+// methods returns the methods of each HTTP request so far.
 func (s *server) methods() [][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,16 +25,16 @@ import (
 	"remit/internal/webhook"
 )
 
-// The things every example of openapi.yaml is about.
+// The address and request of every example in openapi.yaml.
 const (
 	alice    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" // an example of EIP-55
 	goodBody = `{"wallet_address":"` + alice + `","amount":1000000}`
 )
 
 var (
-	epoch = time.Date(2026, time.January, 2, 15, 4, 5, 0, time.UTC)
-	asset  = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
-	ownWallet   = token.Address{0x0a}
+	epoch     = time.Date(2026, time.January, 2, 15, 4, 5, 0, time.UTC)
+	asset     = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
+	ownWallet = token.Address{0x0a}
 )
 
 func TestMain(m *testing.M) {
@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 // against it.
 var contract = sync.OnceValues(httpapitest.NewContract)
 
-// An api is everything of this package, on stores in memory, at a clock that
-// stands still unless a test moves it. Keys and ids are drawn from a counter.
+// An api is every endpoint of this package, on stores in memory, with a clock
+// that only tests move. Keys and ids are drawn from a counter.
 type api struct {
 	*testing.T
 	router   http.Handler
@@ -131,7 +131,7 @@ func (a *api) send(method, path, body string, headers ...string) answered {
 	return a.serve(a.router, r)
 }
 
-// serve is send for a request that is made already.
+// serve serves r by h and holds the answer against the contract.
 func (a *api) serve(h http.Handler, r *http.Request) answered {
 	a.Helper()
 	w := httptest.NewRecorder()
@@ -175,12 +175,12 @@ func (c *counter) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// payments stands for dispatch: it commits at once, unless told to refuse.
+// payments stands for dispatch: it commits each payment at once.
 type payments struct {
 	*memory.Payments
 	now    func() time.Time
-	refuse error // what Send answers, if set
-	fail   error // what every read answers, if set
+	refuse error // of Send
+	fail   error // of every read
 	nonce  uint64
 	got    []payment.Request
 }
@@ -255,10 +255,11 @@ func (n *node) Account(context.Context, token.Address, token.Address, chain.Conf
 	return n.account, n.err
 }
 
-// hooks stands for what package webhook does beyond its Registry.
+// hooks is a Registry that also stands for the sender and the log of package
+// webhook.
 type hooks struct {
 	*webhook.Registry
-	refuse error // what registering, testing and resending answer, if set
+	refuse error // of checking a URL, testing, listing deliveries and resending
 }
 
 func (h *hooks) Check(_ context.Context, url string) error {
@@ -304,13 +305,13 @@ func sandboxFacts() any {
 	}
 }
 
-// errAboveMaximum is a refusal that comes from the engine.
+// errAboveMaximum is a refusal as dispatch returns it.
 var errAboveMaximum = fmt.Errorf("checking: %w", dispatch.ErrAmountAbove)
 
-// errBroken is a failure of ours whose text must never reach a caller.
+// errBroken is a failure whose text must never reach a caller.
 var errBroken = errors.New("arn:aws:secretsmanager: broken")
 
-// contended is a store whose endpoint somebody else changes all the time.
+// contended is a store whose endpoint another writer changes all the time.
 type contended struct{ webhook.EndpointStore }
 
 func (contended) Endpoint(_ context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {

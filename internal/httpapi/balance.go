@@ -19,12 +19,12 @@ type balance struct {
 	BlockNumber uint64        `json:"block_number"`
 }
 
-// steadyReads is how often a balance is read at most until the node stands at
-// one block while it is read.
+// steadyReads is the most times that a balance is read until the node's head
+// does not move during the read.
 const steadyReads = 3
 
 // GetBalance serves GET /balance/{address} from the first of nodes that
-// answers. asset is the token whose balance is told.
+// answers. asset is the token whose balance is shown.
 func GetBalance(newID func() string, nodes chain.Nodes, asset token.Token, network string, rule chain.ConfirmationRule) Endpoint {
 	return endpoint("GetBalance", newID, func(c *call) (answer, error) {
 		address, err := token.ParseAddress(c.params["address"])
@@ -45,8 +45,8 @@ func GetBalance(newID func() string, nodes chain.Nodes, asset token.Token, netwo
 	})
 }
 
-// accountOf asks one node after the other. Which of them answers decides about
-// no money.
+// accountOf asks one node after the other and returns the first answer. No
+// payment depends on it, so one node is enough.
 func accountOf(ctx context.Context, nodes chain.Nodes, address, contract token.Address, rule chain.ConfirmationRule) (chain.Account, error) {
 	errs := []error{chain.ErrUnavailable}
 	for _, node := range nodes {

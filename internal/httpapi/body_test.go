@@ -102,7 +102,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestActions: what needs no input takes {} or an empty body as the same.
+// TestActions: endpoints that need no input take an empty body for {}.
 func TestActions(t *testing.T) {
 	for _, path := range []string{"/api-keys/{key}/rotate", "/api-keys/{key}/revoke", "/webhooks/{hook}/rotate-secret", "/webhooks/{hook}/test",
 		"/webhooks/{hook}/deliveries/dlv_1/resend", "/webhooks/{hook}/delete"} {

@@ -14,8 +14,8 @@ import (
 	"remit/internal/store"
 )
 
-// TestUnauthorized: whatever is wrong with a key, on every route that needs
-// one, the answer is the same 28 bytes.
+// TestUnauthorized: every fault of a key, on every route that needs one, has the
+// same answer of 28 bytes.
 func TestUnauthorized(t *testing.T) {
 	a := newAPI(t)
 	flip := func(s string, i int) string {
@@ -76,7 +76,7 @@ func TestUnauthorized(t *testing.T) {
 		})
 	}
 	if len(a.payments.got) > 0 {
-		t.Error("a request without a key reached the engine")
+		t.Error("a request without a key reached dispatch")
 	}
 }
 
@@ -93,8 +93,8 @@ func TestWhoNeedsNoKey(t *testing.T) {
 	}
 }
 
-// TestOrderOfChecks: each request has every fault from some point on; the
-// first one in the order of the contract is the one that is told.
+// TestOrderOfChecks: each request has one fault and all that the contract checks
+// later; the answer names the first.
 func TestOrderOfChecks(t *testing.T) {
 	big := `{"amount":"x"` + strings.Repeat(" ", 65536)
 	for _, test := range []struct {
@@ -149,8 +149,8 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// TestCommonHeaders: the contract checker holds these on every answer of every
-// test; this one shows that it was asked about each kind.
+// TestCommonHeaders: the contract holds these headers on every answer of every
+// test; this test has an answer of each kind.
 func TestCommonHeaders(t *testing.T) {
 	a := newAPI(t)
 	for name, got := range map[string]answered{
@@ -163,8 +163,8 @@ func TestCommonHeaders(t *testing.T) {
 	}
 }
 
-// TestOurFailures: what is our fault is 500 and says nothing; the log says why,
-// and under which request.
+// TestOurFailures: an internal failure is a 500 that tells no cause; the log has
+// the cause and the request id.
 func TestOurFailures(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -208,8 +208,8 @@ func (brokenKeys) Authenticate(context.Context, string, time.Time) (apikey.Princ
 	return apikey.Principal{}, errBroken
 }
 
-// TestNothingIsEchoed puts a mark wherever a caller can write and looks for it
-// in what is refused.
+// TestNothingIsEchoed puts a mark into every part of a request and looks for it
+// in the refusals.
 func TestNothingIsEchoed(t *testing.T) {
 	const mark = "m4rk"
 	a := newAPI(t)

@@ -28,8 +28,9 @@ const (
 	newHook     = `{"url":"https://merchant.example/hooks","event_types":["payment.confirmed","payment.failed"]}`
 )
 
-// golden says how each example of openapi.yaml comes about. A row named
-// "responses.X y" is of the response that many operations share.
+// golden has the calls that make each example of openapi.yaml come about, by
+// operation, status and name. Rows named "responses.X y" are of the responses
+// that many operations share.
 var golden = map[string]func(*api) answered{
 	"createAPIKey 201 created":             func(a *api) answered { return a.post("/create-api-key", `{"merchant_name":"Acme Coffee"}`) },
 	"createAPIKey 403 key_creation_closed": (*api).closed,

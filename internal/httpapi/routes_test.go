@@ -13,8 +13,8 @@ import (
 	"remit/internal/httpapi"
 )
 
-// TestUnknownRoutes: paths are taken literally, and what is no route is told
-// before anybody looks at a key.
+// TestUnknownRoutes: paths are taken literally, and an unknown one is answered
+// before the key is checked.
 func TestUnknownRoutes(t *testing.T) {
 	for _, test := range []struct{ name, method, path string }{
 		{"the root", "GET", "/"},
@@ -162,7 +162,8 @@ func TestOpenAPIIsComplete(t *testing.T) {
 	}
 }
 
-// TestRoutesHaveConstructors: the table names what this package exports.
+// TestRoutesHaveConstructors: each handler in the table is a constructor of this
+// package.
 func TestRoutesHaveConstructors(t *testing.T) {
 	var source strings.Builder
 	files, err := os.ReadDir(".")

@@ -274,7 +274,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		headers []string
-		key     string // as the engine gets it; empty when refused
+		key     string // as dispatch gets it; empty when refused
 	}{
 		{"one character", []string{"k"}, "k"},
 		{"255 characters", []string{strings.Repeat("k", 255)}, strings.Repeat("k", 255)},
@@ -318,7 +318,8 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// TestRefusals: what the engine refuses, and what it may ask the caller to do.
+// TestRefusals: dispatch's refusals, and the Retry-After of those that may be
+// tried again.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name       string
@@ -335,7 +336,7 @@ func TestRefusals(t *testing.T) {
 		{"in flight in another request", dispatch.ErrInProgress, 409, "idempotency_in_progress", "1"},
 		{"nodes are down before the reservation", dispatch.ErrUnavailable, 503, "payment_rail_unavailable", "5"},
 		{"nodes are down, and why is not told", errors.Join(dispatch.ErrUnavailable, errBroken), 503, "payment_rail_unavailable", "5"},
-		{"an outcome nobody knows", errBroken, 500, "internal_error", ""},
+		{"an unknown outcome", errBroken, 500, "internal_error", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newAPI(t)
@@ -352,8 +353,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestNothingIsStartedForARefusedRequest: the engine never hears of a request
-// that is refused for what it says.
+// TestNothingIsStartedForARefusedRequest: dispatch never sees a request that is
+// refused for its content.
 func TestNothingIsStartedForARefusedRequest(t *testing.T) {
 	a := newAPI(t)
 	for _, body := range []string{``, `{`, `{}`, `{"to":"` + alice + `"}`, `{"amount":1}`, `{"to":"0x1","amount":1}`, `{"to":"` + alice + `","amount":0}`} {
@@ -361,7 +362,7 @@ func TestNothingIsStartedForARefusedRequest(t *testing.T) {
 	}
 	a.post("/send-payment", goodBody, "Idempotency-Key: a b")
 	if len(a.payments.got) > 0 {
-		t.Errorf("the engine was asked for %+v", a.payments.got)
+		t.Errorf("dispatch was asked for %+v", a.payments.got)
 	}
 }
 

@@ -119,7 +119,8 @@ func TestBothHashesResolve(t *testing.T) {
 	}
 }
 
-// TestUnderKey: with idempotency_key a client that got no answer finds out.
+// TestUnderKey: by idempotency_key a client whose POST got no answer finds its
+// payment.
 func TestUnderKey(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", goodBody, "Idempotency-Key: paid").want(t, 201)
@@ -346,8 +347,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestCursors: a cursor that was not given to this merchant as it is, is
-// refused, wherever it was changed.
+// TestCursors: a cursor of another merchant is refused, and one that was changed
+// in any place.
 func TestCursors(t *testing.T) {
 	a := newAPI(t)
 	a.payTimes(1, 2)
@@ -385,7 +386,7 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// forge makes another cursor of one, as somebody can who has read our code.
+// forge changes a cursor and its checksum, as a reader of this code can.
 func forge(t *testing.T, cursor, merchant, old, replacement string) string {
 	t.Helper()
 	b, err := base64.RawURLEncoding.DecodeString(cursor)

@@ -45,7 +45,8 @@ func TestWebhookRegistration(t *testing.T) {
 	}
 }
 
-// TestWebhookURLThatCannotBeChecked: what is not the merchant's fault is not 422.
+// TestWebhookURLThatCannotBeChecked: a failed check is not the merchant's fault,
+// and so not 422.
 func TestWebhookURLThatCannotBeChecked(t *testing.T) {
 	a := newAPI(t)
 	a.hooks.refuse = errBroken
@@ -106,7 +107,7 @@ func TestWebhookLife(t *testing.T) {
 	a.post(path+"/delete", ``).want(t, 404, "webhook_not_found")
 }
 
-// TestOthersWebhooks: acting on what is not yours is 404.
+// TestOthersWebhooks: acting on another merchant's webhook is 404.
 func TestOthersWebhooks(t *testing.T) {
 	a := newAPI(t).hooked()
 	other, err := a.keys.Create(t.Context(), "Other")
@@ -134,8 +135,7 @@ func TestWebhookLimit(t *testing.T) {
 	a.hooked()
 }
 
-// TestWebhookRefusals: what package webhook answers, and what the merchant is
-// told of it.
+// TestWebhookRefusals: the merchant's answer for each error of package webhook.
 func TestWebhookRefusals(t *testing.T) {
 	path := "/webhooks/" + exampleHook
 	for _, test := range []struct {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// gatewayCodes are told by API Gateway, never by this package.
+// gatewayCodes are in answers of API Gateway only.
 var gatewayCodes = []string{"too_many_requests"}
 
 // TestEveryCodeHasAnExample: each code of openapi.yaml is the body of an
@@ -133,8 +133,8 @@ func TestItemsHaveThreeParts(t *testing.T) {
 	}
 }
 
-// TestEventsAreDescribed: what is posted to webhooks is what openapi.yaml says,
-// and its data is the payment that the API shows, and what it was before.
+// TestEventsAreDescribed: the body posted to webhooks is as openapi.yaml says,
+// and its data is the payment that the API shows with its previous status.
 func TestEventsAreDescribed(t *testing.T) {
 	a := newAPI(t)
 	a.pay().want(t, 201)

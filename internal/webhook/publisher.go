@@ -32,8 +32,8 @@ func NewPublisher(store PublisherStore, queue Queue) *Publisher {
 // deliveries and jobs may exist; publishing the same event again makes the
 // missing ones, and a second job of a delivery does no harm.
 //
-// All fields of ev must be the same every time. A disabled endpoint gets a
-// delivery that is Cancelled, to be resent later.
+// All fields of ev must be the same every time. At counts in whole milliseconds.
+// A disabled endpoint gets a delivery that is Cancelled, to be resent later.
 func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 	ev.At = ev.At.UTC().Truncate(time.Millisecond)
 	endpoints, err := p.store.Endpoints(ctx, Owner{ev.Merchant, ev.Mode})
