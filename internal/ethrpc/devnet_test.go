@@ -112,7 +112,7 @@ func TestPaysOnARealNode(t *testing.T) {
 	for _, p := range payments {
 		r.send(p, chain.Accepted)
 	}
-	// geth's pool counts what it has taken a moment later.
+	// geth's pool counts a transaction a moment after it has accepted it.
 	for pending := before; pending.Pending != before.Mined+2; {
 		if pending = r.account(chain.ConfirmationRule{}); pending.Mined != before.Mined || pending.Pending > before.Mined+2 {
 			t.Fatalf("before the block: %+v", pending)

@@ -77,8 +77,8 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-// TestRecipients: "0x" and 40 hex digits of one case or as EIP-55 has them, and
-// nobody who cannot be meant.
+// TestRecipients: "0x" and 40 hex digits of one case or as EIP-55 has them, of an
+// address that a payment can be meant for.
 func TestRecipients(t *testing.T) {
 	lower := strings.ToLower(alice)
 	for _, test := range []struct{ name, fields, loc, want string }{ // want: the type of the refusal, empty when paid

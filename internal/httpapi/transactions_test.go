@@ -18,8 +18,8 @@ import (
 	"remit/internal/payment"
 )
 
-// TestHashes: 64 hex digits of any case after an optional 0x or 0X; whatever is
-// not ours to tell is 404.
+// TestHashes: 64 hex digits of any case after an optional 0x or 0X; text of
+// another form, or an unknown hash, is 404.
 func TestHashes(t *testing.T) {
 	digits := exampleHash[2:]
 	for _, test := range []struct {
