@@ -101,6 +101,16 @@ func newAPI(t *testing.T) *api {
 	return a
 }
 
+// otherMerchant returns the key of a new merchant.
+func (a *api) otherMerchant() apikey.Minted {
+	a.Helper()
+	m, err := a.keys.Create(a.Context(), "Other")
+	if err != nil {
+		a.Fatal(err)
+	}
+	return m
+}
+
 // An answered is a response whose body has been read.
 type answered struct {
 	status int

@@ -150,10 +150,7 @@ func TestOverlaps(t *testing.T) {
 // TestOthersKeys: acting on another merchant's key is 404.
 func TestOthersKeys(t *testing.T) {
 	a := newAPI(t)
-	other, err := a.keys.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := a.otherMerchant()
 	for _, id := range []string{other.Key.ID, "key_unknown", "x", "%00", "key_" + strings.Repeat("a", 3000)} {
 		for _, action := range []string{"rotate", "revoke"} {
 			a.post("/api-keys/"+id+"/"+action, ``).want(t, 404, `{"detail":"No such API key.","code":"api_key_not_found"}`)

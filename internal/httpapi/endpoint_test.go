@@ -29,10 +29,7 @@ func TestUnauthorized(t *testing.T) {
 	}
 	old := a.key
 	a.key = expired.Secret.Reveal()
-	revoked, err := a.keys.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	revoked := a.otherMerchant()
 	if _, err := a.keys.Revoke(t.Context(), revoked.Key.MerchantID, revoked.Key.ID); err != nil {
 		t.Fatal(err)
 	}

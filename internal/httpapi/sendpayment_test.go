@@ -245,10 +245,7 @@ func TestIdempotency(t *testing.T) {
 		}
 	})
 	t.Run("another merchant's key is another key", func(t *testing.T) {
-		m, err := a.keys.Create(t.Context(), "Other")
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := a.otherMerchant()
 		got := a.post("/send-payment", goodBody, key, "X-Api-Key: "+m.Secret.Reveal())
 		if got.status != 201 || got.body == first.body {
 			t.Errorf("answered %d %s", got.status, got.body)

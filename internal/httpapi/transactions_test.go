@@ -59,10 +59,7 @@ func TestHashes(t *testing.T) {
 func TestOthersTransactions(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201)
-	other, err := a.keys.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := a.otherMerchant()
 	theirs := "X-Api-Key: " + other.Secret.Reveal()
 	a.get("/transaction/"+exampleHash, theirs).want(t, 404, "transaction_not_found")
 	a.get("/transactions", theirs).want(t, 200, `{"data":[],"has_more":false,"next_cursor":null}`)
@@ -371,10 +368,7 @@ func TestCursors(t *testing.T) {
 	refused("padded", cursor+"=")
 	refused("with a line feed inside", cursor[:8]+"\n"+cursor[8:])
 	refused("with a blank", cursor+" ")
-	other, err := a.keys.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := a.otherMerchant()
 	refused("of another merchant", cursor, "X-Api-Key: "+other.Secret.Reveal())
 	for _, limit := range []string{"0", "101", "-1"} {
 		refused("forged with the limit "+limit, forge(t, cursor, a.merchant, `"n":1`, `"n":`+limit))

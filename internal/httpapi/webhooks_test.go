@@ -110,10 +110,7 @@ func TestWebhookLife(t *testing.T) {
 // TestOthersWebhooks: acting on another merchant's webhook is 404.
 func TestOthersWebhooks(t *testing.T) {
 	a := newAPI(t).hooked()
-	other, err := a.keys.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := a.otherMerchant()
 	theirs := "X-Api-Key: " + other.Secret.Reveal()
 	for _, id := range []string{exampleHook, "we_unknown", "x", "%00", strings.Repeat("a", 3000)} {
 		for _, action := range []string{"", "/delete", "/rotate-secret"} {

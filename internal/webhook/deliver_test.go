@@ -33,10 +33,7 @@ func (w *fixture) waits(url string) []time.Duration {
 }
 
 func TestAnEventArrivesAsItWasWritten(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.mustPublish(event)
-	w.drain()
+	w, e := delivered(t)
 	if len(w.posts) != 1 {
 		t.Fatalf("%d posts", len(w.posts))
 	}
@@ -146,10 +143,7 @@ func TestNextAttempt(t *testing.T) {
 // TestLongWaitsArePutAside: exactly the deliveries that a queue cannot delay for
 // long enough are in the due index.
 func TestLongWaitsArePutAside(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.answers[hook] = statuses(500)
-	w.mustPublish(event)
+	w, e := published(t, 500)
 	for attempt := 1; attempt <= 9; attempt++ {
 		if d := w.newest(e); d.NextAttemptAt.After(w.now()) {
 			w.clock = d.NextAttemptAt.Add(time.Second)
@@ -164,10 +158,7 @@ func TestLongWaitsArePutAside(t *testing.T) {
 }
 
 func TestADeliveredJobIsDropped(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.mustPublish(event)
-	w.drain()
+	w, e := delivered(t)
 	job := w.newest(e).Ref.String()
 	for range 3 {
 		if err := w.deliverer.Deliver(t.Context(), job); err != nil {
@@ -181,10 +172,7 @@ func TestADeliveredJobIsDropped(t *testing.T) {
 
 // TestAJobThatComesEarlyWaits: a copy of a job must not use an attempt up.
 func TestAJobThatComesEarlyWaits(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.answers[hook] = statuses(500, 500, 500, 200)
-	w.mustPublish(event)
+	w, e := published(t, 500, 500, 500, 200)
 	w.work()
 	job := w.newest(e).Ref.String()
 	if err := w.deliverer.Deliver(t.Context(), job); err != nil {
@@ -213,10 +201,7 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 	} {
 		for _, failed := range []int{0, 1, 4} {
 			t.Run(fmt.Sprintf("%s after %d attempts", test.name, failed), func(t *testing.T) {
-				w := newFixture(t)
-				e := w.register(mine, hook)
-				w.answers[hook] = statuses(500)
-				w.mustPublish(event)
+				w, e := published(t, 500)
 				for len(w.posts) < failed {
 					w.until(w.now())
 					w.clock = w.now().Add(time.Second)
@@ -257,9 +242,7 @@ func TestAPoisonedJobIsAnError(t *testing.T) {
 // TestAJobIsNotBegunWithoutTimeForIt: a function that ends while it waits for an
 // endpoint's answer would have posted without recording the attempt.
 func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.mustPublish(event)
+	w, e := published(t)
 	job := w.newest(e).Ref.String()
 	ctx, cancel := context.WithDeadline(t.Context(), w.now().Add(webhook.SendTimeout))
 	defer cancel()
@@ -368,9 +351,7 @@ func (s hasty) Post(ctx context.Context, url string, header http.Header, body []
 // TestWhatWasAnsweredIsRecorded: an answer is recorded even if the job's time is
 // over when it comes.
 func TestWhatWasAnsweredIsRecorded(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.mustPublish(event)
+	w, e := published(t)
 	ctx, end := context.WithCancel(t.Context())
 	d := webhook.NewDeliverer(punctual{w.store}, w, hasty{w, end}, w.meter, w.now, half)
 	if err := d.Deliver(ctx, w.newest(e).Ref.String()); err != nil {

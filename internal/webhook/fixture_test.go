@@ -166,6 +166,25 @@ func (w *fixture) mustPublish(ev webhook.Event) {
 	}
 }
 
+// published returns a stack that has published event to one endpoint, at hook,
+// whose answers have the given status codes; none means 200.
+func published(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
+	t.Helper()
+	w := newFixture(t)
+	e := w.register(mine, hook)
+	w.answers[hook] = statuses(codes...)
+	w.mustPublish(event)
+	return w, e
+}
+
+// delivered is published with the delivery done.
+func delivered(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
+	t.Helper()
+	w, e := published(t, codes...)
+	w.drain()
+	return w, e
+}
+
 // visibility is how long a queue hides a job whose handler failed.
 const visibility = 3 * time.Minute
 

@@ -20,11 +20,7 @@ func (w *fixture) numbered(n int) webhook.Event {
 }
 
 func TestGoneDisablesAtOnce(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.answers[hook] = statuses(500, 410)
-	w.mustPublish(event)
-	w.drain()
+	w, e := delivered(t, 500, 410)
 	d := w.newest(e)
 	if w.status(e) != webhook.Disabled || d.Status != webhook.Cancelled || len(d.Attempts) != 2 {
 		t.Errorf("endpoint %s, delivery %s after %d attempts", w.status(e), d.Status, len(d.Attempts))
@@ -89,10 +85,7 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 }
 
 func TestResendingOneEventTwiceIsNotTwoEvents(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.answers[hook] = statuses(500)
-	w.mustPublish(event)
+	w, e := published(t, 500)
 	for range 3 {
 		w.drain()
 		if _, err := w.log.Resend(t.Context(), mine, e.ID, w.newest(e).Delivery); err != nil {
@@ -108,11 +101,7 @@ func TestResendingOneEventTwiceIsNotTwoEvents(t *testing.T) {
 // TestReenablingResumes: events of the meantime are in the log, and the count of
 // failures starts afresh.
 func TestReenablingResumes(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.answers[hook] = statuses(410, 200)
-	w.mustPublish(event)
-	w.drain()
+	w, e := delivered(t, 410, 200)
 	w.clock = w.now().Add(time.Minute)
 	w.mustPublish(w.numbered(2))
 	w.drain()

@@ -12,10 +12,7 @@ import (
 )
 
 func TestResendIsTheSameEvent(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.mustPublish(event)
-	w.drain()
+	w, e := delivered(t)
 	first := w.newest(e)
 	w.clock = w.now().Add(30 * 24 * time.Hour)
 	d, err := w.log.Resend(t.Context(), mine, e.ID, first.Delivery)
@@ -37,10 +34,7 @@ func TestResendIsTheSameEvent(t *testing.T) {
 // TestAResendSurvivesAQueueOutage: it is answered with success, so it must
 // arrive.
 func TestAResendSurvivesAQueueOutage(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.mustPublish(event)
-	w.drain()
+	w, e := delivered(t)
 	first := w.newest(e).Delivery
 	w.outage("Enqueue", before)
 	if _, err := w.log.Resend(t.Context(), mine, e.ID, first); err != nil {
@@ -131,9 +125,7 @@ func (busy) Deliveries(_ context.Context, _ webhook.Owner, _ string, _, _ time.T
 
 // TestALostJobIsFailed: the queue gave a job up, or was emptied.
 func TestALostJobIsFailed(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.mustPublish(event)
+	w, e := published(t)
 	_, _ = w.pop()
 	for minutes, want := range map[int]int{59: 0, 61: 1} {
 		w.clock = noon.Add(time.Duration(minutes) * time.Minute)

@@ -170,9 +170,7 @@ func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
 
 // TestWhatIsNotYoursIsNotFound covers every method that takes an id.
 func TestWhatIsNotYoursIsNotFound(t *testing.T) {
-	w := newFixture(t)
-	e := w.register(mine, hook)
-	w.mustPublish(event)
+	w, e := published(t)
 	gone := w.register(mine, hook)
 	if err := w.registry.Delete(t.Context(), mine, gone.ID); err != nil {
 		t.Fatal(err)
