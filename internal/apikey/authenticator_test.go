@@ -64,9 +64,7 @@ func stack(t *testing.T) (*store, *apikey.Registry, apikey.Minted) {
 	s := &store{calls: map[string]int{}}
 	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
 	m, err := registry.Create(t.Context(), "Shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s, registry, m
 }
 
@@ -75,13 +73,9 @@ func TestAuthenticate(t *testing.T) {
 	auth := apikey.NewAuthenticator(f, apikey.Test)
 	key := m.Secret.Reveal()
 	successor, err := registry.Rotate(t.Context(), m.Key.MerchantID, m.Key.ID, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gone, err := registry.Create(t.Context(), "Gone")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := registry.Revoke(t.Context(), gone.Key.MerchantID, gone.Key.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -165,5 +159,19 @@ func TestUnrecordedUseFailsNothing(t *testing.T) {
 		if _, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon); err != nil {
 			t.Errorf("write applied: %v: %v", applied, err)
 		}
+	}
+}
+
+// A fataler is a *testing.T, or that of rapid.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// must ends the test if err is not nil.
+func must(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -12,9 +12,7 @@ import (
 func TestEveryCreateMakesAMerchant(t *testing.T) {
 	f, registry, first := stack(t)
 	second, err := registry.Create(t.Context(), "Shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if first.Key.MerchantID == second.Key.MerchantID || first.Key.ID == second.Key.ID {
 		t.Errorf("two merchants share %q or %q", first.Key.MerchantID, first.Key.ID)
 	}
@@ -72,9 +70,7 @@ func TestARevokedKeyMayBeRotated(t *testing.T) {
 		t.Fatal(err)
 	}
 	next, err := registry.Rotate(t.Context(), m.Key.MerchantID, m.Key.ID, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	auth := apikey.NewAuthenticator(f, apikey.Test)
 	if _, err := auth.Authenticate(t.Context(), next.Secret.Reveal(), noon); err != nil {
 		t.Errorf("the new key: %v", err)
@@ -97,9 +93,7 @@ func TestRevokeIsIdempotent(t *testing.T) {
 func TestAnotherMerchantsKey(t *testing.T) {
 	_, registry, m := stack(t)
 	other, err := registry.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, id := range []string{m.Key.ID, "key_", "", m.Key.Prefix} {
 		if _, err := registry.Rotate(t.Context(), other.Key.MerchantID, id, 0); !errors.Is(err, apikey.ErrNotFound) {
 			t.Errorf("rotating %q: %v, want ErrNotFound", id, err)

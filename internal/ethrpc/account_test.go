@@ -41,9 +41,7 @@ func TestReadsAnAccountInOneRequest(t *testing.T) {
 	}
 	for range 2 {
 		got, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Depth: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(want, got, exact); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -64,10 +62,10 @@ func TestTellsWhichBlockIsFinal(t *testing.T) {
 		return result(`{"number":"` + number + `","hash":"0x` + strings.Repeat("ab", 32) + `"}`)
 	}
 	for _, row := range []struct {
-		name             string
-		rule chain.ConfirmationRule
-		tagged           raw
-		want             uint64
+		name   string
+		rule   chain.ConfirmationRule
+		tagged raw
+		want   uint64
 	}{
 		{"depth 0 is the head", chain.ConfirmationRule{}, "", 10},
 		{"depth 4 is four blocks below it", chain.ConfirmationRule{Depth: 4}, "", 6},
@@ -91,9 +89,7 @@ func TestTellsWhichBlockIsFinal(t *testing.T) {
 				return row.tagged
 			}
 			got, err := open(t, serve(t, answers).URL).Account(t.Context(), account, contract, row.rule)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got.Final != row.want {
 				t.Errorf("final block %d, want %d", got.Final, row.want)
 			}
@@ -115,9 +111,7 @@ func TestNoticesAHeadThatMoves(t *testing.T) {
 			asked := 0
 			answers["eth_blockNumber"] = func(request) raw { asked++; return result(`"` + row.heads[asked-1] + `"`) }
 			got, err := open(t, serve(t, answers).URL).Account(t.Context(), account, contract, chain.ConfirmationRule{Depth: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got.Steady || got.Head != row.want || got.Final != row.want-1 {
 				t.Errorf("head %d, final %d, steady %v; want the lower head %d, not steady", got.Head, got.Final, got.Steady, row.want)
 			}

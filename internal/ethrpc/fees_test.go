@@ -42,9 +42,7 @@ func TestReadsFeesInOneRequest(t *testing.T) {
 				"eth_maxPriorityFeePerGas": always(row.tip),
 			})
 			got, err := open(t, s.URL).Fees(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(row.want, got, exact); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -57,9 +57,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(row.json))})
 			got, err := open(t, s.URL).Receipts(t.Context(), []chain.Hash{tx})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(row.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -156,9 +154,7 @@ func TestReadsBlockHashesInOrder(t *testing.T) {
 		return result(fmt.Sprintf(`{"number":%q,"hash":"0x%064s","transactions":["0x00"]}`, r.arg(0), r.arg(0)[2:]))
 	}})
 	got, err := open(t, s.URL).BlockHashes(t.Context(), []uint64{300, 7, 5000, 255})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []chain.Hash{{30: 0x01, 31: 0x2c}, {31: 7}, {}, {31: 0xff}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -94,9 +94,7 @@ func TestTimeAndDistanceAreAmbiguous(t *testing.T) {
 	defer s.Close()
 	defer close(release)
 	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Timeout: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if reply := node.Send(t.Context(), signed); reply.Class != chain.Ambiguous || !strings.Contains(reply.Detail, "deadline") {
 		t.Errorf("after the node's own time limit: %+v", reply)
 	}

@@ -78,9 +78,7 @@ func TestFindsTheTransactionAtANonce(t *testing.T) {
 		s.Server = httptest.NewServer(s)
 		defer s.Close()
 		node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := node.TxAtNonce(t.Context(), account, uint64(nonce), final)
 
 		isUsed := nonce < h.count(final)

@@ -68,9 +68,7 @@ func newAPI(t *testing.T) *api {
 	keyStore := &memory.APIKeys{}
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
 	first, err := a.keys.Create(t.Context(), "Acme Coffee")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{Payments: memory.NewPayments(), now: clock}
 	a.hooks = &hooks{}
@@ -105,9 +103,7 @@ func newAPI(t *testing.T) *api {
 func (a *api) otherMerchant() apikey.Minted {
 	a.Helper()
 	m, err := a.keys.Create(a.Context(), "Other")
-	if err != nil {
-		a.Fatal(err)
-	}
+	must(a, err)
 	return m
 }
 
@@ -148,16 +144,12 @@ func (a *api) serve(h http.Handler, r *http.Request) answered {
 	h.ServeHTTP(w, r)
 	answer := w.Result()
 	c, err := contract()
-	if err != nil {
-		a.Fatal(err)
-	}
+	must(a, err)
 	if err := c.Check(r, answer); err != nil {
 		a.Error(err)
 	}
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		a.Fatal(err)
-	}
+	must(a, err)
 	return answered{answer.StatusCode, answer.Header, string(body)}
 }
 
@@ -338,4 +330,19 @@ func newRequest(t *testing.T, method, path, body string) *http.Request {
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return r
+}
+
+// request returns a request of JSON with a's key.
+func (a *api) request(method, path, body string) *http.Request {
+	r := newRequest(a.T, method, path, body)
+	r.Header.Set("X-Api-Key", a.key)
+	return r
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

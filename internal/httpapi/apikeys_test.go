@@ -75,8 +75,7 @@ func TestKeyCreationByOperator(t *testing.T) {
 	e := httpapi.CreateAPIKey(func() string { return "req-1" }, nil)
 	for _, body := range []string{`{"merchant_name":"x"}`, `{}`, ``, "\xff"} {
 		a := newAPI(t)
-		r := newRequest(t, "POST", "/create-api-key", body)
-		r.Header.Set("X-Api-Key", a.key)
+		r := a.request("POST", "/create-api-key", body)
 		a.serve(e, r).want(t, 403, `{"detail":`, `"code":"key_creation_closed"`)
 	}
 }

@@ -24,9 +24,7 @@ func TestUnauthorized(t *testing.T) {
 		return string(b)
 	}
 	expired, err := a.keys.Rotate(t.Context(), a.merchant, a.keyID(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	old := a.key
 	a.key = expired.Secret.Reveal()
 	revoked := a.otherMerchant()
@@ -34,13 +32,9 @@ func TestUnauthorized(t *testing.T) {
 		t.Fatal(err)
 	}
 	live, err := apikey.Mint(&counter{}, apikey.Live)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unknown, err := apikey.Mint(&counter{next: 77}, apikey.Test)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, test := range []struct {
 		name    string
 		headers []string

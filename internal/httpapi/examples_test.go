@@ -153,20 +153,20 @@ func (a *api) confirm() {
 // end ends the first payment four seconds later.
 func (a *api) end(end func(payment.Payment, chain.Receipt) (payment.Payment, error)) {
 	a.now = a.now.Add(4 * time.Second)
+	p := a.first()
+	p, err := end(p, chain.Receipt{Tx: p.Attempts[0].Hash, Block: 19241000})
+	must(a, err)
+	must(a, a.payments.Finish(a.Context(), p))
+}
+
+// first returns the first payment.
+func (a *api) first() payment.Payment {
+	a.Helper()
 	hash, err := chain.ParseHash(exampleHash)
-	if err != nil {
-		a.Fatal(err)
-	}
+	must(a, err)
 	p, err := a.payments.PaymentByHash(a.Context(), hash)
-	if err != nil {
-		a.Fatal(err)
-	}
-	if p, err = end(p, chain.Receipt{Tx: hash, Block: 19241000}); err != nil {
-		a.Fatal(err)
-	}
-	if err := a.payments.Finish(a.Context(), p); err != nil {
-		a.Fatal(err)
-	}
+	must(a, err)
+	return p
 }
 
 // keyID returns the id of a's key.
@@ -263,9 +263,7 @@ func readExamples(t *testing.T) map[string]example {
 
 func exampleOf(t *testing.T, status string, value any) example {
 	b, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return example{status, decode(t, b)}
 }
 
@@ -282,9 +280,7 @@ func decode(t *testing.T, b []byte) any {
 // describe returns openapi.yaml.
 func describe(t *testing.T) any {
 	var doc any
-	if err := yaml.Unmarshal(httpapi.Description, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(httpapi.Description, &doc))
 	return doc
 }
 

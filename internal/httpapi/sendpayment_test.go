@@ -236,9 +236,7 @@ func TestIdempotency(t *testing.T) {
 	})
 	t.Run("a rotated API key is the same merchant", func(t *testing.T) {
 		m, err := a.keys.Rotate(t.Context(), a.merchant, a.keyID(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := a.post("/send-payment", goodBody, key, "X-Api-Key: "+m.Secret.Reveal())
 		if got.body != first.body {
 			t.Errorf("answered %s", got.body)
@@ -299,8 +297,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newAPI(t)
-			r := newRequest(t, "POST", "/send-payment", goodBody)
-			r.Header.Set("X-Api-Key", a.key)
+			r := a.request("POST", "/send-payment", goodBody)
 			r.Header["Idempotency-Key"] = test.headers
 			got := a.serve(a.router, r)
 			if test.key == "" {
@@ -368,9 +365,7 @@ func TestRequestReachesTheEngine(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", `{"wallet_address":"`+alice+`","amount":12,"reference":"r","metadata":{"k":"v"}}`, "Idempotency-Key: i").want(t, 201)
 	to, err := token.ParseAddress(alice)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := payment.Request{Merchant: a.merchant, Mode: "test", Key: "i", To: to, Amount: token.Units(12), Reference: "r", Metadata: map[string]string{"k": "v"}}
 	if got := a.payments.got[0]; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("asked for %+v, want %+v", got, want)

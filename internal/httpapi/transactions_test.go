@@ -88,27 +88,13 @@ func (u prepared) PaymentByHash(context.Context, chain.Hash) (payment.Payment, e
 func TestBothHashesResolve(t *testing.T) {
 	a := newAPI(t)
 	a.pay().want(t, 201)
-	hash, err := chain.ParseHash(exampleHash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := a.payments.PaymentByHash(t.Context(), hash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bumped := chain.Hash{1, 2, 3}
-	if p, err = p.Bump(chain.Signed{Nonce: p.Nonce, Hash: bumped, Raw: []byte{2}}, p.Tx.Fees, a.now); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.payments.AddAttempt(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
-	if p, err = p.Confirm(chain.Receipt{Tx: bumped, Block: 7}, a.now); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.payments.Finish(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	p, bumped := a.first(), chain.Hash{1, 2, 3}
+	p, err := p.Bump(chain.Signed{Nonce: p.Nonce, Hash: bumped, Raw: []byte{2}}, p.Tx.Fees, a.now)
+	must(t, err)
+	must(t, a.payments.AddAttempt(t.Context(), p))
+	p, err = p.Confirm(chain.Receipt{Tx: bumped, Block: 7}, a.now)
+	must(t, err)
+	must(t, a.payments.Finish(t.Context(), p))
 	first := a.get("/transaction/" + exampleHash)
 	first.want(t, 200, `"tx_hash":"`+exampleHash+`"`, `"onchain_tx_hash":"`+bumped.String()+`"`, `"block_number":7`)
 	if second := a.get("/transaction/" + bumped.String()); second.body != first.body {
@@ -226,9 +212,7 @@ func (a *api) list(query string) listed {
 	got := a.get("/transactions?" + query)
 	got.want(a.T, 200)
 	var page listed
-	if err := json.Unmarshal([]byte(got.body), &page); err != nil {
-		a.Fatal(err)
-	}
+	must(a, json.Unmarshal([]byte(got.body), &page))
 	if page.HasMore != (page.NextCursor != nil) {
 		a.Errorf("has_more is %v: %s", page.HasMore, got.body)
 	}
@@ -384,9 +368,7 @@ func TestCursors(t *testing.T) {
 func forge(t *testing.T, cursor, merchant, old, replacement string) string {
 	t.Helper()
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	body := strings.Replace(string(b[12:]), old, replacement, 1)
 	sum := sha256.Sum256([]byte("cursor 1\x00" + merchant + "\x00test\x00" + body))
 	return base64.RawURLEncoding.EncodeToString(append(sum[:12], body...))

@@ -123,9 +123,7 @@ func TestItemsHaveThreeParts(t *testing.T) {
 	var body struct {
 		Detail []map[string]any `json:"detail"`
 	}
-	if err := json.Unmarshal([]byte(got.body), &body); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(got.body), &body))
 	for _, item := range body.Detail {
 		if len(item) != 3 || item["type"] == nil || item["loc"] == nil || item["msg"] == nil {
 			t.Errorf("item %v", item)
@@ -145,9 +143,7 @@ func TestEventsAreDescribed(t *testing.T) {
 		t.Fatalf("%v, %v", p, err)
 	}
 	c, err := contract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := c.CheckEvent(p[0].Event.Body); err != nil {
 		t.Error(err)
 	}

@@ -130,9 +130,7 @@ func TestNextAttempt(t *testing.T) {
 			}
 			w.lost[hook] = test.status == 0
 			w.answers[hook] = []webhook.Answer{{StatusCode: test.status, RetryAfter: test.retryAfter}}
-			if err := deliverer.Deliver(t.Context(), d.Ref.String()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, deliverer.Deliver(t.Context(), d.Ref.String()))
 			if got := w.newest(e).NextAttemptAt.Sub(noon); got != test.want {
 				t.Errorf("next attempt in %v, want %v", got, test.want)
 			}
@@ -194,9 +192,7 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 	}{
 		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }},
 		{"deleted", func(w *fixture, e webhook.Endpoint) {
-			if err := w.registry.Delete(t.Context(), e.Owner, e.ID); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.registry.Delete(t.Context(), e.Owner, e.ID))
 		}},
 	} {
 		for _, failed := range []int{0, 1, 4} {

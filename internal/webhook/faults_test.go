@@ -39,9 +39,7 @@ func checkInvariants(w *fixture) {
 	t := w.t
 	t.Helper()
 	endpoints, err := w.store.Endpoints(t.Context(), mine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range endpoints {
 		posts := w.to(e.URL)
 		took := slices.ContainsFunc(posts, func(p post) bool { return p.answer.StatusCode == 200 })

@@ -151,9 +151,7 @@ func statuses(codes ...int) (answers []webhook.Answer) {
 func (w *fixture) register(o webhook.Owner, url string, types ...string) webhook.Endpoint {
 	w.t.Helper()
 	e, err := w.registry.Register(w.t.Context(), o, webhook.Registration{URL: url, EventTypes: types})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return e
 }
 
@@ -161,9 +159,7 @@ func (w *fixture) publish(ev webhook.Event) error { return w.publisher.Publish(w
 
 func (w *fixture) mustPublish(ev webhook.Event) {
 	w.t.Helper()
-	if err := w.publish(ev); err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, w.publish(ev))
 }
 
 // published returns a stack that has published event to one endpoint, at hook,
@@ -260,9 +256,7 @@ func (w *fixture) newest(e webhook.Endpoint) webhook.Delivery {
 func (w *fixture) status(e webhook.Endpoint) webhook.Status {
 	w.t.Helper()
 	e, err := w.store.Endpoint(w.t.Context(), e.Owner, e.ID)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	return e.Status
 }
 
@@ -283,9 +277,7 @@ func (w *fixture) to(url string) []post {
 func (w *fixture) verified(p post, s webhook.Secret) {
 	w.t.Helper()
 	wh, err := standardwebhooks.NewWebhook(s.Reveal())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must(w.t, err)
 	if err := wh.VerifyIgnoringTimestamp([]byte(p.body), p.header); err != nil {
 		w.t.Errorf("post to %s: %v", p.url, err)
 	}
@@ -308,3 +300,11 @@ func (m *meter) Ended(s webhook.DeliveryStatus, _ time.Duration) { m.ended = app
 func (m *meter) OldestDue(age time.Duration) { m.oldest = age }
 
 func (m *meter) String() string { return strings.Join(m.attempts, " ") }
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

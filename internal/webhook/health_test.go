@@ -162,9 +162,7 @@ func TestAMerchantsChangeWinsOverAnAssessment(t *testing.T) {
 		}, webhook.Disabled},
 		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }, webhook.Disabled},
 		{"deleted", func(w *fixture, e webhook.Endpoint) {
-			if err := w.registry.Delete(context.Background(), mine, e.ID); err != nil {
-				w.t.Fatal(err)
-			}
+			must(w.t, w.registry.Delete(context.Background(), mine, e.ID))
 		}, webhook.Deleted},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -16,9 +16,7 @@ func TestResendIsTheSameEvent(t *testing.T) {
 	first := w.newest(e)
 	w.clock = w.now().Add(30 * 24 * time.Hour)
 	d, err := w.log.Resend(t.Context(), mine, e.ID, first.Delivery)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w.drain()
 	if len(w.posts) != 2 || w.posts[0].body != w.posts[1].body ||
 		w.posts[0].header.Get(webhook.HeaderID) != w.posts[1].header.Get(webhook.HeaderID) {
@@ -71,9 +69,7 @@ func TestFailedInAWindow(t *testing.T) {
 	w.clock = at(6)
 	failed := func() (ids []string) {
 		list, err := w.log.Failed(t.Context(), mine, e.ID, at(1), at(5))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, d := range list {
 			ids = append(ids, d.Event.ID)
 		}

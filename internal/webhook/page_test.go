@@ -24,9 +24,7 @@ const page = "../../docs/webhooks.md"
 func snippet(t *testing.T, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 1 {
 		t.Fatalf("%s has %d blocks of %s", page, len(blocks), language)
@@ -63,9 +61,7 @@ func TestReceiversOfThePage(t *testing.T) {
 	} {
 		t.Run(test.language, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), test.file)
-			if err := os.WriteFile(file, []byte(snippet(t, test.language)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(snippet(t, test.language)), 0o600))
 			receives(t, test.command(file))
 		})
 	}
@@ -88,9 +84,7 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	cmd.Env = append(cmd.Env, "WEBHOOK_SECRET="+e.Secret.Reveal(), "PORT="+port)
 	var printed strings.Builder
 	cmd.Stdout, cmd.Stderr = &printed, &printed
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	stop := func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -103,17 +97,11 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	deliver := func(n int) webhook.Attempt {
 		w.mustPublish(w.numbered(n))
 		job, _ := w.pop()
-		if err := deliverer.Deliver(context.WithoutCancel(t.Context()), job); err != nil {
-			t.Fatal(err)
-		}
+		must(t, deliverer.Deliver(context.WithoutCancel(t.Context()), job))
 		ref, err := webhook.ParseRef(job)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, d, err := w.store.Load(t.Context(), ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a, _ := d.LastAttempt()
 		return a
 	}
@@ -151,9 +139,7 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -175,9 +161,7 @@ func await(t *testing.T, address string) {
 // TestThePageTellsTheSchedule: its table is the schedule.
 func TestThePageTellsTheSchedule(t *testing.T) {
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows := regexp.MustCompile(`(?m)^\| (\d+) \| (\d+) (second|minute|hour)s?\b`).FindAllStringSubmatch(string(text), -1)
 	unit := map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}
 	var want []string

@@ -44,12 +44,8 @@ func TestCopiesOfAJobAtTheSameTime(t *testing.T) {
 		store, c := memory.NewWebhooks(), &crowd{status: status}
 		registry := webhook.NewRegistry(store, anything{}, time.Now, rand.Reader)
 		e, err := registry.Register(t.Context(), mine, webhook.Registration{URL: hook})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := webhook.NewPublisher(store, c).Publish(t.Context(), event); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, webhook.NewPublisher(store, c).Publish(t.Context(), event))
 		list, err := store.Deliveries(t.Context(), mine, e.ID, time.Time{}, time.Time{}, 2)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%d deliveries, %v", len(list), err)

@@ -105,7 +105,7 @@ func (r *Registry) Update(ctx context.Context, o Owner, id string, c Change) (En
 	if c.URL != nil {
 		errs = append(errs, r.urls.Check(ctx, *c.URL))
 	}
-	e, err := r.endpoint(ctx, o, id)
+	e, err := live(ctx, r.store, o, id)
 	if err != nil {
 		return Endpoint{}, err
 	}
@@ -137,7 +137,7 @@ func (c Change) apply(e Endpoint, now time.Time) Endpoint {
 // Delete ends an endpoint: it is no longer listed, counts under no limit and is
 // sent no event. Its log stays readable. A second Delete is ErrNotFound.
 func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
-	e, err := r.endpoint(ctx, o, id)
+	e, err := live(ctx, r.store, o, id)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
 // still overlapping from an earlier rotation, ends now. The errors are
 // ErrNotFound and a *FieldError.
 func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap time.Duration) (Endpoint, error) {
-	e, err := r.endpoint(ctx, o, id)
+	e, err := live(ctx, r.store, o, id)
 	if err != nil {
 		return Endpoint{}, err
 	}
@@ -174,11 +174,6 @@ func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap
 	})
 }
 
-// endpoint returns one that is not deleted.
-func (r *Registry) endpoint(ctx context.Context, o Owner, id string) (Endpoint, error) {
-	return live(ctx, r.store, o, id)
-}
-
 // save stores change(e). If another writer has changed e meanwhile, it reads e
 // again and applies the change to that.
 func (r *Registry) save(ctx context.Context, e Endpoint, change func(Endpoint) Endpoint) (Endpoint, error) {
@@ -190,7 +185,7 @@ func (r *Registry) save(ctx context.Context, e Endpoint, change func(Endpoint) E
 		if !errors.Is(err, ErrConflict) {
 			return Endpoint{}, fmt.Errorf("saving %s: %w", e.ID, err)
 		}
-		if e, err = r.endpoint(ctx, e.Owner, e.ID); err != nil {
+		if e, err = live(ctx, r.store, e.Owner, e.ID); err != nil {
 			return Endpoint{}, err
 		}
 	}

@@ -20,9 +20,7 @@ func TestRegister(t *testing.T) {
 	e, err := w.registry.Register(t.Context(), mine, webhook.Registration{
 		URL: hook, EventTypes: []string{webhook.PaymentFailed, webhook.PaymentFailed}, Description: "Crème",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !regexp.MustCompile(`^we_[0-9a-f]{24}$`).MatchString(e.ID) || !strings.HasPrefix(e.Secret.Reveal(), "whsec_") {
 		t.Errorf("id %s", e.ID)
 	}
@@ -63,9 +61,7 @@ func TestTheEleventhIsRefused(t *testing.T) {
 	if err := add(mine); !errors.Is(err, webhook.ErrLimit) {
 		t.Errorf("a disabled one still counts: %v", err)
 	}
-	if err := w.registry.Delete(t.Context(), mine, first.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.registry.Delete(t.Context(), mine, first.ID))
 	if err := add(mine); err != nil {
 		t.Errorf("a deleted one does not count: %v", err)
 	}
@@ -151,14 +147,10 @@ func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
 			want, err := w.registry.Register(t.Context(), mine, webhook.Registration{
 				URL: hook, EventTypes: []string{webhook.PaymentFailed}, Description: "a",
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			w.clock = noon.Add(time.Hour)
 			got, err := w.registry.Update(t.Context(), mine, want.ID, test.change)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			test.want(&want)
 			want.Version = got.Version
 			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b webhook.Secret) bool { return a == b })); diff != "" {
@@ -172,9 +164,7 @@ func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
 func TestWhatIsNotYoursIsNotFound(t *testing.T) {
 	w, e := published(t)
 	gone := w.register(mine, hook)
-	if err := w.registry.Delete(t.Context(), mine, gone.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.registry.Delete(t.Context(), mine, gone.ID))
 	d := w.newest(e).Delivery
 	methods := map[string]func(o webhook.Owner, id string) error{
 		"Update": func(o webhook.Owner, id string) error {
@@ -229,9 +219,7 @@ func TestTestPostsOnce(t *testing.T) {
 	w.took = 20 * time.Millisecond
 	a, err := w.tester.Test(t.Context(), mine, e.ID)
 	want := webhook.Attempt{At: noon, StatusCode: 500, Duration: w.took, Error: "the endpoint answered 500", Response: "oh no"}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(want, a); diff != "" {
 		t.Error(diff)
 	}

@@ -278,9 +278,7 @@ func TestAmongSeveralAddressesOnlyPublicOnesAreTried(t *testing.T) {
 	r := receive(t, answer(200, ""))
 	_, port, _ := net.SplitHostPort(r.Listener.Addr().String())
 	private, err := net.Listen("tcp", "127.0.0.2:"+port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer private.Close()
 	reached := make(chan struct{}, 1)
 	go func() {
@@ -357,9 +355,7 @@ func TestNoProxyIsAsked(t *testing.T) {
 		return
 	}
 	trap, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer trap.Close()
 	go func() {
 		for {
@@ -389,9 +385,7 @@ func TestALocalStackPostsToThisMachine(t *testing.T) {
 		{"127.0.0.1", "127.0.0.1"}, {"127.0.0.1", "localhost"}, {"::1", "[::1]"}, {"::1", "localhost"},
 	} {
 		l, err := net.Listen("tcp", net.JoinHostPort(test.listen, "0"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		server := &httptest.Server{Listener: l, Config: &http.Server{Handler: answer(204, "")}}
 		server.Start()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
@@ -417,5 +411,13 @@ func TestNothingOfOursIsInAReason(t *testing.T) {
 	sent, ok := errors.AsType[*webhook.SendError](err)
 	if !ok || strings.Contains(sent.Reason, "10.1.2.3") {
 		t.Errorf("%v", err)
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -62,13 +62,9 @@ func TestDeliveries(t *testing.T) {
 			o := webhook.Owner{Merchant: "mer_1", Mode: "live"}
 			registry := webhook.NewRegistry(store, registered{}, time.Now, rand.Reader)
 			e, err := registry.Register(t.Context(), o, webhook.Registration{URL: r.url("example.com")})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			ev := webhook.Event{Merchant: o.Merchant, Mode: o.Mode, ID: "evt_1", Type: webhook.PaymentConfirmed, Body: []byte("{}")}
-			if err := webhook.NewPublisher(store, jobs).Publish(t.Context(), ev); err != nil {
-				t.Fatal(err)
-			}
+			must(t, webhook.NewPublisher(store, jobs).Publish(t.Context(), ev))
 			job := (*jobs)[0]
 			timeout := patient
 			if test.name == "one that is slow" {
@@ -76,17 +72,11 @@ func TestDeliveries(t *testing.T) {
 			}
 			client := r.client(t, test.allowed, timeout)
 			deliverer := webhook.NewDeliverer(store, jobs, client, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
-			if err := deliverer.Deliver(context.WithoutCancel(t.Context()), job); err != nil {
-				t.Fatal(err)
-			}
+			must(t, deliverer.Deliver(context.WithoutCancel(t.Context()), job))
 			ref, err := webhook.ParseRef(job)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			now, d, err := store.Load(t.Context(), ref)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			a, ok := d.LastAttempt()
 			if !ok || a.StatusCode != test.code || a.Error != test.problem || d.Status != test.status || now.Status != test.endpoint {
 				t.Errorf("%s after %+v, endpoint %s", d.Status, a, now.Status)
