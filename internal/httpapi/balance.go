@@ -25,7 +25,7 @@ const steadyReads = 3
 
 // GetBalance serves GET /balance/{address} from the first of nodes that
 // answers. asset is the token whose balance is shown.
-func GetBalance(newID func() string, nodes chain.Nodes, asset token.Token, network string, rule chain.ConfirmationRule) Endpoint {
+func GetBalance(newID func() string, nodes chain.Provider, asset token.Token, network string, rule chain.ConfirmationRule) Endpoint {
 	return endpoint("GetBalance", newID, func(c *call) (answer, error) {
 		address, err := token.ParseAddress(c.params["address"])
 		switch {
@@ -47,7 +47,11 @@ func GetBalance(newID func() string, nodes chain.Nodes, asset token.Token, netwo
 
 // accountOf asks one node after the other and returns the first answer. No
 // payment depends on it, so one node is enough.
-func accountOf(ctx context.Context, nodes chain.Nodes, address, contract token.Address, rule chain.ConfirmationRule) (chain.Account, error) {
+func accountOf(ctx context.Context, provider chain.Provider, address, contract token.Address, rule chain.ConfirmationRule) (chain.Account, error) {
+	nodes, err := provider.Nodes(ctx)
+	if err != nil {
+		return chain.Account{}, errors.Join(chain.ErrUnavailable, err)
+	}
 	errs := []error{chain.ErrUnavailable}
 	for _, node := range nodes {
 		var account chain.Account

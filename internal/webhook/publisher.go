@@ -70,15 +70,3 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 	}
 	return nil
 }
-
-// Announce publishes an event whose time is the "timestamp" of its body, or the
-// zero time if the body has none.
-func (p *Publisher) Announce(ctx context.Context, merchantID, mode, eventID, eventType string, body []byte) error {
-	var envelope struct {
-		Timestamp time.Time `json:"timestamp"`
-	}
-	if json.Unmarshal(body, &envelope) != nil {
-		envelope.Timestamp = time.Time{}
-	}
-	return p.Publish(ctx, Event{merchantID, mode, eventID, eventType, envelope.Timestamp, body})
-}
