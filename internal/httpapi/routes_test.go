@@ -91,7 +91,7 @@ func TestSingleEndpoint(t *testing.T) {
 		{"a trailing slash that a gateway let pass", "GET", "/webhooks/", true, 404, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := a.request(test.method, test.path, "") // proves nothing here
+			r := a.request(test.method, test.path, "") // its key alone proves nothing here
 			if test.principal {
 				r = r.WithContext(apikey.WithPrincipal(r.Context(), caller))
 			}
