@@ -179,7 +179,7 @@ func (b *bed) live(ctx context.Context, n int) (*life, error) {
 // cache.
 func (b *bed) authorize(ctx context.Context, n int) error {
 	store := dynamo.NewAPIKeys(b.db, b.tables.APIKeys)
-	minted, err := apikey.NewBook(store, apikey.Test, time.Now, rand.Reader).Create(ctx, "Acme")
+	minted, err := apikey.NewRegistry(store, apikey.Test, time.Now, rand.Reader).Create(ctx, "Acme")
 	if err != nil {
 		return err
 	}

@@ -20,8 +20,8 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
-	book := apikey.NewBook(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
-	open, closed := httpapi.CreateAPIKey(rand.Text, book), httpapi.CreateAPIKey(rand.Text, nil)
+	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
+	open, closed := httpapi.CreateAPIKey(rand.Text, registry), httpapi.CreateAPIKey(rand.Text, nil)
 	if env.String("KEY_CREATION") == "public" {
 		return open
 	}

@@ -20,6 +20,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
-	book := webhook.NewBook(webhooks, nil, time.Now, rand.Reader) // no URL is taken here
-	return httpapi.ListWebhooks(rand.Text, book)
+	registry := webhook.NewRegistry(webhooks, nil, time.Now, rand.Reader) // no URL is taken here
+	return httpapi.ListWebhooks(rand.Text, registry)
 }

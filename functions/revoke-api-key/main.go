@@ -20,6 +20,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
-	book := apikey.NewBook(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
-	return httpapi.RevokeAPIKey(rand.Text, book)
+	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
+	return httpapi.RevokeAPIKey(rand.Text, registry)
 }

@@ -1,7 +1,7 @@
-// Package apikey knows the keys merchants authenticate with: how one is minted
-// and read, who it belongs to, and how it is rotated and revoked. It never
-// stores, logs or prints a key; it keeps the SHA-256 of it, the part shown in
-// lists, and nothing else. It knows neither HTTP nor any database.
+// Package apikey knows the keys merchants authenticate with: how a key is
+// minted and read, which merchant it belongs to, and how it is rotated and
+// revoked. It never stores, logs or prints a key: it keeps the key's SHA-256
+// and the parts that lists show. It knows neither HTTP nor any database.
 package apikey
 
 import (
@@ -29,10 +29,10 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("mode %q is neither %q nor %q", s, Test, Live)
 }
 
-// A Key is what is known of an API key once it has been handed out. The key
-// itself is not part of it and cannot be computed from it.
+// A Key is the record of an API key that has been handed out. The key's text
+// is not part of the record and cannot be computed from it.
 type Key struct {
-	Hash         Hash   // what it is stored under
+	Hash         Hash   // the store finds the record by it
 	ID           string // "key_" and the 12 characters that stand in Prefix
 	MerchantID   string // "mer_…"
 	MerchantName string // as the merchant gave it
@@ -50,39 +50,40 @@ func (k Key) Valid(now time.Time) bool {
 	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
-// A Minted key is the one occasion on which Secret exists outside the
-// merchant's own hands.
+// A Minted key holds its text as well as its record. Only the answer that hands
+// the key to its merchant is made of one.
 type Minted struct {
 	Key    Key
 	Secret Secret
 }
 
-// ErrInvalid reports a key that opens nothing: malformed, unknown, revoked,
-// expired, or of the other mode. It never says which.
+// ErrInvalid reports a key that is malformed, unknown, revoked, expired, or of
+// the other mode. It never says which of these.
 var ErrInvalid = errors.New("invalid API key")
 
-// ErrNotFound reports a key id that does not exist or belongs to somebody else.
+// ErrNotFound reports a key id that does not exist or belongs to another
+// merchant.
 var ErrNotFound = errors.New("no such API key")
 
 // ErrExists reports that another key is stored under the same hash.
 var ErrExists = errors.New("API key exists")
 
-// A Finder is what checking a presented key asks of the store.
+// A Finder finds the record of a presented key.
 type Finder interface {
 	// Find returns the key stored under hash, ErrNotFound if there is none.
-	// It sees every write that was answered before it was called: a key works
-	// from the moment it is handed out. A Key it returns has all fields set.
+	// It sees every write that was answered before the call, so that a key
+	// works as soon as its merchant has it. Every field of the Key is filled.
 	Find(ctx context.Context, hash Hash) (Key, error)
 
-	// Touch sets LastUsedAt to at, unless it is later than since already. It
-	// returns nil in both cases, and ErrNotFound (creating nothing) if there
-	// is no such key. Of several callers with the same since at most one
-	// writes.
+	// Touch sets LastUsedAt to at, unless LastUsedAt is later than since
+	// already. It returns nil in both cases, and ErrNotFound (creating nothing)
+	// if there is no such key. Of several callers with the same since at most
+	// one writes.
 	Touch(ctx context.Context, hash Hash, at, since time.Time) error
 }
 
-// A Store keeps keys for a Book. Each of its writes is all or nothing, and may
-// be answered with an error although it was applied.
+// A Store keeps the keys of a Registry. Each of its writes is all or nothing,
+// and may be answered with an error although it was applied.
 type Store interface {
 	// Create stores a new key. Creating the very same key again changes
 	// nothing and returns nil; ErrExists says that its hash is another's.
@@ -94,10 +95,10 @@ type Store interface {
 	List(ctx context.Context, merchantID string) ([]Key, error)
 
 	// Replace stores successor and lets the key under hash expire at at, in
-	// one step, so that a crash leaves neither without the other. A key that
-	// expires earlier already goes on to do so. ErrNotFound if the key is not
-	// merchantID's, ErrExists if the successor's hash is taken; nothing is
-	// changed then.
+	// one step, so that a crash leaves neither without the other. A key whose
+	// expiry is earlier keeps it. With ErrNotFound (the key is not
+	// merchantID's) and ErrExists (the successor's hash is taken) nothing has
+	// changed.
 	Replace(ctx context.Context, merchantID string, hash Hash, at time.Time, successor Key) error
 
 	// Revoke sets RevokedAt of the key under hash to at, unless it is set

@@ -9,30 +9,30 @@ import (
 )
 
 // touchEvery is how far LastUsedAt may lag, so that a busy key costs one write
-// a minute; touchBudget is how long a request waits for that write at most.
+// a minute; touchBudget is the longest that a request waits for that write.
 const (
 	touchEvery  = time.Minute
 	touchBudget = 500 * time.Millisecond
 )
 
-// An Authenticator tells whose a presented key is.
+// An Authenticator finds the merchant that a presented key belongs to.
 type Authenticator struct {
 	keys Finder
 	mode Mode
 }
 
-// NewAuthenticator returns an authenticator for a stack of the given mode;
-// keys of the other mode are refused without a read.
+// NewAuthenticator returns an authenticator for a stack of the given mode. It
+// refuses keys of the other mode without a read.
 func NewAuthenticator(keys Finder, mode Mode) *Authenticator {
 	return &Authenticator{keys, mode}
 }
 
-// Authenticate returns whom the presented key belongs to at now. It returns
-// ErrInvalid for a key that opens nothing; any other error says that the
-// store could not be asked, and nothing about the key.
+// Authenticate returns the principal of a key that is valid at now, and
+// ErrInvalid for every other key. Any other error is the store's and says
+// nothing about the key.
 //
-// It records the use of the key, at most once a minute. That record is for
-// people to look at: losing it is logged and fails nothing.
+// It also records the use of the key, at most once a minute. Only the list of
+// keys shows that record, so a failure to write it is logged and no error.
 func (a *Authenticator) Authenticate(ctx context.Context, presented string, now time.Time) (Principal, error) {
 	s, err := Parse(presented)
 	if err != nil {

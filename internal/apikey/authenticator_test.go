@@ -3,6 +3,7 @@ package apikey_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,55 +14,69 @@ import (
 
 var noon = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
 
-// finder counts what is asked of a store and breaks it on demand.
-type finder struct {
+var errLost = errors.New("connection reset")
+
+// A store counts its calls and fails those of the methods in failing with
+// errLost, before they are applied or, with applied, after.
+type store struct {
 	memory.APIKeys
-	finds, touches     int
-	findErr, touchErr  error
-	touchAppliedThough bool // the error comes after the write
+	calls   map[string]int
+	failing []string
+	applied bool
 }
 
-func (f *finder) Find(ctx context.Context, hash apikey.Hash) (apikey.Key, error) {
-	f.finds++
-	if f.findErr != nil {
-		return apikey.Key{}, f.findErr
+func (s *store) call(method string, apply func() error) error {
+	s.calls[method]++
+	if !slices.Contains(s.failing, method) {
+		return apply()
 	}
-	return f.APIKeys.Find(ctx, hash)
-}
-
-func (f *finder) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
-	f.touches++
-	if f.touchErr != nil && !f.touchAppliedThough {
-		return f.touchErr
+	if s.applied {
+		return errors.Join(apply(), errLost)
 	}
-	return errors.Join(f.APIKeys.Touch(ctx, hash, at, since), f.touchErr)
+	return errLost
 }
 
-// stack is a test-mode stack with one merchant, whose key was made at noon.
-func stack(t *testing.T) (*finder, *apikey.Book, apikey.Minted) {
+func (s *store) Find(ctx context.Context, h apikey.Hash) (k apikey.Key, err error) {
+	err = s.call("Find", func() (err error) { k, err = s.APIKeys.Find(ctx, h); return err })
+	return k, err
+}
+
+func (s *store) Touch(ctx context.Context, h apikey.Hash, at, since time.Time) error {
+	return s.call("Touch", func() error { return s.APIKeys.Touch(ctx, h, at, since) })
+}
+
+func (s *store) Create(ctx context.Context, k apikey.Key) error {
+	return s.call("Create", func() error { return s.APIKeys.Create(ctx, k) })
+}
+
+func (s *store) Replace(ctx context.Context, m string, h apikey.Hash, at time.Time, k apikey.Key) error {
+	return s.call("Replace", func() error { return s.APIKeys.Replace(ctx, m, h, at, k) })
+}
+
+func (s *store) Revoke(ctx context.Context, m string, h apikey.Hash, at time.Time) (k apikey.Key, err error) {
+	err = s.call("Revoke", func() (err error) { k, err = s.APIKeys.Revoke(ctx, m, h, at); return err })
+	return k, err
+}
+
+// stack returns a test-mode stack with one merchant, whose key was made at noon.
+func stack(t *testing.T) (*store, *apikey.Registry, apikey.Minted) {
 	t.Helper()
-	f := new(finder)
-	book := apikey.NewBook(f, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
-	m, err := book.Create(t.Context(), "Shop")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f, book, m
+	s := &store{calls: map[string]int{}}
+	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
+	m, err := registry.Create(t.Context(), "Shop")
+	must(t, err)
+	return s, registry, m
 }
 
 func TestAuthenticate(t *testing.T) {
-	f, book, m := stack(t)
+	f, registry, m := stack(t)
 	auth := apikey.NewAuthenticator(f, apikey.Test)
 	key := m.Secret.Reveal()
-	successor, err := book.Rotate(t.Context(), m.Key.MerchantID, m.Key.ID, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, err := book.Create(t.Context(), "Gone")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := book.Revoke(t.Context(), gone.Key.MerchantID, gone.Key.ID); err != nil {
+	successor, err := registry.Rotate(t.Context(), m.Key.MerchantID, m.Key.ID, time.Hour)
+	must(t, err)
+	gone, err := registry.Create(t.Context(), "Gone")
+	must(t, err)
+	if _, err := registry.Revoke(t.Context(), gone.Key.MerchantID, gone.Key.ID); err != nil {
 		t.Fatal(err)
 	}
 	live, unheard := mint(t, apikey.Live), mint(t, apikey.Test)
@@ -82,13 +97,13 @@ func TestAuthenticate(t *testing.T) {
 		{"no key is not looked up", "", noon, apikey.ErrInvalid, 0},
 	} {
 		t.Run(test.why, func(t *testing.T) {
-			f.finds = 0
+			before := f.calls["Find"]
 			who, err := auth.Authenticate(t.Context(), test.presented, test.at)
 			if !errors.Is(err, test.want) {
 				t.Errorf("error = %v, want %v", err, test.want)
 			}
-			if f.finds != test.reads {
-				t.Errorf("%d reads, want %d", f.finds, test.reads)
+			if reads := f.calls["Find"] - before; reads != test.reads {
+				t.Errorf("%d reads, want %d", reads, test.reads)
 			}
 			if (who == apikey.Principal{}) != (test.want != nil) {
 				t.Errorf("principal = %+v", who)
@@ -114,9 +129,9 @@ func TestPrincipal(t *testing.T) {
 
 func TestStoreOutageIsNotARefusal(t *testing.T) {
 	f, _, m := stack(t)
-	f.findErr = errors.New("throttled")
+	f.failing = []string{"Find"}
 	_, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon)
-	if !errors.Is(err, f.findErr) || errors.Is(err, apikey.ErrInvalid) {
+	if !errors.Is(err, errLost) || errors.Is(err, apikey.ErrInvalid) {
 		t.Errorf("error = %v, want the store's", err)
 	}
 }
@@ -129,8 +144,8 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if f.touches != 3 {
-		t.Errorf("%d writes in three minutes of requests, want 3", f.touches)
+	if touches := f.calls["Touch"]; touches != 3 {
+		t.Errorf("%d writes in three minutes of requests, want 3", touches)
 	}
 	if k, err := f.APIKeys.Find(t.Context(), m.Key.Hash); err != nil || !k.LastUsedAt.Equal(noon.Add(2*time.Minute)) {
 		t.Errorf("LastUsedAt = %v, %v", k.LastUsedAt, err)
@@ -140,9 +155,23 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 func TestUnrecordedUseFailsNothing(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		f, _, m := stack(t)
-		f.touchErr, f.touchAppliedThough = errors.New("throttled"), applied
+		f.failing, f.applied = []string{"Touch"}, applied
 		if _, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon); err != nil {
 			t.Errorf("write applied: %v: %v", applied, err)
 		}
+	}
+}
+
+// A fataler is a *testing.T, or that of rapid.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// must ends the test if err is not nil.
+func must(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

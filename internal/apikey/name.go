@@ -10,7 +10,7 @@ import (
 // MaxName is the most code points a merchant's name may have.
 const MaxName = 100
 
-// What CheckName finds wrong with a name.
+// The errors of CheckName.
 var (
 	ErrNameEncoding = errors.New("the name is not valid UTF-8")
 	ErrNameControl  = errors.New("the name contains a control character")
@@ -19,8 +19,8 @@ var (
 )
 
 // CheckName returns nil for a name a merchant may have: 1 to MaxName code
-// points of valid UTF-8, no control characters (C0, DEL, C1), and something in
-// it that can be seen. It never trims or repairs.
+// points of valid UTF-8, at least one of them visible and none a control
+// character (C0, DEL, C1). The name is never trimmed or repaired.
 func CheckName(name string) error {
 	switch {
 	case !utf8.ValidString(name):
@@ -39,8 +39,8 @@ func CheckName(name string) error {
 const fillers = "\u115f\u1160\u2800\u3164\uffa0"
 
 // visible is false for white space, format characters such as the zero-width
-// ones, fillers, and marks, which are drawn on another character only. What
-// Unicode has not assigned yet counts as visible: it may be a new emoji.
+// ones, fillers, and marks, which are only drawn on another character. A code
+// point that Unicode has not assigned yet is visible: it may be a new emoji.
 func visible(r rune) bool {
 	return !unicode.IsSpace(r) && !unicode.In(r, unicode.Z, unicode.Cf, unicode.M) && !strings.ContainsRune(fillers, r)
 }

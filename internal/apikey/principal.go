@@ -2,7 +2,7 @@ package apikey
 
 import "context"
 
-// A Principal is who a request was authenticated as.
+// A Principal is the merchant and key that a request was authenticated with.
 type Principal struct {
 	MerchantID string
 	KeyID      string

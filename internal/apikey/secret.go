@@ -12,7 +12,7 @@ import (
 // The shape of a key: scheme, mode, "_", id, "_", random, checksum.
 const (
 	scheme      = "remit_"
-	idLen       = 12 // 71 bits: only has to be unlike the merchant's other keys
+	idLen       = 12 // 71 bits: must differ only from the merchant's other keys
 	randomLen   = 43 // 43 · log2(62) = 256 bits, so that a plain hash is enough
 	sumLen      = 6  // 62^6 > 2^32
 	modeLen     = 4  // of "test" and "live"
@@ -23,8 +23,8 @@ const (
 	merchantLen = 16 // 95 bits
 )
 
-// A Secret is a whole, well-formed key. It prints and logs as its prefix only;
-// Reveal gives the text away.
+// A Secret is the text of a well-formed key. It prints and logs as its prefix;
+// only Reveal returns the text. The zero Secret is no key.
 type Secret struct{ text string }
 
 // A Hash is the SHA-256 of a whole key.
@@ -45,9 +45,9 @@ func Mint(random io.Reader, mode Mode) (Secret, error) {
 	return Secret{text + checksum(text)}, nil
 }
 
-// Parse reads a presented key. It returns ErrInvalid for anything that Mint
-// cannot have made; a single mistyped character is always found, so that it
-// costs no read.
+// Parse reads a presented key. It returns ErrInvalid for text that Mint cannot
+// have made. A single mistyped character always fails the checksum, so that a
+// mistyped key costs no read of the store.
 func Parse(presented string) (Secret, error) {
 	if len(presented) != secretLen {
 		return Secret{}, ErrInvalid
@@ -82,14 +82,14 @@ func (s Secret) Prefix() string { return s.text[:prefixLen] }
 // digits of the checksum.
 func (s Secret) Last4() string { return s.text[secretLen-lastLen:] }
 
-// Hash returns what the key is stored and found under.
+// Hash returns the hash by which stores find the key.
 func (s Secret) Hash() Hash { return sha256.Sum256([]byte(s.text)) }
 
-// Reveal returns the key itself, to be shown to its merchant once.
+// Reveal returns the key's text, which its merchant is shown once.
 func (s Secret) Reveal() string { return s.text }
 
-// Format prints the prefix whatever the verb, so that no log line, error or
-// %#v of a struct around it can carry the key.
+// Format implements fmt.Formatter. It prints the prefix for every verb, so that
+// no log line, error or %#v of a struct that holds the key can show it.
 func (s Secret) Format(f fmt.State, _ rune) {
 	if s.text == "" {
 		_, _ = io.WriteString(f, "(no key)")
@@ -104,7 +104,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(s)) }
 // MarshalText implements encoding.TextMarshaler, as Format does for printing.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(fmt.Sprint(s)), nil }
 
-// checksum is the CRC-32 (IEEE) of text in base 62, six digits.
+// checksum returns the CRC-32 (IEEE) of text as six digits of base 62.
 func checksum(text string) string {
 	n := crc32.ChecksumIEEE([]byte(text))
 	var digits [sumLen]byte

@@ -21,9 +21,7 @@ import (
 func mint(t testing.TB, mode apikey.Mode) apikey.Secret {
 	t.Helper()
 	s, err := apikey.Mint(storetest.Random(7), mode)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -33,9 +31,7 @@ func TestFormat(t *testing.T) {
 	for i := range 1000 {
 		mode := []apikey.Mode{apikey.Test, apikey.Live}[i%2]
 		s, err := apikey.Mint(random, mode)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m := shape.FindStringSubmatch(s.Reveal())
 		if m == nil {
 			t.Fatalf("minted %q", s.Reveal())
@@ -76,9 +72,7 @@ func TestParseReadsWhatMintMade(t *testing.T) {
 		mode := rapid.SampledFrom([]apikey.Mode{apikey.Test, apikey.Live}).Draw(t, "mode")
 		seed := rapid.Byte().Draw(t, "seed")
 		minted, err := apikey.Mint(storetest.Random(seed), mode)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		parsed, err := apikey.Parse(minted.Reveal())
 		if err != nil || parsed != minted {
 			t.Fatalf("Parse(%q) = %v, %v", minted.Reveal(), parsed, err)
@@ -156,9 +150,7 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("minted", "secret", s, "minted", m, "pointer", &m)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("minted", "secret", s, "minted", m)
 	encoded, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	printed := log.String() + string(encoded) + s.Prefix()
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		printed += fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, m) + fmt.Sprintf(verb, &m)

@@ -84,8 +84,11 @@ func decodeDelivery(item attributes) (webhook.Delivery, error) {
 	}
 	var r reader
 	d := webhook.Delivery{
-		Ref:    ref,
-		Event:  webhook.Event{ID: it.EventID, Type: it.EventType, At: r.instant("event_at", cmp.Or(it.EventAt, it.CreatedAt)), Body: it.Body},
+		Ref: ref,
+		Event: webhook.Event{
+			Merchant: ref.Merchant, Mode: ref.Mode, ID: it.EventID, Type: it.EventType,
+			At: r.instant("event_at", cmp.Or(it.EventAt, it.CreatedAt)), Body: it.Body,
+		},
 		Status: webhook.DeliveryStatus(it.Status), NextAttemptAt: r.instant("next_attempt_at", it.NextAttemptAt),
 		Parked: it.Shard != "", CreatedAt: r.instant("created_at", it.CreatedAt),
 	}

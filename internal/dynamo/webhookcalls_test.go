@@ -88,9 +88,9 @@ func TestCallsPerDelivery(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test.endpoints, " endpoints"), func(t *testing.T) {
 			o := webhook.Owner{Merchant: "mer_" + rand.Text(), Mode: "test"}
-			book := webhook.NewBook(store, taking{}, time.Now, rand.Reader)
+			registry := webhook.NewRegistry(store, taking{}, time.Now, rand.Reader)
 			for range test.endpoints {
-				if _, err := book.Register(t.Context(), o, webhook.Registration{URL: "https://example.com"}); err != nil {
+				if _, err := registry.Register(t.Context(), o, webhook.Registration{URL: "https://example.com"}); err != nil {
 					t.Fatal(err)
 				}
 			}

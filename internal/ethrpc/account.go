@@ -22,9 +22,9 @@ func balanceOf(account token.Address) []byte {
 	return data
 }
 
-// Account implements chain.Node. Head is the lower of the two heads read
-// before and after the rest.
-func (n *Node) Account(ctx context.Context, wallet, coin token.Address, confirmationRule chain.ConfirmationRule) (chain.Account, error) {
+// Account implements chain.Node. The head is read before and after the rest;
+// Head is the lower of the two.
+func (n *Node) Account(ctx context.Context, wallet, contract token.Address, rule chain.ConfirmationRule) (chain.Account, error) {
 	var before, after, mined, pending count
 	var gas quantity
 	var held hexutil.Bytes
@@ -33,19 +33,19 @@ func (n *Node) Account(ctx context.Context, wallet, coin token.Address, confirma
 		call("eth_blockNumber", &before),
 		call("eth_getTransactionCount", &mined, wallet.String(), "latest"),
 		call("eth_getTransactionCount", &pending, wallet.String(), "pending"),
-		call("eth_call", &held, callObject{To: coin.String(), Data: balanceOf(wallet)}, "latest"),
+		call("eth_call", &held, callObject{To: contract.String(), Data: balanceOf(wallet)}, "latest"),
 		call("eth_getBalance", &gas, wallet.String(), "latest"),
 	}
-	if confirmationRule.Tag != "" {
-		calls = append(calls, call("eth_getBlockByNumber", &tagged, confirmationRule.Tag, false))
+	if rule.Tag != "" {
+		calls = append(calls, call("eth_getBlockByNumber", &tagged, rule.Tag, false))
 	}
 	calls = append(calls, call("eth_blockNumber", &after))
 	calls, err := n.batch(ctx, calls...)
 	if err == nil {
-		err = firstError(withoutUnknownTag(calls, confirmationRule))
+		err = firstError(withoutUnknownTag(calls, rule))
 	}
 	if err == nil && len(held) != 32 {
-		err = fmt.Errorf("eth_call: %w: balanceOf returned %d bytes: no token at %v", errAnswer, len(held), coin)
+		err = fmt.Errorf("eth_call: %w: balanceOf returned %d bytes: no token at %v", errAnswer, len(held), contract)
 	}
 	var units token.Amount
 	if err == nil {
@@ -56,7 +56,7 @@ func (n *Node) Account(ctx context.Context, wallet, coin token.Address, confirma
 	}
 	head := min(uint64(before), uint64(after))
 	return chain.Account{
-		Head: head, Final: finalBlock(confirmationRule, head, tagged), Mined: uint64(mined), Pending: uint64(pending),
+		Head: head, Final: finalBlock(rule, head, tagged), Mined: uint64(mined), Pending: uint64(pending),
 		Token: units, Gas: gas.Amount, Steady: before == after,
 	}, nil
 }
@@ -74,30 +74,30 @@ func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (u
 	return uint64(mined), nil
 }
 
-// finalBlock returns the highest final block. Zero means that none is: the
-// genesis block holds no transactions.
-func finalBlock(confirmationRule chain.ConfirmationRule, head uint64, tagged *header) uint64 {
-	if confirmationRule.Tag != "" {
+// finalBlock returns the highest block that is final by rule. Zero means that
+// none is: the genesis block holds no transactions.
+func finalBlock(rule chain.ConfirmationRule, head uint64, tagged *header) uint64 {
+	if rule.Tag != "" {
 		if tagged == nil || tagged.Number == nil {
 			return 0
 		}
 		return min(uint64(*tagged.Number), head)
 	}
-	if head < confirmationRule.Depth {
+	if head < rule.Depth {
 		return 0
 	}
-	return head - confirmationRule.Depth
+	return head - rule.Depth
 }
 
-// withoutUnknownTag drops the refusal of a chain that has no safe or finalized
-// block yet: geth says "finalized block not found", and code -39001 by the
-// execution APIs is "Unknown block". Nothing is final then.
-func withoutUnknownTag(calls []rpc.BatchElem, confirmationRule chain.ConfirmationRule) []rpc.BatchElem {
+// withoutUnknownTag drops the rejection that nodes send while the chain has no
+// safe or finalized block: geth says "finalized block not found", and code
+// -39001 of the execution APIs is "Unknown block". No block is final then.
+func withoutUnknownTag(calls []rpc.BatchElem, rule chain.ConfirmationRule) []rpc.BatchElem {
 	kept := make([]rpc.BatchElem, 0, len(calls))
 	for _, c := range calls {
-		refusal, ok := errors.AsType[*Refusal](c.Error)
-		if ok && c.Method == "eth_getBlockByNumber" && confirmationRule.Tag != "" &&
-			(refusal.Code == -39001 || strings.Contains(strings.ToLower(refusal.Words), "block not found")) {
+		rejection, ok := errors.AsType[*Rejection](c.Error)
+		if ok && c.Method == "eth_getBlockByNumber" && rule.Tag != "" &&
+			(rejection.Code == -39001 || strings.Contains(strings.ToLower(rejection.Words), "block not found")) {
 			continue
 		}
 		kept = append(kept, c)

@@ -34,16 +34,14 @@ func TestReadsAnAccountInOneRequest(t *testing.T) {
 		data = string(r.Params[0]) + r.arg(1)
 		return ten()["eth_call"](r)
 	}
-	s := play(t, answers)
+	s := serve(t, answers)
 	node := open(t, s.URL)
 	want := chain.Account{
 		Head: 10, Final: 8, Mined: 3, Pending: 5, Token: token.Units(7_000_000), Gas: amount(t, "1180591620717411303424"), Steady: true,
 	}
 	for range 2 {
-		got, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{Depth: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Depth: 2})
+		must(t, err)
 		if diff := cmp.Diff(want, got, exact); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -59,15 +57,15 @@ func TestReadsAnAccountInOneRequest(t *testing.T) {
 	}
 }
 
-func TestJudgesWhichBlockIsFinal(t *testing.T) {
+func TestTellsWhichBlockIsFinal(t *testing.T) {
 	block := func(number string) raw {
 		return result(`{"number":"` + number + `","hash":"0x` + strings.Repeat("ab", 32) + `"}`)
 	}
 	for _, row := range []struct {
-		name             string
-		confirmationRule chain.ConfirmationRule
-		tagged           raw
-		want             uint64
+		name   string
+		rule   chain.ConfirmationRule
+		tagged raw
+		want   uint64
 	}{
 		{"depth 0 is the head", chain.ConfirmationRule{}, "", 10},
 		{"depth 4 is four blocks below it", chain.ConfirmationRule{Depth: 4}, "", 6},
@@ -85,15 +83,13 @@ func TestJudgesWhichBlockIsFinal(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			answers := ten()
 			answers["eth_getBlockByNumber"] = func(r request) raw {
-				if r.arg(0) != row.confirmationRule.Tag || string(r.Params[1]) != "false" {
+				if r.arg(0) != row.rule.Tag || string(r.Params[1]) != "false" {
 					t.Errorf("asked for block %s", r.Params)
 				}
 				return row.tagged
 			}
-			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, row.confirmationRule)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got, err := open(t, serve(t, answers).URL).Account(t.Context(), account, contract, row.rule)
+			must(t, err)
 			if got.Final != row.want {
 				t.Errorf("final block %d, want %d", got.Final, row.want)
 			}
@@ -114,10 +110,8 @@ func TestNoticesAHeadThatMoves(t *testing.T) {
 			answers := ten()
 			asked := 0
 			answers["eth_blockNumber"] = func(request) raw { asked++; return result(`"` + row.heads[asked-1] + `"`) }
-			got, err := open(t, play(t, answers).URL).Account(t.Context(), account, coin, chain.ConfirmationRule{Depth: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got, err := open(t, serve(t, answers).URL).Account(t.Context(), account, contract, chain.ConfirmationRule{Depth: 1})
+			must(t, err)
 			if got.Steady || got.Head != row.want || got.Final != row.want-1 {
 				t.Errorf("head %d, final %d, steady %v; want the lower head %d, not steady", got.Head, got.Final, got.Steady, row.want)
 			}
@@ -147,14 +141,14 @@ func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			answers := ten()
 			answers["eth_getBlockByNumber"] = always(result(`{"number":"0x9"}`))
-			node := open(t, play(t, answers).URL)
-			if _, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{Tag: "safe"}); err != nil {
+			node := open(t, serve(t, answers).URL)
+			if _, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Tag: "safe"}); err != nil {
 				t.Fatalf("before: %v", err)
 			}
 			answers = maps.Clone(answers)
 			answers[row.method] = always(row.answer)
-			node = open(t, play(t, answers).URL)
-			if got, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{Tag: "safe"}); err == nil {
+			node = open(t, serve(t, answers).URL)
+			if got, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Tag: "safe"}); err == nil {
 				t.Fatalf("Account = %+v, want an error", got)
 			}
 		})
@@ -162,7 +156,7 @@ func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestCountsTransactionsAtABlock(t *testing.T) {
-	s := play(t, map[string]func(request) raw{"eth_getTransactionCount": func(r request) raw {
+	s := serve(t, map[string]func(request) raw{"eth_getTransactionCount": func(r request) raw {
 		if r.arg(0) != account.String() || r.arg(1) != "0x8" {
 			return failure("-32000", "missing trie node")
 		}

@@ -14,8 +14,9 @@ const maxResponse = 32 << 20
 // errTooLarge reports a response beyond maxResponse.
 var errTooLarge = errors.New("response is too large")
 
-// clientOver returns an HTTP client that bounds what it reads and follows no
-// redirect: that would hand signed bytes to another host.
+// clientOver returns an HTTP client that reads at most maxResponse bytes of a
+// response. It follows no redirect, which would hand signed bytes to another
+// host.
 func clientOver(transport http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     bounded{transport},
@@ -35,7 +36,7 @@ func NewTransport() *http.Transport {
 		MaxIdleConns:        512,
 		MaxIdleConnsPerHost: 128,
 		// Below the 60 s after which an AWS load balancer hangs up (nginx: 75).
-		// net/http judges it by the wall clock, so it holds across a sleep.
+		// net/http measures it by the wall clock, so it holds across a sleep.
 		IdleConnTimeout:     50 * time.Second,
 		TLSHandshakeTimeout: 5 * time.Second,
 	}

@@ -26,37 +26,24 @@ type rig struct {
 func startRig(t *testing.T) *rig {
 	t.Helper()
 	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	node, err := ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{T: t, chain: c, node: node, key: mustKey(t, c.Wallets()[0].PrivateKey())}
+	must(t, err)
+	key, err := keyring.ParseKey(c.Wallets()[0].PrivateKey())
+	must(t, err)
+	r := &rig{T: t, chain: c, node: node, key: key}
 	market, err := node.Fees(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.fees = chain.QuoteFees(market.BaseFee, market.Tip, token.Amount{})
 	if r.fees.Tip.IsZero() || r.fees.Cap.IsZero() {
 		t.Fatalf("geth quotes %+v", market)
 	}
 	return r
-}
-
-func mustKey(t *testing.T, s string) keyring.Key {
-	t.Helper()
-	key, err := keyring.ParseKey(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 // pay signs a transfer of units at nonce.
@@ -70,9 +57,7 @@ func (r *rig) pay(nonce uint64, to token.Address, units uint64) chain.Signed {
 func (r *rig) sign(nonce uint64, tx chain.Tx) chain.Signed {
 	r.Helper()
 	signed, err := r.key.Sign(tx, nonce)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	return signed
 }
 
@@ -85,17 +70,13 @@ func (r *rig) send(signed chain.Signed, want chain.Class) {
 
 func (r *rig) mine() {
 	r.Helper()
-	if err := r.chain.Mine(); err != nil {
-		r.Fatal(err)
-	}
+	must(r, r.chain.Mine())
 }
 
-func (r *rig) account(confirmationRule chain.ConfirmationRule) chain.Account {
+func (r *rig) account(rule chain.ConfirmationRule) chain.Account {
 	r.Helper()
-	account, err := r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, confirmationRule)
-	if err != nil {
-		r.Fatal(err)
-	}
+	account, err := r.node.Account(r.Context(), r.key.Address(), r.chain.Token().Contract, rule)
+	must(r, err)
 	return account
 }
 
@@ -112,7 +93,7 @@ func TestPaysOnARealNode(t *testing.T) {
 	for _, p := range payments {
 		r.send(p, chain.Accepted)
 	}
-	// geth's pool counts what it has taken a moment later.
+	// geth's pool counts a transaction a moment after it has accepted it.
 	for pending := before; pending.Pending != before.Mined+2; {
 		if pending = r.account(chain.ConfirmationRule{}); pending.Mined != before.Mined || pending.Pending > before.Mined+2 {
 			t.Fatalf("before the block: %+v", pending)
@@ -195,15 +176,11 @@ func TestKnowsARealNodesReverts(t *testing.T) {
 	r := startRig(t)
 	to := token.Address{1, 2, 3}
 	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(to, token.Units(5))}
-	if err := r.chain.Blacklist(to); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.chain.Blacklist(to))
 	if _, err := r.node.Estimate(t.Context(), call); !errors.Is(err, chain.ErrReverted) {
 		t.Errorf("a blacklisted recipient: %v, want ErrReverted", err)
 	}
-	if err := r.chain.Unblacklist(to); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.chain.Unblacklist(to))
 	call.Data = chain.TransferData(to, token.MaxAmount())
 	if _, err := r.node.Estimate(t.Context(), call); !errors.Is(err, chain.ErrReverted) {
 		t.Errorf("more than the wallet has: %v, want ErrReverted", err)
@@ -221,17 +198,15 @@ func TestARealNodeHasNothingFinalAtFirst(t *testing.T) {
 
 func TestDiscoversATokenOnARealNode(t *testing.T) {
 	r := startRig(t)
-	id, coin, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.chain.Token().Contract)
-	if err != nil || id != r.chain.ID() || coin != r.chain.Token() {
-		t.Errorf("Discover = %d, %+v, %v, want %d, %+v", id, coin, err, r.chain.ID(), r.chain.Token())
+	id, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.chain.Token().Contract)
+	if err != nil || id != r.chain.ID() || asset != r.chain.Token() {
+		t.Errorf("Discover = %d, %+v, %v, want %d, %+v", id, asset, err, r.chain.ID(), r.chain.Token())
 	}
-	if _, coin, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, ethrpc.ErrToken) {
-		t.Errorf("Discover of an account = %+v, %v, want ErrToken", coin, err)
+	if _, asset, err := ethrpc.Discover(t.Context(), r.chain.URL(), r.key.Address()); !errors.Is(err, ethrpc.ErrToken) {
+		t.Errorf("Discover of an account = %+v, %v, want ErrToken", asset, err)
 	}
 	wrong, err := ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: id + 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := wrong.Fees(t.Context()); !errors.Is(err, chain.ErrWrongChain) {
 		t.Errorf("Fees of another chain: %v, want ErrWrongChain", err)
 	}

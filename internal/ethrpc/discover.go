@@ -14,18 +14,19 @@ import (
 
 // Selectors of EIP-20's optional methods: the first four bytes of
 // keccak256("symbol()") and keccak256("decimals()").
-const (
-	symbolCall   = "0x95d89b41"
-	decimalsCall = "0x313ce567"
+var (
+	symbolCall   = [4]byte{0x95, 0xd8, 0x9b, 0x41}
+	decimalsCall = [4]byte{0x31, 0x3c, 0xe5, 0x67}
 )
 
 // ErrToken reports a contract that does not describe itself as EIP-20 allows.
 var ErrToken = errors.New("no such token")
 
-// Discover asks a node which chain it serves and what the token contract calls
-// itself. It is for stacks that are told nothing but an address; a deployed
-// one is configured.
-func Discover(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, coin token.Token, err error) {
+// Discover asks a node for its chain id and for the symbol and decimals of the
+// token contract. It serves stacks that are configured with an address alone; a
+// deployed stack is configured with all of these. ErrToken if the contract does
+// not answer.
+func Discover(ctx context.Context, rawURL string, contract token.Address) (chainID uint64, asset token.Token, err error) {
 	node, err := Open(rawURL, Config{ChainID: 1})
 	if err != nil {
 		return 0, token.Token{}, err
@@ -34,8 +35,8 @@ func Discover(ctx context.Context, rawURL string, contract token.Address) (chain
 	var symbol, decimals hexutil.Bytes
 	batch := []rpc.BatchElem{
 		call("eth_chainId", &id),
-		call("eth_call", &symbol, callOf(contract, symbolCall), "latest"),
-		call("eth_call", &decimals, callOf(contract, decimalsCall), "latest"),
+		call("eth_call", &symbol, callObject{To: contract.String(), Data: symbolCall[:]}, "latest"),
+		call("eth_call", &decimals, callObject{To: contract.String(), Data: decimalsCall[:]}, "latest"),
 	}
 	if err := node.request(ctx, batch); err != nil {
 		return 0, token.Token{}, err
@@ -50,10 +51,6 @@ func Discover(ctx context.Context, rawURL string, contract token.Address) (chain
 		return 0, token.Token{}, fmt.Errorf("%w: %s has no symbol and decimals on chain %d", ErrToken, contract, id)
 	}
 	return uint64(id), token.Token{Symbol: name, Decimals: int(decimals[31]), Contract: contract}, nil
-}
-
-func callOf(to token.Address, data string) map[string]string {
-	return map[string]string{"to": to.String(), "data": data}
 }
 
 // abiString reads one ABI-encoded string of at most 64 bytes: its offset, its

@@ -5,16 +5,16 @@ import "remit/internal/chain"
 // Reply lets tests build tables of their own.
 type Reply = reply
 
-// Words returns what r looks for.
+// Words returns the words of r.
 func (r Reply) Words() string { return r.words }
 
-// Class returns what r means.
+// Class returns the class of r.
 func (r Reply) Class() chain.Class { return r.class }
 
 // Replies returns a copy of the table.
 func Replies() []Reply { return append([]Reply(nil), replies...) }
 
-// ClassOf judges words by a table.
+// ClassOf returns the class of words by a table.
 func ClassOf(words string, table []Reply) chain.Class { return classOf(words, table) }
 
 // MaxResponse is the bound of one response in bytes.

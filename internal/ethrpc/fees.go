@@ -15,8 +15,8 @@ type feeHistory struct {
 	Reward  [][]quantity `json:"reward"`        // of each block, each percentile
 }
 
-// Fees implements chain.Node. Nodes that do not suggest a tip are taken at
-// the median of what the latest block paid.
+// Fees implements chain.Node. For a node that does not suggest a tip, the tip is
+// the median of the latest block's.
 func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	var history feeHistory
 	var tip quantity
@@ -43,8 +43,8 @@ func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	return market, nil
 }
 
-// reverted are the words of nodes for a call that the contract refused, in
-// lower case. fees_test.go names who says what.
+// reverted are the words of nodes for a call that the contract reverted, in
+// lower case. fees_test.go names the client of each.
 var reverted = []string{
 	"execution reverted", "vm execution error", "vm exception while processing transaction",
 	"always failing transaction", "invalid opcode",
@@ -61,8 +61,8 @@ func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	if err == nil {
 		err = calls[0].Error
 	}
-	if refusal, ok := errors.AsType[*Refusal](err); ok && refusal.reverted() {
-		return 0, fmt.Errorf("estimating a call of %v: %w: %s", c.To, chain.ErrReverted, refusal.Words)
+	if rejection, ok := errors.AsType[*Rejection](err); ok && rejection.reverted() {
+		return 0, fmt.Errorf("estimating a call of %v: %w: %s", c.To, chain.ErrReverted, rejection.Words)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("estimating a call of %v: %w", c.To, err)
@@ -70,7 +70,7 @@ func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	return uint64(gas), nil
 }
 
-func (r *Refusal) reverted() bool {
+func (r *Rejection) reverted() bool {
 	if r.Code == codeReverted {
 		return true
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestReadsFeesInOneRequest(t *testing.T) {
-	// From Base Sepolia, cut to what is read.
+	// From Base Sepolia, cut to the fields that are read.
 	history := result(`{"oldestBlock":"0x1f","reward":[["0xf4240"]],"baseFeePerGas":["0x64","0x62"],"gasUsedRatio":[0.4]}`)
 	for _, row := range []struct {
 		name         string
@@ -32,7 +32,7 @@ func TestReadsFeesInOneRequest(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var params string
-			s := play(t, map[string]func(request) raw{
+			s := serve(t, map[string]func(request) raw{
 				"eth_feeHistory": func(r request) raw {
 					for _, p := range r.Params {
 						params += string(p)
@@ -42,9 +42,7 @@ func TestReadsFeesInOneRequest(t *testing.T) {
 				"eth_maxPriorityFeePerGas": always(row.tip),
 			})
 			got, err := open(t, s.URL).Fees(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(row.want, got, exact); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -70,7 +68,7 @@ func TestFeesAreUsableOrAnError(t *testing.T) {
 		{"no tip and no reward", result(`{"baseFeePerGas":["0x64","0x62"],"reward":[[]]}`), failure("-32601", "no such method")},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := play(t, map[string]func(request) raw{"eth_feeHistory": always(row.history), "eth_maxPriorityFeePerGas": always(row.tip)})
+			s := serve(t, map[string]func(request) raw{"eth_feeHistory": always(row.history), "eth_maxPriorityFeePerGas": always(row.tip)})
 			if got, err := open(t, s.URL).Fees(t.Context()); err == nil {
 				t.Errorf("Fees = %+v, want an error", got)
 			}
@@ -80,11 +78,11 @@ func TestFeesAreUsableOrAnError(t *testing.T) {
 
 func TestEstimatesGas(t *testing.T) {
 	var asked string
-	s := play(t, map[string]func(request) raw{"eth_estimateGas": func(r request) raw {
+	s := serve(t, map[string]func(request) raw{"eth_estimateGas": func(r request) raw {
 		asked = string(r.Params[0])
 		return result(`"0xfde8"`)
 	}})
-	got, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: coin, Data: []byte{0xa9, 0x05}})
+	got, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract, Data: []byte{0xa9, 0x05}})
 	if err != nil || got != 65_000 {
 		t.Fatalf("Estimate = %d, %v, want 65000", got, err)
 	}
@@ -122,8 +120,8 @@ func TestKnowsAContractsRefusal(t *testing.T) {
 		{"a result that is none", result(`null`), false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := play(t, map[string]func(request) raw{"eth_estimateGas": always(row.answer)})
-			gas, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: coin})
+			s := serve(t, map[string]func(request) raw{"eth_estimateGas": always(row.answer)})
+			gas, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract})
 			if err == nil {
 				t.Fatalf("Estimate = %d, want an error", gas)
 			}

@@ -1,7 +1,6 @@
 // Package ethrpc speaks to Ethereum nodes: it is chain.Node over JSON-RPC by
-// HTTP, in batches. It knows the words of the clients and their quirks, and
-// nothing of payments. What several nodes' answers mean together is for
-// package chain.
+// HTTP, in batches. It knows the words of the node clients and their quirks, and
+// nothing of payments. Package chain weighs the answers of several nodes.
 package ethrpc
 
 import (
@@ -21,7 +20,7 @@ import (
 // ErrURL reports text that is not the URL of a JSON-RPC endpoint.
 var ErrURL = errors.New("invalid node URL")
 
-// Config is what all nodes of a chain have in common.
+// A Config holds the settings that all nodes of a chain share.
 type Config struct {
 	ChainID uint64
 	// Timeout bounds each HTTP request, body included. Zero means 10 seconds.
@@ -34,19 +33,19 @@ type Config struct {
 // A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens
 // no connection before the first request.
 //
-// The first request of a Node also asks for the chain id. A node of another
-// chain answers nothing after that but chain.ErrWrongChain, as long as the
-// process lives.
+// The first request of a Node also asks for the chain id. If that is another
+// chain's, every later call returns chain.ErrWrongChain, as long as the process
+// lives.
 //
-// Errors do not name the node: whoever asks several adds String.
+// Errors do not name the node: a caller of several nodes adds String.
 type Node struct {
 	host    string
 	chainID uint64
 	timeout time.Duration
 	client  *rpc.Client
 	secrets secrets
-	right   atomic.Bool           // the chain id was asked for and is ours
-	wrong   atomic.Pointer[error] // it was asked for and is not
+	right   atomic.Bool           // the node has answered with chainID
+	wrong   atomic.Pointer[error] // the node has answered with another chain id
 }
 
 var _ chain.Node = (*Node)(nil)
@@ -67,9 +66,9 @@ func Open(rawURL string, config Config) (*Node, error) {
 	if config.Transport == nil {
 		config.Transport = NewTransport()
 	}
-	// All requests may be repeated, a broadcast too: it is the same bytes.
-	// With this key, which is not sent, net/http does so itself when a kept
-	// connection turns out to be dead, as after a Lambda's sleep.
+	// Every request may be repeated, a broadcast too: its bytes are the same.
+	// With this key, which it does not send, net/http itself repeats a request
+	// whose idle connection turns out to be dead, as after a Lambda's sleep.
 	headers := http.Header{"X-Idempotency-Key": {}}
 	client, err := rpc.DialOptions(context.Background(), rawURL, rpc.WithHTTPClient(clientOver(config.Transport)), rpc.WithHeaders(headers))
 	if err != nil {
@@ -81,9 +80,9 @@ func Open(rawURL string, config Config) (*Node, error) {
 // String implements chain.Node: host and port.
 func (n *Node) String() string { return n.host }
 
-// batch makes one request of calls. An error means that none of them has an
-// answer; otherwise each has its result or its own Error, which is a *Refusal
-// if the node sent one.
+// batch makes one request of calls. An error means that no call has an answer;
+// otherwise each has its result or an Error, which is a *Rejection if the node
+// sent it.
 func (n *Node) batch(ctx context.Context, calls ...rpc.BatchElem) ([]rpc.BatchElem, error) {
 	if err := n.wrong.Load(); err != nil {
 		return nil, *err
@@ -104,7 +103,7 @@ func (n *Node) batch(ctx context.Context, calls ...rpc.BatchElem) ([]rpc.BatchEl
 	return all[1:], nil
 }
 
-// admit judges the answer to eth_chainId.
+// admit compares the answer to eth_chainId with the node's chain.
 func (n *Node) admit(id quantity, err error) error {
 	if err != nil {
 		return fmt.Errorf("eth_chainId: %w", err)
@@ -118,22 +117,22 @@ func (n *Node) admit(id quantity, err error) error {
 	return err
 }
 
-// request posts calls: one alone as a plain request, since some gateways take
-// no batches for some methods.
+// request posts calls as a batch, a single call without one: some gateways
+// refuse batches of some methods.
 func (n *Node) request(ctx context.Context, calls []rpc.BatchElem) error {
 	if len(calls) == 1 {
 		err := n.client.CallContext(ctx, calls[0].Result, calls[0].Method, calls[0].Args...)
 		if _, answered := errors.AsType[rpc.Error](err); !answered && err != nil {
 			return n.unanswered(err)
 		}
-		calls[0].Error = n.refused(err)
+		calls[0].Error = n.rejection(err)
 		return nil
 	}
 	if err := n.client.BatchCallContext(ctx, calls); err != nil {
 		return n.unanswered(err)
 	}
 	for i := range calls {
-		calls[i].Error = n.refused(calls[i].Error)
+		calls[i].Error = n.rejection(calls[i].Error)
 	}
 	return nil
 }
@@ -143,7 +142,7 @@ func call(method string, result any, args ...any) rpc.BatchElem {
 	return rpc.BatchElem{Method: method, Args: args, Result: result}
 }
 
-// firstError returns the first element's error, by method.
+// firstError returns the error of the first call that has one, with its method.
 func firstError(calls []rpc.BatchElem) error {
 	for _, c := range calls {
 		if c.Error != nil {

@@ -27,7 +27,7 @@ func gas(gas string) map[string]func(request) raw {
 }
 
 func TestAsksForTheChainOnce(t *testing.T) {
-	s := play(t, gas("0x5208"))
+	s := serve(t, gas("0x5208"))
 	node := open(t, s.URL)
 	for range 3 {
 		if _, err := node.Estimate(t.Context(), chain.Call{}); err != nil {
@@ -43,12 +43,15 @@ func TestAsksForTheChainOnce(t *testing.T) {
 func TestANodeOfAnotherChainIsNeverAskedAgain(t *testing.T) {
 	answers := gas("0x5208")
 	answers["eth_chainId"] = always(result(`"0x1"`))
-	s := play(t, answers)
+	s := serve(t, answers)
 	node := open(t, s.URL)
 	for name, ask := range map[string]func() error{
-		"Estimate":    func() error { _, err := node.Estimate(t.Context(), chain.Call{}); return err },
-		"Fees":        func() error { _, err := node.Fees(t.Context()); return err },
-		"Account":     func() error { _, err := node.Account(t.Context(), account, coin, chain.ConfirmationRule{}); return err },
+		"Estimate": func() error { _, err := node.Estimate(t.Context(), chain.Call{}); return err },
+		"Fees":     func() error { _, err := node.Fees(t.Context()); return err },
+		"Account": func() error {
+			_, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{})
+			return err
+		},
 		"Receipts":    func() error { _, err := node.Receipts(t.Context(), hashes(1)); return err },
 		"BlockHashes": func() error { _, err := node.BlockHashes(t.Context(), []uint64{1}); return err },
 		"TxAtNonce":   func() error { _, err := node.TxAtNonce(t.Context(), account, 0, 1); return err },
@@ -69,7 +72,7 @@ func TestAsksForTheChainAgainUntilItIsToldIt(t *testing.T) {
 	answers := gas("0x5208")
 	id := failure("-32005", "slow down")
 	answers["eth_chainId"] = func(request) raw { return id }
-	node := open(t, play(t, answers).URL)
+	node := open(t, serve(t, answers).URL)
 	if gas, err := node.Estimate(t.Context(), chain.Call{}); err == nil || errors.Is(err, chain.ErrWrongChain) {
 		t.Fatalf("Estimate = %d, %v, want another error", gas, err)
 	}
@@ -98,9 +101,7 @@ func TestOpensOnlyNodeURLs(t *testing.T) {
 
 func TestIsCalledByItsHost(t *testing.T) {
 	node, err := ethrpc.Open("https://user:hunter22@mainnet.example.org:8443/v2/0123456789abcdef?apikey=fedcba9876543210#frag", ethrpc.Config{ChainID: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, want := node.String(), "mainnet.example.org:8443"; got != want {
 		t.Errorf("String = %q, want %q", got, want)
 	}
@@ -157,9 +158,7 @@ func (b broken) RoundTrip(*http.Request) (*http.Response, error) { return nil, e
 func TestErrorsOfATransportHoldNoSecretEither(t *testing.T) {
 	const url = "http://example.org/v2/0123456789abcdef"
 	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Transport: broken("cannot reach " + url)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := node.Fees(t.Context()); err == nil || strings.Contains(err.Error(), "0123") || !strings.Contains(err.Error(), "cannot reach") {
 		t.Errorf("%v, want the reason without the path", err)
 	}
@@ -176,10 +175,8 @@ func TestBoundsAResponse(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: 1, Timeout: time.Minute}) // the size is what ends it, not the time
-	if err != nil {
-		t.Fatal(err)
-	}
+	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: 1, Timeout: time.Minute}) // so that the size ends the request, not the time
+	must(t, err)
 	_, err = node.Estimate(t.Context(), chain.Call{})
 	if err == nil || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("%v, want an error that says too large", err)
@@ -215,9 +212,7 @@ func TestBoundsTheTimeOfARequestWithItsBody(t *testing.T) {
 			defer s.Close()
 			defer close(release)
 			node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Timeout: 20 * time.Millisecond})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := node.Estimate(t.Context(), chain.Call{}); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%v, want DeadlineExceeded", err)
 			}
@@ -276,15 +271,11 @@ func TestKeepsConnectionsForManyAtOnce(t *testing.T) {
 func TestRepeatsARequestOnAKeptConnectionThatDied(t *testing.T) {
 	// Hangs up, without an answer, on the second request of a connection, as
 	// a load balancer does with one that slept too long.
-	s := play(t, gas("0x5208"))
+	s := serve(t, gas("0x5208"))
 	u, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	front := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		served, _ := r.Context().Value(servedKey{}).(*atomic.Int32)
 		if served.Add(1) == 2 {

@@ -11,13 +11,12 @@ import (
 	"remit/internal/chain"
 )
 
-// maxBatch is how many elements one request has: what the stricter providers
-// take (Nethermind 1024, geth 1000, Infura and QuickNode about 100 by plan).
+// maxBatch is the most elements of one request, the limit of the stricter
+// providers (Nethermind 1024, geth 1000, Infura and QuickNode about 100 by plan).
 const maxBatch = 100
 
-// Receipts implements chain.Node, in requests of at most 100 hashes. When some
-// cannot be read, those that could come with the error: each stands for
-// itself.
+// Receipts implements chain.Node, in requests of at most 100 hashes. Receipts
+// that could be read are returned with the error of those that could not.
 func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	var found []chain.Receipt
 	var problems []error
@@ -37,8 +36,8 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 	return found, nil
 }
 
-// receipts reads one chunk, and returns only the first error of its elements:
-// they tend to be the same.
+// receipts reads one chunk. Of its elements' errors, which tend to be the same,
+// it returns the first.
 func (n *Node) receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	answers := make([]*receipt, len(hashes))
 	calls := make([]rpc.BatchElem, len(hashes))

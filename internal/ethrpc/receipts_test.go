@@ -32,7 +32,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 	want := chain.Receipt{
 		Tx: tx, Succeeded: true, Block: 2_000_000, BlockHash: hash(t, strings.Repeat("b1", 32)),
 		Logs: []chain.Log{{
-			Contract: coin,
+			Contract: contract,
 			Topics: []chain.Hash{
 				hash(t, "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"),
 				hash(t, "0x0000000000000000000000009d8a62f656a8d1615c1294fd71e9cfb3e4855a4f"),
@@ -55,17 +55,15 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 		{"pending, by a node that hands those out", strings.Replace(recordedReceipt(tx), `"blockHash":"0x`+strings.Repeat("b1", 32)+`"`, `"blockHash":null`, 1), nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := play(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(row.json))})
+			s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(row.json))})
 			got, err := open(t, s.URL).Receipts(t.Context(), []chain.Hash{tx})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if diff := cmp.Diff(row.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	transfer := chain.Transfer{Token: coin, From: account, To: token.Address{18: 0xde, 19: 0xad}, Amount: token.Units(1_000_000)}
+	transfer := chain.Transfer{Token: contract, From: account, To: token.Address{18: 0xde, 19: 0xad}, Amount: token.Units(1_000_000)}
 	if verdict := transfer.Judge(want); verdict != chain.Transferred {
 		t.Errorf("the receipt reads %s, want a transfer of one USDC", verdict)
 	}
@@ -104,7 +102,7 @@ func TestOneBadReceiptHidesNoOther(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := play(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
+			s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
 				if r.arg(0) == asked[2].String() {
 					return row.bad(r)
 				}
@@ -127,7 +125,7 @@ func TestOneBadReceiptHidesNoOther(t *testing.T) {
 }
 
 func TestReadsReceiptsAHundredAtATime(t *testing.T) {
-	s := play(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
+	s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
 		tx, _ := chain.ParseHash(r.arg(0))
 		return result(recordedReceipt(tx))
 	}})
@@ -149,16 +147,14 @@ func TestReadsReceiptsAHundredAtATime(t *testing.T) {
 }
 
 func TestReadsBlockHashesInOrder(t *testing.T) {
-	s := play(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
+	s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
 		if r.arg(0) == "0x1388" || string(r.Params[1]) != "false" {
 			return result("null")
 		}
 		return result(fmt.Sprintf(`{"number":%q,"hash":"0x%064s","transactions":["0x00"]}`, r.arg(0), r.arg(0)[2:]))
 	}})
 	got, err := open(t, s.URL).BlockHashes(t.Context(), []uint64{300, 7, 5000, 255})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []chain.Hash{{30: 0x01, 31: 0x2c}, {31: 7}, {}, {31: 0xff}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -183,7 +179,7 @@ func TestBlockHashesAreAllReadOrNone(t *testing.T) {
 		{"half a hash", block(`"0x7"`, `"0xb1b1"`)},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := play(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
+			s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
 				if r.arg(0) == "0x7" {
 					return row.bad
 				}

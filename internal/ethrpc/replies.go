@@ -6,21 +6,21 @@ import (
 	"remit/internal/chain"
 )
 
-// A reply is words by which nodes refuse eth_sendRawTransaction, in lower
-// case, and what they mean.
+// A reply is words by which nodes reject eth_sendRawTransaction, in lower case,
+// and the class of that rejection.
 type reply struct {
 	words string
 	class chain.Class
 }
 
-// replies are in the order to look for them: words that contain another's come
-// first. They are looked for anywhere, since clients put prefixes before them
-// and balances, nonces and limits behind. Codes say less: geth answers nearly
-// everything with -32000. What matches none is chain.Ambiguous, and nothing
-// may be added as chain.Wrong that any node says of bytes another would take.
-// replies_test.go has the clients' own texts.
+// replies are in the order to look for them: words that contain another reply's
+// words come first. They match anywhere in a node's text, since clients put
+// prefixes before them and balances, nonces and limits behind. Codes say less:
+// geth answers nearly everything with -32000. A text that matches no reply is
+// chain.Ambiguous. No reply may be chain.Wrong if any node sends it for bytes
+// that another node would take. replies_test.go has the clients' own texts.
 var replies = []reply{
-	// It says the opposite of "known transaction".
+	// The opposite of "known transaction", which it contains.
 	{"unknown transaction", chain.Ambiguous},
 
 	{"already known", chain.Known},
@@ -47,7 +47,7 @@ var replies = []reply{
 	{"nonce too low", chain.NonceTooLow},
 	{"nonce is too low", chain.NonceTooLow},
 	{"oldnonce", chain.NonceTooLow},
-	// Arbitrum Classic says so of a nonce too low and of one too high.
+	// Arbitrum Classic sends this for a nonce too low and for one too high.
 	{"invalid transaction nonce", chain.NonceTooLow},
 
 	{"insufficient funds", chain.Funds},

@@ -135,7 +135,7 @@ var recorded = []said{
 func TestClassifiesWhatClientsSay(t *testing.T) {
 	for _, row := range recorded {
 		t.Run(row.client+": "+row.words, func(t *testing.T) {
-			s := play(t, map[string]func(request) raw{"eth_sendRawTransaction": always(failure(row.code, row.words))})
+			s := serve(t, map[string]func(request) raw{"eth_sendRawTransaction": always(failure(row.code, row.words))})
 			got := open(t, s.URL).Send(t.Context(), []byte{2})
 			if got.Class != row.class {
 				t.Errorf("class %s, want %s", got.Class, row.class)
@@ -155,8 +155,8 @@ func TestEveryClassHasARecordedText(t *testing.T) {
 	}
 }
 
-// misjudged returns how many recorded texts a changed table gets wrong.
-func misjudged(table []ethrpc.Reply) int {
+// misclassified returns how many recorded texts a changed table gets wrong.
+func misclassified(table []ethrpc.Reply) int {
 	wrong := 0
 	for _, row := range recorded {
 		if ethrpc.ClassOf(row.words, table) != row.class {
@@ -168,12 +168,12 @@ func misjudged(table []ethrpc.Reply) int {
 
 func TestEveryReplyIsNeeded(t *testing.T) {
 	table := ethrpc.Replies()
-	if n := misjudged(table); n != 0 {
+	if n := misclassified(table); n != 0 {
 		t.Fatalf("the table as it is gets %d wrong", n)
 	}
 	for i, r := range table {
-		if misjudged(slices.Delete(slices.Clone(table), i, i+1)) == 0 {
-			t.Errorf("without %q nothing is misjudged", r.Words())
+		if misclassified(slices.Delete(slices.Clone(table), i, i+1)) == 0 {
+			t.Errorf("without %q nothing is misclassified", r.Words())
 		}
 		if r.Words() != strings.ToLower(r.Words()) {
 			t.Errorf("%q is not in lower case and never matches", r.Words())
@@ -198,8 +198,8 @@ func TestTheOrderOfRepliesMatters(t *testing.T) {
 			pairs++
 			swapped := slices.Clone(table)
 			swapped[i], swapped[j] = shorter, longer
-			if misjudged(swapped) == 0 {
-				t.Errorf("with %q before %q nothing is misjudged", shorter.Words(), longer.Words())
+			if misclassified(swapped) == 0 {
+				t.Errorf("with %q before %q nothing is misclassified", shorter.Words(), longer.Words())
 			}
 		}
 	}

@@ -11,17 +11,17 @@ import (
 	"remit/internal/chain"
 )
 
-// Send implements chain.Node. Only what the node itself says of these bytes is
-// ever another class than chain.Ambiguous: not what a gateway says with an
-// HTTP status, nor anything from a node whose chain is not known to be ours.
+// Send implements chain.Node. Only the node's own answer to these bytes has
+// another class than chain.Ambiguous. The text of a gateway with an HTTP status
+// is ambiguous, and so is every answer of a node that has not told its chain id.
 func (n *Node) Send(ctx context.Context, raw []byte) chain.Reply {
 	var hash chain.Hash
 	calls, err := n.batch(ctx, call("eth_sendRawTransaction", &hash, hexutil.Bytes(raw)))
 	if err == nil {
 		err = calls[0].Error
 	}
-	if refusal, ok := errors.AsType[*Refusal](err); ok && len(calls) > 0 {
-		return chain.Reply{Class: classOf(refusal.Words, replies), Detail: refusal.Error()}
+	if rejection, ok := errors.AsType[*Rejection](err); ok && len(calls) > 0 {
+		return chain.Reply{Class: classOf(rejection.Words, replies), Detail: rejection.Error()}
 	}
 	if err != nil {
 		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}

@@ -22,7 +22,7 @@ var signed = []byte("\x02\xf8\x7c\x01\x80\x80\x9a\x01" + strings.Repeat("\x00", 
 
 func TestSendsTheBytesInOneRequest(t *testing.T) {
 	var sent string
-	s := play(t, map[string]func(request) raw{"eth_sendRawTransaction": func(r request) raw {
+	s := serve(t, map[string]func(request) raw{"eth_sendRawTransaction": func(r request) raw {
 		sent = r.arg(0)
 		return result(`"` + signedHash + `"`)
 	}})
@@ -94,9 +94,7 @@ func TestTimeAndDistanceAreAmbiguous(t *testing.T) {
 	defer s.Close()
 	defer close(release)
 	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Timeout: 20 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if reply := node.Send(t.Context(), signed); reply.Class != chain.Ambiguous || !strings.Contains(reply.Detail, "deadline") {
 		t.Errorf("after the node's own time limit: %+v", reply)
 	}

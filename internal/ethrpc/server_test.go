@@ -46,8 +46,8 @@ func failure(code, message string) raw {
 	return raw(`"error":{"code":` + code + `,"message":` + string(text) + `}`)
 }
 
-// A server plays a node: answers by method, the calls that came, and how many
-// HTTP requests they came in.
+// A server is a node with a fixed answer for each method. It keeps the calls of
+// each HTTP request.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -55,8 +55,8 @@ type server struct {
 	requests [][]string // methods, per HTTP request
 }
 
-// play starts a node of chainID that answers what is in answers.
-func play(t *testing.T, answers map[string]func(request) raw) *server {
+// serve starts a node of chainID with the given answers by method.
+func serve(t *testing.T, answers map[string]func(request) raw) *server {
 	t.Helper()
 	s := &server{answers: map[string]func(request) raw{"eth_chainId": always(result(`"0x14a34"`))}}
 	for method, answer := range answers {
@@ -98,7 +98,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			parts = append(parts, `{"jsonrpc":"2.0","id":`+string(r.ID)+`,`+string(answer)+`}`)
 		}
 	}
-	slices.Reverse(parts) // the order in a batch is the server's choice
+	slices.Reverse(parts) // a server may answer a batch in any order
 	w.Header().Set("Content-Type", "application/json")
 	if single {
 		_, _ = io.WriteString(w, strings.Join(parts, ""))
@@ -107,7 +107,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "["+strings.Join(parts, ",")+"]")
 }
 
-// methods returns what came so far.
+// methods returns the methods of each HTTP request so far.
 func (s *server) methods() [][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,34 +117,42 @@ func (s *server) methods() [][]string {
 func open(t *testing.T, url string) *ethrpc.Node {
 	t.Helper()
 	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return node
 }
 
 func hash(t *testing.T, s string) chain.Hash {
 	t.Helper()
 	h, err := chain.ParseHash(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return h
 }
 
 func amount(t *testing.T, s string) token.Amount {
 	t.Helper()
 	a, err := token.ParseAmount(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
 var (
-	account = token.Address{0x9d, 0x8a, 0x62, 0xf6, 0x56, 0xa8, 0xd1, 0x61, 0x5c, 0x12, 0x94, 0xfd, 0x71, 0xe9, 0xcf, 0xb3, 0xe4, 0x85, 0x5a, 0x4f}
-	coin    = token.Address{0x03, 0x6c, 0xbd, 0x53, 0x84, 0x2c, 0x54, 0x26, 0x63, 0x4e, 0x79, 0x29, 0x54, 0x1e, 0xc2, 0x31, 0x8f, 0x3d, 0xcf, 0x7e}
+	account  = token.Address{0x9d, 0x8a, 0x62, 0xf6, 0x56, 0xa8, 0xd1, 0x61, 0x5c, 0x12, 0x94, 0xfd, 0x71, 0xe9, 0xcf, 0xb3, 0xe4, 0x85, 0x5a, 0x4f}
+	contract = token.Address{0x03, 0x6c, 0xbd, 0x53, 0x84, 0x2c, 0x54, 0x26, 0x63, 0x4e, 0x79, 0x29, 0x54, 0x1e, 0xc2, 0x31, 0x8f, 0x3d, 0xcf, 0x7e}
 )
 
 // exact compares amounts for go-cmp.
 var exact = cmpopts.EquateComparable(token.Amount{})
+
+// A fataler is a *testing.T, or that of rapid.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// must ends the test if err is not nil.
+func must(t fataler, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

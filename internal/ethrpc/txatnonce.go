@@ -11,22 +11,23 @@ import (
 	"remit/internal/token"
 )
 
-// errNoHistory reports a node that has forgotten the state in question, or
-// never had it.
+// errNoHistory reports a node that does not have the state of the blocks in
+// question.
 var errNoHistory = errors.New("node lacks the history to tell")
 
-// probes is how many blocks one request looks at. A search among b blocks
-// takes log(b)/log(probes+1) requests: 4 for the 2^20 blocks of some months.
+// probes is the number of blocks that one request asks about. A search among b
+// blocks takes log(b)/log(probes+1) requests: 4 for the 2^20 blocks of some
+// months.
 const probes = 31
 
-// TxAtNonce implements chain.Node. It looks for the block where the wallet's
+// TxAtNonce implements chain.Node. It looks for the block in which the wallet's
 // count passed nonce: first back from final in growing steps, so that a node
-// which keeps the state of recent blocks only can answer for recent nonces,
-// then narrowing down. Each step is one request.
+// that keeps only recent state can answer for recent nonces, then between the
+// two nearest blocks. Each step is one request.
 func (n *Node) TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
 	hash, err := n.atNonce(ctx, wallet, nonce, final)
 	if err != nil {
-		return chain.Hash{}, fmt.Errorf("looking for who used nonce %d of %v: %w", nonce, wallet, err)
+		return chain.Hash{}, fmt.Errorf("looking for the transaction at nonce %d of %v: %w", nonce, wallet, err)
 	}
 	return hash, nil
 }
@@ -57,15 +58,15 @@ func (n *Node) atNonce(ctx context.Context, wallet token.Address, nonce, final u
 	return n.transaction(ctx, wallet, nonce, *used.above)
 }
 
-// A bracket holds the lowest block seen where the nonce was used and the
-// highest where it was not.
+// A bracket holds the lowest block known to have the nonce used and the highest
+// known to have it unused.
 type bracket struct {
 	below, above *uint64
-	unseen       error // why some blocks in question were not seen
+	unseen       error // of a block in question whose count the node did not tell
 }
 
-// look asks for the wallet's count at blocks, which ascend. Blocks whose state
-// is gone count as not seen, unless all are.
+// look asks for the wallet's count at blocks, which ascend. A block whose state
+// the node lacks is skipped; it is an error if the node lacks all of them.
 func (n *Node) look(ctx context.Context, wallet token.Address, nonce uint64, blocks []uint64, final uint64) (bracket, error) {
 	counts := make([]count, len(blocks))
 	var head count
@@ -147,7 +148,7 @@ func (n *Node) transaction(ctx context.Context, wallet token.Address, nonce, num
 			return tx.Hash, nil
 		}
 	}
-	// Also what an EIP-7702 authorisation signed by the wallet's key looks
-	// like: it uses up a nonce without a transaction.
+	// An EIP-7702 authorisation signed by the wallet's key also uses up a nonce
+	// without a transaction.
 	return chain.Hash{}, fmt.Errorf("%w: block %d used the nonce without a transaction of the wallet", errAnswer, number)
 }

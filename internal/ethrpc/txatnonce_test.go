@@ -26,7 +26,7 @@ func (h history) count(block uint64) int {
 	return sort.Search(len(h.used), func(i int) bool { return h.used[i] > block })
 }
 
-// hashOfNonce is what the transaction of a nonce is called in a history.
+// hashOfNonce returns the hash of the transaction at a nonce of a history.
 func hashOfNonce(nonce int) string { return fmt.Sprintf("0x%062x%02x", nonce, 0xaa) }
 
 func (h history) answers() map[string]func(request) raw {
@@ -61,7 +61,7 @@ func numberOf(hex string) uint64 {
 	return n
 }
 
-func TestFindsWhoUsedANonce(t *testing.T) {
+func TestFindsTheTransactionAtANonce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := history{head: rapid.Uint64Range(0, 5_000_000).Draw(t, "head")}
 		for range rapid.IntRange(0, 30).Draw(t, "transactions") {
@@ -78,9 +78,7 @@ func TestFindsWhoUsedANonce(t *testing.T) {
 		s.Server = httptest.NewServer(s)
 		defer s.Close()
 		node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := node.TxAtNonce(t.Context(), account, uint64(nonce), final)
 
 		isUsed := nonce < h.count(final)
@@ -109,7 +107,7 @@ func TestFindsWhoUsedANonce(t *testing.T) {
 func TestNeedsOnlyRecentStateForARecentNonce(t *testing.T) {
 	// geth keeps the state of the last 128 blocks (core/state/pruner).
 	h := history{used: []uint64{100, 19_999_930, 19_999_950, 19_999_951}, head: 20_000_000, oldest: 20_000_000 - 127}
-	s := play(t, h.answers())
+	s := serve(t, h.answers())
 	got, err := open(t, s.URL).TxAtNonce(t.Context(), account, 2, 19_999_960)
 	if err != nil || got.String() != hashOfNonce(2) {
 		t.Errorf("TxAtNonce = %v, %v, want %s", got, err, hashOfNonce(2))
@@ -159,16 +157,16 @@ func TestATxAtNonceIsProvenOrAnError(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			answers := good.answers()
 			answers[row.method] = row.answer
-			if got, err := open(t, play(t, answers).URL).TxAtNonce(t.Context(), account, 1, 50); err == nil {
+			if got, err := open(t, serve(t, answers).URL).TxAtNonce(t.Context(), account, 1, 50); err == nil {
 				t.Errorf("TxAtNonce = %v, want an error", got)
 			}
 		})
 	}
-	got, err := open(t, play(t, good.answers()).URL).TxAtNonce(t.Context(), account, 1, 50)
+	got, err := open(t, serve(t, good.answers()).URL).TxAtNonce(t.Context(), account, 1, 50)
 	if want := hashOfNonce(1); err != nil || got.String() != want {
 		t.Errorf("TxAtNonce = %v, %v, want %s", got, err, want)
 	}
-	if got, err := open(t, play(t, good.answers()).URL).TxAtNonce(t.Context(), account, 2, 29); err != nil || got != (chain.Hash{}) {
+	if got, err := open(t, serve(t, good.answers()).URL).TxAtNonce(t.Context(), account, 2, 29); err != nil || got != (chain.Hash{}) {
 		t.Errorf("a block before the nonce is used: %v, %v, want none", got, err)
 	}
 }

@@ -67,7 +67,7 @@ type callObject struct {
 	Data hexutil.Bytes `json:"data"`
 }
 
-// header is what is read of a block.
+// header has the fields of a block that are read.
 type header struct {
 	Number *count      `json:"number"`
 	Hash   *chain.Hash `json:"hash"`
@@ -83,8 +83,8 @@ type block struct {
 	} `json:"transactions"`
 }
 
-// receipt is what is read of a receipt. Fields that a node may leave out, and
-// whose zero would mean something else, are pointers.
+// receipt has the fields of a receipt that are read. Those that a node may leave
+// out are pointers where zero has a meaning of its own.
 type receipt struct {
 	Tx        chain.Hash  `json:"transactionHash"`
 	Status    *count      `json:"status"`
@@ -98,8 +98,8 @@ type receipt struct {
 	} `json:"logs"`
 }
 
-// of returns the receipt as what was asked for. A receipt without a block is
-// one of a transaction still pending, which some nodes hand out: it is absent.
+// of returns the receipt of tx, and false if tx is not mined. Some nodes send a
+// receipt without a block for a transaction that is still pending.
 func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 	switch {
 	case r.Tx != tx:

@@ -25,16 +25,16 @@ import (
 	"remit/internal/webhook"
 )
 
-// The things every example of openapi.yaml is about.
+// The address and request of every example in openapi.yaml.
 const (
 	alice    = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" // an example of EIP-55
 	goodBody = `{"wallet_address":"` + alice + `","amount":1000000}`
 )
 
 var (
-	epoch = time.Date(2026, time.January, 2, 15, 4, 5, 0, time.UTC)
-	coin  = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
-	own   = token.Address{0x0a}
+	epoch     = time.Date(2026, time.January, 2, 15, 4, 5, 0, time.UTC)
+	asset     = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
+	ownWallet = token.Address{0x0a}
 )
 
 func TestMain(m *testing.M) {
@@ -46,13 +46,13 @@ func TestMain(m *testing.M) {
 // against it.
 var contract = sync.OnceValues(httpapitest.NewContract)
 
-// An api is everything of this package, on stores in memory, at a clock that
-// stands still unless a test moves it. Keys and ids are drawn from a counter.
+// An api is every endpoint of this package, on stores in memory, with a clock
+// that only tests move. Keys and ids are drawn from a counter.
 type api struct {
 	*testing.T
 	router   http.Handler
 	now      time.Time
-	keys     *apikey.Book
+	keys     *apikey.Registry
 	key      string // a valid one of the merchant below
 	merchant string
 	payments *payments
@@ -66,26 +66,24 @@ func newAPI(t *testing.T) *api {
 	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: 19241000, Token: token.Units(2500000), Steady: true}}}
 	clock := func() time.Time { return a.now }
 	keyStore := &memory.APIKeys{}
-	a.keys = apikey.NewBook(keyStore, apikey.Test, clock, &counter{})
+	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
 	first, err := a.keys.Create(t.Context(), "Acme Coffee")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{Payments: memory.NewPayments(), now: clock}
 	a.hooks = &hooks{}
-	a.hooks.Book = webhook.NewBook(memory.NewWebhooks(), a.hooks, clock, &counter{})
+	a.hooks.Registry = webhook.NewRegistry(memory.NewWebhooks(), a.hooks, clock, &counter{})
 	requests := 0
 	newID := func() string { requests++; return fmt.Sprint("req-", requests) }
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock, newID,
-		httpapi.CreateAPIKey(newID, apikey.NewBook(keyStore, apikey.Test, clock, &counter{})),
+		httpapi.CreateAPIKey(newID, apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})),
 		httpapi.ListAPIKeys(newID, a.keys),
 		httpapi.RotateAPIKey(newID, a.keys),
 		httpapi.RevokeAPIKey(newID, a.keys),
-		httpapi.SendPayment(newID, a.payments, coin),
+		httpapi.SendPayment(newID, a.payments, asset),
 		httpapi.GetTransaction(newID, a.payments),
 		httpapi.ListTransactions(newID, a.payments, a.payments),
-		httpapi.GetBalance(newID, chain.Nodes{a.node}, coin, "base-sepolia", chain.ConfirmationRule{}),
+		httpapi.GetBalance(newID, chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),
 		httpapi.CreateWebhook(newID, a.hooks),
 		httpapi.ListWebhooks(newID, a.hooks),
 		httpapi.UpdateWebhook(newID, a.hooks),
@@ -99,6 +97,14 @@ func newAPI(t *testing.T) *api {
 		httpapi.Sandbox(newID, func(context.Context) (any, error) { return sandboxFacts(), a.sandbox }),
 	)
 	return a
+}
+
+// otherMerchant returns the key of a new merchant.
+func (a *api) otherMerchant() apikey.Minted {
+	a.Helper()
+	m, err := a.keys.Create(a.Context(), "Other")
+	must(a, err)
+	return m
 }
 
 // An answered is a response whose body has been read.
@@ -131,23 +137,19 @@ func (a *api) send(method, path, body string, headers ...string) answered {
 	return a.serve(a.router, r)
 }
 
-// serve is send for a request that is made already.
+// serve serves r by h and holds the answer against the contract.
 func (a *api) serve(h http.Handler, r *http.Request) answered {
 	a.Helper()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	answer := w.Result()
 	c, err := contract()
-	if err != nil {
-		a.Fatal(err)
-	}
+	must(a, err)
 	if err := c.Check(r, answer); err != nil {
 		a.Error(err)
 	}
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		a.Fatal(err)
-	}
+	must(a, err)
 	return answered{answer.StatusCode, answer.Header, string(body)}
 }
 
@@ -175,12 +177,12 @@ func (c *counter) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// payments stands for dispatch: it commits at once, unless told to refuse.
+// payments stands for dispatch: it commits each payment at once.
 type payments struct {
 	*memory.Payments
 	now    func() time.Time
-	refuse error // what Send answers, if set
-	fail   error // what every read answers, if set
+	refuse error // of Send
+	fail   error // of every read
 	nonce  uint64
 	got    []payment.Request
 }
@@ -190,14 +192,14 @@ func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result
 	if s.refuse != nil {
 		return dispatch.Result{}, s.refuse
 	}
-	if r.To == own {
+	if r.To == ownWallet {
 		return dispatch.Result{}, dispatch.ErrOwnWallet
 	}
 	id, err := payment.NewID(r.Merchant, r.Mode, r.Key, &counter{next: byte(s.nonce)})
 	if err != nil {
 		return dispatch.Result{}, err
 	}
-	stored, created, err := s.Create(ctx, payment.New(id, r, coin, "base-sepolia", s.now()))
+	stored, created, err := s.Create(ctx, payment.New(id, r, asset, "base-sepolia", s.now()))
 	switch {
 	case err != nil:
 		return dispatch.Result{}, err
@@ -255,10 +257,11 @@ func (n *node) Account(context.Context, token.Address, token.Address, chain.Conf
 	return n.account, n.err
 }
 
-// hooks stands for what package webhook does beyond its Book.
+// hooks is a Registry that also stands for the sender and the log of package
+// webhook.
 type hooks struct {
-	*webhook.Book
-	refuse error // what registering, testing and resending answer, if set
+	*webhook.Registry
+	refuse error // of checking a URL, testing, listing deliveries and resending
 }
 
 func (h *hooks) Check(_ context.Context, url string) error {
@@ -304,13 +307,13 @@ func sandboxFacts() any {
 	}
 }
 
-// errAboveMaximum is a refusal that comes from the engine.
-var errAboveMaximum = fmt.Errorf("judging: %w", dispatch.ErrAmountAbove)
+// errAboveMaximum is a refusal as dispatch returns it.
+var errAboveMaximum = fmt.Errorf("checking: %w", dispatch.ErrAmountAbove)
 
-// errBroken is a failure of ours whose text must never reach a caller.
+// errBroken is a failure whose text must never reach a caller.
 var errBroken = errors.New("arn:aws:secretsmanager: broken")
 
-// contended is a store whose endpoint somebody else changes all the time.
+// contended is a store whose endpoint another writer changes all the time.
 type contended struct{ webhook.EndpointStore }
 
 func (contended) Endpoint(_ context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
@@ -327,4 +330,19 @@ func newRequest(t *testing.T, method, path, body string) *http.Request {
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return r
+}
+
+// request returns a request of JSON with a's key.
+func (a *api) request(method, path, body string) *http.Request {
+	r := newRequest(a.T, method, path, body)
+	r.Header.Set("X-Api-Key", a.key)
+	return r
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -11,8 +11,8 @@ import (
 	"remit/internal/strictjson"
 )
 
-// defaultOverlap is how long what was rotated goes on working when the caller
-// does not say: a day.
+// defaultOverlap is the time for which a rotated key works when the caller names
+// none.
 const defaultOverlap = 24 * time.Hour
 
 // createdKey is the body of POST /create-api-key.
@@ -25,7 +25,11 @@ type createdKey struct {
 	CreatedAt    payment.Time `json:"created_at"`
 }
 
-// listedKey is a key as it is shown at all times but once.
+func createdKeyOf(m apikey.Minted) createdKey {
+	return createdKey{m.Secret.Reveal(), m.Key.ID, m.Key.MerchantID, m.Key.MerchantName, m.Key.Mode, payment.Time(m.Key.CreatedAt)}
+}
+
+// listedKey is a key without its text.
 type listedKey struct {
 	ID         string        `json:"id"`
 	Prefix     string        `json:"prefix"`
@@ -46,6 +50,10 @@ type rotatedKey struct {
 	listedKey
 }
 
+func rotatedKeyOf(m apikey.Minted) rotatedKey {
+	return rotatedKey{m.Secret.Reveal(), listedKeyOf(m.Key)}
+}
+
 // timeOrNull returns nil, which is written as null, for the zero time.
 func timeOrNull(t time.Time) *payment.Time {
 	if t.IsZero() {
@@ -55,13 +63,13 @@ func timeOrNull(t time.Time) *payment.Time {
 	return &public
 }
 
-// A KeyCreator makes merchants; *apikey.Book is one.
+// A KeyCreator makes merchants and their first keys; *apikey.Registry is one.
 type KeyCreator interface {
 	Create(ctx context.Context, merchantName string) (apikey.Minted, error)
 }
 
 // CreateAPIKey serves POST /create-api-key. keys is nil where only an operator
-// hands out keys: everybody is refused then, whatever they sent.
+// creates keys: every request is refused then, before its body is read.
 func CreateAPIKey(newID func() string, keys KeyCreator) Endpoint {
 	return endpoint("CreateAPIKey", newID, func(c *call) (answer, error) {
 		if keys == nil {
@@ -75,17 +83,11 @@ func CreateAPIKey(newID func() string, keys KeyCreator) Endpoint {
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		m, err := keys.Create(c.Context(), name)
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{status: http.StatusCreated, body: createdKey{
-			m.Secret.Reveal(), m.Key.ID, m.Key.MerchantID, m.Key.MerchantName, m.Key.Mode, payment.Time(m.Key.CreatedAt),
-		}}, nil
+		return reply(http.StatusCreated, createdKeyOf)(keys.Create(c.Context(), name))
 	})
 }
 
-// merchantName reads a required name as package apikey wants it.
+// merchantName reads a required name and checks it with apikey.CheckName.
 func (f *form) merchantName(field string) string {
 	v, ok := f.object.Member(field)
 	if !ok {
@@ -109,7 +111,7 @@ func (f *form) merchantName(field string) string {
 	return v.Text
 }
 
-// A KeyLister lists a merchant's keys; *apikey.Book is one.
+// A KeyLister lists a merchant's keys; *apikey.Registry is one.
 type KeyLister interface {
 	List(ctx context.Context, merchantID string) ([]apikey.Key, error)
 }
@@ -117,64 +119,34 @@ type KeyLister interface {
 // ListAPIKeys serves GET /api-keys.
 func ListAPIKeys(newID func() string, keys KeyLister) Endpoint {
 	return endpoint("ListAPIKeys", newID, func(c *call) (answer, error) {
-		list, err := keys.List(c.Context(), c.caller.MerchantID)
-		if err != nil {
-			return answer{}, err
-		}
-		return listAnswer(list, listedKeyOf), nil
+		return listing(listedKeyOf)(keys.List(c.Context(), c.caller.MerchantID))
 	})
 }
 
-// A KeyRotator replaces keys; *apikey.Book is one.
+// A KeyRotator replaces keys; *apikey.Registry is one.
 type KeyRotator interface {
 	Rotate(ctx context.Context, merchantID, id string, overlap time.Duration) (apikey.Minted, error)
 }
 
 // RotateAPIKey serves POST /api-keys/{id}/rotate.
 func RotateAPIKey(newID func() string, keys KeyRotator) Endpoint {
-	return endpoint("RotateAPIKey", newID, func(c *call) (answer, error) {
-		f, err := readAction(c.Request)
-		if err != nil {
-			return answer{}, err
-		}
+	return action("RotateAPIKey", newID, func(c *call, f *form) (answer, error) {
 		overlap := f.seconds("expires_in_seconds", defaultOverlap, apikey.MaxOverlap)
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		m, err := keys.Rotate(c.Context(), c.caller.MerchantID, c.params["id"], overlap)
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{status: http.StatusCreated, body: rotatedKey{m.Secret.Reveal(), listedKeyOf(m.Key)}}, nil
+		return reply(http.StatusCreated, rotatedKeyOf)(keys.Rotate(c.Context(), c.caller.MerchantID, c.params["id"], overlap))
 	})
 }
 
-// A KeyRevoker ends keys; *apikey.Book is one.
+// A KeyRevoker revokes keys; *apikey.Registry is one.
 type KeyRevoker interface {
 	Revoke(ctx context.Context, merchantID, id string) (apikey.Key, error)
 }
 
 // RevokeAPIKey serves POST /api-keys/{id}/revoke.
 func RevokeAPIKey(newID func() string, keys KeyRevoker) Endpoint {
-	return endpoint("RevokeAPIKey", newID, func(c *call) (answer, error) {
-		if _, err := readAction(c.Request); err != nil {
-			return answer{}, err
-		}
-		k, err := keys.Revoke(c.Context(), c.caller.MerchantID, c.params["id"])
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{status: http.StatusOK, body: listedKeyOf(k)}, nil
+	return action("RevokeAPIKey", newID, func(c *call, _ *form) (answer, error) {
+		return reply(http.StatusOK, listedKeyOf)(keys.Revoke(c.Context(), c.caller.MerchantID, c.params["id"]))
 	})
-}
-
-// listAnswer answers {"data":[…]}, never null.
-func listAnswer[T, V any](items []T, view func(T) V) answer {
-	list := struct {
-		Data []V `json:"data"`
-	}{Data: make([]V, len(items))}
-	for i, item := range items {
-		list.Data[i] = view(item)
-	}
-	return answer{status: http.StatusOK, body: list}
 }

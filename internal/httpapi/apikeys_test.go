@@ -56,7 +56,7 @@ func TestMerchantNames(t *testing.T) {
 	}
 }
 
-// TestEveryCallMakesAMerchant, whatever its name is.
+// TestEveryCallMakesAMerchant: two calls with one name make two merchants.
 func TestEveryCallMakesAMerchant(t *testing.T) {
 	a := newAPI(t)
 	one := a.post("/create-api-key", `{"merchant_name":"Same"}`)
@@ -69,14 +69,13 @@ func TestEveryCallMakesAMerchant(t *testing.T) {
 	a.get("/api-keys", "X-Api-Key: "+two.member(t, "api_key")).want(t, 200, two.member(t, "id"))
 }
 
-// TestKeyCreationByOperator: with keys closed everybody is refused, before
-// anything they sent is looked at.
+// TestKeyCreationByOperator: where only an operator creates keys, every request
+// is refused before its body is read.
 func TestKeyCreationByOperator(t *testing.T) {
 	e := httpapi.CreateAPIKey(func() string { return "req-1" }, nil)
 	for _, body := range []string{`{"merchant_name":"x"}`, `{}`, ``, "\xff"} {
 		a := newAPI(t)
-		r := newRequest(t, "POST", "/create-api-key", body)
-		r.Header.Set("X-Api-Key", a.key)
+		r := a.request("POST", "/create-api-key", body)
 		a.serve(e, r).want(t, 403, `{"detail":`, `"code":"key_creation_closed"`)
 	}
 }
@@ -120,7 +119,7 @@ func TestKeyLife(t *testing.T) {
 	}
 }
 
-// TestOverlaps: 0 to 604800 seconds, a day when nothing is said.
+// TestOverlaps: 0 to 604800 seconds, a day by default.
 func TestOverlaps(t *testing.T) {
 	for _, test := range []struct{ name, body, want string }{ // want: when the old key ends, or the type of the refusal
 		{"a day when nothing is said", `{}`, "2026-01-03T15:04:05.000Z"},
@@ -147,13 +146,10 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// TestOthersKeys: acting on what is not yours is 404.
+// TestOthersKeys: acting on another merchant's key is 404.
 func TestOthersKeys(t *testing.T) {
 	a := newAPI(t)
-	other, err := a.keys.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := a.otherMerchant()
 	for _, id := range []string{other.Key.ID, "key_unknown", "x", "%00", "key_" + strings.Repeat("a", 3000)} {
 		for _, action := range []string{"rotate", "revoke"} {
 			a.post("/api-keys/"+id+"/"+action, ``).want(t, 404, `{"detail":"No such API key.","code":"api_key_not_found"}`)

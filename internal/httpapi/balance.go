@@ -19,13 +19,13 @@ type balance struct {
 	BlockNumber uint64        `json:"block_number"`
 }
 
-// steadyReads is how often a balance is read at most until the node stands at
-// one block while it is read.
+// steadyReads is the most times that a balance is read until the node's head
+// does not move during the read.
 const steadyReads = 3
 
 // GetBalance serves GET /balance/{address} from the first of nodes that
-// answers. coin is the token whose balance is told.
-func GetBalance(newID func() string, nodes chain.Provider, coin token.Token, network string, confirmationRule chain.ConfirmationRule) Endpoint {
+// answers. asset is the token whose balance is shown.
+func GetBalance(newID func() string, nodes chain.Provider, asset token.Token, network string, rule chain.ConfirmationRule) Endpoint {
 	return endpoint("GetBalance", newID, func(c *call) (answer, error) {
 		address, err := token.ParseAddress(c.params["address"])
 		switch {
@@ -34,20 +34,20 @@ func GetBalance(newID func() string, nodes chain.Provider, coin token.Token, net
 		case err != nil:
 			return answer{}, invalids{{"address_invalid", []any{"path", "address"}, addressMsg}}
 		}
-		account, err := accountOf(c.Context(), nodes, address, coin.Contract, confirmationRule)
+		account, err := accountOf(c.Context(), nodes, address, asset.Contract, rule)
 		if err != nil {
 			return answer{}, err
 		}
 		return answer{status: http.StatusOK, body: balance{
-			Address: address, Balance: account.Token, Token: coin.Symbol, Decimals: coin.Decimals,
+			Address: address, Balance: account.Token, Token: asset.Symbol, Decimals: asset.Decimals,
 			Network: network, BlockNumber: account.Head,
 		}}, nil
 	})
 }
 
-// accountOf asks one node after the other. Which of them answers decides about
-// no money.
-func accountOf(ctx context.Context, provider chain.Provider, address, coin token.Address, confirmationRule chain.ConfirmationRule) (chain.Account, error) {
+// accountOf asks one node after the other and returns the first answer. No
+// payment depends on it, so one node is enough.
+func accountOf(ctx context.Context, provider chain.Provider, address, contract token.Address, rule chain.ConfirmationRule) (chain.Account, error) {
 	nodes, err := provider.Nodes(ctx)
 	if err != nil {
 		return chain.Account{}, errors.Join(chain.ErrUnavailable, err)
@@ -57,7 +57,7 @@ func accountOf(ctx context.Context, provider chain.Provider, address, coin token
 		var account chain.Account
 		var err error
 		for range steadyReads {
-			if account, err = node.Account(ctx, address, coin, confirmationRule); err != nil || account.Steady {
+			if account, err = node.Account(ctx, address, contract, rule); err != nil || account.Steady {
 				break
 			}
 		}

@@ -44,8 +44,8 @@ func TestBalancesAreExact(t *testing.T) {
 	a.get("/balance/"+alice).want(t, 200, `"balance":`+maxAmount+`,`)
 }
 
-// TestNodesOfABalance: nodes are asked one after the other, and each again
-// while its chain moves under the question.
+// TestNodesOfABalance: nodes are asked one after the other, and each again while
+// its head moves during the read.
 func TestNodesOfABalance(t *testing.T) {
 	good := chain.Account{Head: 9, Token: token.Units(5), Steady: true}
 	moving := chain.Account{Head: 8, Token: token.Units(4)}
@@ -69,7 +69,7 @@ func TestNodesOfABalance(t *testing.T) {
 				nodes = append(nodes, n)
 			}
 			a.router = httpapi.NewRouter(anyKey{a.merchant}, time.Now, func() string { return "req-1" },
-				httpapi.GetBalance(nil, nodes, coin, "base-sepolia", chain.ConfirmationRule{}))
+				httpapi.GetBalance(nil, nodes, asset, "base-sepolia", chain.ConfirmationRule{}))
 			got := a.get("/balance/" + alice)
 			got.want(t, test.status, test.part)
 			if len(test.nodes) > 0 && test.nodes[0].asked != test.asked {

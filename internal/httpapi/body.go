@@ -13,14 +13,14 @@ import (
 // maxBody is the longest body that is read: 64 KiB.
 const maxBody = 64 << 10
 
-// readForm reads the body of r as one JSON object. Content type and coding are
-// looked at first, then its size, then its bytes.
+// readForm reads the body of r as one JSON object. It checks the content type
+// and coding first, then the size, then the bytes.
 func readForm(r *http.Request) (*form, error) {
 	return readBody(r, false)
 }
 
-// readAction is readForm for the endpoints that need no input: an empty body,
-// of whatever type, means {}.
+// readAction is readForm for the endpoints that need no input: an empty body of
+// any content type means {}.
 func readAction(r *http.Request) (*form, error) {
 	return readBody(r, true)
 }
@@ -44,7 +44,7 @@ func readBody(r *http.Request, mayBeEmpty bool) (*form, error) {
 		return nil, headers
 	case len(body) > maxBody:
 		return nil, errTooLarge
-	case err != nil: // the connection broke, or its framing did
+	case err != nil: // the connection ended, or a chunk is malformed
 		return nil, invalids{{"json_invalid", []any{"body", len(body)}, "The body ends too early"}}
 	}
 	return parseForm(body)
@@ -68,7 +68,7 @@ func parseForm(body []byte) (*form, error) {
 	return &form{object: v}, nil
 }
 
-// checkContent refuses a body that is not said to be plain JSON in UTF-8.
+// checkContent refuses a body whose headers do not declare plain JSON in UTF-8.
 func checkContent(h http.Header) error {
 	var bad invalids
 	if types := h.Values("Content-Type"); len(types) != 1 || !isJSON(types[0]) {

@@ -87,13 +87,11 @@ func TestBodies(t *testing.T) {
 func TestBodyOfUnknownLength(t *testing.T) {
 	a := newAPI(t)
 	for body, want := range map[string]int{goodBody: 201, goodBody + strings.Repeat(" ", 65536): 413} {
-		r := newRequest(t, "POST", "/send-payment", "")
-		r.Header.Set("X-Api-Key", a.key)
+		r := a.request("POST", "/send-payment", "")
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), -1
 		a.serve(a.router, r).want(t, want)
 	}
-	r := newRequest(t, "POST", "/send-payment", "")
-	r.Header.Set("X-Api-Key", a.key)
+	r := a.request("POST", "/send-payment", "")
 	r.Body, r.ContentLength = io.NopCloser(io.MultiReader(strings.NewReader(`{"to":`), broken{})), -1
 	a.serve(a.router, r).want(t, 422, `"json_invalid"`, `["body",6]`)
 }
@@ -102,7 +100,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestActions: what needs no input takes {} or an empty body as the same.
+// TestActions: endpoints that need no input take an empty body for {}.
 func TestActions(t *testing.T) {
 	for _, path := range []string{"/api-keys/{key}/rotate", "/api-keys/{key}/revoke", "/webhooks/{hook}/rotate-secret", "/webhooks/{hook}/test",
 		"/webhooks/{hook}/deliveries/dlv_1/resend", "/webhooks/{hook}/delete"} {
@@ -144,8 +142,7 @@ func TestActions(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newAPI(t)
-			r := newRequest(t, "POST", "/api-keys/"+a.keyID()+"/revoke", "")
-			r.Header.Set("X-Api-Key", a.key)
+			r := a.request("POST", "/api-keys/"+a.keyID()+"/revoke", "")
 			r.Header.Set("Content-Type", test.contentType)
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(test.body)), -1
 			a.serve(a.router, r).want(t, test.status)

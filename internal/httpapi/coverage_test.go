@@ -14,9 +14,7 @@ import (
 func TestCoverage(t *testing.T) {
 	const root = "../.."
 	doc, err := os.ReadFile(root + "/docs/contract-coverage.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tests := testsIn(t, root)
 	named := map[string]bool{}
 	for _, m := range regexp.MustCompile("`(\\w+\\.(?:Test|Fuzz)\\w+)`").FindAllSubmatch(doc, -1) {
@@ -60,8 +58,6 @@ func testsIn(t *testing.T, root string) map[string]bool {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found
 }

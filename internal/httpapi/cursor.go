@@ -12,16 +12,17 @@ import (
 	"remit/internal/store"
 )
 
-// errCursor reports text that is not a cursor we gave to this merchant.
+// errCursor reports text that is not a cursor of this merchant's list.
 var errCursor = errors.New("invalid cursor")
 
-// cursorSum is how many bytes of a cursor are its checksum.
+// cursorSum is the number of bytes of a cursor's checksum.
 const cursorSum = 12
 
-// A cursor is where the next page of a list begins, with the filters that the
-// list was asked for. Merchants carry it as opaque text. It grants nothing:
-// its checksum, over whose list it is as well, only makes sure that a mangled,
-// invented or borrowed one is refused instead of giving another list.
+// A cursor is the position at which the next page of a list begins, with the
+// filters of the list. Merchants pass it back as opaque text. It grants no
+// rights: its checksum, which covers the merchant and mode too, only makes sure
+// that a mangled, invented or borrowed cursor is refused instead of giving
+// another list.
 type cursor struct {
 	Status payment.Status `json:"s,omitempty"`
 	After  time.Time      `json:"a,omitzero"`
@@ -31,12 +32,12 @@ type cursor struct {
 	ID     payment.ID     `json:"i"`
 }
 
-// cursorAfter returns the cursor of what follows last in f's list.
+// cursorAfter returns the cursor of the payments that follow last in f's list.
 func cursorAfter(f store.Filter, last payment.Payment) cursor {
 	return cursor{f.Status, f.After, f.Before, f.Limit, last.CreatedAt.UTC(), last.ID}
 }
 
-// filter returns what c asks for of merchant's list.
+// filter returns the filter by which merchant's list continues at c.
 func (c cursor) filter(merchant, mode string) store.Filter {
 	return store.Filter{Merchant: merchant, Mode: mode, Status: c.Status, After: c.After, Before: c.Before,
 		Limit: c.Limit, From: store.Position{CreatedAt: c.At, ID: c.ID}}
@@ -51,8 +52,8 @@ func (c cursor) encode(merchant, mode string) string {
 	return base64.RawURLEncoding.EncodeToString(append(cursorCheck(body, merchant, mode), body...))
 }
 
-// parseCursor reads what encode wrote for the same merchant and mode, and
-// nothing else.
+// parseCursor reads a cursor that was encoded for this merchant and mode. Any
+// other text is errCursor.
 func parseCursor(s, merchant, mode string) (cursor, error) {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) < cursorSum || base64.RawURLEncoding.EncodeToString(b) != s { // one spelling only

@@ -19,7 +19,7 @@ type deliveryBody struct {
 	Attempts      []attemptBody          `json:"attempts"`
 }
 
-// attemptBody is one post to an endpoint and what came back.
+// attemptBody is one post to an endpoint and its answer.
 type attemptBody struct {
 	At           payment.Time `json:"at"`
 	StatusCode   *int         `json:"status_code"`
@@ -51,19 +51,12 @@ type WebhookTester interface {
 
 // TestWebhook serves POST /webhooks/{id}/test.
 func TestWebhook(newID func() string, tester WebhookTester) Endpoint {
-	return endpoint("TestWebhook", newID, func(c *call) (answer, error) {
-		if _, err := readAction(c.Request); err != nil {
-			return answer{}, err
-		}
-		a, err := tester.Test(c.Context(), ownerOf(c.caller), c.params["id"])
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{status: http.StatusOK, body: attemptBodyOf(a)}, nil
+	return action("TestWebhook", newID, func(c *call, _ *form) (answer, error) {
+		return reply(http.StatusOK, attemptBodyOf)(tester.Test(c.Context(), ownerOf(c.caller), c.params["id"]))
 	})
 }
 
-// A DeliveryLister shows the log of an endpoint; *webhook.Log is one.
+// A DeliveryLister lists the deliveries of an endpoint; *webhook.Log is one.
 type DeliveryLister interface {
 	Deliveries(ctx context.Context, o webhook.Owner, endpoint string) ([]webhook.Delivery, error)
 }
@@ -71,11 +64,7 @@ type DeliveryLister interface {
 // ListDeliveries serves GET /webhooks/{id}/deliveries.
 func ListDeliveries(newID func() string, log DeliveryLister) Endpoint {
 	return endpoint("ListDeliveries", newID, func(c *call) (answer, error) {
-		list, err := log.Deliveries(c.Context(), ownerOf(c.caller), c.params["id"])
-		if err != nil {
-			return answer{}, err
-		}
-		return listAnswer(list, deliveryBodyOf), nil
+		return listing(deliveryBodyOf)(log.Deliveries(c.Context(), ownerOf(c.caller), c.params["id"]))
 	})
 }
 
@@ -86,14 +75,7 @@ type Resender interface {
 
 // ResendDelivery serves POST /webhooks/{id}/deliveries/{delivery_id}/resend.
 func ResendDelivery(newID func() string, log Resender) Endpoint {
-	return endpoint("ResendDelivery", newID, func(c *call) (answer, error) {
-		if _, err := readAction(c.Request); err != nil {
-			return answer{}, err
-		}
-		d, err := log.Resend(c.Context(), ownerOf(c.caller), c.params["id"], c.params["delivery_id"])
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{status: http.StatusOK, body: deliveryBodyOf(d)}, nil
+	return action("ResendDelivery", newID, func(c *call, _ *form) (answer, error) {
+		return reply(http.StatusOK, deliveryBodyOf)(log.Resend(c.Context(), ownerOf(c.caller), c.params["id"], c.params["delivery_id"]))
 	})
 }

@@ -1,7 +1,7 @@
 // Package httpapi turns HTTP requests into calls on the domain and its answers
-// into JSON. The wire format is openapi.yaml; nothing here decides about
-// money, and nothing here knows where it runs: the same endpoints serve one
-// Lambda function each, or all together behind a Router.
+// into JSON. The wire format is openapi.yaml. The package decides nothing about
+// money and does not know where it runs: the same endpoints serve one Lambda
+// function each, or all together behind a Router.
 package httpapi
 
 import (
@@ -17,23 +17,43 @@ import (
 	"remit/internal/apikey"
 )
 
-// An Endpoint serves one Route. As an http.Handler of its own it expects the
-// caller to be in the request's context already (apikey.WithPrincipal), put
-// there by whoever authenticated it, and refuses everybody if there is none.
+// An Endpoint serves one Route. As an http.Handler by itself it expects that an
+// authorizer has put the caller into the request's context
+// (apikey.WithPrincipal), and refuses every request without one.
 type Endpoint struct {
-	route Route
-	newID func() string
-	serve func(*call) (answer, error)
+	route  Route
+	newID  func() string
+	handle func(*call) (answer, error)
 }
 
 // endpoint makes the Endpoint of a constructor's route.
-func endpoint(handler string, newID func() string, serve func(*call) (answer, error)) Endpoint {
-	return Endpoint{routeOf(handler), newID, serve}
+func endpoint(handler string, newID func() string, handle func(*call) (answer, error)) Endpoint {
+	return Endpoint{routeOf(handler), newID, handle}
+}
+
+// submission is endpoint for a route whose request has a body.
+func submission(handler string, newID func() string, handle func(*call, *form) (answer, error)) Endpoint {
+	return endpoint(handler, newID, withForm(readForm, handle))
+}
+
+// action is endpoint for a route whose request may have a body but needs none.
+func action(handler string, newID func() string, handle func(*call, *form) (answer, error)) Endpoint {
+	return endpoint(handler, newID, withForm(readAction, handle))
+}
+
+func withForm(read func(*http.Request) (*form, error), handle func(*call, *form) (answer, error)) func(*call) (answer, error) {
+	return func(c *call) (answer, error) {
+		f, err := read(c.Request)
+		if err != nil {
+			return answer{}, err
+		}
+		return handle(c, f)
+	}
 }
 
 // ServeHTTP implements http.Handler.
 func (e Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	exchange(w, r, []Endpoint{e}, e.newID, func(r *http.Request) (apikey.Principal, error) {
+	respond(w, r, []Endpoint{e}, e.newID, func(r *http.Request) (apikey.Principal, error) {
 		p, ok := apikey.PrincipalFrom(r.Context())
 		if !ok {
 			return p, apikey.ErrInvalid
@@ -42,8 +62,8 @@ func (e Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// An Authenticator tells whose a presented key is; *apikey.Authenticator is
-// one. apikey.ErrInvalid refuses the key, any other error is our own failure.
+// An Authenticator finds the merchant of a presented key; *apikey.Authenticator
+// is one. apikey.ErrInvalid refuses the key; any other error is answered 500.
 type Authenticator interface {
 	Authenticate(ctx context.Context, presented string, now time.Time) (apikey.Principal, error)
 }
@@ -64,7 +84,7 @@ func NewRouter(keys Authenticator, now func() time.Time, newID func() string, en
 
 // ServeHTTP implements http.Handler.
 func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	exchange(w, r, rt.endpoints, rt.newID, rt.authenticate)
+	respond(w, r, rt.endpoints, rt.newID, rt.authenticate)
 }
 
 func (rt *Router) authenticate(r *http.Request) (apikey.Principal, error) {
@@ -75,18 +95,43 @@ func (rt *Router) authenticate(r *http.Request) (apikey.Principal, error) {
 	return rt.keys.Authenticate(r.Context(), presented[0], rt.now())
 }
 
-// A call is a request that has found its endpoint and whose caller is known.
+// A call is a request whose endpoint is found and whose caller is authenticated.
 type call struct {
 	*http.Request
 	caller apikey.Principal
 	params map[string]string // of the path
 }
 
-// An answer is what an endpoint has to say when all went well.
+// An answer is an endpoint's response.
 type answer struct {
 	status int
 	body   any               // written as JSON, unless it is a page
-	header map[string]string // beyond what every response has
+	header map[string]string // beyond the headers of every response
+}
+
+// reply returns a function that answers with the view of a result, or with its
+// error.
+func reply[T, V any](status int, view func(T) V) func(T, error) (answer, error) {
+	return func(result T, err error) (answer, error) {
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{status: status, body: view(result)}, nil
+	}
+}
+
+// listing is reply for a list: {"data":[…]}, never null.
+func listing[T, V any](view func(T) V) func([]T, error) (answer, error) {
+	type list struct {
+		Data []V `json:"data"`
+	}
+	return reply(http.StatusOK, func(items []T) list {
+		l := list{make([]V, len(items))}
+		for i, item := range items {
+			l.Data[i] = view(item)
+		}
+		return l
+	})
 }
 
 // A page is a body that is not JSON.
@@ -95,15 +140,15 @@ type page struct {
 	content                   []byte
 }
 
-// exchange answers r. The order of its steps is part of the contract: a route
-// that does not exist is told before the key is looked at, and a bad key
-// before anything of the request is read.
-func exchange(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newID func() string,
+// respond answers r. The order of its steps is part of the contract: an unknown
+// route is answered before the key is checked, and a bad key before the body is
+// read.
+func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newID func() string,
 	authenticate func(*http.Request) (apikey.Principal, error),
 ) {
 	id := requestID(r, newID)
 	w.Header().Set("X-Request-Id", id)
-	a, body, err := attempt(r, endpoints, authenticate)
+	a, body, err := serve(r, endpoints, authenticate)
 	if err != nil {
 		p := problemOf(err)
 		if p.status >= http.StatusInternalServerError {
@@ -124,13 +169,13 @@ func exchange(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newI
 		h.Set(name, value)
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(body) // nobody is left to tell
+	_, _ = w.Write(body) // an error means that the client has gone
 }
 
-// attempt finds the endpoint of r, authenticates its caller, lets it answer,
-// and serialises what it said. Nothing is written: an endpoint that fails
+// serve finds the endpoint of r, authenticates its caller, lets it answer, and
+// serialises the answer. It writes nothing to the client: an endpoint that fails
 // half-way, even by a panic, leaves no half answer.
-func attempt(r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error),
+func serve(r *http.Request, endpoints []Endpoint, authenticate func(*http.Request) (apikey.Principal, error),
 ) (a answer, body []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -147,7 +192,7 @@ func attempt(r *http.Request, endpoints []Endpoint, authenticate func(*http.Requ
 			return a, nil, err
 		}
 	}
-	if a, err = e.serve(c); err != nil {
+	if a, err = e.handle(c); err != nil {
 		return a, nil, err
 	}
 	if p, ok := a.body.(page); ok {
@@ -157,8 +202,8 @@ func attempt(r *http.Request, endpoints []Endpoint, authenticate func(*http.Requ
 	return a, body, err
 }
 
-// requestID returns the caller's request id if it sent exactly one that is
-// well-formed, 1 to 128 letters, digits, ".", "_" and "-"; else a new one.
+// requestID returns the caller's request id if it sent exactly one of 1 to 128
+// letters, digits, ".", "_" and "-", and a new one otherwise.
 func requestID(r *http.Request, newID func() string) string {
 	if sent := r.Header.Values("X-Request-Id"); len(sent) == 1 && wellFormedID(sent[0]) {
 		return sent[0]

@@ -28,8 +28,9 @@ const (
 	newHook     = `{"url":"https://merchant.example/hooks","event_types":["payment.confirmed","payment.failed"]}`
 )
 
-// golden says how each example of openapi.yaml comes about. A row named
-// "responses.X y" is of the response that many operations share.
+// golden has the calls that make each example of openapi.yaml come about, by
+// operation, status and name. Rows named "responses.X y" are of the responses
+// that many operations share.
 var golden = map[string]func(*api) answered{
 	"createAPIKey 201 created":             func(a *api) answered { return a.post("/create-api-key", `{"merchant_name":"Acme Coffee"}`) },
 	"createAPIKey 403 key_creation_closed": (*api).closed,
@@ -62,7 +63,7 @@ var golden = map[string]func(*api) answered{
 		return a.post("/send-payment", `{"amount":1,"wallet_address":"`+alice+`","to":"0x1111111111111111111111111111111111111111"}`)
 	},
 	"sendPayment 422 recipient_refused": func(a *api) answered {
-		return a.post("/send-payment", `{"amount":1,"wallet_address":"`+own.String()+`"}`)
+		return a.post("/send-payment", `{"amount":1,"wallet_address":"`+ownWallet.String()+`"}`)
 	},
 	"sendPayment 422 json_invalid": func(a *api) answered { return a.post("/send-payment", `{amount:1}`) },
 	"sendPayment 422 content_type": func(a *api) answered {
@@ -152,20 +153,20 @@ func (a *api) confirm() {
 // end ends the first payment four seconds later.
 func (a *api) end(end func(payment.Payment, chain.Receipt) (payment.Payment, error)) {
 	a.now = a.now.Add(4 * time.Second)
+	p := a.first()
+	p, err := end(p, chain.Receipt{Tx: p.Attempts[0].Hash, Block: 19241000})
+	must(a, err)
+	must(a, a.payments.Finish(a.Context(), p))
+}
+
+// first returns the first payment.
+func (a *api) first() payment.Payment {
+	a.Helper()
 	hash, err := chain.ParseHash(exampleHash)
-	if err != nil {
-		a.Fatal(err)
-	}
+	must(a, err)
 	p, err := a.payments.PaymentByHash(a.Context(), hash)
-	if err != nil {
-		a.Fatal(err)
-	}
-	if p, err = end(p, chain.Receipt{Tx: hash, Block: 19241000}); err != nil {
-		a.Fatal(err)
-	}
-	if err := a.payments.Finish(a.Context(), p); err != nil {
-		a.Fatal(err)
-	}
+	must(a, err)
+	return p
 }
 
 // keyID returns the id of a's key.
@@ -200,7 +201,7 @@ func (a *api) hookError(err error, path string) answered {
 }
 
 func (a *api) changed() answered {
-	a.hooks.Book = webhook.NewBook(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
+	a.hooks.Registry = webhook.NewRegistry(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
 	return a.post("/webhooks/"+exampleHook+"/delete", ``)
 }
 
@@ -262,9 +263,7 @@ func readExamples(t *testing.T) map[string]example {
 
 func exampleOf(t *testing.T, status string, value any) example {
 	b, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return example{status, decode(t, b)}
 }
 
@@ -281,9 +280,7 @@ func decode(t *testing.T, b []byte) any {
 // describe returns openapi.yaml.
 func describe(t *testing.T) any {
 	var doc any
-	if err := yaml.Unmarshal(httpapi.Description, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal(httpapi.Description, &doc))
 	return doc
 }
 

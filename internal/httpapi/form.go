@@ -10,16 +10,16 @@ import (
 	"remit/internal/token"
 )
 
-// A form is the body of a request. Its methods read one field each and note
-// what is wrong with it, so that a caller learns of everything at once; what
-// they return means something only when err is nil in the end. Optional fields
-// may be null, which means the same as absent.
+// A form is the body of a request. Its methods read one field each and note its
+// faults, so that a caller learns of all faults at once. The values they return
+// are valid only if err is nil after the last of them. An optional field that is
+// null counts as absent.
 type form struct {
 	object strictjson.Value
 	bad    invalids
 }
 
-// err returns everything that was wrong, nil if nothing was.
+// err returns all faults, nil if there are none.
 func (f *form) err() error { return f.bad.orNil() }
 
 func (f *form) refuse(field, kind, msg string) { f.bad.add(kind, msg, "body", field) }
@@ -41,7 +41,8 @@ func (f *form) text(field string, least, most int) (s string, ok bool) {
 	return v.Text, f.check(field, v, least, most)
 }
 
-// check notes it when v is not a string of least to most code points.
+// check reports whether v is a string of least to most code points, and notes a
+// fault if not.
 func (f *form) check(field string, v strictjson.Value, least, most int) bool {
 	n := utf8.RuneCountInString(v.Text)
 	switch {

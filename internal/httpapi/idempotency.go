@@ -22,8 +22,8 @@ func idempotencyKey(h http.Header) (string, error) {
 }
 
 // parseKey reads 1 to 255 visible ASCII characters, raw or in one pair of
-// double quotes, which are not part of the key. A quote anywhere else is
-// unpaired. Case counts; nothing is trimmed or unescaped.
+// double quotes, which are not part of the key. A key holds no quote. Case
+// counts; nothing is trimmed or unescaped.
 func parseKey(s string) (string, error) {
 	if inner, ok := strings.CutPrefix(s, `"`); ok {
 		if s, ok = strings.CutSuffix(inner, `"`); !ok {

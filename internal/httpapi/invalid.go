@@ -2,16 +2,15 @@ package httpapi
 
 import "strings"
 
-// An invalid says what is wrong with one part of a request. Its text never
-// quotes the request.
+// An invalid is one fault of a request. Its text never quotes the request.
 type invalid struct {
 	Type string `json:"type"` // a stable word, listed in openapi.yaml
 	Loc  []any  `json:"loc"`  // "body", "query", "path" or "header", then where in it
 	Msg  string `json:"msg"`
 }
 
-// invalids are all that is wrong with a request, in the order of its parts: a
-// 422 in the shape of FastAPI's.
+// invalids are all faults of a request, in the order of its parts: a 422 in the
+// shape of FastAPI's.
 type invalids []invalid
 
 func (l invalids) Error() string {
@@ -22,7 +21,7 @@ func (l invalids) Error() string {
 	return "invalid request: " + strings.Join(types, ", ")
 }
 
-// orNil returns l as an error, nil if there is nothing wrong.
+// orNil returns l as an error, nil if l is empty.
 func (l invalids) orNil() error {
 	if len(l) == 0 {
 		return nil
@@ -30,7 +29,7 @@ func (l invalids) orNil() error {
 	return l
 }
 
-// add appends one more.
+// add appends a fault.
 func (l *invalids) add(kind, msg string, loc ...any) {
 	*l = append(*l, invalid{kind, loc, msg})
 }

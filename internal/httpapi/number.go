@@ -8,10 +8,10 @@ import (
 	"remit/internal/token"
 )
 
-// maxLiteral is the longest number that is looked at; 2^256-1 has 78 digits.
+// maxLiteral is the longest number that is parsed; 2^256-1 has 78 digits.
 const maxLiteral = 100
 
-// What wholeNumber finds wrong with a literal.
+// The errors of wholeNumber.
 var (
 	errLiteral  = errors.New("literal too long")
 	errFraction = errors.New("not integral")
@@ -57,8 +57,8 @@ func wholeNumber(literal string) (token.Amount, error) {
 	return amount, nil
 }
 
-// exponent reads what follows the "e" of a literal; nothing is 0. What no
-// literal of maxLiteral characters can need is errLiteral.
+// exponent reads the digits behind the "e" of a literal; none are 0. An exponent
+// that no literal of maxLiteral characters can need is errLiteral.
 func exponent(power string) (int, error) {
 	digits := strings.TrimLeft(strings.TrimLeft(power, "+-"), "0")
 	if len(digits) > 3 {

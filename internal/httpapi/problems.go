@@ -12,7 +12,7 @@ import (
 	"remit/internal/webhook"
 )
 
-// What this package itself refuses, whatever the endpoint.
+// Refusals of this package, which are the same for all endpoints.
 var (
 	errNoRoute     = errors.New("no such route")
 	errTooLarge    = errors.New("body over 64 KiB")
@@ -27,7 +27,7 @@ type methodError string
 
 func (e methodError) Error() string { return "method not allowed; allowed: " + string(e) }
 
-// A problem is what a caller is told of an error: nothing but this.
+// A problem is the only part of an error that a caller sees.
 type problem struct {
 	status     int
 	code       string // stable; listed in openapi.yaml. Empty: the body has none
@@ -36,8 +36,8 @@ type problem struct {
 	retryAfter int    // seconds, Retry-After header; 0: none
 }
 
-// problems is the public meaning of every error a caller can act on; the first
-// match wins. The sentences are ours: text of an error is for the log only.
+// problems has the problem of every error that a caller can act on; the first
+// match wins. An error's own text goes to the log only.
 var problems = []struct {
 	is error
 	problem
@@ -54,37 +54,38 @@ var problems = []struct {
 		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},
 	{dispatch.ErrUnavailable, unavailable},
 	{chain.ErrUnavailable, unavailable},
-	{dispatch.ErrInsufficient, refusal("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
-	{dispatch.ErrAmountBelow, refusal("amount_below_minimum", "The amount is below the minimum of this service.")},
-	{dispatch.ErrAmountAbove, refusal("amount_above_maximum", "The amount is above the maximum of this service.")},
-	{store.ErrDailyLimit, refusal("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
-	{dispatch.ErrRecipient, refusal("recipient_not_allowed", "The token contract refuses transfers to this recipient. Nothing was paid.")},
+	{dispatch.ErrInsufficient, badRequest("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
+	{dispatch.ErrAmountBelow, badRequest("amount_below_minimum", "The amount is below the minimum of this service.")},
+	{dispatch.ErrAmountAbove, badRequest("amount_above_maximum", "The amount is above the maximum of this service.")},
+	{store.ErrDailyLimit, badRequest("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
+	{dispatch.ErrRecipient, badRequest("recipient_not_allowed", "The token contract refuses transfers to this recipient. Nothing was paid.")},
 
 	{apikey.ErrNotFound, problem{status: http.StatusNotFound, code: "api_key_not_found", detail: "No such API key."}},
 	{store.ErrNotFound, problem{status: http.StatusNotFound, code: "transaction_not_found", detail: "No such transaction."}},
 	{webhook.ErrNotFound, problem{status: http.StatusNotFound, code: "webhook_not_found", detail: "No such webhook."}},
 	{webhook.ErrDeliveryNotFound, problem{status: http.StatusNotFound, code: "delivery_not_found", detail: "No such delivery."}},
-	{webhook.ErrLimit, refusal("webhook_limit_reached", "You have 10 webhooks already. Delete one first.")},
+	{webhook.ErrLimit, badRequest("webhook_limit_reached", "You have 10 webhooks already. Delete one first.")},
 	{webhook.ErrDisabled, problem{status: http.StatusConflict, code: "webhook_disabled", detail: "The webhook is disabled and is sent nothing. Enable it first."}},
 	{webhook.ErrConflict, problem{status: http.StatusConflict, code: "webhook_changed", retryAfter: 1, detail: "The webhook was changed by another request. Try again."}},
 }
 
-// refusal is a business refusal: nothing was started, no key was used up.
-func refusal(code, detail string) problem {
+// badRequest is the problem of a request that a rule of the service refuses.
+// Nothing was started, and no Idempotency-Key was used up.
+func badRequest(code, detail string) problem {
 	return problem{status: http.StatusBadRequest, code: code, detail: detail}
 }
 
-// unavailable is told when nodes or stores cannot be reached before anything
-// could move.
+// unavailable is the problem of nodes or stores that could not be reached before
+// the payment was started.
 var unavailable = problem{status: http.StatusServiceUnavailable, code: "payment_rail_unavailable", retryAfter: 5,
 	detail: "Payments cannot be made at the moment. Nothing was started; it is safe to try again."}
 
-// internal is what a caller is told of everything else.
+// internal is the problem of every other error.
 var internal = problem{status: http.StatusInternalServerError, code: "internal_error", detail: "Internal Server Error"}
 
-// problemOf returns what the caller is told of err.
+// problemOf returns the problem of err.
 func problemOf(err error) problem {
-	if list, ok := errors.AsType[invalids](err); ok {
+	if list := invalidsOf(err); list != nil {
 		return problem{status: http.StatusUnprocessableEntity, detail: list}
 	}
 	if methods, ok := errors.AsType[methodError](err); ok {
@@ -98,7 +99,7 @@ func problemOf(err error) problem {
 	return internal
 }
 
-// answer returns the response that tells p.
+// answer returns the response that shows p.
 func (p problem) answer() answer {
 	a := answer{status: p.status, header: map[string]string{}}
 	a.body = struct {

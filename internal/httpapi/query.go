@@ -8,16 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// A query is the query string of a request. Like a form, it notes everything
-// that is wrong with the parameters that are asked for; others are ignored.
+// A query is the query string of a request. Like a form, it notes all faults of
+// the parameters that are read; other parameters are ignored.
 type query struct {
 	values map[string][]string
 	broken map[string]bool // could not be unescaped
 	bad    invalids
 }
 
-// parseQuery splits a query string. Unlike url.ParseQuery it drops nothing: a
-// known parameter that is mangled is an error, not its default.
+// parseQuery splits a query string. Unlike url.ParseQuery it keeps mangled
+// values: a known parameter that is mangled is an error, not its default.
 func parseQuery(raw string) *query {
 	q := &query{values: map[string][]string{}, broken: map[string]bool{}}
 	for pair := range strings.SplitSeq(raw, "&") {
@@ -35,12 +35,13 @@ func parseQuery(raw string) *query {
 	return q
 }
 
-// err returns everything that was wrong, nil if nothing was.
+// err returns all faults, nil if there are none.
 func (q *query) err() error { return q.bad.orNil() }
 
 func (q *query) refuse(name, kind, msg string) { q.bad.add(kind, msg, "query", name) }
 
-// given returns a parameter and whether it was sent, exactly once and legibly.
+// given returns a parameter and whether it was sent exactly once, as
+// percent-encoded UTF-8. It notes a fault if it was sent otherwise.
 func (q *query) given(name string) (string, bool) {
 	sent := q.values[name]
 	switch {

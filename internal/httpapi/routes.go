@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// A Route is one method of one path, and where it is served.
+// A Route is one method of one path, and the function that serves it.
 type Route struct {
 	Method   string
 	Path     string // literal; a segment such as {tx_hash} stands for any one segment
 	Handler  string // the constructor in this package; openapi.yaml's operationId is the same word, first letter in lower case
-	Function string // directory under functions/; empty for what exists on one machine only
+	Function string // directory under functions/; empty for a route of local stacks only
 	Key      bool   // needs an API key
 }
 
-// Routes are all there are. The router, template.yaml, functions/ and
-// openapi.yaml are held in step with this table by tests.
+// Routes are all routes. Tests hold the router, template.yaml, functions/ and
+// openapi.yaml in step with this table.
 var Routes = []Route{
 	{"POST", "/create-api-key", "CreateAPIKey", "create-api-key", false},
 	{"GET", "/api-keys", "ListAPIKeys", "list-api-keys", true},
@@ -51,9 +51,9 @@ func routeOf(handler string) Route {
 	panic("httpapi: no route for " + handler)
 }
 
-// match compares path, as it was sent, with the route's segment by segment,
-// and returns what stands for its {names}. Nothing is cleaned or unescaped:
-// what is written differently is another path. A parameter is never empty.
+// match compares path, as it was sent, with the route's segment by segment, and
+// returns the segments that stand for its {names}. Nothing is cleaned or
+// unescaped: another spelling is another path. A parameter is never empty.
 func (r Route) match(path string) (params map[string]string, ok bool) {
 	want, got := strings.Split(r.Path, "/"), strings.Split(path, "/")
 	if len(want) != len(got) {

@@ -13,8 +13,8 @@ import (
 	"remit/internal/httpapi"
 )
 
-// TestUnknownRoutes: paths are taken literally, and what is no route is told
-// before anybody looks at a key.
+// TestUnknownRoutes: paths are taken literally, and an unknown one is answered
+// before the key is checked.
 func TestUnknownRoutes(t *testing.T) {
 	for _, test := range []struct{ name, method, path string }{
 		{"the root", "GET", "/"},
@@ -91,8 +91,7 @@ func TestSingleEndpoint(t *testing.T) {
 		{"a trailing slash that a gateway let pass", "GET", "/webhooks/", true, 404, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newRequest(t, test.method, test.path, "")
-			r.Header.Set("X-Api-Key", a.key) // proves nothing here
+			r := a.request(test.method, test.path, "") // its key alone proves nothing here
 			if test.principal {
 				r = r.WithContext(apikey.WithPrincipal(r.Context(), caller))
 			}
@@ -116,9 +115,7 @@ func TestServerKeepsPaths(t *testing.T) {
 		r.RequestURI, r.URL = "", &url.URL{Scheme: "http", Host: strings.TrimPrefix(server.URL, "http://"), Opaque: path}
 		r.Header.Set("X-Api-Key", a.key)
 		answer, err := server.Client().Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode != want {
 			t.Errorf("%s: %d %s (%v), want %d", path, answer.StatusCode, body, err, want)
@@ -162,13 +159,12 @@ func TestOpenAPIIsComplete(t *testing.T) {
 	}
 }
 
-// TestRoutesHaveConstructors: the table names what this package exports.
+// TestRoutesHaveConstructors: each handler in the table is a constructor of this
+// package.
 func TestRoutesHaveConstructors(t *testing.T) {
 	var source strings.Builder
 	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range files {
 		if b, err := os.ReadFile(f.Name()); err == nil && !strings.HasSuffix(f.Name(), "_test.go") {
 			source.Write(b)

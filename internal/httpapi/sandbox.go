@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// Sandbox serves GET /sandbox, on one machine only. facts returns what is to
-// be written as its body: openapi.yaml says what it holds.
+// Sandbox serves GET /sandbox, on local stacks only. facts returns its body,
+// which openapi.yaml describes.
 func Sandbox(newID func() string, facts func(context.Context) (any, error)) Endpoint {
 	return endpoint("Sandbox", newID, func(c *call) (answer, error) {
 		body, err := facts(c.Context())

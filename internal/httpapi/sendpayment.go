@@ -12,7 +12,7 @@ import (
 	"remit/internal/token"
 )
 
-// What a merchant may attach to a payment. Lengths are in code points.
+// Limits of a payment's reference and metadata. Lengths are in code points.
 const (
 	maxReference     = 128
 	maxMetadata      = 20 // pairs
@@ -25,15 +25,11 @@ type Payer interface {
 	Send(ctx context.Context, r payment.Request) (dispatch.Result, error)
 }
 
-// SendPayment serves POST /send-payment. coin is the token that is paid, whose
-// contract is never a recipient.
-func SendPayment(newID func() string, payer Payer, coin token.Token) Endpoint {
-	return endpoint("SendPayment", newID, func(c *call) (answer, error) {
-		f, err := readForm(c.Request)
-		if err != nil {
-			return answer{}, err
-		}
-		to, field := f.recipient(coin)
+// SendPayment serves POST /send-payment. asset is the token that is paid; its
+// contract is refused as a recipient.
+func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
+	return submission("SendPayment", newID, func(c *call, f *form) (answer, error) {
+		to, field := f.recipient(asset)
 		r := payment.Request{
 			Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode),
 			To: to, Amount: f.amount("amount"), Metadata: f.metadata("metadata"),
@@ -42,6 +38,7 @@ func SendPayment(newID func() string, payer Payer, coin token.Token) Endpoint {
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
+		var err error
 		if r.Key, err = idempotencyKey(c.Header); err != nil {
 			return answer{}, err
 		}
@@ -63,11 +60,11 @@ func SendPayment(newID func() string, payer Payer, coin token.Token) Endpoint {
 	})
 }
 
-// recipient reads wallet_address and to, which mean the same: one of them is
+// recipient reads wallet_address and to, two names of one field: at least one is
 // required, and both must agree. It also returns the name that was used.
-func (f *form) recipient(coin token.Token) (to token.Address, field string) {
-	wallet, named := f.address("wallet_address", coin)
-	other, alias := f.address("to", coin)
+func (f *form) recipient(asset token.Token) (to token.Address, field string) {
+	wallet, named := f.address("wallet_address", asset)
+	other, alias := f.address("to", asset)
 	switch {
 	case !named && !alias:
 		f.missing("wallet_address")
@@ -80,7 +77,7 @@ func (f *form) recipient(coin token.Token) (to token.Address, field string) {
 }
 
 // address reads a recipient and whether the field is there at all.
-func (f *form) address(field string, coin token.Token) (a token.Address, there bool) {
+func (f *form) address(field string, asset token.Token) (a token.Address, there bool) {
 	v, there := f.object.Member(field)
 	if !there {
 		return a, false
@@ -99,20 +96,20 @@ func (f *form) address(field string, coin token.Token) (a token.Address, there b
 		f.refuse(field, "recipient_refused", "Must not be the zero address")
 	case a.IsPrecompile():
 		f.refuse(field, "recipient_refused", "Must not be a precompiled contract")
-	case a == coin.Contract:
+	case a == asset.Contract:
 		f.refuse(field, "recipient_refused", "Must not be the token contract")
 	}
 	return a, true
 }
 
-// What callers are told of text that is no address, wherever it stands.
+// The messages for text that is no address, in a body and in a path.
 const (
 	addressMsg  = `Must be "0x" and 40 hexadecimal digits`
 	checksumMsg = "Does not match its EIP-55 checksum: send it all in lower case, or correct it"
 )
 
-// metadata reads an optional object of strings. What is wrong is told of the
-// field as a whole: a merchant's names are not repeated to it.
+// metadata reads an optional object of strings. A fault is noted for the whole
+// field, since an answer never repeats a merchant's names.
 func (f *form) metadata(field string) map[string]string {
 	v, ok := f.given(field)
 	switch {

@@ -77,8 +77,8 @@ func TestAmounts(t *testing.T) {
 	}
 }
 
-// TestRecipients: "0x" and 40 hex digits of one case or as EIP-55 has them, and
-// nobody who cannot be meant.
+// TestRecipients: "0x" and 40 hex digits of one case or as EIP-55 has them, of an
+// address that a payment can be meant for.
 func TestRecipients(t *testing.T) {
 	lower := strings.ToLower(alice)
 	for _, test := range []struct{ name, fields, loc, want string }{ // want: the type of the refusal, empty when paid
@@ -113,10 +113,10 @@ func TestRecipients(t *testing.T) {
 		{"the zero address", `"to":"0x0000000000000000000000000000000000000000"`, "to", "recipient_refused"},
 		{"the first precompile", `"to":"0x0000000000000000000000000000000000000001"`, "to", "recipient_refused"},
 		{"the last precompile", `"wallet_address":"0x00000000000000000000000000000000000000ff"`, "wallet_address", "recipient_refused"},
-		{"the token contract", `"to":"` + coin.Contract.String() + `"`, "to", "recipient_refused"},
-		{"our own wallet", `"to":"` + own.String() + `"`, "to", "recipient_refused"},
-		{"our own wallet under the first name", `"wallet_address":"` + own.String() + `"`, "wallet_address", "recipient_refused"},
-		{"our own wallet under both names", `"wallet_address":"` + own.String() + `","to":"` + own.String() + `"`, "wallet_address", "recipient_refused"},
+		{"the token contract", `"to":"` + asset.Contract.String() + `"`, "to", "recipient_refused"},
+		{"our own wallet", `"to":"` + ownWallet.String() + `"`, "to", "recipient_refused"},
+		{"our own wallet under the first name", `"wallet_address":"` + ownWallet.String() + `"`, "wallet_address", "recipient_refused"},
+		{"our own wallet under both names", `"wallet_address":"` + ownWallet.String() + `","to":"` + ownWallet.String() + `"`, "wallet_address", "recipient_refused"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got := newAPI(t).post("/send-payment", `{`+test.fields+`,"amount":1}`)
@@ -236,19 +236,14 @@ func TestIdempotency(t *testing.T) {
 	})
 	t.Run("a rotated API key is the same merchant", func(t *testing.T) {
 		m, err := a.keys.Rotate(t.Context(), a.merchant, a.keyID(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got := a.post("/send-payment", goodBody, key, "X-Api-Key: "+m.Secret.Reveal())
 		if got.body != first.body {
 			t.Errorf("answered %s", got.body)
 		}
 	})
 	t.Run("another merchant's key is another key", func(t *testing.T) {
-		m, err := a.keys.Create(t.Context(), "Other")
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := a.otherMerchant()
 		got := a.post("/send-payment", goodBody, key, "X-Api-Key: "+m.Secret.Reveal())
 		if got.status != 201 || got.body == first.body {
 			t.Errorf("answered %d %s", got.status, got.body)
@@ -274,7 +269,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		headers []string
-		key     string // as the engine gets it; empty when refused
+		key     string // as dispatch gets it; empty when refused
 	}{
 		{"one character", []string{"k"}, "k"},
 		{"255 characters", []string{strings.Repeat("k", 255)}, strings.Repeat("k", 255)},
@@ -302,8 +297,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newAPI(t)
-			r := newRequest(t, "POST", "/send-payment", goodBody)
-			r.Header.Set("X-Api-Key", a.key)
+			r := a.request("POST", "/send-payment", goodBody)
 			r.Header["Idempotency-Key"] = test.headers
 			got := a.serve(a.router, r)
 			if test.key == "" {
@@ -318,7 +312,8 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// TestRefusals: what the engine refuses, and what it may ask the caller to do.
+// TestRefusals: dispatch's refusals, and the Retry-After of those that may be
+// tried again.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name       string
@@ -335,7 +330,7 @@ func TestRefusals(t *testing.T) {
 		{"in flight in another request", dispatch.ErrInProgress, 409, "idempotency_in_progress", "1"},
 		{"nodes are down before the reservation", dispatch.ErrUnavailable, 503, "payment_rail_unavailable", "5"},
 		{"nodes are down, and why is not told", errors.Join(dispatch.ErrUnavailable, errBroken), 503, "payment_rail_unavailable", "5"},
-		{"an outcome nobody knows", errBroken, 500, "internal_error", ""},
+		{"an unknown outcome", errBroken, 500, "internal_error", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newAPI(t)
@@ -352,8 +347,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestNothingIsStartedForARefusedRequest: the engine never hears of a request
-// that is refused for what it says.
+// TestNothingIsStartedForARefusedRequest: dispatch never sees a request that is
+// refused for its content.
 func TestNothingIsStartedForARefusedRequest(t *testing.T) {
 	a := newAPI(t)
 	for _, body := range []string{``, `{`, `{}`, `{"to":"` + alice + `"}`, `{"amount":1}`, `{"to":"0x1","amount":1}`, `{"to":"` + alice + `","amount":0}`} {
@@ -361,7 +356,7 @@ func TestNothingIsStartedForARefusedRequest(t *testing.T) {
 	}
 	a.post("/send-payment", goodBody, "Idempotency-Key: a b")
 	if len(a.payments.got) > 0 {
-		t.Errorf("the engine was asked for %+v", a.payments.got)
+		t.Errorf("dispatch was asked for %+v", a.payments.got)
 	}
 }
 
@@ -370,9 +365,7 @@ func TestRequestReachesTheEngine(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", `{"wallet_address":"`+alice+`","amount":12,"reference":"r","metadata":{"k":"v"}}`, "Idempotency-Key: i").want(t, 201)
 	to, err := token.ParseAddress(alice)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := payment.Request{Merchant: a.merchant, Mode: "test", Key: "i", To: to, Amount: token.Units(12), Reference: "r", Metadata: map[string]string{"k": "v"}}
 	if got := a.payments.got[0]; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("asked for %+v, want %+v", got, want)

@@ -46,9 +46,9 @@ func ownedBy(p payment.Payment, caller apikey.Principal) bool {
 	return p.Merchant == caller.MerchantID && p.Mode == string(caller.Mode)
 }
 
-// A KeyFinder finds a payment by its ID, strongly consistently; every
+// An IDFinder finds a payment by its ID, strongly consistently; every
 // store.Payments is one.
-type KeyFinder interface {
+type IDFinder interface {
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
 }
 
@@ -60,7 +60,7 @@ type transactionList struct {
 }
 
 // ListTransactions serves GET /transactions.
-func ListTransactions(newID func() string, history store.History, payments KeyFinder) Endpoint {
+func ListTransactions(newID func() string, history store.History, payments IDFinder) Endpoint {
 	return endpoint("ListTransactions", newID, func(c *call) (answer, error) {
 		f, key, err := readFilter(c)
 		if err != nil {
@@ -76,8 +76,8 @@ func ListTransactions(newID func() string, history store.History, payments KeyFi
 	})
 }
 
-// readFilter reads the query of GET /transactions. A cursor carries the
-// filters it was made for; giving others beside it is a mistake.
+// readFilter reads the query of GET /transactions. A cursor carries the filters
+// of its list; a request that names other filters beside it is refused.
 func readFilter(c *call) (f store.Filter, key string, err error) {
 	q := parseQuery(c.URL.RawQuery)
 	merchant, mode := c.caller.MerchantID, string(c.caller.Mode)
@@ -114,7 +114,7 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 	return f, key, q.err()
 }
 
-// pageOf answers from the history, which may lag a little.
+// pageOf returns a page of the history, which may lag a little behind writes.
 func pageOf(ctx context.Context, history store.History, f store.Filter) (transactionList, error) {
 	payments, more, err := history.List(ctx, f)
 	if err != nil {
@@ -131,10 +131,11 @@ func pageOf(ctx context.Context, history store.History, f store.Filter) (transac
 	return list, nil
 }
 
-// underKey answers what is stored under an Idempotency-Key: it is how a client
-// that got no answer finds out, so it never lags. A payment that is taken on
-// but not signed is dispatch.ErrInProgress.
-func underKey(ctx context.Context, payments KeyFinder, f store.Filter, key string) (transactionList, error) {
+// underKey returns the list of the one payment under an Idempotency-Key, if it
+// fits the filter. By it a client whose POST got no answer learns of its
+// payment, so it reads strongly consistently. A payment that is PREPARED is
+// dispatch.ErrInProgress.
+func underKey(ctx context.Context, payments IDFinder, f store.Filter, key string) (transactionList, error) {
 	list := transactionList{Data: []payment.Public{}}
 	p, err := payments.Payment(ctx, payment.KeyID(f.Merchant, f.Mode, key))
 	switch {

@@ -18,8 +18,8 @@ import (
 	"remit/internal/payment"
 )
 
-// TestHashes: 64 hex digits of any case after an optional 0x or 0X; whatever is
-// not ours to tell is 404.
+// TestHashes: 64 hex digits of any case after an optional 0x or 0X; text of
+// another form, or an unknown hash, is 404.
 func TestHashes(t *testing.T) {
 	digits := exampleHash[2:]
 	for _, test := range []struct {
@@ -59,10 +59,7 @@ func TestHashes(t *testing.T) {
 func TestOthersTransactions(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", goodBody, "Idempotency-Key: k").want(t, 201)
-	other, err := a.keys.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := a.otherMerchant()
 	theirs := "X-Api-Key: " + other.Secret.Reveal()
 	a.get("/transaction/"+exampleHash, theirs).want(t, 404, "transaction_not_found")
 	a.get("/transactions", theirs).want(t, 200, `{"data":[],"has_more":false,"next_cursor":null}`)
@@ -91,27 +88,13 @@ func (u prepared) PaymentByHash(context.Context, chain.Hash) (payment.Payment, e
 func TestBothHashesResolve(t *testing.T) {
 	a := newAPI(t)
 	a.pay().want(t, 201)
-	hash, err := chain.ParseHash(exampleHash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := a.payments.PaymentByHash(t.Context(), hash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bumped := chain.Hash{1, 2, 3}
-	if p, err = p.Bump(chain.Signed{Nonce: p.Nonce, Hash: bumped, Raw: []byte{2}}, p.Tx.Fees, a.now); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.payments.AddAttempt(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
-	if p, err = p.Confirm(chain.Receipt{Tx: bumped, Block: 7}, a.now); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.payments.Finish(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	p, bumped := a.first(), chain.Hash{1, 2, 3}
+	p, err := p.Bump(chain.Signed{Nonce: p.Nonce, Hash: bumped, Raw: []byte{2}}, p.Tx.Fees, a.now)
+	must(t, err)
+	must(t, a.payments.AddAttempt(t.Context(), p))
+	p, err = p.Confirm(chain.Receipt{Tx: bumped, Block: 7}, a.now)
+	must(t, err)
+	must(t, a.payments.Finish(t.Context(), p))
 	first := a.get("/transaction/" + exampleHash)
 	first.want(t, 200, `"tx_hash":"`+exampleHash+`"`, `"onchain_tx_hash":"`+bumped.String()+`"`, `"block_number":7`)
 	if second := a.get("/transaction/" + bumped.String()); second.body != first.body {
@@ -119,11 +102,12 @@ func TestBothHashesResolve(t *testing.T) {
 	}
 }
 
-// TestUnderKey: with idempotency_key a client that got no answer finds out.
+// TestUnderKey: by idempotency_key a client whose POST got no answer finds its
+// payment.
 func TestUnderKey(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", goodBody, "Idempotency-Key: paid").want(t, 201)
-	begun := payment.New(payment.KeyID(a.merchant, "test", "begun"), payment.Request{Merchant: a.merchant, Mode: "test", Key: "begun"}, coin, "base-sepolia", a.now)
+	begun := payment.New(payment.KeyID(a.merchant, "test", "begun"), payment.Request{Merchant: a.merchant, Mode: "test", Key: "begun"}, asset, "base-sepolia", a.now)
 	if _, _, err := a.payments.Create(t.Context(), begun); err != nil {
 		t.Fatal(err)
 	}
@@ -228,9 +212,7 @@ func (a *api) list(query string) listed {
 	got := a.get("/transactions?" + query)
 	got.want(a.T, 200)
 	var page listed
-	if err := json.Unmarshal([]byte(got.body), &page); err != nil {
-		a.Fatal(err)
-	}
+	must(a, json.Unmarshal([]byte(got.body), &page))
 	if page.HasMore != (page.NextCursor != nil) {
 		a.Errorf("has_more is %v: %s", page.HasMore, got.body)
 	}
@@ -346,8 +328,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestCursors: a cursor that was not given to this merchant as it is, is
-// refused, wherever it was changed.
+// TestCursors: a cursor of another merchant is refused, and one that was changed
+// in any place.
 func TestCursors(t *testing.T) {
 	a := newAPI(t)
 	a.payTimes(1, 2)
@@ -370,10 +352,7 @@ func TestCursors(t *testing.T) {
 	refused("padded", cursor+"=")
 	refused("with a line feed inside", cursor[:8]+"\n"+cursor[8:])
 	refused("with a blank", cursor+" ")
-	other, err := a.keys.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := a.otherMerchant()
 	refused("of another merchant", cursor, "X-Api-Key: "+other.Secret.Reveal())
 	for _, limit := range []string{"0", "101", "-1"} {
 		refused("forged with the limit "+limit, forge(t, cursor, a.merchant, `"n":1`, `"n":`+limit))
@@ -385,13 +364,11 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// forge makes another cursor of one, as somebody can who has read our code.
+// forge changes a cursor and its checksum, as a reader of this code can.
 func forge(t *testing.T, cursor, merchant, old, replacement string) string {
 	t.Helper()
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	body := strings.Replace(string(b[12:]), old, replacement, 1)
 	sum := sha256.Sum256([]byte("cursor 1\x00" + merchant + "\x00test\x00" + body))
 	return base64.RawURLEncoding.EncodeToString(append(sum[:12], body...))

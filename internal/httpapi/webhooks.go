@@ -13,7 +13,7 @@ import (
 	"remit/internal/webhook"
 )
 
-// endpointBody is a webhook endpoint as it is shown at all times.
+// endpointBody is a webhook endpoint without its secret.
 type endpointBody struct {
 	ID          string         `json:"id"`
 	URL         string         `json:"url"`
@@ -23,10 +23,14 @@ type endpointBody struct {
 	CreatedAt   payment.Time   `json:"created_at"`
 }
 
-// secretBody is a webhook endpoint with the secret it has just been given.
+// secretBody is a webhook endpoint with its new secret.
 type secretBody struct {
 	endpointBody
 	Secret string `json:"secret"`
+}
+
+func secretBodyOf(e webhook.Endpoint) secretBody {
+	return secretBody{endpointBodyOf(e), e.Secret.Reveal()}
 }
 
 func endpointBodyOf(e webhook.Endpoint) endpointBody {
@@ -45,18 +49,14 @@ func ownerOf(p apikey.Principal) webhook.Owner {
 	return webhook.Owner{Merchant: p.MerchantID, Mode: string(p.Mode)}
 }
 
-// A WebhookCreator registers endpoints; *webhook.Book is one.
+// A WebhookCreator registers endpoints; *webhook.Registry is one.
 type WebhookCreator interface {
 	Register(ctx context.Context, o webhook.Owner, r webhook.Registration) (webhook.Endpoint, error)
 }
 
 // CreateWebhook serves POST /webhooks.
-func CreateWebhook(newID func() string, book WebhookCreator) Endpoint {
-	return endpoint("CreateWebhook", newID, func(c *call) (answer, error) {
-		f, err := readForm(c.Request)
-		if err != nil {
-			return answer{}, err
-		}
+func CreateWebhook(newID func() string, registry WebhookCreator) Endpoint {
+	return submission("CreateWebhook", newID, func(c *call, f *form) (answer, error) {
 		var r webhook.Registration
 		if v, ok := f.object.Member("url"); !ok {
 			f.missing("url")
@@ -68,42 +68,30 @@ func CreateWebhook(newID func() string, book WebhookCreator) Endpoint {
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		e, err := book.Register(c.Context(), ownerOf(c.caller), r)
-		if err != nil {
-			return answer{}, fieldErrors(err)
-		}
-		return answer{status: http.StatusCreated, body: secretBody{endpointBodyOf(e), e.Secret.Reveal()}}, nil
+		return reply(http.StatusCreated, secretBodyOf)(registry.Register(c.Context(), ownerOf(c.caller), r))
 	})
 }
 
-// A WebhookLister lists endpoints; *webhook.Book is one.
+// A WebhookLister lists endpoints; *webhook.Registry is one.
 type WebhookLister interface {
 	List(ctx context.Context, o webhook.Owner) ([]webhook.Endpoint, error)
 }
 
 // ListWebhooks serves GET /webhooks.
-func ListWebhooks(newID func() string, book WebhookLister) Endpoint {
+func ListWebhooks(newID func() string, registry WebhookLister) Endpoint {
 	return endpoint("ListWebhooks", newID, func(c *call) (answer, error) {
-		list, err := book.List(c.Context(), ownerOf(c.caller))
-		if err != nil {
-			return answer{}, err
-		}
-		return listAnswer(list, endpointBodyOf), nil
+		return listing(endpointBodyOf)(registry.List(c.Context(), ownerOf(c.caller)))
 	})
 }
 
-// A WebhookUpdater changes endpoints; *webhook.Book is one.
+// A WebhookUpdater changes endpoints; *webhook.Registry is one.
 type WebhookUpdater interface {
 	Update(ctx context.Context, o webhook.Owner, id string, c webhook.Change) (webhook.Endpoint, error)
 }
 
 // UpdateWebhook serves POST /webhooks/{id}.
-func UpdateWebhook(newID func() string, book WebhookUpdater) Endpoint {
-	return endpoint("UpdateWebhook", newID, func(c *call) (answer, error) {
-		f, err := readForm(c.Request)
-		if err != nil {
-			return answer{}, err
-		}
+func UpdateWebhook(newID func() string, registry WebhookUpdater) Endpoint {
+	return submission("UpdateWebhook", newID, func(c *call, f *form) (answer, error) {
 		var change webhook.Change
 		if url, ok := f.text("url", 1, maxBody); ok {
 			change.URL = &url
@@ -121,27 +109,20 @@ func UpdateWebhook(newID func() string, book WebhookUpdater) Endpoint {
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		e, err := book.Update(c.Context(), ownerOf(c.caller), c.params["id"], change)
-		if err != nil {
-			return answer{}, fieldErrors(err)
-		}
-		return answer{status: http.StatusOK, body: endpointBodyOf(e)}, nil
+		return reply(http.StatusOK, endpointBodyOf)(registry.Update(c.Context(), ownerOf(c.caller), c.params["id"], change))
 	})
 }
 
-// A WebhookDeleter deletes endpoints; *webhook.Book is one.
+// A WebhookDeleter deletes endpoints; *webhook.Registry is one.
 type WebhookDeleter interface {
 	Delete(ctx context.Context, o webhook.Owner, id string) error
 }
 
 // DeleteWebhook serves POST /webhooks/{id}/delete.
-func DeleteWebhook(newID func() string, book WebhookDeleter) Endpoint {
-	return endpoint("DeleteWebhook", newID, func(c *call) (answer, error) {
-		if _, err := readAction(c.Request); err != nil {
-			return answer{}, err
-		}
+func DeleteWebhook(newID func() string, registry WebhookDeleter) Endpoint {
+	return action("DeleteWebhook", newID, func(c *call, _ *form) (answer, error) {
 		id := c.params["id"]
-		if err := book.Delete(c.Context(), ownerOf(c.caller), id); err != nil {
+		if err := registry.Delete(c.Context(), ownerOf(c.caller), id); err != nil {
 			return answer{}, err
 		}
 		return answer{status: http.StatusOK, body: struct {
@@ -151,27 +132,19 @@ func DeleteWebhook(newID func() string, book WebhookDeleter) Endpoint {
 	})
 }
 
-// A SecretRotator replaces secrets; *webhook.Book is one.
+// A SecretRotator replaces secrets; *webhook.Registry is one.
 type SecretRotator interface {
 	RotateSecret(ctx context.Context, o webhook.Owner, id string, overlap time.Duration) (webhook.Endpoint, error)
 }
 
 // RotateWebhookSecret serves POST /webhooks/{id}/rotate-secret.
-func RotateWebhookSecret(newID func() string, book SecretRotator) Endpoint {
-	return endpoint("RotateWebhookSecret", newID, func(c *call) (answer, error) {
-		f, err := readAction(c.Request)
-		if err != nil {
-			return answer{}, err
-		}
+func RotateWebhookSecret(newID func() string, registry SecretRotator) Endpoint {
+	return action("RotateWebhookSecret", newID, func(c *call, f *form) (answer, error) {
 		overlap := f.seconds("expires_in_seconds", webhook.DefaultOverlap, webhook.OverlapLimit)
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		e, err := book.RotateSecret(c.Context(), ownerOf(c.caller), c.params["id"], overlap)
-		if err != nil {
-			return answer{}, fieldErrors(err)
-		}
-		return answer{status: http.StatusOK, body: secretBody{endpointBodyOf(e), e.Secret.Reveal()}}, nil
+		return reply(http.StatusOK, secretBodyOf)(registry.RotateSecret(c.Context(), ownerOf(c.caller), c.params["id"], overlap))
 	})
 }
 
@@ -196,7 +169,7 @@ func (f *form) texts(field string) (list []string, ok bool) {
 	return list, true
 }
 
-// kinds are the words for what package webhook finds wrong with a field.
+// kinds are the types of webhook.FieldErrors by field.
 var kinds = map[string]string{
 	"event_types":        "enum",
 	"status":             "enum",
@@ -204,10 +177,10 @@ var kinds = map[string]string{
 	"expires_in_seconds": "too_large",
 }
 
-// fieldErrors turns what package webhook found wrong with a request into the
-// list of a 422. Any other error stays as it is.
-func fieldErrors(err error) error {
-	var bad invalids
+// invalidsOf returns the faults of a request that err holds: invalids, or the
+// errors of package webhook for single fields. Nil if err has another reason.
+func invalidsOf(err error) invalids {
+	bad, _ := errors.AsType[invalids](err)
 	var walk func(error)
 	walk = func(err error) {
 		switch e := err.(type) { //nolint:errorlint // the tree is walked here
@@ -226,9 +199,6 @@ func fieldErrors(err error) error {
 		}
 	}
 	walk(err)
-	if len(bad) == 0 {
-		return err
-	}
 	return bad
 }
 

@@ -45,8 +45,9 @@ func TestWebhookRegistration(t *testing.T) {
 	}
 }
 
-// TestWebhookURLThatCannotBeJudged: what is not the merchant's fault is not 422.
-func TestWebhookURLThatCannotBeJudged(t *testing.T) {
+// TestWebhookURLThatCannotBeChecked: a failed check is not the merchant's fault,
+// and so not 422.
+func TestWebhookURLThatCannotBeChecked(t *testing.T) {
 	a := newAPI(t)
 	a.hooks.refuse = errBroken
 	a.post("/webhooks", newHook).want(t, 500, `"internal_error"`)
@@ -106,13 +107,10 @@ func TestWebhookLife(t *testing.T) {
 	a.post(path+"/delete", ``).want(t, 404, "webhook_not_found")
 }
 
-// TestOthersWebhooks: acting on what is not yours is 404.
+// TestOthersWebhooks: acting on another merchant's webhook is 404.
 func TestOthersWebhooks(t *testing.T) {
 	a := newAPI(t).hooked()
-	other, err := a.keys.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := a.otherMerchant()
 	theirs := "X-Api-Key: " + other.Secret.Reveal()
 	for _, id := range []string{exampleHook, "we_unknown", "x", "%00", strings.Repeat("a", 3000)} {
 		for _, action := range []string{"", "/delete", "/rotate-secret"} {
@@ -134,8 +132,7 @@ func TestWebhookLimit(t *testing.T) {
 	a.hooked()
 }
 
-// TestWebhookRefusals: what package webhook answers, and what the merchant is
-// told of it.
+// TestWebhookRefusals: the merchant's answer for each error of package webhook.
 func TestWebhookRefusals(t *testing.T) {
 	path := "/webhooks/" + exampleHook
 	for _, test := range []struct {

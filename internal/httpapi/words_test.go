@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// gatewayCodes are told by API Gateway, never by this package.
+// gatewayCodes are in answers of API Gateway only.
 var gatewayCodes = []string{"too_many_requests"}
 
 // TestEveryCodeHasAnExample: each code of openapi.yaml is the body of an
@@ -123,9 +123,7 @@ func TestItemsHaveThreeParts(t *testing.T) {
 	var body struct {
 		Detail []map[string]any `json:"detail"`
 	}
-	if err := json.Unmarshal([]byte(got.body), &body); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(got.body), &body))
 	for _, item := range body.Detail {
 		if len(item) != 3 || item["type"] == nil || item["loc"] == nil || item["msg"] == nil {
 			t.Errorf("item %v", item)
@@ -133,8 +131,8 @@ func TestItemsHaveThreeParts(t *testing.T) {
 	}
 }
 
-// TestEventsAreDescribed: what is posted to webhooks is what openapi.yaml says,
-// and its data is the payment that the API shows, and what it was before.
+// TestEventsAreDescribed: the body posted to webhooks is as openapi.yaml says,
+// and its data is the payment that the API shows with its previous status.
 func TestEventsAreDescribed(t *testing.T) {
 	a := newAPI(t)
 	a.pay().want(t, 201)
@@ -145,9 +143,7 @@ func TestEventsAreDescribed(t *testing.T) {
 		t.Fatalf("%v, %v", p, err)
 	}
 	c, err := contract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := c.CheckEvent(p[0].Event.Body); err != nil {
 		t.Error(err)
 	}

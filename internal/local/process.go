@@ -71,8 +71,8 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 
 // routes serves every endpoint there is.
 func (s *process) routes(payer httpapi.Payer, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
-	keys := apikey.NewBook(s.tables.keys, apikey.Test, time.Now, rand.Reader)
-	endpoints := webhook.NewBook(deliveries, sender, time.Now, rand.Reader)
+	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
+	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
 	tester := webhook.NewTester(deliveries, sender, time.Now, rand.Reader)
 	openapi, err := description(s.url)

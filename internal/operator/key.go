@@ -129,7 +129,7 @@ func (c *keyRevoke) Run(ctx context.Context, out io.Writer) error {
 	if err := agree(c.Yes, fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This cannot be undone.", c.ID, c.Merchant, cache)); err != nil {
 		return err
 	}
-	key, err := apikey.NewBook(store, apikey.Mode(d.parameters["Mode"]), time.Now, nil).Revoke(ctx, c.Merchant, c.ID)
+	key, err := apikey.NewRegistry(store, apikey.Mode(d.parameters["Mode"]), time.Now, nil).Revoke(ctx, c.Merchant, c.ID)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package queue sends what one function leaves for another to do, by Amazon
-// SQS. Receiving is done by package boot.
+// Package queue sends the messages by which one Lambda function gives work to
+// another, by Amazon SQS. Package boot receives them.
 package queue
 
 import (
@@ -24,10 +24,10 @@ var _ webhook.Queue = (*Jobs)(nil)
 func NewJobs(client *sqs.Client, url string) *Jobs { return &Jobs{client, url} }
 
 // Enqueue implements webhook.Queue. The endpoint is the message's group, which
-// makes the queue a fair one: SQS hands out the jobs of quiet endpoints before
-// those of one that takes up more than a tenth of the transactions at the nonce' time, as an
-// endpoint that hangs does. Groups of a standard queue order nothing; they cost
-// $0.10 per million more (SQS developer guide, "Fair queues").
+// makes the queue a fair one: an endpoint that hangs takes up more than a tenth
+// of the receivers' time, and SQS then hands out the jobs of other endpoints
+// before its own. Groups of a standard queue order nothing; they cost $0.10 per
+// million messages more (SQS developer guide, "Fair queues").
 func (q *Jobs) Enqueue(ctx context.Context, job string, delay time.Duration) error {
 	if delay < 0 || delay > webhook.QueueLimit {
 		return fmt.Errorf("enqueuing a webhook job: a delay of %v is not between 0 and %v", delay, webhook.QueueLimit)
@@ -42,21 +42,21 @@ func (q *Jobs) Enqueue(ctx context.Context, job string, delay time.Duration) err
 	return nil
 }
 
-// Hints is the settle queue: a message in it, whatever it says, starts
-// check-receipts.
+// Hints is the settle queue: each message in it starts check-receipts. The
+// message's text says nothing.
 type Hints struct {
 	client *sqs.Client
 	url    string
 	delay  time.Duration
 }
 
-// NewHints returns the settle queue at url. delay is how long after a hint
-// check-receipts is to start: about a block, at most 15 minutes.
+// NewHints returns the settle queue at url. delay is the time from a hint to
+// the start of check-receipts: about a block, at most 15 minutes.
 func NewHints(client *sqs.Client, url string, delay time.Duration) *Hints {
 	return &Hints{client, url, min(max(delay, 0), webhook.QueueLimit)}
 }
 
-// Hint has check-receipts started once.
+// Hint starts check-receipts once, after the delay.
 func (q *Hints) Hint(ctx context.Context) error {
 	if err := send(ctx, q.client, q.url, "{}", "", q.delay); err != nil {
 		return fmt.Errorf("hinting at work to settle: %w", err)
@@ -64,8 +64,8 @@ func (q *Hints) Hint(ctx context.Context) error {
 	return nil
 }
 
-// send rounds the delay up to whole seconds, the unit of SQS. An empty group is
-// none.
+// send posts one message. It rounds the delay up to whole seconds, the unit of
+// SQS. An empty group is none.
 func send(ctx context.Context, client *sqs.Client, url, body, group string, delay time.Duration) error {
 	in := &sqs.SendMessageInput{
 		QueueUrl:     &url,

@@ -27,7 +27,8 @@ type message struct {
 // job is one for the endpoint we_1.
 const job = "test/mer_1/we_1/dlv_1"
 
-// open returns a client of an SQS that keeps what it is sent, or refuses it.
+// open returns a client of an SQS server that answers with status and keeps the
+// messages it was sent.
 func open(t *testing.T, status int) (client *sqs.Client, sent *[]message) {
 	t.Helper()
 	sent = new([]message)

@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// An exchange is an attempt and what the schedule needs of its answer.
+// An exchange is an attempt and the Retry-After header of its answer.
 type exchange struct {
 	Attempt
 	retryAfter string
 }
 
-// post sends ev to e once. It returns an error, and no attempt took place as far
-// as anybody should count, only if ctx ended or the message cannot be signed.
+// post sends ev to e once. It returns an error only if ctx ended or the message
+// cannot be signed; the caller then counts no attempt.
 func post(ctx context.Context, s Sender, e Endpoint, ev Event, now func() time.Time) (exchange, error) {
 	at := now()
 	h, err := header(e, ev, at)
@@ -25,8 +25,7 @@ func post(ctx context.Context, s Sender, e Endpoint, ev Event, now func() time.T
 		return exchange{}, err
 	}
 	answer, err := s.Post(ctx, e.URL, h, ev.Body)
-	// The whole of the time is kept: it is what tells attempts by copies of one
-	// job apart.
+	// At is not rounded: two copies of one job make attempts that differ in it.
 	x := exchange{Attempt: Attempt{At: at.UTC().Round(0), Duration: now().Sub(at).Round(time.Millisecond)}}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -39,12 +38,13 @@ func post(ctx context.Context, s Sender, e Endpoint, ev Event, now func() time.T
 		return x, nil
 	}
 	x.StatusCode, x.retryAfter, x.Response = answer.StatusCode, answer.RetryAfter, text(answer.Body)
-	x.Error = refusal(answer.StatusCode)
+	x.Error = failure(answer.StatusCode)
 	return x, nil
 }
 
-// refusal says what is wrong with an answer of the given status, "" if nothing.
-func refusal(status int) string {
+// failure returns the merchant's text for an answer of the given status, "" for
+// a success.
+func failure(status int) string {
 	switch {
 	case status/100 == 2:
 		return ""
@@ -56,8 +56,8 @@ func refusal(status int) string {
 	return fmt.Sprintf("the endpoint answered %d", status)
 }
 
-// text is what of an answer's first bytes is text. A character cut off by the
-// limit is left out, other bytes that are not UTF-8 are replaced.
+// text returns the first ResponseLimit bytes of an answer as UTF-8. A character
+// that the limit cuts off is left out; other invalid bytes are replaced.
 func text(b []byte) string {
 	b = b[:min(len(b), ResponseLimit)]
 	for cut := 1; cut < utf8.UTFMax && cut <= len(b); cut++ {
@@ -71,7 +71,7 @@ func text(b []byte) string {
 	return strings.ToValidUTF8(string(b), "\uFFFD")
 }
 
-// result is the kind of outcome that a Meter counts.
+// result returns the attempt's result as a Meter counts it.
 func (a Attempt) result() string {
 	switch a.StatusCode / 100 {
 	case 2, 3, 4, 5:

@@ -23,7 +23,7 @@ var (
 )
 
 // waits returns the times between the posts to url.
-func (w *world) waits(url string) []time.Duration {
+func (w *fixture) waits(url string) []time.Duration {
 	var waits []time.Duration
 	posts := w.to(url)
 	for i := 1; i < len(posts); i++ {
@@ -33,10 +33,7 @@ func (w *world) waits(url string) []time.Duration {
 }
 
 func TestAnEventArrivesAsItWasWritten(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.mustAnnounce()
-	w.settle()
+	w, e := delivered(t)
 	if len(w.posts) != 1 {
 		t.Fatalf("%d posts", len(w.posts))
 	}
@@ -57,8 +54,8 @@ func TestAnEventArrivesAsItWasWritten(t *testing.T) {
 	}
 }
 
-// TestSchedule is the table that merchants are told of, to the minute that
-// pushing parked deliveries may add.
+// TestSchedule holds the waits to the table in the merchants' documentation, give
+// or take the minute that pushing a parked delivery may add.
 func TestSchedule(t *testing.T) {
 	all := []time.Duration{
 		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
@@ -69,13 +66,13 @@ func TestSchedule(t *testing.T) {
 		want []time.Duration
 	}{{"live", all}, {"test", all[:3]}} {
 		t.Run(test.mode, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.register(webhook.Owner{Merchant: "mer_1", Mode: test.mode}, hook)
 			w.answers[hook] = statuses(500)
-			if err := w.announce(e.Owner, event); err != nil {
-				t.Fatal(err)
-			}
-			w.settle()
+			ev := event
+			ev.Mode = test.mode
+			w.mustPublish(ev)
+			w.drain()
 			near := cmp.Comparer(func(a, b time.Duration) bool { return (a-b).Abs() <= time.Minute && (a > time.Minute || a == b) })
 			if diff := cmp.Diff(test.want, w.waits(hook), near); diff != "" {
 				t.Errorf("waits (-want +got):\n%s", diff)
@@ -120,10 +117,10 @@ func TestNextAttempt(t *testing.T) {
 		{"a long wait is asked for in hours", 4, 503, "20000", 0, 20000 * time.Second},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.register(mine, hook)
-			deliverer := webhook.NewDeliverer(w.store, w.queue, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
-			w.mustAnnounce()
+			deliverer := webhook.NewDeliverer(w.store, w, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
+			w.mustPublish(event)
 			d := w.newest(e)
 			for i := range test.failed {
 				d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
@@ -133,9 +130,7 @@ func TestNextAttempt(t *testing.T) {
 			}
 			w.lost[hook] = test.status == 0
 			w.answers[hook] = []webhook.Answer{{StatusCode: test.status, RetryAfter: test.retryAfter}}
-			if err := deliverer.Deliver(t.Context(), d.Ref.String()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, deliverer.Deliver(t.Context(), d.Ref.String()))
 			if got := w.newest(e).NextAttemptAt.Sub(noon); got != test.want {
 				t.Errorf("next attempt in %v, want %v", got, test.want)
 			}
@@ -143,57 +138,48 @@ func TestNextAttempt(t *testing.T) {
 	}
 }
 
-// TestLongWaitsArePutAside: what a queue cannot delay is in the due index, and
-// only that.
+// TestLongWaitsArePutAside: exactly the deliveries that a queue cannot delay for
+// long enough are in the due index.
 func TestLongWaitsArePutAside(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.answers[hook] = statuses(500)
-	w.mustAnnounce()
+	w, e := published(t, 500)
 	for attempt := 1; attempt <= 9; attempt++ {
 		if d := w.newest(e); d.NextAttemptAt.After(w.now()) {
-			w.queue.Now = d.NextAttemptAt.Add(time.Second)
+			w.clock = d.NextAttemptAt.Add(time.Second)
 		}
 		w.until(w.now())
 		d := w.newest(e)
 		wait := d.NextAttemptAt.Sub(d.Attempts[attempt-1].At)
-		if long := wait > 15*time.Minute; d.Parked != long || (w.queue.Len() == 0) != long {
-			t.Errorf("attempt %d, next in %v: parked %v, %d jobs", attempt, wait, d.Parked, w.queue.Len())
+		if long := wait > 15*time.Minute; d.Parked != long || (len(w.jobs) == 0) != long {
+			t.Errorf("attempt %d, next in %v: parked %v, %d jobs", attempt, wait, d.Parked, len(w.jobs))
 		}
 	}
 }
 
 func TestADeliveredJobIsDropped(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.mustAnnounce()
-	w.settle()
+	w, e := delivered(t)
 	job := w.newest(e).Ref.String()
 	for range 3 {
 		if err := w.deliverer.Deliver(t.Context(), job); err != nil {
 			t.Error(err)
 		}
 	}
-	if len(w.posts) != 1 || w.queue.Len() != 0 {
-		t.Errorf("%d posts, %d jobs", len(w.posts), w.queue.Len())
+	if len(w.posts) != 1 || len(w.jobs) != 0 {
+		t.Errorf("%d posts, %d jobs", len(w.posts), len(w.jobs))
 	}
 }
 
 // TestAJobThatComesEarlyWaits: a copy of a job must not use an attempt up.
 func TestAJobThatComesEarlyWaits(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.answers[hook] = statuses(500, 500, 500, 200)
-	w.mustAnnounce()
+	w, e := published(t, 500, 500, 500, 200)
 	w.work()
 	job := w.newest(e).Ref.String()
 	if err := w.deliverer.Deliver(t.Context(), job); err != nil {
 		t.Error(err)
 	}
-	if len(w.posts) != 1 || w.queue.Len() != 2 {
-		t.Errorf("%d posts, %d jobs; want 1 and both", len(w.posts), w.queue.Len())
+	if len(w.posts) != 1 || len(w.jobs) != 2 {
+		t.Errorf("%d posts, %d jobs; want 1 and both", len(w.posts), len(w.jobs))
 	}
-	w.settle()
+	w.drain()
 	if diff := cmp.Diff([]time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute}, w.waits(hook)); diff != "" {
 		t.Error(diff)
 	}
@@ -202,27 +188,22 @@ func TestAJobThatComesEarlyWaits(t *testing.T) {
 func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		end  func(*world, webhook.Endpoint)
+		end  func(*fixture, webhook.Endpoint)
 	}{
-		{"disabled", func(w *world, e webhook.Endpoint) { w.change(e, disable) }},
-		{"deleted", func(w *world, e webhook.Endpoint) {
-			if err := w.book.Delete(t.Context(), e.Owner, e.ID); err != nil {
-				t.Fatal(err)
-			}
+		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }},
+		{"deleted", func(w *fixture, e webhook.Endpoint) {
+			must(t, w.registry.Delete(t.Context(), e.Owner, e.ID))
 		}},
 	} {
 		for _, failed := range []int{0, 1, 4} {
 			t.Run(fmt.Sprintf("%s after %d attempts", test.name, failed), func(t *testing.T) {
-				w := newWorld(t)
-				e := w.register(mine, hook)
-				w.answers[hook] = statuses(500)
-				w.mustAnnounce()
+				w, e := published(t, 500)
 				for len(w.posts) < failed {
 					w.until(w.now())
-					w.queue.Now = w.now().Add(time.Second)
+					w.clock = w.now().Add(time.Second)
 				}
 				test.end(w, e)
-				w.settle()
+				w.drain()
 				d := w.newest(e)
 				if len(w.posts) != failed || d.Status != webhook.Cancelled || len(d.Attempts) != failed {
 					t.Errorf("%d posts, delivery %s after %d attempts", len(w.posts), d.Status, len(d.Attempts))
@@ -233,7 +214,7 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 }
 
 func TestAPoisonedJobIsAnError(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, test := range []struct {
 		job  string
 		want error
@@ -254,12 +235,10 @@ func TestAPoisonedJobIsAnError(t *testing.T) {
 	}
 }
 
-// TestAJobIsNotBegunWithoutTimeForIt: a function that is killed while an
-// endpoint thinks would post without recording it.
+// TestAJobIsNotBegunWithoutTimeForIt: a function that ends while it waits for an
+// endpoint's answer would have posted without recording the attempt.
 func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.mustAnnounce()
+	w, e := published(t)
 	job := w.newest(e).Ref.String()
 	ctx, cancel := context.WithDeadline(t.Context(), w.now().Add(webhook.SendTimeout))
 	defer cancel()
@@ -272,7 +251,7 @@ func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
 }
 
 func TestTheLogShowsWhatHappened(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.took = 1500 * time.Millisecond
 	w.answers[hook] = []webhook.Answer{
@@ -281,8 +260,8 @@ func TestTheLogShowsWhatHappened(t *testing.T) {
 		{StatusCode: 404, Body: []byte("a\xffb")},
 		{StatusCode: 204},
 	}
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish(event)
+	w.drain()
 	d := w.newest(e)
 	want := []webhook.Attempt{
 		{StatusCode: 500, Error: "the endpoint answered 500", Response: strings.Repeat("é", 512)},
@@ -305,12 +284,12 @@ func TestTheLogShowsWhatHappened(t *testing.T) {
 func TestACutCharacterIsLeftOut(t *testing.T) {
 	for _, tail := range []string{"é", "€", "🧁"} {
 		for cut := 1; cut < len(tail); cut++ {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.register(mine, hook)
 			body := strings.Repeat("a", 1024-cut) + tail
 			w.answers[hook] = []webhook.Answer{{StatusCode: 200, Body: []byte(body[:1024])}}
-			w.mustAnnounce()
-			w.settle()
+			w.mustPublish(event)
+			w.drain()
 			a, _ := w.newest(e).LastAttempt()
 			if a.Response != body[:1024-cut] {
 				t.Errorf("%q cut after %d bytes: …%q", tail, cut, a.Response[1000:])
@@ -323,21 +302,20 @@ func TestACutCharacterIsLeftOut(t *testing.T) {
 // one that failed is recorded first.
 func TestASuccessIsNotLostToACopy(t *testing.T) {
 	for name, first := range map[string]int{"a failure": 500, "the end of the endpoint": 410} {
-		w := newWorld(t)
+		w := newFixture(t)
 		e := w.register(mine, hook)
 		w.answers[hook] = statuses(first, 200, 500)
-		w.mustAnnounce()
+		w.mustPublish(event)
 		job := w.newest(e).Ref.String()
-		copies := 0
-		w.faults.Hook = func(n int) {
-			if copies == 0 && w.faults.Names()[n] == "Post" {
-				copies++
-				if err := w.deliverer.Deliver(t.Context(), job); err != nil {
-					t.Error(err)
-				}
+		copied := false
+		w.faults.plan = func(_ int, name string) fault {
+			if !copied && name == "Post" {
+				copied = true
+				w.deliverUnwrapped(job)
 			}
+			return none
 		}
-		w.settle()
+		w.drain()
 		d := w.newest(e)
 		if len(w.posts) != 2 || d.Status != webhook.Delivered || len(d.Attempts) != 2 {
 			t.Errorf("%s first: %d posts, %s with %d attempts", name, len(w.posts), d.Status, len(d.Attempts))
@@ -345,7 +323,7 @@ func TestASuccessIsNotLostToACopy(t *testing.T) {
 	}
 }
 
-// A punctual store keeps to its caller's deadline, as one on a network does.
+// A punctual store heeds its caller's deadline, as a store on a network does.
 type punctual struct{ webhook.Store }
 
 func (s punctual) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
@@ -355,7 +333,7 @@ func (s punctual) Record(ctx context.Context, d webhook.Delivery, attempts int) 
 	return s.Store.Record(ctx, d, attempts)
 }
 
-// A hasty sender ends its caller's time when it has been answered.
+// A hasty sender cancels its caller's context when it has an answer.
 type hasty struct {
 	webhook.Sender
 	end context.CancelFunc
@@ -366,13 +344,12 @@ func (s hasty) Post(ctx context.Context, url string, header http.Header, body []
 	return s.Sender.Post(ctx, url, header, body)
 }
 
-// TestWhatWasAnsweredIsRecorded even if the job's time is over by then.
+// TestWhatWasAnsweredIsRecorded: an answer is recorded even if the job's time is
+// over when it comes.
 func TestWhatWasAnsweredIsRecorded(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.mustAnnounce()
+	w, e := published(t)
 	ctx, end := context.WithCancel(t.Context())
-	d := webhook.NewDeliverer(punctual{w.store}, w.queue, hasty{w, end}, w.meter, w.now, func() float64 { return 0.5 })
+	d := webhook.NewDeliverer(punctual{w.store}, w, hasty{w, end}, w.meter, w.now, half)
 	if err := d.Deliver(ctx, w.newest(e).Ref.String()); err != nil {
 		t.Error(err)
 	}

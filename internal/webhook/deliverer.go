@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// recordTimeout is how long an attempt's outcome is given to be stored, even
-// when the job's own time is over; recordTries how often it is tried to be put
-// on top of what another job has just recorded.
+// recordTimeout bounds the write of an attempt, which has this time even when
+// the job's own is over; recordTries bounds how often a success is recorded
+// after the attempts that other jobs have just recorded.
 const (
 	recordTimeout = 5 * time.Second
 	recordTries   = 4
@@ -33,11 +33,11 @@ func NewDeliverer(store Store, queue Queue, sender Sender, meter Meter, now func
 }
 
 // Deliver does one job: it posts the delivery if an attempt is due, and stores
-// what came of it and when the next one is due. A nil error means that the job
-// is done and may be deleted from the queue, whether or not the endpoint took
-// the message. After any error the job must be done again: the message may have
-// been posted, and will be posted again. ErrJob and ErrDeliveryNotFound say
-// that doing it again is of no use.
+// the attempt and the time of the next one. A nil error means that the job is
+// done and may be deleted from the queue, whether or not the endpoint took the
+// message. After any error the job must be done again: the message may have
+// been posted, and is then posted a second time. With ErrJob and
+// ErrDeliveryNotFound a second try is of no use.
 //
 // A job begins only if ctx leaves it the time for a whole attempt.
 func (d *Deliverer) Deliver(ctx context.Context, job string) error {
@@ -60,12 +60,12 @@ func (d *Deliverer) deliver(ctx context.Context, ref Ref) error {
 		return err
 	}
 	if del.Status != Pending {
-		return nil // a job that came twice, or whose deletion from the queue was lost
+		return nil // the job came twice, or its deletion from the queue was lost
 	}
 	if e.Status != Enabled {
 		return d.cancel(ctx, del)
 	}
-	// A first attempt is never early: its time is another machine's clock's.
+	// A first attempt is never early: another machine's clock set its time.
 	if wait := del.NextAttemptAt.Sub(d.now()); wait > 0 && len(del.Attempts) > 0 {
 		return d.queue.Enqueue(ctx, ref.String(), queueDelay(wait))
 	}
@@ -79,14 +79,14 @@ func (d *Deliverer) deliver(ctx context.Context, ref Ref) error {
 	return d.conclude(ctx, e, del, x)
 }
 
-// conclude stores what an attempt came to: first what it says of the endpoint,
-// then the attempt, then the job for the next one. After a crash between these
-// the job is done again. So an endpoint is never judged by an attempt less than
-// the log shows, and no pending delivery is left without a job or a place in the
-// due index.
+// conclude stores the consequences of an attempt: first the endpoint's health,
+// then the attempt, then the job for the next attempt. A crash between two of
+// these writes leaves the job in the queue, and it is done again. So the
+// endpoint's health knows every attempt that the log shows, and every pending
+// delivery has a job or a place in the due index.
 func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x exchange) error {
 	next := d.after(del, x)
-	if err := d.judge(ctx, e, next); err != nil {
+	if err := d.assess(ctx, e, next); err != nil {
 		return err
 	}
 	recorded, err := d.record(ctx, next, len(del.Attempts))
@@ -96,7 +96,7 @@ func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x ex
 	return d.queue.Enqueue(ctx, next.Ref.String(), queueDelay(next.NextAttemptAt.Sub(d.now())))
 }
 
-// after returns what an attempt makes of a delivery.
+// after returns a delivery as an attempt leaves it.
 func (d *Deliverer) after(del Delivery, x exchange) Delivery {
 	next := del.with(x.Attempt)
 	next.Parked, next.NextAttemptAt = false, time.Time{}
@@ -117,9 +117,9 @@ func (d *Deliverer) after(del Delivery, x exchange) Delivery {
 }
 
 // record stores next over a delivery that had the given number of attempts. If
-// a copy of the job has recorded an attempt meanwhile, that one stands and it is
-// for the copy to go on from there; record then reports false. But a success is
-// put on top of it: the endpoint has the message.
+// a copy of the job has recorded an attempt meanwhile, that attempt stays, the
+// copy takes care of the next one, and record reports false. But a success is
+// recorded after the copy's attempt: the endpoint has the message.
 func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bool, error) {
 	ours, _ := next.LastAttempt()
 	for range recordTries {
@@ -143,14 +143,14 @@ func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bo
 	return false, fmt.Errorf("recording, %d times: %w", recordTries, ErrConflict)
 }
 
-// cancel ends a delivery whose endpoint is sent nothing any more.
+// cancel ends a delivery whose endpoint is disabled or deleted.
 func (d *Deliverer) cancel(ctx context.Context, del Delivery) error {
 	next := del
 	next.Status, next.NextAttemptAt, next.Parked = Cancelled, time.Time{}, false
 	stored, err := d.store.Record(ctx, next, len(del.Attempts))
 	if errors.Is(err, ErrConflict) {
 		if stored.Status == Pending {
-			return err // come back and look again
+			return err // the job is done again and reads the new attempt
 		}
 		return nil
 	}

@@ -10,17 +10,19 @@ import (
 	"time"
 )
 
-// An Event is one announcement. Its body is never taken apart or written again.
+// An Event is a fact that a merchant is told. Its body is posted byte for byte
+// as it is here.
 type Event struct {
-	Merchant, Mode string // whose it is
-
-	ID   string    // "evt_…"; receivers tell duplicates by it
-	Type string    // one of EventTypes
-	At   time.Time // when it happened, as the body says
-	Body []byte    // JSON
+	Merchant string    // "mer_…"
+	Mode     string    // "test" or "live"
+	ID       string    // "evt_…"; receivers tell duplicates by it
+	Type     string    // one of EventTypes
+	At       time.Time // when it happened, which the body says too
+	Body     []byte    // JSON
 }
 
-// A DeliveryStatus says how far a delivery got.
+// A DeliveryStatus tells whether a delivery still waits for an attempt, and how
+// it ended if not.
 type DeliveryStatus string
 
 // The statuses of a delivery. All but Pending are final.
@@ -31,24 +33,25 @@ const (
 	Cancelled DeliveryStatus = "cancelled" // its endpoint was disabled or deleted first
 )
 
-// A Delivery is one event on its way to one endpoint, and the log of that.
+// A Delivery is one event on its way to one endpoint, with its log of attempts.
+// The event's merchant and mode are those of Ref.
 type Delivery struct {
 	Ref
 	Event         Event
 	Status        DeliveryStatus
 	Attempts      []Attempt // oldest first
 	NextAttemptAt time.Time // zero unless Pending
-	// Parked says that no job exists for the next attempt: the delivery is in
-	// the due index and PushDue makes the job when its time has come.
+	// Parked says that the next attempt has no job in the queue yet: the delivery
+	// is in the due index, and PushDue makes the job when the attempt is due.
 	Parked    bool
 	CreatedAt time.Time // of the event for a first delivery, of the request for a resend
 }
 
-// An Attempt is one post and what came of it.
+// An Attempt is one post of a delivery and its result.
 type Attempt struct {
 	At         time.Time     // when it began
 	StatusCode int           // of the answer; 0 when there was none
-	Duration   time.Duration // until the answer, or until the attempt was given up
+	Duration   time.Duration // until the answer or the failure
 	Error      string        // why it failed, for the merchant; empty after 2xx
 	Response   string        // the first 1,024 bytes of the answer as UTF-8 text
 }
@@ -70,8 +73,8 @@ func (d Delivery) with(a Attempt) Delivery {
 	return d
 }
 
-// firstDelivery returns the delivery that announcing ev to e makes. It is the
-// same whenever and however often it is made.
+// firstDelivery returns the delivery that publishing ev makes for e. It depends
+// on these two alone, so that publishing ev again makes the same delivery.
 func firstDelivery(e Endpoint, ev Event) Delivery {
 	sum := sha256.Sum256([]byte("delivery\x00" + ev.ID + "\x00" + e.ID))
 	return Delivery{
@@ -81,7 +84,7 @@ func firstDelivery(e Endpoint, ev Event) Delivery {
 	}
 }
 
-// resentDelivery returns a fresh delivery of ev, parked until it is attempted.
+// resentDelivery returns a new delivery of ev, parked until it is attempted.
 func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) (Delivery, error) {
 	var salt [idBytes]byte
 	if _, err := io.ReadFull(random, salt[:]); err != nil {
@@ -94,7 +97,7 @@ func resentDelivery(e Endpoint, ev Event, now time.Time, random io.Reader) (Deli
 	}, nil
 }
 
-const idBytes = 10 // of what tells deliveries of one millisecond apart
+const idBytes = 10 // of salt, by which deliveries of one millisecond differ
 
 // deliveryID begins with the time in milliseconds, so that ids sort as times do
 // and an endpoint's log is in order without an index.

@@ -13,13 +13,13 @@ const EndpointLimit = 10
 const (
 	PaymentConfirmed = "payment.confirmed"
 	PaymentFailed    = "payment.failed"
-	TestType         = "webhook.test" // sent by Tester only, whatever an endpoint subscribed to
+	TestType         = "webhook.test" // sent by Tester only, to endpoints of any subscription
 )
 
 // EventTypes returns every type an endpoint may subscribe to.
 func EventTypes() []string { return []string{PaymentConfirmed, PaymentFailed, TestType} }
 
-// A Status says whether an endpoint is sent anything.
+// A Status says whether an endpoint is sent events.
 type Status string
 
 // The statuses of an endpoint.
@@ -29,19 +29,19 @@ const (
 	Deleted  Status = "deleted"  // for ever; only its log remains
 )
 
-// An Owner is whose an endpoint is. Endpoints of one mode know nothing of the
-// other's.
+// An Owner is the merchant and mode that an endpoint belongs to. Events and
+// endpoints of the two modes never mix.
 type Owner struct {
 	Merchant string // "mer_…"
 	Mode     string // "test" or "live"
 }
 
-// An Endpoint is a URL that a merchant wants to be told at.
+// An Endpoint is a URL to which a merchant wants events to be posted.
 type Endpoint struct {
 	Owner
 	ID          string // "we_…"
 	URL         string
-	EventTypes  []string // what it is told; empty means everything
+	EventTypes  []string // it subscribed to; empty means all
 	Description string
 	Status      Status
 
@@ -49,11 +49,11 @@ type Endpoint struct {
 	PreviousSecret    Secret    // signs as well until PreviousExpiresAt; empty when there is none
 	PreviousExpiresAt time.Time // zero when there is no previous secret
 
-	// QuietSince is zero while the endpoint answers. From its first failure
-	// on it is the time of its last success before, or EnabledAt when it had
-	// none since then.
+	// QuietSince is zero while attempts succeed. From the first failure on it is
+	// the time of the last success since EnabledAt, or EnabledAt if there was
+	// none.
 	QuietSince time.Time
-	// Exhausted is the id of the last event whose attempts were used up since
+	// Exhausted is the id of the newest event whose attempts were used up since
 	// the endpoint's last success, empty if there is none.
 	Exhausted string
 
@@ -67,8 +67,8 @@ func (e Endpoint) Subscribed(eventType string) bool {
 	return len(e.EventTypes) == 0 || slices.Contains(e.EventTypes, eventType)
 }
 
-// Secrets returns what a message signed at now is signed with: the current
-// secret first and, while a rotation is under way, the previous one.
+// Secrets returns the secrets that sign a message at now: the current secret
+// first and, while a rotation is under way, the previous one.
 func (e Endpoint) Secrets(now time.Time) []Secret {
 	secrets := []Secret{e.Secret}
 	if !e.PreviousSecret.IsZero() && now.Before(e.PreviousExpiresAt) {

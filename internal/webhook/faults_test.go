@@ -8,41 +8,38 @@ import (
 	"time"
 
 	"remit/internal/webhook"
-	"remit/internal/webhook/webhooktest"
 )
 
-// life takes one event through everything that can happen to it: two endpoints,
-// one of which fails until its delivery was parked and pushed. The event is
-// announced again until that succeeds, as a pending transaction's owner does.
-func life(t *testing.T, faults func(*world)) *world {
-	w := newWorld(t)
+// life takes one event to two endpoints, one of which fails until its delivery
+// was parked and pushed. The event is published until that succeeds, as
+// settlement does.
+func life(t *testing.T, faults func(*fixture)) *fixture {
+	w := newFixture(t)
 	w.register(mine, "https://good.example")
 	w.register(mine, "https://bad.example")
 	w.answers["https://bad.example"] = statuses(500, 302, 503, 500, 200)
 	faults(w)
 	for try := 0; ; try++ {
-		w.faults.Restart()
-		err := w.announce(mine, event)
+		w.faults.restart()
+		err := w.publish(event)
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, webhooktest.ErrFault) || try > 9 {
-			t.Fatalf("announcing, try %d: %v", try, err)
+		if !errors.Is(err, errFault) || try > 9 {
+			t.Fatalf("publishing, try %d: %v", try, err)
 		}
-		w.until(w.now().Add(time.Minute)) // the queue does not wait for us
+		w.until(w.now().Add(time.Minute)) // the deliveries stored so far go on meanwhile
 	}
-	w.settle()
+	w.drain()
 	return w
 }
 
-// judge checks what must hold after any life, whatever failed in it.
-func judge(w *world) {
+// checkInvariants checks the promises that hold after any life, with any faults.
+func checkInvariants(w *fixture) {
 	t := w.t
 	t.Helper()
 	endpoints, err := w.store.Endpoints(t.Context(), mine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range endpoints {
 		posts := w.to(e.URL)
 		took := slices.ContainsFunc(posts, func(p post) bool { return p.answer.StatusCode == 200 })
@@ -89,25 +86,25 @@ func judge(w *world) {
 // TestEveryFault lets each effect of an event's life fail in every way, one at a
 // time and two at a time.
 func TestEveryFault(t *testing.T) {
-	calm := life(t, func(*world) {})
-	judge(calm)
-	n := len(calm.faults.Names())
-	kinds := []webhooktest.Fault{webhooktest.Before, webhooktest.After, webhooktest.CrashBefore, webhooktest.CrashAfter}
+	undisturbed := life(t, func(*fixture) {})
+	checkInvariants(undisturbed)
+	n := len(undisturbed.faults.names)
+	kinds := []fault{before, after, crashBefore, crashAfter}
 	cases := 0
-	run := func(plan map[int]webhooktest.Fault) {
+	run := func(plan map[int]fault) {
 		cases++
-		w := life(t, func(w *world) { w.faults.Plan = func(i int, _ string) webhooktest.Fault { return plan[i] } })
-		judge(w)
+		w := life(t, func(w *fixture) { w.faults.plan = func(i int, _ string) fault { return plan[i] } })
+		checkInvariants(w)
 		if t.Failed() {
-			t.Fatalf("with the faults %v of %v", plan, w.faults.Names())
+			t.Fatalf("with the faults %v of %v", plan, w.faults.names)
 		}
 	}
 	for first := range n {
 		for _, f := range kinds {
-			run(map[int]webhooktest.Fault{first: f})
+			run(map[int]fault{first: f})
 			for second := first + 1; second < n+10; second++ {
 				for _, g := range kinds {
-					run(map[int]webhooktest.Fault{first: f, second: g})
+					run(map[int]fault{first: f, second: g})
 				}
 			}
 		}
@@ -118,23 +115,18 @@ func TestEveryFault(t *testing.T) {
 // TestAnOutageLosesNothing lets every effect of one kind fail for an hour.
 func TestAnOutageLosesNothing(t *testing.T) {
 	for _, name := range []string{"Enqueue", "Record", "Load", "Post", "Unpark", "Due", "SaveEndpoint", "AddDeliveries", "Endpoints"} {
-		for _, kind := range []webhooktest.Fault{webhooktest.Before, webhooktest.After} {
+		for _, kind := range []fault{before, after} {
 			t.Run(fmt.Sprint(name, " fails ", kind), func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				e := w.register(mine, "https://good.example")
 				w.answers[e.URL] = statuses(500, 500, 200)
-				w.faults.Plan = func(_ int, called string) webhooktest.Fault {
-					if called == name && w.now().Before(noon.Add(time.Hour)) {
-						return kind
-					}
-					return webhooktest.None
-				}
-				for w.announce(mine, event) != nil {
+				w.outage(name, kind)
+				for w.publish(event) != nil {
 					w.until(w.now().Add(time.Minute))
-					w.queue.Now = w.now().Add(time.Minute)
+					w.clock = w.now().Add(time.Minute)
 				}
-				w.settle()
-				judge(w)
+				w.drain()
+				checkInvariants(w)
 			})
 		}
 	}
@@ -143,43 +135,42 @@ func TestAnOutageLosesNothing(t *testing.T) {
 // TestAJobThatComesTwice lets a second copy of a job be done completely before
 // each effect of the first.
 func TestAJobThatComesTwice(t *testing.T) {
-	calm := life(t, func(*world) {})
-	for at := range len(calm.faults.Names()) {
-		w := life(t, func(w *world) {
-			w.faults.Hook = func(n int) {
+	undisturbed := life(t, func(*fixture) {})
+	for at := range len(undisturbed.faults.names) {
+		w := life(t, func(w *fixture) {
+			w.faults.plan = func(n int, _ string) fault {
 				if n != at {
-					return
+					return none
 				}
 				list, _ := w.store.Endpoints(t.Context(), mine)
 				for _, e := range list {
 					ds, _ := w.store.Deliveries(t.Context(), mine, e.ID, time.Time{}, time.Time{}, 10)
 					for _, d := range ds {
-						if err := w.deliverer.Deliver(t.Context(), d.Ref.String()); err != nil {
-							t.Errorf("the copy: %v", err)
-						}
+						w.deliverUnwrapped(d.Ref.String())
 					}
 				}
+				return none
 			}
 		})
-		judge(w)
+		checkInvariants(w)
 		if t.Failed() {
-			t.Fatalf("with a copy before effect %d of %v", at, w.faults.Names())
+			t.Fatalf("with a copy before effect %d of %v", at, w.faults.names)
 		}
 	}
 }
 
-// TestAnnouncingTwiceMakesOneDelivery is the rule that lets a pending transaction's owner
-// announce as often as it likes.
-func TestAnnouncingTwiceMakesOneDelivery(t *testing.T) {
-	w := newWorld(t)
+// TestPublishingTwiceMakesOneDelivery: settlement publishes an event again
+// whenever it cannot know that the last try succeeded.
+func TestPublishingTwiceMakesOneDelivery(t *testing.T) {
+	w := newFixture(t)
 	e := w.register(mine, "https://good.example")
-	w.mustAnnounce()
+	w.mustPublish(event)
 	first := w.newest(e)
-	w.queue.Now = w.now().Add(time.Hour)
-	w.mustAnnounce()
-	w.settle()
-	w.mustAnnounce()
-	w.settle()
+	w.clock = w.now().Add(time.Hour)
+	w.mustPublish(event)
+	w.drain()
+	w.mustPublish(event)
+	w.drain()
 	list, err := w.log.Deliveries(t.Context(), mine, e.ID)
 	if err != nil || len(list) != 1 || list[0].Delivery != first.Delivery {
 		t.Errorf("%d deliveries, %v", len(list), err)

@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// quietLimit is how long an endpoint may be without a success before two
-	// exhausted events disable it.
+	// quietLimit is the time without a success after which the second exhausted
+	// event disables an endpoint.
 	quietLimit = 120 * time.Hour
 
-	// successScan is how many of an endpoint's newest deliveries are searched
-	// for its last success, once, when it begins to fail.
+	// successScan is the number of an endpoint's newest deliveries that are
+	// searched for its last success, once, when it begins to fail.
 	successScan = 200
 )
 
-// judge stores what the newest attempt of del says of its endpoint. An endpoint
-// in good health costs no write. Deliveries end at different times, so it may
-// find e changed, and then looks again.
-func (d *Deliverer) judge(ctx context.Context, e Endpoint, del Delivery) error {
+// assess stores the health in which the newest attempt of del leaves its
+// endpoint. A healthy endpoint costs no write. If another delivery's attempt or
+// the merchant has changed e meanwhile, the changed endpoint is assessed.
+func (d *Deliverer) assess(ctx context.Context, e Endpoint, del Delivery) error {
 	for range saveTries {
-		judged, err := d.verdict(ctx, e, del)
-		if err != nil || judged.same(e) {
+		assessed, err := d.assessment(ctx, e, del)
+		if err != nil || assessed.same(e) {
 			return err
 		}
-		_, err = d.store.SaveEndpoint(ctx, judged)
+		_, err = d.store.SaveEndpoint(ctx, assessed)
 		if err == nil || errors.Is(err, ErrNotFound) {
-			return nil // deleted meanwhile: there is nothing to judge
+			return nil // saved, or deleted meanwhile
 		}
 		if !errors.Is(err, ErrConflict) {
 			return err
@@ -41,18 +41,18 @@ func (d *Deliverer) judge(ctx context.Context, e Endpoint, del Delivery) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("judging, %d times: %w", saveTries, ErrConflict)
+	return fmt.Errorf("assessing, %d times: %w", saveTries, ErrConflict)
 }
 
-// same reports whether a verdict left e as it was.
+// same reports whether e and f have the same health.
 func (e Endpoint) same(f Endpoint) bool {
 	return e.Status == f.Status && e.QuietSince.Equal(f.QuietSince) && e.Exhausted == f.Exhausted
 }
 
-// verdict returns e after the newest attempt of del: trusted again after a
-// success; disabled by a 410, or by an exhausted event that is not the first
-// since the endpoint's last success, once that is quietLimit ago.
-func (d *Deliverer) verdict(ctx context.Context, e Endpoint, del Delivery) (Endpoint, error) {
+// assessment returns e after the newest attempt of del: healthy after a success;
+// disabled by a 410, or by an exhausted event that is not the first since the
+// endpoint's last success, if that success is quietLimit ago.
+func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery) (Endpoint, error) {
 	if del.Status == Delivered {
 		e.QuietSince, e.Exhausted = time.Time{}, ""
 		return e, nil
@@ -77,10 +77,10 @@ func (d *Deliverer) verdict(ctx context.Context, e Endpoint, del Delivery) (Endp
 	return e, nil
 }
 
-// lastSuccess returns when an endpoint that begins to fail last took a message
-// since it was enabled, and the time it was enabled if it never did. When the
-// newest deliveries do not say, the answer is now: an endpoint may be judged
-// late, but never early.
+// lastSuccess returns the time of the last success of an endpoint that begins to
+// fail, or the time it was enabled if there was none since. If none of the
+// successScan newest deliveries succeeded, it returns the present: an endpoint
+// may be disabled late, but never early.
 func (d *Deliverer) lastSuccess(ctx context.Context, e Endpoint) (time.Time, error) {
 	recent, err := d.store.Deliveries(ctx, e.Owner, e.ID, time.Time{}, time.Time{}, successScan)
 	if err != nil {

@@ -11,19 +11,16 @@ import (
 	"remit/internal/webhook"
 )
 
-// numbered returns an event of its own that happens now.
-func (w *world) numbered(n int) webhook.Event {
-	at := w.now().UTC().Format(time.RFC3339Nano)
-	id := fmt.Sprint("evt_", n)
-	return webhook.Event{ID: id, Type: webhook.PaymentConfirmed, Body: fmt.Appendf(nil, `{"id":%q,"type":"payment.confirmed","timestamp":%q,"data":{"reference":"Söđ 🧁"}}`, id, at)}
+// numbered returns event with an id of its own and the present time.
+func (w *fixture) numbered(n int) webhook.Event {
+	ev := event
+	ev.ID, ev.At = fmt.Sprint("evt_", n), w.now()
+	ev.Body = fmt.Appendf(nil, `{"id":%q,"type":"payment.confirmed","data":{"reference":"Söđ 🧁"}}`, ev.ID)
+	return ev
 }
 
 func TestGoneDisablesAtOnce(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.answers[hook] = statuses(500, 410)
-	w.mustAnnounce()
-	w.settle()
+	w, e := delivered(t, 500, 410)
 	d := w.newest(e)
 	if w.status(e) != webhook.Disabled || d.Status != webhook.Cancelled || len(d.Attempts) != 2 {
 		t.Errorf("endpoint %s, delivery %s after %d attempts", w.status(e), d.Status, len(d.Attempts))
@@ -31,10 +28,8 @@ func TestGoneDisablesAtOnce(t *testing.T) {
 	if a, _ := d.LastAttempt(); a.StatusCode != 410 || a.Error != "the endpoint answered 410 and was disabled" {
 		t.Errorf("logged %+v", a)
 	}
-	if err := w.announce(mine, w.numbered(2)); err != nil {
-		t.Fatal(err)
-	}
-	w.settle()
+	w.mustPublish(w.numbered(2))
+	w.drain()
 	if len(w.posts) != 2 {
 		t.Errorf("%d posts", len(w.posts))
 	}
@@ -64,20 +59,16 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 		{"until they are over", []at{{1, false}, {90, true}, {91, false}, {140, false}}, webhook.Disabled},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.register(mine, hook)
 			start := w.now()
-			if err := w.announce(mine, w.numbered(0)); err != nil {
-				t.Fatal(err)
-			}
+			w.mustPublish(w.numbered(0))
 			w.until(start.Add(time.Second))
 			for i, ev := range test.days {
 				happens := start.Add(time.Duration(ev.hour) * time.Hour)
 				w.until(happens)
-				w.queue.Now = happens
-				if err := w.announce(mine, w.numbered(i+1)); err != nil {
-					t.Fatal(err)
-				}
+				w.clock = happens
+				w.mustPublish(w.numbered(i + 1))
 				w.answers[hook] = statuses(500)
 				if ev.ok {
 					// The one of this event alone: others wait for hours.
@@ -85,7 +76,7 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 				}
 				w.work()
 			}
-			w.settle()
+			w.drain()
 			if got := w.status(e); got != test.want {
 				t.Errorf("endpoint is %s, want %s", got, test.want)
 			}
@@ -94,35 +85,26 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 }
 
 func TestResendingOneEventTwiceIsNotTwoEvents(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.answers[hook] = statuses(500)
-	w.mustAnnounce()
+	w, e := published(t, 500)
 	for range 3 {
-		w.settle()
+		w.drain()
 		if _, err := w.log.Resend(t.Context(), mine, e.ID, w.newest(e).Delivery); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.settle()
+	w.drain()
 	if w.status(e) != webhook.Enabled {
 		t.Error("the endpoint was disabled by one event")
 	}
 }
 
-// TestReenablingResumes: what happened meanwhile is kept, and the count of
+// TestReenablingResumes: events of the meantime are in the log, and the count of
 // failures starts afresh.
 func TestReenablingResumes(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.answers[hook] = statuses(410, 200)
-	w.mustAnnounce()
-	w.settle()
-	w.queue.Now = w.now().Add(time.Minute)
-	if err := w.announce(mine, w.numbered(2)); err != nil {
-		t.Fatal(err)
-	}
-	w.settle()
+	w, e := delivered(t, 410, 200)
+	w.clock = w.now().Add(time.Minute)
+	w.mustPublish(w.numbered(2))
+	w.drain()
 	missed := w.newest(e)
 	if missed.Status != webhook.Cancelled || missed.Event.ID != "evt_2" || len(missed.Attempts) != 0 {
 		t.Errorf("while disabled: %s of %s after %d attempts", missed.Status, missed.Event.ID, len(missed.Attempts))
@@ -131,13 +113,11 @@ func TestReenablingResumes(t *testing.T) {
 		t.Errorf("resending to a disabled endpoint: %v", err)
 	}
 	w.change(e, enable)
-	if err := w.announce(mine, w.numbered(3)); err != nil {
-		t.Fatal(err)
-	}
+	w.mustPublish(w.numbered(3))
 	if _, err := w.log.Resend(t.Context(), mine, e.ID, missed.Delivery); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	var got []string
 	for _, p := range w.posts {
 		got = append(got, p.header.Get(webhook.HeaderID))
@@ -154,15 +134,13 @@ func TestReenablingResumes(t *testing.T) {
 // TestAHealthyEndpointCostsNoWrite: its item would otherwise be the hottest of
 // the table.
 func TestAHealthyEndpointCostsNoWrite(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	for i := range 20 {
-		if err := w.announce(mine, w.numbered(i)); err != nil {
-			t.Fatal(err)
-		}
-		w.settle()
+		w.mustPublish(w.numbered(i))
+		w.drain()
 	}
-	if slices.Contains(w.faults.Names(), "SaveEndpoint") {
+	if slices.Contains(w.faults.names, "SaveEndpoint") {
 		t.Error("it was written")
 	}
 	got, err := w.store.Endpoint(t.Context(), mine, e.ID)
@@ -171,35 +149,34 @@ func TestAHealthyEndpointCostsNoWrite(t *testing.T) {
 	}
 }
 
-// TestAMerchantsChangeWinsOverAVerdict: while an attempt is under way its
-// endpoint may be changed, and the judgement is passed on what it is then.
-func TestAMerchantsChangeWinsOverAVerdict(t *testing.T) {
+// TestAMerchantsChangeWinsOverAnAssessment: if the endpoint changes during an
+// attempt, the attempt's result is applied to the changed endpoint.
+func TestAMerchantsChangeWinsOverAnAssessment(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		act  func(*world, webhook.Endpoint)
+		act  func(*fixture, webhook.Endpoint)
 		want webhook.Status
 	}{
-		{"changed", func(w *world, e webhook.Endpoint) {
+		{"changed", func(w *fixture, e webhook.Endpoint) {
 			w.change(e, webhook.Change{Description: new("new")})
 		}, webhook.Disabled},
-		{"disabled", func(w *world, e webhook.Endpoint) { w.change(e, disable) }, webhook.Disabled},
-		{"deleted", func(w *world, e webhook.Endpoint) {
-			if err := w.book.Delete(context.Background(), mine, e.ID); err != nil {
-				w.t.Fatal(err)
-			}
+		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }, webhook.Disabled},
+		{"deleted", func(w *fixture, e webhook.Endpoint) {
+			must(w.t, w.registry.Delete(context.Background(), mine, e.ID))
 		}, webhook.Deleted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			e := w.register(mine, hook)
 			w.answers[hook] = statuses(410)
-			w.faults.Hook = func(n int) {
-				if names := w.faults.Names(); names[n] == "Post" {
+			w.faults.plan = func(_ int, name string) fault {
+				if name == "Post" {
 					test.act(w, e)
 				}
+				return none
 			}
-			w.mustAnnounce()
-			w.settle()
+			w.mustPublish(event)
+			w.drain()
 			got, err := w.store.Endpoint(t.Context(), mine, e.ID)
 			if err != nil || got.Status != test.want {
 				t.Errorf("endpoint is %s, %v", got.Status, err)

@@ -16,5 +16,6 @@ func newID(prefix string, random io.Reader) (string, error) {
 	return prefix + hex.EncodeToString(b[:]), nil
 }
 
-// instant is the present as it is stored and shown: UTC, in milliseconds.
+// instant returns the present in UTC and whole milliseconds, as it is stored
+// and shown.
 func instant(now func() time.Time) time.Time { return now().UTC().Truncate(time.Millisecond) }

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// LogLimit is how many deliveries a merchant is shown at most; scanLimit how
-// many an operator's search looks through. After stuckAfter a job that should be
-// in the queue is not: it was given up, or the queue was emptied.
+// LogLimit is the most deliveries that a merchant is shown, scanLimit the most
+// that an operator's search reads. A delivery whose attempt is overdue by
+// stuckAfter has lost its job: the queue gave it up, or was emptied.
 const (
 	LogLimit   = 100
 	scanLimit  = 100_000
 	stuckAfter = time.Hour
 )
 
-// A Log shows the deliveries of endpoints and repeats them.
+// A Log lists the deliveries of endpoints and resends them.
 type Log struct {
 	store  Store
 	queue  Queue
@@ -26,14 +26,14 @@ type Log struct {
 	random io.Reader
 }
 
-// NewLog returns the log kept in store. random makes ids.
+// NewLog returns the log of the deliveries in store. random makes ids.
 func NewLog(store Store, queue Queue, now func() time.Time, random io.Reader) *Log {
 	return &Log{store, queue, now, random}
 }
 
-// Deliveries returns the endpoint's newest deliveries, newest first, at most
-// LogLimit, without their bodies. A deleted endpoint still has its log;
-// ErrNotFound if there never was one of that id.
+// Deliveries returns the endpoint's deliveries, newest first, at most LogLimit,
+// without their bodies. A deleted endpoint still has its log. ErrNotFound if the
+// owner never had an endpoint of that id.
 func (l *Log) Deliveries(ctx context.Context, o Owner, endpoint string) ([]Delivery, error) {
 	return l.deliveries(ctx, o, endpoint, time.Time{}, time.Time{}, LogLimit)
 }
@@ -49,11 +49,11 @@ func (l *Log) deliveries(ctx context.Context, o Owner, endpoint string, from, to
 	return ds, nil
 }
 
-// Failed returns the deliveries created in [from, to) that were exhausted,
-// cancelled, or whose job must have been lost, and whose event has neither
-// reached the endpoint otherwise nor is on its way again: one per event, oldest
-// first, without their bodies. ErrTooMany if the log since from is longer than
-// is searched: a part of it would pass for all.
+// Failed returns the deliveries created in [from, to) that were exhausted or
+// cancelled or have lost their job, one per event, oldest first, without their
+// bodies. An event that another delivery brought to the endpoint, or still
+// carries, is left out. ErrTooMany if the log since from is too long to search:
+// the failures of a part of it could pass for all.
 func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, from, to time.Time) ([]Delivery, error) {
 	since, err := l.deliveries(ctx, o, endpoint, from, time.Time{}, scanLimit)
 	if err != nil {
@@ -62,27 +62,27 @@ func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, from, to tim
 	if len(since) == scanLimit {
 		return nil, fmt.Errorf("searching the log of %s: %w", endpoint, ErrTooMany)
 	}
-	settled := map[string]bool{} // events that need nothing, or are in failed
+	skip := map[string]bool{} // events that arrived, are on their way, or are in failed
 	for _, d := range since {
 		stuck := !d.Parked && l.now().Sub(d.NextAttemptAt) > stuckAfter
 		if d.Status == Delivered || d.Status == Pending && !stuck {
-			settled[d.Event.ID] = true
+			skip[d.Event.ID] = true
 		}
 	}
 	var failed []Delivery
 	for _, d := range slices.Backward(since) {
-		if d.CreatedAt.Before(to) && !settled[d.Event.ID] {
-			settled[d.Event.ID] = true
+		if d.CreatedAt.Before(to) && !skip[d.Event.ID] {
+			skip[d.Event.ID] = true
 			failed = append(failed, d)
 		}
 	}
 	return failed, nil
 }
 
-// Resend makes a new delivery of the same event, with the same id and bytes,
-// and returns it. It is on its way once Resend returned nil, even if the queue
-// is down. The errors are ErrNotFound (also for a deleted endpoint),
-// ErrDeliveryNotFound and ErrDisabled.
+// Resend makes a new delivery of the same event, with the same event id and
+// bytes, and returns it. Once Resend returned nil the delivery will be attempted,
+// even if the queue is down. The errors are ErrNotFound (also for a deleted
+// endpoint), ErrDeliveryNotFound and ErrDisabled.
 func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (Delivery, error) {
 	e, old, err := l.store.Load(ctx, Ref{o, endpoint, delivery})
 	if errors.Is(err, ErrDeliveryNotFound) {
@@ -105,14 +105,14 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	if err := l.store.AddDeliveries(ctx, []Delivery{d}); err != nil {
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, err)
 	}
-	// The delivery is parked, so PushDue finds it within a minute. The job is
-	// only quicker, and its loss no error.
+	// The delivery is parked, so PushDue makes a job of it within a minute. This
+	// job is only quicker, and its loss no error.
 	_ = l.queue.Enqueue(ctx, d.Ref.String(), 0)
 	return d, nil
 }
 
-// ResendFailed resends what Failed returns, once per event, and returns the new
-// deliveries. Done again, or after a crash, it goes on where it stopped.
+// ResendFailed resends each delivery that Failed returns and returns the new
+// deliveries. A second call, also after a crash, resends only the rest.
 func (l *Log) ResendFailed(ctx context.Context, o Owner, endpoint string, from, to time.Time) ([]Delivery, error) {
 	failed, err := l.Failed(ctx, o, endpoint, from, to)
 	if err != nil {

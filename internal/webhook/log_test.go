@@ -9,21 +9,15 @@ import (
 	"time"
 
 	"remit/internal/webhook"
-	"remit/internal/webhook/webhooktest"
 )
 
 func TestResendIsTheSameEvent(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.mustAnnounce()
-	w.settle()
+	w, e := delivered(t)
 	first := w.newest(e)
-	w.queue.Now = w.now().Add(30 * 24 * time.Hour)
+	w.clock = w.now().Add(30 * 24 * time.Hour)
 	d, err := w.log.Resend(t.Context(), mine, e.ID, first.Delivery)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.settle()
+	must(t, err)
+	w.drain()
 	if len(w.posts) != 2 || w.posts[0].body != w.posts[1].body ||
 		w.posts[0].header.Get(webhook.HeaderID) != w.posts[1].header.Get(webhook.HeaderID) {
 		t.Fatalf("posts: %v", w.posts)
@@ -38,42 +32,32 @@ func TestResendIsTheSameEvent(t *testing.T) {
 // TestAResendSurvivesAQueueOutage: it is answered with success, so it must
 // arrive.
 func TestAResendSurvivesAQueueOutage(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.mustAnnounce()
-	w.settle()
+	w, e := delivered(t)
 	first := w.newest(e).Delivery
-	w.faults.Plan = func(_ int, name string) webhooktest.Fault {
-		if name == "Enqueue" && w.now().Before(noon.Add(time.Hour)) {
-			return webhooktest.Before
-		}
-		return webhooktest.None
-	}
+	w.outage("Enqueue", before)
 	if _, err := w.log.Resend(t.Context(), mine, e.ID, first); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	if len(w.posts) != 2 || w.newest(e).Status != webhook.Delivered {
 		t.Errorf("%d posts, %s", len(w.posts), w.newest(e).Status)
 	}
 }
 
-// TestFailedInAWindow: an operator resends what an outage of the endpoint left
-// behind, and may do so again.
+// TestFailedInAWindow: an operator resends the events that an outage of the
+// endpoint left undelivered, and may do so again.
 func TestFailedInAWindow(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	at := func(hour int) time.Time { return noon.Add(time.Duration(hour) * time.Hour) }
 	send := func(hour, n, status int) {
-		w.queue.Now = at(hour)
+		w.clock = at(hour)
 		w.answers[hook] = statuses(status)
 		if status == 410 {
 			w.change(e, enable)
 		}
-		if err := w.announce(mine, w.numbered(n)); err != nil {
-			t.Fatal(err)
-		}
-		w.settle()
+		w.mustPublish(w.numbered(n))
+		w.drain()
 	}
 	send(0, 1, 410) // before the window
 	send(1, 2, 410)
@@ -82,12 +66,10 @@ func TestFailedInAWindow(t *testing.T) {
 	send(3, 4, 200)
 	send(4, 5, 410)
 	send(5, 6, 410) // after the window
-	w.queue.Now = at(6)
+	w.clock = at(6)
 	failed := func() (ids []string) {
 		list, err := w.log.Failed(t.Context(), mine, e.ID, at(1), at(5))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, d := range list {
 			ids = append(ids, d.Event.ID)
 		}
@@ -109,28 +91,28 @@ func TestFailedInAWindow(t *testing.T) {
 	if got := failed(); len(got) != 0 {
 		t.Errorf("on their way again, and still listed: %v", got)
 	}
-	w.settle()
+	w.drain()
 	if again, err := w.log.ResendFailed(t.Context(), mine, e.ID, at(1), at(5)); err != nil || len(again) != 0 {
 		t.Errorf("a second time: %d resent, %v", len(again), err)
 	}
-	w.settle()
+	w.drain()
 	if got := len(w.posts) - before; got != 3 {
 		t.Errorf("%d posts", got)
 	}
 }
 
-// TestASearchIsNeverPartial: what an operator is shown of a part of a log would
-// look like all that failed.
+// TestASearchIsNeverPartial: an operator would take the failures of a part of the
+// log for all.
 func TestASearchIsNeverPartial(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
-	log := webhook.NewLog(busy{w.store}, w.queue, w.now, rand.Reader)
+	log := webhook.NewLog(busy{w.store}, w, w.now, rand.Reader)
 	if failed, err := log.Failed(t.Context(), mine, e.ID, noon, noon.Add(time.Hour)); !errors.Is(err, webhook.ErrTooMany) || failed != nil {
 		t.Errorf("%d failed, %v", len(failed), err)
 	}
 }
 
-// A busy store has as many deliveries as anybody asks for.
+// A busy store has as many deliveries as its caller's limit.
 type busy struct{ webhook.Store }
 
 func (busy) Deliveries(_ context.Context, _ webhook.Owner, _ string, _, _ time.Time, limit int) ([]webhook.Delivery, error) {
@@ -139,22 +121,20 @@ func (busy) Deliveries(_ context.Context, _ webhook.Owner, _ string, _, _ time.T
 
 // TestALostJobIsFailed: the queue gave a job up, or was emptied.
 func TestALostJobIsFailed(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.mustAnnounce()
-	_, _ = w.queue.Pop()
+	w, e := published(t)
+	_, _ = w.pop()
 	for minutes, want := range map[int]int{59: 0, 61: 1} {
-		w.queue.Now = noon.Add(time.Duration(minutes) * time.Minute)
+		w.clock = noon.Add(time.Duration(minutes) * time.Minute)
 		failed, err := w.log.Failed(t.Context(), mine, e.ID, noon, w.now())
 		if err != nil || len(failed) != want {
 			t.Errorf("after %d minutes: %d failed, %v", minutes, len(failed), err)
 		}
 	}
-	w.queue.Now = noon.Add(2 * time.Hour)
+	w.clock = noon.Add(2 * time.Hour)
 	if _, err := w.log.ResendFailed(t.Context(), mine, e.ID, noon, w.now()); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.drain()
 	if len(w.posts) != 1 || w.newest(e).Status != webhook.Delivered {
 		t.Errorf("%d posts, %s", len(w.posts), w.newest(e).Status)
 	}

@@ -2,9 +2,9 @@ package webhook
 
 import "time"
 
-// A Meter counts what operators watch. Its methods are called from several
-// goroutines, must not block, and get no merchant's data: their arguments are
-// fit for the dimensions of a metric.
+// A Meter counts attempts and deliveries for operators. Its methods are called
+// from several goroutines and must not block. Their arguments hold no merchant's
+// data and few values, as the dimensions of a metric must.
 type Meter interface {
 	// Attempted counts a post. result is "2xx", "3xx", "4xx", "5xx" or
 	// "none", which stands for every failure without a usable answer.

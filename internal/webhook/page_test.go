@@ -17,16 +17,14 @@ import (
 	"remit/internal/webhook/guard"
 )
 
-// page is what merchants read.
+// page is the merchants' documentation.
 const page = "../../docs/webhooks.md"
 
 // snippet returns the page's only block of a language.
 func snippet(t *testing.T, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 1 {
 		t.Fatalf("%s has %d blocks of %s", page, len(blocks), language)
@@ -63,21 +61,19 @@ func TestReceiversOfThePage(t *testing.T) {
 	} {
 		t.Run(test.language, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), test.file)
-			if err := os.WriteFile(file, []byte(snippet(t, test.language)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(file, []byte(snippet(t, test.language)), 0o600))
 			receives(t, test.command(file))
 		})
 	}
 }
 
-// receives runs a receiver and checks that it takes what is genuine and nothing
-// else, from the guarded client, through a whole delivery and while the secret
+// receives runs a receiver and checks that it takes genuine messages and no
+// others, from the guarded client, through whole deliveries and while the secret
 // rotates.
 func receives(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	w := newWorld(t)
-	w.queue.Now = time.Now()
+	w := newFixture(t)
+	w.clock = time.Now()
 	address := free(t)
 	url := "http://" + address + "/remit"
 	e := w.register(mine, url)
@@ -88,9 +84,7 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	cmd.Env = append(cmd.Env, "WEBHOOK_SECRET="+e.Secret.Reveal(), "PORT="+port)
 	var printed strings.Builder
 	cmd.Stdout, cmd.Stderr = &printed, &printed
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	stop := func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -99,42 +93,34 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	await(t, address)
 
 	client := guard.NewClient(true)
-	deliverer := webhook.NewDeliverer(w.store, w.queue, client, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
+	deliverer := webhook.NewDeliverer(w.store, w, client, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
 	deliver := func(n int) webhook.Attempt {
-		if err := w.announce(mine, w.numbered(n)); err != nil {
-			t.Fatal(err)
-		}
-		job, _ := w.queue.Pop()
-		if err := deliverer.Deliver(context.WithoutCancel(t.Context()), job); err != nil {
-			t.Fatal(err)
-		}
+		w.mustPublish(w.numbered(n))
+		job, _ := w.pop()
+		must(t, deliverer.Deliver(context.WithoutCancel(t.Context()), job))
 		ref, err := webhook.ParseRef(job)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, d, err := w.store.Load(t.Context(), ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a, _ := d.LastAttempt()
 		return a
 	}
 	if a := deliver(1); a.StatusCode != 204 {
 		t.Errorf("an event: %+v", a)
 	}
-	if _, err := w.book.RotateSecret(t.Context(), mine, e.ID, time.Hour); err != nil {
+	if _, err := w.registry.RotateSecret(t.Context(), mine, e.ID, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if a := deliver(2); a.StatusCode != 204 {
 		t.Errorf("an event while rotating: %+v", a)
 	}
-	if _, err := w.book.RotateSecret(t.Context(), mine, e.ID, 0); err != nil {
+	if _, err := w.registry.RotateSecret(t.Context(), mine, e.ID, 0); err != nil {
 		t.Fatal(err)
 	}
 	if a := deliver(3); a.StatusCode != 401 {
 		t.Errorf("an event signed with another secret: %+v", a)
 	}
-	for _, m := range messages(t, time.Now()) { // all of them are signed for somebody else
+	for _, m := range messages(t, time.Now()) { // all signed for other endpoints
 		h := http.Header{}
 		for k, v := range m.Headers {
 			h.Set(k, v)
@@ -149,18 +135,16 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// free returns an address nobody listens at.
+// free returns an address at which no server listens.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
 
-// await returns when somebody listens at address.
+// await returns when a server listens at address.
 func await(t *testing.T, address string) {
 	t.Helper()
 	for range 200 {
@@ -171,15 +155,13 @@ func await(t *testing.T, address string) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Fatalf("nobody listens at %s", address)
+	t.Fatalf("no server listens at %s", address)
 }
 
 // TestThePageTellsTheSchedule: its table is the schedule.
 func TestThePageTellsTheSchedule(t *testing.T) {
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows := regexp.MustCompile(`(?m)^\| (\d+) \| (\d+) (second|minute|hour)s?\b`).FindAllStringSubmatch(string(text), -1)
 	unit := map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}
 	var want []string

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// A Publisher publishes events to the endpoints that want them.
+// A Publisher turns events into deliveries to the endpoints that subscribed to
+// them.
 type Publisher struct {
 	store PublisherStore
 	queue Queue
 }
 
-// A PublisherStore is what a Publisher asks of a Store.
+// A PublisherStore is the part of a Store that a Publisher uses.
 type PublisherStore interface {
 	Endpoints(ctx context.Context, o Owner) ([]Endpoint, error)
 	AddDeliveries(ctx context.Context, ds []Delivery) error
@@ -25,16 +26,16 @@ func NewPublisher(store PublisherStore, queue Queue) *Publisher {
 	return &Publisher{store, queue}
 }
 
-// Publish stores one delivery of the event for every endpoint of the merchant
+// Publish stores one delivery of ev for each endpoint of its merchant and mode
 // that subscribed to its type, then enqueues a job for each. Once it returned
-// nil every one of them will be attempted. After an error, or a crash, any part
-// may have been done; publishing the same event again completes it and makes
-// nothing twice but jobs, which do no harm.
+// nil every delivery will be attempted. After an error or a crash any of the
+// deliveries and jobs may exist; publishing the same event again makes the
+// missing ones, and a second job of a delivery does no harm.
 //
-// The event must be the same every time; its time, in milliseconds, dates the
-// deliveries.
+// All fields of ev must be the same every time. At counts in whole milliseconds.
 // A disabled endpoint gets a delivery that is Cancelled, to be resent later.
 func (p *Publisher) Publish(ctx context.Context, ev Event) error {
+	ev.At = ev.At.UTC().Truncate(time.Millisecond)
 	endpoints, err := p.store.Endpoints(ctx, Owner{ev.Merchant, ev.Mode})
 	if err != nil {
 		return fmt.Errorf("publishing %s: %w", ev.ID, err)
@@ -53,8 +54,8 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 	if len(ds) == 0 {
 		return nil
 	}
-	// From here on a crash leaves deliveries without jobs; the caller keeps the
-	// event until Publish returned nil, and so comes back for them.
+	// From here on a crash leaves deliveries without jobs. The caller keeps the
+	// event until Publish returned nil, and so publishes it again.
 	if err := p.store.AddDeliveries(ctx, ds); err != nil {
 		return fmt.Errorf("publishing %s: %w", ev.ID, err)
 	}

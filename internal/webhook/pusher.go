@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// pushWidth is how many jobs a Pusher makes at the same time.
+// pushWidth is the number of jobs that a Pusher makes at the same time.
 const pushWidth = 16
 
 // A Pusher makes jobs of parked deliveries whose time has come.
@@ -25,8 +25,9 @@ func NewPusher(store DueStore, queue Queue, meter Meter) *Pusher {
 }
 
 // PushDue enqueues at most limit parked deliveries that are due at now and
-// returns how many. It is to be called every minute; several at a time make jobs
-// twice, which do no harm. After an error the rest waits for the next call.
+// returns their number. It is to be called every minute. Two calls at a time
+// may make two jobs of a delivery, which does no harm. After an error the other
+// deliveries wait for the next call.
 func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, error) {
 	due, dueErr := p.store.Due(ctx, now, limit)
 	if dueErr != nil {
@@ -46,7 +47,8 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			// A crash between the two pushes it again.
+			// A crash between the two calls leaves the delivery parked, and the
+			// next PushDue makes a second job of it.
 			if err := p.queue.Enqueue(ctx, d.Ref.String(), 0); err != nil {
 				return fmt.Errorf("pushing %s: %w", d.Delivery, err)
 			}

@@ -42,20 +42,16 @@ func TestCopiesOfAJobAtTheSameTime(t *testing.T) {
 	}{500: {webhook.Pending, 2}, 200: {webhook.Delivered, 1}, 410: {webhook.Cancelled, 1}} {
 		const copies = 20
 		store, c := memory.NewWebhooks(), &crowd{status: status}
-		book := webhook.NewBook(store, anything{}, time.Now, rand.Reader)
-		e, err := book.Register(t.Context(), mine, webhook.Registration{URL: hook})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := webhook.NewPublisher(store, c).Publish(t.Context(), webhook.Event{Merchant: mine.Merchant, Mode: mine.Mode, ID: event.ID, Type: event.Type, At: event.At, Body: event.Body}); err != nil {
-			t.Fatal(err)
-		}
+		registry := webhook.NewRegistry(store, anything{}, time.Now, rand.Reader)
+		e, err := registry.Register(t.Context(), mine, webhook.Registration{URL: hook})
+		must(t, err)
+		must(t, webhook.NewPublisher(store, c).Publish(t.Context(), event))
 		list, err := store.Deliveries(t.Context(), mine, e.ID, time.Time{}, time.Time{}, 2)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%d deliveries, %v", len(list), err)
 		}
 		c.gate.Add(copies)
-		d := webhook.NewDeliverer(store, c, c, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
+		d := webhook.NewDeliverer(store, c, c, webhook.NoMeter{}, time.Now, half)
 		var wg sync.WaitGroup
 		for range copies {
 			wg.Go(func() {

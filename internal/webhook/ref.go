@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A Ref names a delivery and everything needed to find it and its endpoint in
-// one read. Its text is the body of a job.
+// A Ref names a delivery, its endpoint and their owner, so that a store can load
+// both in one read. Its text is the body of a job.
 type Ref struct {
 	Owner
 	Endpoint string // "we_…"
@@ -18,7 +18,7 @@ func (r Ref) String() string {
 	return r.Mode + "/" + r.Merchant + "/" + r.Endpoint + "/" + r.Delivery
 }
 
-// ParseRef reads what String wrote; anything else is ErrJob.
+// ParseRef reads the text of a Ref. Any other text is ErrJob.
 func ParseRef(job string) (Ref, error) {
 	parts := strings.Split(job, "/")
 	if len(parts) != 4 {

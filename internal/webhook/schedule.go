@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// schedule is when each attempt is due after the one before, give or take
-// spread. It covers about three days.
+// schedule holds the wait before each attempt, give or take spread. Together
+// they are about three days.
 var schedule = [...]time.Duration{
 	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
 	5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
@@ -19,7 +19,7 @@ const (
 	testAttempts = 4   // of the schedule, in test mode
 )
 
-// attemptLimit returns how many attempts a delivery of the given mode has.
+// attemptLimit returns the number of attempts of a delivery in the given mode.
 func attemptLimit(mode string) int {
 	if mode == "test" {
 		return testAttempts
@@ -27,9 +27,9 @@ func attemptLimit(mode string) int {
 	return len(schedule)
 }
 
-// delay returns how long to wait after a failed attempt, the made-th, with
-// jitter in [0, 1). An endpoint that says when to come back (429 and 503) is
-// taken at its word between once and twice the planned delay.
+// delay returns the wait after failed attempt number made, with jitter in
+// [0, 1). The Retry-After of a 429 or 503 is granted between once and twice the
+// wait of the schedule.
 func delay(made int, x exchange, now time.Time, jitter float64) time.Duration {
 	base := schedule[made]
 	if x.StatusCode == http.StatusTooManyRequests || x.StatusCode == http.StatusServiceUnavailable {
@@ -56,8 +56,8 @@ func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// queueDelay is a wait as a Queue takes it: whole seconds, rounded up so that
-// the job does not arrive early, and no longer than the queue's limit.
+// queueDelay returns a wait as a Queue takes it: whole seconds, rounded up so
+// that the job does not arrive early, and no longer than the queue's limit.
 func queueDelay(wait time.Duration) time.Duration {
 	return min(max((wait+time.Second-1).Truncate(time.Second), 0), QueueLimit)
 }

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// secretPrefix and secretBytes are the Standard Webhooks specification's, which
-// asks for 24 to 64 random bytes.
+// secretPrefix is the Standard Webhooks specification's, which asks for 24 to 64
+// random bytes behind it.
 const (
 	secretPrefix = "whsec_"
 	secretBytes  = 32
 )
 
-// A Secret is what one endpoint's messages are signed with. It prints and logs
-// as its prefix only; Reveal gives the text away. The zero Secret is none.
+// A Secret signs the messages to one endpoint. It prints and logs as its prefix;
+// only Reveal returns the text. The zero Secret is none.
 type Secret struct{ text string }
 
 // MintSecret makes a secret from random, which must be a cryptographic source.
@@ -54,11 +54,11 @@ func (s Secret) GoString() string { return s.String() }
 // LogValue returns a placeholder.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText returns a placeholder, so that encoding an endpoint by mistake
-// gives nothing away.
+// MarshalText returns a placeholder, so that an endpoint encoded by mistake does
+// not show its secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// key returns the bytes that HMAC is keyed with: the decoded ones.
+// key returns the decoded bytes, with which HMAC is keyed.
 func (s Secret) key() ([]byte, error) {
 	encoded, ok := strings.CutPrefix(s.text, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(encoded)

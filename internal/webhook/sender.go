@@ -8,14 +8,14 @@ import (
 
 // A Sender posts messages; guard.Client is the one that goes to the network.
 type Sender interface {
-	// Post sends body to url once and returns what was answered, whatever its
-	// status. It returns within SendTimeout. The error is a *SendError, unless
-	// ctx ended first, and means that no answer was understood: the endpoint
-	// may have taken the message all the same.
+	// Post sends body to url once and returns the answer, of any status. It
+	// returns within SendTimeout. The error is a *SendError, unless ctx ended
+	// first, and means that no answer was understood: the endpoint may have
+	// taken the message all the same.
 	Post(ctx context.Context, url string, header http.Header, body []byte) (Answer, error)
 }
 
-// An Answer is what a Sender keeps of a response.
+// An Answer is the part of a response that a Sender keeps.
 type Answer struct {
 	StatusCode int
 	RetryAfter string // the header, as it was sent
@@ -24,7 +24,7 @@ type Answer struct {
 
 // A SendError says why a post got no answer.
 type SendError struct {
-	Reason string // for the merchant; names no address but what the URL says
+	Reason string // for the merchant; names no address that the URL does not name
 	Err    error  // for the log
 }
 
@@ -35,8 +35,8 @@ func (e *SendError) Unwrap() error { return e.Err }
 
 // A Checker decides whether a URL may be registered.
 type Checker interface {
-	// Check returns nil for a URL that Post would send to as things are, and
-	// otherwise a *URLError; any other error says that it could not be decided.
+	// Check returns nil for a URL that Post would send to now, and a *URLError
+	// for any other. Another error says that the URL could not be checked.
 	Check(ctx context.Context, url string) error
 }
 

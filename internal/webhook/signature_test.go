@@ -20,7 +20,7 @@ import (
 	"remit/internal/webhook"
 )
 
-// A message is what a receiver gets, and whether it must accept it.
+// A message is one to a receiver, and whether the receiver must accept it.
 type message struct {
 	Name    string            `json:"name"`
 	Secret  string            `json:"secret"`
@@ -37,9 +37,7 @@ func messages(t *testing.T, now time.Time) []message {
 	body := `{"id":"evt_1","data":{"reference":"Söđ 🧁  </script>","amount":115792089237316195423570985008687907853269984665640564039457584007913129639935}}`
 	sign := func(name string, receiver webhook.Secret, secrets []webhook.Secret, at time.Time, accept bool) message {
 		signature, err := webhook.Sign(secrets, "evt_1", at, []byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return message{name, receiver.Reveal(), map[string]string{
 			webhook.HeaderID: "evt_1", webhook.HeaderTimestamp: fmt.Sprint(at.Unix()), webhook.HeaderSignature: signature,
 		}, body, accept}
@@ -75,18 +73,14 @@ func messages(t *testing.T, now time.Time) []message {
 func mint(t *testing.T) webhook.Secret {
 	t.Helper()
 	s, err := webhook.MintSecret(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
 func TestTheGoLibraryAccepts(t *testing.T) {
 	for _, m := range messages(t, time.Now()) {
 		wh, err := standardwebhooks.NewWebhook(m.Secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h := http.Header{}
 		for k, v := range m.Headers {
 			h.Set(k, v)
@@ -136,9 +130,7 @@ func verify(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	list := messages(t, time.Now())
 	in, err := json.Marshal(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd.Stdin = bytes.NewReader(in)
 	out, err := cmd.Output()
 	if err != nil {
@@ -158,24 +150,12 @@ func verify(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// tool returns the path of an installed tool, which is under .cache at the root
-// of the module.
+// tool returns the absolute path of an installed tool, which is under .cache at
+// the root of the module.
 func tool(t *testing.T, name string) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the working directory")
-		}
-		dir = filepath.Dir(dir)
-	}
-	path := filepath.Join(dir, ".cache", name)
+	path, err := filepath.Abs(filepath.Join("../../.cache", name))
+	must(t, err)
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("%s is not installed: run 'make tools'", filepath.Join(".cache", name))
 	}
@@ -203,9 +183,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 	s := mint(t)
 	e := webhook.Endpoint{ID: "we_1", Secret: s, PreviousSecret: s}
 	encoded, err := json.Marshal(e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var logged bytes.Buffer
 	slog.New(slog.NewJSONHandler(&logged, nil)).Info("endpoint", "e", e, "s", s)
 	slog.New(slog.NewTextHandler(&logged, nil)).Info("endpoint", "e", e, "s", s)
@@ -220,17 +198,13 @@ func TestNothingPrintsASecret(t *testing.T) {
 
 // TestRotation: both secrets sign until the old one's time is over, then one.
 func TestRotation(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	old := w.register(mine, hook)
-	fresh, err := w.book.RotateSecret(t.Context(), mine, old.ID, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fresh, err := w.registry.RotateSecret(t.Context(), mine, old.ID, time.Hour)
+	must(t, err)
 	send := func(n int) post {
-		if err := w.announce(mine, w.numbered(n)); err != nil {
-			t.Fatal(err)
-		}
-		w.settle()
+		w.mustPublish(w.numbered(n))
+		w.drain()
 		return w.posts[len(w.posts)-1]
 	}
 	during := send(1)
@@ -239,16 +213,14 @@ func TestRotation(t *testing.T) {
 	if entries := strings.Fields(during.header.Get(webhook.HeaderSignature)); len(entries) != 2 {
 		t.Errorf("while rotating: %v", entries)
 	}
-	w.queue.Now = w.now().Add(time.Hour)
+	w.clock = w.now().Add(time.Hour)
 	after := send(2)
 	w.verified(after, fresh.Secret)
 	if entries := strings.Fields(after.header.Get(webhook.HeaderSignature)); len(entries) != 1 {
 		t.Errorf("after rotating: %v", entries)
 	}
-	at, err := w.book.RotateSecret(t.Context(), mine, old.ID, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at, err := w.registry.RotateSecret(t.Context(), mine, old.ID, 0)
+	must(t, err)
 	last := send(3)
 	w.verified(last, at.Secret)
 	if entries := strings.Fields(last.header.Get(webhook.HeaderSignature)); len(entries) != 1 || !at.PreviousSecret.IsZero() {

@@ -7,7 +7,8 @@ import (
 
 // Every write of a store is all or nothing, is durable when it returned nil,
 // and may have been applied although it returned an error. Every read sees all
-// writes that were answered before it began, except where it says otherwise.
+// writes that were answered before it began, except where its comment says
+// otherwise.
 
 // An EndpointStore keeps endpoints.
 type EndpointStore interface {
@@ -31,9 +32,9 @@ type EndpointStore interface {
 
 // A DeliveryStore keeps deliveries and the bodies they carry.
 type DeliveryStore interface {
-	// AddDeliveries stores each of ds that is not stored yet and leaves alone
-	// those that are, whatever became of them. After an error any of them may
-	// be stored. All are of one owner, at most EndpointLimit.
+	// AddDeliveries stores each of ds that is not stored yet; a delivery that is
+	// stays as it is, in any status. After an error any of them may be stored.
+	// All are of one owner, at most EndpointLimit.
 	AddDeliveries(ctx context.Context, ds []Delivery) error
 
 	// Load returns a delivery and its endpoint as it is now, in one round trip;
@@ -56,14 +57,14 @@ type DeliveryStore interface {
 
 // A DueStore finds parked deliveries.
 type DueStore interface {
-	// Due returns at most limit parked deliveries whose time has come at now,
-	// those that wait longest first, as far as that can be said cheaply. It may
-	// lag behind writes, and so miss or repeat some. With an error it returns
-	// what it found in spite of it.
+	// Due returns at most limit parked deliveries that are due at now, those
+	// that wait longest first as far as an index can tell. It may lag behind
+	// writes, and so miss or repeat some. Deliveries found before an error are
+	// returned with it.
 	Due(ctx context.Context, now time.Time, limit int) ([]Due, error)
 
-	// Unpark clears Parked if the delivery still waits for exactly that time,
-	// and is nil if it does not.
+	// Unpark clears Parked if the delivery still waits for exactly d.At, and
+	// returns nil also if it does not.
 	Unpark(ctx context.Context, d Due) error
 }
 
@@ -73,7 +74,7 @@ type Due struct {
 	At time.Time
 }
 
-// A Store is all of the above.
+// A Store keeps endpoints and deliveries.
 type Store interface {
 	EndpointStore
 	DeliveryStore

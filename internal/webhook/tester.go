@@ -21,9 +21,9 @@ func NewTester(store EndpointStore, sender Sender, now func() time.Time, random 
 	return &Tester{store, sender, now, random}
 }
 
-// Test posts a webhook.test to an endpoint once and returns what came of it; a
-// refusal is an Attempt, not an error. Nothing is stored and the endpoint's
-// health is left alone. The errors are ErrNotFound and ErrDisabled.
+// Test posts a webhook.test to an endpoint once and returns the attempt, which
+// may have failed. Nothing is stored, and the endpoint's health stays as it is.
+// The errors are ErrNotFound and ErrDisabled.
 func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, error) {
 	e, err := live(ctx, t.store, o, endpoint)
 	if err != nil {
@@ -40,7 +40,8 @@ func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, e
 	return x.Attempt, err
 }
 
-// testEvent has the envelope of every event; its data names the endpoint.
+// testEvent returns an event in the envelope of all events, whose data names the
+// endpoint.
 func testEvent(e Endpoint, now time.Time, random io.Reader) (Event, error) {
 	id, err := newID("evt_", random)
 	if err != nil {
@@ -52,5 +53,5 @@ func testEvent(e Endpoint, now time.Time, random io.Reader) (Event, error) {
 		Timestamp string            `json:"timestamp"`
 		Data      map[string]string `json:"data"`
 	}{id, TestType, now.Format("2006-01-02T15:04:05.000Z"), map[string]string{"webhook_id": e.ID}})
-	return Event{ID: id, Type: TestType, At: now, Body: body}, err
+	return Event{e.Merchant, e.Mode, id, TestType, now, body}, err
 }

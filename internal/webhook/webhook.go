@@ -1,10 +1,10 @@
-// Package webhook tells merchants what became of their payments: it keeps the
+// Package webhook tells merchants how their payments ended: it keeps the
 // endpoints they register, stores one delivery per event and endpoint, signs
 // and posts it, and tries again on a schedule until the endpoint takes it.
 //
 // An event's body arrives here as bytes and leaves as the same bytes. The
-// package knows neither payments nor AWS, serves no HTTP, and reads nothing of
-// what an endpoint answers but its status and Retry-After.
+// package knows neither payments nor AWS and serves no HTTP. Of an endpoint's
+// answer it reads the status and Retry-After; the body is only shown in the log.
 package webhook
 
 import "errors"
@@ -19,17 +19,17 @@ var ErrDeliveryNotFound = errors.New("no such delivery")
 // ErrLimit reports that the merchant has as many endpoints as it may have.
 var ErrLimit = errors.New("a merchant may have at most 10 webhooks")
 
-// ErrDisabled reports that a disabled endpoint was to be sent something.
+// ErrDisabled reports a message to a disabled endpoint, which is not sent.
 var ErrDisabled = errors.New("the webhook is disabled")
 
-// ErrConflict reports that what a write was based on has changed since it was
-// read. Nothing was written.
+// ErrConflict reports that the item has changed since its writer read it.
+// Nothing was written.
 var ErrConflict = errors.New("changed since it was read")
 
-// ErrTooMany reports a search of an endpoint's log that would not see all of it.
+// ErrTooMany reports a log of an endpoint that is too long to search.
 var ErrTooMany = errors.New("100,000 deliveries or more: begin later")
 
-// ErrJob reports a job whose text names no delivery. It will never be done.
+// ErrJob reports a job whose text names no delivery, so that it cannot be done.
 var ErrJob = errors.New("not a webhook job")
 
 // A FieldError reports a value of a request that cannot be accepted.
@@ -40,7 +40,7 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 
-// A URLError reports a URL that nothing will be sent to.
+// A URLError reports a URL that no event will be sent to.
 type URLError struct {
 	Reason string // for the merchant; does not repeat the URL
 }

@@ -54,8 +54,8 @@ func NewContract() (*Contract, error) {
 	return &Contract{v, event.Schema()}, nil
 }
 
-// CheckEvent reports what about the body of a payment's event is not as the
-// webhooks of openapi.yaml say.
+// CheckEvent reports where the body of a payment's event differs from the schema
+// in openapi.yaml.
 func (c *Contract) CheckEvent(body []byte) error {
 	if ok, errs := schema_validation.NewSchemaValidator().ValidateSchemaBytes(c.event, body); !ok {
 		return fmt.Errorf("%v: %s", errs, body)
@@ -63,7 +63,7 @@ func (c *Contract) CheckEvent(body []byte) error {
 	return nil
 }
 
-// The fixed bodies of what happens before a route is known.
+// The fixed bodies of answers that belong to no route.
 const (
 	notFound         = `{"detail":"Not Found"}`
 	methodNotAllowed = `{"detail":"Method Not Allowed","code":"method_not_allowed"}`
@@ -73,8 +73,8 @@ const (
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// Check reports everything about the answer to r that the contract does not
-// allow. It reads the answer's body and puts it back.
+// Check reports all parts of the answer to r that the contract does not allow.
+// It reads the answer's body and puts it back.
 func (c *Contract) Check(r *http.Request, answer *http.Response) error {
 	body, err := io.ReadAll(answer.Body)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Contract) Check(r *http.Request, answer *http.Response) error {
 	return nil
 }
 
-// checkHeader holds what every response has, whatever it says.
+// checkHeader checks the headers that every response has.
 func checkHeader(r *http.Request, answer *http.Response) error {
 	wantType, wantCache := "application/json", "no-store"
 	if r.URL.Path == "/docs" && answer.StatusCode == http.StatusOK {
@@ -123,9 +123,8 @@ func checkHeader(r *http.Request, answer *http.Response) error {
 	return nil
 }
 
-// checkFixed holds the answers whose bytes are fixed, and reports whether this
-// was one. openapi.yaml has no place for what a path or a method answers that
-// does not exist.
+// checkFixed checks an answer whose bytes are fixed, and reports whether this is
+// one. openapi.yaml has no place for the answers of unknown paths and methods.
 func checkFixed(r *http.Request, answer *http.Response, body string) (done bool, err error) {
 	want := ""
 	switch answer.StatusCode {

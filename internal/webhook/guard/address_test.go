@@ -68,7 +68,8 @@ func TestNoIPv4HidesInIPv6(t *testing.T) {
 	})
 }
 
-// TestAgreesWithTheStandardLibrary: what netip calls special is never public.
+// TestAgreesWithTheStandardLibrary: addresses that netip calls special are never
+// public.
 func TestAgreesWithTheStandardLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{4, 16}).Draw(t, "bytes")

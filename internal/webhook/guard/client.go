@@ -1,6 +1,6 @@
-// Package guard is the HTTP client that merchants' URLs are given to. It goes
-// to public addresses only, whatever a URL is made to look like and whatever
-// its name resolves to at the moment of connecting.
+// Package guard is the HTTP client for merchants' URLs. It connects to public
+// addresses only: a URL in a misleading spelling does not change that, nor does
+// a host name that resolves to a private address when the client connects.
 package guard
 
 import (
@@ -20,7 +20,7 @@ const (
 	lookupTimeout = 5 * time.Second // of Check
 	dialTimeout   = 5 * time.Second // per address
 	headerLimit   = 16 << 10        // bytes of an answer's header
-	bodyTimeout   = 2 * time.Second // for what is kept of an answer's body
+	bodyTimeout   = 2 * time.Second // for the part of an answer's body that is kept
 	idleTimeout   = 10 * time.Second
 	idlePerHost   = 4
 	idleTotal     = 100
@@ -48,8 +48,8 @@ func NewClient(loopback bool) *Client {
 	return newClient(loopback, net.DefaultResolver, Public, nil)
 }
 
-// newClient makes a client that connects to the addresses that are allowed. The
-// servers' certificates are checked as config says, nil meaning as usual.
+// newClient makes a client that connects to the addresses that are allowed.
+// config says how servers' certificates are checked; nil is the default.
 func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) bool, config *tls.Config) *Client {
 	c := &Client{loopback: loopback, timeout: webhook.SendTimeout, resolver: resolver, allowed: allowed}
 	if config == nil {
@@ -67,8 +67,8 @@ func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) b
 
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// plainClient returns a client that does one HTTP/1.1 exchange and nothing on
-// its own account: no proxy, cookies, redirects or decompression.
+// plainClient returns a client that makes one HTTP/1.1 exchange as it is told,
+// without a proxy, cookies, redirects or decompression.
 func plainClient(config *tls.Config, dial dialFunc) *http.Client {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -90,8 +90,8 @@ func plainClient(config *tls.Config, dial dialFunc) *http.Client {
 }
 
 // only refuses connections to addresses that are not allowed. It runs after the
-// name was looked up, for the very address that the socket is about to be
-// connected to, so that no second look-up can change its mind.
+// look-up of the name, for the address to which the socket is about to be
+// connected, so that no later look-up can put another in its place.
 func only(allowed func(netip.Addr) bool) func(network, address string, _ syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)
@@ -102,7 +102,8 @@ func only(allowed func(netip.Addr) bool) func(network, address string, _ syscall
 	}
 }
 
-// dialLocal connects to this machine without asking what localhost means.
+// dialLocal connects to this machine. It takes localhost for a loopback address
+// without a look-up.
 func dialLocal(ctx context.Context, _, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -121,9 +122,9 @@ func dialLocal(ctx context.Context, _, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// Check implements webhook.Checker. The name is looked up, and every address it
-// has must be public; one that does not resolve is accepted, since the
-// connection is checked again.
+// Check implements webhook.Checker. The name is looked up, and each of its
+// addresses must be public. A name that does not resolve is accepted, since Post
+// checks the connection.
 func (c *Client) Check(ctx context.Context, url string) error {
 	t, err := parse(url, c.loopback)
 	if err != nil || t.loopback || t.addr.IsValid() {

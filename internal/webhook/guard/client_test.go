@@ -83,8 +83,8 @@ func answer(status int, body string) http.HandlerFunc {
 	}
 }
 
-// hang never answers. A handler that returned when the client gave up would:
-// an answer can arrive while the client closes the connection.
+// hang never answers. It panics when the client gives up: a handler that returns
+// then can still send an answer while the client closes the connection.
 func hang(_ http.ResponseWriter, req *http.Request) {
 	_, _ = io.Copy(io.Discard, req.Body) // only then the server notices that the client has gone
 	<-req.Context().Done()
@@ -111,7 +111,7 @@ func TestPostSendsExactlyWhatItIsGiven(t *testing.T) {
 	}
 }
 
-// TestReceivers is what becomes of a post to each kind of receiver.
+// TestReceivers posts to a receiver of each kind.
 func TestReceivers(t *testing.T) {
 	hijack := func(reply string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -273,14 +273,12 @@ func TestRebinding(t *testing.T) {
 }
 
 // TestAmongSeveralAddressesOnlyPublicOnesAreTried stands 127.0.0.1 for a public
-// address and 127.0.0.2, where somebody listens too, for a private one.
+// address and 127.0.0.2, at which a server listens too, for a private one.
 func TestAmongSeveralAddressesOnlyPublicOnesAreTried(t *testing.T) {
 	r := receive(t, answer(200, ""))
 	_, port, _ := net.SplitHostPort(r.Listener.Addr().String())
 	private, err := net.Listen("tcp", "127.0.0.2:"+port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer private.Close()
 	reached := make(chan struct{}, 1)
 	go func() {
@@ -315,7 +313,7 @@ func TestTLS(t *testing.T) {
 		{"1.3", "example.com", func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }, true, ""},
 		{"1.2", "example.com", func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, true, ""},
 		{"1.1", "example.com", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, true, "the TLS handshake failed"},
-		{"nobody's certificate", "example.com", func(*tls.Config) {}, false, "the TLS certificate is not valid for this host"},
+		{"a certificate of no known authority", "example.com", func(*tls.Config) {}, false, "the TLS certificate is not valid for this host"},
 		{"another name's certificate", "other.example", func(*tls.Config) {}, true, "the TLS certificate is not valid for this host"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -347,8 +345,8 @@ func TestUnreachable(t *testing.T) {
 	expect(t, err, "the port does not speak TLS")
 }
 
-// TestNoProxyIsAsked: the environment of a Lambda is not the place to send
-// merchants' webhooks to. It is read once in a process, hence a child.
+// TestNoProxyIsAsked: a proxy in the environment gets no webhook. net/http reads
+// the environment once in a process, hence a child process.
 func TestNoProxyIsAsked(t *testing.T) {
 	r := receive(t, answer(200, ""))
 	if os.Getenv("GUARD_TEST_CHILD") != "" {
@@ -357,9 +355,7 @@ func TestNoProxyIsAsked(t *testing.T) {
 		return
 	}
 	trap, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer trap.Close()
 	go func() {
 		for {
@@ -389,9 +385,7 @@ func TestALocalStackPostsToThisMachine(t *testing.T) {
 		{"127.0.0.1", "127.0.0.1"}, {"127.0.0.1", "localhost"}, {"::1", "[::1]"}, {"::1", "localhost"},
 	} {
 		l, err := net.Listen("tcp", net.JoinHostPort(test.listen, "0"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		server := &httptest.Server{Listener: l, Config: &http.Server{Handler: answer(204, "")}}
 		server.Start()
 		_, port, _ := net.SplitHostPort(l.Addr().String())
@@ -409,12 +403,21 @@ func TestALocalStackPostsToThisMachine(t *testing.T) {
 	}
 }
 
-// TestNothingOfOursIsInAReason: a reason is shown to merchants.
+// TestNothingOfOursIsInAReason: merchants read reasons, which must not name the
+// address that a name resolved to.
 func TestNothingOfOursIsInAReason(t *testing.T) {
 	resolver := names(t, map[string][]string{"example.com": {"10.1.2.3"}})
 	_, err := guard.NewTestClient(false, resolver, guard.Public, nil, patient).Post(t.Context(), "https://example.com/", http.Header{}, nil)
 	sent, ok := errors.AsType[*webhook.SendError](err)
 	if !ok || strings.Contains(sent.Reason, "10.1.2.3") {
 		t.Errorf("%v", err)
+	}
+}
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -21,9 +21,7 @@ func names(t testing.TB, known map[string][]string) *net.Resolver {
 func namesOf(t testing.TB, lookup func(host string) []string) *net.Resolver {
 	t.Helper()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	go serveNames(server, lookup)
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {

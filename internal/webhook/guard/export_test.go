@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// NewTestClient is NewClient with everything it takes from the world given.
+// NewTestClient is NewClient with a resolver, allowed addresses, certificates
+// and a timeout of the test's choice.
 func NewTestClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) bool, config *tls.Config, timeout time.Duration) *Client {
 	c := newClient(loopback, resolver, allowed, config)
 	c.timeout = timeout

@@ -17,8 +17,8 @@ import (
 
 var errNotPublic = errors.New("the address is not public")
 
-// Post implements webhook.Sender. The URL is checked again as far as that can
-// be done without a look-up; the connection checks what it resolves to.
+// Post implements webhook.Sender. The URL's spelling is checked again here, and
+// the address its name resolves to when the connection is made.
 func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
 	t, err := parse(url, c.loopback)
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *Client) Post(ctx context.Context, url string, header http.Header, body 
 		}
 		return webhook.Answer{}, &webhook.SendError{Reason: reason(err), Err: err}
 	}
-	// An endpoint that has answered does not get to hold us with its body.
+	// An endpoint that has answered cannot hold this goroutine with its body.
 	stop := time.AfterFunc(bodyTimeout, cancel)
 	defer stop.Stop()
 	defer resp.Body.Close()
@@ -51,9 +51,8 @@ func (c *Client) Post(ctx context.Context, url string, header http.Header, body 
 	return webhook.Answer{StatusCode: resp.StatusCode, RetryAfter: resp.Header.Get("Retry-After"), Body: kept[:n]}, nil
 }
 
-// reasons are the failures a merchant can do something about, in the order they
-// are looked for. Nothing of the error's own text is shown: it may name
-// addresses of ours.
+// reasons are the failures that a merchant can mend; the first match wins. The
+// error's own text is not shown: it may name internal addresses.
 var reasons = []struct {
 	match  func(error) bool
 	reason string

@@ -28,9 +28,9 @@ type target struct {
 	loopback bool
 }
 
-// parse reads a URL as the client would follow it and refuses what is not
-// written plainly. Nothing is repaired: two programs that repair a URL
-// differently are how checks like these are got around.
+// parse reads a URL as the client would follow it and refuses one that is not
+// written plainly. Nothing is repaired: attackers get around checks like these
+// by URLs that two programs repair differently.
 func parse(raw string, loopback bool) (target, error) {
 	switch {
 	case utf8.RuneCountInString(raw) > urlLimit:
@@ -60,12 +60,12 @@ func parse(raw string, loopback bool) (target, error) {
 	return t.withHost()
 }
 
-// odd reports what has no place in a URL and is skipped or taken for something
-// else by one parser or another.
+// odd reports a character that no URL may hold and that some parsers skip or
+// take for another.
 func odd(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\\' }
 
 // isLoopback reports whether raw is on this machine in exactly one of the
-// permitted spellings. What follows the host is left to the parser.
+// permitted spellings. The parser checks the part behind the host.
 func isLoopback(raw string) bool {
 	for _, l := range loopbacks {
 		if rest, ok := strings.CutPrefix(raw, l); ok && (rest == "" || strings.ContainsRune(":/?", rune(rest[0]))) {

@@ -27,10 +27,10 @@ const (
 	fine      = ""
 )
 
-// urls are URLs as merchants, and people who are none, write them, and what is
-// said about each by a deployed stack.
+// urls are URLs of merchants and of attackers, each with the answer of a deployed
+// stack.
 var urls = []struct{ url, want string }{
-	// What merchants have.
+	// Merchants' URLs.
 	{"https://example.com", fine},
 	{"https://example.com/hooks/remit?shop=1&a=%20b", fine},
 	{"https://EXAMPLE.com:8443/", fine},
@@ -44,7 +44,7 @@ var urls = []struct{ url, want string }{
 	{"https://example.com/ü?ü=ü", fine},
 	{"https://example.com?x", fine},
 
-	// What is no URL to post to.
+	// Texts that are no URL to post to.
 	{"", notHTTPS},
 	{"example.com", notHTTPS},
 	{"//example.com", notHTTPS},
@@ -243,7 +243,7 @@ func check(t *testing.T, stack string, client *guard.Client, url, want string) {
 	if !ok || !strings.HasPrefix(refused.Reason, want) {
 		t.Errorf("%s: %.60q: %v, want %q", stack, url, err, want)
 	}
-	// What is refused at registration is not posted to either.
+	// A URL that is refused at registration is not posted to either.
 	if _, err := client.Post(t.Context(), url, nil, nil); err == nil {
 		t.Errorf("%s: %.60q was posted to", stack, url)
 	}
@@ -289,8 +289,8 @@ func FuzzCheck(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, url string) {
-		// A resolver that knows every name as this machine: what is accepted
-		// must then be a public address, written as such.
+		// This resolver knows no name, so every URL that is accepted has a plain
+		// name or a public address.
 		everywhere := &net.Resolver{PreferGo: true, Dial: refuseDial}
 		client := guard.NewTestClient(false, everywhere, guard.Public, nil, webhook.SendTimeout)
 		if client.Check(t.Context(), url) != nil {

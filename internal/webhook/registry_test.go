@@ -16,13 +16,11 @@ import (
 )
 
 func TestRegister(t *testing.T) {
-	w := newWorld(t)
-	e, err := w.book.Register(t.Context(), mine, webhook.Registration{
+	w := newFixture(t)
+	e, err := w.registry.Register(t.Context(), mine, webhook.Registration{
 		URL: hook, EventTypes: []string{webhook.PaymentFailed, webhook.PaymentFailed}, Description: "Crème",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !regexp.MustCompile(`^we_[0-9a-f]{24}$`).MatchString(e.ID) || !strings.HasPrefix(e.Secret.Reveal(), "whsec_") {
 		t.Errorf("id %s", e.ID)
 	}
@@ -34,7 +32,7 @@ func TestRegister(t *testing.T) {
 	if diff := cmp.Diff(want, e, opaque); diff != "" {
 		t.Error(diff)
 	}
-	list, err := w.book.List(t.Context(), mine)
+	list, err := w.registry.List(t.Context(), mine)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%v, %v", list, err)
 	}
@@ -44,13 +42,13 @@ func TestRegister(t *testing.T) {
 }
 
 func TestTheEleventhIsRefused(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var first webhook.Endpoint
 	for range 10 {
 		first = w.register(mine, hook)
 	}
 	add := func(o webhook.Owner) error {
-		_, err := w.book.Register(t.Context(), o, webhook.Registration{URL: hook})
+		_, err := w.registry.Register(t.Context(), o, webhook.Registration{URL: hook})
 		return err
 	}
 	if err := add(mine); !errors.Is(err, webhook.ErrLimit) {
@@ -63,9 +61,7 @@ func TestTheEleventhIsRefused(t *testing.T) {
 	if err := add(mine); !errors.Is(err, webhook.ErrLimit) {
 		t.Errorf("a disabled one still counts: %v", err)
 	}
-	if err := w.book.Delete(t.Context(), mine, first.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.registry.Delete(t.Context(), mine, first.ID))
 	if err := add(mine); err != nil {
 		t.Errorf("a deleted one does not count: %v", err)
 	}
@@ -76,7 +72,7 @@ type refusing struct{}
 
 func (refusing) Check(context.Context, string) error { return &webhook.URLError{Reason: "no"} }
 
-// wrong lists what err says is wrong.
+// wrong lists the fields that err reports.
 func wrong(err error) []string {
 	var fields []string
 	var walk func(error)
@@ -100,23 +96,23 @@ func wrong(err error) []string {
 }
 
 func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
-	book := webhook.NewBook(w.store, refusing{}, w.now, rand.Reader)
+	registry := webhook.NewRegistry(w.store, refusing{}, w.now, rand.Reader)
 	long := strings.Repeat("é", 501)
 	types := []string{"payment.confirmed", "payment.exploded"}
-	_, err := book.Register(t.Context(), mine, webhook.Registration{URL: "x", EventTypes: types, Description: long})
+	_, err := registry.Register(t.Context(), mine, webhook.Registration{URL: "x", EventTypes: types, Description: long})
 	if diff := cmp.Diff([]string{"description", "event_types", "url"}, wrong(err)); diff != "" {
 		t.Errorf("Register: %s", diff)
 	}
-	_, err = book.Update(t.Context(), mine, e.ID, webhook.Change{
+	_, err = registry.Update(t.Context(), mine, e.ID, webhook.Change{
 		URL: new("x"), EventTypes: &types, Description: &long, Status: new(webhook.Deleted),
 	})
 	if diff := cmp.Diff([]string{"description", "event_types", "status", "url"}, wrong(err)); diff != "" {
 		t.Errorf("Update: %s", diff)
 	}
 	for _, overlap := range []time.Duration{-time.Second, 7*24*time.Hour + time.Second} {
-		_, err = book.RotateSecret(t.Context(), mine, e.ID, overlap)
+		_, err = registry.RotateSecret(t.Context(), mine, e.ID, overlap)
 		if diff := cmp.Diff([]string{"expires_in_seconds"}, wrong(err)); diff != "" {
 			t.Errorf("RotateSecret: %s", diff)
 		}
@@ -147,18 +143,14 @@ func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
 		{"the same status", enable, func(*webhook.Endpoint) {}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t)
-			want, err := w.book.Register(t.Context(), mine, webhook.Registration{
+			w := newFixture(t)
+			want, err := w.registry.Register(t.Context(), mine, webhook.Registration{
 				URL: hook, EventTypes: []string{webhook.PaymentFailed}, Description: "a",
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.queue.Now = noon.Add(time.Hour)
-			got, err := w.book.Update(t.Context(), mine, want.ID, test.change)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			w.clock = noon.Add(time.Hour)
+			got, err := w.registry.Update(t.Context(), mine, want.ID, test.change)
+			must(t, err)
 			test.want(&want)
 			want.Version = got.Version
 			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b webhook.Secret) bool { return a == b })); diff != "" {
@@ -170,22 +162,18 @@ func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
 
 // TestWhatIsNotYoursIsNotFound covers every method that takes an id.
 func TestWhatIsNotYoursIsNotFound(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook)
-	w.mustAnnounce()
+	w, e := published(t)
 	gone := w.register(mine, hook)
-	if err := w.book.Delete(t.Context(), mine, gone.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.registry.Delete(t.Context(), mine, gone.ID))
 	d := w.newest(e).Delivery
 	methods := map[string]func(o webhook.Owner, id string) error{
 		"Update": func(o webhook.Owner, id string) error {
-			_, err := w.book.Update(t.Context(), o, id, webhook.Change{Description: new("x")})
+			_, err := w.registry.Update(t.Context(), o, id, webhook.Change{Description: new("x")})
 			return err
 		},
-		"Delete": func(o webhook.Owner, id string) error { return w.book.Delete(t.Context(), o, id) },
+		"Delete": func(o webhook.Owner, id string) error { return w.registry.Delete(t.Context(), o, id) },
 		"RotateSecret": func(o webhook.Owner, id string) error {
-			_, err := w.book.RotateSecret(t.Context(), o, id, 0)
+			_, err := w.registry.RotateSecret(t.Context(), o, id, 0)
 			return err
 		},
 		"Test": func(o webhook.Owner, id string) error {
@@ -225,19 +213,17 @@ func TestWhatIsNotYoursIsNotFound(t *testing.T) {
 }
 
 func TestTestPostsOnce(t *testing.T) {
-	w := newWorld(t)
-	e := w.register(mine, hook, webhook.PaymentFailed) // a test is sent whatever it subscribed to
+	w := newFixture(t)
+	e := w.register(mine, hook, webhook.PaymentFailed) // tests need no subscription
 	w.answers[hook] = []webhook.Answer{{StatusCode: 500, Body: []byte("oh no")}}
 	w.took = 20 * time.Millisecond
 	a, err := w.tester.Test(t.Context(), mine, e.ID)
 	want := webhook.Attempt{At: noon, StatusCode: 500, Duration: w.took, Error: "the endpoint answered 500", Response: "oh no"}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(want, a); diff != "" {
 		t.Error(diff)
 	}
-	w.settle()
+	w.drain()
 	if len(w.posts) != 1 {
 		t.Fatalf("%d posts", len(w.posts))
 	}

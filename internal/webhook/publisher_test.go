@@ -8,11 +8,10 @@ import (
 	"time"
 
 	"remit/internal/webhook"
-	"remit/internal/webhook/webhooktest"
 )
 
 func TestAnEventGoesToWhoSubscribed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.register(mine, "https://all.example")
 	w.register(mine, "https://confirmed.example", webhook.PaymentConfirmed)
 	w.register(mine, "https://failed.example", webhook.PaymentFailed)
@@ -20,8 +19,8 @@ func TestAnEventGoesToWhoSubscribed(t *testing.T) {
 	w.register(mine, "https://test.example", webhook.TestType)
 	w.register(webhook.Owner{Merchant: "mer_2", Mode: "live"}, "https://other.example")
 	w.register(webhook.Owner{Merchant: "mer_1", Mode: "test"}, "https://mode.example")
-	w.mustAnnounce()
-	w.settle()
+	w.mustPublish(event)
+	w.drain()
 	var got []string
 	for _, p := range w.posts {
 		got = append(got, p.url)
@@ -32,15 +31,15 @@ func TestAnEventGoesToWhoSubscribed(t *testing.T) {
 	}
 }
 
-// TestOneReadForAllEndpoints counts what announcing costs: one read, one write
-// and one job per endpoint.
+// TestOneReadForAllEndpoints: publishing costs one read, one write and one job
+// per endpoint.
 func TestOneReadForAllEndpoints(t *testing.T) {
 	for n := range 4 {
-		w := newWorld(t)
+		w := newFixture(t)
 		for i := range n {
 			w.register(mine, fmt.Sprintf("https://%d.example", i))
 		}
-		w.mustAnnounce()
+		w.mustPublish(event)
 		want := []string{"Endpoints"}
 		if n > 0 {
 			want = append(want, "AddDeliveries")
@@ -48,76 +47,75 @@ func TestOneReadForAllEndpoints(t *testing.T) {
 		for range n {
 			want = append(want, "Enqueue")
 		}
-		if got := w.faults.Names(); !slices.Equal(got, want) {
+		if got := w.faults.names; !slices.Equal(got, want) {
 			t.Errorf("%d endpoints: %v", n, got)
 		}
-		w.settle()
+		w.drain()
 		for range n {
 			want = append(want, "Load", "Post", "Record")
 		}
-		if got := w.faults.Names(); !slices.Equal(got, want) {
+		if got := w.faults.names; !slices.Equal(got, want) {
 			t.Errorf("%d endpoints, delivered: %v", n, got)
 		}
 	}
 }
 
-// TestAQueueOutageKeepsTheEvent: Announce must not return nil before every job
-// is made, since its caller then forgets the event.
+// TestAQueueOutageKeepsTheEvent: Publish must not return nil before every job is
+// made, since its caller then forgets the event.
 func TestAQueueOutageKeepsTheEvent(t *testing.T) {
-	for _, kind := range []webhooktest.Fault{webhooktest.Before, webhooktest.After} {
+	for _, kind := range []fault{before, after} {
 		for job := range 3 {
-			w := newWorld(t)
+			w := newFixture(t)
 			for i := range 3 {
 				w.register(mine, fmt.Sprintf("https://%d.example", i))
 			}
 			enqueued := 0
-			w.faults.Plan = func(_ int, name string) webhooktest.Fault {
+			w.faults.plan = func(_ int, name string) fault {
 				if name == "Enqueue" {
 					if enqueued++; enqueued == job+1 {
 						return kind
 					}
 				}
-				return webhooktest.None
+				return none
 			}
-			if err := w.announce(mine, event); !errors.Is(err, webhooktest.ErrFault) {
+			if err := w.publish(event); !errors.Is(err, errFault) {
 				t.Errorf("job %d fails %s: %v", job, kind, err)
 			}
 			if enqueued != 3 {
 				t.Errorf("job %d fails %s: %d jobs tried, one failure must not hold up the others", job, kind, enqueued)
 			}
-			w.mustAnnounce()
-			w.settle()
-			judge(w)
+			w.mustPublish(event)
+			w.drain()
+			checkInvariants(w)
 		}
 	}
 }
 
-// TestABodyWithoutATimeIsAnnounced: the outbox would otherwise never be rid of
-// it.
-func TestABodyWithoutATimeIsAnnounced(t *testing.T) {
-	for _, body := range []string{``, `null`, `{}`, `{"timestamp":5}`, `{"timestamp":"soon"}`, "\xff", `{"timestamp":"0001-01-01T00:00:00Z"}`} {
-		w := newWorld(t)
+// TestAnEventOfAnyBodyAndTimeIsPublished: settlement keeps an event until it is
+// published, so an event that cannot be would stay for ever.
+func TestAnEventOfAnyBodyAndTimeIsPublished(t *testing.T) {
+	for body, at := range map[string]time.Time{``: noon, `null`: {}, `{"timestamp":"soon"}`: time.Unix(-1, 0), "\xff": noon.Add(time.Nanosecond)} {
+		w := newFixture(t)
 		e := w.register(mine, hook)
-		ev := webhook.Event{ID: "evt_2", Type: webhook.PaymentFailed, Body: []byte(body)}
+		ev := event
+		ev.At, ev.Body = at, []byte(body)
 		for range 2 {
-			if err := w.announce(mine, ev); err != nil {
-				t.Fatal(err)
-			}
+			w.mustPublish(ev)
 		}
-		w.settle()
+		w.drain()
 		if len(w.posts) == 0 || w.posts[0].body != body || w.newest(e).Status != webhook.Delivered {
 			t.Errorf("%q: %d posts", body, len(w.posts))
 		}
 	}
 }
 
-// TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt: the event's time is the
-// settling machine's.
+// TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt: the settling machine's
+// clock sets the event's time.
 func TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.register(mine, hook)
-	w.queue.Now = noon.Add(-10 * time.Minute)
-	w.mustAnnounce()
+	w.clock = noon.Add(-10 * time.Minute)
+	w.mustPublish(event)
 	w.work()
 	if len(w.posts) != 1 {
 		t.Error("it was not sent at once")
@@ -125,20 +123,18 @@ func TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt(t *testing.T) {
 }
 
 func TestPushDueMakesEachJobOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	e := w.register(mine, hook)
 	w.answers[hook] = statuses(500)
 	for i := range 5 {
-		if err := w.announce(mine, w.numbered(i)); err != nil {
-			t.Fatal(err)
-		}
+		w.mustPublish(w.numbered(i))
 	}
 	for len(w.posts) < 15 {
 		w.work()
-		w.queue.Now = w.now().Add(time.Second)
+		w.clock = w.now().Add(time.Second)
 	}
 	at := w.newest(e).NextAttemptAt.Add(time.Minute)
-	w.queue.Now = at
+	w.clock = at
 	for _, want := range []int{2, 2, 1, 0} {
 		n, err := w.pusher.PushDue(t.Context(), at, 2)
 		if err != nil || n != want {
@@ -148,7 +144,7 @@ func TestPushDueMakesEachJobOnce(t *testing.T) {
 			t.Errorf("oldest due for %v", w.meter.oldest)
 		}
 	}
-	if w.queue.Len() != 5 {
-		t.Errorf("%d jobs", w.queue.Len())
+	if len(w.jobs) != 5 {
+		t.Errorf("%d jobs", len(w.jobs))
 	}
 }

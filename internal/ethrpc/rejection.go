@@ -10,20 +10,20 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-// maxWords bounds what is kept of a node's own words.
+// maxWords is the most bytes of a node's words that an error keeps.
 const maxWords = 300
 
-// A Refusal is an error that a node sent as its answer to one call.
-type Refusal struct {
+// A Rejection is the JSON-RPC error with which a node answered one call.
+type Rejection struct {
 	Code  int    // JSON-RPC error code
 	Words string // the node's message and textual data, cut to 300 bytes, without the URL's secrets
 }
 
 // Error implements error.
-func (r *Refusal) Error() string { return fmt.Sprintf("node refused: %s (%d)", r.Words, r.Code) }
+func (r *Rejection) Error() string { return fmt.Sprintf("node rejected: %s (%d)", r.Words, r.Code) }
 
-// refused turns an element's error into a *Refusal if the node sent it.
-func (n *Node) refused(err error) error {
+// rejection turns a call's error into a *Rejection if the node sent it.
+func (n *Node) rejection(err error) error {
 	answer, ok := errors.AsType[rpc.Error](err)
 	if !ok {
 		if err != nil {
@@ -37,11 +37,11 @@ func (n *Node) refused(err error) error {
 			words += ": " + data
 		}
 	}
-	return &Refusal{Code: answer.ErrorCode(), Words: n.secrets.cut(words)}
+	return &Rejection{Code: answer.ErrorCode(), Words: n.secrets.cut(words)}
 }
 
-// unanswered describes a request that failed as a whole. net/http's errors
-// begin with the URL, and gateways quote it in their pages.
+// unanswered returns the error of a request that failed as a whole, without the
+// URL's secrets: net/http's errors begin with the URL, and gateways quote it.
 func (n *Node) unanswered(err error) error {
 	if status, ok := errors.AsType[rpc.HTTPError](err); ok {
 		return fmt.Errorf("HTTP %d: %s", status.StatusCode, n.secrets.cut(string(status.Body)))
@@ -56,8 +56,8 @@ func (n *Node) unanswered(err error) error {
 // first.
 type secrets []string
 
-// secretsOf returns all of u that is not scheme, host or too short to be a
-// key.
+// secretsOf returns the parts of u that are long enough to be a key, without its
+// scheme and host.
 func secretsOf(u *url.URL) secrets {
 	parts := []string{u.String(), u.RequestURI(), u.Path, u.EscapedPath(), u.RawQuery, u.Fragment}
 	parts = append(parts, strings.Split(u.Path, "/")...)

@@ -14,8 +14,8 @@ import (
 	"remit/internal/store"
 )
 
-// TestUnauthorized: whatever is wrong with a key, on every route that needs
-// one, the answer is the same 28 bytes.
+// TestUnauthorized: every fault of a key, on every route that needs one, has the
+// same answer of 28 bytes.
 func TestUnauthorized(t *testing.T) {
 	a := newAPI(t)
 	flip := func(s string, i int) string {
@@ -24,26 +24,17 @@ func TestUnauthorized(t *testing.T) {
 		return string(b)
 	}
 	expired, err := a.keys.Rotate(t.Context(), a.merchant, a.keyID(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	old := a.key
 	a.key = expired.Secret.Reveal()
-	revoked, err := a.keys.Create(t.Context(), "Other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	revoked := a.otherMerchant()
 	if _, err := a.keys.Revoke(t.Context(), revoked.Key.MerchantID, revoked.Key.ID); err != nil {
 		t.Fatal(err)
 	}
 	live, err := apikey.Mint(&counter{}, apikey.Live)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unknown, err := apikey.Mint(&counter{next: 77}, apikey.Test)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, test := range []struct {
 		name    string
 		headers []string
@@ -76,7 +67,7 @@ func TestUnauthorized(t *testing.T) {
 		})
 	}
 	if len(a.payments.got) > 0 {
-		t.Error("a request without a key reached the engine")
+		t.Error("a request without a key reached dispatch")
 	}
 }
 
@@ -93,8 +84,8 @@ func TestWhoNeedsNoKey(t *testing.T) {
 	}
 }
 
-// TestOrderOfChecks: each request has every fault from some point on; the
-// first one in the order of the contract is the one that is told.
+// TestOrderOfChecks: each request has one fault and all that the contract checks
+// later; the answer names the first.
 func TestOrderOfChecks(t *testing.T) {
 	big := `{"amount":"x"` + strings.Repeat(" ", 65536)
 	for _, test := range []struct {
@@ -149,8 +140,8 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// TestCommonHeaders: the contract checker holds these on every answer of every
-// test; this one shows that it was asked about each kind.
+// TestCommonHeaders: the contract holds these headers on every answer of every
+// test; this test has an answer of each kind.
 func TestCommonHeaders(t *testing.T) {
 	a := newAPI(t)
 	for name, got := range map[string]answered{
@@ -163,8 +154,8 @@ func TestCommonHeaders(t *testing.T) {
 	}
 }
 
-// TestOurFailures: what is our fault is 500 and says nothing; the log says why,
-// and under which request.
+// TestOurFailures: an internal failure is a 500 that tells no cause; the log has
+// the cause and the request id.
 func TestOurFailures(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -179,7 +170,7 @@ func TestOurFailures(t *testing.T) {
 			a.payments.fail = errors.Join(store.ErrUnreadable, errBroken)
 			return a.get("/transactions?idempotency_key=k")
 		}},
-		{"a panic", func(a *api) answered { a.hooks.Book = nil; return a.get("/webhooks") }},
+		{"a panic", func(a *api) answered { a.hooks.Registry = nil; return a.get("/webhooks") }},
 		{"facts that cannot be had", func(a *api) answered { a.sandbox = errBroken; return a.get("/sandbox") }},
 		{"a body that cannot be written", func(a *api) answered {
 			e := httpapi.Sandbox(func() string { return "req-1" }, func(context.Context) (any, error) { return func() {}, nil })
@@ -208,8 +199,8 @@ func (brokenKeys) Authenticate(context.Context, string, time.Time) (apikey.Princ
 	return apikey.Principal{}, errBroken
 }
 
-// TestNothingIsEchoed puts a mark wherever a caller can write and looks for it
-// in what is refused.
+// TestNothingIsEchoed puts a mark into every part of a request and looks for it
+// in the refusals.
 func TestNothingIsEchoed(t *testing.T) {
 	const mark = "m4rk"
 	a := newAPI(t)

@@ -11,75 +11,75 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what merchants may ask for.
+// Limits of a merchant's requests.
 const (
 	DescriptionLimit = 500                // characters
-	OverlapLimit     = 7 * 24 * time.Hour // how long a replaced secret may go on signing
+	OverlapLimit     = 7 * 24 * time.Hour // the longest time for which a replaced secret signs
 	DefaultOverlap   = 24 * time.Hour     // of RotateSecret, when the merchant names none
 )
 
-// saveTries bounds how often a change is applied to what somebody else has
-// just changed.
+// saveTries bounds how often a write is tried on an endpoint that other writers
+// keep changing.
 const saveTries = 8
 
-// A Book registers endpoints and changes them.
-type Book struct {
+// A Registry registers endpoints and changes them.
+type Registry struct {
 	store  EndpointStore
 	urls   Checker
 	now    func() time.Time
 	random io.Reader
 }
 
-// NewBook returns a book kept in store. random makes ids and secrets and must
-// be a cryptographic source.
-func NewBook(store EndpointStore, urls Checker, now func() time.Time, random io.Reader) *Book {
-	return &Book{store, urls, now, random}
+// NewRegistry returns a registry of the endpoints in store. random makes ids and
+// secrets and must be a cryptographic source.
+func NewRegistry(store EndpointStore, urls Checker, now func() time.Time, random io.Reader) *Registry {
+	return &Registry{store, urls, now, random}
 }
 
-// A Registration is what a merchant says of a new endpoint.
+// A Registration describes a new endpoint, in its merchant's words.
 type Registration struct {
 	URL         string
 	EventTypes  []string // empty means all
 	Description string
 }
 
-// Register stores a new endpoint, enabled and with a secret of its own, and
-// returns it. The errors are ErrLimit, or one that wraps a *URLError and any
-// number of *FieldErrors, all that are wrong.
-func (b *Book) Register(ctx context.Context, o Owner, r Registration) (Endpoint, error) {
-	types, typesErr := checkTypes(r.EventTypes)
-	if err := errors.Join(b.urls.Check(ctx, r.URL), typesErr, checkDescription(r.Description)); err != nil {
+// Register stores a new endpoint, enabled and with a new secret, and returns
+// it. The error is ErrLimit, or wraps a *URLError and a *FieldError for each
+// value that cannot be accepted.
+func (r *Registry) Register(ctx context.Context, o Owner, in Registration) (Endpoint, error) {
+	types, typesErr := checkTypes(in.EventTypes)
+	if err := errors.Join(r.urls.Check(ctx, in.URL), typesErr, checkDescription(in.Description)); err != nil {
 		return Endpoint{}, err
 	}
-	id, err := newID("we_", b.random)
+	id, err := newID("we_", r.random)
 	if err != nil {
 		return Endpoint{}, err
 	}
-	secret, err := MintSecret(b.random)
+	secret, err := MintSecret(r.random)
 	if err != nil {
 		return Endpoint{}, err
 	}
-	now := instant(b.now)
+	now := instant(r.now)
 	e := Endpoint{
-		Owner: o, ID: id, URL: r.URL, EventTypes: types, Description: r.Description,
+		Owner: o, ID: id, URL: in.URL, EventTypes: types, Description: in.Description,
 		Status: Enabled, Secret: secret, CreatedAt: now, EnabledAt: now, Version: 1,
 	}
-	if err := b.store.AddEndpoint(ctx, e, EndpointLimit); err != nil {
+	if err := r.store.AddEndpoint(ctx, e, EndpointLimit); err != nil {
 		return Endpoint{}, fmt.Errorf("registering %s: %w", id, err)
 	}
 	return e, nil
 }
 
-// List returns the owner's endpoints, newest first; deleted ones are gone.
-func (b *Book) List(ctx context.Context, o Owner) ([]Endpoint, error) {
-	list, err := b.store.Endpoints(ctx, o)
+// List returns the owner's endpoints but the deleted ones, newest first.
+func (r *Registry) List(ctx context.Context, o Owner) ([]Endpoint, error) {
+	list, err := r.store.Endpoints(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("listing the webhooks of %s: %w", o.Merchant, err)
 	}
 	return list, nil
 }
 
-// A Change says what becomes of an endpoint; what is nil stays.
+// A Change holds new values of an endpoint's fields; nil leaves a field alone.
 type Change struct {
 	URL         *string
 	EventTypes  *[]string // empty means all
@@ -88,9 +88,9 @@ type Change struct {
 }
 
 // Update changes an endpoint and returns it as it then is. Enabling it, or a
-// new URL, forgets its failures. The errors are ErrNotFound, or one that wraps
-// a *URLError and any number of *FieldErrors, all that are wrong.
-func (b *Book) Update(ctx context.Context, o Owner, id string, c Change) (Endpoint, error) {
+// new URL, forgets its failures. The error is ErrNotFound, or wraps a *URLError
+// and a *FieldError for each value that cannot be accepted.
+func (r *Registry) Update(ctx context.Context, o Owner, id string, c Change) (Endpoint, error) {
 	var errs []error
 	if c.EventTypes != nil {
 		types, err := checkTypes(*c.EventTypes)
@@ -103,16 +103,16 @@ func (b *Book) Update(ctx context.Context, o Owner, id string, c Change) (Endpoi
 		errs = append(errs, &FieldError{"status", `must be "enabled" or "disabled"`})
 	}
 	if c.URL != nil {
-		errs = append(errs, b.urls.Check(ctx, *c.URL))
+		errs = append(errs, r.urls.Check(ctx, *c.URL))
 	}
-	e, err := b.endpoint(ctx, o, id)
+	e, err := live(ctx, r.store, o, id)
 	if err != nil {
 		return Endpoint{}, err
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Endpoint{}, err
 	}
-	return b.save(ctx, e, func(e Endpoint) Endpoint { return c.apply(e, instant(b.now)) })
+	return r.save(ctx, e, func(e Endpoint) Endpoint { return c.apply(e, instant(r.now)) })
 }
 
 // apply returns e after the change.
@@ -134,63 +134,58 @@ func (c Change) apply(e Endpoint, now time.Time) Endpoint {
 	return e
 }
 
-// Delete ends an endpoint: it is no longer listed, counted or sent to. Its log
-// stays readable. A second Delete is ErrNotFound.
-func (b *Book) Delete(ctx context.Context, o Owner, id string) error {
-	e, err := b.endpoint(ctx, o, id)
+// Delete ends an endpoint: it is no longer listed, counts under no limit and is
+// sent no event. Its log stays readable. A second Delete is ErrNotFound.
+func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
+	e, err := live(ctx, r.store, o, id)
 	if err != nil {
 		return err
 	}
-	_, err = b.save(ctx, e, func(e Endpoint) Endpoint {
+	_, err = r.save(ctx, e, func(e Endpoint) Endpoint {
 		e.Status = Deleted
 		return e
 	})
 	return err
 }
 
-// RotateSecret gives an endpoint a new secret and returns it with that. The old
-// one signs as well for the overlap, from 0 to OverlapLimit; one that was still
-// overlapping from an earlier rotation ends now. The errors are ErrNotFound and
-// a *FieldError.
-func (b *Book) RotateSecret(ctx context.Context, o Owner, id string, overlap time.Duration) (Endpoint, error) {
-	e, err := b.endpoint(ctx, o, id)
+// RotateSecret gives an endpoint a new secret and returns the endpoint. The old
+// secret signs as well for the overlap, from 0 to OverlapLimit; a third one,
+// still overlapping from an earlier rotation, ends now. The errors are
+// ErrNotFound and a *FieldError.
+func (r *Registry) RotateSecret(ctx context.Context, o Owner, id string, overlap time.Duration) (Endpoint, error) {
+	e, err := live(ctx, r.store, o, id)
 	if err != nil {
 		return Endpoint{}, err
 	}
 	if overlap < 0 || overlap > OverlapLimit {
 		return Endpoint{}, &FieldError{"expires_in_seconds", "must be from 0 to 604800"}
 	}
-	secret, err := MintSecret(b.random)
+	secret, err := MintSecret(r.random)
 	if err != nil {
 		return Endpoint{}, err
 	}
-	return b.save(ctx, e, func(e Endpoint) Endpoint {
+	return r.save(ctx, e, func(e Endpoint) Endpoint {
 		e.PreviousSecret, e.PreviousExpiresAt = Secret{}, time.Time{}
 		if overlap > 0 {
-			e.PreviousSecret, e.PreviousExpiresAt = e.Secret, instant(b.now).Add(overlap)
+			e.PreviousSecret, e.PreviousExpiresAt = e.Secret, instant(r.now).Add(overlap)
 		}
 		e.Secret = secret
 		return e
 	})
 }
 
-// endpoint returns one that is not deleted.
-func (b *Book) endpoint(ctx context.Context, o Owner, id string) (Endpoint, error) {
-	return live(ctx, b.store, o, id)
-}
-
-// save stores what change makes of e, reading e again when somebody else has
-// changed it meanwhile.
-func (b *Book) save(ctx context.Context, e Endpoint, change func(Endpoint) Endpoint) (Endpoint, error) {
+// save stores change(e). If another writer has changed e meanwhile, it reads e
+// again and applies the change to that.
+func (r *Registry) save(ctx context.Context, e Endpoint, change func(Endpoint) Endpoint) (Endpoint, error) {
 	for range saveTries {
-		saved, err := b.store.SaveEndpoint(ctx, change(e))
+		saved, err := r.store.SaveEndpoint(ctx, change(e))
 		if err == nil {
 			return saved, nil
 		}
 		if !errors.Is(err, ErrConflict) {
 			return Endpoint{}, fmt.Errorf("saving %s: %w", e.ID, err)
 		}
-		if e, err = b.endpoint(ctx, e.Owner, e.ID); err != nil {
+		if e, err = live(ctx, r.store, e.Owner, e.ID); err != nil {
 			return Endpoint{}, err
 		}
 	}

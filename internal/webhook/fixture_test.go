@@ -1,0 +1,309 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"remit/internal/memory"
+	"remit/internal/webhook"
+)
+
+var (
+	noon  = time.Date(2026, time.January, 2, 12, 0, 0, 0, time.UTC)
+	mine  = webhook.Owner{Merchant: "mer_1", Mode: "live"}
+	event = webhook.Event{
+		Merchant: mine.Merchant, Mode: mine.Mode, ID: "evt_1", Type: webhook.PaymentConfirmed, At: noon,
+		Body: []byte(`{"id":"evt_1","type":"payment.confirmed","timestamp":"2026-01-02T12:00:00.000Z","data":{"reference":"Söđ 🧁"}}`),
+	}
+)
+
+// An anything accepts every URL.
+type anything struct{}
+
+func (anything) Check(context.Context, string) error { return nil }
+
+// half is the jitter that adds nothing.
+func half() float64 { return 0.5 }
+
+// A fixture is a stack whose clock only tests move. It is the stack's queue and
+// sender as well, with the answers that a test gives to its receivers.
+type fixture struct {
+	t       *testing.T
+	clock   time.Time
+	jobs    []job
+	store   *memory.Webhooks
+	faults  *injector
+	meter   *meter
+	answers map[string][]webhook.Answer // by URL; the last one repeats, none means 200
+	lost    map[string]bool             // URLs that never answer
+	posts   []post
+	took    time.Duration // by every post
+
+	registry  *webhook.Registry
+	log       *webhook.Log
+	publisher *webhook.Publisher
+	deliverer *webhook.Deliverer
+	pusher    *webhook.Pusher
+	tester    *webhook.Tester
+}
+
+// A job waits in the queue until its time has come.
+type job struct {
+	text string
+	at   time.Time
+}
+
+type post struct {
+	url    string
+	at     time.Time
+	header http.Header
+	body   string
+	answer webhook.Answer
+}
+
+func newFixture(t *testing.T) *fixture {
+	w := &fixture{
+		t: t, clock: noon, store: memory.NewWebhooks(), faults: &injector{},
+		meter: &meter{}, answers: map[string][]webhook.Answer{}, lost: map[string]bool{},
+	}
+	ports := faulty{w.store, w, w, w.faults}
+	w.registry = webhook.NewRegistry(w.store, anything{}, w.now, rand.Reader)
+	w.log = webhook.NewLog(w.store, ports, w.now, rand.Reader)
+	w.publisher = webhook.NewPublisher(ports, ports)
+	w.deliverer = webhook.NewDeliverer(ports, ports, ports, w.meter, w.now, half)
+	w.pusher = webhook.NewPusher(ports, ports, w.meter)
+	w.tester = webhook.NewTester(w.store, ports, w.now, rand.Reader)
+	return w
+}
+
+func (w *fixture) now() time.Time { return w.clock }
+
+// Enqueue implements webhook.Queue.
+func (w *fixture) Enqueue(_ context.Context, text string, delay time.Duration) error {
+	w.jobs = append(w.jobs, job{text, w.clock.Add(delay)})
+	return nil
+}
+
+// pop removes and returns the first job whose time has come.
+func (w *fixture) pop() (string, bool) {
+	i := slices.IndexFunc(w.jobs, func(j job) bool { return !j.at.After(w.clock) })
+	if i < 0 {
+		return "", false
+	}
+	text := w.jobs[i].text
+	w.jobs = slices.Delete(w.jobs, i, i+1)
+	return text, true
+}
+
+// deliverUnwrapped does a job without faults, and so inside a plan of them.
+func (w *fixture) deliverUnwrapped(job string) {
+	if err := webhook.NewDeliverer(w.store, w, w, w.meter, w.now, half).Deliver(w.t.Context(), job); err != nil {
+		w.t.Errorf("the copy of a job: %v", err)
+	}
+}
+
+// outage lets every call of a method fail for an hour.
+func (w *fixture) outage(method string, how fault) {
+	w.faults.plan = func(_ int, called string) fault {
+		if called == method && w.clock.Before(noon.Add(time.Hour)) {
+			return how
+		}
+		return none
+	}
+}
+
+// Post implements webhook.Sender.
+func (w *fixture) Post(_ context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
+	p := post{url: url, at: w.now(), header: header, body: string(body), answer: webhook.Answer{StatusCode: 200}}
+	if list := w.answers[url]; len(list) > 0 {
+		p.answer = list[0]
+		if len(list) > 1 {
+			w.answers[url] = list[1:]
+		}
+	}
+	w.posts = append(w.posts, p)
+	w.clock = w.clock.Add(w.took)
+	if w.lost[url] {
+		return webhook.Answer{}, &webhook.SendError{Reason: "there was no answer in time", Err: context.DeadlineExceeded}
+	}
+	return p.answer, nil
+}
+
+// statuses makes answers of status codes.
+func statuses(codes ...int) (answers []webhook.Answer) {
+	for _, c := range codes {
+		answers = append(answers, webhook.Answer{StatusCode: c})
+	}
+	return answers
+}
+
+// register adds an endpoint for url; types as in a Registration.
+func (w *fixture) register(o webhook.Owner, url string, types ...string) webhook.Endpoint {
+	w.t.Helper()
+	e, err := w.registry.Register(w.t.Context(), o, webhook.Registration{URL: url, EventTypes: types})
+	must(w.t, err)
+	return e
+}
+
+func (w *fixture) publish(ev webhook.Event) error { return w.publisher.Publish(w.t.Context(), ev) }
+
+func (w *fixture) mustPublish(ev webhook.Event) {
+	w.t.Helper()
+	must(w.t, w.publish(ev))
+}
+
+// published returns a stack that has published event to one endpoint, at hook,
+// whose answers have the given status codes; none means 200.
+func published(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
+	t.Helper()
+	w := newFixture(t)
+	e := w.register(mine, hook)
+	w.answers[hook] = statuses(codes...)
+	w.mustPublish(event)
+	return w, e
+}
+
+// delivered is published with the delivery done.
+func delivered(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
+	t.Helper()
+	w, e := published(t, codes...)
+	w.drain()
+	return w, e
+}
+
+// visibility is how long a queue hides a job whose handler failed.
+const visibility = 3 * time.Minute
+
+// work does the jobs whose time has come. A job that fails comes back.
+func (w *fixture) work() {
+	w.t.Helper()
+	for {
+		job, ok := w.pop()
+		if !ok {
+			return
+		}
+		w.faults.restart()
+		if err := w.deliverer.Deliver(w.t.Context(), job); err != nil {
+			if !errors.Is(err, errFault) {
+				w.t.Errorf("job %s: %v", job, err)
+			}
+			_ = w.Enqueue(w.t.Context(), job, visibility)
+		}
+	}
+}
+
+// until runs the stack, pushing every minute, until the given time or until
+// nothing is left to do.
+func (w *fixture) until(end time.Time) {
+	w.t.Helper()
+	for {
+		w.work()
+		w.faults.restart()
+		if due, _ := w.store.Due(w.t.Context(), w.now(), 1); len(due) == 0 {
+			// A call that would find no delivery is not worth a fault.
+		} else if _, err := w.pusher.PushDue(w.t.Context(), w.now(), 100); err != nil && !errors.Is(err, errFault) {
+			w.t.Error(err)
+		}
+		w.work()
+		minute := w.now().Truncate(time.Minute).Add(time.Minute)
+		for _, j := range w.jobs {
+			if j.at.Before(minute) {
+				minute = j.at
+			}
+		}
+		if minute.After(end) || w.idle() {
+			return
+		}
+		w.clock = minute
+	}
+}
+
+// drain runs the stack until nothing is left to do, for ten days at most.
+func (w *fixture) drain() {
+	w.t.Helper()
+	w.until(w.now().Add(240 * time.Hour))
+	if !w.idle() {
+		w.t.Error("still busy after ten days")
+	}
+}
+
+func (w *fixture) idle() bool {
+	parked, _ := w.store.Due(context.Background(), w.now().Add(1000*time.Hour), 1)
+	return len(w.jobs) == 0 && len(parked) == 0
+}
+
+// newest returns the newest delivery of an endpoint.
+func (w *fixture) newest(e webhook.Endpoint) webhook.Delivery {
+	w.t.Helper()
+	list, err := w.log.Deliveries(w.t.Context(), e.Owner, e.ID)
+	if err != nil || len(list) == 0 {
+		w.t.Fatalf("deliveries of %s: %v, %v", e.ID, list, err)
+	}
+	return list[0]
+}
+
+// status returns the status of an endpoint.
+func (w *fixture) status(e webhook.Endpoint) webhook.Status {
+	w.t.Helper()
+	e, err := w.store.Endpoint(w.t.Context(), e.Owner, e.ID)
+	must(w.t, err)
+	return e.Status
+}
+
+// change updates an endpoint.
+func (w *fixture) change(e webhook.Endpoint, c webhook.Change) {
+	w.t.Helper()
+	if _, err := w.registry.Update(w.t.Context(), e.Owner, e.ID, c); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// to returns the posts that went to a URL.
+func (w *fixture) to(url string) []post {
+	return slices.DeleteFunc(slices.Clone(w.posts), func(p post) bool { return p.url != url })
+}
+
+// verified fails the test unless a receiver with the secret accepts p.
+func (w *fixture) verified(p post, s webhook.Secret) {
+	w.t.Helper()
+	wh, err := standardwebhooks.NewWebhook(s.Reveal())
+	must(w.t, err)
+	if err := wh.VerifyIgnoringTimestamp([]byte(p.body), p.header); err != nil {
+		w.t.Errorf("post to %s: %v", p.url, err)
+	}
+	if got, want := p.header.Get(webhook.HeaderTimestamp), fmt.Sprint(p.at.Unix()); got != want {
+		w.t.Errorf("timestamp %s, want %s", got, want)
+	}
+}
+
+// A meter keeps its counts in order.
+type meter struct {
+	attempts []string
+	ended    []webhook.DeliveryStatus
+	oldest   time.Duration
+}
+
+func (m *meter) Attempted(result string, _ time.Duration) { m.attempts = append(m.attempts, result) }
+
+func (m *meter) Ended(s webhook.DeliveryStatus, _ time.Duration) { m.ended = append(m.ended, s) }
+
+func (m *meter) OldestDue(age time.Duration) { m.oldest = age }
+
+func (m *meter) String() string { return strings.Join(m.attempts, " ") }
+
+// must ends the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
