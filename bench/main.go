@@ -1,47 +1,51 @@
-// Command bench measures Remit: how fast it starts, pays, settles and tells
-// merchants, what that costs, and whether it survives being broken.
+// Command bench runs the benchmarks under bench/ and writes their results, as
+// files of Go's benchmark format, and docs/performance.md from them.
 //
-//	go run ./bench             every benchmark but chaos, then docs/performance.md
+//	go run ./bench             every benchmark but chaos
 //	go run ./bench post load   these two
-//	go run ./bench -list       what there is
-//
-// Each writes bench/results/NAME.json and its plots, and prints whether its
-// targets are met.
+//	go run ./bench -list       the names
+//	go run ./bench -quick      less of everything, which is printed and not kept
+//	go run ./bench -page       only the page, from the results there are
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
+	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
-
-	"remit/bench/lab"
-	"remit/bench/report"
 )
 
-// A benchmark is one thing to measure.
+// A benchmark is one command line of `go test -bench`.
 type benchmark struct {
-	name, title string
-	run         func(ctx context.Context, b *bench) (*report.Result, error)
-	alone       bool // only when asked for by name
+	name, pkg, functions string
+	time                 string // of -benchtime
+	alone                bool   // runs only when it is named
 }
 
-// bench is what all benchmarks are given.
-type bench struct {
-	root    string
-	results string
-	quick   bool
-	length  time.Duration // of chaos
-	rate    int
-	seed    uint64
-	say     func(format string, args ...any)
+var benchmarks = []benchmark{
+	{"coldstart", "measure", "Coldstart", "1x", false},
+	{"post", "measure", "Post", "1x", false},
+	{"settle", "measure", "Settle|Told", "1x", false},
+	{"webhooks", "measure", "Webhooks", "1x", false},
+	{"store", "measure", "Store", "1x", false},
+	{"load", "measure", "Load", "1x", false},
+	{"chaos", "chaos", "Chaos", "1x", true},
 }
+
+const (
+	resultsDir = "bench/results"
+	pagePath   = "docs/performance.md"
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -53,108 +57,71 @@ func main() {
 	}
 }
 
-// errMissed makes the command fail when what must never fail did.
-var errMissed = errors.New("a promise was broken")
-
 func run(ctx context.Context) error {
-	root, err := lab.Root()
-	if err != nil {
-		return err
-	}
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what goes wrong is in the answers, which are checked
-	b := &bench{root: root, results: filepath.Join(root, "bench", "results"), say: progress()}
 	list := flag.Bool("list", false, "list the benchmarks")
-	page := flag.Bool("page", false, "only write docs/performance.md from the results there are")
-	flag.BoolVar(&b.quick, "quick", false, "measure less of everything: to try the benchmarks, not to quote them")
-	flag.DurationVar(&b.length, "for", 10*time.Minute, "how long chaos lasts")
-	flag.IntVar(&b.rate, "rate", 40, "payments a second of chaos")
-	flag.Uint64Var(&b.seed, "seed", uint64(time.Now().UnixNano()), "what chaos draws from")
+	page := flag.Bool("page", false, "only write "+pagePath+" from the results there are")
+	quick := flag.Bool("quick", false, "measure less, and keep no results: to try the benchmarks, not to quote them")
+	count := flag.Int("count", 1, "how often each benchmark runs; the page shows medians")
+	length := flag.Duration("for", 10*time.Minute, "how long chaos lasts")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
 	flag.Parse()
-	if *list {
-		for _, mark := range benchmarks() {
-			fmt.Printf("  %-10s %s\n", mark.name, mark.title)
-		}
-		return nil
-	}
-	if *page {
-		return b.page()
-	}
-	chosen, err := choose(flag.Args())
-	if err != nil {
-		return err
-	}
-	return b.all(ctx, chosen)
-}
-
-// choose returns the named benchmarks, or all that do not have to be named.
-func choose(names []string) ([]benchmark, error) {
-	var chosen []benchmark
-	for _, mark := range benchmarks() {
-		if len(names) == 0 && !mark.alone {
-			chosen = append(chosen, mark)
+	var names []string
+	for _, b := range benchmarks {
+		if names = append(names, b.name); *list {
+			fmt.Println(b.name)
 		}
 	}
-	for _, name := range names {
-		found := false
-		for _, mark := range benchmarks() {
-			if mark.name == name {
-				chosen, found = append(chosen, mark), true
+	for _, name := range flag.Args() {
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("there is no benchmark %q, only %q", name, names)
+		}
+	}
+	for _, b := range benchmarks {
+		if *list || *page || !slices.Contains(flag.Args(), b.name) && (b.alone || flag.NArg() > 0) {
+			continue
+		}
+		args := []string{"test", "./bench/" + b.pkg, "-run=^$", "-bench=^Benchmark(" + b.functions + ")$", "-benchtime=" + b.time, "-timeout=0", fmt.Sprint("-count=", *count)}
+		if *quick {
+			args = append(args, "-short")
+		}
+		if b.pkg == "chaos" {
+			args = append(args, fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed))
+		}
+		text, err := b.run(ctx, args)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		if !*quick {
+			if err := os.WriteFile(filepath.Join(resultsDir, b.name+".txt"), text, 0o644); err != nil {
+				return err
 			}
 		}
-		if !found {
-			return nil, fmt.Errorf("there is no benchmark %q; -list shows what there is", name)
-		}
 	}
-	return chosen, nil
+	if *list || *quick {
+		return nil
+	}
+	return writePage()
 }
 
-// all runs benchmarks one after the other, and says at the end which targets
-// were met.
-func (b *bench) all(ctx context.Context, chosen []benchmark) error {
-	if err := os.MkdirAll(b.results, 0o755); err != nil {
-		return err
+// run runs the benchmark and returns its results after the conditions that they
+// were measured under.
+func (b benchmark) run(ctx context.Context, args []string) ([]byte, error) {
+	var out, kept bytes.Buffer
+	begin, load := time.Now(), "unknown"
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		load, _, _ = strings.Cut(string(text), " ") // processes that ran or waited, in the minute before
 	}
-	var targets []report.Target
-	broken := false
-	for i, mark := range chosen {
-		b.say("[%d/%d] %s: %s", i+1, len(chosen), mark.name, mark.title)
-		begin, here := time.Now(), report.Here()
-		r, err := mark.run(ctx, b)
-		if err != nil {
-			return fmt.Errorf("%s: %w", mark.name, err)
-		}
-		if r == nil {
-			continue // it has printed what there is
-		}
-		r.Name, r.Title, r.Conditions = mark.name, mark.title, here
-		r.At, r.Took = begin.UTC().Truncate(time.Second), time.Since(begin).Round(time.Millisecond).Seconds()
-		r.Print(os.Stdout)
-		if err := r.Save(b.results); err != nil {
-			return err
-		}
-		targets = append(targets, r.Targets...)
-		for _, t := range r.Targets {
-			broken = broken || mark.alone && !t.Met
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &out), os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(&kept, "date: %s\ntook: %.0f s\nload: %s\ncores: %d\ngo: %s\n", begin.UTC().Format("2006-01-02 15:04 UTC"), time.Since(begin).Seconds(),
+		load, runtime.NumCPU(), runtime.Version())
+	for line := range strings.Lines(out.String()) {
+		if key, _, found := strings.Cut(line, ": "); strings.HasPrefix(line, "Benchmark") || found && strings.ToLower(key) == key && !strings.ContainsAny(key, " -\t") {
+			kept.WriteString(line)
 		}
 	}
-	if len(chosen) > 1 {
-		t := report.TargetTable(targets)
-		t.Title = "All targets"
-		t.Print(os.Stdout)
-	}
-	if err := b.page(); err != nil {
-		return err
-	}
-	if broken {
-		return errMissed
-	}
-	return nil
-}
-
-// progress says how far the command is, on standard error.
-func progress() func(format string, args ...any) {
-	begin := time.Now()
-	return func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
-	}
+	return kept.Bytes(), nil
 }

@@ -13,7 +13,7 @@ func TestTheBillIsOfWhatIsDeployed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := parse(text)
+	got, err := Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,11 +33,11 @@ func TestParseSaysWhatIsMissing(t *testing.T) {
 		"no functions": "Parameters: {}",
 		"provisioned":  "Resources: {T: {Type: 'AWS::DynamoDB::Table', Properties: {BillingMode: PROVISIONED}}}",
 	} {
-		if _, err := parse([]byte(text)); !errors.Is(err, errTemplate) {
+		if _, err := Parse([]byte(text)); !errors.Is(err, errTemplate) {
 			t.Errorf("%s: error = %v", name, err)
 		}
 	}
-	if _, err := parse([]byte("\t")); err == nil {
+	if _, err := Parse([]byte("\t")); err == nil {
 		t.Error("what is no YAML is read")
 	}
 }

@@ -1,6 +1,3 @@
-// Package lab is what benchmarks work with: processes that are started, watched
-// and killed, a merchant who talks to a running stack, and a look at the chain
-// that asks nobody else.
 package lab
 
 import (
@@ -12,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"syscall"
+	"testing"
 	"time"
+
+	"remit/internal/client"
 )
 
 // startWithin is how long a process may take to say that it is ready.
@@ -23,66 +23,52 @@ const startWithin = 60 * time.Second
 // A Process is one running command.
 type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the process has ended
 }
 
-// Launch starts a command and waits for the first line of its standard output
-// that begins with until; it returns the lines up to there. What it writes to
-// standard error goes to stderr. The process ends with this one at the latest.
-func Launch(ctx context.Context, stderr io.Writer, until, path string, args ...string) (*Process, []string, error) {
+// ErrNotReady reports a process that ended, or took too long, before it said
+// that it was ready.
+var ErrNotReady = errors.New("the process did not become ready")
+
+// Start starts a command and waits for the first line of its standard output
+// that begins with until; it returns the lines up to that one. Its standard
+// error goes to stderr.
+func Start(ctx context.Context, stderr io.Writer, until, path string, args ...string) (*Process, []string, error) {
 	p := &Process{cmd: exec.Command(path, args...), done: make(chan struct{})}
-	p.cmd.SysProcAttr = mortal()
 	p.cmd.Stderr = stderr
 	out, err := p.cmd.StdoutPipe()
+	if err == nil {
+		err = p.cmd.Start()
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("starting %s: %w", path, err)
 	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, nil, fmt.Errorf("starting %s: %w", path, err)
-	}
 	ready := make(chan []string, 1)
-	go p.read(out, until, ready)
-	timer := time.NewTimer(startWithin)
-	defer timer.Stop()
-	select {
-	case lines := <-ready:
-		return p, lines, nil
-	case <-p.done:
-		err = ErrEnded
-	case <-timer.C:
-		err = ErrNotReady
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	p.Kill()
-	return nil, nil, fmt.Errorf("starting %s %s: %w", filepath.Base(path), strings.Join(args, " "), err)
-}
-
-// What became of a process that was started and is of no use.
-var (
-	ErrEnded    = errors.New("it ended before it was ready")
-	ErrNotReady = errors.New("it was not ready in time")
-)
-
-// read passes on the lines up to until and drops the rest.
-func (p *Process) read(out io.Reader, until string, ready chan<- []string) {
-	defer close(p.done)
-	var seen []string
-	lines := bufio.NewReader(out)
-	for sent := false; ; {
-		line, err := lines.ReadString('\n')
-		if !sent && err == nil {
-			seen = append(seen, strings.TrimSuffix(line, "\n"))
-			if strings.HasPrefix(line, until) {
+	go func() {
+		defer close(p.done)
+		var seen []string
+		lines := bufio.NewScanner(out)
+		for sent := false; lines.Scan(); {
+			if sent {
+				continue
+			}
+			if seen = append(seen, lines.Text()); strings.HasPrefix(lines.Text(), until) {
 				ready <- seen
 				sent = true
 			}
 		}
-		if err != nil {
-			break
-		}
+		_ = p.cmd.Wait() // the process wrote to stderr how it ended
+	}()
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	select {
+	case lines := <-ready:
+		return p, lines, nil
+	case <-p.done:
+	case <-ctx.Done():
 	}
-	_ = p.cmd.Wait() // how it ended shows in what it wrote
+	p.Kill()
+	return nil, nil, fmt.Errorf("starting %s %s: %w", filepath.Base(path), strings.Join(args, " "), errors.Join(ErrNotReady, ctx.Err()))
 }
 
 // Kill ends the process with SIGKILL and returns when it is gone.
@@ -91,26 +77,67 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Interrupt ends the process as Ctrl-C does and returns when it is gone.
-func (p *Process) Interrupt() {
-	_ = p.cmd.Process.Signal(os.Interrupt)
-	<-p.done
+// Usage ends the process and returns the processor time of its whole life, and
+// its peak resident memory in MB as Memory tells it.
+func (p *Process) Usage() (processor time.Duration, peak float64) {
+	peak = Memory(p.cmd.Process.Pid, "VmHWM")
+	p.Kill()
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime(), peak
 }
 
-// Done is closed when the process has ended by itself or otherwise.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
-// PID is the process's id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
-// Usage returns the processor time and the peak resident memory, in bytes, of
-// a process that has ended.
-func (p *Process) Usage() (processor time.Duration, peak int64) {
-	<-p.done
-	state := p.cmd.ProcessState
-	usage, ok := state.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0, 0
+// Memory returns an entry of /proc/PID/status in MB, such as VmRSS (resident) or
+// VmHWM (its peak); 0 where the system has none. The peak that getrusage tells
+// of a child is no less than its parent's at the start, and so says nothing.
+func Memory(pid int, entry string) float64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
 	}
-	return state.UserTime() + state.SystemTime(), usage.Maxrss * maxrssUnit
+	_, rest, _ := strings.Cut(string(status), entry+":")
+	kB, _ := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64)
+	return kB * 1024 / 1e6
+}
+
+// Build compiles cmd/remit and returns the path of the binary.
+func Build(b *testing.B) string {
+	b.Helper()
+	path, err := filepath.Abs(filepath.Join(Root, ".cache", "bench", "remit"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	if said, err := exec.CommandContext(b.Context(), "go", "build", "-o", path, "remit/cmd/remit").CombinedOutput(); err != nil {
+		b.Fatalf("building remit: %v\n%s", err, said)
+	}
+	return path
+}
+
+// Local starts `remit local` with a chain of its own, a block a second and so
+// many wallets, and returns it with the address of its API.
+func Local(b *testing.B, remit string, wallets int) (*Process, string) {
+	b.Helper()
+	p, lines, err := Start(b.Context(), b.Output(), "Ctrl-C", remit, "local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0",
+		"--block-time", "1s", "--wallets", fmt.Sprint(wallets))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(p.Kill)
+	for _, l := range lines {
+		if url, ok := strings.CutPrefix(strings.TrimSpace(l), "API "); ok {
+			return p, strings.TrimSpace(url)
+		}
+	}
+	b.Fatalf("remit local did not say where its API is:\n%s", strings.Join(lines, "\n"))
+	return nil, ""
+}
+
+// Merchant returns a client of the API at url with the key of a new merchant and
+// connections for many requests at once.
+func Merchant(b *testing.B, url string) *client.Client {
+	b.Helper()
+	c := &client.Client{URL: url, HTTP: Many()}
+	var err error
+	if c.Key, err = c.CreateKey(b.Context(), "Bench"); err != nil {
+		b.Fatal(err)
+	}
+	return c
 }
