@@ -1,9 +1,8 @@
-// Command bench runs the benchmarks under bench/ and writes their results, as
-// files of Go's benchmark format, and docs/performance.md from them.
+// Command bench runs the benchmarks of bench/measure, keeps their results in Go's
+// benchmark format, and writes docs/performance.md from them.
 //
 //	go run ./bench             every benchmark but chaos
 //	go run ./bench post load   these two
-//	go run ./bench -list       the names
 //	go run ./bench -quick      less of everything, which is printed and not kept
 //	go run ./bench -page       only the page, from the results there are
 package main
@@ -11,36 +10,21 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
-
-// A benchmark is one command line of `go test -bench`.
-type benchmark struct {
-	name, pkg, functions string
-	time                 string // of -benchtime
-	alone                bool   // runs only when it is named
-}
-
-var benchmarks = []benchmark{
-	{"coldstart", "measure", "Coldstart", "1x", false},
-	{"post", "measure", "Post", "1x", false},
-	{"settle", "measure", "Settle|Told", "1x", false},
-	{"webhooks", "measure", "Webhooks", "1x", false},
-	{"store", "measure", "Store", "1x", false},
-	{"load", "measure", "Load", "1x", false},
-	{"chaos", "chaos", "Chaos", "1x", true},
-}
 
 const (
 	resultsDir = "bench/results"
@@ -49,79 +33,87 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal("bench: ", err)
 	}
 }
 
 func run(ctx context.Context) error {
-	list := flag.Bool("list", false, "list the benchmarks")
 	page := flag.Bool("page", false, "only write "+pagePath+" from the results there are")
 	quick := flag.Bool("quick", false, "measure less, and keep no results: to try the benchmarks, not to quote them")
 	count := flag.Int("count", 1, "how often each benchmark runs; the page shows medians")
 	length := flag.Duration("for", 10*time.Minute, "how long chaos lasts")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
 	flag.Parse()
-	var names []string
-	for _, b := range benchmarks {
-		if names = append(names, b.name); *list {
-			fmt.Println(b.name)
-		}
+	chosen := flag.Args()
+	if len(chosen) == 0 && !*page {
+		chosen = strings.Fields("coldstart post settle webhooks store load")
 	}
-	for _, name := range flag.Args() {
-		if !slices.Contains(names, name) {
-			return fmt.Errorf("there is no benchmark %q, only %q", name, names)
+	for _, name := range chosen {
+		text, err := measure(ctx, "-bench=^Benchmark(?i:"+name+")$", fmt.Sprint("-count=", *count), fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed))
+		if err == nil && !*quick {
+			err = os.WriteFile(filepath.Join(resultsDir, name+".txt"), text, 0o644)
 		}
-	}
-	for _, b := range benchmarks {
-		if *list || *page || !slices.Contains(flag.Args(), b.name) && (b.alone || flag.NArg() > 0) {
-			continue
-		}
-		args := []string{"test", "./bench/" + b.pkg, "-run=^$", "-bench=^Benchmark(" + b.functions + ")$", "-benchtime=" + b.time, "-timeout=0", fmt.Sprint("-count=", *count)}
-		if *quick {
-			args = append(args, "-short")
-		}
-		if b.pkg == "chaos" {
-			args = append(args, fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed))
-		}
-		text, err := b.run(ctx, args)
 		if err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
-		}
-		if !*quick {
-			if err := os.WriteFile(filepath.Join(resultsDir, b.name+".txt"), text, 0o644); err != nil {
-				return err
-			}
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if *list || *quick {
+	if *quick {
 		return nil
 	}
 	return writePage()
 }
 
-// run runs the benchmark and returns its results after the conditions that they
+// ofFormat matches the lines of the benchmark format that a result file keeps: the
+// results, and the configuration of the machine and of the run.
+var ofFormat = regexp.MustCompile(`(?m)^(Benchmark|(goos|goarch|cpu|seed|for): ).*$`)
+
+// measure runs benchmarks and returns their results after the conditions that they
 // were measured under.
-func (b benchmark) run(ctx context.Context, args []string) ([]byte, error) {
-	var out, kept bytes.Buffer
-	begin, load := time.Now(), "unknown"
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		load, _, _ = strings.Cut(string(text), " ") // processes that ran or waited, in the minute before
-	}
-	cmd := exec.CommandContext(ctx, "go", args...)
+func measure(ctx context.Context, args ...string) ([]byte, error) {
+	var out bytes.Buffer
+	load, _ := os.ReadFile("/proc/loadavg") // first, the processes that ran or waited in the minute before
+	begin := time.Now()
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "./bench/measure", "-run=^$", "-benchtime=1x", "-timeout=0"}, args...)...)
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &out), os.Stderr
 	if err := cmd.Run(); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(&kept, "date: %s\ntook: %.0f s\nload: %s\ncores: %d\ngo: %s\n", begin.UTC().Format("2006-01-02 15:04 UTC"), time.Since(begin).Seconds(),
-		load, runtime.NumCPU(), runtime.Version())
-	for line := range strings.Lines(out.String()) {
-		if key, _, found := strings.Cut(line, ": "); strings.HasPrefix(line, "Benchmark") || found && strings.ToLower(key) == key && !strings.ContainsAny(key, " -\t") {
-			kept.WriteString(line)
+	kept := fmt.Sprintf("date: %s\ntook: %.0f s\nload: %s\ncores: %d\ngo: %s\n", begin.UTC().Format("2006-01-02 15:04 UTC"), time.Since(begin).Seconds(),
+		strings.Fields(string(load) + " unknown")[0], runtime.NumCPU(), runtime.Version())
+	results := ofFormat.FindAllString(out.String(), -1)
+	if !strings.Contains(out.String(), "\nBenchmark") {
+		return nil, errors.New("there is no such benchmark")
+	}
+	return []byte(kept + strings.Join(results, "\n") + "\n"), nil
+}
+
+// writePage writes the page and its figures, and prints the verdicts on the
+// targets.
+func writePage() error {
+	r, err := readResults(resultsDir)
+	if err != nil {
+		return err
+	}
+	template, err := os.ReadFile("template.yaml")
+	if err != nil {
+		return err
+	}
+	deployed, err := parse(template)
+	if err != nil {
+		return err
+	}
+	r.addCost(deployed)
+	for _, f := range figures {
+		if err := f.save(r, resultsDir); err != nil {
+			return fmt.Errorf("drawing %s: %w", f.file, err)
 		}
 	}
-	return kept.Bytes(), nil
+	old, err := os.ReadFile(pagePath)
+	if err != nil {
+		return err
+	}
+	fmt.Print(r.targets())
+	return os.WriteFile(pagePath, []byte(r.fill(string(old))), 0o644)
 }

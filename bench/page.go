@@ -2,47 +2,22 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
-	"remit/bench/cost"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
 )
 
-// block is a part of the page that this command writes; the rest is by hand.
+// block is a part of the page that this command writes. People write the rest.
 var block = regexp.MustCompile(`(?s)(<!-- results: (\w+) -->\n).*?(<!-- end -->)`)
-
-// writePage writes every block of the page from the results there are, and the
-// figures, and prints the verdicts on the targets.
-func writePage() error {
-	r, err := readResults(resultsDir)
-	if err != nil {
-		return err
-	}
-	template, err := os.ReadFile("template.yaml")
-	if err != nil {
-		return err
-	}
-	stack, err := cost.Parse(template)
-	if err != nil {
-		return err
-	}
-	r.addCost(stack)
-	for _, f := range figures {
-		if err := f.save(r, resultsDir); err != nil {
-			return fmt.Errorf("drawing %s: %w", f.file, err)
-		}
-	}
-	old, err := os.ReadFile(pagePath)
-	if err != nil {
-		return err
-	}
-	fmt.Print(r.targets())
-	return os.WriteFile(pagePath, []byte(r.fill(string(old))), 0o644)
-}
 
 // fill returns the page with its blocks written anew.
 func (r *results) fill(page string) string {
@@ -69,15 +44,12 @@ func (r *results) targets() string {
 	return fmt.Sprintf("%d of %d targets are met.\n\n", met, len(targets)) + markdown(rows)
 }
 
-// section is the conditions, tables and figures of one benchmark. Its results with
-// the same keys share a table.
+// section is the conditions, tables and figures of one base. Its results with the
+// same keys share a table.
 func (r *results) section(base string) string {
-	var text strings.Builder
-	if c, measured := r.conditions[base]; measured {
-		fmt.Fprintf(&text, "*%s*\n\n", c)
-	}
+	text := r.conditions[base]
 	var kinds []string
-	byKind := map[string][]row{}
+	byKind := map[string][]*row{}
 	for _, w := range r.rows {
 		if kind := strings.Join(w.keys, " "); w.base == base {
 			if byKind[kind] == nil {
@@ -87,91 +59,87 @@ func (r *results) section(base string) string {
 		}
 	}
 	for _, kind := range kinds {
-		head := slices.Clone(byKind[kind][0].keys)
-		keys := len(head)
+		keys := byKind[kind][0].keys
+		var units []string
 		for _, w := range byKind[kind] {
 			for _, unit := range w.units {
-				if !slices.Contains(head[keys:], unit) {
-					head = append(head, unit)
+				if !slices.Contains(units, unit) {
+					units = append(units, unit)
 				}
 			}
 		}
-		rows := [][]string{head}
+		rows := [][]string{slices.Concat(keys, units)}
 		for _, w := range byKind[kind] {
 			var cells []string
-			for _, key := range head[:keys] {
+			for _, key := range keys {
 				cells = append(cells, strings.ReplaceAll(w.key[key], "_", " "))
 			}
-			for _, unit := range head[keys:] {
-				cell := ""
-				if v, ok := w.value[unit]; ok {
-					cell = number(v) + w.spread[unit]
-				}
-				cells = append(cells, cell)
+			for _, unit := range units {
+				v, interval := w.summary(unit)
+				cells = append(cells, number(v)+interval)
 			}
 			rows = append(rows, cells)
 		}
-		text.WriteString(markdown(rows))
+		text += markdown(rows)
 	}
 	for _, f := range figures {
-		if f.points(r) != nil && newRow(f.of, nil).base == base {
-			fmt.Fprintf(&text, "![%s](../%s)\n\n", f.title, filepath.Join(resultsDir, f.file))
+		if f.base == base {
+			text += fmt.Sprintf("![%s](../%s)\n\n", f.title, filepath.Join(resultsDir, f.file))
 		}
 	}
-	return text.String()
+	return text
 }
 
 // markdown is a table of rows, the first of which is its head. Numbers stand to
 // the right.
 func markdown(rows [][]string) string {
-	var text strings.Builder
-	for i, cells := range rows {
-		fmt.Fprintf(&text, "| %s |\n", strings.Join(cells, " | "))
-		if i == 0 {
-			fmt.Fprintf(&text, "| --- |%s\n", strings.Repeat(" ---: |", len(cells)-1))
-		}
+	rows = slices.Insert(slices.Clone(rows), 1, append([]string{"---"}, slices.Repeat([]string{"---:"}, len(rows[0])-1)...))
+	text := ""
+	for _, cells := range rows {
+		text += "| " + strings.Join(cells, " | ") + " |\n"
 	}
-	return text.String() + "\n"
+	return text + "\n"
 }
 
-// number writes a measured value with three significant digits or all before the
-// point.
+// number writes a measured value with three significant digits, or all before the
+// point, and at most four behind it; NaN is empty.
 func number(v float64) string {
-	if digits := 2 - int(math.Floor(math.Log10(math.Abs(v)))); v != math.Trunc(v) && digits > 0 {
+	switch digits := 2 - int(math.Floor(math.Log10(math.Abs(v)))); {
+	case math.IsNaN(v):
+		return ""
+	case v == math.Trunc(v) || digits <= 0:
+		return fmt.Sprintf("%.0f", v)
+	default:
 		return fmt.Sprintf("%.*f", min(digits, 4), v)
 	}
-	return fmt.Sprintf("%.0f", v)
 }
 
-// addCost adds the rows of the bills that the results come to on AWS, as the
-// template deploys the stack.
-func (r *results) addCost(stack cost.Stack) {
-	p := cost.PaymentOf(r.value, r.value(farPost+"1/payer=4-wallets", "p50-ms")/1000)
-	add := func(name string, values map[string]float64) {
-		r.rows = append(r.rows, newRow("Cost/"+strings.ReplaceAll(name, " ", "_"), values))
-	}
-	for _, line := range cost.Bill(1, p, stack) {
-		values := map[string]float64{}
-		for _, m := range cost.Months {
-			for _, l := range cost.Bill(m.Payments, p, stack.Under(m)) {
-				if l.Name == line.Name {
-					values[fmt.Sprintf("dollars at %.0f", m.Payments)] = l.Dollars
-				}
-			}
+// A figure is a picture of results: lines over the clients, one for each payer.
+type figure struct{ file, title, base, of, unit string }
+
+var figures = []figure{
+	{"post-4-50.svg", "Payments a second; store / RPC 4 / 50 ms away", "Post", "Post/rpc=50ms", "payments/s"},
+	{"post-0-0.svg", "Payments a second; store / RPC 0 / 0 ms away", "Post", "Post/rpc=0s", "payments/s"},
+	{"post-latency.svg", "Median latency, ms; store / RPC 4 / 50 ms away", "Post", "Post/rpc=50ms", "p50-ms"},
+}
+
+// save draws the figure to a file in dir.
+func (f figure) save(r *results, dir string) error {
+	p, lines := plot.New(), map[string]plotter.XYs{}
+	p.Title.Text, p.X.Label.Text, p.Legend.Top, p.Legend.Left = f.title, "clients", true, true
+	p.X.Scale, p.Y.Scale, p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogScale{}, plot.LogScale{}, plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+	for _, w := range r.rows {
+		if y, _ := w.summary(f.unit); w.match(f.of) && y > 0 {
+			x, _ := strconv.ParseFloat(w.key["clients"], 64)
+			lines[w.key["payer"]] = append(lines[w.key["payer"]], plotter.XY{X: x, Y: y})
 		}
-		add("line="+line.Name, values)
 	}
-	for _, m := range cost.Months {
-		add(fmt.Sprintf("payments=%.0f/stack=default", m.Payments), map[string]float64{"dollars/million": cost.PerMillion(m.Payments, p, stack.Under(m))})
-		add(fmt.Sprintf("payments=%.0f/stack=tuned", m.Payments), map[string]float64{"dollars/million": cost.PerMillion(m.Payments, p, stack.Under(m).Tuned())})
+	var all []any
+	for _, payer := range slices.Sorted(maps.Keys(lines)) {
+		all = append(all, payer, lines[payer])
 	}
-	for _, l := range cost.Levers {
-		values := map[string]float64{}
-		for _, m := range cost.Months {
-			changed := stack.Under(m)
-			l.Change(&changed)
-			values[fmt.Sprintf("at %.0f", m.Payments)] = cost.PerMillion(m.Payments, p, changed) - cost.PerMillion(m.Payments, p, stack.Under(m))
-		}
-		add("lever="+l.Name, values)
+	if err := plotutil.AddLinePoints(p, all...); err != nil {
+		return err
 	}
+	return p.Save(7*vg.Inch, 4*vg.Inch, filepath.Join(dir, f.file))
 }

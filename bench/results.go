@@ -1,10 +1,9 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,105 +12,48 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// A row is one result: the median of the runs of one benchmark.
+// A row is one result: the medians of all runs of one benchmark.
 type row struct {
 	base   string   // "Post", of BenchmarkPost/clients=64
 	keys   []string // "clients", in the order of the name
 	key    map[string]string
 	units  []string
-	value  map[string]float64
-	spread map[string]string // "± 3%" with several runs
+	values map[string][]float64 // of each run, by unit
 }
 
-// results are all rows of all files.
-type results struct {
-	rows       []row
-	conditions map[string]string // of each base, for people
-}
-
-// readResults reads the files of benchmark results in a directory.
-func readResults(dir string) (*results, error) {
-	r := &results{conditions: map[string]string{}}
-	paths, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.read(path, text); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
-}
-
-// read adds the rows of one file.
-func (r *results) read(path string, text []byte) error {
-	var names []string
-	samples := map[string]map[string][]float64{} // by name and unit
-	units := map[string][]string{}
-	in := benchfmt.NewReader(bytes.NewReader(text), path)
-	for in.Scan() {
-		switch rec := in.Result().(type) {
-		case *benchfmt.SyntaxError:
-			return rec
-		case *benchfmt.Result:
-			name := rec.Name.String()
-			if samples[name] == nil {
-				names, samples[name] = append(names, name), map[string][]float64{}
-			}
-			for _, v := range rec.Values {
-				value, unit := v.Value, v.Unit
-				if v.OrigUnit != "" {
-					value, unit = v.OrigValue, v.OrigUnit
-				}
-				if samples[name][unit] == nil {
-					units[name] = append(units[name], unit)
-				}
-				samples[name][unit] = append(samples[name][unit], value)
-			}
-			config := rec.GetConfig
-			r.conditions[string(rec.Name.Base())] = fmt.Sprintf("%s; %s, %s cores, %s/%s, %s, load before %s; %s", config("date"), config("cpu"), config("cores"),
-				config("goos"), config("goarch"), config("go"), config("load"), config("took"))
-		}
-	}
-	for _, name := range names {
-		row := newRow(name, nil)
-		row.units = units[name]
-		for unit, values := range samples[name] {
-			sum := benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), 0.95)
-			if row.value[unit] = sum.Center; len(values) > 1 {
-				row.spread[unit] = " ± " + sum.PctRangeString()
-			}
-		}
-		r.rows = append(r.rows, row)
-	}
-	return in.Err()
-}
-
-// newRow returns a row of a result's name, with those values in alphabetical
-// order of their units.
-func newRow(name string, values map[string]float64) row {
+// newRow returns a row of a result's name, with one value of each unit.
+func newRow(name string, values map[string]float64) *row {
 	base, parts := benchfmt.Name(name).Parts()
-	row := row{base: string(base), key: map[string]string{}, value: map[string]float64{}, spread: map[string]string{}}
+	w := &row{base: string(base), key: map[string]string{}, values: map[string][]float64{}}
 	for _, part := range parts {
 		if key, value, ok := strings.Cut(strings.TrimPrefix(string(part), "/"), "="); ok {
-			row.keys, row.key[key] = append(row.keys, key), value
+			w.keys, w.key[key] = append(w.keys, key), value
 		}
 	}
 	for unit, v := range values {
-		row.units, row.value[unit] = append(row.units, unit), v
+		w.units, w.values[unit] = append(w.units, unit), []float64{v}
 	}
-	slices.Sort(row.units)
-	return row
+	slices.SortFunc(w.units, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+	return w
+}
+
+// summary returns the median of a unit, NaN without one, and its confidence
+// interval, which is empty after one run.
+func (w *row) summary(unit string) (median float64, interval string) {
+	values := w.values[unit]
+	if values == nil {
+		return math.NaN(), ""
+	}
+	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds), 0.95)
+	if len(values) > 1 {
+		interval = " ± " + s.PctRangeString()
+	}
+	return s.Center, interval
 }
 
 // match reports whether the row is of a selector such as "Post/clients=64", which
 // names the base and some of its keys.
-func (w row) match(selector string) bool {
+func (w *row) match(selector string) bool {
 	of := newRow(selector, nil)
 	for key, value := range of.key {
 		if w.key[key] != value {
@@ -121,12 +63,56 @@ func (w row) match(selector string) bool {
 	return w.base == of.base
 }
 
-// value returns the largest value of a unit among the rows of a selector, and NaN
+// results are the rows of all files, and the conditions of each base.
+type results struct {
+	rows       []*row
+	conditions map[string]string
+}
+
+// readResults reads the files of benchmark results in a directory.
+func readResults(dir string) (*results, error) {
+	r, byName := &results{conditions: map[string]string{}}, map[string]*row{}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil {
+		return nil, err
+	}
+	files := benchfmt.Files{Paths: paths}
+	for files.Scan() {
+		rec, ok := files.Result().(*benchfmt.Result)
+		if !ok {
+			if wrong, ok := files.Result().(*benchfmt.SyntaxError); ok {
+				return nil, wrong
+			}
+			continue
+		}
+		w := byName[rec.Name.String()]
+		if w == nil {
+			w = newRow(rec.Name.String(), nil)
+			byName[rec.Name.String()], r.rows = w, append(r.rows, w)
+		}
+		for _, v := range rec.Values {
+			value, unit := v.Value, v.Unit
+			if v.OrigUnit != "" { // before "MB" became "B"
+				value, unit = v.OrigValue, v.OrigUnit
+			}
+			if w.values[unit] == nil {
+				w.units = append(w.units, unit)
+			}
+			w.values[unit] = append(w.values[unit], value)
+		}
+		config := rec.GetConfig
+		r.conditions[w.base] = fmt.Sprintf("*%s; %s, %s cores, %s/%s, %s, load before %s; %s*\n\n", config("date"), config("cpu"), config("cores"),
+			config("goos"), config("goarch"), config("go"), config("load"), config("took"))
+	}
+	return r, files.Err()
+}
+
+// value returns the largest median of a unit among the rows of a selector, and NaN
 // without one.
 func (r *results) value(selector, unit string) float64 {
 	largest := math.NaN()
 	for _, w := range r.rows {
-		if v, ok := w.value[unit]; ok && w.match(selector) && !(v <= largest) {
+		if v, _ := w.summary(unit); w.match(selector) && !(v <= largest) && !math.IsNaN(v) {
 			largest = v
 		}
 	}

@@ -1,4 +1,4 @@
-package chaos_test
+package measure_test
 
 import (
 	"io"
@@ -46,10 +46,7 @@ type proxy struct {
 // newProxy listens on a free port for connections to target, until the test ends.
 func newProxy(t testing.TB, name, target string) *proxy {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	p := &proxy{name: name, target: strings.TrimPrefix(target, "http://"), listener: listener, ended: make(chan struct{}), clients: map[*net.TCPConn]bool{}}
 	go func() {
 		for {
