@@ -68,23 +68,17 @@ type consumption struct {
 type deployment struct {
 	postGB, getGB, authGB, hookGB, settleGB float64 // memory of the functions
 
-	keys           float64 // API keys in use
-	cacheSeconds   float64 // of the authorizer's answers
-	wallets        float64
-	blockSeconds   float64 // between two looks at pending payments
-	finalSeconds   float64 // from the broadcast to the confirmation
-	gather         float64 // seconds that deliver-webhook's queue waits for a batch to fill
-	logBytes       float64 // of a payment, with its two lines of the access log
-	outBytes       float64 // of a payment: two answers of 0.9 kB with headers, and a webhook
-	webhooks       bool
-	dailyLimit     bool
-	provisioned    bool    // the table of payments by the hour, scaled with the load, instead of on demand
-	floorUnits     float64 // that it has at least, of either kind
-	alarms         float64
-	metrics        float64 // names of EMF metrics
-	traceReservoir float64 // the API's requests that are traced each second
-	traceShare     float64 // and the share of the others
-	queueTraced    bool    // deliver-webhook begins traces too, at Lambda's own rate
+	keys, wallets              float64 // in use
+	cacheSeconds               float64 // of the authorizer's answers
+	blockSeconds, finalSeconds float64 // between two looks at pending payments, and from the broadcast to the confirmation
+	gather                     float64 // seconds that deliver-webhook's queue waits for a batch to fill
+	logBytes, outBytes         float64 // of a payment: log with two lines of access, and two answers and a webhook to the internet
+	webhooks, dailyLimit       bool
+	provisioned                bool    // the table of payments by the hour, scaled with the load, instead of on demand
+	floorUnits                 float64 // that it has at least, of either kind
+	alarms, metrics            float64
+	traceReservoir, traceShare float64 // the API's requests that are traced each second, and the share of the others
+	queueTraced                bool    // deliver-webhook begins traces too, at Lambda's own rate
 }
 
 // months are the payments and the API keys in use of three customers' months.

@@ -52,25 +52,10 @@ const (
 	drainWithin = 4 * time.Minute
 )
 
-// The promises that an audit holds, by the names that results give them.
-const (
-	twice    = "payments mined more than once"
-	lost     = "payments answered 201 and not mined"
-	foreign  = "transfers that no client asked for"
-	renamed  = "payments answered with two hashes"
-	pending  = "payments answered 201 and not confirmed"
-	silent   = "confirmed payments never announced"
-	forged   = "events announced in two forms"
-	waiting  = "wallets with something left for a person"
-	refused  = "answers that refuse what must not be refused"
-	unmined  = "payments not mined once all were asked for again"
-	unpooled = "transactions left in the node's pool"
-)
-
-var promises = []string{twice, lost, foreign, renamed, pending, silent, forged, waiting, refused, unmined, unpooled}
-
-// An order is one payment that a client wants, by the hashes in its answers.
-type order []string
+// promises are what an audit holds, by the names of the results.
+var promises = []string{"payments mined more than once", "payments answered 201 and not mined", "transfers that no client asked for", "payments answered with two hashes",
+	"payments answered 201 and not confirmed", "confirmed payments never announced", "events announced in two forms", "wallets with something left for a person",
+	"answers that refuse what must not be refused", "payments not mined once all were asked for again", "transactions left in the node's pool"}
 
 // A victim is a whole stack of processes, the clients that pay through it, and the
 // faults it has met.
@@ -88,7 +73,7 @@ type victim struct {
 
 	requests, failures atomic.Int64
 	mu                 sync.Mutex
-	orders             []order
+	orders             [][]string          // of each payment, the hashes in its answers
 	happened           map[string]int      // faults, kills and failed starts
 	broken             map[string][]string // by promise
 }
@@ -136,8 +121,10 @@ func BenchmarkChaos(b *testing.B) {
 	emit(b, "recovery=from the end of all faults to nothing left to do", metrics{"s": drained})
 	for _, promise := range promises {
 		emit(b, "broken="+promise, metrics{"count": float64(len(v.broken[promise]))})
-		for _, found := range v.broken[promise] {
-			b.Errorf("%s: %s", promise, found)
+	}
+	for promise, found := range v.broken {
+		if len(found) > 0 || !slices.Contains(promises, promise) {
+			b.Errorf("%s: %q", promise, found)
 		}
 	}
 	if v.happened["kills of the server (SIGKILL)"] == 0 {
@@ -165,7 +152,7 @@ func startVictim(b *testing.B) *victim {
 	text := []byte(strings.Join(lines, "\n"))
 	check(b, json.Unmarshal(text, &v.chain))
 	check(b, os.WriteFile(wallets, text, 0o600)) // with the private keys
-	v.node = dial(b, v.chain)
+	v.node = must(ethclient.DialContext(b.Context(), v.chain.RPCURL))(b)
 	v.proxies = []*proxy{newProxy(b, "database", dynamotest.Start(b)), newProxy(b, "node", v.chain.RPCURL)}
 	free := must(net.Listen("tcp", "127.0.0.1:0"))(b) // the server takes the same address after every restart
 	check(b, free.Close())
@@ -310,10 +297,10 @@ func (v *victim) ask(ctx context.Context, n int, draw *rand.Rand) bool {
 	switch {
 	case err == nil:
 		if v.orders[n] = append(v.orders[n], p.Hash); p.Hash != v.orders[n][0] {
-			v.broken[renamed] = append(v.broken[renamed], fmt.Sprintf("order-%d: %v", n, v.orders[n]))
+			v.note("payments answered with two hashes", "order-%d: %v", n, v.orders[n])
 		}
 	case isRefusal && refusal.Status < 500 && refusal.Status != http.StatusConflict:
-		v.broken[refused] = append(v.broken[refused], refusal.Error())
+		v.note("answers that refuse what must not be refused", "%v", refusal)
 	default:
 		v.failures.Add(1)
 		return false
@@ -332,6 +319,11 @@ func (v *victim) answer(n int) string {
 func (v *victim) breaks(promise, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.note(promise, format, args...)
+}
+
+// note is breaks for callers that hold mu.
+func (v *victim) note(promise, format string, args ...any) {
 	v.broken[promise] = append(v.broken[promise], fmt.Sprintf(format, args...))
 }
 
@@ -351,27 +343,24 @@ func (v *victim) audit(ctx context.Context, askedAgain bool) (mined [3]int, noop
 		mined[min(len(hashes), 2)]++
 		switch {
 		case len(hashes) > 1:
-			v.breaks(twice, "order-%d: %v", n, hashes)
+			v.breaks("payments mined more than once", "order-%d: %v", n, hashes)
 		case len(hashes) == 0 && v.answer(n) != "":
-			v.breaks(lost, "order-%d: %s", n, v.answer(n))
+			v.breaks("payments answered 201 and not mined", "order-%d: %s", n, v.answer(n))
 		case len(hashes) == 0 && askedAgain:
-			v.breaks(unmined, "order-%d", n)
+			v.breaks("payments not mined once all were asked for again", "order-%d", n)
 		}
 	}
 	for n, hashes := range found {
-		v.breaks(foreign, "%d: %v", n, hashes)
+		v.breaks("transfers that no client asked for", "%d: %v", n, hashes)
 	}
 	for _, w := range v.chain.Wallets {
 		latest, err := v.node.NonceAt(ctx, common.Address(w.Address), nil)
-		if err != nil {
-			return mined, noops, err
-		}
-		pooled, err := v.node.PendingNonceAt(ctx, common.Address(w.Address))
-		if err != nil {
+		pooled, err2 := v.node.PendingNonceAt(ctx, common.Address(w.Address))
+		if err = errors.Join(err, err2); err != nil {
 			return mined, noops, err
 		}
 		if noops += int(latest); pooled > latest && askedAgain {
-			v.breaks(unpooled, "%d of wallet %s", pooled-latest, w.Address)
+			v.breaks("transactions left in the node's pool", "%d of wallet %s", pooled-latest, w.Address)
 		}
 	}
 	return mined, noops, nil
@@ -389,13 +378,13 @@ func (v *victim) auditAPI(ctx context.Context) int {
 		p, err := v.merchant.Transaction(ctx, hash)
 		e := v.hooks.of(hash)
 		if arrived.Add(int64(e.times)); err != nil || p.Status != "confirmed" {
-			v.breaks(pending, "order-%d: %s %v", n, p.Status, err)
+			v.breaks("payments answered 201 and not confirmed", "order-%d: %s %v", n, p.Status, err)
 		} else if e.Type != "payment.confirmed" {
-			v.breaks(silent, "order-%d: event %q", n, e.Type)
+			v.breaks("confirmed payments never announced", "order-%d: event %q", n, e.Type)
 		}
 		return nil
 	})
-	v.broken[forged] = v.hooks.bad
+	v.broken["events announced in two forms"] = v.hooks.bad
 	return int(arrived.Load())
 }
 
@@ -413,7 +402,7 @@ func (v *victim) drain(ctx context.Context) error {
 			unannounced = unannounced || v.answer(n) != "" && v.hooks.of(v.answer(n)).times == 0
 		}
 		if late := time.Now().After(deadline); late || len(left) == 0 && !unannounced {
-			v.broken[waiting] = append(v.broken[waiting], left...)
+			v.broken["wallets with something left for a person"] = append(v.broken["wallets with something left for a person"], left...)
 			return nil
 		}
 	}
@@ -428,11 +417,8 @@ func (v *victim) unfinished(ctx context.Context) (left []string, err error) {
 	}
 	for _, id := range ids {
 		w, err := v.payments.Wallet(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		txs, unreadable, err := v.payments.PendingTxs(ctx, id)
-		if err != nil {
+		txs, unreadable, err2 := v.payments.PendingTxs(ctx, id)
+		if err = errors.Join(err, err2); err != nil {
 			return nil, err
 		}
 		if len(txs)+len(w.Reservations)+unreadable > 0 || w.Paused != "" {

@@ -32,7 +32,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"remit/internal/client"
-	"remit/internal/devnet"
 )
 
 const (
@@ -219,14 +218,6 @@ func transfers(ctx context.Context, node *ethclient.Client, token common.Address
 		found[n] = append(found[n], l.TxHash)
 	}
 	return found, err
-}
-
-// dial opens the node of a chain.
-func dial(b *testing.B, chain devnet.Facts) *ethclient.Client {
-	b.Helper()
-	node := must(ethclient.DialContext(b.Context(), chain.RPCURL))(b)
-	b.Cleanup(node.Close)
-	return node
 }
 
 // An event is one event as a receiver got it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -177,18 +178,15 @@ func (p *reference) pay(ctx context.Context, to common.Address, amount uint64) e
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	nonce, err := p.PendingNonceAt(ctx, common.Address(wallet.Address))
+	if err == nil && time.Since(p.quoted) > 2*time.Second { // a block, as long as Remit keeps fees
+		tip, err1 := p.SuggestGasTipCap(ctx)
+		head, err2 := p.HeaderByNumber(ctx, nil)
+		if err = errors.Join(err1, err2); err == nil {
+			p.quoted, p.tip, p.feeCap = time.Now(), tip, new(big.Int).Add(new(big.Int).Mul(head.BaseFee, big.NewInt(2)), tip)
+		}
+	}
 	if err != nil {
 		return err
-	}
-	if time.Since(p.quoted) > 2*time.Second { // a block, as long as Remit keeps fees
-		if p.tip, err = p.SuggestGasTipCap(ctx); err != nil {
-			return err
-		}
-		head, err := p.HeaderByNumber(ctx, nil)
-		if err != nil {
-			return err
-		}
-		p.quoted, p.feeCap = time.Now(), new(big.Int).Add(new(big.Int).Mul(head.BaseFee, big.NewInt(2)), p.tip)
 	}
 	gas, err := p.EstimateGas(ctx, ethereum.CallMsg{From: common.Address(wallet.Address), To: &contract, Data: data})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/ethclient"
 
 	"remit/internal/client"
 	"remit/internal/devnet"
@@ -50,7 +51,7 @@ func BenchmarkLoad(b *testing.B) {
 			confirmed := time.Since(last)
 			var chain devnet.Facts
 			check(b, json.Unmarshal(must(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
-			found := must(transfers(b.Context(), dial(b, chain), common.Address(chain.Token.Address)))(b)
+			found := must(transfers(b.Context(), must(ethclient.DialContext(b.Context(), chain.RPCURL))(b), common.Address(chain.Token.Address)))(b)
 			for i := range n {
 				if len(found[i]) != 1 || len(found) != n {
 					b.Fatalf("payment %d is mined %d times, and %d other amounts", i, len(found[i]), len(found)-n)
