@@ -97,18 +97,24 @@ fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strict
 	tools/fuzz $(PKG)
 
 .PHONY: bench
-bench: ## Measure everything (ARGS=post for one of it, ARGS=-list to see what), then write docs/performance.md
+bench: ## Measure everything (ARGS=post for one of it, ARGS=-list for the names), then write docs/performance.md
 	@tools/install dynamodb
 	go run ./bench $(ARGS)
 
 .PHONY: cost
 cost: ## Dollars per million payments, from counted calls and list prices
 	@tools/install dynamodb
-	go run ./bench $(ARGS) store cost
+	go run ./bench $(ARGS) store
 
 .PHONY: profile
 profile: ## Where the time and the allocations go, of paying and of settling (.cache/profiles)
-	go run ./bench $(ARGS) profile
+	@mkdir -p .cache/profiles
+	@for part in Post/store=0s/rpc=0s/clients=64/payer=4-wallets Settle/store=0s; do \
+	  profile=.cache/profiles/$${part%%/*}; \
+	  go test ./bench/measure -run='^$$' -bench="$$part" -benchtime=1x -o $$profile.test -cpuprofile $$profile.cpu -memprofile $$profile.mem $(ARGS); \
+	  go tool pprof -top -nodecount=30 $$profile.test $$profile.cpu; \
+	  go tool pprof -top -nodecount=30 -sample_index=alloc_objects $$profile.test $$profile.mem; \
+	done
 
 # How long `make chaos` breaks things.
 FOR ?= 10m

@@ -1,160 +1,119 @@
-// Command bench measures Remit: how fast it starts, pays, settles and tells
-// merchants, what that costs, and whether it survives being broken.
+// Command bench runs the benchmarks of bench/measure, keeps their results in Go's
+// benchmark format, and writes docs/performance.md from them.
 //
-//	go run ./bench             every benchmark but chaos, then docs/performance.md
+//	go run ./bench             every benchmark but chaos
 //	go run ./bench post load   these two
-//	go run ./bench -list       what there is
-//
-// Each writes bench/results/NAME.json and its plots, and prints whether its
-// targets are met.
+//	go run ./bench -quick      less of everything, which is printed and not kept
+//	go run ./bench -page       only the page, from the results there are
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
+	"io"
+	"log"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
 	"syscall"
 	"time"
-
-	"remit/bench/lab"
-	"remit/bench/report"
 )
 
-// A benchmark is one thing to measure.
-type benchmark struct {
-	name, title string
-	run         func(ctx context.Context, b *bench) (*report.Result, error)
-	alone       bool // only when asked for by name
-}
-
-// bench is what all benchmarks are given.
-type bench struct {
-	root    string
-	results string
-	quick   bool
-	length  time.Duration // of chaos
-	rate    int
-	seed    uint64
-	say     func(format string, args ...any)
-}
+const (
+	resultsDir = "bench/results"
+	pagePath   = "docs/performance.md"
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal("bench: ", err)
 	}
 }
-
-// errMissed makes the command fail when what must never fail did.
-var errMissed = errors.New("a promise was broken")
 
 func run(ctx context.Context) error {
-	root, err := lab.Root()
-	if err != nil {
-		return err
-	}
-	slog.SetDefault(slog.New(slog.DiscardHandler)) // what goes wrong is in the answers, which are checked
-	b := &bench{root: root, results: filepath.Join(root, "bench", "results"), say: progress()}
-	list := flag.Bool("list", false, "list the benchmarks")
-	page := flag.Bool("page", false, "only write docs/performance.md from the results there are")
-	flag.BoolVar(&b.quick, "quick", false, "measure less of everything: to try the benchmarks, not to quote them")
-	flag.DurationVar(&b.length, "for", 10*time.Minute, "how long chaos lasts")
-	flag.IntVar(&b.rate, "rate", 40, "payments a second of chaos")
-	flag.Uint64Var(&b.seed, "seed", uint64(time.Now().UnixNano()), "what chaos draws from")
+	page := flag.Bool("page", false, "only write "+pagePath+" from the results there are")
+	quick := flag.Bool("quick", false, "measure less, and keep no results: to try the benchmarks, not to quote them")
+	count := flag.Int("count", 1, "how often each benchmark runs; the page shows medians")
+	length := flag.Duration("for", 10*time.Minute, "how long chaos lasts")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
 	flag.Parse()
-	if *list {
-		for _, mark := range benchmarks() {
-			fmt.Printf("  %-10s %s\n", mark.name, mark.title)
+	chosen := flag.Args()
+	if len(chosen) == 0 && !*page {
+		chosen = strings.Fields("coldstart post settle webhooks store load")
+	}
+	for _, name := range chosen {
+		text, err := measure(ctx, "-bench=^Benchmark(?i:"+name+")$", fmt.Sprint("-count=", *count), fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed))
+		if err == nil && !*quick {
+			err = os.WriteFile(filepath.Join(resultsDir, name+".txt"), text, 0o644)
 		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if *quick {
 		return nil
 	}
-	if *page {
-		return b.page()
+	return writePage()
+}
+
+// ofFormat matches the lines of the benchmark format that a result file keeps: the
+// results, and the configuration of the machine and of the run.
+var ofFormat = regexp.MustCompile(`(?m)^(Benchmark|(goos|goarch|cpu|seed|for): ).*$`)
+
+// measure runs benchmarks and returns their results after the conditions that they
+// were measured under.
+func measure(ctx context.Context, args ...string) ([]byte, error) {
+	var out bytes.Buffer
+	load, _ := os.ReadFile("/proc/loadavg") // first, the processes that ran or waited in the minute before
+	begin := time.Now()
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "./bench/measure", "-run=^$", "-benchtime=1x", "-timeout=0"}, args...)...)
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &out), os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, err
 	}
-	chosen, err := choose(flag.Args())
+	kept := fmt.Sprintf("date: %s\ntook: %.0f s\nload: %s\ncores: %d\ngo: %s\n", begin.UTC().Format("2006-01-02 15:04 UTC"), time.Since(begin).Seconds(),
+		strings.Fields(string(load) + " unknown")[0], runtime.NumCPU(), runtime.Version())
+	results := ofFormat.FindAllString(out.String(), -1)
+	if !strings.Contains(out.String(), "\nBenchmark") {
+		return nil, errors.New("there is no such benchmark")
+	}
+	return []byte(kept + strings.Join(results, "\n") + "\n"), nil
+}
+
+// writePage writes the page and its figures, and prints the verdicts on the
+// targets.
+func writePage() error {
+	r, err := readResults(resultsDir)
 	if err != nil {
 		return err
 	}
-	return b.all(ctx, chosen)
-}
-
-// choose returns the named benchmarks, or all that do not have to be named.
-func choose(names []string) ([]benchmark, error) {
-	var chosen []benchmark
-	for _, mark := range benchmarks() {
-		if len(names) == 0 && !mark.alone {
-			chosen = append(chosen, mark)
-		}
-	}
-	for _, name := range names {
-		found := false
-		for _, mark := range benchmarks() {
-			if mark.name == name {
-				chosen, found = append(chosen, mark), true
-			}
-		}
-		if !found {
-			return nil, fmt.Errorf("there is no benchmark %q; -list shows what there is", name)
-		}
-	}
-	return chosen, nil
-}
-
-// all runs benchmarks one after the other, and says at the end which targets
-// were met.
-func (b *bench) all(ctx context.Context, chosen []benchmark) error {
-	if err := os.MkdirAll(b.results, 0o755); err != nil {
+	template, err := os.ReadFile("template.yaml")
+	if err != nil {
 		return err
 	}
-	var targets []report.Target
-	broken := false
-	for i, mark := range chosen {
-		b.say("[%d/%d] %s: %s", i+1, len(chosen), mark.name, mark.title)
-		begin, here := time.Now(), report.Here()
-		r, err := mark.run(ctx, b)
-		if err != nil {
-			return fmt.Errorf("%s: %w", mark.name, err)
-		}
-		if r == nil {
-			continue // it has printed what there is
-		}
-		r.Name, r.Title, r.Conditions = mark.name, mark.title, here
-		r.At, r.Took = begin.UTC().Truncate(time.Second), time.Since(begin).Round(time.Millisecond).Seconds()
-		r.Print(os.Stdout)
-		if err := r.Save(b.results); err != nil {
-			return err
-		}
-		targets = append(targets, r.Targets...)
-		for _, t := range r.Targets {
-			broken = broken || mark.alone && !t.Met
-		}
-	}
-	if len(chosen) > 1 {
-		t := report.TargetTable(targets)
-		t.Title = "All targets"
-		t.Print(os.Stdout)
-	}
-	if err := b.page(); err != nil {
+	deployed, err := parse(template)
+	if err != nil {
 		return err
 	}
-	if broken {
-		return errMissed
+	r.addCost(deployed)
+	for _, f := range figures {
+		if err := f.save(r, resultsDir); err != nil {
+			return fmt.Errorf("drawing %s: %w", f.file, err)
+		}
 	}
-	return nil
-}
-
-// progress says how far the command is, on standard error.
-func progress() func(format string, args ...any) {
-	begin := time.Now()
-	return func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	old, err := os.ReadFile(pagePath)
+	if err != nil {
+		return err
 	}
+	fmt.Print(r.targets())
+	return os.WriteFile(pagePath, []byte(r.fill(string(old))), 0o644)
 }

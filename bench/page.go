@@ -1,30 +1,145 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
+	"maps"
+	"math"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
-	"remit/bench/report"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
 )
 
-// page writes docs/performance.md from the results there are.
-func (b *bench) page() error {
-	var results []*report.Result
-	for _, mark := range benchmarks() {
-		r, err := report.Load(b.results, mark.name)
-		switch {
-		case errors.Is(err, report.ErrNone):
-		case err != nil:
-			return err
-		default:
-			results = append(results, r)
+// block is a part of the page that this command writes. People write the rest.
+var block = regexp.MustCompile(`(?s)(<!-- results: (\w+) -->\n).*?(<!-- end -->)`)
+
+// fill returns the page with its blocks written anew.
+func (r *results) fill(page string) string {
+	return block.ReplaceAllStringFunc(page, func(old string) string {
+		part := block.FindStringSubmatch(old)
+		text := r.targets()
+		if part[2] != "targets" {
+			text = r.section(part[2])
+		}
+		return part[1] + "\n" + text + part[3]
+	})
+}
+
+// targets is the table of all targets.
+func (r *results) targets() string {
+	met, rows := 0, [][]string{{"target", "limit", "measured", "", "section"}}
+	for _, t := range targets {
+		got, verdict := t.judge(r)
+		if verdict == "met" {
+			met++
+		}
+		rows = append(rows, []string{t.name, t.sign + " " + fmt.Sprintf(t.format, t.limit), got, verdict, t.section})
+	}
+	return fmt.Sprintf("%d of %d targets are met.\n\n", met, len(targets)) + markdown(rows)
+}
+
+// section is the conditions, tables and figures of one base. Its results with the
+// same keys share a table.
+func (r *results) section(base string) string {
+	text := r.conditions[base]
+	var kinds []string
+	byKind := map[string][]*row{}
+	for _, w := range r.rows {
+		if kind := strings.Join(w.keys, " "); w.base == base {
+			if byKind[kind] == nil {
+				kinds = append(kinds, kind)
+			}
+			byKind[kind] = append(byKind[kind], w)
 		}
 	}
-	path := filepath.Join(b.root, "docs", "performance.md")
-	if err := os.WriteFile(path, []byte(report.Page(results, "../bench/results")), 0o644); err != nil {
-		return fmt.Errorf("writing the page: %w", err)
+	for _, kind := range kinds {
+		keys := byKind[kind][0].keys
+		var units []string
+		for _, w := range byKind[kind] {
+			for _, unit := range w.units {
+				if !slices.Contains(units, unit) {
+					units = append(units, unit)
+				}
+			}
+		}
+		rows := [][]string{slices.Concat(keys, units)}
+		for _, w := range byKind[kind] {
+			var cells []string
+			for _, key := range keys {
+				cells = append(cells, strings.ReplaceAll(w.key[key], "_", " "))
+			}
+			for _, unit := range units {
+				v, interval := w.summary(unit)
+				cells = append(cells, number(v)+interval)
+			}
+			rows = append(rows, cells)
+		}
+		text += markdown(rows)
 	}
-	return nil
+	for _, f := range figures {
+		if f.base == base {
+			text += fmt.Sprintf("![%s](../%s)\n\n", f.title, filepath.Join(resultsDir, f.file))
+		}
+	}
+	return text
+}
+
+// markdown is a table of rows, the first of which is its head. Numbers stand to
+// the right.
+func markdown(rows [][]string) string {
+	rows = slices.Insert(slices.Clone(rows), 1, append([]string{"---"}, slices.Repeat([]string{"---:"}, len(rows[0])-1)...))
+	text := ""
+	for _, cells := range rows {
+		text += "| " + strings.Join(cells, " | ") + " |\n"
+	}
+	return text + "\n"
+}
+
+// number writes a measured value with three significant digits, or all before the
+// point, and at most four behind it; NaN is empty.
+func number(v float64) string {
+	switch digits := 2 - int(math.Floor(math.Log10(math.Abs(v)))); {
+	case math.IsNaN(v):
+		return ""
+	case v == math.Trunc(v) || digits <= 0:
+		return fmt.Sprintf("%.0f", v)
+	default:
+		return fmt.Sprintf("%.*f", min(digits, 4), v)
+	}
+}
+
+// A figure is a picture of results: lines over the clients, one for each payer.
+type figure struct{ file, title, base, of, unit string }
+
+var figures = []figure{
+	{"post-4-50.svg", "Payments a second; store / RPC 4 / 50 ms away", "Post", "Post/rpc=50ms", "payments/s"},
+	{"post-0-0.svg", "Payments a second; store / RPC 0 / 0 ms away", "Post", "Post/rpc=0s", "payments/s"},
+	{"post-latency.svg", "Median latency, ms; store / RPC 4 / 50 ms away", "Post", "Post/rpc=50ms", "p50-ms"},
+}
+
+// save draws the figure to a file in dir.
+func (f figure) save(r *results, dir string) error {
+	p, lines := plot.New(), map[string]plotter.XYs{}
+	p.Title.Text, p.X.Label.Text, p.Legend.Top, p.Legend.Left = f.title, "clients", true, true
+	p.X.Scale, p.Y.Scale, p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogScale{}, plot.LogScale{}, plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
+	for _, w := range r.rows {
+		if y, _ := w.summary(f.unit); w.match(f.of) && y > 0 {
+			x, _ := strconv.ParseFloat(w.key["clients"], 64)
+			lines[w.key["payer"]] = append(lines[w.key["payer"]], plotter.XY{X: x, Y: y})
+		}
+	}
+	var all []any
+	for _, payer := range slices.Sorted(maps.Keys(lines)) {
+		all = append(all, payer, lines[payer])
+	}
+	if err := plotutil.AddLinePoints(p, all...); err != nil {
+		return err
+	}
+	return p.Save(7*vg.Inch, 4*vg.Inch, filepath.Join(dir, f.file))
 }

@@ -1,0 +1,318 @@
+// Package measure_test holds the benchmarks of Remit: how fast it starts, pays,
+// settles and tells merchants, what it asks of its services meanwhile, and whether
+// it keeps its promises while it is broken. Each is one long measurement and runs
+// with -benchtime 1x, as `make bench` does. docs/performance.md explains them.
+package measure_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aclements/go-moremath/stats"
+	"github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"golang.org/x/sync/errgroup"
+
+	"remit/internal/client"
+)
+
+const (
+	root  = "../.."                                      // of the module
+	payee = "0x2222222222222222222222222222222222222222" // receives every payment; nobody has its key
+	base  = 1_000_000                                    // the amount of payment 0; payment n asks for base+n, so the chain alone tells which one a transfer is
+)
+
+// metrics are values by their units.
+type metrics map[string]float64
+
+// emit adds a result to a benchmark. name is "key=value" parts with slashes
+// between them.
+func emit(b *testing.B, name string, m metrics) {
+	b.Run(strings.ReplaceAll(name, " ", "_"), func(b *testing.B) { report(b, m) })
+}
+
+// report sets the metrics of a benchmark, without the time of an iteration.
+func report(b *testing.B, m metrics) {
+	b.ReportMetric(0, "ns/op")
+	for unit, value := range m {
+		b.ReportMetric(value, unit)
+	}
+}
+
+// quantile returns the q-quantile of values, q from 0 to 1, and 0 for no values.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return stats.Sample{Xs: values}.Quantile(q)
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// pick returns full, or short under -short.
+func pick[T any](full, short T) T {
+	if testing.Short() {
+		return short
+	}
+	return full
+}
+
+// must returns a function that returns v, or ends the benchmark with err.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T { t.Helper(); check(t, err); return v }
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sleep waits for d, or less if ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// each calls do for 0 to n-1, at most width calls at a time, and returns the first
+// error. After an error no further call begins.
+func each(ctx context.Context, width, n int, do func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(width)
+	for i := 0; i < n && ctx.Err() == nil; i++ {
+		g.Go(func() error { return do(ctx, i) })
+	}
+	return g.Wait()
+}
+
+// A process is one running command.
+type process struct {
+	*exec.Cmd
+	done chan struct{} // closed when the process has ended
+}
+
+// start starts a command and waits for the first line of its standard output that
+// begins with until; it returns the lines up to that one.
+func start(ctx context.Context, stderr io.Writer, until, path string, args ...string) (*process, []string, error) {
+	p := &process{exec.Command(path, args...), make(chan struct{})}
+	p.Stderr = stderr
+	out, err := p.StdoutPipe()
+	if err == nil {
+		err = p.Start()
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("starting %s: %w", path, err)
+	}
+	ready := make(chan []string, 1)
+	go func() {
+		defer close(p.done)
+		var seen []string
+		for lines, waiting := bufio.NewScanner(out), true; lines.Scan(); {
+			if seen = append(seen, lines.Text()); waiting && strings.HasPrefix(lines.Text(), until) {
+				ready <- seen
+				waiting = false
+			}
+		}
+		_ = p.Wait() // the process wrote to stderr how it ended
+	}()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	select {
+	case lines := <-ready:
+		return p, lines, nil
+	case <-p.done:
+	case <-ctx.Done():
+	}
+	p.kill()
+	return nil, nil, fmt.Errorf("starting %s %v: %w", path, args, errors.Join(errors.New("it did not become ready"), ctx.Err()))
+}
+
+// kill ends the process with SIGKILL and returns when it is gone.
+func (p *process) kill() {
+	_ = p.Process.Kill()
+	<-p.done
+}
+
+// resident returns an entry of /proc/PID/status in MB, such as VmRSS (resident) or
+// VmHWM (its peak), and 0 where the system has none. The peak that getrusage(2)
+// tells of a child is at least its parent's, and so says nothing.
+func resident(pid int, entry string) float64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(status), entry+":")
+	kB, _ := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64)
+	return kB * 1024 / 1e6
+}
+
+// build compiles a package of the module to .cache/bench and returns the path.
+func build(b *testing.B, env []string, pkg string) string {
+	b.Helper()
+	path := must(filepath.Abs(filepath.Join(root, ".cache", "bench", filepath.Base(pkg), "bootstrap")))(b)
+	cmd := exec.CommandContext(b.Context(), "go", "build", "-o", path, pkg)
+	cmd.Env = append(os.Environ(), env...)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		b.Fatalf("building %s: %v\n%s", pkg, err, said)
+	}
+	return path
+}
+
+// startLocal starts `remit local` with a chain of its own, and returns it with the
+// address of its API.
+func startLocal(b *testing.B, remit string, wallets int) (*process, string) {
+	b.Helper()
+	p, lines, err := start(b.Context(), b.Output(), "Ctrl-C", remit, "local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0",
+		"--block-time", "1s", "--wallets", fmt.Sprint(wallets))
+	check(b, err)
+	b.Cleanup(p.kill)
+	for _, l := range lines {
+		if url, ok := strings.CutPrefix(strings.TrimSpace(l), "API "); ok {
+			return p, strings.TrimSpace(url)
+		}
+	}
+	b.Fatalf("remit local did not say where its API is: %q", lines)
+	return nil, ""
+}
+
+// newMerchant returns a client of the API at url with the key of a new merchant
+// and connections for many requests at once.
+func newMerchant(b *testing.B, url string) *client.Client {
+	b.Helper()
+	c := &client.Client{URL: url, HTTP: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}
+	c.Key = must(c.CreateKey(b.Context(), "Bench"))(b)
+	return c
+}
+
+// ask asks the API for payment n.
+func ask(ctx context.Context, m *client.Client, n int) (client.Payment, error) {
+	return m.Send(ctx, client.Order{To: payee, Amount: json.Number(strconv.Itoa(base + n))}, fmt.Sprint("order-", n))
+}
+
+// transfers reads every transfer of the token to payee from the chain's own logs,
+// and returns the hashes of their transactions by the number of the payment.
+func transfers(ctx context.Context, node *ethclient.Client, token common.Address) (map[int][]common.Hash, error) {
+	logs, err := node.FilterLogs(ctx, ethereum.FilterQuery{FromBlock: new(big.Int), Addresses: []common.Address{token},
+		Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, nil, {common.HexToHash(payee)}}})
+	found := map[int][]common.Hash{}
+	for _, l := range logs {
+		n := int(new(big.Int).SetBytes(l.Data).Int64()) - base
+		found[n] = append(found[n], l.TxHash)
+	}
+	return found, err
+}
+
+// An event is one event as a receiver got it.
+type event struct {
+	ID        string    `json:"id"`
+	Type      string    `json:"type"`
+	Timestamp time.Time `json:"timestamp"`
+	Data      struct {
+		Hash string `json:"tx_hash"`
+	} `json:"data"`
+
+	at    time.Time // of the first arrival
+	times int       // arrivals
+	body  [sha256.Size]byte
+}
+
+// A receiver is a merchant's webhook endpoint on a port of its own. It remembers
+// the event of each payment, and notes the arrivals that the contract forbids.
+type receiver struct {
+	*httptest.Server
+	answer func(r *http.Request, e event) int // the status for an arrival; nil stands for 200
+
+	mu     sync.Mutex
+	events map[string]event // by the payment's hash
+	bad    []string
+}
+
+// newReceiver starts a receiver, which ends with the benchmark.
+func newReceiver(t testing.TB, answer func(r *http.Request, e event) int) *receiver {
+	r := &receiver{answer: answer, events: map[string]event{}}
+	r.Server = httptest.NewServer(r)
+	t.Cleanup(func() { r.CloseClientConnections(); r.Close() })
+	return r
+}
+
+// ServeHTTP takes one webhook.
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	e := event{at: time.Now(), times: 1}
+	body, err := io.ReadAll(req.Body)
+	if err != nil || json.Unmarshal(body, &e) != nil {
+		return // the sender was killed half-way
+	}
+	e.body = sha256.Sum256(body)
+	if e = r.take(req.Header.Get("Webhook-Id"), e); r.answer != nil {
+		w.WriteHeader(r.answer(req, e))
+	}
+}
+
+// take notes an arrival and returns the payment's event.
+func (r *receiver) take(header string, e event) event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first, seen := r.events[e.Data.Hash]
+	switch {
+	case header != e.ID:
+		r.bad = append(r.bad, fmt.Sprintf("webhook-id %s carries event %s", header, e.ID))
+	case seen && first.ID != e.ID:
+		r.bad = append(r.bad, fmt.Sprintf("payment %s has events %s and %s", e.Data.Hash, first.ID, e.ID))
+	case seen && first.body != e.body:
+		r.bad = append(r.bad, fmt.Sprintf("event %s came with two bodies", e.ID))
+	}
+	if seen {
+		e = first
+		e.times++
+	}
+	r.events[e.Data.Hash] = e
+	return e
+}
+
+// count returns how many payments' events have arrived.
+func (r *receiver) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.events)
+}
+
+// of returns the event of the payment with that hash, a zero event if none came.
+func (r *receiver) of(hash string) event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.events[hash]
+}
+
+func TestReceiverTellsAForgedEvent(t *testing.T) {
+	r := newReceiver(t, nil)
+	take := func(header, id, hash, body string) int {
+		e := event{ID: id, times: 1, body: sha256.Sum256([]byte(body))}
+		e.Data.Hash = hash
+		r.take(header, e)
+		return len(r.bad)
+	}
+	if bad := take("evt_1", "evt_1", "0xa", "1") + take("evt_1", "evt_1", "0xa", "1"); bad != 0 || r.of("0xa").times != 2 {
+		t.Errorf("an event that came twice: %v", r.bad)
+	}
+	if take("evt_1", "evt_1", "0xa", "2") != 1 || take("evt_2", "evt_2", "0xa", "1") != 2 || take("evt_3", "evt_4", "0xb", "1") != 3 {
+		t.Errorf("of another body, another event of the payment, and a lying header were noticed: %v", r.bad)
+	}
+}

@@ -1,0 +1,117 @@
+package measure_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"remit/internal/client"
+	"remit/internal/devnet"
+)
+
+// BenchmarkLoad measures `remit local` as a process, under clients that each make
+// one payment after the other over HTTP. The chain must hold every payment exactly
+// once.
+func BenchmarkLoad(b *testing.B) {
+	remit := build(b, nil, "remit/cmd/remit")
+	for _, row := range []struct{ clients, wallets, payments int }{{8, 4, 4000}, {32, 4, 15_000}, {32, 16, 15_000}} {
+		n := pick(row.payments, 300)
+		b.Run(fmt.Sprintf("clients=%d/wallets=%d", row.clients, row.wallets), func(b *testing.B) {
+			server, url := startLocal(b, remit, row.wallets)
+			m := newMerchant(b, url)
+			var mu sync.Mutex
+			var latency []float64
+			var hashes []string
+			begin := time.Now()
+			check(b, each(b.Context(), row.clients, n, func(ctx context.Context, i int) error {
+				at := time.Now()
+				p, err := ask(ctx, m, i)
+				took := millis(time.Since(at))
+				mu.Lock()
+				defer mu.Unlock()
+				hashes, latency = append(hashes, p.Hash), append(latency, took)
+				return err
+			}))
+			took, last := time.Since(begin), time.Now()
+			for _, hash := range hashes {
+				for p := must(m.Transaction(b.Context(), hash))(b); p.Status != "confirmed"; p = must(m.Transaction(b.Context(), hash))(b) {
+					if p.Status != "pending" {
+						b.Fatalf("payment %s is %s", hash, p.Status)
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+			}
+			confirmed := time.Since(last)
+			var chain devnet.Facts
+			check(b, json.Unmarshal(must(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
+			found := must(transfers(b.Context(), must(ethclient.DialContext(b.Context(), chain.RPCURL))(b), common.Address(chain.Token.Address)))(b)
+			for i := range n {
+				if len(found[i]) != 1 || len(found) != n {
+					b.Fatalf("payment %d is mined %d times, and %d other amounts", i, len(found[i]), len(found)-n)
+				}
+			}
+			peak := resident(server.Process.Pid, "VmHWM")
+			server.kill()
+			report(b, metrics{"payments": float64(n), "payments/s": float64(n) / took.Seconds(), "p50-ms": quantile(latency, 0.5), "p99-ms": quantile(latency, 0.99),
+				"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(n), "confirmed-s": confirmed.Seconds(), "peak-MB": peak})
+		})
+	}
+}
+
+// BenchmarkWebhooks measures how long healthy endpoints of `remit local` wait for
+// their webhooks, beside none and beside ten endpoints that hang or refuse.
+func BenchmarkWebhooks(b *testing.B) {
+	const merchants, endpoints = 10, 10
+	remit, payments := build(b, nil, "remit/cmd/remit"), pick(100, 10)
+	hang := func(r *http.Request, _ event) int { <-r.Context().Done(); return http.StatusOK } // until the sender gives up
+	for _, bad := range []int{0, 5} {                                                         // of each kind
+		b.Run(fmt.Sprintf("hanging=%d/refusing=%d", bad, bad), func(b *testing.B) {
+			server, url := startLocal(b, remit, 16)
+			var all []*client.Client
+			var healthy []*receiver
+			for i := range merchants {
+				all = append(all, newMerchant(b, url))
+				for n := range endpoints {
+					r := newReceiver(b, nil)
+					switch {
+					case n == 0 && i < bad:
+						r = newReceiver(b, hang)
+					case n == 1 && i < bad:
+						r.Close() // its port refuses
+					default:
+						healthy = append(healthy, r)
+					}
+					must(all[i].CreateWebhook(b.Context(), r.URL, ""))(b)
+				}
+			}
+			check(b, each(b.Context(), 4*merchants, payments*merchants, func(ctx context.Context, i int) error {
+				_, err := ask(ctx, all[i%merchants], i/merchants)
+				return err
+			}))
+			var delays []float64
+			repeated, deadline := 0, time.Now().Add(90*time.Second)
+			for _, r := range healthy {
+				for r.count() < payments && time.Now().Before(deadline) {
+					time.Sleep(50 * time.Millisecond)
+				}
+				if r.count() < payments || len(r.bad) > 0 {
+					b.Fatalf("%d of %d webhooks arrived at %s; wrong are %q", r.count(), payments, r.URL, r.bad)
+				}
+				r.mu.Lock()
+				for _, e := range r.events {
+					delays, repeated = append(delays, e.at.Sub(e.Timestamp).Seconds()), repeated+e.times-1
+				}
+				r.mu.Unlock()
+			}
+			report(b, metrics{"webhooks": float64(len(delays)), "p50-s": quantile(delays, 0.5), "p99-s": quantile(delays, 0.99),
+				"worst-s": quantile(delays, 1), "repeated": float64(repeated), "peak-MB": resident(server.Process.Pid, "VmHWM")})
+		})
+	}
+}

@@ -1,0 +1,176 @@
+package measure_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/apikey"
+	"remit/internal/chain"
+	"remit/internal/devnet"
+	"remit/internal/dispatch"
+	"remit/internal/dynamo"
+	"remit/internal/dynamo/dynamotest"
+	"remit/internal/ethrpc"
+	"remit/internal/httpapi"
+	"remit/internal/interpose"
+	"remit/internal/keyring"
+	"remit/internal/settlement"
+	"remit/internal/stack"
+	"remit/internal/store"
+	"remit/internal/webhook"
+)
+
+const (
+	blockTime = 250 * time.Millisecond
+	merchant  = "mer_bench0000000"
+)
+
+// confirmed is the rule of every rig: a block that has another on top of it.
+var confirmed = chain.ConfirmationRule{Depth: 1}
+
+// A distance is the time of a round trip to each service.
+type distance struct{ store, rpc time.Duration }
+
+var near, far = distance{}, distance{store: 4 * time.Millisecond, rpc: 50 * time.Millisecond}
+
+func (d distance) String() string { return fmt.Sprintf("store=%v/rpc=%v", d.store, d.rpc) }
+
+// startChain starts a chain with so many wallets and a block every blockTime.
+func startChain(b *testing.B, wallets int) *devnet.Chain {
+	b.Helper()
+	c := must(devnet.Start(b.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, BlockTime: blockTime, Now: time.Now}))(b)
+	b.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// A rig is send-payment and check-receipts over one store and one node, in this
+// process. Every call of the two is counted, and answered after the distance.
+type rig struct {
+	handler  http.Handler // POST /send-payment
+	settler  *settlement.Settler
+	next     http.RoundTripper
+	distance distance
+
+	mu    sync.Mutex
+	calls map[string]int // of the store by method, "Hint", and "request" to the node
+}
+
+// newRig returns a rig that pays from wallets of the chain. events may be nil in a
+// rig that settles nothing.
+func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store.Store, d distance, events settlement.Events) *rig {
+	b.Helper()
+	r := &rig{next: ethrpc.NewTransport(), distance: d, calls: map[string]int{}}
+	nodes := chain.Nodes{must(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Transport: r}))(b)}
+	var entries []keyring.Entry
+	for _, w := range wallets {
+		entries = append(entries, keyring.Entry{Key: must(keyring.ParseKey(w.PrivateKey()))(b)})
+	}
+	keys := keyring.New(func(context.Context) ([]byte, error) { return keyring.Encode(entries), nil }, nil)
+	counted := &interpose.Store{Store: within, Around: func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
+		r.count(call.Op, d.store)
+		apply(ctx)
+		return nil
+	}}
+	log := slog.New(slog.DiscardHandler) // failures show in the answers
+	config := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: 1024, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
+	r.handler = httpapi.SendPayment(rand.Text, dispatch.New(config, dispatch.Parts{
+		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
+	}), c.Token())
+	config.BlockTime = blockTime
+	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now, Wait: sleep})
+	return r
+}
+
+// count notes a call of a service that is so far away.
+func (r *rig) count(op string, away time.Duration) {
+	r.mu.Lock()
+	r.calls[op]++
+	r.mu.Unlock()
+	time.Sleep(away)
+}
+
+// RoundTrip implements http.RoundTripper: it carries a request to the node.
+func (r *rig) RoundTrip(q *http.Request) (*http.Response, error) {
+	r.count("request", r.distance.rpc)
+	return r.next.RoundTrip(q)
+}
+
+// Hint implements dispatch.Hinter: a hint to check-receipts reaches nothing.
+func (r *rig) Hint(context.Context) error { r.count("Hint", r.distance.store); return nil }
+
+// take returns the counts, and begins anew.
+func (r *rig) take() (calls map[string]int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	calls, r.calls = r.calls, map[string]int{}
+	return calls
+}
+
+// pay asks a handler of POST /send-payment for one payment.
+func pay(ctx context.Context, h http.Handler, key string, amount int) error {
+	ctx = apikey.WithPrincipal(ctx, apikey.Principal{MerchantID: merchant, KeyID: "key_bench", Mode: apikey.Test})
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/send-payment",
+		strings.NewReader(fmt.Sprintf(`{"to":"%s","amount":%d,"reference":"inv-2041"}`, payee, amount)))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", key)
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, r); w.Code != http.StatusCreated {
+		return fmt.Errorf("a payment was answered %d %s", w.Code, w.Body)
+	}
+	return nil
+}
+
+// payMany makes n payments, the first alone: it opens connections and makes the
+// wallets' first use.
+func payMany(b *testing.B, h http.Handler, width, n int) {
+	b.Helper()
+	name := rand.Text()
+	one := func(ctx context.Context, i int) error { return pay(ctx, h, fmt.Sprint(name, i), base+i) }
+	check(b, one(b.Context(), n))
+	check(b, each(b.Context(), width, n-1, one))
+}
+
+// A queue keeps the jobs of deliver-webhook and when each was made.
+type queue struct {
+	mu   sync.Mutex
+	jobs []string
+	at   []time.Time
+}
+
+// Enqueue implements webhook.Queue.
+func (q *queue) Enqueue(_ context.Context, job string, _ time.Duration) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.jobs, q.at = append(q.jobs, job), append(q.at, time.Now())
+	return nil
+}
+
+// subscribe registers an endpoint for all events of the rigs' merchant.
+func subscribe(b *testing.B, hooks webhook.Store, url string) {
+	b.Helper()
+	now := time.Now().UTC()
+	check(b, hooks.AddEndpoint(b.Context(), webhook.Endpoint{
+		Owner: webhook.Owner{Merchant: merchant, Mode: "test"}, ID: "we_0aB1cD2eF3gH4iJ5", URL: url, Status: webhook.Enabled,
+		Secret: must(webhook.MintSecret(rand.Reader))(b), CreatedAt: now, EnabledAt: now, Version: 1,
+	}, webhook.EndpointLimit))
+}
+
+// database returns fresh tables in DynamoDB Local and a client of them.
+func database(b *testing.B, options ...func(*dynamodb.Options)) (*dynamodb.Client, dynamo.Tables) {
+	b.Helper()
+	db, name := dynamodb.New(dynamotest.Client(b).Options(), options...), rand.Text()
+	tables := dynamo.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
+	check(b, dynamo.CreateTables(b.Context(), db, tables))
+	return db, tables
+}

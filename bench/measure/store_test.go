@@ -1,0 +1,226 @@
+package measure_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/middleware"
+	"github.com/google/go-cmp/cmp"
+
+	"remit/internal/apikey"
+	"remit/internal/chain"
+	"remit/internal/dynamo"
+	"remit/internal/webhook"
+)
+
+// BenchmarkStore counts the calls and units of DynamoDB over payments' whole
+// lives, from the look-up of the API key to the webhook, on DynamoDB Local.
+func BenchmarkStore(b *testing.B) {
+	const wallets = 4
+	n, m := pick(400, 40), &meter{}
+	db, tables := database(b, func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, m.middleware) })
+	c, payments, hooks, q := startChain(b, wallets), dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks), &queue{}
+	c.Freeze()
+	r := newRig(b, c, c.Wallets(), payments, near, webhook.NewPublisher(hooks, q))
+	subscribe(b, hooks, "https://merchant.example/hooks/remit")
+	phase := func(name string, used operations, messages, payments int) {
+		emit(b, "function="+name, used.sum().per(payments, metrics{"messages": float64(messages) / float64(payments)}))
+		for _, operation := range slices.Sorted(maps.Keys(used)) {
+			if used[operation].calls > 0 {
+				emit(b, "caller="+name+"/operation="+operation, used[operation].per(payments, metrics{}))
+			}
+		}
+	}
+
+	keys := dynamo.NewAPIKeys(db, tables.APIKeys)
+	minted := must(apikey.NewBook(keys, apikey.Test, time.Now, rand.Reader).Create(b.Context(), "Acme"))(b)
+	auth := apikey.NewAuthenticator(keys, apikey.Test)
+	m.take()
+	for range n { // without the gateway's cache
+		must(auth.Authenticate(b.Context(), minted.Secret.Reveal(), time.Now()))(b)
+	}
+	phase("authorizer", m.take(), 0, n)
+
+	payMany(b, r.handler, 1, 1) // the wallets' first use is no payment's
+	m.take()
+	r.take()
+	check(b, each(b.Context(), wallets, n-1, func(ctx context.Context, i int) error { return pay(ctx, r.handler, fmt.Sprint("life-", i), base+i) }))
+	used := m.take()
+	used["TransactWriteItems"] = committed(b, db, tables.Payments, used["TransactWriteItems"])
+	m.take()
+	phase("send-payment", used, r.take()["Hint"], n-1)
+
+	time.Sleep(2 * time.Second) // a payment that was just sent is not sent again
+	settle(b, r, 0)             // the first round reads the wallets' balances
+	m.take()
+	settle(b, r, 0)
+	look := m.take()
+	for range 1 + confirmed.Depth {
+		check(b, c.Mine())
+	}
+	q.jobs = nil
+	settle(b, r, n)
+	settling := m.take()
+	for operation, u := range look { // the look itself belongs to no payment
+		settling[operation] = settling[operation].plus(usage{-u.calls, -u.reads, -u.writes})
+	}
+	phase("check-receipts", settling, len(q.jobs), n)
+	emit(b, "look=pending payment", usage{reads: look["Query"].reads}.per(n, metrics{}))
+	emit(b, "look=wallet", look.sum().plus(usage{reads: -look["Query"].reads}).per(wallets, metrics{}))
+
+	deliverer := webhook.NewDeliverer(hooks, q, willing{}, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
+	for _, job := range q.jobs {
+		check(b, deliverer.Deliver(b.Context(), job))
+	}
+	delivering := m.take()
+	phase("deliver-webhook", delivering, 0, n)
+	emit(b, "webhook=all", metrics{"calls": (delivering.sum().calls + settling["PutItem"].calls) / float64(n)})
+
+	all := must(db.Scan(b.Context(), &dynamodb.ScanInput{TableName: &tables.Payments, FilterExpression: aws.String("begins_with(pk, :tx)"),
+		ExpressionAttributeValues: map[string]types.AttributeValue{":tx": &types.AttributeValueMemberS{Value: "tx#"}}}))(b)
+	m.take()
+	for _, item := range all.Items {
+		hash := strings.TrimPrefix(item["pk"].(*types.AttributeValueMemberS).Value, "tx#")
+		must(payments.PaymentByHash(b.Context(), must(chain.ParseHash(hash))(b)))(b)
+	}
+	phase("get-transaction", m.take(), 0, len(all.Items))
+	kept := 0.0
+	for _, table := range []string{tables.Payments, tables.Webhooks} {
+		kept += float64(*must(db.DescribeTable(b.Context(), &dynamodb.DescribeTableInput{TableName: &table}))(b).Table.TableSizeBytes)
+	}
+	emit(b, "payment=kept", metrics{"bytes": kept / float64(n)})
+}
+
+// committed puts right what DynamoDB Local told of the transactions that commit,
+// which is up to twice the units of DynamoDB and not in step with the sizes of the
+// items. A transaction takes two units for each kilobyte begun of each item
+// (developer guide, "Capacity management for transactions"): twice those of an
+// update of that item that changes nothing. The entry in the index of payments is
+// written after the transaction and takes one.
+func committed(b *testing.B, db *dynamodb.Client, table string, told usage) usage {
+	b.Helper()
+	units, commits := 0.0, 0.0
+	for _, item := range must(db.Scan(b.Context(), &dynamodb.ScanInput{TableName: &table}))(b).Items {
+		switch kind, _, _ := strings.Cut(item["sk"].(*types.AttributeValueMemberS).Value, "#"); kind {
+		case "payment", "pendingtx", "tx":
+			out := must(db.UpdateItem(b.Context(), &dynamodb.UpdateItemInput{TableName: &table, Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}))(b)
+			if units += 2 * *out.ConsumedCapacity.CapacityUnits; kind == "tx" {
+				commits++
+			}
+		}
+	}
+	told.writes = told.calls * (1 + units/commits)
+	return told
+}
+
+// willing is an endpoint that takes everything.
+type willing struct{}
+
+// Post implements webhook.Sender.
+func (willing) Post(context.Context, string, http.Header, []byte) (webhook.Answer, error) {
+	return webhook.Answer{StatusCode: http.StatusOK}, nil
+}
+
+// usage is a number of calls of DynamoDB and the request units they consumed.
+type usage struct{ calls, reads, writes float64 }
+
+func (u usage) plus(o usage) usage {
+	return usage{u.calls + o.calls, u.reads + o.reads, u.writes + o.writes}
+}
+
+// per adds the usage per payment, or per wallet, to metrics.
+func (u usage) per(n int, m metrics) metrics {
+	m["calls"], m["reads"], m["writes"] = u.calls/float64(n), u.reads/float64(n), u.writes/float64(n)
+	return m
+}
+
+// operations is the usage of each operation of DynamoDB.
+type operations map[string]usage
+
+func (o operations) sum() (all usage) {
+	for _, u := range o {
+		all = all.plus(u)
+	}
+	return all
+}
+
+// A meter is a middleware of the AWS SDK that asks DynamoDB for the units each
+// call consumed.
+type meter struct {
+	mu   sync.Mutex
+	used operations
+}
+
+func (m *meter) middleware(stack *middleware.Stack) error {
+	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("Meter",
+		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+			if f := reflect.ValueOf(in.Parameters).Elem().FieldByName("ReturnConsumedCapacity"); f.IsValid() {
+				f.SetString(string(types.ReturnConsumedCapacityTotal))
+			}
+			out, metadata, err := next.HandleInitialize(ctx, in)
+			m.note(middleware.GetOperationName(ctx), out.Result)
+			return out, metadata, err
+		}), middleware.Before)
+}
+
+// note adds a call. DynamoDB tells read and write units in one number, so the
+// operation decides which they are.
+func (m *meter) note(operation string, output any) {
+	out := reflect.Indirect(reflect.ValueOf(output))
+	if out.Kind() != reflect.Struct || !out.FieldByName("ConsumedCapacity").IsValid() {
+		return
+	}
+	told, units := out.FieldByName("ConsumedCapacity"), 0.0
+	if one, ok := told.Interface().(*types.ConsumedCapacity); ok && one != nil {
+		units = aws.ToFloat64(one.CapacityUnits)
+	}
+	if several, ok := told.Interface().([]types.ConsumedCapacity); ok {
+		for _, one := range several {
+			units += aws.ToFloat64(one.CapacityUnits)
+		}
+	}
+	u := usage{calls: 1, writes: units}
+	if strings.Contains(operation, "Get") || operation == "Query" || operation == "Scan" {
+		u.reads, u.writes = units, 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.used == nil {
+		m.used = operations{}
+	}
+	m.used[operation] = m.used[operation].plus(u)
+}
+
+// take returns the usage and begins anew.
+func (m *meter) take() operations {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	used := m.used
+	m.used = nil
+	return used
+}
+
+func TestMeterTellsReadsFromWrites(t *testing.T) {
+	var m meter
+	m.note("GetItem", &dynamodb.GetItemOutput{ConsumedCapacity: &types.ConsumedCapacity{CapacityUnits: aws.Float64(2)}})
+	m.note("TransactWriteItems", &dynamodb.TransactWriteItemsOutput{ConsumedCapacity: []types.ConsumedCapacity{
+		{CapacityUnits: aws.Float64(6)}, {CapacityUnits: aws.Float64(4)}}})
+	m.note("PutItem", &dynamodb.PutItemOutput{})
+	m.note("DescribeTable", &dynamodb.DescribeTableOutput{}) // consumes nothing that is told
+	want := operations{"GetItem": {1, 2, 0}, "TransactWriteItems": {1, 0, 10}, "PutItem": {1, 0, 0}}
+	if diff := cmp.Diff(want, m.take(), cmp.AllowUnexported(usage{})); diff != "" || m.take() != nil {
+		t.Error(diff, "or usage that was taken is still there")
+	}
+}
