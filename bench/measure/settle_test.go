@@ -16,45 +16,49 @@ import (
 // BenchmarkSettle measures one round of check-receipts over thousands of pending
 // payments, none, some or all of which were mined since the round before.
 func BenchmarkSettle(b *testing.B) {
-	const wallets = 16
-	pending := pick(10_000, 400)
 	for _, d := range []distance{near, far} {
-		c, store, hooks, q := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks(), &queue{}
-		c.Freeze()
-		subscribe(b, hooks, "https://merchant.example/hooks")
-		r := newRig(b, c, c.Wallets(), store, d, webhook.NewPublisher(hooks, q))
-		payMany(b, r.handler, 128, pending)
-		settle(b, r, 0) // the first round of a wallet reads its balance
-		for _, n := range []int{0, 1, pending / 100, pending} {
-			time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
-			mine(b, c, store, n)
-			b.Run(fmt.Sprintf("%v/mined=%d", d, n), func(b *testing.B) {
-				r.take()
-				q.at = nil
-				var before, after runtime.MemStats
-				runtime.GC()
-				runtime.ReadMemStats(&before)
-				begin := time.Now()
-				settle(b, r, n)
-				took := time.Since(begin)
-				runtime.ReadMemStats(&after)
-				calls, all := r.take(), 0
-				for _, n := range calls {
-					all += n
-				}
-				own := calls["Wallet"] + calls["PendingTxs"] // reads of a wallet's own part
-				reads := own + calls["Payment"] + calls["Wallets"]
-				var told []float64
-				for _, at := range q.at {
-					told = append(told, at.Sub(begin).Seconds())
-				}
-				report(b, metrics{"s": took.Seconds(), "requests": float64(calls["request"]), "reads": float64(reads), "writes": float64(all - calls["request"] - reads),
-					"requests/wallet": float64(calls["request"]) / wallets, "reads/wallet": float64(own) / wallets,
-					"allocated-MB": float64(after.TotalAlloc-before.TotalAlloc) / 1e6, "half-told-s": quantile(told, 0.5), "all-told-s": quantile(told, 1)})
-			})
-			if n > 0 && n < pending {
-				payMany(b, r.handler, 64, n)
+		b.Run(d.String(), func(b *testing.B) { rounds(b, d, pick(10_000, 400)) })
+	}
+}
+
+// rounds measures rounds at one distance, over so many pending payments.
+func rounds(b *testing.B, d distance, pending int) {
+	const wallets = 16
+	c, store, hooks, q := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks(), &queue{}
+	c.Freeze()
+	subscribe(b, hooks, "https://merchant.example/hooks")
+	r := newRig(b, c, c.Wallets(), store, d, webhook.NewPublisher(hooks, q))
+	payMany(b, r.handler, 128, pending)
+	settle(b, r, 0) // the first round of a wallet reads its balance
+	for _, n := range []int{0, 1, pending / 100, pending} {
+		time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
+		mine(b, c, store, n)
+		b.Run(fmt.Sprint("mined=", n), func(b *testing.B) {
+			r.take()
+			q.at = nil
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			begin := time.Now()
+			settle(b, r, n)
+			took := time.Since(begin)
+			runtime.ReadMemStats(&after)
+			calls, all := r.take(), 0
+			for _, n := range calls {
+				all += n
 			}
+			own := calls["Wallet"] + calls["PendingTxs"] // reads of a wallet's own part
+			reads := own + calls["Payment"] + calls["Wallets"]
+			var told []float64
+			for _, at := range q.at {
+				told = append(told, at.Sub(begin).Seconds())
+			}
+			report(b, metrics{"s": took.Seconds(), "requests": float64(calls["request"]), "reads": float64(reads), "writes": float64(all - calls["request"] - reads),
+				"requests/wallet": float64(calls["request"]) / wallets, "reads/wallet": float64(own) / wallets,
+				"allocated-MB": float64(after.TotalAlloc-before.TotalAlloc) / 1e6, "half-told-s": quantile(told, 0.5), "all-told-s": quantile(told, 1)})
+		})
+		if n > 0 && n < pending {
+			payMany(b, r.handler, 64, n)
 		}
 	}
 }
