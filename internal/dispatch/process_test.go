@@ -45,7 +45,7 @@ func (s script) with(call string, act func(p *process) error) script {
 }
 
 // A process is a dispatcher every call of which to its ports goes by a script.
-// It is also its own keys, node and hints.
+// It is also its own keys, hints and node.
 type process struct {
 	chain.Node
 	d      *dispatch.Dispatcher
@@ -82,7 +82,7 @@ func newProcess(t *testing.T, s script, change ...func(*stack.Config)) *process 
 		c(&config)
 	}
 	p.d = dispatch.New(config, dispatch.Parts{
-		Store: &interpose.Store{Store: p.tables, Around: p.around}, Keys: p, Nodes: chain.Nodes{interpose.Node{Node: p, Around: p.around}},
+		Store: &interpose.Store{Store: p.tables, Around: p.around}, Keys: p, Nodes: p,
 		Hints: p, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return p.now }, Random: rand.Reader,
 		Draw: func(n int) int { return p.draw(n) },
 	})
@@ -136,6 +136,10 @@ func (p *process) must(err error) {
 }
 
 func walletOf(a token.Address) wallet.ID { return wallet.ID{ChainID: 1, Address: a} }
+
+func (p *process) Nodes(ctx context.Context) (chain.Nodes, error) {
+	return chain.Nodes{interpose.Node{Node: p, Around: p.around}}, p.around(ctx, interpose.Call{Op: "Nodes"}, func(context.Context) {})
+}
 
 func (p *process) Hint(ctx context.Context) error {
 	return p.around(ctx, interpose.Call{Op: "Hint"}, func(context.Context) {})
