@@ -140,7 +140,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 				t.Errorf("answered %+v beside an error", result)
 			case errors.Is(err, dispatch.ErrKeyReused) && errors.Is(err, dispatch.ErrInProgress):
 				t.Errorf("two answers: %v", err)
-			case errors.Is(err, dispatch.ErrUnavailable) && (stored.ID != "" || errors.Is(err, dispatch.ErrInProgress)):
+			case errors.Is(err, dispatch.ErrUnavailable) && (stored.ID != "" || !p.holdsNothing() || errors.Is(err, dispatch.ErrInProgress)):
 				t.Errorf("nothing was started, but stored is %+v, and the error is %v", stored, err)
 			case !errors.Is(err, dispatch.ErrUnavailable) && !errors.Is(err, dispatch.ErrKeyReused):
 				if result, err := p.pay(); err != nil || result.Payment.State != payment.Committed || result.Payment.TxHash != p.stored().TxHash {
@@ -395,6 +395,47 @@ func TestTheLessLoadedWalletPays(t *testing.T) {
 		r.Key = fmt.Sprint(n)
 		if result, err := p.d.Send(t.Context(), r); err != nil || result.Payment.Wallet != want {
 			t.Errorf("payment %d: wallet %v, %v; want %v", n, result.Payment.Wallet, err, want)
+		}
+	}
+}
+
+// TestAnotherProcessKnowsTheWallets: a process that starts on tables with
+// payments reads each wallet once, and knows its load.
+func TestAnotherProcessKnowsTheWallets(t *testing.T) {
+	earlier := newProcess(t, script{})
+	result, err := earlier.pay()
+	if err != nil || result.Payment.Wallet != first {
+		t.Fatal(result, err)
+	}
+	next := asked
+	next.Key = "next"
+
+	p := start(t, earlier.tables, script{})
+	if result, err := p.d.Send(t.Context(), next); err != nil || result.Payment.Wallet != second || p.times["Wallet"] != 2 {
+		t.Errorf("wallet %v pays, %v, after %v", result.Payment.Wallet, err, p.calls)
+	}
+	for mined, reads := range map[uint64]int{0: 2, 1: 2} {
+		p := start(t, earlier.tables, script{})
+		p.mined = mined
+		if _, err := p.d.Send(t.Context(), next); err != nil || p.times["Wallet"] != reads {
+			t.Errorf("%d mined: %v, after %v", mined, err, p.calls)
+		}
+	}
+}
+
+// TestAWalletThatCannotBeHeldAgainstTheChain stops a process that starts.
+func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
+	earlier := newProcess(t, script{})
+	earlier.keys = earlier.keys[:1]
+	_, err := earlier.pay()
+	earlier.must(err)
+	next := asked
+	next.Key = "next"
+	for call, want := range map[string]error{"Account#1": errBroken, "Wallet#2": errBroken, "": wallet.ErrBehind} {
+		p := start(t, earlier.tables, breaks(call))
+		p.keys, p.mined = p.keys[:1], 2 // one more than was given out
+		if _, err := p.d.Send(t.Context(), next); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) {
+			t.Errorf("%q fails: %v, want %v", call, err, want)
 		}
 	}
 }

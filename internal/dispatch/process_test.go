@@ -72,8 +72,13 @@ var first, second = token.Address{1}, token.Address{2}
 
 // newProcess returns a process with two wallets. Its tables are empty.
 func newProcess(t *testing.T, s script, change ...func(*stack.Config)) *process {
+	return start(t, memory.NewPayments(), s, change...)
+}
+
+// start returns a process with two wallets and with the tables of another.
+func start(t *testing.T, tables *memory.Payments, s script, change ...func(*stack.Config)) *process {
 	p := &process{
-		t: t, tables: memory.NewPayments(), script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
+		t: t, tables: tables, script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
 		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
 		draw: func(n int) int { return n - 1 }, times: map[string]int{}, // candidates stay in their order
 	}
@@ -120,6 +125,16 @@ func (p *process) did(call string) bool {
 func (p *process) stored() payment.Payment {
 	stored, _ := p.tables.Payment(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, asked.Key))
 	return stored
+}
+
+// holdsNothing reports whether no wallet has a reservation.
+func (p *process) holdsNothing() bool {
+	for _, a := range p.keys {
+		if w, err := p.tables.Wallet(context.Background(), walletOf(a)); err == nil && len(w.Reservations) > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // record is a wallet as it is stored.
