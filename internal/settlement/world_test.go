@@ -39,6 +39,12 @@ func breaks(calls ...string) script {
 	return s
 }
 
+// with returns a script with one more act.
+func (s script) with(call string, act func(w *world) error) script {
+	s[call] = act
+	return s
+}
+
 // A world is a settler with one wallet, whose every call to its ports goes by a
 // script. It is also the settler's keys, node and events. Its chain is one
 // block, number 5, which is final.
@@ -87,7 +93,7 @@ func newWorld(t *testing.T, s script) *world {
 	w.settler = settlement.New(stack.Config{
 		ChainID: 1, Token: coin, Window: 64, BlockTime: 12 * time.Second, FeeLimit: token.Units(1000),
 	}, settlement.Parts{
-		Store: &interpose.Store{Store: w.tables, Around: w.around}, Keys: w, Nodes: chain.Nodes{interpose.Node{Node: w, Around: w.around}},
+		Store: &interpose.Store{Store: w.tables, Around: w.around}, Keys: w, Nodes: w,
 		Events: w, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now },
 		Wait: func(_ context.Context, d time.Duration) { w.waits = append(w.waits, d); w.now = w.now.Add(d) },
 	})
@@ -214,6 +220,10 @@ func (w *world) pending() []wallet.PendingTx {
 
 func (w *world) call(op string) error {
 	return w.around(context.Background(), interpose.Call{Op: op}, func(context.Context) {})
+}
+
+func (w *world) Nodes(context.Context) (chain.Nodes, error) {
+	return chain.Nodes{interpose.Node{Node: w, Around: w.around}}, w.call("Nodes")
 }
 
 func (w *world) Active(context.Context) ([]token.Address, error) { return []token.Address{payer}, nil }
