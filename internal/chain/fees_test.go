@@ -81,8 +81,22 @@ func TestFeesAtTheEndOfTheRange(t *testing.T) {
 	if fees := chain.QuoteFees(most, most, token.Amount{}); fees.Cap != most || fees.Tip != most {
 		t.Errorf("an absurd base fee gives %v, want it to saturate", fees)
 	}
+	if fees := chain.QuoteFees(most, token.Units(1), token.Amount{}); fees.Cap != most || fees.Tip != token.Units(1) {
+		t.Errorf("a base fee that cannot double gives %v, want it to saturate", fees)
+	}
 	tx := chain.Tx{Gas: 2, Fees: chain.Fees{Cap: most}}
 	if tx.Cost() != most {
 		t.Errorf("cost %v, want it to saturate so that nobody can afford it", tx.Cost())
+	}
+}
+
+// TestBumpOfNothing: an eighth of no tip is no tip, and a node wants more.
+func TestBumpOfNothing(t *testing.T) {
+	old := chain.Fees{Cap: token.Units(10)}
+	if bumped, ok := old.Bump(chain.Fees{}, token.Amount{}); !ok || bumped.Tip != token.Units(1) {
+		t.Errorf("a tip of nothing goes to %v, %v", bumped.Tip, ok)
+	}
+	if bumped, ok := old.Bump(chain.Fees{Tip: token.Units(3)}, token.Amount{}); !ok || bumped.Tip != token.Units(3) {
+		t.Errorf("a tip of nothing goes to %v in a market of 3, %v", bumped.Tip, ok)
 	}
 }

@@ -24,6 +24,8 @@ type stub struct {
 	settled  uint64                 // the count at the final block
 	replies  map[string]chain.Reply // by the raw bytes; all others are accepted
 	asked    int                    // how often for receipts
+	generous bool                   // it gives receipts that nobody asked for
+	numbers  []uint64               // of the blocks whose hashes it was asked for
 	sent     []string
 }
 
@@ -56,7 +58,7 @@ func (s *stub) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt
 	var found []chain.Receipt
 	for _, r := range s.receipts {
 		for _, h := range hashes {
-			if r.Tx == h {
+			if r.Tx == h || s.generous {
 				found = append(found, r)
 			}
 		}
@@ -68,6 +70,7 @@ func (s *stub) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt
 }
 
 func (s *stub) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
+	s.numbers = append(s.numbers, numbers...)
 	hashes := make([]chain.Hash, len(numbers))
 	for i, n := range numbers {
 		hashes[i] = s.blocks[n]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"remit/internal/chain"
@@ -54,6 +55,8 @@ func TestLeading(t *testing.T) {
 		{"a node that lags does not lead", chain.Views{view(1, 1, true), view(2, 2, true)}, 2},
 		{"nor when it comes last", chain.Views{view(2, 1, true), view(1, 2, true)}, 1},
 		{"of equals one whose answers belong to one block", chain.Views{view(2, 1, false), view(2, 2, true)}, 2},
+		{"of equals that are steady the first", chain.Views{view(2, 1, true), view(2, 2, true)}, 1},
+		{"of equals that are not the last", chain.Views{view(2, 1, false), view(2, 2, false)}, 2},
 		{"a higher count leads even when unsteady", chain.Views{view(2, 1, true), view(3, 2, false)}, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -70,8 +73,9 @@ func TestViews(t *testing.T) {
 	if err != nil || len(views) != 1 || views[0].Mined != 3 || views[0].Node != all[1] {
 		t.Errorf("Views() = %v, %v; want that of the node that is up", views, err)
 	}
-	if _, err := nodes(&stub{down: true}).Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{}); !errors.Is(err, chain.ErrUnavailable) {
-		t.Errorf("Views() = %v, want ErrUnavailable", err)
+	_, err = nodes(&stub{down: true}, &stub{down: true}).Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
+	if !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, errDown) || !strings.Contains(err.Error(), "asking b") {
+		t.Errorf("Views() = %v, want ErrUnavailable, and what each node answered", err)
 	}
 }
 
@@ -129,6 +133,23 @@ func TestReceipts(t *testing.T) {
 	both := nodes(main(), second)
 	if _, err := (chain.Views{{Node: both[0], Account: final}, {Node: both[1], Account: final}}).Receipts(t.Context(), []chain.Hash{tx}); err != nil || second.asked != 0 {
 		t.Errorf("the second node was asked %d times for what the first had (%v)", second.asked, err)
+	}
+}
+
+// TestReceiptsOfOneBlock: the hash of a block is asked for once, whatever number
+// of transactions it has.
+func TestReceiptsOfOneBlock(t *testing.T) {
+	node := &stub{account: chain.Account{Final: 5}, blocks: map[uint64]chain.Hash{5: {5}}, receipts: []chain.Receipt{
+		{Tx: chain.Hash{1}, Block: 5, BlockHash: chain.Hash{5}}, {Tx: chain.Hash{2}, Block: 5, BlockHash: chain.Hash{5}},
+	}}
+	views := chain.Views{{Node: node, Account: node.account}}
+	got, err := views.Receipts(t.Context(), []chain.Hash{{1}, {2}})
+	if err != nil || len(got.Final) != 2 || !slices.Equal(node.numbers, []uint64{5}) {
+		t.Errorf("%v, %v, after it was asked for blocks %v", got, err, node.numbers)
+	}
+	node.generous = true
+	if got, err := views.Receipts(t.Context(), []chain.Hash{{1}}); err != nil || len(got.Final) != 1 || got.Seen[chain.Hash{2}] {
+		t.Errorf("asked for one receipt: %v, %v", got, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"remit/internal/chain"
@@ -73,6 +74,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 	}{
 		{"no call fails", script{}, nil},
 
+		{"no node is known", breaks("Nodes#1"), unavailable},
 		{"the addresses cannot be read", breaks("All#1"), unavailable},
 		{"nor at the start-up check", breaks("All#2"), unavailable},
 		{"the wallets cannot be listed", breaks("Wallets#1"), unavailable},
@@ -90,6 +92,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 
 		{"the reservation is unknown", breaks("Reserve#1"), nil},
 		{"and the payment cannot be read", breaks("Reserve#1", "Payment#1"), inProgress},
+		{"and seven more are", breaks("Reserve#1", "Reserve#2", "Reserve#3", "Reserve#4", "Reserve#5", "Reserve#6", "Reserve#7", "Reserve#8"), []error{dispatch.ErrInProgress}},
 		{"and its key has been used for another request", script{"Reserve#1": replace}, []error{dispatch.ErrKeyReused}},
 		{"there is no key any more", breaks("Signer#2"), inProgress},
 		{"the key does not sign", breaks("Sign#1"), inProgress},
@@ -135,7 +138,9 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 				}
 			case result.Payment.ID != "":
 				t.Errorf("answered %+v beside an error", result)
-			case errors.Is(err, dispatch.ErrUnavailable) && (stored.ID != "" || errors.Is(err, dispatch.ErrInProgress)):
+			case errors.Is(err, dispatch.ErrKeyReused) && errors.Is(err, dispatch.ErrInProgress):
+				t.Errorf("two answers: %v", err)
+			case errors.Is(err, dispatch.ErrUnavailable) && (stored.ID != "" || !p.holdsNothing() || errors.Is(err, dispatch.ErrInProgress)):
 				t.Errorf("nothing was started, but stored is %+v, and the error is %v", stored, err)
 			case !errors.Is(err, dispatch.ErrUnavailable) && !errors.Is(err, dispatch.ErrKeyReused):
 				if result, err := p.pay(); err != nil || result.Payment.State != payment.Committed || result.Payment.TxHash != p.stored().TxHash {
@@ -159,6 +164,34 @@ func TestRefusalWithoutAKey(t *testing.T) {
 		if p.did("Payment#1") {
 			t.Errorf("%s fails: a payment is looked for: %v", call, p.calls)
 		}
+	}
+}
+
+// TestNoIDs: without randomness a request without a key stores nothing.
+func TestNoIDs(t *testing.T) {
+	p := newProcess(t, script{})
+	p.d.Random = iotest.ErrReader(errBroken)
+	keyless := asked
+	keyless.Key = ""
+	if _, err := p.d.Send(t.Context(), keyless); !errors.Is(err, errBroken) || p.did("Create#1") {
+		t.Errorf("%v, after %v", err, p.calls)
+	}
+}
+
+// TestReplayed: a request whose payment is committed is answered with it, and
+// charges and reserves nothing.
+func TestReplayed(t *testing.T) {
+	p := newProcess(t, script{})
+	made, err := p.pay()
+	p.must(err)
+	result, err := p.pay()
+	if err != nil || !result.Replayed || result.Payment.TxHash != made.Payment.TxHash || p.did("Charge#2") || p.did("Reserve#2") {
+		t.Errorf("answered %+v, %v, after %v", result, err, p.calls)
+	}
+	other := asked
+	other.Reference = "another"
+	if result, err := p.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) || result.Payment.ID != "" {
+		t.Errorf("another request under its key: %+v, %v", result, err)
 	}
 }
 
@@ -291,8 +324,13 @@ func TestTakenUp(t *testing.T) {
 // and the refusal names the cause when all do.
 func TestAnotherWalletIsTried(t *testing.T) {
 	p := newProcess(t, script{"Reserve#1": pause(first)})
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.record(first).NextNonce != 0 {
-		t.Errorf("answered %+v, %v", result, err)
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.record(first).NextNonce != 0 || p.did("Payment#1") {
+		t.Errorf("answered %+v, %v, after %v", result, err, p.calls)
+	}
+	next := asked
+	next.Key = "next"
+	if result, err := p.d.Send(t.Context(), next); err != nil || result.Payment.Wallet != second || p.did("Reassign#2") {
+		t.Errorf("the next payment is not given to the other wallet at once: %+v, %v, after %v", result, err, p.calls)
 	}
 	spend := func(a token.Address) func(*process) error {
 		return func(p *process) error {
@@ -313,10 +351,6 @@ func TestAnotherWalletIsTried(t *testing.T) {
 		}
 		// The day is as it was: all of it can be charged.
 		p.must(p.tables.Charge(t.Context(), asked.Merchant, asked.Mode, token.Units(5000), token.Units(5000), p.now))
-		// The next request knows of it, and asks neither wallet first.
-		if _, err := p.d.Send(t.Context(), asked); err == nil {
-			t.Errorf("%s: paid", name)
-		}
 	}
 	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)}, func(c *stack.Config) { c.Daily = token.Amount{} })
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Charge#1") || p.did("Refund#1") {
@@ -361,6 +395,47 @@ func TestTheLessLoadedWalletPays(t *testing.T) {
 		r.Key = fmt.Sprint(n)
 		if result, err := p.d.Send(t.Context(), r); err != nil || result.Payment.Wallet != want {
 			t.Errorf("payment %d: wallet %v, %v; want %v", n, result.Payment.Wallet, err, want)
+		}
+	}
+}
+
+// TestAnotherProcessKnowsTheWallets: a process that starts on tables with
+// payments reads each wallet once, and knows its load.
+func TestAnotherProcessKnowsTheWallets(t *testing.T) {
+	earlier := newProcess(t, script{})
+	result, err := earlier.pay()
+	if err != nil || result.Payment.Wallet != first {
+		t.Fatal(result, err)
+	}
+	next := asked
+	next.Key = "next"
+
+	p := start(t, earlier.tables, script{})
+	if result, err := p.d.Send(t.Context(), next); err != nil || result.Payment.Wallet != second || p.times["Wallet"] != 2 {
+		t.Errorf("wallet %v pays, %v, after %v", result.Payment.Wallet, err, p.calls)
+	}
+	for mined, reads := range map[uint64]int{0: 2, 1: 2} {
+		p := start(t, earlier.tables, script{})
+		p.mined = mined
+		if _, err := p.d.Send(t.Context(), next); err != nil || p.times["Wallet"] != reads {
+			t.Errorf("%d mined: %v, after %v", mined, err, p.calls)
+		}
+	}
+}
+
+// TestAWalletThatCannotBeHeldAgainstTheChain stops a process that starts.
+func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
+	earlier := newProcess(t, script{})
+	earlier.keys = earlier.keys[:1]
+	_, err := earlier.pay()
+	earlier.must(err)
+	next := asked
+	next.Key = "next"
+	for call, want := range map[string]error{"Account#1": errBroken, "Wallet#2": errBroken, "": wallet.ErrBehind} {
+		p := start(t, earlier.tables, breaks(call))
+		p.keys, p.mined = p.keys[:1], 2 // one more than was given out
+		if _, err := p.d.Send(t.Context(), next); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) {
+			t.Errorf("%q fails: %v, want %v", call, err, want)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (s script) with(call string, act func(p *process) error) script {
 }
 
 // A process is a dispatcher every call of which to its ports goes by a script.
-// It is also its own keys, node and hints.
+// It is also its own keys, hints and node.
 type process struct {
 	chain.Node
 	d      *dispatch.Dispatcher
@@ -72,8 +72,13 @@ var first, second = token.Address{1}, token.Address{2}
 
 // newProcess returns a process with two wallets. Its tables are empty.
 func newProcess(t *testing.T, s script, change ...func(*stack.Config)) *process {
+	return start(t, memory.NewPayments(), s, change...)
+}
+
+// start returns a process with two wallets and with the tables of another.
+func start(t *testing.T, tables *memory.Payments, s script, change ...func(*stack.Config)) *process {
 	p := &process{
-		t: t, tables: memory.NewPayments(), script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
+		t: t, tables: tables, script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
 		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
 		draw: func(n int) int { return n - 1 }, times: map[string]int{}, // candidates stay in their order
 	}
@@ -82,7 +87,7 @@ func newProcess(t *testing.T, s script, change ...func(*stack.Config)) *process 
 		c(&config)
 	}
 	p.d = dispatch.New(config, dispatch.Parts{
-		Store: &interpose.Store{Store: p.tables, Around: p.around}, Keys: p, Nodes: chain.Nodes{interpose.Node{Node: p, Around: p.around}},
+		Store: &interpose.Store{Store: p.tables, Around: p.around}, Keys: p, Nodes: p,
 		Hints: p, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return p.now }, Random: rand.Reader,
 		Draw: func(n int) int { return p.draw(n) },
 	})
@@ -122,6 +127,16 @@ func (p *process) stored() payment.Payment {
 	return stored
 }
 
+// holdsNothing reports whether no wallet has a reservation.
+func (p *process) holdsNothing() bool {
+	for _, a := range p.keys {
+		if w, err := p.tables.Wallet(context.Background(), walletOf(a)); err == nil && len(w.Reservations) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // record is a wallet as it is stored.
 func (p *process) record(a token.Address) wallet.Wallet {
 	w, err := p.tables.Wallet(context.Background(), walletOf(a))
@@ -136,6 +151,10 @@ func (p *process) must(err error) {
 }
 
 func walletOf(a token.Address) wallet.ID { return wallet.ID{ChainID: 1, Address: a} }
+
+func (p *process) Nodes(ctx context.Context) (chain.Nodes, error) {
+	return chain.Nodes{interpose.Node{Node: p, Around: p.around}}, p.around(ctx, interpose.Call{Op: "Nodes"}, func(context.Context) {})
+}
 
 func (p *process) Hint(ctx context.Context) error {
 	return p.around(ctx, interpose.Call{Op: "Hint"}, func(context.Context) {})

@@ -82,8 +82,8 @@ type trial struct {
 }
 
 var (
-	failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\w+)`)
 	hung    = regexp.MustCompile(`panic: test timed out after`)
+	failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\w+)`)
 	crashed = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
 	// errNothingTested reports a test binary that failed before a test did.
 	errNothingTested = errors.New("the tests did not run")
@@ -104,7 +104,7 @@ func (b bench) run(ctx context.Context, t trial) (failed, output string, err err
 	if err == nil || ctx.Err() != nil {
 		return "", output, ctx.Err()
 	}
-	for _, how := range []*regexp.Regexp{failure, hung, crashed} {
+	for _, how := range []*regexp.Regexp{hung, failure, crashed} {
 		if m := how.FindStringSubmatch(output); m != nil {
 			return m[len(m)-1], output, nil
 		}

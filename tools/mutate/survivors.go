@@ -70,73 +70,93 @@ func (b bench) generate(pkg string, first int) (map[string]string, []mutant, err
 }
 
 // trials are the runs that a mutant of a package faces, quick ones first.
-func trials(pkg, dir string) []trial {
+func (b bench) trials(pkg string) []trial {
 	const long = "^(TestSeeds|TestExhaustive|TestCostOf.*)$"
-	story := filepath.Join(dir, filepath.Base(scenarios))
+	binary := func(pkg string) string { return filepath.Join(b.dir, filepath.Base(pkg)) }
 	runs := []trial{
-		{pkg: scenarios, binary: story, args: []string{"-test.skip=" + long + "|^TestReplay$"}},
-		{pkg: scenarios, binary: story, args: []string{"-test.run=" + long, "-seeds=1000", "-singles"}},
+		{pkg: scenarios, binary: binary(scenarios), args: []string{"-test.skip=" + long + "|^TestReplay$"}},
+		{pkg: scenarios, binary: binary(scenarios), args: []string{"-test.run=" + long, "-seeds=1000", "-singles"}},
 	}
-	own := filepath.Join(dir, filepath.Base(pkg))
-	if _, err := os.Stat(own); err != nil {
+	if _, err := os.Stat(binary(pkg)); err != nil || pkg == scenarios {
 		return runs // a package without tests has no binary
 	}
-	return append([]trial{{pkg: pkg, binary: own}}, runs...)
+	return append([]trial{{pkg: pkg, binary: binary(pkg)}}, runs...)
+}
+
+// breed compiles every mutant into the tests, and returns them all, with how
+// long a trial may take: ten times the longest without a mutant.
+func (b bench) breed(ctx context.Context) ([]mutant, time.Duration, error) {
+	changed, all := map[string]string{}, []mutant(nil)
+	for _, pkg := range mutated {
+		files, mutants, err := b.generate(pkg, len(all)+1)
+		if err != nil {
+			return nil, 0, err
+		}
+		all = append(all, mutants...)
+		maps.Copy(changed, files)
+	}
+	distinguish(all)
+	overlay, err := b.overlay(b.dir, changed)
+	if err != nil {
+		return nil, 0, err
+	}
+	limit := 30 * time.Second
+	for _, pkg := range append([]string{scenarios}, mutated...) {
+		if err := b.compile(ctx, pkg, overlay, filepath.Join(b.dir, filepath.Base(pkg))); err != nil {
+			return nil, 0, fmt.Errorf("%s with its mutants: %w", pkg, err)
+		}
+		for _, t := range b.trials(pkg) {
+			if t.pkg != pkg {
+				continue
+			}
+			began := time.Now()
+			t.timeout = time.Hour
+			failed, output, err := b.run(ctx, t)
+			if failed != "" {
+				err = fmt.Errorf("%w:\n%s", errBaseline, output)
+			}
+			if err != nil {
+				return nil, 0, fmt.Errorf("testing %s: %w", pkg, err)
+			}
+			limit = max(limit, 10*time.Since(began))
+		}
+	}
+	return all, limit, nil
+}
+
+// errBaseline reports tests that fail without a mutant.
+var errBaseline = errors.New("the tests fail without a mutant")
+
+// face runs the trials of a mutant until one catches it.
+func (b bench) face(ctx context.Context, m mutant, limit time.Duration) (result, error) {
+	end := result{name: m.name}
+	for _, t := range b.trials(m.pkg) {
+		t.timeout, t.env = limit, []string{fmt.Sprintf("MUTANT=%d", m.id)}
+		var err error
+		if end.caught, end.output, err = b.run(ctx, t); err != nil || end.caught != "" {
+			return end, err
+		}
+	}
+	return end, nil
 }
 
 // checkMutants makes every small mistake in turn. A survivor must be listed in
 // survivors.txt with its reason, and every mutant listed there must survive.
 func checkMutants(ctx context.Context, b bench, o options) error {
 	began := time.Now()
-	changed, all := map[string]string{}, []mutant(nil)
-	for _, pkg := range mutated {
-		files, mutants, err := b.generate(pkg, len(all)+1)
-		if err != nil {
-			return err
-		}
-		all = append(all, mutants...)
-		for file, text := range files {
-			changed[file] = text
-		}
-	}
-	distinguish(all)
-	overlay, err := b.overlay(b.dir, changed)
+	all, limit, err := b.breed(ctx)
 	if err != nil {
 		return err
 	}
-	longest := time.Duration(0)
-	for _, pkg := range append([]string{scenarios}, mutated...) {
-		if err := b.compile(ctx, pkg, overlay, filepath.Join(b.dir, filepath.Base(pkg))); err != nil {
-			return fmt.Errorf("%s with its mutants: %w", pkg, err)
-		}
-	}
-	for _, pkg := range mutated {
-		for _, t := range trials(pkg, b.dir) {
-			began := time.Now()
-			t.timeout = time.Hour
-			if failed, output, err := b.run(ctx, t); err != nil || failed != "" {
-				return fmt.Errorf("%s fails without a mutant: %s %w\n%s", t.pkg, failed, err, output)
-			}
-			longest = max(longest, time.Since(began))
-		}
-	}
 	all = slices.DeleteFunc(all, func(m mutant) bool { return !strings.Contains(m.name, o.only) })
-	fmt.Printf("%d mutants compiled and %s without one tested in %s\n", len(all), strings.Join(mutated, ", "), time.Since(began).Round(time.Second))
+	fmt.Printf("%d mutants, compiled in %s; a trial may take %s\n", len(all), time.Since(began).Round(time.Second), limit.Round(time.Second))
 	reasons := parseSurvivors(survivorsText)
 	results, err := o.each(ctx, len(all), func(ctx context.Context, i int) (result, error) {
-		end := result{name: all[i].name}
-		for _, t := range trials(all[i].pkg, b.dir) {
-			t.timeout = max(20*time.Second, 5*longest)
-			t.env = []string{fmt.Sprintf("MUTANT=%d", all[i].id)}
-			var err error
-			if end.caught, end.output, err = b.run(ctx, t); err != nil || end.caught != "" {
-				return end, err
-			}
-		}
+		end, err := b.face(ctx, all[i], limit)
 		if reasons[end.name] != "" {
 			end.note = ", as explained"
 		}
-		return end, nil
+		return end, err
 	})
 	if err != nil {
 		return err

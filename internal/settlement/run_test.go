@@ -1,0 +1,299 @@
+package settlement_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/settlement"
+	"remit/internal/stack"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// TestRun: a run goes round once a block while something is pending, waits once
+// for a claim of another run to end, and leaves the wallets free when its time is
+// over.
+func TestRun(t *testing.T) {
+	const block, claim = 12 * second, 15 * second
+	sent := func(w *world) { w.commit("a", minute); w.pooled = 1 }
+	mined := func(w *world) error {
+		p := w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
+		w.paid(p, p.TxHash)
+		return nil
+	}
+	taken := func(w *world) error { // by another run, whatever claim there is
+		_, err := w.tables.Claim(context.Background(), id, "other", w.now.Add(time.Hour), w.now.Add(claim))
+		return err
+	}
+	for _, test := range []struct {
+		name      string
+		before    func(*world)
+		script    script
+		left      time.Duration // until the run's deadline; zero: for ever
+		waits     []time.Duration
+		confirmed int
+		err       error
+	}{
+		{"nothing is pending", func(*world) {}, script{}, 0, nil, 0, nil},
+		{"no node is known", sent, breaks("Nodes#1"), 0, nil, 0, errBroken},
+		{"no node is known in the first round", sent, breaks("Nodes#2").with("Account#2", mined), 0, []time.Duration{block, block}, 1, nil},
+		{"a payment is mined after a block", sent, script{"Account#2": mined}, 0, []time.Duration{block}, 1, nil},
+		{"a round fails", sent, breaks("Wallets#1").with("Account#1", mined), 0, []time.Duration{block}, 1, nil},
+		{"another run claims the wallet, and ends", sent, script{"Claim#1": taken, "Account#1": mined}, 0, []time.Duration{claim}, 1, nil},
+		{"another run claims the wallet, and goes on", sent, script{"Claim#1": taken, "Claim#2": taken}, 0, []time.Duration{claim}, 0, nil},
+		{"another run claims the wallet twice", sent, script{"Claim#1": taken, "Claim#3": taken, "Account#2": mined}, 0, []time.Duration{claim, block, claim}, 1, nil},
+		{"the time is over after a block", sent, script{}, block + 5*second, []time.Duration{block}, 0, nil},
+		{"the time is over", sent, script{}, block + 5*second - 1, nil, 0, nil},
+		{"the time is over, and the wallets cannot be listed", sent, breaks("Wallets#2"), second * 10, nil, 0, errBroken},
+		{"the time is over, and the claim does not end", sent, breaks("Claim#2"), second * 10, nil, 0, errBroken},
+		{"the time is over, and the round failed", sent, breaks("Account#1"), second * 10, nil, 0, errBroken},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, test.script)
+			test.before(w)
+			ctx := t.Context()
+			if test.left > 0 {
+				deadline, cancel := context.WithDeadline(ctx, w.now.Add(test.left))
+				defer cancel()
+				ctx = deadline
+			}
+			report, err := w.settler.Run(ctx, "run")
+			if !errors.Is(err, test.err) || report.Confirmed != test.confirmed {
+				t.Errorf("%d confirmed, %v, want %d, %v", report.Confirmed, err, test.confirmed, test.err)
+			}
+			if !slices.Equal(w.waits, test.waits) {
+				t.Errorf("waited %v, want %v, after %v", w.waits, test.waits, w.calls)
+			}
+			if test.left > 0 && test.err == nil {
+				if held, err := w.tables.Claim(t.Context(), id, "next", w.now, w.now.Add(second)); !held || err != nil {
+					t.Errorf("the wallet is not free: %v", err)
+				}
+			}
+			for call := range test.script {
+				t.Errorf("%s was not called: %v", call, w.calls)
+			}
+		})
+	}
+}
+
+// TestIdleWallets are looked at in a run's first round only.
+func TestIdleWallets(t *testing.T) {
+	w := newWorld(t, script{})
+	if _, err := w.settler.Round(t.Context(), "run", false); err != nil || w.did("Account#1") || w.did("Claim#1") {
+		t.Errorf("a later round: %v, after %v", err, w.calls)
+	}
+	report, err := w.round()
+	if err != nil || len(report.Wallets) != 1 || report.Wallets[0] != funds || w.did("Claim#1") || w.did("Receipts#1") {
+		t.Errorf("the first round: %+v, %v, after %v", report.Wallets, err, w.calls)
+	}
+}
+
+// TestNoStepIsBegunInTheLastFiveSeconds of a run: they are for ending cleanly.
+func TestNoStepIsBegunInTheLastFiveSeconds(t *testing.T) {
+	for left, enough := range map[time.Duration]bool{5*second - 1: false, 5 * second: true} {
+		for call, before := range map[string]func(*world){
+			"Commit#1": func(w *world) { w.reserve("a", 2*minute) },
+			"Finish#1": func(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) },
+			"Send#1":   func(w *world) { w.commit("a", minute) },
+		} {
+			w := newWorld(t, script{})
+			before(w)
+			ctx, cancel := context.WithDeadline(t.Context(), w.now.Add(left))
+			defer cancel()
+			if _, err := w.settler.Round(ctx, "run", true); err != nil || w.did(call) != enough {
+				t.Errorf("with %v left %s is called: %v, %v", left, call, w.did(call), err)
+			}
+		}
+	}
+	w := newWorld(t, script{})
+	w.commit("a", minute)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := w.settler.Run(ctx, "run"); w.did("Send#1") || len(w.waits) > 0 {
+		t.Errorf("cancelled: %v, after %v", err, w.calls)
+	}
+}
+
+// TestOutOfGas: the pause for lack of gas ends when a node takes the bytes again
+// or none wait, and no other pause does.
+func TestOutOfGas(t *testing.T) {
+	waiting := func(w *world) { w.commit("a", minute) }
+	for _, test := range []struct {
+		name   string
+		before func(*world)
+		reply  chain.Class
+		paused string // before
+		want   string
+	}{
+		{"the node wants gas", waiting, chain.Funds, "", "out of gas funds"},
+		{"the node wants gas still", waiting, chain.Funds, "out of gas funds", "out of gas funds"},
+		{"the node wants gas of a wallet that a person paused", waiting, chain.Funds, "by hand", "by hand"},
+		{"the node takes the bytes", waiting, chain.Accepted, "out of gas funds", ""},
+		{"the node has the bytes", waiting, chain.Known, "out of gas funds", ""},
+		{"the node's pool is full", waiting, chain.Full, "out of gas funds", "out of gas funds"},
+		{"the node takes the bytes of a wallet that a person paused", waiting, chain.Accepted, "by hand", "by hand"},
+		{"no bytes wait", func(*world) {}, chain.Accepted, "out of gas funds", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, script{})
+			test.before(w)
+			w.reply = test.reply
+			if test.paused != "" {
+				w.must(w.tables.Pause(t.Context(), id, test.paused))
+			}
+			report, err := w.round()
+			if got := w.record().Paused; err != nil || got != test.want || report.Paused > 0 != (test.want != "") {
+				t.Errorf("paused %q, %v, report %+v; want %q", got, err, report, test.want)
+			}
+			if test.paused == test.want && w.did("Repause#1") {
+				t.Errorf("the pause is written again: %v", w.calls)
+			}
+		})
+	}
+	w := newWorld(t, breaks("Repause#1"))
+	waiting(w)
+	w.must(w.tables.Pause(t.Context(), id, "out of gas funds"))
+	if _, err := w.round(); !errors.Is(err, errBroken) || w.record().Paused == "" {
+		t.Errorf("a pause that does not end: %v", err)
+	}
+}
+
+// TestBumps: the next attempt costs more and pays the same, or nothing once
+// every node has refused the bytes for ever.
+func TestBumps(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		reply chain.Class
+		noop  bool
+	}{
+		{"the fees are too low", chain.FeeTooLow, false},
+		{"no node will ever take the bytes", chain.Wrong, true},
+	} {
+		w := newWorld(t, script{})
+		p := w.commit("a", 4*minute)
+		w.reply = test.reply
+		_, err := w.round()
+		p = w.stored(p)
+		if last := p.LastAttempt(); err != nil || len(p.Attempts) != 2 || last.Noop != test.noop || last.Fees.Cap.Cmp(token.Units(24)) != 0 || !last.At.Equal(w.now) {
+			t.Errorf("%s: %+v, %v", test.name, p.Attempts, err)
+		}
+		if tx := w.pending()[0]; tx.Hash() != p.LastAttempt().Hash || w.times["Send"] < 2 {
+			t.Errorf("%s: stored is %+v, sent %d times", test.name, tx, w.times["Send"])
+		}
+		// One that pays nothing is followed by none that pays.
+		w.now, w.reply = w.now.Add(4*minute), chain.Accepted
+		_, err = w.round()
+		if last := w.stored(p).LastAttempt(); err != nil || last.Noop != test.noop {
+			t.Errorf("%s, and the next: %+v, %v", test.name, last, err)
+		}
+	}
+}
+
+// TestRefusedWithoutRoom: bytes that no node will take give way to a no-op even
+// where the limit leaves no room for higher fees, and that is stored once.
+func TestRefusedWithoutRoom(t *testing.T) {
+	w := newWorld(t, script{})
+	p := w.commit("a", 4*minute)
+	w.reply, w.settler.FeeLimit = chain.Wrong, token.Units(21)
+	for range 3 {
+		report, err := w.round()
+		if got := w.stored(p); err != nil || len(got.Attempts) != 2 || !got.LastAttempt().Noop {
+			t.Fatalf("%+v, %+v, %v", got.Attempts, report, err)
+		}
+		w.now = w.now.Add(4 * minute)
+	}
+}
+
+// TestForeignPendingTx: bytes that belong to no payment of that wallet and nonce
+// end none.
+func TestForeignPendingTx(t *testing.T) {
+	for name, change := range map[string]func(*wallet.PendingTx){
+		"of another nonce":      func(tx *wallet.PendingTx) { tx.Nonce = 1 },
+		"of a prepared payment": func(tx *wallet.PendingTx) { tx.Payment = payment.KeyID("mer_1", "test", "b") },
+	} {
+		w := newWorld(t, script{})
+		p := w.commit("a", minute)
+		tx := w.pending()[0]
+		w.must(w.tables.DeletePendingTx(t.Context(), id, 0))
+		w.reserve("b", 0)
+		change(&tx)
+		w.must(w.tables.PutNoop(t.Context(), tx))
+		w.mined = 1
+		w.paid(p, p.TxHash)
+		report, err := w.round()
+		if err == nil || report.Confirmed > 0 || w.stored(p).State != payment.Committed {
+			t.Errorf("bytes %s: %+v, %v", name, report, err)
+		}
+	}
+}
+
+// TestEvents: an end is published as it is stored.
+func TestEvents(t *testing.T) {
+	w := newWorld(t, script{})
+	p := w.commit("a", minute)
+	w.paid(p, p.TxHash)
+	_, err := w.round()
+	p = w.stored(p)
+	if err != nil || len(w.published) != 1 || w.published[0].ID != p.Event.ID || w.published[0].Type != "payment.confirmed" ||
+		w.published[0].Merchant != "mer_1" || w.published[0].Mode != "test" || string(w.published[0].Body) != string(p.Event.Body) {
+		t.Errorf("published %+v, stored %+v, %v", w.published, p.Event, err)
+	}
+}
+
+// TestReconciling: a wallet may spend its balance less what reservations and
+// pending transactions tie up, each counted once, and reads no more than it
+// needs for that.
+func TestReconciling(t *testing.T) {
+	w := newWorld(t, script{})
+	w.commit("a", 0)
+	w.reserve("b", 0)
+	p := w.reserve("c", 0)
+	w.must(w.tables.Reconcile(t.Context(), id, 3, token.Units(5), token.Units(5)))
+	report, err := w.round()
+	spendable, gas := funds.Token.Sub(token.Units(300)), funds.Gas.Sub(token.Units(3*210))
+	if got := w.record(); err != nil || got.Token != spendable || got.Gas != gas || report.Wallets[0].Gap != 3 {
+		t.Errorf("spendable %v and %v, gap %d, %v; want %v and %v", got.Token, got.Gas, report.Wallets[0].Gap, err, spendable, gas)
+	}
+	if _, err := w.round(); err != nil || w.did("Reconcile#2") || w.did("RaiseCeiling#1") {
+		t.Errorf("written again: %v, after %v", err, w.calls)
+	}
+	// A nonce without an owner, or a reading of two blocks, tells nothing.
+	w.must(w.tables.Reconcile(t.Context(), id, 3, token.Units(5), token.Units(5)))
+	w.unsteady = true
+	if _, err := w.round(); err != nil || w.did("Reconcile#2") {
+		t.Errorf("an unsteady reading is stored: %v", err)
+	}
+	w.unsteady = false
+	w.must(w.tables.Release(t.Context(), p.ID, wallet.PendingTx{ID: id, Nonce: 2}))
+	if _, err := w.round(); err != nil || w.did("Reconcile#2") {
+		t.Errorf("stored without the owner of a nonce: %v", err)
+	}
+}
+
+// TestSleep returns when its time or its context is over, and is how a settler
+// waits that was not told how.
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		settlement.Sleep(t.Context(), minute)
+		if took := time.Since(began); took != minute {
+			t.Errorf("slept %v", took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), second)
+		defer cancel()
+		settlement.Sleep(ctx, minute)
+		if took := time.Since(began); took != minute+second {
+			t.Errorf("slept %v past the end of the context", took-minute-second)
+		}
+		settlement.New(stack.Config{}, settlement.Parts{}).Wait(t.Context(), minute)
+		if took := time.Since(began); took != 2*minute+second {
+			t.Errorf("a settler waited %v", took-minute-second)
+		}
+	})
+}

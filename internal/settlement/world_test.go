@@ -1,0 +1,289 @@
+package settlement_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/interpose"
+	"remit/internal/memory"
+	"remit/internal/payment"
+	"remit/internal/settlement"
+	"remit/internal/stack"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+	"remit/internal/webhook"
+)
+
+// errBroken is the error of a call that a script lets fail.
+var errBroken = errors.New("broken")
+
+// A script names calls by their operation and number, "Claim#1", and says what
+// happens before one. An error of it is returned in the call's place.
+type script map[string]func(w *world) error
+
+// breaks is a script in which some calls fail and have no effect.
+func breaks(calls ...string) script {
+	s := script{}
+	for _, call := range calls {
+		s[call] = func(*world) error { return errBroken }
+	}
+	return s
+}
+
+// with returns a script with one more act.
+func (s script) with(call string, act func(w *world) error) script {
+	s[call] = act
+	return s
+}
+
+// A world is a settler with one wallet, whose every call to its ports goes by a
+// script. It is also the settler's keys, node and events. Its chain is one
+// block, number 5, which is final.
+type world struct {
+	chain.Node
+	t       *testing.T
+	settler *settlement.Settler
+	tables  *memory.Payments
+	script  script
+	now     time.Time
+
+	mined    uint64                       // transactions of the wallet
+	final    uint64                       // highest final block
+	settled  uint64                       // transactions of the wallet that are final
+	pooled   uint64                       // the count with the node's pool
+	unsteady bool                         // the head moves under every reading
+	price    uint64                       // base fee
+	reply    chain.Class                  // to every broadcast
+	receipts map[chain.Hash]chain.Receipt // by transaction
+	atNonce  chain.Hash                   // what used every mined nonce, by the blocks
+
+	mu        sync.Mutex
+	calls     []string // in the order they were made
+	times     map[string]int
+	published []webhook.Event
+	waits     []time.Duration
+}
+
+// payer is the wallet of a world, and id its name in the tables.
+var (
+	payer = token.Address{1}
+	id    = wallet.ID{ChainID: 1, Address: payer}
+	coin  = token.Token{Symbol: "USDC", Contract: token.Address{0xc0}}
+)
+
+// funds are the balances of payer in every world.
+var funds = settlement.Funds{Address: payer, Token: token.Units(1_000_000), Gas: token.Units(1 << 60)}
+
+// newWorld returns a world in which no payment was made.
+func newWorld(t *testing.T, s script) *world {
+	w := &world{
+		t: t, tables: memory.NewPayments(), script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
+		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, times: map[string]int{},
+	}
+	w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Token: funds.Token, Gas: funds.Gas}))
+	w.settler = settlement.New(stack.Config{
+		ChainID: 1, Token: coin, Window: 64, BlockTime: 12 * time.Second, FeeLimit: token.Units(1000),
+	}, settlement.Parts{
+		Store: &interpose.Store{Store: w.tables, Around: w.around}, Keys: w, Nodes: w,
+		Events: w, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now },
+		Wait: func(_ context.Context, d time.Duration) { w.waits = append(w.waits, d); w.now = w.now.Add(d) },
+	})
+	return w
+}
+
+func (w *world) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
+	w.mu.Lock()
+	w.times[c.Op]++
+	call := fmt.Sprint(c.Op, "#", w.times[c.Op])
+	w.calls = append(w.calls, call)
+	act := w.script[call]
+	delete(w.script, call)
+	w.mu.Unlock()
+	if act != nil {
+		if err := act(w); err != nil {
+			return err
+		}
+	}
+	apply(ctx)
+	return nil
+}
+
+// did reports whether a call was made.
+func (w *world) did(call string) bool { return slices.Contains(w.calls, call) }
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Error(err)
+	}
+}
+
+// round is one round that looks at idle wallets too.
+func (w *world) round() (settlement.Report, error) {
+	return w.settler.Round(w.t.Context(), "run", true)
+}
+
+// prepare stores a payment that nothing was reserved for.
+func (w *world) prepare(key string, age time.Duration) payment.Payment {
+	r := payment.Request{Merchant: "mer_1", Mode: "test", Key: key, To: token.Address{9}, Amount: token.Units(100)}
+	fees := chain.Fees{Tip: token.Units(1), Cap: token.Units(21)}
+	p := payment.New(payment.KeyID("mer_1", "test", key), r, coin, "net", w.now.Add(-age)).
+		AssignedTo(payer, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 10, Fees: fees})
+	_, _, err := w.tables.Create(context.Background(), p)
+	w.must(err)
+	return p
+}
+
+// reserve stores a payment that holds a nonce for so long.
+func (w *world) reserve(key string, age time.Duration) payment.Payment {
+	p := w.prepare(key, age)
+	_, err := w.tables.Reserve(context.Background(), wallet.Need{Wallet: id, Payment: p.ID, Token: p.Amount, Gas: p.Tx.Cost(), At: w.now.Add(-age)})
+	w.must(err)
+	return p
+}
+
+// commit stores a payment that was committed so long ago.
+func (w *world) commit(key string, age time.Duration) payment.Payment {
+	p := w.reserve(key, age)
+	p, err := store.Commit(context.Background(), w.tables, w.quiet(), p, w.record().Reservations[p.ID].Nonce, w.now.Add(-age))
+	w.must(err)
+	w.must(w.tables.Release(context.Background(), p.ID, store.PendingTxOf(p)))
+	return p
+}
+
+// quiet returns keys that sign as w does, outside of its script.
+func (w *world) quiet() *world { return &world{t: w.t, times: map[string]int{}} }
+
+// noop stores a no-op at a nonce.
+func (w *world) noop(nonce uint64, age time.Duration) wallet.PendingTx {
+	tx := chain.Noop(1, payer, chain.Fees{Tip: token.Units(1), Cap: token.Units(21)})
+	signed, err := w.quiet().Sign(tx, nonce)
+	w.must(err)
+	pending := wallet.PendingNoop(id, tx, signed, w.now.Add(-age))
+	w.must(w.tables.PutNoop(context.Background(), pending))
+	return pending
+}
+
+// paid mines a transaction in block 5. It makes p's transfer.
+func (w *world) paid(p payment.Payment, hash chain.Hash) {
+	topic, err := chain.ParseHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef")
+	w.must(err)
+	var from, to chain.Hash
+	copy(from[12:], p.Wallet[:])
+	copy(to[12:], p.To[:])
+	amount := p.Amount.Bytes32()
+	w.mine(chain.Receipt{Tx: hash, Succeeded: true, Logs: []chain.Log{{Contract: coin.Contract, Topics: []chain.Hash{topic, from, to}, Data: amount[:]}}})
+}
+
+// mine mines a transaction in block 5.
+func (w *world) mine(r chain.Receipt) {
+	r.Block, r.BlockHash = 5, chain.Hash{5}
+	w.receipts[r.Tx] = r
+	w.mined++
+}
+
+// claim is another run's claim on the wallet, for so long from now.
+func (w *world) claim(by string, until time.Duration) {
+	_, err := w.tables.Claim(context.Background(), id, by, w.now.Add(-time.Hour), w.now.Add(until))
+	w.must(err)
+}
+
+// record is the wallet as it is stored.
+func (w *world) record() wallet.Wallet {
+	record, err := w.tables.Wallet(context.Background(), id)
+	w.must(err)
+	return record
+}
+
+// stored is a payment as it is stored.
+func (w *world) stored(p payment.Payment) payment.Payment {
+	stored, err := w.tables.Payment(context.Background(), p.ID)
+	w.must(err)
+	return stored
+}
+
+// pending are the stored pending transactions.
+func (w *world) pending() []wallet.PendingTx {
+	txs, _, err := w.tables.PendingTxs(context.Background(), id)
+	w.must(err)
+	return txs
+}
+
+func (w *world) call(op string) error {
+	return w.around(context.Background(), interpose.Call{Op: op}, func(context.Context) {})
+}
+
+func (w *world) Nodes(context.Context) (chain.Nodes, error) {
+	return chain.Nodes{interpose.Node{Node: w, Around: w.around}}, w.call("Nodes")
+}
+
+func (w *world) Active(context.Context) ([]token.Address, error) { return []token.Address{payer}, nil }
+
+func (w *world) All(context.Context) ([]token.Address, error) { return []token.Address{payer}, nil }
+
+func (w *world) Signer(context.Context, token.Address) (wallet.Signer, error) {
+	return w, w.call("Signer")
+}
+
+func (w *world) Sign(tx chain.Tx, nonce uint64) (chain.Signed, error) {
+	raw := fmt.Append(nil, tx, nonce)
+	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, w.call("Sign")
+}
+
+func (w *world) Publish(_ context.Context, e webhook.Event) error {
+	if err := w.call("Publish"); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.published = append(w.published, e)
+	return nil
+}
+
+func (w *world) String() string { return "node" }
+
+func (w *world) Fees(context.Context) (chain.Market, error) {
+	return chain.Market{BaseFee: token.Units(w.price), Tip: token.Units(1)}, nil
+}
+
+func (w *world) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
+	return chain.Account{
+		Head: 9, Final: w.final, Mined: w.mined, Pending: max(w.mined, w.pooled),
+		Token: funds.Token, Gas: funds.Gas, Steady: !w.unsteady,
+	}, nil
+}
+
+func (w *world) Count(context.Context, token.Address, uint64) (uint64, error) { return w.settled, nil }
+
+func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+	var found []chain.Receipt
+	for _, h := range hashes {
+		if r, ok := w.receipts[h]; ok {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
+func (w *world) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
+	hashes := make([]chain.Hash, len(numbers))
+	for i, n := range numbers {
+		hashes[i] = chain.Hash{byte(n)}
+	}
+	return hashes, nil
+}
+
+func (w *world) TxAtNonce(context.Context, token.Address, uint64, uint64) (chain.Hash, error) {
+	return w.atNonce, nil
+}
+
+func (w *world) Send(context.Context, []byte) chain.Reply { return chain.Reply{Class: w.reply} }
