@@ -23,8 +23,8 @@ type Command struct {
 }
 
 // Run serves the stack until ctx ends, then lets requests under way finish. It
-// writes the welcome and a line for each request to out, and logs to standard
-// error.
+// writes the welcome and a line for each request to out, from several goroutines
+// at once, and logs to standard error.
 func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	log := newLogger(os.Stderr, c.LogLevel)
 	listener, err := net.Listen("tcp", c.Listen)

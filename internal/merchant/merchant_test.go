@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,12 +25,15 @@ const payee = "0x2222222222222222222222222222222222222222"
 // A screen keeps the lines that a command prints.
 type screen struct {
 	lines chan string // without line ends; the first is the oldest
+	mu    sync.Mutex  // requests are logged side by side
 	rest  string
 }
 
 func newScreen() *screen { return &screen{lines: make(chan string, 10_000)} }
 
 func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.rest += string(b)
 	for {
 		line, rest, whole := strings.Cut(s.rest, "\n")
