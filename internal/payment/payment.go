@@ -89,7 +89,7 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 	}
 }
 
-// Assigned returns p to be paid by wallet with tx. Only an Prepared payment may be
+// AssignedTo returns p to be paid by wallet with tx. Only a Prepared payment may be
 // assigned again: its store refuses once it is committed.
 func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 	p.Wallet, p.Tx = wallet, tx

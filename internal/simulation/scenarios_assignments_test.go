@@ -63,7 +63,7 @@ func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 		s.Thaw()
 		s.Elapse(time.Second)
 		s.Pay("client", order(0))
-		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -84,7 +84,7 @@ func TestNoopAndCommitMeet(t *testing.T) {
 		s.Thaw()
 		s.Resume(second)
 		s.Idle = false
-		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -105,7 +105,7 @@ func TestNoopStaysAsLongAsItsReservation(t *testing.T) {
 		s.Off("Release")
 		s.Elapse(time.Minute)
 		s.Pay("client", order(0))
-		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
 	})
 }
 

@@ -34,7 +34,7 @@ func TestEvictedThenThePriceFalls(t *testing.T) {
 		s.IsState(order(0), payment.Committed)
 		s.Chain.Each(func(n *fakechain.Node) { n.StrictFees = false })
 		s.Chain.BaseFee = quiet
-		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -137,7 +137,7 @@ func TestOldestPending(t *testing.T) {
 			s.T.Errorf("%d attempts in half an hour", n)
 		}
 		s.Chain.Mine(s.Chain.Nodes[0])
-		s.After(2 * time.Minute, order(0), payment.Committed)
+		s.After(2*time.Minute, order(0), payment.Committed)
 		reports := s.Reports()
 		if last := reports[len(reports)-1]; last.Oldest < 30*time.Minute || last.Pending != 1 {
 			s.T.Errorf("after 32 minutes the oldest of %d pending is %v old", last.Pending, last.Oldest)
@@ -192,9 +192,9 @@ func TestReorgBeforeConfirmationRule(t *testing.T) {
 		s.Chain.Each((*fakechain.Node).Forget)
 		s.Halted = true
 		s.Chain.Abandon(1) // replaced by blocks without it
-		s.After(2 * time.Minute, order(0), payment.Committed)
+		s.After(2*time.Minute, order(0), payment.Committed)
 		s.Idle, s.Halted = false, false
-		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -251,10 +251,10 @@ func TestChainHaltedAndNodesDown(t *testing.T) {
 		s.Is("a new payment is refused", s.Ask("client", order(1)).Refused(), true)
 		again := s.Ask("client", order(0))
 		s.Is("the old one is replayed", again.Payment.TxHash, p.TxHash)
-		s.After(2 * time.Hour, order(0), payment.Committed)
+		s.After(2*time.Hour, order(0), payment.Committed)
 		s.Chain.Each(func(n *fakechain.Node) { n.Down = false })
 		s.Halted = false
-		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
 		s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
 	})
 }
@@ -265,7 +265,7 @@ func TestCommittedWhileAllNodesAreDown(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.On("client", "Send", 0, scheduler.FailBefore)
 		s.Pay("client", order(0))
-		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -287,7 +287,7 @@ func TestBumpIsNoStranger(t *testing.T) {
 		s.On("run2", "Send node1", 1, scheduler.KillAfter)
 		s.Elapse(time.Second)
 		s.Halted = false
-		s.After(25 * time.Second, order(0), payment.Committed)
+		s.After(25*time.Second, order(0), payment.Committed)
 		s.Thaw()
 		s.Elapse(time.Second)
 		s.Is("paused", s.Record(0).Paused, "")
@@ -315,6 +315,6 @@ func TestStrangerReorganisedAway(t *testing.T) {
 		s.Idle, s.Halted = false, false
 		s.Resume(0)
 		s.Pay("client", order(1))
-		s.After(3 * time.Minute, order(1), payment.Confirmed)
+		s.After(3*time.Minute, order(1), payment.Confirmed)
 	})
 }

@@ -19,9 +19,9 @@ func TestAcknowledgedThenDropped(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Chain.Each(func(n *fakechain.Node) { n.BlackHole = true })
 		p := s.Pay("client", order(0))
-		s.After(5 * time.Minute, order(0), payment.Committed)
+		s.After(5*time.Minute, order(0), payment.Committed)
 		s.Chain.Each(func(n *fakechain.Node) { n.BlackHole = false })
-		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
 		s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
 	})
 }
@@ -77,7 +77,7 @@ func TestOneNodeStandsStill(t *testing.T) {
 		perform(t, fmt.Sprintf("node%d", n), plain(), func(s *simulation.Scenario) {
 			s.Chain.Nodes[n].Stuck = true
 			s.Pay("client", order(0))
-			s.After(3 * time.Minute, order(0), payment.Confirmed)
+			s.After(3*time.Minute, order(0), payment.Confirmed)
 		})
 	}
 }
@@ -104,7 +104,7 @@ func TestBytesThatNoNodeWillTake(t *testing.T) {
 			s.Is("a retry's hash", s.Ask("client", order(0)).Payment.TxHash, p.TxHash)
 			s.Chain.Each(func(n *fakechain.Node) { n.Floor = 0 })
 			s.Pay("client", order(2))
-			s.After(3 * time.Minute, order(2), payment.Confirmed)
+			s.After(3*time.Minute, order(2), payment.Confirmed)
 		})
 	}
 }
@@ -154,9 +154,9 @@ func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
 			s.Chain.Nodes[0].Floor = 10_000
 			doubt(s.Chain.Nodes[1])
 			s.Halted = false
-			s.After(20 * time.Minute, order(0), payment.Committed)
+			s.After(20*time.Minute, order(0), payment.Committed)
 			s.Chain.Nodes[1].Heal()
-			s.After(3 * time.Minute, order(0), payment.Confirmed)
+			s.After(3*time.Minute, order(0), payment.Confirmed)
 		})
 	}
 }
@@ -168,10 +168,10 @@ func TestReceiptNullFor45Minutes(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Pay("client", order(0))
 		s.Chain.Each(func(n *fakechain.Node) { n.NullReceipts = true }) // the count says mined, the index says nothing
-		s.After(45 * time.Minute, order(0), payment.Committed)
+		s.After(45*time.Minute, order(0), payment.Committed)
 		s.Is("paused", s.Record(0).Paused, "")
 		s.Chain.Nodes[0].NullReceipts = false
-		s.After(2 * time.Minute, order(0), payment.Confirmed)
+		s.After(2*time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -185,9 +185,9 @@ func TestReplacementUnderpricedByAStranger(t *testing.T) {
 		s.Halted = true
 		s.Steal(0, 1, 5)
 		s.Pay("client", order(1))
-		s.After(20 * time.Second, order(1), payment.Committed)
+		s.After(20*time.Second, order(1), payment.Committed)
 		s.Halted = false
-		s.After(3 * time.Minute, order(1), payment.Failed)
+		s.After(3*time.Minute, order(1), payment.Failed)
 		s.Is("code", codeOf(s.Payment(order(1))), payment.NonceConsumed)
 		if s.Record(0).Paused == "" {
 			s.T.Error("the wallet goes on although a thief has its key")
@@ -216,9 +216,9 @@ func TestStrangerIsBelievedOnlyOnAllNodes(t *testing.T) {
 			s.Pay("client", order(1))
 			s.Steal(0, 1, 5)
 			s.Chain.Nodes[1].Forget()
-			s.After(5 * time.Minute, order(1), payment.Committed)
+			s.After(5*time.Minute, order(1), payment.Committed)
 			s.Chain.Nodes[1].Heal()
-			s.After(2 * time.Minute, order(1), payment.Failed)
+			s.After(2*time.Minute, order(1), payment.Failed)
 		})
 	}
 }
@@ -233,7 +233,7 @@ func TestNodeOnAnotherFork(t *testing.T) {
 		// other: the rest of the world has not got it.
 		s.Chain.Nodes[0].Fork(0, 3)
 		s.Chain.Nodes[1].Forget()
-		s.After(3 * time.Minute, order(0), payment.Committed)
+		s.After(3*time.Minute, order(0), payment.Committed)
 	})
 }
 
@@ -246,7 +246,7 @@ func TestNodeLiesAboutABlockHash(t *testing.T) {
 		perform(t, fmt.Sprintf("%d of %d nodes", nodes, nodes), setup, func(s *simulation.Scenario) {
 			s.Chain.Each(func(n *fakechain.Node) { n.Lies = true })
 			s.Pay("client", order(0))
-			s.After(5 * time.Minute, order(0), payment.Committed)
+			s.After(5*time.Minute, order(0), payment.Committed)
 		})
 	}
 }
@@ -256,7 +256,7 @@ func TestNodeOfAnotherChain(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
 		s.Chain.Nodes[0].OtherChain = true
 		s.Pay("client", order(0))
-		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -285,7 +285,7 @@ func TestEveryReply(t *testing.T) {
 		perform(t, string(class), plain(), func(s *simulation.Scenario) {
 			s.Chain.Each(func(n *fakechain.Node) { n.Answers = class })
 			p := s.Pay("client", order(0))
-			s.After(4 * time.Minute, order(0), payment.Committed)
+			s.After(4*time.Minute, order(0), payment.Committed)
 			s.Chain.Each(func(n *fakechain.Node) { n.Answers = "" })
 			s.Elapse(4 * time.Minute)
 			got := s.Payment(order(0))
@@ -304,7 +304,7 @@ func TestInsufficientFundsThenATopUp(t *testing.T) {
 		s.Post("client", 0, order(0))
 		s.Elapse(time.Second)
 		s.Chain.TakeGas(fakechain.Wallet(0))
-		s.After(3 * time.Minute, order(0), payment.Committed)
+		s.After(3*time.Minute, order(0), payment.Committed)
 		if s.Record(0).Paused == "" {
 			s.T.Error("the wallet is not paused")
 		}

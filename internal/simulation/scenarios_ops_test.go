@@ -35,10 +35,10 @@ func TestSecretStoreDownWarm(t *testing.T) {
 		s.Post("reserved", 0, order(1))
 		s.Elapse(time.Second)
 		s.Keys.Down(true)
-		s.After(5 * time.Minute, order(0), payment.Confirmed)
+		s.After(5*time.Minute, order(0), payment.Confirmed)
 		s.Is("reserved", s.State(order(1)), payment.Prepared)
 		s.Keys.Down(false)
-		s.After(3 * time.Minute, order(1), payment.Confirmed)
+		s.After(3*time.Minute, order(1), payment.Confirmed)
 	})
 }
 
@@ -77,7 +77,7 @@ func TestWalletPausedInFlight(t *testing.T) {
 		s.Is("new", s.Ask("new", order(2)).Refused(), true)
 		s.Pay("reserved again", order(1)) // its nonce is still its own
 		s.Halted = false
-		s.After(4 * time.Minute, order(0), payment.Confirmed)
+		s.After(4*time.Minute, order(0), payment.Confirmed)
 		s.Is("reserved", s.State(order(1)), payment.Confirmed)
 		s.Is("new", s.State(order(2)), payment.State(""))
 		s.Is("paused", s.Record(0).Paused, "by hand")
@@ -107,7 +107,7 @@ func TestPauseByHandOutlivesATopUp(t *testing.T) {
 		// has replaced meanwhile.
 		s.Idle = false
 		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(1_000_000_000_000))
-		s.After(4 * time.Minute, order(0), payment.Confirmed)
+		s.After(4*time.Minute, order(0), payment.Confirmed)
 		s.Is("paused", s.Record(0).Paused, "by hand")
 		s.Resume(0)
 	})
@@ -228,7 +228,7 @@ func TestClocksTenMinutesApart(t *testing.T) {
 			s.Post("killed", 0, order(0))
 			s.Pay("client", order(1))
 			s.On("run", "Finish", 1, scheduler.KillBefore) // and leaves a claim behind
-			s.After(15 * time.Minute, order(0), payment.Confirmed)
+			s.After(15*time.Minute, order(0), payment.Confirmed)
 			s.Is("committed", s.State(order(1)), payment.Confirmed)
 		})
 	}
@@ -242,7 +242,7 @@ func TestThrottledWritesAndCancelledTransactions(t *testing.T) {
 	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
 		s.On("", effect, 3, how)
 		s.StartClient("client", order(0), 5, true)
-		s.After(6 * time.Minute, order(0), payment.Confirmed)
+		s.After(6*time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -263,7 +263,7 @@ func TestCorruptItem(t *testing.T) {
 			}
 			damage(s.Store, s.Payment(order(1)))
 			s.Halted = false
-			s.After(4 * time.Minute, order(0), payment.Confirmed)
+			s.After(4*time.Minute, order(0), payment.Confirmed)
 			s.Is("after it", s.State(order(2)), payment.Confirmed)
 			counted := 0
 			for _, r := range s.Reports() {

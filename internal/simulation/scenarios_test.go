@@ -78,7 +78,7 @@ func TestHandlerFrozenUntilItsPaymentIsFinal(t *testing.T) {
 		s.Post("frozen", 0, order(0))
 		s.Elapse(10 * time.Second)
 		s.Pay("client", order(0))
-		s.After(20 * time.Minute, order(0), payment.Confirmed)
+		s.After(20*time.Minute, order(0), payment.Confirmed)
 		s.Thaw()
 		s.Elapse(20 * time.Minute)
 	})
@@ -113,7 +113,7 @@ func TestTwoSettlementsOverlap(t *testing.T) {
 		s.On("run", effect, 1, how)
 		s.Pay("client", order(0))
 		s.Pay("client2", order(1))
-		s.After(3 * time.Minute, order(0), payment.Confirmed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
 	})
 }
 
@@ -162,7 +162,7 @@ func TestClientHangsUpAfterTheReservation(t *testing.T) {
 		s.HangUp("client")
 		s.Elapse(2 * time.Second)
 		s.Thaw()
-		s.After(10 * time.Second, order(0), payment.Committed)
+		s.After(10*time.Second, order(0), payment.Committed)
 		s.Is("reservations", len(s.Record(0).Reservations), 0)
 	})
 }
