@@ -37,7 +37,7 @@ type Account struct {
 	Final   uint64 // highest block that the finality rule calls final
 	Mined   uint64 // transactions of the wallet in blocks up to Head: its next nonce on the chain
 	Pending uint64 // the same with the node's own pool counted
-	Token   token.Amount
+	Balance token.Amount
 	Gas     token.Amount // ether, in wei
 	Steady  bool         // Head did not move while the rest was read, so all of it belongs to one block
 }

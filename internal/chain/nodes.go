@@ -100,9 +100,9 @@ func (v Views) Leading() View {
 	return leading
 }
 
-// Settled returns how many of a wallet's transactions are final on every node
+// FinalCount returns how many of a wallet's transactions are final on every node
 // that gave a view: no re-organisation gives those nonces back.
-func (v Views) Settled(ctx context.Context, wallet token.Address) (uint64, error) {
+func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, error) {
 	counts, errs := all(v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Account.Final) })
 	if err := errors.Join(errs...); err != nil {
 		return 0, fmt.Errorf("asking what is final of %s: %w", wallet, err)

@@ -244,15 +244,15 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-func TestSettled(t *testing.T) {
+func TestFinalCount(t *testing.T) {
 	a, b := &stub{name: "a", settled: 7}, &stub{name: "b", settled: 5}
 	a.account.Final, b.account.Final = 20, 18
 	views := chain.Views{{Node: a, Account: a.account}, {Node: b, Account: b.account}}
-	if got, err := views.Settled(t.Context(), token.Address{}); got != 5 || err != nil {
-		t.Errorf("Settled() = %d, %v; want 5, what every node calls final", got, err)
+	if got, err := views.FinalCount(t.Context(), token.Address{}); got != 5 || err != nil {
+		t.Errorf("FinalCount() = %d, %v; want 5, what every node calls final", got, err)
 	}
 	b.down = true
-	if got, err := views.Settled(t.Context(), token.Address{}); !errors.Is(err, errDown) {
+	if got, err := views.FinalCount(t.Context(), token.Address{}); !errors.Is(err, errDown) {
 		t.Errorf("with a node that does not say: %d, %v", got, err)
 	}
 }

@@ -27,7 +27,7 @@ var transferTopic = Hash{
 
 // A Transfer is the token transfer that a payment promises.
 type Transfer struct {
-	Token    token.Address
+	Contract token.Address
 	From, To token.Address
 	Amount   token.Amount
 }
@@ -57,7 +57,7 @@ func (t Transfer) Judge(r Receipt) Verdict {
 }
 
 func (t Transfer) matches(log Log) bool {
-	return log.Contract == t.Token && len(log.Topics) == 3 && log.Topics[0] == transferTopic &&
+	return log.Contract == t.Contract && len(log.Topics) == 3 && log.Topics[0] == transferTopic &&
 		log.Topics[1] == addressTopic(t.From) && log.Topics[2] == addressTopic(t.To) &&
 		len(log.Data) == 32 && [32]byte(log.Data) == t.Amount.Bytes32()
 }

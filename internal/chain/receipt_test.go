@@ -26,7 +26,7 @@ func topic(a token.Address) (h chain.Hash) {
 // money it promised.
 func TestJudge(t *testing.T) {
 	coin, from, to, other := token.Address{1}, token.Address{2}, token.Address{3}, token.Address{4}
-	transfer := chain.Transfer{Token: coin, From: from, To: to, Amount: token.Units(1000)}
+	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
 	word := func(n uint64) []byte { w := token.Units(n).Bytes32(); return w[:] }
 	event := keccak("Transfer(address,address,uint256)")
 	good := chain.Log{Contract: coin, Topics: []chain.Hash{event, topic(from), topic(to)}, Data: word(1000)}

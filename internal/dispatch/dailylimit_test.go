@@ -35,7 +35,7 @@ func (willing) Fees(context.Context) (chain.Market, error) {
 func (willing) Estimate(context.Context, chain.Call) (uint64, error) { return 50_000, nil }
 
 func (n willing) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
-	return chain.Account{Head: 9, Token: n.holds, Gas: token.Units(1 << 60), Steady: true}, nil
+	return chain.Account{Head: 9, Balance: n.holds, Gas: token.Units(1 << 60), Steady: true}, nil
 }
 
 // keys are one wallet's, which signs nothing here.
@@ -65,7 +65,7 @@ func TestRefundsTheDayThatWasCharged(t *testing.T) {
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return clock }, Random: rand.Reader,
 		Draw: func(int) int { return 0 },
 	})
-	r := payment.Request{Merchant: "mer_1", Mode: "test", Key: "k", To: token.Address{9}, Amount: token.Units(600)}
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{9}, Amount: token.Units(600)}
 	if _, err := d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrInsufficient) {
 		t.Fatalf("Send() = %v, want ErrInsufficient", err)
 	}

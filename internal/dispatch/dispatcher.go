@@ -115,7 +115,7 @@ type sending struct {
 }
 
 func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
-	id, err := payment.NewID(r.Merchant, r.Mode, r.Key, d.Random)
+	id, err := payment.NewID(r.Merchant, r.Mode, r.IdempotencyKey, d.Random)
 	if err != nil {
 		return Result{}, err
 	}
@@ -139,7 +139,7 @@ func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 // answerStored answers a request that could not be prepared. If its payment is
 // stored already, that is the answer, even while no new payment can be made.
 func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Request, refusal error) (Result, error) {
-	if r.Key == "" {
+	if r.IdempotencyKey == "" {
 		return Result{}, refusal
 	}
 	p, err := d.Store.Payment(ctx, id)
@@ -156,7 +156,7 @@ func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Requ
 // moves for a payment without a reservation, but under a key it may have been made by
 // an earlier request: then it would be wrong to say that nothing was started.
 func unknown(r payment.Request, cause error) error {
-	if r.Key == "" {
+	if r.IdempotencyKey == "" {
 		return errors.Join(ErrUnavailable, cause)
 	}
 	return cause

@@ -155,7 +155,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 // asked for again, so an unknown write means that nothing was started.
 func TestRefusalWithoutAKey(t *testing.T) {
 	keyless := asked
-	keyless.Key = ""
+	keyless.IdempotencyKey = ""
 	for _, call := range []string{"Create#1", "Fees#1"} {
 		p := newProcess(t, breaks(call))
 		if _, err := p.d.Send(t.Context(), keyless); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) {
@@ -172,7 +172,7 @@ func TestNoIDs(t *testing.T) {
 	p := newProcess(t, script{})
 	p.d.Random = iotest.ErrReader(errBroken)
 	keyless := asked
-	keyless.Key = ""
+	keyless.IdempotencyKey = ""
 	if _, err := p.d.Send(t.Context(), keyless); !errors.Is(err, errBroken) || p.did("Create#1") {
 		t.Errorf("%v, after %v", err, p.calls)
 	}
@@ -328,7 +328,7 @@ func TestAnotherWalletIsTried(t *testing.T) {
 		t.Errorf("answered %+v, %v, after %v", result, err, p.calls)
 	}
 	next := asked
-	next.Key = "next"
+	next.IdempotencyKey = "next"
 	if result, err := p.d.Send(t.Context(), next); err != nil || result.Payment.Wallet != second || p.did("Reassign#2") {
 		t.Errorf("the next payment is not given to the other wallet at once: %+v, %v, after %v", result, err, p.calls)
 	}
@@ -392,7 +392,7 @@ func TestTheLessLoadedWalletPays(t *testing.T) {
 	p := newProcess(t, script{})
 	for n, want := range []token.Address{first, second, first, second} {
 		r := asked
-		r.Key = fmt.Sprint(n)
+		r.IdempotencyKey = fmt.Sprint(n)
 		if result, err := p.d.Send(t.Context(), r); err != nil || result.Payment.Wallet != want {
 			t.Errorf("payment %d: wallet %v, %v; want %v", n, result.Payment.Wallet, err, want)
 		}
@@ -408,7 +408,7 @@ func TestAnotherProcessKnowsTheWallets(t *testing.T) {
 		t.Fatal(result, err)
 	}
 	next := asked
-	next.Key = "next"
+	next.IdempotencyKey = "next"
 
 	p := start(t, earlier.tables, script{})
 	if result, err := p.d.Send(t.Context(), next); err != nil || result.Payment.Wallet != second || p.times["Wallet"] != 2 {
@@ -430,7 +430,7 @@ func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
 	_, err := earlier.pay()
 	earlier.must(err)
 	next := asked
-	next.Key = "next"
+	next.IdempotencyKey = "next"
 	for call, want := range map[string]error{"Account#1": errBroken, "Wallet#2": errBroken, "": wallet.ErrBehind} {
 		p := start(t, earlier.tables, breaks(call))
 		p.keys, p.mined = p.keys[:1], 2 // one more than was given out
@@ -451,7 +451,7 @@ func TestQuotesAreKept(t *testing.T) {
 		p.now = p.now.Add(step.pass)
 		before := p.times["Fees"]
 		r := asked
-		r.Key = fmt.Sprint(n)
+		r.IdempotencyKey = fmt.Sprint(n)
 		if _, err := p.d.Send(t.Context(), r); err != nil || p.times["Fees"] > before != step.asked {
 			t.Errorf("request %d: %v, asked for the price %v", n, err, p.times["Fees"] > before)
 		}

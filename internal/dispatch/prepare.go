@@ -111,7 +111,7 @@ func (d sending) diagnose(ctx context.Context, w wallet.ID, r payment.Request) e
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
-	if views.Leading().Token.Less(r.Amount) {
+	if views.Leading().Balance.Less(r.Amount) {
 		return ErrInsufficient
 	}
 	self := chain.Call{From: w.Address, To: d.Token.Contract, Data: chain.TransferData(w.Address, r.Amount)}
@@ -127,5 +127,5 @@ func walletOf(p payment.Payment) wallet.ID {
 
 // needs returns the reservation request of a payment.
 func (d sending) needs(p payment.Payment) wallet.Need {
-	return wallet.Need{Wallet: walletOf(p), Payment: p.ID, Token: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
+	return wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
 }

@@ -65,7 +65,7 @@ type process struct {
 }
 
 // asked is a request that a process can make.
-var asked = payment.Request{Merchant: "mer_1", Mode: "test", Key: "k", To: token.Address{9}, Amount: token.Units(100)}
+var asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{9}, Amount: token.Units(100)}
 
 // first and second are the wallets of a process.
 var first, second = token.Address{1}, token.Address{2}
@@ -123,7 +123,7 @@ func (p *process) did(call string) bool {
 
 // stored is the payment that answers asked, as it is stored; zero when none is.
 func (p *process) stored() payment.Payment {
-	stored, _ := p.tables.Payment(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, asked.Key))
+	stored, _ := p.tables.Payment(context.Background(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
 	return stored
 }
 
@@ -186,7 +186,7 @@ func (p *process) Fees(context.Context) (chain.Market, error) {
 func (p *process) Estimate(context.Context, chain.Call) (uint64, error) { return 50_000, nil }
 
 func (p *process) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
-	return chain.Account{Head: 9, Final: 9, Mined: p.mined, Pending: p.mined, Token: p.holds, Gas: token.Units(1 << 60), Steady: true}, nil
+	return chain.Account{Head: 9, Final: 9, Mined: p.mined, Pending: p.mined, Balance: p.holds, Gas: token.Units(1 << 60), Steady: true}, nil
 }
 
 func (p *process) Count(context.Context, token.Address, uint64) (uint64, error) { return p.mined, nil }

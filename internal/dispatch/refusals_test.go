@@ -76,7 +76,7 @@ func TestRefusals(t *testing.T) {
 				Store: tables, Keys: keys, Nodes: chain.Nodes{fake.Nodes[0]}, Hints: deaf{},
 				Log: slog.New(slog.DiscardHandler), Now: time.Now, Draw: func(int) int { return 0 },
 			})
-			_, err := d.Send(t.Context(), payment.Request{Merchant: "m", Mode: "test", Key: "k", To: test.to, Amount: token.Units(test.amount)})
+			_, err := d.Send(t.Context(), payment.Request{Merchant: "m", Mode: "test", IdempotencyKey: "k", To: test.to, Amount: token.Units(test.amount)})
 			if !errors.Is(err, test.want) {
 				t.Errorf("error %v, want %v", err, test.want)
 			}

@@ -126,7 +126,7 @@ func (d sending) open(ctx context.Context, id wallet.ID, suspicion string) error
 	}
 	settled := uint64(0)
 	if views.Leading().Mined > 0 {
-		if settled, err = views.Settled(ctx, id.Address); err != nil {
+		if settled, err = views.FinalCount(ctx, id.Address); err != nil {
 			return err
 		}
 	}

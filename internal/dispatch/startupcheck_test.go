@@ -47,7 +47,7 @@ func (m many) Active(ctx context.Context) ([]token.Address, error) { return m.Al
 func TestStartupCheckAsksForAllWalletsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.NewPayments()
-		tooMuch := payment.Request{Merchant: "mer_1", Mode: "test", Key: "k", To: token.Address{9}, Amount: token.Units(600)}
+		tooMuch := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{9}, Amount: token.Units(600)}
 		for _, how := range []string{"opens them", "knows them"} {
 			d := dispatch.New(stack.Config{ChainID: 1, Window: 64}, dispatch.Parts{
 				Store: store, Keys: many{}, Nodes: chain.Nodes{distant{willing{holds: token.Units(5)}}},

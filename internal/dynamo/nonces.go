@@ -20,7 +20,7 @@ import (
 // the nonce before the increment. When the SDK repeats the update after a lost
 // answer, it finds its own reservation and returns it.
 func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
-	if n.Token != wallet.Spendable(n.Token) || n.Gas != wallet.Spendable(n.Gas) {
+	if n.Amount != wallet.Spendable(n.Amount) || n.Gas != wallet.Spendable(n.Gas) {
 		return s.unaffordable(ctx, n)
 	}
 	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -32,7 +32,7 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused)"),
 		ExpressionAttributeNames: map[string]string{"#id": string(n.Payment)},
 		ExpressionAttributeValues: attributes{
-			":now": instant(n.At), ":one": number(1), ":amount": units(n.Token), ":gas": units(n.Gas),
+			":now": instant(n.At), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas),
 		},
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,

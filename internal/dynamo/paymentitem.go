@@ -76,7 +76,7 @@ type attemptItem struct {
 func encodePayment(p payment.Payment) (attributes, error) {
 	item, err := attributevalue.MarshalMap(paymentItem{
 		PK: paymentPrefix + string(p.ID), SK: "payment",
-		MerchantID: p.Merchant, Mode: p.Mode, Key: p.Key, Fingerprint: p.Fingerprint,
+		MerchantID: p.Merchant, Mode: p.Mode, Key: p.IdempotencyKey, Fingerprint: p.Fingerprint,
 		To: p.To.String(), Amount: p.Amount.String(), Reference: p.Reference, Metadata: p.Metadata,
 		Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(), Network: p.Network,
 		Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, TxTo: p.Tx.To.String(), TxData: p.Tx.Data,
@@ -105,7 +105,7 @@ func decodePayment(item attributes) (payment.Payment, error) {
 	id, _ := strings.CutPrefix(it.PK, paymentPrefix)
 	var r reader
 	p := payment.Payment{
-		ID: payment.ID(id), Merchant: it.MerchantID, Mode: it.Mode, Key: it.Key, Fingerprint: it.Fingerprint,
+		ID: payment.ID(id), Merchant: it.MerchantID, Mode: it.Mode, IdempotencyKey: it.Key, Fingerprint: it.Fingerprint,
 		To: r.address("to", it.To), Amount: r.amount("amount", it.Amount), Reference: it.Reference, Metadata: it.Metadata,
 		Token:   token.Token{Symbol: it.Symbol, Decimals: it.Decimals, Contract: r.address("token_contract", it.Contract)},
 		Network: it.Network, Wallet: r.address("wallet", it.Wallet),

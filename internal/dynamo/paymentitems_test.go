@@ -115,7 +115,7 @@ func TestEveryAttributeIsDocumented(t *testing.T) {
 	p, err = p.Fail(payment.ExecutionReverted, chain.Receipt{Tx: p.TxHash, Block: 3}, noon)
 	s.must("failing", err)
 	s.must("finishing", s.Finish(ctx, p))
-	full := payment.Request{Merchant: "mer_1", Mode: "test", Key: "key", Reference: "ref", Metadata: map[string]string{"a": "b"}}
+	full := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "key", Reference: "ref", Metadata: map[string]string{"a": "b"}}
 	_, _, err = s.Create(ctx, payment.New("pay_full", full, token.Token{}, "local", noon).AssignedTo(s.w.Address, chain.Tx{}))
 	s.must("creating", err)
 

@@ -51,7 +51,7 @@ func (s *stage) renew() {
 	s.meddle = nil
 	id := wallet.ID{ChainID: 1}
 	_, _ = rand.Read(id.Address[:])
-	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Token: token.Units(1000), Gas: token.Units(1000), Reservations: map[payment.ID]wallet.Reservation{}}
+	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Balance: token.Units(1000), Gas: token.Units(1000), Reservations: map[payment.ID]wallet.Reservation{}}
 	s.must("opening", s.Open(s.Context(), s.w))
 	s.p = s.draft()
 	_, _, err := s.Create(s.Context(), s.p)
@@ -61,7 +61,7 @@ func (s *stage) renew() {
 
 func (s *stage) draft() payment.Payment {
 	key := rand.Text()
-	r := payment.Request{Merchant: "mer_1", Mode: "test", Key: key, To: token.Address{1}, Amount: token.Units(10)}
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: token.Address{1}, Amount: token.Units(10)}
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, token.Token{Symbol: "USDC", Decimals: 6}, "local", noon)
 	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, Data: []byte(key), Gas: 21_000})
 }
@@ -118,7 +118,7 @@ func (s *stage) stored(want payment.Payment) {
 
 // need asks for a reservation that ties up 10 units and 3 wei.
 func (s *stage) need() wallet.Need {
-	return wallet.Need{Wallet: s.w.ID, Payment: s.p.ID, Token: token.Units(10), Gas: token.Units(3), At: noon}
+	return wallet.Need{Wallet: s.w.ID, Payment: s.p.ID, Amount: token.Units(10), Gas: token.Units(3), At: noon}
 }
 
 func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
@@ -235,7 +235,7 @@ func (s *stage) repeatedWallets() []repeated {
 	return []repeated{
 		{"a reservation is taken over and charged once", nil, func() error {
 			w, err := s.Reserve(ctx, s.need())
-			if w.NextNonce != 6 || w.Token != token.Units(990) || w.Reservations[s.p.ID].Nonce != 5 {
+			if w.NextNonce != 6 || w.Balance != token.Units(990) || w.Reservations[s.p.ID].Nonce != 5 {
 				s.Errorf("reserved wallet: %+v", w)
 			}
 			return err

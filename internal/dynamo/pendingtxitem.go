@@ -37,7 +37,7 @@ func encodePendingTx(tx wallet.PendingTx) (attributes, error) {
 		PK: walletPK(tx.ChainID, tx.Address.String()), SK: pendingTxSK(tx.Nonce),
 		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: hashes, Raw: tx.Raw,
 		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: instantText(tx.At), Since: instantText(tx.Since),
-		Token: tx.Token.String(), Gas: tx.Gas.String(),
+		Token: tx.Amount.String(), Gas: tx.Gas.String(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encoding the pending transaction at %s: %w", placeOf(tx.ID, tx.Nonce), err)
@@ -55,8 +55,8 @@ func decodePendingTx(id wallet.ID, item attributes) (wallet.PendingTx, error) {
 	var r reader
 	tx := wallet.PendingTx{
 		ID: id, Payment: payment.ID(it.PaymentID), Raw: it.Raw, At: r.instant("signed_at", it.At), Since: r.instant("since", it.Since),
-		Fees:  chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
-		Token: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
+		Fees:   chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
+		Amount: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
 	}
 	if it.Nonce != nil {
 		tx.Nonce = *it.Nonce

@@ -31,7 +31,7 @@ func encodeWallet(w wallet.Wallet) (attributes, error) {
 	it := walletItem{
 		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Ceiling: &w.Ceiling,
 		Reservations: map[string]uint64{}, ReservedAt: map[string]string{},
-		Token:  attributevalue.Number(wallet.Spendable(w.Token).String()),
+		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),
 		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
 		Paused: w.Paused, ClaimedUntil: instantText(w.ClaimedUntil),
 	}
@@ -55,7 +55,7 @@ func decodeWallet(id wallet.ID, item attributes) (wallet.Wallet, error) {
 	var r reader
 	w := wallet.Wallet{
 		ID: id, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
-		Token: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
+		Balance: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
 		Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
 	}
 	r.require("next_nonce", it.NextNonce != nil)

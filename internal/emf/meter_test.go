@@ -101,7 +101,7 @@ func everything(t *testing.T) string {
 	runreport.Add(m, settlement.Report{
 		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9, Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{time.Second, 1500 * time.Millisecond},
-		Wallets: []settlement.Funds{{Token: amount, Gas: amount, Gap: 12}},
+		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12}},
 	}, 6)
 	for _, result := range []string{"2xx", "3xx", "4xx", "5xx", "none"} {
 		m.Attempted(result, 1500*time.Microsecond)

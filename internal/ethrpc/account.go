@@ -57,7 +57,7 @@ func (n *Node) Account(ctx context.Context, wallet, contract token.Address, rule
 	head := min(uint64(before), uint64(after))
 	return chain.Account{
 		Head: head, Final: finalBlock(rule, head, tagged), Mined: uint64(mined), Pending: uint64(pending),
-		Token: units, Gas: gas.Amount, Steady: before == after,
+		Balance: units, Gas: gas.Amount, Steady: before == after,
 	}, nil
 }
 

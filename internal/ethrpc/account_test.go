@@ -37,7 +37,7 @@ func TestReadsAnAccountInOneRequest(t *testing.T) {
 	s := serve(t, answers)
 	node := open(t, s.URL)
 	want := chain.Account{
-		Head: 10, Final: 8, Mined: 3, Pending: 5, Token: token.Units(7_000_000), Gas: amount(t, "1180591620717411303424"), Steady: true,
+		Head: 10, Final: 8, Mined: 3, Pending: 5, Balance: token.Units(7_000_000), Gas: amount(t, "1180591620717411303424"), Steady: true,
 	}
 	for range 2 {
 		got, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Depth: 2})

@@ -106,7 +106,7 @@ func TestPaysOnARealNode(t *testing.T) {
 
 	after := r.account(chain.ConfirmationRule{Depth: 2})
 	if after.Mined != before.Mined+2 || after.Final != block.Number || after.Head != block.Number+2 || !after.Steady ||
-		after.Token != before.Token.Sub(token.Units(11)) || !after.Gas.Less(before.Gas) {
+		after.Balance != before.Balance.Sub(token.Units(11)) || !after.Gas.Less(before.Gas) {
 		t.Errorf("after the block: %+v, before it: %+v", after, before)
 	}
 	receipts, err := r.node.Receipts(t.Context(), []chain.Hash{payments[0].Hash, {0xff}, payments[1].Hash})
@@ -114,7 +114,7 @@ func TestPaysOnARealNode(t *testing.T) {
 		t.Fatalf("%d receipts, %v, want 2", len(receipts), err)
 	}
 	for i, receipt := range receipts {
-		transfer := chain.Transfer{Token: r.chain.Token().Contract, From: r.key.Address(), To: to, Amount: token.Units(uint64(5 + i))}
+		transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: to, Amount: token.Units(uint64(5 + i))}
 		if verdict := transfer.Judge(receipt); verdict != chain.Transferred || receipt.Block != block.Number || receipt.BlockHash != block.Hash {
 			t.Errorf("receipt %+v: %s", receipt, verdict)
 		}

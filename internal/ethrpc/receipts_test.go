@@ -63,7 +63,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 			}
 		})
 	}
-	transfer := chain.Transfer{Token: contract, From: account, To: token.Address{18: 0xde, 19: 0xad}, Amount: token.Units(1_000_000)}
+	transfer := chain.Transfer{Contract: contract, From: account, To: token.Address{18: 0xde, 19: 0xad}, Amount: token.Units(1_000_000)}
 	if verdict := transfer.Judge(want); verdict != chain.Transferred {
 		t.Errorf("the receipt reads %s, want a transfer of one USDC", verdict)
 	}

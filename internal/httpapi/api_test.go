@@ -63,7 +63,7 @@ type api struct {
 
 // newAPI returns an api with one merchant.
 func newAPI(t *testing.T) *api {
-	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: 19241000, Token: token.Units(2500000), Steady: true}}}
+	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: 19241000, Balance: token.Units(2500000), Steady: true}}}
 	clock := func() time.Time { return a.now }
 	keyStore := &memory.APIKeys{}
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
@@ -195,7 +195,7 @@ func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result
 	if r.To == ownWallet {
 		return dispatch.Result{}, dispatch.ErrOwnWallet
 	}
-	id, err := payment.NewID(r.Merchant, r.Mode, r.Key, &counter{next: byte(s.nonce)})
+	id, err := payment.NewID(r.Merchant, r.Mode, r.IdempotencyKey, &counter{next: byte(s.nonce)})
 	if err != nil {
 		return dispatch.Result{}, err
 	}

@@ -39,7 +39,7 @@ func GetBalance(newID func() string, nodes chain.Provider, asset token.Token, ne
 			return answer{}, err
 		}
 		return answer{status: http.StatusOK, body: balance{
-			Address: address, Balance: account.Token, Token: asset.Symbol, Decimals: asset.Decimals,
+			Address: address, Balance: account.Balance, Token: asset.Symbol, Decimals: asset.Decimals,
 			Network: network, BlockNumber: account.Head,
 		}}, nil
 	})

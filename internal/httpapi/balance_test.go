@@ -40,15 +40,15 @@ func TestBalances(t *testing.T) {
 // TestBalancesAreExact: to 2^256-1.
 func TestBalancesAreExact(t *testing.T) {
 	a := newAPI(t)
-	a.node.account.Token = token.MaxAmount()
+	a.node.account.Balance = token.MaxAmount()
 	a.get("/balance/"+alice).want(t, 200, `"balance":`+maxAmount+`,`)
 }
 
 // TestNodesOfABalance: nodes are asked one after the other, and each again while
 // its head moves during the read.
 func TestNodesOfABalance(t *testing.T) {
-	good := chain.Account{Head: 9, Token: token.Units(5), Steady: true}
-	moving := chain.Account{Head: 8, Token: token.Units(4)}
+	good := chain.Account{Head: 9, Balance: token.Units(5), Steady: true}
+	moving := chain.Account{Head: 8, Balance: token.Units(4)}
 	for _, test := range []struct {
 		name   string
 		nodes  []*node

@@ -39,7 +39,7 @@ func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
 			return answer{}, err
 		}
 		var err error
-		if r.Key, err = idempotencyKey(c.Header); err != nil {
+		if r.IdempotencyKey, err = idempotencyKey(c.Header); err != nil {
 			return answer{}, err
 		}
 		result, err := payer.Send(c.Context(), r)

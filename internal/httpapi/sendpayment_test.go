@@ -305,8 +305,8 @@ func TestIdempotencyKeys(t *testing.T) {
 				return
 			}
 			got.want(t, 201)
-			if a.payments.got[0].Key != test.key {
-				t.Errorf("key %q, want %q", a.payments.got[0].Key, test.key)
+			if a.payments.got[0].IdempotencyKey != test.key {
+				t.Errorf("key %q, want %q", a.payments.got[0].IdempotencyKey, test.key)
 			}
 		})
 	}
@@ -366,7 +366,7 @@ func TestRequestReachesTheEngine(t *testing.T) {
 	a.post("/send-payment", `{"wallet_address":"`+alice+`","amount":12,"reference":"r","metadata":{"k":"v"}}`, "Idempotency-Key: i").want(t, 201)
 	to, err := token.ParseAddress(alice)
 	must(t, err)
-	want := payment.Request{Merchant: a.merchant, Mode: "test", Key: "i", To: to, Amount: token.Units(12), Reference: "r", Metadata: map[string]string{"k": "v"}}
+	want := payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: "i", To: to, Amount: token.Units(12), Reference: "r", Metadata: map[string]string{"k": "v"}}
 	if got := a.payments.got[0]; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("asked for %+v, want %+v", got, want)
 	}

@@ -107,7 +107,7 @@ func TestBothHashesResolve(t *testing.T) {
 func TestUnderKey(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", goodBody, "Idempotency-Key: paid").want(t, 201)
-	begun := payment.New(payment.KeyID(a.merchant, "test", "begun"), payment.Request{Merchant: a.merchant, Mode: "test", Key: "begun"}, asset, "base-sepolia", a.now)
+	begun := payment.New(payment.KeyID(a.merchant, "test", "begun"), payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: "begun"}, asset, "base-sepolia", a.now)
 	if _, _, err := a.payments.Create(t.Context(), begun); err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func (a *chainAccess) outsideFacts(ctx context.Context, s *Settings) (devnet.Fac
 			return devnet.Facts{}, err
 		}
 		leading := views.Leading()
-		facts.Wallets = append(facts.Wallets, devnet.WalletFacts{Address: w, TokenBalance: leading.Token, GasBalance: leading.Gas})
+		facts.Wallets = append(facts.Wallets, devnet.WalletFacts{Address: w, TokenBalance: leading.Balance, GasBalance: leading.Gas})
 	}
 	return facts, nil
 }

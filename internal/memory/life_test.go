@@ -156,4 +156,4 @@ func owned(t *rapid.T, s *memory.Payments, payments []payment.Payment) {
 	}
 }
 
-var theWallet = wallet.Wallet{ID: wallet.ID{ChainID: 1}, Ceiling: 9, Token: token.Units(9), Gas: token.Units(9)}
+var theWallet = wallet.Wallet{ID: wallet.ID{ChainID: 1}, Ceiling: 9, Balance: token.Units(9), Gas: token.Units(9)}

@@ -15,7 +15,7 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet,
 		if !held && refusal == nil {
 			p.w.Reservations[n.Payment] = wallet.Reservation{Nonce: p.w.NextNonce, At: n.At.UTC()}
 			p.w.NextNonce++
-			p.w.Token, p.w.Gas = p.w.Token.Sub(n.Token), p.w.Gas.Sub(n.Gas)
+			p.w.Balance, p.w.Gas = p.w.Balance.Sub(n.Amount), p.w.Gas.Sub(n.Gas)
 		}
 		w = p.read()
 		if held {

@@ -33,7 +33,7 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 		if s.wallets[w.ID] != nil {
 			return nil
 		}
-		w.Token, w.Gas = wallet.Spendable(w.Token), wallet.Spendable(w.Gas)
+		w.Balance, w.Gas = wallet.Spendable(w.Balance), wallet.Spendable(w.Gas)
 		reservations := map[payment.ID]wallet.Reservation{}
 		maps.Copy(reservations, w.Reservations)
 		w.Reservations = reservations
@@ -83,7 +83,7 @@ func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, bal
 		if p.w.NextNonce != next {
 			return store.ErrChanged
 		}
-		p.w.Token, p.w.Gas = wallet.Spendable(balance), wallet.Spendable(gas)
+		p.w.Balance, p.w.Gas = wallet.Spendable(balance), wallet.Spendable(gas)
 		return nil
 	})
 }

@@ -184,12 +184,12 @@ func (e *examination) walletsAreFunded(ctx context.Context) {
 			problem, do = fmt.Errorf("%w: %s", wallet.ErrPaused, r.Paused), "docs/alarms says what it means; then remit wallet resume "+r.Address.String()
 		case r.NextNonce != nil && v.Mined > *r.NextNonce:
 			problem, do = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, *r.NextNonce), "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
-		case r.Key == "active" && v.Token.IsZero():
+		case r.Key == "active" && v.Balance.IsZero():
 			problem = errors.New("holds no " + asset.Symbol)
 		case r.Key == "active" && v.Gas.Less(gwei(e.MinGasGwei)):
 			problem = fmt.Errorf("holds %s ether", tokens(v.Gas, 18))
 		}
-		e.found("wallet "+r.Address.String()[:10], problem, fmt.Sprintf("%s %s, %s ether", tokens(v.Token, asset.Decimals), asset.Symbol, tokens(v.Gas, 18)), do)
+		e.found("wallet "+r.Address.String()[:10], problem, fmt.Sprintf("%s %s, %s ether", tokens(v.Balance, asset.Decimals), asset.Symbol, tokens(v.Gas, 18)), do)
 	}
 }
 

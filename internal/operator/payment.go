@@ -69,7 +69,7 @@ func (c *paymentShow) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	dos := dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.Key, Payment: p.Public(), Wallet: p.Wallet.String(), Nonce: p.Nonce,
+	dos := dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.IdempotencyKey, Payment: p.Public(), Wallet: p.Wallet.String(), Nonce: p.Nonce,
 		Attempts: []attemptRow{}, Deliveries: []deliveryRow{}, Chain: []string{}}
 	for _, a := range p.Attempts {
 		dos.Attempts = append(dos.Attempts, attemptRow{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), stamp(a.At), a.Noop})
@@ -175,7 +175,7 @@ func (dos dossier) text(p payment.Payment) string {
 	row("payment", p.ID)
 	row("state", p.State)
 	row("merchant", p.Merchant)
-	row("key", p.Key)
+	row("key", p.IdempotencyKey)
 	row("amount", tokens(p.Amount, p.Token.Decimals)+" "+p.Token.Symbol)
 	row("to", p.To)
 	row("from wallet", p.Wallet)

@@ -205,7 +205,7 @@ func walletRowOf(ctx context.Context, store store.Store, id wallet.ID) (walletRo
 	}
 	pendingTxs, _, err := store.PendingTxs(ctx, id)
 	row.NextNonce, row.Ceiling, row.Reservations, row.PendingTxs = &w.NextNonce, &w.Ceiling, len(w.Reservations), len(pendingTxs)
-	row.Token, row.Gas, row.Paused = w.Token, w.Gas, w.Paused
+	row.Token, row.Gas, row.Paused = w.Balance, w.Gas, w.Paused
 	return row, err
 }
 
@@ -243,8 +243,8 @@ func (c *walletBalance) Run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 		v := views.Leading()
-		rows = append(rows, row{e.Key.Address(), v.Token, v.Gas, v.Mined})
-		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", e.Key.Address(), tokens(v.Token, asset.Decimals), asset.Symbol, tokens(v.Gas, 18), v.Mined)
+		rows = append(rows, row{e.Key.Address(), v.Balance, v.Gas, v.Mined})
+		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", e.Key.Address(), tokens(v.Balance, asset.Decimals), asset.Symbol, tokens(v.Gas, 18), v.Mined)
 	}
 	return d.show(rows, b.String())
 }

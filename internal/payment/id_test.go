@@ -65,7 +65,7 @@ func TestFingerprint(t *testing.T) {
 		return payment.Request{
 			To: token.Address{19: rapid.ByteRange(0, 2).Draw(t, "to")}, Amount: token.Units(rapid.Uint64Range(0, 3).Draw(t, "amount")),
 			Reference: small.Draw(t, "reference"), Metadata: rapid.MapOfN(small, small, 0, 3).Draw(t, "metadata"),
-			Merchant: small.Draw(t, "merchant"), Key: small.Draw(t, "key"),
+			Merchant: small.Draw(t, "merchant"), IdempotencyKey: small.Draw(t, "key"),
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,15 +16,15 @@ import (
 // are values: a move returns a changed copy, which means nothing until a Store
 // has taken it.
 type Payment struct {
-	ID          ID
-	Merchant    string
-	Mode        string // "test" or "live"
-	Key         string // Idempotency-Key, empty when none was sent
-	Fingerprint string // Request.Fingerprint
-	To          token.Address
-	Amount      token.Amount
-	Reference   string
-	Metadata    map[string]string
+	ID             ID
+	Merchant       string
+	Mode           string // "test" or "live"
+	IdempotencyKey string // Idempotency-Key, empty when none was sent
+	Fingerprint    string // Request.Fingerprint
+	To             token.Address
+	Amount         token.Amount
+	Reference      string
+	Metadata       map[string]string
 
 	Token    token.Token
 	Network  string        // "base-sepolia"
@@ -83,7 +83,7 @@ var failures = map[FailureCode]string{
 func New(id ID, r Request, coin token.Token, network string, now time.Time) Payment {
 	now = now.UTC().Truncate(time.Millisecond)
 	return Payment{
-		ID: id, Merchant: r.Merchant, Mode: r.Mode, Key: r.Key, Fingerprint: r.Fingerprint(),
+		ID: id, Merchant: r.Merchant, Mode: r.Mode, IdempotencyKey: r.IdempotencyKey, Fingerprint: r.Fingerprint(),
 		To: r.To, Amount: r.Amount, Reference: r.Reference, Metadata: r.Metadata,
 		Token: coin, Network: network, State: Prepared, CreatedAt: now, UpdatedAt: now,
 	}
@@ -99,7 +99,7 @@ func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 
 // Transfer returns the transfer that the payment promises.
 func (p Payment) Transfer() chain.Transfer {
-	return chain.Transfer{Token: p.Token.Contract, From: p.Wallet, To: p.To, Amount: p.Amount}
+	return chain.Transfer{Contract: p.Token.Contract, From: p.Wallet, To: p.To, Amount: p.Amount}
 }
 
 // LastAttempt returns the newest attempt: none has higher fees. It panics when p has

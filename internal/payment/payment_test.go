@@ -17,7 +17,7 @@ import (
 var (
 	now   = time.Date(2026, time.January, 2, 3, 4, 5, 678_900_000, time.UTC)
 	coin  = token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}
-	asked = payment.Request{Merchant: "mer_1", Mode: "test", Key: "k", To: token.Address{0xee}, Amount: token.Units(1000000), Reference: "inv-1",
+	asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: token.Address{0xee}, Amount: token.Units(1000000), Reference: "inv-1",
 		Metadata: map[string]string{"order": "2041"}}
 	tx = chain.Tx{ChainID: 7, To: coin.Contract, Data: []byte{1}, Gas: 60_000, Fees: chain.Fees{Tip: token.Units(1), Cap: token.Units(10)}}
 )

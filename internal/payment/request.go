@@ -9,13 +9,13 @@ import (
 
 // A Request is a merchant's request for a payment, already valid field by field.
 type Request struct {
-	Merchant  string
-	Mode      string // "test" or "live"
-	Key       string // Idempotency-Key; empty when none was sent
-	To        token.Address
-	Amount    token.Amount
-	Reference string            // empty when absent
-	Metadata  map[string]string // nil and empty mean the same
+	Merchant       string
+	Mode           string // "test" or "live"
+	IdempotencyKey string // Idempotency-Key; empty when none was sent
+	To             token.Address
+	Amount         token.Amount
+	Reference      string            // empty when absent
+	Metadata       map[string]string // nil and empty mean the same
 }
 
 // Fingerprint identifies the meaning of the request: recipient, amount,

@@ -150,7 +150,7 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 // one, and a nonce without an owner would hold up every payment behind it. For
 // a wallet whose key is gone it fails until all of them are final.
 func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
-	settled, err := p.views.Settled(ctx, p.wallet.Address)
+	settled, err := p.views.FinalCount(ctx, p.wallet.Address)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
 	p.report.Wallets = append(p.report.Wallets, Funds{
-		Address: p.wallet.Address, Token: leading.Token, Gas: leading.Gas, Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce),
+		Address: p.wallet.Address, Balance: leading.Balance, Gas: leading.Gas, Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce),
 	})
 	if err := p.raiseCeiling(ctx, leading.Mined); err != nil {
 		return err
@@ -32,8 +32,8 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	coin, gas = leading.Token.Sub(coin), leading.Gas.Sub(gas)
-	if coin == p.wallet.Token && gas == p.wallet.Gas {
+	coin, gas = leading.Balance.Sub(coin), leading.Gas.Sub(gas)
+	if coin == p.wallet.Balance && gas == p.wallet.Gas {
 		return nil
 	}
 	err = p.Store.Reconcile(ctx, p.wallet.ID, p.wallet.NextNonce, coin, gas)
@@ -60,7 +60,7 @@ var errUncertain = errors.New("amounts tied up are uncertain")
 func (p *pass) tied(ctx context.Context, mined uint64) (coin, gas token.Amount, err error) {
 	owners := map[uint64][2]token.Amount{}
 	for _, s := range p.pendingTxs {
-		owners[s.Nonce] = [2]token.Amount{s.Token, s.Gas}
+		owners[s.Nonce] = [2]token.Amount{s.Amount, s.Gas}
 	}
 	for _, id := range p.reserved() {
 		reservation := p.wallet.Reservations[id]

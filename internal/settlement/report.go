@@ -31,7 +31,7 @@ type Report struct {
 // Funds are a wallet's balances as the leading node has them.
 type Funds struct {
 	Address token.Address
-	Token   token.Amount
+	Balance token.Amount
 	Gas     token.Amount // wei
 	Gap     uint64       // nonces given out and not mined
 }

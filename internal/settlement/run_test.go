@@ -256,9 +256,9 @@ func TestReconciling(t *testing.T) {
 	p := w.reserve("c", 0)
 	w.must(w.tables.Reconcile(t.Context(), id, 3, token.Units(5), token.Units(5)))
 	report, err := w.round()
-	spendable, gas := funds.Token.Sub(token.Units(300)), funds.Gas.Sub(token.Units(3*210))
-	if got := w.record(); err != nil || got.Token != spendable || got.Gas != gas || report.Wallets[0].Gap != 3 {
-		t.Errorf("spendable %v and %v, gap %d, %v; want %v and %v", got.Token, got.Gas, report.Wallets[0].Gap, err, spendable, gas)
+	spendable, gas := funds.Balance.Sub(token.Units(300)), funds.Gas.Sub(token.Units(3*210))
+	if got := w.record(); err != nil || got.Balance != spendable || got.Gas != gas || report.Wallets[0].Gap != 3 {
+		t.Errorf("spendable %v and %v, gap %d, %v; want %v and %v", got.Balance, got.Gas, report.Wallets[0].Gap, err, spendable, gas)
 	}
 	if _, err := w.round(); err != nil || w.did("Reconcile#2") || w.did("RaiseCeiling#1") {
 		t.Errorf("written again: %v, after %v", err, w.calls)

@@ -81,7 +81,7 @@ var (
 )
 
 // funds are the balances of payer in every world.
-var funds = settlement.Funds{Address: payer, Token: token.Units(1_000_000), Gas: token.Units(1 << 60)}
+var funds = settlement.Funds{Address: payer, Balance: token.Units(1_000_000), Gas: token.Units(1 << 60)}
 
 // newWorld returns a world in which no payment was made.
 func newWorld(t *testing.T, s script) *world {
@@ -89,7 +89,7 @@ func newWorld(t *testing.T, s script) *world {
 		t: t, tables: memory.NewPayments(), script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
 		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, times: map[string]int{},
 	}
-	w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Token: funds.Token, Gas: funds.Gas}))
+	w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}))
 	w.settler = settlement.New(stack.Config{
 		ChainID: 1, Token: coin, Window: 64, BlockTime: 12 * time.Second, FeeLimit: token.Units(1000),
 	}, settlement.Parts{
@@ -134,7 +134,7 @@ func (w *world) round() (settlement.Report, error) {
 
 // prepare stores a payment that nothing was reserved for.
 func (w *world) prepare(key string, age time.Duration) payment.Payment {
-	r := payment.Request{Merchant: "mer_1", Mode: "test", Key: key, To: token.Address{9}, Amount: token.Units(100)}
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: token.Address{9}, Amount: token.Units(100)}
 	fees := chain.Fees{Tip: token.Units(1), Cap: token.Units(21)}
 	p := payment.New(payment.KeyID("mer_1", "test", key), r, coin, "net", w.now.Add(-age)).
 		AssignedTo(payer, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 10, Fees: fees})
@@ -146,7 +146,7 @@ func (w *world) prepare(key string, age time.Duration) payment.Payment {
 // reserve stores a payment that holds a nonce for so long.
 func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	p := w.prepare(key, age)
-	_, err := w.tables.Reserve(context.Background(), wallet.Need{Wallet: id, Payment: p.ID, Token: p.Amount, Gas: p.Tx.Cost(), At: w.now.Add(-age)})
+	_, err := w.tables.Reserve(context.Background(), wallet.Need{Wallet: id, Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: w.now.Add(-age)})
 	w.must(err)
 	return p
 }
@@ -258,7 +258,7 @@ func (w *world) Fees(context.Context) (chain.Market, error) {
 func (w *world) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
 	return chain.Account{
 		Head: 9, Final: w.final, Mined: w.mined, Pending: max(w.mined, w.pooled),
-		Token: funds.Token, Gas: funds.Gas, Steady: !w.unsteady,
+		Balance: funds.Balance, Gas: funds.Gas, Steady: !w.unsteady,
 	}, nil
 }
 

@@ -40,11 +40,11 @@ func reservationTaken(c *check) {
 
 func reservationLast(c *check) {
 	w := c.open(wallet.Wallet{
-		ID: c.walletID(), NextNonce: 0, Ceiling: 1, Token: wallet.Spendable(token.MaxAmount()), Gas: token.Units(3),
+		ID: c.walletID(), NextNonce: 0, Ceiling: 1, Balance: wallet.Spendable(token.MaxAmount()), Gas: token.Units(3),
 		Reservations: map[payment.ID]wallet.Reservation{},
 	})
 	n := need(w, "pay_a")
-	n.Token = w.Token
+	n.Amount = w.Balance
 	got, err := c.Reserve(c.Context(), n)
 	c.ok("reserving", err)
 	w = after(w, n)
@@ -76,10 +76,10 @@ func reservationRefused(c *check) {
 		w := c.open(wallet.Wallet{
 			ID: c.walletID(), NextNonce: row.next, Ceiling: 69, Paused: row.paused,
 			Reservations: map[payment.ID]wallet.Reservation{"pay_other": {Nonce: 4, At: noon}},
-			Token:        token.Units(1_000_000), Gas: token.Units(1_000_000),
+			Balance:      token.Units(1_000_000), Gas: token.Units(1_000_000),
 		})
 		n := need(w, "pay_a")
-		n.Token, n.Gas = row.token, row.gas
+		n.Amount, n.Gas = row.token, row.gas
 		got, err := c.Reserve(c.Context(), n)
 		c.refused(row.because, err, row.want)
 		c.same("wallet when "+row.because, w, got)
@@ -89,7 +89,7 @@ func reservationRefused(c *check) {
 
 func reservationUnknown(c *check) {
 	n := need(wallet.Wallet{ID: c.walletID()}, "pay_a")
-	for _, n.Token = range []token.Amount{token.Units(1), token.MaxAmount()} {
+	for _, n.Amount = range []token.Amount{token.Units(1), token.MaxAmount()} {
 		_, err := c.Reserve(c.Context(), n)
 		c.refused("reserving", err, wallet.ErrUnknown)
 	}
@@ -110,7 +110,7 @@ func reservationKept(c *check) {
 		w = c.wallet(w.ID)
 		n := need(w, "pay_a")
 		n.At = noon.Add(time.Hour)
-		for _, n.Token = range []token.Amount{n.Token, token.MaxAmount()} {
+		for _, n.Amount = range []token.Amount{n.Amount, token.MaxAmount()} {
 			got, err := c.Reserve(c.Context(), n)
 			c.ok("reserving again", err)
 			c.same("wallet of a kept reservation", w, got)
@@ -148,8 +148,8 @@ func racingReservations(c *check) {
 			c.Fatalf("nonces have a hole or a double at %d: %v", i, nonces)
 		}
 	}
-	if stored.NextNonce != 5+payments || stored.Token != token.Units(1_000_000-10*payments) || stored.Gas != token.Units(1_000_000-3*payments) {
-		c.Errorf("next %d, token %s, gas %s", stored.NextNonce, stored.Token, stored.Gas)
+	if stored.NextNonce != 5+payments || stored.Balance != token.Units(1_000_000-10*payments) || stored.Gas != token.Units(1_000_000-3*payments) {
+		c.Errorf("next %d, token %s, gas %s", stored.NextNonce, stored.Balance, stored.Gas)
 	}
 }
 

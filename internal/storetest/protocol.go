@@ -65,7 +65,7 @@ func (c *check) walletID() wallet.ID {
 func (c *check) draft(id wallet.ID, at time.Time, amount token.Amount) payment.Payment {
 	key := rand.Text()
 	r := payment.Request{
-		Merchant: c.merchant, Mode: "test", Key: key, To: token.Address{0xaa, 19: 0xbb}, Amount: amount,
+		Merchant: c.merchant, Mode: "test", IdempotencyKey: key, To: token.Address{0xaa, 19: 0xbb}, Amount: amount,
 		Reference: "inv-2041 «é» 🧾", Metadata: map[string]string{"order": "2041", "empty": ""},
 	}
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, usdc, "base-sepolia", at)
@@ -193,13 +193,13 @@ func (c *check) opened() wallet.Wallet {
 	c.Helper()
 	return c.open(wallet.Wallet{
 		ID: c.walletID(), NextNonce: 5, Ceiling: 69, Reservations: map[payment.ID]wallet.Reservation{},
-		Token: token.Units(1_000_000), Gas: token.Units(1_000_000),
+		Balance: token.Units(1_000_000), Gas: token.Units(1_000_000),
 	})
 }
 
 // need asks for a reservation that ties up 10 units and 3 wei.
 func need(w wallet.Wallet, id payment.ID) wallet.Need {
-	return wallet.Need{Wallet: w.ID, Payment: id, Token: token.Units(10), Gas: token.Units(3), At: noon.Add(456)}
+	return wallet.Need{Wallet: w.ID, Payment: id, Amount: token.Units(10), Gas: token.Units(3), At: noon.Add(456)}
 }
 
 // after returns w as a reservation for need leaves it.
@@ -207,7 +207,7 @@ func after(w wallet.Wallet, n wallet.Need) wallet.Wallet {
 	w.Reservations = maps.Clone(w.Reservations)
 	w.Reservations[n.Payment] = wallet.Reservation{Nonce: w.NextNonce, At: n.At}
 	w.NextNonce++
-	w.Token, w.Gas = w.Token.Sub(n.Token), w.Gas.Sub(n.Gas)
+	w.Balance, w.Gas = w.Balance.Sub(n.Amount), w.Gas.Sub(n.Gas)
 	return w
 }
 

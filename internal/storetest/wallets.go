@@ -32,13 +32,13 @@ func walletFound(c *check) {
 	c.holdsWallet(c.open(wallet.Wallet{
 		ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64,
 		Reservations: map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 3, At: noon}},
-		Token:        token.Units(7), Gas: token.Amount{}, Paused: "foreign transaction", ClaimedUntil: noon.Add(time.Second),
+		Balance:      token.Units(7), Gas: token.Amount{}, Paused: "foreign transaction", ClaimedUntil: noon.Add(time.Second),
 	}))
 }
 
 func walletOpenedOnce(c *check) {
 	w := c.reserved(c.opened(), "pay_a")
-	other := c.open(wallet.Wallet{ID: w.ID, NextNonce: 99, Ceiling: 100, Token: token.Units(1)})
+	other := c.open(wallet.Wallet{ID: w.ID, NextNonce: 99, Ceiling: 100, Balance: token.Units(1)})
 	c.holdsWallet(w)
 	c.race(8, func(ctx context.Context, _ int) {
 		if err := c.Open(ctx, other); err != nil {
@@ -50,17 +50,17 @@ func walletOpenedOnce(c *check) {
 
 func walletClamped(c *check) {
 	w := c.open(wallet.Wallet{
-		ID: c.walletID(), NextNonce: 5, Ceiling: 9, Token: token.MaxAmount(), Gas: token.MaxAmount(),
+		ID: c.walletID(), NextNonce: 5, Ceiling: 9, Balance: token.MaxAmount(), Gas: token.MaxAmount(),
 		Reservations: map[payment.ID]wallet.Reservation{},
 	})
 	most, err := token.ParseAmount("99999999999999999999999999999999999999")
 	c.ok("parsing", err)
-	w.Token, w.Gas = most, most
+	w.Balance, w.Gas = most, most
 	c.holdsWallet(w)
 	c.reserved(w, "pay_a")
 	c.ok("reconciling", c.Reconcile(c.Context(), w.ID, 6, token.MaxAmount(), token.MaxAmount()))
-	if stored := c.wallet(w.ID); stored.Token != most || stored.Gas != most {
-		c.Errorf("token %s, gas %s", stored.Token, stored.Gas)
+	if stored := c.wallet(w.ID); stored.Balance != most || stored.Gas != most {
+		c.Errorf("token %s, gas %s", stored.Balance, stored.Gas)
 	}
 }
 
@@ -150,7 +150,7 @@ func racingClaims(c *check) {
 func reconciled(c *check) {
 	w := c.opened()
 	c.ok("reconciling", c.Reconcile(c.Context(), w.ID, 5, token.Units(70), token.Amount{}))
-	w.Token, w.Gas = token.Units(70), token.Amount{}
+	w.Balance, w.Gas = token.Units(70), token.Amount{}
 	c.holdsWallet(w)
 	c.ok("reconciling again", c.Reconcile(c.Context(), w.ID, 5, token.Units(80), token.Units(90)))
 	w = c.reserved(w, "pay_a")

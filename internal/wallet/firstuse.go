@@ -39,6 +39,6 @@ func FirstUse(id ID, views chain.Views, settled, window uint64) (Wallet, error) 
 	}
 	return Wallet{
 		ID: id, NextNonce: leading.Mined, Ceiling: leading.Mined + window,
-		Reservations: map[payment.ID]Reservation{}, Token: leading.Token, Gas: leading.Gas,
+		Reservations: map[payment.ID]Reservation{}, Balance: leading.Balance, Gas: leading.Gas,
 	}, nil
 }

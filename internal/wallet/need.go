@@ -22,7 +22,7 @@ var (
 type Need struct {
 	Wallet  ID
 	Payment payment.ID
-	Token   token.Amount // in the token's smallest unit
+	Amount  token.Amount // in the token's smallest unit
 	Gas     token.Amount // wei
 	At      time.Time    // when the reservation is asked for
 }

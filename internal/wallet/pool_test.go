@@ -14,7 +14,7 @@ const window = 64
 
 // stored returns a wallet with so many payments in flight.
 func stored(last byte, inFlight uint64) wallet.Wallet {
-	return wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{19: last}}, NextNonce: 100 + inFlight, Ceiling: 100 + window, Token: token.Units(1000)}
+	return wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{19: last}}, NextNonce: 100 + inFlight, Ceiling: 100 + window, Balance: token.Units(1000)}
 }
 
 // inOrder draws so that Choose leaves the order as it is.
@@ -23,7 +23,7 @@ func inOrder(n int) int { return n - 1 }
 func TestChoose(t *testing.T) {
 	a, b := stored(1, 10), stored(2, 3)
 	paused, poor := stored(1, 0), stored(1, 0)
-	paused.Paused, poor.Token = "by hand", token.Units(9)
+	paused.Paused, poor.Balance = "by hand", token.Units(9)
 	for _, test := range []struct {
 		name string
 		seen []wallet.Wallet

@@ -32,7 +32,7 @@ func (w Wallet) Refusal(n Need) error {
 		return ErrPaused
 	case w.NextNonce >= w.Ceiling:
 		return ErrCeiling
-	case w.Token.Less(n.Token):
+	case w.Balance.Less(n.Amount):
 		return ErrToken
 	case w.Gas.Less(n.Gas):
 		return ErrGas

@@ -27,7 +27,7 @@ type Wallet struct {
 	NextNonce    uint64 // the nonce that the next reservation gets
 	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
 	Reservations map[payment.ID]Reservation
-	Token        token.Amount // spendable now: the balance less the amounts that reservations and pending transactions tie up
+	Balance      token.Amount // spendable now: the balance less the amounts that reservations and pending transactions tie up
 	Gas          token.Amount // the same of ether, in wei
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run looks after it
@@ -64,7 +64,7 @@ type PendingTx struct {
 	Fees    chain.Fees   // of Raw
 	At      time.Time    // when Raw was signed
 	Since   time.Time    // when the first attempt was
-	Token   token.Amount // tied up until it is mined
+	Amount  token.Amount // tied up until it is mined
 	Gas     token.Amount // the same of ether, at the newest attempt's cap
 }
 

@@ -15,17 +15,20 @@ import (
 
 // TestRefusal has every reason for no reservation, and the order they are judged in.
 func TestRefusal(t *testing.T) {
-	ask := wallet.Need{Token: token.Units(10), Gas: token.Units(10)}
-	rich := wallet.Wallet{NextNonce: 5, Ceiling: 6, Token: token.Units(10), Gas: token.Units(10)}
+	ask := wallet.Need{Amount: token.Units(10), Gas: token.Units(10)}
+	rich := wallet.Wallet{NextNonce: 5, Ceiling: 6, Balance: token.Units(10), Gas: token.Units(10)}
 	for _, test := range []struct {
 		name   string
 		change func(*wallet.Wallet)
 		want   error
 	}{
 		{"just enough of everything", func(*wallet.Wallet) {}, nil},
-		{"paused", func(w *wallet.Wallet) { w.Paused = "x"; w.Ceiling, w.Token, w.Gas = 0, token.Amount{}, token.Amount{} }, wallet.ErrPaused},
-		{"at the ceiling", func(w *wallet.Wallet) { w.Ceiling, w.Token, w.Gas = 5, token.Amount{}, token.Amount{} }, wallet.ErrCeiling},
-		{"one unit short", func(w *wallet.Wallet) { w.Token, w.Gas = token.Units(9), token.Amount{} }, wallet.ErrToken},
+		{"paused", func(w *wallet.Wallet) {
+			w.Paused = "x"
+			w.Ceiling, w.Balance, w.Gas = 0, token.Amount{}, token.Amount{}
+		}, wallet.ErrPaused},
+		{"at the ceiling", func(w *wallet.Wallet) { w.Ceiling, w.Balance, w.Gas = 5, token.Amount{}, token.Amount{} }, wallet.ErrCeiling},
+		{"one unit short", func(w *wallet.Wallet) { w.Balance, w.Gas = token.Units(9), token.Amount{} }, wallet.ErrToken},
 		{"one wei short", func(w *wallet.Wallet) { w.Gas = token.Units(9) }, wallet.ErrGas},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -51,10 +54,10 @@ func TestInFlight(t *testing.T) {
 func TestFirstUse(t *testing.T) {
 	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
 	view := func(mined, pending uint64) chain.View {
-		return chain.View{Node: named{name: "n"}, Account: chain.Account{Mined: mined, Pending: pending, Token: token.Units(mined), Gas: token.Units(2)}}
+		return chain.View{Node: named{name: "n"}, Account: chain.Account{Mined: mined, Pending: pending, Balance: token.Units(mined), Gas: token.Units(2)}}
 	}
 	w, err := wallet.FirstUse(id, chain.Views{view(3, 3), view(5, 5)}, 5, 64)
-	if err != nil || w.NextNonce != 5 || w.Ceiling != 69 || w.Token != token.Units(5) || w.Reservations == nil || w.ID != id {
+	if err != nil || w.NextNonce != 5 || w.Ceiling != 69 || w.Balance != token.Units(5) || w.Reservations == nil || w.ID != id {
 		t.Errorf("FirstUse() = %+v, %v; want what the leading node says", w, err)
 	}
 	for name, views := range map[string]chain.Views{
@@ -102,13 +105,13 @@ func TestPendingTx(t *testing.T) {
 	}
 	s := store.PendingTxOf(p)
 	if s.Noop() || s.Nonce != 4 || s.Payment != "pay_1" || s.Hash() != (chain.Hash{2}) || string(s.Raw) != "\x02" ||
-		s.Token != token.Units(9) || s.Gas != token.Units(300) || !s.At.Equal(now.Add(time.Minute)) || len(s.Hashes) != 2 {
+		s.Amount != token.Units(9) || s.Gas != token.Units(300) || !s.At.Equal(now.Add(time.Minute)) || len(s.Hashes) != 2 {
 		t.Errorf("pending transaction of a bumped payment: %+v; want the newest bytes at their own price", s)
 	}
 	n := wallet.PendingNoop(s.ID, tx, chain.Signed{Nonce: 4, Hash: chain.Hash{3}, Raw: []byte{3}}, now)
 	once := n.Bumped(tx, chain.Signed{Hash: chain.Hash{4}}, now)
 	twice := n.Bumped(tx, chain.Signed{Hash: chain.Hash{5}}, now)
-	if !n.Noop() || !n.Token.IsZero() || !slices.Equal(once.Hashes, []chain.Hash{{3}, {4}}) || !slices.Equal(twice.Hashes, []chain.Hash{{3}, {5}}) {
+	if !n.Noop() || !n.Amount.IsZero() || !slices.Equal(once.Hashes, []chain.Hash{{3}, {4}}) || !slices.Equal(twice.Hashes, []chain.Hash{{3}, {5}}) {
 		t.Errorf("no-op %+v bumped twice: %v, %v", n, once.Hashes, twice.Hashes)
 	}
 }

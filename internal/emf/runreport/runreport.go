@@ -44,7 +44,7 @@ func Add(m *emf.Meter, r settlement.Report, decimals int) {
 		m.Add("SecondsToFinal", emf.Seconds, took.Seconds())
 	}
 	for _, w := range r.Wallets {
-		m.Add("WalletToken", emf.None, rounded(w.Token, decimals))
+		m.Add("WalletToken", emf.None, rounded(w.Balance, decimals))
 		m.Add("WalletGas", emf.None, rounded(w.Gas, gweiDecimals))
 		m.Add("NonceGap", emf.Count, float64(w.Gap))
 	}

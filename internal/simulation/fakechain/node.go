@@ -163,7 +163,7 @@ func (n *Node) Account(_ context.Context, wallet, _ token.Address, f chain.Confi
 	}
 	return chain.Account{
 		Head: n.head.number, Final: n.final(f), Mined: a.Nonce, Pending: pending,
-		Token: balances.Coins, Gas: balances.Gas, Steady: !n.Unsteady,
+		Balance: balances.Coins, Gas: balances.Gas, Steady: !n.Unsteady,
 	}, n.usable()
 }
 

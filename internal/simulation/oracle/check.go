@@ -195,8 +195,8 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 		if w.NextNonce != on.Nonce {
 			o.Violate(NonceOwned, "next nonce of %s is %d, the chain has %d", short(a), w.NextNonce, on.Nonce)
 		}
-		if w.Token != on.Coins || w.Gas != on.Gas {
-			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v", short(a), on.Coins, on.Gas, w.Token, w.Gas)
+		if w.Balance != on.Coins || w.Gas != on.Gas {
+			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v", short(a), on.Coins, on.Gas, w.Balance, w.Gas)
 		}
 	}
 	if !thieves && spent != confirmed && !slices.Contains(slices.Collect(maps.Values(o.Chain.Recipients)), fakechain.LogsLess) {

@@ -19,7 +19,7 @@ type Order struct {
 
 // Request is the request that clients post for the order.
 func (o Order) Request() payment.Request {
-	return payment.Request{Merchant: "mer_1", Mode: "test", Key: o.Key, To: o.To, Amount: token.Units(o.Amount)}
+	return payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: o.Key, To: o.To, Amount: token.Units(o.Amount)}
 }
 
 // ID is where the tables keep the order's payment.
