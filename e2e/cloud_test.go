@@ -75,7 +75,7 @@ func startCloud(ctx context.Context, dir string) (*cloud, error) {
 	if err := c.certify(key); err != nil {
 		return nil, err
 	}
-	recorded, err := c.calls.start(c.endpoint, c.bundle, key)
+	recorded, err := c.calls.start(c.endpoint, c.roots, c.bundle, key)
 	if err != nil {
 		return nil, err
 	}
