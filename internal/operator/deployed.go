@@ -44,11 +44,14 @@ type deployment struct {
 	aws        aws.Config
 	outputs    map[string]string
 	parameters map[string]string
+	chainID    uint64
+	asset      token.Token
 	out        io.Writer
 }
 
-// open reads the stack's outputs and parameters. Answers go to out.
-func (t Target) open(ctx context.Context, out io.Writer) (*deployment, error) {
+// ProvideDeployment reads the stack's outputs and parameters, for the Run method
+// of the command that kong has found. Answers go to out.
+func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployment, error) {
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("loading the AWS configuration: %w", err)
@@ -67,6 +70,14 @@ func (t Target) open(ctx context.Context, out io.Writer) (*deployment, error) {
 	for _, p := range found.Stacks[0].Parameters {
 		d.parameters[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
 	}
+	var id, contract, decimals error
+	d.chainID, id = strconv.ParseUint(d.parameters["ChainId"], 10, 64)
+	d.asset.Symbol = d.parameters["TokenSymbol"]
+	d.asset.Contract, contract = token.ParseAddress(d.parameters["TokenAddress"])
+	d.asset.Decimals, decimals = strconv.Atoi(d.parameters["TokenDecimals"])
+	if err := errors.Join(id, contract, decimals); err != nil {
+		return nil, fmt.Errorf("parameters ChainId, TokenAddress and TokenDecimals of stack %s (correct and deploy them): %w", t.Stack, err)
+	}
 	return d, nil
 }
 
@@ -78,77 +89,37 @@ func (d *deployment) output(name string) (string, error) {
 	return "", fmt.Errorf("stack %s has no output %s: deploy this version's template first", d.Stack, name)
 }
 
-func (d *deployment) chainID() (uint64, error) {
-	id, err := strconv.ParseUint(d.parameters["ChainId"], 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("parameter ChainId: %w", err)
-	}
-	return id, nil
-}
-
-func (d *deployment) asset() (token.Token, error) {
-	contract, err := token.ParseAddress(d.parameters["TokenAddress"])
-	if err != nil {
-		return token.Token{}, fmt.Errorf("parameter TokenAddress: %w", err)
-	}
-	decimals, err := strconv.Atoi(d.parameters["TokenDecimals"])
-	if err != nil {
-		return token.Token{}, fmt.Errorf("parameter TokenDecimals: %w", err)
-	}
-	return token.Token{Symbol: d.parameters["TokenSymbol"], Decimals: decimals, Contract: contract}, nil
+// table opens the table that an output names.
+func table[T any](d *deployment, output string, open func(*dynamodb.Client, string) T) (T, error) {
+	name, err := d.output(output)
+	return open(dynamodb.NewFromConfig(d.aws), name), err
 }
 
 func (d *deployment) payments() (*dynamo.Payments, error) {
-	name, err := d.output("PaymentsTableName")
-	return dynamo.NewPayments(dynamodb.NewFromConfig(d.aws), name), err
+	return table(d, "PaymentsTableName", dynamo.NewPayments)
 }
 
 func (d *deployment) webhooks() (*dynamo.Webhooks, error) {
-	name, err := d.output("WebhooksTableName")
-	return dynamo.NewWebhooks(dynamodb.NewFromConfig(d.aws), name), err
+	return table(d, "WebhooksTableName", dynamo.NewWebhooks)
 }
 
-func (d *deployment) keys() (*dynamo.APIKeys, error) {
-	name, err := d.output("ApiKeysTableName")
-	return dynamo.NewAPIKeys(dynamodb.NewFromConfig(d.aws), name), err
-}
-
-// nodes opens the nodes that the RPC secret names.
-func (d *deployment) nodes(ctx context.Context) (chain.Nodes, error) {
+// nodes opens the nodes that the RPC secret names, and returns their URLs too.
+func (d *deployment) nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
 	value, err := d.secret(ctx, "RpcSecretArn")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	urls, err := secrets.RPC(value)
-	if err != nil {
-		return nil, err
+	if urls, err = secrets.RPC(value); err != nil {
+		return nil, nil, err
 	}
-	id, err := d.chainID()
-	if err != nil {
-		return nil, err
-	}
-	var nodes chain.Nodes
 	for _, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: id})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.chainID})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		nodes = append(nodes, node)
 	}
-	return nodes, nil
-}
-
-// firstURL returns the URL of the first node in the RPC secret.
-func (d *deployment) firstURL(ctx context.Context) (string, error) {
-	value, err := d.secret(ctx, "RpcSecretArn")
-	if err != nil {
-		return "", err
-	}
-	urls, err := secrets.RPC(value)
-	if err != nil {
-		return "", err
-	}
-	return urls[0], nil
+	return nodes, urls, nil
 }
 
 // errNoValue reports a secret that was never given one.
@@ -185,9 +156,27 @@ func (d *deployment) wallets(ctx context.Context) ([]keyring.Entry, error) {
 	return keyring.Decode(value)
 }
 
-// putWallets stores the wallet secret. The value goes to Secrets Manager and
-// nowhere else.
-func (d *deployment) putWallets(ctx context.Context, entries []keyring.Entry) error {
+// changeWallets asks for consent to a change of the wallet secret, and makes it.
+// The changes that other operators make meanwhile are kept. The value goes to
+// Secrets Manager and nowhere else.
+func (d *deployment) changeWallets(ctx context.Context, yes bool, consequences string, change func([]keyring.Entry) ([]keyring.Entry, error)) error {
+	changed := func() ([]keyring.Entry, error) {
+		entries, err := d.wallets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return change(entries)
+	}
+	if _, err := changed(); err != nil {
+		return err
+	}
+	if err := agree(yes, consequences); err != nil {
+		return err
+	}
+	entries, err := changed() // read again
+	if err != nil {
+		return err
+	}
 	arn, err := d.output("WalletSecretArn")
 	if err != nil {
 		return err
@@ -220,28 +209,26 @@ func (d *deployment) show(v any, text string) error {
 // tokens writes an amount in whole tokens, with as many decimals as it needs.
 func tokens(a token.Amount, decimals int) string {
 	digits := a.String()
-	if decimals == 0 {
-		return digits
-	}
-	if len(digits) <= decimals {
-		digits = strings.Repeat("0", decimals-len(digits)+1) + digits
-	}
-	whole, frac := digits[:len(digits)-decimals], strings.TrimRight(digits[len(digits)-decimals:], "0")
-	if frac == "" {
-		return whole
-	}
-	return whole + "." + frac
+	digits = strings.Repeat("0", max(0, decimals+1-len(digits))) + digits
+	point := len(digits) - decimals
+	return strings.TrimSuffix(digits[:point]+"."+strings.TrimRight(digits[point:], "0"), ".")
 }
 
-// gwei returns n gwei in wei.
-func gwei(n uint64) token.Amount {
-	wei, _ := token.Units(n).Times(1_000_000_000) // cannot overflow 256 bits
-	return wei
-}
+// A stamp is a time in an answer. The zero time is null in JSON and "-" in text.
+type stamp time.Time
 
-func when(t time.Time) string {
-	if t.IsZero() {
+// String implements fmt.Stringer.
+func (s stamp) String() string {
+	if time.Time(s).IsZero() {
 		return "-"
 	}
-	return t.UTC().Format(time.RFC3339)
+	return time.Time(s).UTC().Format(time.RFC3339)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (s stamp) MarshalJSON() ([]byte, error) {
+	if time.Time(s).IsZero() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(s.String())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -47,29 +46,27 @@ type finding struct {
 var errFindings = errors.New("the deployment is not well")
 
 // Run makes all checks and, for each that found something wrong, says what to do.
-func (c *Doctor) Run(ctx context.Context, out io.Writer) error {
-	d, err := c.open(ctx, out)
-	if err != nil {
-		return err
+func (c *Doctor) Run(ctx context.Context, d *deployment) error {
+	e := &examination{deployment: d}
+	e.check(ctx, "wallet secret", e.activeWallets, "remit wallet create --stack "+d.Stack)
+	e.check(ctx, "nodes agree", e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)`)
+	e.check(ctx, "token", e.tokenIsRight, "correct TokenAddress and TokenDecimals and deploy, before anybody is paid")
+	e.walletsAreFunded(ctx, c.MinGasGwei)
+	if !c.Fresh {
+		e.check(ctx, "schedule", e.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
 	}
-	e := &examination{deployment: d, Doctor: c}
-	for _, check := range []func(context.Context){
-		e.walletSecret, e.nodesAgree, e.tokenIsRight, e.walletsAreFunded, e.scheduleIsAlive, e.deadLettersAreEmpty, e.alarmsExist,
-	} {
-		check(ctx)
-	}
+	e.check(ctx, "WebhookDeadLetterQueue", e.empty("WebhookDeadLetterQueueUrl"), "docs/alarms; then remit webhooks resend")
+	e.check(ctx, "CheckReceiptsDeadLetterQueue", e.empty("CheckReceiptsDeadLetterQueueUrl"), "docs/alarms: look at the log of check-receipts")
+	e.check(ctx, "alarms", e.alarmsExist, "docs/alarms has a page for each")
 	var b strings.Builder
 	bad := 0
 	for _, f := range e.findings {
-		mark := "ok  "
-		if !f.OK {
-			mark = "BAD "
-			bad++
+		if f.OK {
+			fmt.Fprintf(&b, "ok   %-28s %s\n", f.Check, f.Saw)
+			continue
 		}
-		fmt.Fprintf(&b, "%s %-28s %s\n", mark, f.Check, f.Saw)
-		if f.Do != "" {
-			fmt.Fprintf(&b, "     → %s\n", f.Do)
-		}
+		bad++
+		fmt.Fprintf(&b, "BAD  %-28s %s\n     → %s\n", f.Check, f.Saw, f.Do)
 	}
 	if err := d.show(e.findings, b.String()); err != nil {
 		return err
@@ -83,19 +80,25 @@ func (c *Doctor) Run(ctx context.Context, out io.Writer) error {
 // An examination collects the findings about one deployment.
 type examination struct {
 	*deployment
-	*Doctor
 	findings []finding
 }
 
-func (e *examination) found(check string, err error, saw, do string) {
+// check makes one check. An error of see, which otherwise returns what it saw, is
+// shown with the advice.
+func (e *examination) check(ctx context.Context, name string, see func(context.Context) (string, error), advice string) {
+	saw, err := see(ctx)
+	e.found(name, saw, err, advice)
+}
+
+func (e *examination) found(check, saw string, err error, advice string) {
 	f := finding{Check: check, OK: err == nil, Saw: saw}
 	if err != nil {
-		f.Saw, f.Do = err.Error(), do
+		f.Saw, f.Do = err.Error(), advice
 	}
 	e.findings = append(e.findings, f)
 }
 
-func (e *examination) walletSecret(ctx context.Context) {
+func (e *examination) activeWallets(ctx context.Context) (string, error) {
 	entries, err := e.wallets(ctx)
 	active := 0
 	for _, entry := range entries {
@@ -106,24 +109,18 @@ func (e *examination) walletSecret(ctx context.Context) {
 	if err == nil && active == 0 {
 		err = errors.New("no wallet may pay")
 	}
-	e.found("wallet secret", err, fmt.Sprintf("%d wallets, %d active", len(entries), active), "remit wallet create --stack "+e.deployment.Stack)
+	return fmt.Sprintf("%d wallets, %d active", len(entries), active), err
 }
 
-func (e *examination) nodesAgree(ctx context.Context) {
-	nodes, err := e.nodes(ctx)
+func (e *examination) nodesAgree(ctx context.Context) (string, error) {
+	nodes, _, err := e.nodes(ctx)
 	if err != nil {
-		e.found("nodes", err, "", `put {"urls":["https://…"]} into the secret of output RpcSecretArn`)
-		return
-	}
-	asset, err := e.asset()
-	if err != nil {
-		e.found("nodes agree", err, "", "correct the stack's token parameters and deploy")
-		return
+		return "", err
 	}
 	var heads []string
 	lowest, highest := uint64(math.MaxUint64), uint64(0)
 	for _, node := range nodes {
-		a, nodeErr := node.Account(ctx, token.Address{}, asset.Contract, chain.ConfirmationRule{})
+		a, nodeErr := node.Account(ctx, token.Address{}, e.asset.Contract, chain.ConfirmationRule{})
 		if nodeErr != nil {
 			err = errors.Join(err, nodeErr)
 			continue
@@ -131,77 +128,62 @@ func (e *examination) nodesAgree(ctx context.Context) {
 		heads = append(heads, fmt.Sprintf("%s at %d", node, a.Head))
 		lowest, highest = min(lowest, a.Head), max(highest, a.Head)
 	}
+	saw := strings.Join(heads, ", ")
 	if err == nil && highest-lowest > apart {
-		err = fmt.Errorf("heads are %d blocks apart: %s", highest-lowest, strings.Join(heads, ", "))
+		err = fmt.Errorf("heads are %d blocks apart: %s", highest-lowest, saw)
 	}
-	e.found("nodes agree", err, strings.Join(heads, ", "), "replace the node that is down, behind or of another chain in the RPC secret (docs/operate.md)")
+	return saw, err
 }
 
-func (e *examination) tokenIsRight(ctx context.Context) {
-	want, err := e.asset()
+func (e *examination) tokenIsRight(ctx context.Context) (string, error) {
+	_, urls, err := e.nodes(ctx)
 	if err != nil {
-		e.found("token", err, "", "correct the stack's token parameters and deploy")
-		return
+		return "", err
 	}
-	url, err := e.firstURL(ctx)
-	if err != nil {
-		e.found("token", err, "", "see nodes")
-		return
+	_, got, err := ethrpc.Discover(ctx, urls[0], e.asset.Contract)
+	if err == nil && got.Decimals != e.asset.Decimals {
+		err = fmt.Errorf("the contract has %d decimals, TokenDecimals is %d", got.Decimals, e.asset.Decimals)
 	}
-	_, got, err := ethrpc.Discover(ctx, url, want.Contract)
-	if err == nil && got.Decimals != want.Decimals {
-		err = fmt.Errorf("the contract has %d decimals, TokenDecimals is %d", got.Decimals, want.Decimals)
-	}
-	e.found("token", err, fmt.Sprintf("%s with %d decimals at %s", got.Symbol, got.Decimals, want.Contract), "correct TokenAddress and TokenDecimals and deploy, before anybody is paid")
+	return fmt.Sprintf("%s with %d decimals at %s", got.Symbol, got.Decimals, e.asset.Contract), err
 }
 
-func (e *examination) walletsAreFunded(ctx context.Context) {
-	rows, err := e.walletRows(ctx)
-	if err != nil {
-		e.found("wallets", err, "", "check your rights on the payments table and the wallet secret")
+// walletsAreFunded makes a finding of each wallet, and one if it cannot.
+func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
+	rows, rowsErr := e.walletRows(ctx)
+	nodes, _, nodesErr := e.nodes(ctx)
+	if err := errors.Join(rowsErr, nodesErr); err != nil {
+		e.found("wallets", "", err, "check your rights on the payments table, the wallet secret and the RPC secret")
 		return
 	}
-	nodes, err := e.nodes(ctx)
-	if err != nil {
-		e.found("wallets", err, "", "see nodes")
-		return
-	}
-	asset, err := e.asset()
-	if err != nil {
-		return // a finding of tokenIsRight
-	}
+	least, _ := token.Units(minGasGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	for _, r := range rows {
-		views, err := nodes.Views(ctx, r.Address, asset.Contract, chain.ConfirmationRule{})
+		name, advice := "wallet "+r.Address.String()[:10], "send "+e.asset.Symbol+" and ether for gas to "+r.Address.String()
+		views, err := nodes.Views(ctx, r.Address, e.asset.Contract, chain.ConfirmationRule{})
 		if err != nil {
-			e.found("wallet "+r.Address.String()[:10], err, "", "see nodes")
+			e.found(name, "", err, "see nodes")
 			continue
 		}
 		v := views.Leading()
-		var problem error
-		do := "send " + asset.Symbol + " and ether for gas to " + r.Address.String()
+		gas := tokens(v.Gas, 18) + " ether"
 		switch {
 		case r.Paused != "":
-			problem, do = fmt.Errorf("%w: %s", wallet.ErrPaused, r.Paused), "docs/alarms says what it means; then remit wallet resume "+r.Address.String()
+			err, advice = fmt.Errorf("%w: %s", wallet.ErrPaused, r.Paused), "docs/alarms says what it means; then remit wallet resume "+r.Address.String()
 		case r.NextNonce != nil && v.Mined > *r.NextNonce:
-			problem, do = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, *r.NextNonce), "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
+			err, advice = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, *r.NextNonce), "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
 		case r.Key == "active" && v.Balance.IsZero():
-			problem = errors.New("holds no " + asset.Symbol)
-		case r.Key == "active" && v.Gas.Less(gwei(e.MinGasGwei)):
-			problem = fmt.Errorf("holds %s ether", tokens(v.Gas, 18))
+			err = errors.New("holds no " + e.asset.Symbol)
+		case r.Key == "active" && v.Gas.Less(least):
+			err = errors.New("holds " + gas)
 		}
-		e.found("wallet "+r.Address.String()[:10], problem, fmt.Sprintf("%s %s, %s ether", tokens(v.Balance, asset.Decimals), asset.Symbol, tokens(v.Gas, 18)), do)
+		e.found(name, tokens(v.Balance, e.asset.Decimals)+" "+e.asset.Symbol+", "+gas, err, advice)
 	}
 }
 
 // scheduleIsAlive looks for a run of check-receipts in the last minutes.
-func (e *examination) scheduleIsAlive(ctx context.Context) {
-	if e.Fresh {
-		return
-	}
+func (e *examination) scheduleIsAlive(ctx context.Context) (string, error) {
 	name, err := e.output("CheckReceiptsFunctionName")
 	if err != nil {
-		e.found("schedule", err, "", "deploy this version's template")
-		return
+		return "", err
 	}
 	end := time.Now()
 	stats, err := cloudwatch.NewFromConfig(e.aws).GetMetricStatistics(ctx, &cloudwatch.GetMetricStatisticsInput{
@@ -209,50 +191,48 @@ func (e *examination) scheduleIsAlive(ctx context.Context) {
 		StartTime: aws.Time(end.Add(-10 * time.Minute)), EndTime: aws.Time(end), Statistics: []cwtypes.Statistic{cwtypes.StatisticSum},
 		Dimensions: []cwtypes.Dimension{{Name: aws.String("FunctionName"), Value: &name}},
 	})
-	runs := 0.0
-	if err == nil {
-		for _, point := range stats.Datapoints {
-			runs += aws.ToFloat64(point.Sum)
-		}
-		if runs == 0 {
-			err = errors.New("check-receipts did not run in the last 10 minutes")
-		}
+	if err != nil {
+		return "", err
 	}
-	e.found("schedule", err, fmt.Sprintf("%.0f runs in 10 minutes", runs), "look at the schedule in the stack's resources, and at the function's log")
+	runs := 0.0
+	for _, point := range stats.Datapoints {
+		runs += aws.ToFloat64(point.Sum)
+	}
+	if runs == 0 {
+		err = errors.New("check-receipts did not run in the last 10 minutes")
+	}
+	return fmt.Sprintf("%.0f runs in 10 minutes", runs), err
 }
 
-func (e *examination) deadLettersAreEmpty(ctx context.Context) {
-	client := sqs.NewFromConfig(e.aws)
-	for _, queue := range []struct{ output, do string }{
-		{"WebhookDeadLetterQueueUrl", "docs/alarms; then remit webhooks resend"},
-		{"CheckReceiptsDeadLetterQueueUrl", "docs/alarms: look at the log of check-receipts"},
-	} {
-		url, err := e.output(queue.output)
-		if err == nil {
-			var got *sqs.GetQueueAttributesOutput
-			got, err = client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-				QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameApproximateNumberOfMessages},
-			})
-			if err == nil {
-				count := got.Attributes["ApproximateNumberOfMessages"]
-				if n, convErr := strconv.Atoi(count); convErr != nil || n > 0 {
-					err = fmt.Errorf("%s messages", count)
-				}
-			}
+// empty returns the check that the queue which an output names holds no message.
+func (e *examination) empty(output string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		url, err := e.output(output)
+		if err != nil {
+			return "", err
 		}
-		e.found(strings.TrimSuffix(queue.output, "Url"), err, "empty", queue.do)
+		got, err := sqs.NewFromConfig(e.aws).GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+			QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameApproximateNumberOfMessages},
+		})
+		if err != nil {
+			return "", err
+		}
+		count := got.Attributes["ApproximateNumberOfMessages"]
+		if n, err := strconv.Atoi(count); err != nil || n > 0 {
+			return "", fmt.Errorf("%s messages", count)
+		}
+		return "empty", nil
 	}
 }
 
 // alarmsExist holds the template's alarms against CloudWatch's.
-func (e *examination) alarmsExist(ctx context.Context) {
+func (e *examination) alarmsExist(ctx context.Context) (string, error) {
 	declared := map[string]bool{}
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(e.aws), &cloudformation.ListStackResourcesInput{StackName: &e.deployment.Stack})
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(e.aws), &cloudformation.ListStackResourcesInput{StackName: &e.Stack})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			e.found("alarms", err, "", "check your right to list the stack's resources")
-			return
+			return "", fmt.Errorf("listing the stack's resources: %w", err)
 		}
 		for _, r := range page.StackResourceSummaries {
 			if aws.ToString(r.ResourceType) == "AWS::CloudWatch::Alarm" {
@@ -260,14 +240,13 @@ func (e *examination) alarmsExist(ctx context.Context) {
 			}
 		}
 	}
-	alarming := []string{}
-	existing := cloudwatch.NewDescribeAlarmsPaginator(cloudwatch.NewFromConfig(e.aws), &cloudwatch.DescribeAlarmsInput{})
 	total := len(declared)
+	var alarming []string
+	existing := cloudwatch.NewDescribeAlarmsPaginator(cloudwatch.NewFromConfig(e.aws), &cloudwatch.DescribeAlarmsInput{})
 	for existing.HasMorePages() {
 		page, err := existing.NextPage(ctx)
 		if err != nil {
-			e.found("alarms", err, "", "check your right to describe alarms")
-			return
+			return "", fmt.Errorf("listing the alarms: %w", err)
 		}
 		for _, a := range page.MetricAlarms {
 			name := aws.ToString(a.AlarmName)
@@ -277,14 +256,13 @@ func (e *examination) alarmsExist(ctx context.Context) {
 			delete(declared, name)
 		}
 	}
-	var err error
 	switch {
 	case total == 0:
-		err = errors.New("the stack has no alarms")
+		return "", errors.New("the stack has no alarms")
 	case len(declared) > 0:
-		err = fmt.Errorf("%d of %d are missing", len(declared), total)
+		return "", fmt.Errorf("%d of %d are missing", len(declared), total)
 	case len(alarming) > 0:
-		err = fmt.Errorf("in alarm: %s", strings.Join(alarming, ", "))
+		return "", fmt.Errorf("in alarm: %s", strings.Join(alarming, ", "))
 	}
-	e.found("alarms", err, fmt.Sprintf("%d, none in alarm", total), "docs/alarms has a page for each")
+	return fmt.Sprintf("%d, none in alarm", total), nil
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"remit/internal/apikey"
+	"remit/internal/dynamo"
 )
 
 // Keys is `remit keys`.
@@ -28,11 +28,7 @@ type keyCreate struct {
 // Run invokes the function create-api-key with an event as API Gateway sends it.
 // IAM guards the invocation, so it works also where KeyCreation closes the API's
 // endpoint.
-func (c *keyCreate) Run(ctx context.Context, out io.Writer) error {
-	d, err := c.open(ctx, out)
-	if err != nil {
-		return err
-	}
+func (c *keyCreate) Run(ctx context.Context, d *deployment) error {
 	name, err := d.output("CreateApiKeyFunctionName")
 	if err != nil {
 		return err
@@ -75,12 +71,8 @@ type keyList struct {
 }
 
 // Run lists keys, newest first.
-func (c *keyList) Run(ctx context.Context, out io.Writer) error {
-	d, err := c.open(ctx, out)
-	if err != nil {
-		return err
-	}
-	store, err := d.keys()
+func (c *keyList) Run(ctx context.Context, d *deployment) error {
+	store, err := table(d, "ApiKeysTableName", dynamo.NewAPIKeys)
 	if err != nil {
 		return err
 	}
@@ -89,13 +81,13 @@ func (c *keyList) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	type row struct {
-		ID      string  `json:"id"`
-		Prefix  string  `json:"prefix"`
-		Last4   string  `json:"last4"`
-		Created *string `json:"created_at"`
-		Used    *string `json:"last_used_at"`
-		Expires *string `json:"expires_at"`
-		Revoked *string `json:"revoked_at"`
+		ID      string `json:"id"`
+		Prefix  string `json:"prefix"`
+		Last4   string `json:"last4"`
+		Created stamp  `json:"created_at"`
+		Used    stamp  `json:"last_used_at"`
+		Expires stamp  `json:"expires_at"`
+		Revoked stamp  `json:"revoked_at"`
 	}
 	rows := []row{}
 	var b strings.Builder
@@ -103,7 +95,7 @@ func (c *keyList) Run(ctx context.Context, out io.Writer) error {
 	for _, k := range keys {
 		r := row{k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt)}
 		rows = append(rows, r)
-		fmt.Fprintf(&b, "%-18s %-26s %-5s %-20s  %-20s  %-20s  %s\n", r.ID, r.Prefix, r.Last4, orDash(r.Created), orDash(r.Used), orDash(r.Expires), orDash(r.Revoked))
+		fmt.Fprintf(&b, "%-18s %-26s %-5s %-20s  %-20s  %-20s  %s\n", r.ID, r.Prefix, r.Last4, r.Created, r.Used, r.Expires, r.Revoked)
 	}
 	return d.show(rows, b.String())
 }
@@ -116,12 +108,8 @@ type keyRevoke struct {
 }
 
 // Run revokes a key.
-func (c *keyRevoke) Run(ctx context.Context, out io.Writer) error {
-	d, err := c.open(ctx, out)
-	if err != nil {
-		return err
-	}
-	store, err := d.keys()
+func (c *keyRevoke) Run(ctx context.Context, d *deployment) error {
+	store, err := table(d, "ApiKeysTableName", dynamo.NewAPIKeys)
 	if err != nil {
 		return err
 	}
@@ -133,5 +121,5 @@ func (c *keyRevoke) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return d.show(map[string]any{"id": key.ID, "revoked_at": stamp(key.RevokedAt)}, "revoked "+when(key.RevokedAt))
+	return d.show(map[string]any{"id": key.ID, "revoked_at": stamp(key.RevokedAt)}, fmt.Sprint("revoked ", stamp(key.RevokedAt)))
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
 
 	"remit/internal/chain"
 	"remit/internal/keyring"
@@ -14,150 +12,111 @@ import (
 	"remit/internal/wallet"
 )
 
-type walletPause struct {
+// A change is the command line of a command that changes one wallet.
+type change struct {
 	Target
-	Address string `arg:"" help:"The wallet."`
-	Reason  string `default:"paused by an operator" help:"Why; shown in lists and logs."`
-	Yes     bool   `help:"Do not ask."`
+	Address token.Address `arg:"" help:"The wallet."`
+	Yes     bool          `help:"Do not ask."`
 }
 
-// Run pauses a wallet.
-func (c *walletPause) Run(ctx context.Context, out io.Writer) error {
-	if c.Reason == "" {
-		return errors.New("--reason is empty: say why, for whoever finds the wallet paused")
-	}
-	d, id, store, err := c.one(ctx, out, c.Address)
+// wallet reads the wallet's record.
+func (c *change) wallet(ctx context.Context, d *deployment) (wallet.ID, wallet.Wallet, store.Store, error) {
+	id := wallet.ID{ChainID: d.chainID, Address: c.Address}
+	store, err := d.payments()
 	if err != nil {
-		return err
+		return id, wallet.Wallet{}, nil, err
 	}
 	w, err := store.Wallet(ctx, id)
 	if err != nil {
-		return fmt.Errorf("%s: %w", id.Address, err)
+		err = fmt.Errorf("%s: %w", c.Address, err)
 	}
-	what := fmt.Sprintf("No new payment will use wallet %s. What it has signed is still sent and settled.", id.Address)
+	return id, w, store, err
+}
+
+type walletPause struct {
+	change
+	Reason string `default:"paused by an operator" help:"Why; shown in lists and logs."`
+}
+
+// Run pauses a wallet.
+func (c *walletPause) Run(ctx context.Context, d *deployment) error {
+	if c.Reason == "" {
+		return errors.New("--reason is empty: say why, for whoever finds the wallet paused")
+	}
+	id, w, store, err := c.wallet(ctx, d)
+	if err != nil {
+		return err
+	}
+	consequences := fmt.Sprintf("No new payment will use wallet %s. What it has signed is still sent and settled.", c.Address)
 	if w.Paused != "" {
-		what = fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", id.Address, w.Paused, c.Reason)
+		consequences = fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address, w.Paused, c.Reason)
 	}
-	if err := agree(c.Yes, what); err != nil {
+	if err := agree(c.Yes, consequences); err != nil {
 		return err
 	}
 	if err := store.Repause(ctx, id, w.Paused, c.Reason); err != nil { // changes only the reason that was shown
 		return err
 	}
-	return d.show(map[string]any{"address": id.Address, "paused": c.Reason}, "paused")
+	return d.show(map[string]any{"address": c.Address, "paused": c.Reason}, "paused")
 }
 
-type walletResume struct {
-	Target
-	Address string `arg:"" help:"The wallet."`
-	Yes     bool   `help:"Do not ask."`
-}
+type walletResume struct{ change }
 
 // Run resumes a wallet, after it has shown the nonces of the chain and of the
 // tables.
-func (c *walletResume) Run(ctx context.Context, out io.Writer) error {
-	d, id, store, err := c.one(ctx, out, c.Address)
+func (c *walletResume) Run(ctx context.Context, d *deployment) error {
+	id, w, store, err := c.wallet(ctx, d)
 	if err != nil {
 		return err
 	}
-	w, err := store.Wallet(ctx, id)
-	if err != nil {
-		return fmt.Errorf("%s: %w", id.Address, err)
-	}
+	resumed := map[string]any{"address": c.Address, "paused": ""}
 	if w.Paused == "" {
-		return d.show(map[string]any{"address": id.Address, "paused": ""}, "it was not paused")
+		return d.show(resumed, "it was not paused")
 	}
-	nodes, err := d.nodes(ctx)
+	nodes, _, err := d.nodes(ctx)
 	if err != nil {
 		return err
 	}
-	asset, err := d.asset()
-	if err != nil {
-		return err
-	}
-	views, err := nodes.Views(ctx, id.Address, asset.Contract, chain.ConfirmationRule{})
+	views, err := nodes.Views(ctx, c.Address, d.asset.Contract, chain.ConfirmationRule{})
 	if err != nil {
 		return err
 	}
 	mined := views.Leading().Mined
 	if mined > w.NextNonce {
-		return fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read docs/alarms on wallets that are paused before you resume", mined, id.Address, w.NextNonce)
+		return fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read docs/alarms on wallets that are paused before you resume", mined, c.Address, w.NextNonce)
 	}
 	err = agree(c.Yes, fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations. Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, payments can be made twice.",
-		id.Address, w.Paused, w.NextNonce, mined, len(w.Reservations)))
+		c.Address, w.Paused, w.NextNonce, mined, len(w.Reservations)))
 	if err != nil {
 		return err
 	}
 	if err := store.Repause(ctx, id, w.Paused, ""); err != nil { // clears only the reason that was shown
 		return err
 	}
-	return d.show(map[string]any{"address": id.Address, "paused": ""}, "resumed")
+	return d.show(resumed, "resumed")
 }
 
 type walletDrain struct {
-	Target
-	Address string `arg:"" help:"The wallet."`
-	Undo    bool   `help:"Let new payments use it again."`
-	Yes     bool   `help:"Do not ask."`
+	change
+	Undo bool `help:"Let new payments use it again."`
 }
 
 // Run marks a wallet in the secret.
-func (c *walletDrain) Run(ctx context.Context, out io.Writer) error {
-	d, id, _, err := c.one(ctx, out, c.Address)
-	if err != nil {
-		return err
-	}
-	entries, err := d.wallets(ctx)
-	if err != nil {
-		return err
-	}
-	if err := drain(entries, id.Address, !c.Undo); err != nil {
-		return err
-	}
-	what := "No new payment will use wallet %s within minutes. Its key stays in the secret: remove it only when `remit wallet list` shows no reservations and no pending transactions."
+func (c *walletDrain) Run(ctx context.Context, d *deployment) error {
+	consequences := "No new payment will use wallet %s within minutes. Its key stays in the secret: remove it only when `remit wallet list` shows no reservations and no pending transactions."
 	if c.Undo {
-		what = "New payments will use wallet %s again."
+		consequences = "New payments will use wallet %s again."
 	}
-	if err := agree(c.Yes, fmt.Sprintf(what, id.Address)); err != nil {
-		return err
-	}
-	// Read again: changes that others have made meanwhile are kept.
-	if entries, err = d.wallets(ctx); err != nil {
-		return err
-	}
-	if err := drain(entries, id.Address, !c.Undo); err != nil {
-		return err
-	}
-	if err := d.putWallets(ctx, entries); err != nil {
-		return err
-	}
-	return d.show(map[string]any{"address": id.Address, "draining": !c.Undo}, "done")
-}
-
-// drain sets or clears the mark of an entry that says that it is draining.
-func drain(entries []keyring.Entry, address token.Address, draining bool) error {
-	i := slices.IndexFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == address })
-	if i < 0 {
-		return fmt.Errorf("%s: %w", address, wallet.ErrNoKey)
-	}
-	entries[i].Draining = draining
-	return nil
-}
-
-// one opens the deployment and names one of its wallets.
-func (t Target) one(ctx context.Context, out io.Writer, address string) (*deployment, wallet.ID, store.Store, error) {
-	d, err := t.open(ctx, out)
+	err := d.changeWallets(ctx, c.Yes, fmt.Sprintf(consequences, c.Address), func(entries []keyring.Entry) ([]keyring.Entry, error) {
+		i := indexOf(entries, c.Address)
+		if i < 0 {
+			return nil, fmt.Errorf("%s: %w", c.Address, wallet.ErrNoKey)
+		}
+		entries[i].Draining = !c.Undo
+		return entries, nil
+	})
 	if err != nil {
-		return nil, wallet.ID{}, nil, err
+		return err
 	}
-	a, err := token.ParseAddress(address)
-	if err != nil {
-		return nil, wallet.ID{}, nil, fmt.Errorf("%s: %w", address, err)
-	}
-	chainID, err := d.chainID()
-	if err != nil {
-		return nil, wallet.ID{}, nil, err
-	}
-	store, err := d.payments()
-	return d, wallet.ID{ChainID: chainID, Address: a}, store, err
+	return d.show(map[string]any{"address": c.Address, "draining": !c.Undo}, "done")
 }

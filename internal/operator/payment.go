@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/payment"
 	"remit/internal/wallet"
+	"remit/internal/webhook"
 )
 
 // Payment is `remit payment`.
@@ -46,21 +46,17 @@ type attemptRow struct {
 	Hash chain.Hash `json:"hash"`
 	Tip  string     `json:"tip_wei"`
 	Cap  string     `json:"cap_wei"`
-	At   *string    `json:"at"`
+	At   stamp      `json:"at"`
 	Noop bool       `json:"pays_nothing,omitempty"`
 }
 
 type reservationRow struct {
-	Nonce uint64  `json:"nonce"`
-	At    *string `json:"at"`
+	Nonce uint64 `json:"nonce"`
+	At    stamp  `json:"at"`
 }
 
 // Run gathers the dossier.
-func (c *paymentShow) Run(ctx context.Context, out io.Writer) error {
-	d, err := c.open(ctx, out)
-	if err != nil {
-		return err
-	}
+func (c *paymentShow) Run(ctx context.Context, d *deployment) error {
 	store, err := d.payments()
 	if err != nil {
 		return err
@@ -137,11 +133,8 @@ func (d *deployment) addDeliveries(ctx context.Context, p payment.Payment, dos *
 		if err != nil {
 			return err
 		}
-		for _, delivery := range sent {
-			if delivery.Event.ID == p.Event.ID {
-				dos.Deliveries = append(dos.Deliveries, rowOfDelivery(delivery))
-			}
-		}
+		ours := slices.DeleteFunc(sent, func(s webhook.Delivery) bool { return s.Event.ID != p.Event.ID })
+		dos.Deliveries = append(dos.Deliveries, rowsOf(ours)...)
 	}
 	return nil
 }
@@ -149,7 +142,7 @@ func (d *deployment) addDeliveries(ctx context.Context, p payment.Payment, dos *
 // addChain asks every node for every attempt. The error of a node that is down is
 // part of the dossier.
 func (d *deployment) addChain(ctx context.Context, p payment.Payment, dos *dossier) {
-	nodes, err := d.nodes(ctx)
+	nodes, _, err := d.nodes(ctx)
 	if err != nil {
 		dos.Chain = append(dos.Chain, err.Error())
 		return
@@ -179,12 +172,12 @@ func (dos dossier) text(p payment.Payment) string {
 	row("amount", tokens(p.Amount, p.Token.Decimals)+" "+p.Token.Symbol)
 	row("to", p.To)
 	row("from wallet", p.Wallet)
-	row("created", when(p.CreatedAt))
+	row("created", stamp(p.CreatedAt))
 	if p.Failure != nil {
 		row("failure", string(p.Failure.Code)+": "+p.Failure.Message)
 	}
 	if dos.Reserve != nil {
-		row("reservation", fmt.Sprintf("nonce %d since %s", dos.Reserve.Nonce, orDash(dos.Reserve.At)))
+		row("reservation", fmt.Sprintf("nonce %d since %s", dos.Reserve.Nonce, dos.Reserve.At))
 	}
 	if p.State != payment.Prepared {
 		row("nonce", p.Nonce)
@@ -192,7 +185,7 @@ func (dos dossier) text(p payment.Payment) string {
 	}
 	for i, a := range slices.Backward(dos.Attempts) {
 		what := map[bool]string{true: ", pays nothing"}[a.Noop]
-		row(fmt.Sprintf("attempt %d", i+1), fmt.Sprintf("%s tip %s cap %s wei, %s%s", a.Hash, a.Tip, a.Cap, orDash(a.At), what))
+		row(fmt.Sprintf("attempt %d", i+1), fmt.Sprintf("%s tip %s cap %s wei, %s%s", a.Hash, a.Tip, a.Cap, a.At, what))
 	}
 	for _, line := range dos.Chain {
 		row("chain", line)

@@ -32,16 +32,15 @@ func agree(yes bool, consequences string) error {
 }
 
 // askSecret reads a line from a terminal without showing it, or from a pipe.
-func askSecret(prompt string) (string, error) {
-	if term.IsTerminal(int(os.Stdin.Fd())) {
+func askSecret(prompt string) ([]byte, error) {
+	if stdin := int(os.Stdin.Fd()); term.IsTerminal(stdin) {
 		fmt.Fprint(os.Stderr, prompt)
-		line, err := term.ReadPassword(int(os.Stdin.Fd()))
-		fmt.Fprintln(os.Stderr)
-		return strings.TrimSpace(string(line)), err
+		defer fmt.Fprintln(os.Stderr)
+		return term.ReadPassword(stdin)
 	}
-	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if line == "" && err != nil {
-		return "", err
+	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
+	if len(line) > 0 { // a last line may have no end
+		err = nil
 	}
-	return strings.TrimSpace(line), nil
+	return line, err
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -34,12 +33,12 @@ type walletCreate struct {
 }
 
 // Run makes a key and stores it.
-func (c *walletCreate) Run(ctx context.Context, out io.Writer) error {
+func (c *walletCreate) Run(ctx context.Context, d *deployment) error {
 	key, err := keyring.Generate(rand.Reader)
 	if err != nil {
 		return err
 	}
-	return c.add(ctx, out, key, c.Yes, "a new key")
+	return d.add(ctx, key, c.Yes, "a new key")
 }
 
 type walletImport struct {
@@ -49,66 +48,42 @@ type walletImport struct {
 }
 
 // Run reads a key and stores it.
-func (c *walletImport) Run(ctx context.Context, out io.Writer) error {
-	var text string
-	if c.File != "" {
-		b, err := os.ReadFile(c.File)
-		if err != nil {
-			return err
-		}
-		text = strings.TrimSpace(string(b))
-	} else {
-		var err error
-		if text, err = askSecret("Private key (not shown): "); err != nil {
-			return err
-		}
+func (c *walletImport) Run(ctx context.Context, d *deployment) error {
+	read := func() ([]byte, error) { return os.ReadFile(c.File) }
+	if c.File == "" {
+		read = func() ([]byte, error) { return askSecret("Private key (not shown): ") }
 	}
-	key, err := keyring.ParseKey(text)
+	text, err := read()
 	if err != nil {
 		return err
 	}
-	return c.add(ctx, out, key, c.Yes, "an imported key")
+	key, err := keyring.ParseKey(strings.TrimSpace(string(text)))
+	if err != nil {
+		return err
+	}
+	return d.add(ctx, key, c.Yes, "an imported key")
 }
 
-// add puts a key into the wallet secret.
-func (t Target) add(ctx context.Context, out io.Writer, key keyring.Key, yes bool, what string) error {
-	d, err := t.open(ctx, out)
-	if err != nil {
-		return err
-	}
-	entries, err := d.wallets(ctx)
-	if err != nil {
-		return err
-	}
-	if _, err := include(entries, key); err != nil {
-		return err
-	}
-	err = agree(yes, fmt.Sprintf("Stack %s has %d wallets. This adds %s, address %s, which will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.",
-		d.Stack, len(entries), what, key.Address(), d.parameters["TokenSymbol"]))
-	if err != nil {
-		return err
-	}
-	// Read again: a key that others have added meanwhile must not be lost.
-	if entries, err = d.wallets(ctx); err != nil {
-		return err
-	}
-	if entries, err = include(entries, key); err != nil {
-		return err
-	}
-	if err := d.putWallets(ctx, entries); err != nil {
-		return err
-	}
-	return d.show(map[string]any{"address": key.Address()},
-		fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", key.Address(), d.parameters["TokenSymbol"]))
-}
-
-// include returns entries and the key, which must be new: functions refuse a
+// add puts a key into the wallet secret. The key must be new: functions refuse a
 // secret that holds a key twice.
-func include(entries []keyring.Entry, key keyring.Key) ([]keyring.Entry, error) {
-	if slices.ContainsFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == key.Address() }) {
-		return nil, fmt.Errorf("wallet %s is there already", key.Address())
+func (d *deployment) add(ctx context.Context, key keyring.Key, yes bool, kind string) error {
+	symbol := d.asset.Symbol
+	consequences := fmt.Sprintf("This adds %s, address %s, to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.", kind, key.Address(), d.Stack, symbol)
+	err := d.changeWallets(ctx, yes, consequences, func(entries []keyring.Entry) ([]keyring.Entry, error) {
+		if indexOf(entries, key.Address()) >= 0 {
+			return nil, fmt.Errorf("wallet %s is there already", key.Address())
+		}
+		return append(entries, keyring.Entry{Key: key}), nil
+	})
+	if err != nil {
+		return err
 	}
-	return append(entries, keyring.Entry{Key: key}), nil
+	return d.show(map[string]any{"address": key.Address()}, fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", key.Address(), symbol))
+}
+
+// indexOf returns the place of a wallet's key in the wallet secret, -1 for none.
+func indexOf(entries []keyring.Entry, address token.Address) int {
+	return slices.IndexFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == address })
 }
 
 type walletList struct{ Target }
@@ -127,27 +102,19 @@ type walletRow struct {
 }
 
 // Run joins the tables with the wallet secret.
-func (c *walletList) Run(ctx context.Context, out io.Writer) error {
-	d, err := c.open(ctx, out)
-	if err != nil {
-		return err
-	}
+func (*walletList) Run(ctx context.Context, d *deployment) error {
 	rows, err := d.walletRows(ctx)
 	if err != nil {
 		return err
 	}
-	asset, err := d.asset()
-	if err != nil {
-		return err
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "KEY", "NEXT NONCE", "RESERVATIONS", "PENDING", asset.Symbol+" TO SPEND", "PAUSED")
+	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "KEY", "NEXT NONCE", "RESERVATIONS", "PENDING", d.asset.Symbol+" TO SPEND", "PAUSED")
 	for _, r := range rows {
 		next := "not used"
 		if r.NextNonce != nil {
 			next = fmt.Sprint(*r.NextNonce)
 		}
-		fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.Key, next, r.Reservations, r.PendingTxs, tokens(r.Token, asset.Decimals), r.Paused)
+		fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.Key, next, r.Reservations, r.PendingTxs, tokens(r.Token, d.asset.Decimals), r.Paused)
 	}
 	return d.show(rows, b.String())
 }
@@ -162,70 +129,53 @@ func (d *deployment) walletRows(ctx context.Context) ([]walletRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	chainID, err := d.chainID()
-	if err != nil {
-		return nil, err
-	}
-	state := map[token.Address]string{}
-	var addresses []token.Address
+	rows := []walletRow{}
 	for _, e := range entries {
-		state[e.Key.Address()] = map[bool]string{false: "active", true: "draining"}[e.Draining]
-		addresses = append(addresses, e.Key.Address())
+		rows = append(rows, walletRow{Address: e.Key.Address(), Key: map[bool]string{false: "active", true: "draining"}[e.Draining]})
 	}
-	wallets, err := store.Wallets(ctx, chainID)
+	used, err := store.Wallets(ctx, d.chainID)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range wallets {
-		if state[id.Address] == "" {
-			state[id.Address] = "gone"
-			addresses = append(addresses, id.Address)
+	for _, id := range used {
+		if indexOf(entries, id.Address) < 0 {
+			rows = append(rows, walletRow{Address: id.Address, Key: "gone"})
 		}
 	}
-	rows := []walletRow{}
-	for _, a := range addresses {
-		row, err := walletRowOf(ctx, store, wallet.ID{ChainID: chainID, Address: a})
-		if err != nil {
+	for i := range rows {
+		if err := rows[i].fill(ctx, store, d.chainID); err != nil {
 			return nil, err
 		}
-		row.Key = state[a]
-		rows = append(rows, row)
 	}
 	return rows, nil
 }
 
-func walletRowOf(ctx context.Context, store store.Store, id wallet.ID) (walletRow, error) {
-	row := walletRow{Address: id.Address}
+// fill reads the parts of a row that the tables hold, none of a wallet that has
+// not paid.
+func (r *walletRow) fill(ctx context.Context, store store.Store, chainID uint64) error {
+	id := wallet.ID{ChainID: chainID, Address: r.Address}
 	w, err := store.Wallet(ctx, id)
 	if errors.Is(err, wallet.ErrUnknown) {
-		return row, nil
+		return nil
 	}
 	if err != nil {
-		return row, err
+		return err
 	}
 	pendingTxs, _, err := store.PendingTxs(ctx, id)
-	row.NextNonce, row.Ceiling, row.Reservations, row.PendingTxs = &w.NextNonce, &w.Ceiling, len(w.Reservations), len(pendingTxs)
-	row.Token, row.Gas, row.Paused = w.Balance, w.Gas, w.Paused
-	return row, err
+	r.NextNonce, r.Ceiling, r.Reservations, r.PendingTxs = &w.NextNonce, &w.Ceiling, len(w.Reservations), len(pendingTxs)
+	r.Token, r.Gas, r.Paused = w.Balance, w.Gas, w.Paused
+	return err
 }
 
 type walletBalance struct{ Target }
 
 // Run asks the nodes for the balances.
-func (c *walletBalance) Run(ctx context.Context, out io.Writer) error {
-	d, err := c.open(ctx, out)
-	if err != nil {
-		return err
-	}
+func (*walletBalance) Run(ctx context.Context, d *deployment) error {
 	entries, err := d.wallets(ctx)
 	if err != nil {
 		return err
 	}
-	nodes, err := d.nodes(ctx)
-	if err != nil {
-		return err
-	}
-	asset, err := d.asset()
+	nodes, _, err := d.nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -238,13 +188,13 @@ func (c *walletBalance) Run(ctx context.Context, out io.Writer) error {
 	rows := []row{}
 	var b strings.Builder
 	for _, e := range entries {
-		views, err := nodes.Views(ctx, e.Key.Address(), asset.Contract, chain.ConfirmationRule{})
+		views, err := nodes.Views(ctx, e.Key.Address(), d.asset.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			return err
 		}
 		v := views.Leading()
 		rows = append(rows, row{e.Key.Address(), v.Balance, v.Gas, v.Mined})
-		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", e.Key.Address(), tokens(v.Balance, asset.Decimals), asset.Symbol, tokens(v.Gas, 18), v.Mined)
+		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", e.Key.Address(), tokens(v.Balance, d.asset.Decimals), d.asset.Symbol, tokens(v.Gas, 18), v.Mined)
 	}
 	return d.show(rows, b.String())
 }

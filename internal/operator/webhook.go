@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -29,26 +28,23 @@ type window struct {
 	Until    time.Duration `default:"0s" help:"How long ago to stop looking."`
 }
 
-func (w window) log(ctx context.Context, out io.Writer) (*deployment, *webhook.Log, time.Time, time.Time, error) {
-	d, err := w.open(ctx, out)
-	if err != nil {
-		return nil, nil, time.Time{}, time.Time{}, err
-	}
+// log opens the log of deliveries and returns it with the window's ends.
+func (w window) log(d *deployment) (log *webhook.Log, from, to time.Time, err error) {
+	now := time.Now()
+	from, to = now.Add(-w.Since), now.Add(-w.Until)
 	store, err := d.webhooks()
 	if err != nil {
-		return nil, nil, time.Time{}, time.Time{}, err
+		return nil, from, to, err
 	}
 	url, err := d.output("WebhookQueueUrl")
-	jobs := queue.NewJobs(sqs.NewFromConfig(d.aws), url)
-	now := time.Now()
-	return d, webhook.NewLog(store, jobs, time.Now, rand.Reader), now.Add(-w.Since), now.Add(-w.Until), err
+	return webhook.NewLog(store, queue.NewJobs(sqs.NewFromConfig(d.aws), url), time.Now, rand.Reader), from, to, err
 }
 
 type webhookFailed struct{ window }
 
 // Run lists the failed deliveries.
-func (c *webhookFailed) Run(ctx context.Context, out io.Writer) error {
-	d, log, from, to, err := c.log(ctx, out)
+func (c *webhookFailed) Run(ctx context.Context, d *deployment) error {
+	log, from, to, err := c.log(d)
 	if err != nil {
 		return err
 	}
@@ -56,7 +52,7 @@ func (c *webhookFailed) Run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return d.show(rowsOfDeliveries(failed), deliveryText(failed))
+	return d.show(rowsOf(failed), textOf(failed))
 }
 
 type webhookResend struct {
@@ -65,8 +61,8 @@ type webhookResend struct {
 }
 
 // Run resends the failed deliveries.
-func (c *webhookResend) Run(ctx context.Context, out io.Writer) error {
-	d, log, from, to, err := c.log(ctx, out)
+func (c *webhookResend) Run(ctx context.Context, d *deployment) error {
+	log, from, to, err := c.log(d)
 	if err != nil {
 		return err
 	}
@@ -75,29 +71,57 @@ func (c *webhookResend) Run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if len(failed) == 0 {
-		return d.show(rowsOfDeliveries(nil), "none failed: nothing to resend")
+		return d.show(rowsOf(nil), "none failed: nothing to resend")
 	}
-	if err := agree(c.Yes, fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", deliveryText(failed), len(failed), c.Endpoint)); err != nil {
+	if err := agree(c.Yes, fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", textOf(failed), len(failed), c.Endpoint)); err != nil {
 		return err
 	}
 	sent, err := log.ResendFailed(ctx, d.owner(c.Merchant), c.Endpoint, from, to)
 	if err != nil {
 		return fmt.Errorf("after %d were resent (run it again to go on): %w", len(sent), err)
 	}
-	return d.show(rowsOfDeliveries(sent), fmt.Sprintf("%d resent", len(sent)))
+	return d.show(rowsOf(sent), fmt.Sprintf("%d resent", len(sent)))
 }
 
-func deliveryText(all []webhook.Delivery) string {
-	var b strings.Builder
-	for _, del := range all {
-		why := ""
-		if last, ok := del.LastAttempt(); ok {
-			why = last.Error
+// A deliveryRow is a delivery as --json shows it. Names are those of the API.
+type deliveryRow struct {
+	ID            string                 `json:"id"`
+	Endpoint      string                 `json:"endpoint_id"`
+	EventID       string                 `json:"event_id"`
+	EventType     string                 `json:"event_type"`
+	Status        webhook.DeliveryStatus `json:"status"`
+	CreatedAt     stamp                  `json:"created_at"`
+	NextAttemptAt stamp                  `json:"next_attempt_at"`
+	Attempts      []attemptLog           `json:"attempts"`
+}
+
+type attemptLog struct {
+	At       stamp  `json:"at"`
+	Status   int    `json:"status_code"` // 0 when there was no answer
+	Duration int64  `json:"duration_ms"`
+	Error    string `json:"error"`
+}
+
+func rowsOf(all []webhook.Delivery) []deliveryRow {
+	rows := []deliveryRow{}
+	for _, d := range all {
+		attempts := []attemptLog{}
+		for _, a := range d.Attempts {
+			attempts = append(attempts, attemptLog{stamp(a.At), a.StatusCode, a.Duration.Milliseconds(), a.Error})
 		}
-		fmt.Fprintf(&b, "%s  %s  %s  %s  %d attempts  %s\n", when(del.CreatedAt), del.Event.ID, del.Event.Type, del.Status, len(del.Attempts), why)
+		rows = append(rows, deliveryRow{d.Delivery, d.Endpoint, d.Event.ID, d.Event.Type, d.Status, stamp(d.CreatedAt), stamp(d.NextAttemptAt), attempts})
+	}
+	return rows
+}
+
+func textOf(all []webhook.Delivery) string {
+	var b strings.Builder
+	for _, d := range all {
+		last, _ := d.LastAttempt()
+		fmt.Fprintf(&b, "%s  %s  %s  %s  %d attempts  %s\n", stamp(d.CreatedAt), d.Event.ID, d.Event.Type, d.Status, len(d.Attempts), last.Error)
 	}
 	if len(all) == 0 {
-		b.WriteString("none\n")
+		return "none\n"
 	}
 	return b.String()
 }
