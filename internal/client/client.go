@@ -80,32 +80,33 @@ func (c *Client) Call(ctx context.Context, method, path, body string, header ...
 }
 
 // ask sends v, nil for nothing, as JSON and decodes the answer with a 2xx.
-func ask[T any](ctx context.Context, c *Client, method, path string, v any, header ...string) (value T, a Answer, err error) {
+func ask[T any](ctx context.Context, c *Client, method, path string, v any, header ...string) (value T, err error) {
 	var body []byte
 	if v != nil {
 		if body, err = json.Marshal(v); err != nil {
-			return value, a, fmt.Errorf("writing a request: %w", err)
+			return value, fmt.Errorf("writing a request: %w", err)
 		}
 	}
-	if a, err = c.Call(ctx, method, path, string(body), header...); err != nil {
-		return value, a, err
+	a, err := c.Call(ctx, method, path, string(body), header...)
+	if err != nil {
+		return value, err
 	}
 	if a.Status < 200 || a.Status > 299 {
 		var told struct {
 			Code string `json:"code"`
 		}
 		_ = json.Unmarshal(a.Body, &told) // a body without a code leaves it empty
-		return value, a, &Problem{a, method, path, told.Code}
+		return value, &Problem{a, method, path, told.Code}
 	}
 	if err = json.Unmarshal(a.Body, &value); err != nil {
 		err = fmt.Errorf("reading the answer to %s %s: %w", method, path, err)
 	}
-	return value, a, err
+	return value, err
 }
 
 // CreateKey makes a merchant of that name and returns its first API key.
 func (c *Client) CreateKey(ctx context.Context, merchant string) (string, error) {
-	made, _, err := ask[struct {
+	made, err := ask[struct {
 		Key string `json:"api_key"`
 	}](ctx, c, "POST", "/create-api-key", map[string]string{"merchant_name": merchant})
 	return made.Key, err
@@ -118,16 +119,16 @@ type Order struct {
 	Reference string      `json:"reference,omitempty"`
 }
 
-// A Payment is a merchant's payment as the API tells it.
+// A Payment is a merchant's payment as the API tells it, in an answer or in an
+// event.
 type Payment struct {
-	Hash     string      `json:"tx_hash"` // the payment's identity for ever
-	Status   string      `json:"status"`  // pending, confirmed or failed
-	Amount   json.Number `json:"amount"`
-	To       string      `json:"to"`
-	Block    uint64      `json:"block_number"` // 0 until it is final
-	Version  int64       `json:"version"`
-	Replayed bool        `json:"-"` // the answer repeats an earlier one
-	Failure  *struct {   // of a failed payment only
+	Hash      string      `json:"tx_hash"` // the payment's identity for ever
+	Status    string      `json:"status"`  // pending, confirmed or failed
+	Amount    json.Number `json:"amount"`
+	Token     string      `json:"token"` // its symbol
+	Reference string      `json:"reference"`
+	Block     uint64      `json:"block_number"` // 0 until it is final
+	Failure   struct {    // zero unless the payment failed
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	} `json:"failure"`
@@ -140,31 +141,17 @@ func (c *Client) Send(ctx context.Context, order Order, idempotency string) (Pay
 	if idempotency != "" {
 		header = []string{"Idempotency-Key", idempotency}
 	}
-	p, a, err := ask[Payment](ctx, c, "POST", "/send-payment", order, header...)
-	p.Replayed = a.Header.Get("Idempotent-Replayed") == "true"
-	return p, err
+	return ask[Payment](ctx, c, "POST", "/send-payment", order, header...)
 }
 
 // Transaction returns the payment that a transaction with that hash makes.
 func (c *Client) Transaction(ctx context.Context, hash string) (Payment, error) {
-	p, _, err := ask[Payment](ctx, c, "GET", "/transaction/"+url.PathEscape(hash), nil)
-	return p, err
-}
-
-// Transactions returns a page of the merchant's payments, newest first, and the
-// cursor of the next page, "" after the last. The query holds filters or the
-// cursor.
-func (c *Client) Transactions(ctx context.Context, query url.Values) ([]Payment, string, error) {
-	page, _, err := ask[struct {
-		Data []Payment `json:"data"`
-		Next string    `json:"next_cursor"`
-	}](ctx, c, "GET", "/transactions?"+query.Encode(), nil)
-	return page.Data, page.Next, err
+	return ask[Payment](ctx, c, "GET", "/transaction/"+url.PathEscape(hash), nil)
 }
 
 // Balance returns the balance of an address in the token's smallest unit.
 func (c *Client) Balance(ctx context.Context, address string) (json.Number, error) {
-	b, _, err := ask[struct {
+	b, err := ask[struct {
 		Balance json.Number `json:"balance"`
 	}](ctx, c, "GET", "/balance/"+url.PathEscape(address), nil)
 	return b.Balance, err
@@ -179,27 +166,24 @@ type Webhook struct {
 // CreateWebhook registers an endpoint for events of those types, or of all types
 // if there are none.
 func (c *Client) CreateWebhook(ctx context.Context, endpoint, description string, types ...string) (Webhook, error) {
-	w, _, err := ask[Webhook](ctx, c, "POST", "/webhooks",
+	return ask[Webhook](ctx, c, "POST", "/webhooks",
 		map[string]any{"url": endpoint, "description": description, "event_types": append([]string{}, types...)})
-	return w, err
 }
 
 // DeleteWebhook deletes an endpoint; its pending deliveries are cancelled.
 func (c *Client) DeleteWebhook(ctx context.Context, id string) error {
-	_, _, err := ask[struct{}](ctx, c, "POST", "/webhooks/"+url.PathEscape(id)+"/delete", struct{}{})
+	_, err := ask[struct{}](ctx, c, "POST", "/webhooks/"+url.PathEscape(id)+"/delete", struct{}{})
 	return err
 }
 
 // A Delivery is one event on its way to one endpoint.
 type Delivery struct {
-	ID        string `json:"id"`
-	EventType string `json:"event_type"`
-	Status    string `json:"status"` // pending, delivered, exhausted or cancelled
+	Status string `json:"status"` // pending, delivered, exhausted or cancelled
 }
 
 // Deliveries returns the newest deliveries to an endpoint.
 func (c *Client) Deliveries(ctx context.Context, webhook string) ([]Delivery, error) {
-	list, _, err := ask[struct {
+	list, err := ask[struct {
 		Data []Delivery `json:"data"`
 	}](ctx, c, "GET", "/webhooks/"+url.PathEscape(webhook)+"/deliveries", nil)
 	return list.Data, err
