@@ -70,6 +70,7 @@ var mayImport = map[string]string{
 	"dynamo/dynamotest":    "",
 	"httpapi/fuzztest":     "",
 	"httpapi/httpapitest":  "httpapi",
+	"local/localtest":      "client local",
 	"simulation":           "interpose memory simulation/fakechain simulation/oracle simulation/scheduler stack store " + domains + " " + engines,
 	"simulation/fakechain": "chain token wallet",
 	"simulation/oracle":    "dispatch memory simulation/fakechain store " + domains,

@@ -25,79 +25,57 @@ type chainAccess struct {
 	asset    token.Token
 	nodes    chain.Nodes
 	keys     *keyring.Ring
-	facts    func(context.Context) (devnet.Facts, error)
 }
 
-// openChain starts the embedded chain or, with --rpc, asks the outside node for
-// its chain and token.
-func openChain(ctx context.Context, s *Settings, log *slog.Logger) (*chainAccess, error) {
-	if len(s.RPC) > 0 {
-		return outsideChain(ctx, s)
-	}
-	return embeddedChain(ctx, s, log)
-}
-
-func embeddedChain(ctx context.Context, s *Settings, log *slog.Logger) (*chainAccess, error) {
-	embedded, err := s.start(ctx, log)
-	if err != nil {
-		return nil, err
-	}
-	var entries []keyring.Entry
-	for _, w := range embedded.Wallets() {
-		key, err := keyring.ParseKey(w.PrivateKey())
-		if err != nil {
-			return nil, errors.Join(err, embedded.Close())
+// openChain starts the embedded chain unless --rpc names outside nodes, and asks
+// the first node for its chain and token.
+func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAccess, err error) {
+	a = &chainAccess{}
+	defer func() {
+		if err != nil && a.embedded != nil {
+			err = errors.Join(err, a.embedded.Close())
 		}
-		entries = append(entries, keyring.Entry{Key: key})
+	}()
+	urls, contract := s.RPC, s.Token
+	var secret []byte
+	if len(urls) > 0 {
+		secret, err = walletSecret(s.WalletFile)
+	} else if a.embedded, err = s.start(ctx, log); err == nil {
+		urls, contract = []string{a.embedded.URL()}, a.embedded.Token().Contract
+		var texts []string
+		for _, w := range a.embedded.Wallets() {
+			texts = append(texts, w.PrivateKey())
+		}
+		secret, err = secretOf(texts)
 	}
-	node, err := ethrpc.Open(embedded.URL(), ethrpc.Config{ChainID: embedded.ID()})
 	if err != nil {
-		return nil, errors.Join(err, embedded.Close())
-	}
-	return &chainAccess{
-		embedded: embedded, chainID: embedded.ID(), asset: embedded.Token(), nodes: chain.Nodes{node},
-		keys: ring(keyring.Encode(entries)), facts: embedded.Facts,
-	}, nil
-}
-
-func ring(secret []byte) *keyring.Ring {
-	return keyring.New(func(context.Context) ([]byte, error) { return secret, nil }, nil)
-}
-
-func outsideChain(ctx context.Context, s *Settings) (*chainAccess, error) {
-	contract, err := token.ParseAddress(s.Token)
-	if err != nil {
-		return nil, fmt.Errorf("--token %s: %w", s.Token, err)
-	}
-	secret, err := walletSecret(s.WalletFile)
-	if err != nil {
-		return nil, err
+		return a, err
 	}
 	asking, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	chainID, asset, err := ethrpc.Discover(asking, s.RPC[0], contract)
-	if err != nil {
-		return nil, fmt.Errorf("--rpc, --token: %w", err)
+	if a.chainID, a.asset, err = ethrpc.Discover(asking, urls[0], contract); err != nil {
+		return a, fmt.Errorf("--rpc, --token: %w", err)
 	}
-	a := &chainAccess{chainID: chainID, asset: asset, keys: ring(secret)}
-	for _, url := range s.RPC {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID})
+	for _, url := range urls {
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID})
 		if err != nil {
-			return nil, fmt.Errorf("--rpc: %w", err)
+			return a, fmt.Errorf("--rpc: %w", err)
 		}
 		a.nodes = append(a.nodes, node)
 	}
+	a.keys = keyring.New(func(context.Context) ([]byte, error) { return secret, nil }, nil)
 	if _, err := a.keys.All(ctx); err != nil {
-		return nil, fmt.Errorf("reading %s: %w", s.WalletFile, err)
+		return a, fmt.Errorf("reading %s: %w", s.WalletFile, err)
 	}
-	a.facts = func(ctx context.Context) (devnet.Facts, error) { return a.outsideFacts(ctx, s) }
 	return a, nil
 }
 
-// outsideFacts describes the outside chain, with the wallets' balances there. It
-// lists no magic recipients: elsewhere than on the embedded chain they are ordinary
-// addresses.
-func (a *chainAccess) outsideFacts(ctx context.Context, s *Settings) (devnet.Facts, error) {
+// facts describes the chain, with the wallets' balances there. It lists no magic
+// recipients of an outside chain, where they are ordinary addresses.
+func (a *chainAccess) facts(ctx context.Context, s *Settings) (devnet.Facts, error) {
+	if a.embedded != nil {
+		return a.embedded.Facts(ctx)
+	}
 	facts := devnet.Facts{
 		RPCURL: s.RPC[0], ChainID: a.chainID, BlockTimeSeconds: s.BlockTime.Seconds(), Recipients: []devnet.Recipient{},
 		Token: devnet.TokenFacts{Address: a.asset.Contract, Symbol: a.asset.Symbol, Decimals: a.asset.Decimals},
@@ -136,11 +114,20 @@ func walletSecret(file string) ([]byte, error) {
 		}
 		texts = form.PrivateKeys
 	}
+	secret, err := secretOf(texts)
+	if err != nil {
+		return nil, fmt.Errorf("--wallet-file %s: %w", file, err)
+	}
+	return secret, nil
+}
+
+// secretOf returns the wallet secret that holds these keys.
+func secretOf(texts []string) ([]byte, error) {
 	var entries []keyring.Entry
 	for i, text := range texts {
 		key, err := keyring.ParseKey(text)
 		if err != nil {
-			return nil, fmt.Errorf("--wallet-file %s: key %d: %w", file, i+1, err)
+			return nil, fmt.Errorf("key %d: %w", i+1, err)
 		}
 		entries = append(entries, keyring.Entry{Key: key})
 	}

@@ -48,7 +48,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(refusals{listener}) }()
+	go func() { served <- server.Serve(refusals{listener.(*net.TCPListener)}) }()
 	stack.start()
 	welcome(ctx, out, stack)
 	select {

@@ -1,10 +1,10 @@
 package local
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -27,58 +27,44 @@ func description(url string) ([]byte, error) {
 	if i := slices.IndexFunc(root.Content, func(n *yaml.Node) bool { return n.Value == "servers" }); i >= 0 {
 		root.Content[i+1] = &servers
 	}
-	var b bytes.Buffer
-	if err := writeNode(&b, root); err != nil {
+	text, err := toJSON(root)
+	if err != nil {
 		return nil, fmt.Errorf("writing openapi.json: %w", err)
 	}
-	return b.Bytes(), nil
+	return []byte(text), nil
 }
 
-// writeNode writes a YAML node without aliases as JSON.
-func writeNode(b *bytes.Buffer, n *yaml.Node) error {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return writeList(b, '{', '}', len(n.Content)/2, func(i int) error {
-			if err := writeText(b, n.Content[2*i].Value); err != nil {
-				return err
-			}
-			b.WriteByte(':')
-			return writeNode(b, n.Content[2*i+1])
-		})
-	case n.Kind == yaml.SequenceNode:
-		return writeList(b, '[', ']', len(n.Content), func(i int) error { return writeNode(b, n.Content[i]) })
-	case n.Kind != yaml.ScalarNode:
-		return fmt.Errorf("line %d is neither a mapping, a list nor a scalar", n.Line)
-	case n.Tag == "!!int", n.Tag == "!!float", n.Tag == "!!bool", n.Tag == "!!null":
+// toJSON returns a YAML node without aliases as JSON.
+func toJSON(n *yaml.Node) (string, error) {
+	if n.Kind == yaml.ScalarNode {
+		if !slices.Contains([]string{"!!int", "!!float", "!!bool", "!!null"}, n.Tag) {
+			text, err := json.Marshal(n.Value)
+			return string(text), err
+		}
 		if !json.Valid([]byte(n.Value)) {
-			return fmt.Errorf("line %d: %s is not written as JSON has it", n.Line, n.Value)
+			return "", fmt.Errorf("line %d: %s is not written as JSON has it", n.Line, n.Value)
 		}
-		b.WriteString(n.Value)
-		return nil
-	default:
-		return writeText(b, n.Value)
+		return n.Value, nil
 	}
-}
-
-func writeList(b *bytes.Buffer, opening, closing byte, n int, item func(i int) error) error {
-	b.WriteByte(opening)
-	for i := range n {
-		if i > 0 {
-			b.WriteByte(',')
+	parts := make([]string, len(n.Content))
+	for i, part := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 { // a key, such as 200, is text
+			part.Tag = "!!str"
 		}
-		if err := item(i); err != nil {
-			return err
+		var err error
+		if parts[i], err = toJSON(part); err != nil {
+			return "", err
 		}
 	}
-	b.WriteByte(closing)
-	return nil
-}
-
-func writeText(b *bytes.Buffer, s string) error {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return err
+	switch n.Kind {
+	case yaml.SequenceNode:
+		return "[" + strings.Join(parts, ",") + "]", nil
+	case yaml.MappingNode:
+		var fields []string
+		for field := range slices.Chunk(parts, 2) {
+			fields = append(fields, strings.Join(field, ":"))
+		}
+		return "{" + strings.Join(fields, ",") + "}", nil
 	}
-	b.Write(text)
-	return nil
+	return "", fmt.Errorf("line %d is neither a mapping, a list nor a scalar", n.Line)
 }

@@ -28,13 +28,12 @@ type jobs struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu    sync.Mutex
-	lanes map[string]chan struct{} // by endpoint
+	lanes sync.Map // from endpoints to channels with a place for each message under way
 }
 
 func newJobs(log *slog.Logger) *jobs {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &jobs{log: log, ctx: ctx, cancel: cancel, lanes: map[string]chan struct{}{}}
+	return &jobs{log: log, ctx: ctx, cancel: cancel}
 }
 
 // Enqueue does the job after the delay, and again while it fails, as SQS would.
@@ -46,12 +45,16 @@ func (q *jobs) Enqueue(_ context.Context, job string, delay time.Duration) error
 	if err != nil {
 		return err
 	}
-	lane := q.lane(ref.Endpoint)
+	kept, _ := q.lanes.LoadOrStore(ref.Endpoint, make(chan struct{}, perEndpoint))
+	lane := kept.(chan struct{})
 	q.wg.Go(func() {
-		for pause := delay; q.sleep(pause); pause = jobRetry {
+		for pause := delay; ; pause = jobRetry {
+			settlement.Sleep(q.ctx, pause)
 			select {
 			case lane <- struct{}{}:
 			case <-q.ctx.Done():
+			}
+			if q.ctx.Err() != nil {
 				return
 			}
 			err := q.do(q.ctx, job)
@@ -63,23 +66,6 @@ func (q *jobs) Enqueue(_ context.Context, job string, delay time.Duration) error
 		}
 	})
 	return nil
-}
-
-func (q *jobs) lane(endpoint string) chan struct{} {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.lanes[endpoint] == nil {
-		q.lanes[endpoint] = make(chan struct{}, perEndpoint)
-	}
-	return q.lanes[endpoint]
-}
-
-// sleep reports false when the process ends first.
-func (q *jobs) sleep(d time.Duration) bool {
-	if d > 0 {
-		settlement.Sleep(q.ctx, d)
-	}
-	return q.ctx.Err() == nil
 }
 
 // close ends the workers.

@@ -4,67 +4,46 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"net/http"
-	"strconv"
+	"regexp"
 )
 
-// refusals is a net.Listener with one change for an http.Server of ours. A
-// request that net/http refuses before any handler sees it (a path with %zz, a
-// header with a NUL, too many headers, an unknown expectation) is answered as a
-// problem like all others, instead of in plain text.
-type refusals struct{ net.Listener }
+// refusals is a listener with one change for an http.Server of ours. A request
+// that net/http refuses before any handler sees it (a path with %zz, a header with
+// a NUL, too many headers, an unknown expectation) is answered as a problem like
+// all others, instead of in plain text.
+type refusals struct{ *net.TCPListener }
 
 // Accept implements net.Listener.
 func (l refusals) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
+	conn, err := l.AcceptTCP()
 	if err != nil {
 		return nil, err
 	}
-	return &connection{conn}, nil
+	return connection{conn}, nil
 }
 
-type connection struct{ net.Conn }
+// A connection can CloseWrite, as one that is not wrapped: the client reads a
+// refusal before it learns of the end.
+type connection struct{ *net.TCPConn }
 
-// The first bytes of a refusal, and the header that every answer of our handlers
+// The beginning of a refusal, and the header that every answer of our handlers
 // has in the first bytes that net/http writes of it.
 var (
-	refusalPrefixes = [][]byte{[]byte("HTTP/1.1 4"), []byte("HTTP/1.1 5"), []byte("HTTP/1.0 4"), []byte("HTTP/1.0 5")}
-	ourHeader       = []byte("\r\nX-Request-Id: ")
+	refusal   = regexp.MustCompile(`^HTTP/1\.[01] [45]`)
+	ourHeader = []byte("\r\nX-Request-Id: ")
 )
 
 // Write implements net.Conn. net/http writes each refusal of its own at once,
 // and closes the connection after it.
-func (c *connection) Write(b []byte) (int, error) {
-	for _, prefix := range refusalPrefixes {
-		if bytes.HasPrefix(b, prefix) && !bytes.Contains(b, ourHeader) {
-			if _, err := c.Conn.Write(malformed()); err != nil {
-				return 0, err
-			}
-			return len(b), nil
-		}
+func (c connection) Write(b []byte) (int, error) {
+	if !refusal.Match(b) || bytes.Contains(b, ourHeader) {
+		return c.TCPConn.Write(b)
 	}
-	return c.Conn.Write(b)
-}
-
-// CloseWrite lets net/http end the connection as gently as one that is not
-// wrapped: the client reads the refusal before it learns of the end.
-func (c *connection) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
-
-// malformed returns the whole answer to bytes that are no request.
-func malformed() []byte {
 	const body = `{"detail":"This is not a well-formed HTTP request.","code":"request_malformed"}`
-	h := http.Header{
-		"Content-Type": {"application/json"}, "Cache-Control": {"no-store"}, "X-Request-Id": {requestID()},
-		"Content-Length": {strconv.Itoa(len(body))}, "Connection": {"close"},
+	_, err := fmt.Fprintf(c.TCPConn, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n"+
+		"X-Request-Id: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", requestID(), len(body), body)
+	if err != nil {
+		return 0, err
 	}
-	var b bytes.Buffer
-	b.WriteString("HTTP/1.1 400 Bad Request\r\n")
-	_ = h.Write(&b) // a buffer takes everything
-	fmt.Fprintf(&b, "\r\n%s", body)
-	return b.Bytes()
+	return len(b), nil
 }

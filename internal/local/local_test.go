@@ -2,109 +2,42 @@ package local_test
 
 import (
 	"bufio"
-	"context"
-	"fmt"
+	"bytes"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/alecthomas/kong"
 
 	"remit/internal/client"
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/httpapi/httpapitest"
 	"remit/internal/local"
+	"remit/internal/local/localtest"
 )
 
-// A stack is a `remit local` in this process.
-type stack struct {
-	*testing.T
-	address string // host and port of the API
-	out     *output
-}
-
-// An output keeps what is written to it and tells when the welcome is complete.
-type output struct {
-	mu    sync.Mutex
-	text  strings.Builder
-	ready chan struct{}
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.text.Write(b)
-	if strings.Contains(string(b), "Ctrl-C") {
-		close(o.ready)
-	}
-	return len(b), nil
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-// run parses the flags, starts the stack on free ports, and ends it with the
-// test, which fails if the stack ended with an error.
-func run(t *testing.T, flags ...string) stack {
-	t.Helper()
-	var command local.Command
-	parser, err := kong.New(&command)
-	if err != nil {
-		t.Fatal(err)
-	}
-	flags = append([]string{"--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms"}, flags...)
-	if _, err := parser.Parse(flags); err != nil {
-		t.Fatal(err)
-	}
-	out := &output{ready: make(chan struct{})}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- command.Run(ctx, out) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("the stack ended with %v", err)
-		}
-	})
-	select {
-	case <-out.ready:
-	case err := <-ended:
-		ended <- err
-		t.Fatalf("remit local %v: %v", flags, err)
-	}
-	_, after, _ := strings.Cut(out.String(), "API")
-	return stack{t, strings.TrimPrefix(strings.Fields(after)[0], "http://"), out}
-}
-
 // raw sends bytes on a connection of their own and reads one answer.
-func (s stack) raw(request string) (status int, header http.Header, body string) {
-	s.Helper()
-	conn, err := net.Dial("tcp", s.address)
+func raw(t *testing.T, api *client.Client, request string) (answer *http.Response, body string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(api.URL, "http://"))
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
 	go func() { _, _ = io.WriteString(conn, request) }() // a refusal may come before all is written
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		s.Fatal(err)
+	if answer, err = http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
+		t.Fatal(err)
 	}
-	defer func() { _ = answer.Body.Close() }()
 	b, err := io.ReadAll(answer.Body)
 	if err != nil {
-		s.Fatal(err)
+		t.Fatal(err)
 	}
-	return answer.StatusCode, answer.Header, string(b)
+	answer.Body = io.NopCloser(bytes.NewReader(b))
+	return answer, string(b)
 }
 
 // TestMalformedRequests: a request that net/http refuses by itself is answered as
@@ -112,7 +45,7 @@ func (s stack) raw(request string) (status int, header http.Header, body string)
 func TestMalformedRequests(t *testing.T) {
 	const host = "Host: x\r\n"
 	const post = "POST /create-api-key HTTP/1.1\r\n" + host + "Content-Type: application/json\r\n"
-	s := run(t)
+	api, _ := localtest.Stack(t)
 	contract, err := httpapitest.NewContract()
 	if err != nil {
 		t.Fatal(err)
@@ -144,13 +77,12 @@ func TestMalformedRequests(t *testing.T) {
 		{"a good request", "GET", "/sandbox", "GET /sandbox HTTP/1.1\r\n" + host + "\r\n", 200, "rpc_url"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := stack{t, s.address, s.out}
-			status, header, body := s.raw(test.request)
-			if status != test.status || !strings.Contains(body, test.part) {
-				t.Errorf("answered %d %s, want %d %s", status, body, test.status, test.part)
+			answer, body := raw(t, api, test.request)
+			if answer.StatusCode != test.status || !strings.Contains(body, test.part) {
+				t.Errorf("answered %d %s, want %d %s", answer.StatusCode, body, test.status, test.part)
 			}
 			asked := &http.Request{Method: test.method, URL: &url.URL{Path: test.path}, Header: http.Header{}}
-			if err := contract.Check(asked, &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body))}); err != nil {
+			if err := contract.Check(asked, answer); err != nil {
 				t.Error(err)
 			}
 		})
@@ -160,41 +92,38 @@ func TestMalformedRequests(t *testing.T) {
 // TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer
 // the terminal on which the log is read.
 func TestAccessLogShowsPathsEscaped(t *testing.T) {
-	s := run(t)
-	s.raw("GET /%1b[2J%c2%9b%00 HTTP/1.1\r\nHost: x\r\n\r\n")
-	_, log, _ := strings.Cut(s.out.String(), "Ctrl-C ends it.")
-	if !strings.Contains(log, `"path":"/%1b[2J%c2%9b%00"`) || !strings.Contains(log, `"status":404`) {
-		t.Errorf("logged %s", log)
+	api, out := localtest.Stack(t)
+	raw(t, api, "GET /%1b[2J%c2%9b%00 HTTP/1.1\r\nHost: x\r\n\r\n")
+	if line := out.Await(t, `"path":"/%1b[2J%c2%9b%00"`); !strings.Contains(line, `"status":404`) {
+		t.Errorf("logged %s", line)
 	}
 }
 
 // TestFlagsThatContradict: the error names the flag, and nothing runs.
 func TestFlagsThatContradict(t *testing.T) {
-	for _, test := range []struct{ flags, want string }{
-		{"--confirmation-rule=soon", "--confirmation-rule: "},
-		{"--daily-limit=much", "--daily-limit much: "},
-		{"--block-time=1ms", "--block-time 1ms: must be at least 10ms"},
-		{"--wallets=0", "--wallets 0: must be 1 to 1000"},
-		{"--token=0x1", "--token and --wallet-file go with --rpc"},
-		{"--rpc=http://127.0.0.1:9", "--rpc needs --token"},
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	for flag, want := range map[string]string{
+		"--confirmation-rule=soon":          "--confirmation-rule: ",
+		"--daily-limit=much":                "--daily-limit: ",
+		"--token=0x1":                       "--token: ",
+		"--block-time=1ms":                  "--block-time 1ms: must be at least 10ms",
+		"--wallets=0":                       "--wallets 0: must be 1 to 1000",
+		"--wallet-file=keys":                "--token and --wallet-file go with --rpc",
+		"--rpc=http://127.0.0.1:9":          "--rpc needs --token",
+		"--listen=" + taken.Addr().String(): taken.Addr().String() + " is taken",
 	} {
 		var command local.Command
-		parser, err := kong.New(&command)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := parser.Parse([]string{"--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", test.flags}); err != nil {
-			t.Fatal(err)
-		}
 		var out strings.Builder
-		if err := command.Run(t.Context(), &out); err == nil || !strings.Contains(err.Error(), test.want) || out.Len() > 0 {
-			t.Errorf("%s: error %v, output %q", test.flags, err, out.String())
+		err := localtest.Parse(&command, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", flag)
+		if err == nil {
+			err = command.Run(t.Context(), &out)
 		}
-	}
-	if taken := run(t).address; taken != "" {
-		command := local.Command{Settings: local.Settings{Listen: taken}}
-		if err := command.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%s is taken", taken)) {
-			t.Errorf("a second stack at the same place: %v", err)
+		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
+			t.Errorf("%s: error %v, output %q", flag, err, out.String())
 		}
 	}
 }
@@ -224,11 +153,7 @@ func TestDeliveriesOutliveTheProcess(t *testing.T) {
 		receiver("fails", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
 	}
 	t.Run("before", func(t *testing.T) {
-		api := &client.Client{URL: "http://" + run(t, "--dynamodb", dynamodb).address}
-		var err error
-		if api.Key, err = api.CreateKey(t.Context(), "Acme"); err != nil {
-			t.Fatal(err)
-		}
+		api, _ := localtest.Stack(t, "--dynamodb", dynamodb)
 		var ids []string
 		for _, url := range hooks {
 			w, err := api.CreateWebhook(t.Context(), url, "")
@@ -251,7 +176,7 @@ func TestDeliveriesOutliveTheProcess(t *testing.T) {
 		}
 	})
 	alive.Store(true)
-	run(t, "--dynamodb", dynamodb)
+	localtest.Stack(t, "--dynamodb", dynamodb)
 	got := map[string]bool{}
 	for len(got) < len(hooks) {
 		select {

@@ -123,7 +123,7 @@ func (s *process) recipients() []devnet.Recipient {
 
 // facts describes the chain, its token and the wallets, for GET /sandbox.
 func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
-	facts, err := s.chain.facts(ctx)
+	facts, err := s.chain.facts(ctx, s.Settings)
 	facts.ConfirmationRule = s.ConfirmationRule
 	return facts, err
 }

@@ -8,9 +8,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"remit/internal/client"
 	"syscall"
 	"time"
+
+	"remit/internal/client"
 )
 
 // Listen is `remit listen`.
@@ -41,7 +42,7 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	server := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	at := "http://" + listener.Addr().String()
 	api := connect(c.URL, c.Key)
-	leave, err := c.register(ctx, api, at, r)
+	id, err := c.register(ctx, api, at, r)
 	if err != nil {
 		return errors.Join(explained(err, api), listener.Close())
 	}
@@ -54,33 +55,29 @@ func (c *Listen) Run(ctx context.Context, out io.Writer) error {
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	return errors.Join(err, leave(stopping), server.Shutdown(stopping))
+	if id != "" {
+		err = errors.Join(err, api.DeleteWebhook(stopping, id))
+	}
+	return errors.Join(err, server.Shutdown(stopping))
 }
 
-// register makes an endpoint for url, unless secrets were given, and returns how
-// to delete it.
-func (c *Listen) register(ctx context.Context, api *client.Client, url string, r *receiver) (leave func(context.Context) error, err error) {
-	leave = func(context.Context) error { return nil }
+// register makes an endpoint for url and returns its id, "" if secrets were given
+// and none is made.
+func (c *Listen) register(ctx context.Context, api *client.Client, url string, r *receiver) (id string, err error) {
 	if len(c.Secret) > 0 {
-		return leave, r.trust(c.Secret...)
+		return "", r.trust(c.Secret...)
 	}
 	if err := join(ctx, api, "remit listen"); err != nil {
-		return nil, err
+		return "", err
 	}
 	if c.Key == "" {
 		invite(r.out, api.URL, api.Key, failing(ctx, api))
 	}
 	w, err := api.CreateWebhook(ctx, url, "remit listen", c.Events...)
 	if err != nil {
-		return nil, fmt.Errorf("registering %s: %w", url, err)
+		return "", fmt.Errorf("registering %s: %w", url, err)
 	}
-	leave = func(ctx context.Context) error {
-		if err := api.DeleteWebhook(ctx, w.ID); err != nil {
-			return fmt.Errorf("deleting the webhook: %w", err)
-		}
-		return nil
-	}
-	return leave, r.trust(w.Secret)
+	return w.ID, r.trust(w.Secret)
 }
 
 // failing returns a recipient whose payments fail on the embedded chain, "" if
@@ -102,17 +99,14 @@ func failing(ctx context.Context, api *client.Client) string {
 	return ""
 }
 
-// sample is a recipient for the curl lines: an ordinary address to which no key
-// is known.
-const sample = "0x2222222222222222222222222222222222222222"
-
-// invite prints lines that make an event arrive.
+// invite prints lines that make an event arrive. Of the recipients, the first is
+// an ordinary address to which no key is known.
 func invite(out io.Writer, url, key, failing string) {
-	pay := func(what, to string) {
+	pay := func(invitation, to string) {
 		fmt.Fprintf(out, "%s\n\n  curl -s %s/send-payment -H 'x-api-key: %s' -H 'Content-Type: application/json' -d '{\"to\":\"%s\",\"amount\":1000000}'\n\n",
-			what, url, key, to)
+			invitation, url, key, to)
 	}
-	pay("Paste this in another terminal to be told of a payment:", sample)
+	pay("Paste this in another terminal to be told of a payment:", "0x2222222222222222222222222222222222222222")
 	if failing != "" {
 		pay("And this to be told of one that fails:", failing)
 	}

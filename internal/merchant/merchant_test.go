@@ -2,109 +2,25 @@ package merchant_test
 
 import (
 	"bytes"
-	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"remit/internal/client"
-	"remit/internal/local"
+	"remit/internal/local/localtest"
 	"remit/internal/merchant"
 )
 
 const payee = "0x2222222222222222222222222222222222222222"
 
-// A screen keeps the lines that a command prints.
-type screen struct {
-	lines chan string // without line ends; the first is the oldest
-	mu    sync.Mutex  // requests are logged side by side
-	rest  string
-}
-
-func newScreen() *screen { return &screen{lines: make(chan string, 10_000)} }
-
-func (s *screen) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rest += string(b)
-	for {
-		line, rest, whole := strings.Cut(s.rest, "\n")
-		if !whole {
-			return len(b), nil
-		}
-		s.rest = rest
-		s.lines <- line
-	}
-}
-
-// await returns the first line that has text in it.
-func (s *screen) await(t *testing.T, text string) string {
-	t.Helper()
-	var seen []string
-	for limit := time.After(30 * time.Second); ; {
-		select {
-		case line := <-s.lines:
-			if strings.Contains(line, text) {
-				return line
-			}
-			seen = append(seen, line)
-		case <-limit:
-			t.Fatalf("no line has %q:\n%s", text, strings.Join(seen, "\n"))
-		}
-	}
-}
-
-// start runs a command until the returned function is called, which returns the
-// command's error.
-func start(t *testing.T, command interface {
-	Run(context.Context, io.Writer) error
-}, flags ...string) (*screen, func() error) {
-	t.Helper()
-	parser, err := kong.New(command)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parser.Parse(flags); err != nil {
-		t.Fatal(err)
-	}
-	out := newScreen()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- command.Run(ctx, out) }()
-	t.Cleanup(cancel)
-	return out, func() error { cancel(); return <-ended }
-}
-
-// stack starts `remit local` in this process and returns a merchant of it.
-func stack(t *testing.T) *client.Client {
-	t.Helper()
-	out, stop := start(t, &local.Command{}, "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms")
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	api := &client.Client{URL: strings.Fields(out.await(t, "API"))[1]}
-	var err error
-	if api.Key, err = api.CreateKey(t.Context(), "Acme"); err != nil {
-		t.Fatal(err)
-	}
-	out.await(t, "Ctrl-C")
-	return api
-}
-
 // TestSmoke: every step is taken, with a merchant of its own and with one that
 // has other payments, whose webhooks arrive beside the one that is waited for.
 func TestSmoke(t *testing.T) {
-	api := stack(t)
+	api, _ := localtest.Stack(t)
 	if _, err := api.Send(t.Context(), client.Order{To: payee, Amount: "1"}, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +35,9 @@ func TestSmoke(t *testing.T) {
 
 // TestAStackThatIsNotThere: the error says how to start one.
 func TestAStackThatIsNotThere(t *testing.T) {
-	url := "http://" + free(t)
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	url := gone.URL
 	for name, err := range map[string]error{
 		"smoke":  (&merchant.Smoke{URL: url, Limit: time.Minute}).Run(t.Context(), io.Discard),
 		"listen": (&merchant.Listen{URL: url, Listen: "127.0.0.1:0", Answer: 204}).Run(t.Context(), io.Discard),
@@ -133,7 +51,7 @@ func TestAStackThatIsNotThere(t *testing.T) {
 // TestListen shows a merchant's second terminal: an event for each way that a
 // payment ends, verified, and no endpoint left behind.
 func TestListen(t *testing.T) {
-	api := stack(t)
+	api, _ := localtest.Stack(t)
 	sandbox, err := api.Call(t.Context(), "GET", "/sandbox", "")
 	if err != nil {
 		t.Fatal(err)
@@ -143,18 +61,16 @@ func TestListen(t *testing.T) {
 		{"payment.confirmed", payee, `payment\.confirmed  verified  1000000 USDC  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
 		{"payment.failed", string(failing[1]), `payment\.failed     verified  1000000 USDC  execution_reverted  inv-1  0x[0-9a-f]{64}  evt_\w+  → 204$`},
 	} {
-		out, stop := start(t, &merchant.Listen{}, api.URL, "--key", api.Key, "--events", test.event, "--body")
-		out.await(t, "Listening at")
+		out, stop := localtest.Start(t, &merchant.Listen{}, api.URL, "--key", api.Key, "--events", test.event, "--body")
+		out.Await(t, "Listening at")
 		if _, err := api.Send(t.Context(), client.Order{To: test.to, Amount: "1000000", Reference: "inv-1"}, ""); err != nil {
 			t.Fatal(err)
 		}
-		if line := out.await(t, test.event); !regexp.MustCompile(test.want).MatchString(line) {
+		if line := out.Await(t, test.event); !regexp.MustCompile(test.want).MatchString(line) {
 			t.Errorf("it printed %q", line)
 		}
-		out.await(t, `"reference": "inv-1"`) // of the body
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
+		out.Await(t, `"reference": "inv-1"`) // of the body
+		stop()
 		left, err := api.Call(t.Context(), "GET", "/webhooks", "")
 		if err != nil || string(left.Body) != `{"data":[]}` {
 			t.Errorf("it left %s %v", left.Body, err)
@@ -165,32 +81,29 @@ func TestListen(t *testing.T) {
 // TestListenInvites: without a key the command makes a merchant, and prints lines
 // that pay with its key.
 func TestListenInvites(t *testing.T) {
-	api := stack(t)
-	out, stop := start(t, &merchant.Listen{}, api.URL)
+	api, _ := localtest.Stack(t)
+	out, _ := localtest.Start(t, &merchant.Listen{}, api.URL)
 	for range 2 { // a payment that is confirmed, and one that fails
-		line := out.await(t, "curl")
+		line := out.Await(t, "curl")
 		key := regexp.MustCompile(`x-api-key: (remit_test_\w+)`).FindStringSubmatch(line)
 		if key == nil || key[1] == api.Key {
 			t.Errorf("it printed %q", line)
 		}
 	}
-	out.await(t, "Listening at")
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
+	out.Await(t, "Listening at")
 }
 
 // TestListenShowsForgeries: a webhook that another secret signed is refused and
 // shown as not genuine, and its text cannot steer the terminal.
 func TestListenShowsForgeries(t *testing.T) {
-	out, _ := start(t, &merchant.Listen{}, "--secret", "whsec_"+strings.Repeat("A", 43)+"=")
-	at := strings.Fields(out.await(t, "Listening at"))[2]
+	out, _ := localtest.Start(t, &merchant.Listen{}, "--secret", "whsec_"+strings.Repeat("A", 43)+"=")
+	at := strings.Fields(out.Await(t, "Listening at"))[2]
 	answer, err := http.Post(at, "application/json", strings.NewReader(`{"type":"payment.\u001b[2J","data":{}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
-	if line := out.await(t, "payment."); !strings.Contains(line, "payment.?[2J") || !strings.Contains(line, "NOT GENUINE") || !strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {
+	if line := out.Await(t, "payment."); !strings.Contains(line, "payment.?[2J") || !strings.Contains(line, "NOT GENUINE") || !strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {
 		t.Errorf("answered %d, printed %q", answer.StatusCode, line)
 	}
 }
@@ -207,15 +120,4 @@ func TestKeysOfTheOperator(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "make a key with remit keys create and pass --key") {
 		t.Error(err)
 	}
-}
-
-// free returns an address of this machine at which nothing listens.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"remit/internal/client"
 )
 
 // A receiver prints each webhook that it gets, and whether it is genuine.
@@ -21,6 +23,7 @@ type receiver struct {
 	answer int  // status for a genuine webhook
 	whole  bool // print bodies
 	now    func() time.Time
+	took   func(body []byte) // told of each genuine webhook; nil for none
 
 	mu    sync.Mutex
 	hooks []*standardwebhooks.Webhook
@@ -54,6 +57,9 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if !genuine {
 		status = http.StatusUnauthorized
 	}
+	if genuine && r.took != nil {
+		r.took(body)
+	}
 	r.print(req.Header.Get(standardwebhooks.HeaderWebhookID), body, genuine, status)
 	w.WriteHeader(status)
 }
@@ -63,42 +69,25 @@ func (r *receiver) print(id string, body []byte, genuine bool, status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ev struct {
-		Type string `json:"type"`
-		Data struct {
-			Hash      string          `json:"tx_hash"`
-			Amount    json.RawMessage `json:"amount"`
-			Token     string          `json:"token"`
-			Reference string          `json:"reference"`
-			Failure   *struct {
-				Code string `json:"code"`
-			} `json:"failure"`
-		} `json:"data"`
+		Type string         `json:"type"`
+		Data client.Payment `json:"data"`
 	}
 	_ = json.Unmarshal(body, &ev) // a body of another form is printed as far as it could be read
-	var words []string
-	if !genuine {
-		words = append(words, "NOT GENUINE")
-	} else {
-		words = append(words, "verified")
+	verdict, again := "NOT GENUINE", ""
+	if genuine {
+		verdict = "verified"
 		if slices.Contains(r.seen, id) {
-			words = append(words, "seen before")
+			again = "seen before"
 		} else {
 			r.seen = append(r.seen, id)
 			r.seen = r.seen[max(0, len(r.seen)-seenLimit):]
 		}
 	}
-	if len(ev.Data.Amount) > 0 {
-		words = append(words, string(ev.Data.Amount)+" "+ev.Data.Token)
+	words := []string{
+		verdict, again, strings.TrimSpace(ev.Data.Amount.String() + " " + ev.Data.Token), ev.Data.Failure.Code,
+		ev.Data.Reference, ev.Data.Hash, id, fmt.Sprint("→ ", status),
 	}
-	if ev.Data.Failure != nil {
-		words = append(words, ev.Data.Failure.Code)
-	}
-	for _, word := range []string{ev.Data.Reference, ev.Data.Hash, id} {
-		if word != "" {
-			words = append(words, word)
-		}
-	}
-	words = append(words, fmt.Sprint("→ ", status))
+	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
 	_, _ = fmt.Fprintf(r.out, "%s  %-17s  %s\n", r.now().Format(time.TimeOnly), printable(ev.Type), printable(strings.Join(words, "  ")))
 	if r.whole {
 		var pretty bytes.Buffer
