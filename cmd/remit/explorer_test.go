@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +22,7 @@ import (
 // key, sends a payment by "Try it out", and reads it back. The page asks no other
 // server than the stack for anything.
 func TestExplorer(t *testing.T) {
-	_, m := local(t, "--chain-listen", "127.0.0.1:0", "--block-time", "250ms")
+	_, m := local(t)
 	m.join()
 	tab := browser(t, m.url)
 	tab.do("opening /docs", chromedp.Navigate(m.url+"/docs"), chromedp.WaitVisible(chromedp.CSS(`#operations-Payments-sendPayment`)))
@@ -43,37 +42,37 @@ func TestExplorer(t *testing.T) {
 		chromedp.Click(chromedp.CSS(`.auth-btn-wrapper button.authorize`)),
 		chromedp.Click(chromedp.CSS(`.auth-btn-wrapper button.btn-done`)),
 	)
-	paid := tab.tryOut("sendPayment", 201)
+	tab.open("sendPayment")
+	paid := tab.execute("sendPayment", 201)
 	hash, _ := paid["tx_hash"].(string)
 	if paid["status"] != "pending" || len(hash) != 66 {
 		t.Fatalf("paid %v", paid)
 	}
 	const input = `#operations-Payments-getTransaction tr[data-param-name="tx_hash"] input`
-	read := tab.tryOut("getTransaction", 200,
-		chromedp.WaitVisible(chromedp.CSS(input)),
-		// A change that React hears of, as from a keyboard.
-		discard(chromedp.Evaluate[bool](fmt.Sprintf(`(() => {
-			const input = document.querySelector(%q);
-			Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, %q);
-			input.dispatchEvent(new Event("input", {bubbles: true}));
-			return input.dispatchEvent(new FocusEvent("focusout", {bubbles: true})); // it waits a moment for more keys otherwise
-		})()`, input, hash))),
-	)
+	tab.open("getTransaction")
+	tab.do("waiting for its form", chromedp.WaitVisible(chromedp.CSS(input)))
+	// A change that React hears of, as from a keyboard.
+	show(tab, "filling it in", chromedp.Evaluate[bool](fmt.Sprintf(`(() => {
+		const input = document.querySelector(%q);
+		Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(input, %q);
+		input.dispatchEvent(new Event("input", {bubbles: true}));
+		return input.dispatchEvent(new FocusEvent("focusout", {bubbles: true})); // it waits a moment for more keys otherwise
+	})()`, input, hash)))
+	read := tab.execute("getTransaction", 200)
 	if read["tx_hash"] != hash || read["reference"] != "inv-2041" {
 		t.Errorf("read back %v, want what was paid: %v", read, paid)
 	}
 	t.Logf("the page at the end: %s", tab.screenshot())
-	if asked := tab.strangers(); len(asked) > 0 {
-		t.Errorf("the page asked others than the stack: %v", asked)
+	if len(tab.strangers) > 0 {
+		t.Errorf("the page asked others than the stack, first: %v", <-tab.strangers)
 	}
 }
 
 // A tab is one page in a browser.
 type tab struct {
 	*testing.T
-	ctx   context.Context
-	mu    sync.Mutex
-	asked []string
+	ctx       context.Context
+	strangers chan string // URLs outside the stack that the page asked for
 }
 
 // do runs actions within half a minute. If one fails, do takes a picture of the
@@ -95,61 +94,42 @@ func show[V any](b *tab, what string, action chromedp.Action[V]) V {
 	return value
 }
 
-// discard makes an action without a result of one with a result.
-func discard[V any](action chromedp.Action[V]) chromedp.Action[chromedp.Void] {
-	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-		_, err := action(ctx, t)
-		return chromedp.Void{}, err
-	}
+func operation(name, selector string) chromedp.CSS {
+	return chromedp.CSS("#operations-Payments-" + name + " " + selector)
 }
 
-// tryOut opens an operation, fills it in and executes it. It returns the body
-// that the page then shows, after it has compared the status.
-func (b *tab) tryOut(operation string, status int, fill ...chromedp.Action[chromedp.Void]) map[string]any {
+// open opens an operation's form.
+func (b *tab) open(name string) {
 	b.Helper()
-	css := func(selector string) chromedp.CSS {
-		return chromedp.CSS("#operations-Payments-" + operation + " " + selector)
-	}
-	b.do("opening "+operation, chromedp.Click(css(`.opblock-summary-control`)), chromedp.Click(css(`.try-out__btn`)))
-	b.do("filling in "+operation, fill...)
-	b.do("executing "+operation, chromedp.Click(css(`button.execute`)), chromedp.WaitVisible(css(`.live-responses-table tbody .response-col_status`)))
-	code := show(b, "reading the status", chromedp.Text(css(`.live-responses-table tbody .response-col_status`)))
-	body := show(b, "reading the body", chromedp.TextContent(css(`.live-responses-table tbody .response-col_description .highlight-code code`)))
-	if !strings.HasPrefix(strings.TrimSpace(code), fmt.Sprint(status)) {
-		b.Fatalf("%s shows %s: %s", operation, code, body)
-	}
-	var value map[string]any
-	if err := json.Unmarshal([]byte(body), &value); err != nil {
-		b.Fatalf("%s shows %q: %v", operation, body, err)
+	b.do("opening "+name, chromedp.Click(operation(name, `.opblock-summary-control`)), chromedp.Click(operation(name, `.try-out__btn`)))
+}
+
+// execute executes an operation. It returns the body that the page then shows,
+// after it has compared the status.
+func (b *tab) execute(name string, status int) (value map[string]any) {
+	b.Helper()
+	const answer = `.live-responses-table tbody .response-col_`
+	b.do("executing "+name, chromedp.Click(operation(name, `button.execute`)), chromedp.WaitVisible(operation(name, answer+`status`)))
+	code := show(b, "reading the status", chromedp.Text(operation(name, answer+`status`)))
+	body := show(b, "reading the body", chromedp.TextContent(operation(name, answer+`description .highlight-code code`)))
+	if err := json.Unmarshal([]byte(body), &value); err != nil || !strings.HasPrefix(strings.TrimSpace(code), fmt.Sprint(status)) {
+		b.Fatalf("%s shows %s: %q: %v", name, code, body, err)
 	}
 	return value
-}
-
-// strangers returns every URL outside home that the page asked for.
-func (b *tab) strangers() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.asked)
 }
 
 // screenshot writes a picture of the page to a file and returns its path.
 func (b *tab) screenshot() string {
 	b.Helper()
-	path, err := filepath.Abs("../../.cache/explorer.png")
-	if err != nil {
-		b.Fatal(err)
-	}
+	const path = "../../.cache/explorer.png"
 	ctx, stop := context.WithTimeout(b.ctx, 20*time.Second)
 	defer stop()
 	picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err == nil {
+		err = os.WriteFile(path, picture, 0o644)
+	}
 	if err != nil {
 		return fmt.Sprintf("(no picture: %v)", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(path, picture, 0o644); err != nil {
-		b.Fatal(err)
 	}
 	return path
 }
@@ -168,7 +148,7 @@ func browser(t *testing.T, home string) *tab {
 	t.Cleanup(stopBrowser)
 	ctx, stopTab := chromedp.NewContext(ctx)
 	t.Cleanup(stopTab)
-	b := &tab{T: t, ctx: ctx}
+	b := &tab{t, ctx, make(chan string, 1_000)}
 	if err = chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		t.Fatalf("starting %s: %v", path, err)
 	}
@@ -178,9 +158,7 @@ func browser(t *testing.T, home string) *tab {
 			return
 		}
 		if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme != "data" && u.Scheme != "blob" && "http://"+u.Host != home {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.asked = append(b.asked, e.Request.URL)
+			b.strangers <- e.Request.URL
 		}
 	})
 	if err != nil {

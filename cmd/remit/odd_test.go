@@ -16,10 +16,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"remit/internal/httpapi"
 )
@@ -27,14 +28,15 @@ import (
 var (
 	seed     = flag.Uint64("seed", 2041, "seed of the requests of TestOddRequests")
 	requests = flag.Int("requests", 4_000, "how many odd requests to send")
-	only     = flag.Int("only", -1, "number of the one odd request to send")
 )
 
 // TestOddRequests sends a running stack, byte by byte, requests that no
 // well-meaning client sends, to every route. Every answer is JSON that
-// openapi.yaml describes, is not a 5xx, and repeats nothing of its request.
+// openapi.yaml describes, is not a 5xx, and repeats nothing of its request. A client
+// that says nothing more is answered like any other, and one that is gone is not
+// taken for a failure of nodes or tables.
 func TestOddRequests(t *testing.T) {
-	p, m := local(t, "--chain-listen", "127.0.0.1:0", "--block-time", "250ms")
+	p, m := local(t)
 	m.join()
 	// Requests rotate and revoke the first key, and are made with another.
 	first := m.must("GET", "/api-keys", "")["data"].([]any)[0].(map[string]any)["id"].(string)
@@ -43,47 +45,37 @@ func TestOddRequests(t *testing.T) {
 	hash := m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)["tx_hash"].(string)
 	known := strings.NewReplacer("/api-keys/{id}", "/api-keys/"+first, "/webhooks/{id}/delete", "/webhooks/we_unknown/delete", "/webhooks/{id}", "/webhooks/"+hook,
 		"{delivery_id}", "dlv_1", "{tx_hash}", hash, "{address}", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed")
-	from, to := 0, *requests
-	if *only >= 0 {
-		from, to = *only, *only+1
-	}
-	var mu sync.Mutex
-	answered := map[int]int{}
-	numbers := make(chan int)
-	var senders sync.WaitGroup
-	for range 8 {
-		senders.Go(func() {
-			for i := range numbers {
-				o := oddRequest(rand.New(rand.NewPCG(*seed, uint64(i))), known, m.key)
-				status, err := o.send(strings.TrimPrefix(m.url, "http://"))
-				if err != nil {
-					t.Errorf("request %d: %v\nsent: %.1000q\nagain: go test ./cmd/remit -run TestOddRequests -seed %d -only %d", i, err, o.bytes, *seed, i)
-				}
-				mu.Lock()
-				answered[status]++
-				mu.Unlock()
+	var senders errgroup.Group
+	senders.SetLimit(8)
+	statuses := make([]int, *requests)
+	for i := range statuses {
+		senders.Go(func() (err error) {
+			o := oddRequest(rand.New(rand.NewPCG(*seed, uint64(i))), known, m.key)
+			if statuses[i], err = o.send(strings.TrimPrefix(m.url, "http://")); err != nil {
+				t.Errorf("request %d of seed %d: %v\nsent: %.1000q", i, *seed, err, o.bytes)
 			}
+			return nil
 		})
 	}
-	for i := from; i < to; i++ {
-		numbers <- i
+	_ = senders.Wait()
+	answered := map[int]int{}
+	for _, status := range statuses {
+		answered[status]++
 	}
-	close(numbers)
-	senders.Wait()
 	t.Logf("answered: %v", answered)
 	for _, status := range []int{200, 201, 400, 401, 404, 405, 422} {
-		if *only < 0 && answered[status] == 0 {
+		if answered[status] == 0 {
 			t.Errorf("no request was answered %d: that is no mixture", status)
 		}
 	}
-	if answered[0] > *requests/50 {
+	if answered[0] > *requests/20 {
 		t.Errorf("%d requests got no answer", answered[0])
 	}
 	m.must("GET", "/webhooks", "")
 	if err := p.interrupt(); err != nil {
 		t.Errorf("Ctrl-C: %v", err)
 	}
-	if log := p.stderr.String(); strings.Contains(log, `"ERROR"`) {
+	if log := p.stderr.String(); strings.Contains(log, "ERROR") {
 		t.Errorf("the stack logged errors:\n%.3000s", log)
 	}
 }
@@ -93,6 +85,7 @@ func TestOddRequests(t *testing.T) {
 type odd struct {
 	bytes        []byte
 	method, path string
+	leaves       bool   // the client is gone before the answer
 	broken       bool   // cut short, or larger than the server reads: no answer is an answer
 	mark         string // letters that no answer may repeat
 	kept         string // letters in fields that are stored: only a refusal may not repeat them
@@ -190,7 +183,9 @@ func oddRequest(r *rand.Rand, known *strings.Replacer, key string) odd {
 	switch i := r.IntN(40); {
 	case i == 0:
 		o.bytes, o.broken = o.bytes[:r.IntN(len(o.bytes))], true
-	case i == 1 && route.Path != "/docs": // the only page, which is no JSON
+	case i == 1:
+		o.leaves = true
+	case i == 2 && route.Path != "/docs": // the only page, which is no JSON
 		o.bytes = bytes.Repeat(o.bytes, 2)
 	}
 	o.broken = o.broken || end != "\r\n" || len(head) > 32<<10
@@ -206,6 +201,10 @@ func (o odd) send(address string) (first int, err error) {
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		return 0, err
+	}
+	if o.leaves {
+		_, err := conn.Write(o.bytes)
 		return 0, err
 	}
 	go func() { // a refusal may come, and end the connection, before all is written

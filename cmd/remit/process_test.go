@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -11,13 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"remit/internal/client"
 	"remit/internal/httpapi/httpapitest"
+	"remit/internal/local/localtest"
 )
 
 // binary is the command under test, built once.
@@ -43,78 +42,55 @@ func TestMain(m *testing.M) {
 // A process is one running command.
 type process struct {
 	cmd    *exec.Cmd
-	stderr *bytes.Buffer
-	done   chan struct{} // closed when it has ended
-	err    error         // how; read after done
+	out    *localtest.Screen
+	stderr *bytes.Buffer // read after the end
+	ended  chan struct{} // closed when it has ended
+	err    error         // how; read after ended
 }
 
 // launch starts the command; the test kills what is left of it at its end.
-// Its first line on standard output that starts with until ends the wait; all
-// lines up to there are returned.
-func launch(t *testing.T, until string, args ...string) (*process, []string) {
+func launch(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(binary, args...), stderr: &bytes.Buffer{}, done: make(chan struct{})}
+	p := &process{cmd: exec.Command(binary, args...), stderr: &bytes.Buffer{}, ended: make(chan struct{})}
+	p.out = localtest.NewScreen(p.ended)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p.cmd.Stderr = p.stderr
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.stderr
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.kill)
-	lines := make(chan []string, 1)
 	go func() {
-		var seen []string
-		scanner := bufio.NewScanner(out)
-		for sent := false; scanner.Scan(); {
-			if !sent {
-				seen = append(seen, scanner.Text())
-				if strings.HasPrefix(scanner.Text(), until) {
-					lines <- seen
-					sent = true
-				}
-			}
-		}
 		p.err = p.cmd.Wait()
-		close(p.done)
+		close(p.ended)
 	}()
-	select {
-	case seen := <-lines:
-		return p, seen
-	case <-p.done:
-		t.Fatalf("remit %s ended before it was ready: %v\n%s", strings.Join(args, " "), p.err, p.stderr)
-	case <-time.After(30 * time.Second):
-		t.Fatalf("remit %s was not ready in 30 s:\n%s", strings.Join(args, " "), p.stderr)
-	}
-	return nil, nil
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("remit %v wrote:\n%.3000s", args, p.stderr)
+		}
+	})
+	return p
 }
 
 // kill ends the process with SIGKILL and waits until it is gone.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
-	<-p.done
+	<-p.ended
 }
 
 // interrupt ends the process as Ctrl-C does and returns how it ended.
 func (p *process) interrupt() error {
 	_ = p.cmd.Process.Signal(os.Interrupt)
-	<-p.done
+	<-p.ended
 	return p.err
 }
 
 // local starts `remit local` on free ports and returns where it serves.
 func local(t *testing.T, args ...string) (*process, *merchant) {
 	t.Helper()
-	p, lines := launch(t, "Ctrl-C", append([]string{"local", "--listen", "127.0.0.1:0"}, args...)...)
-	for _, l := range lines {
-		if url, ok := strings.CutPrefix(strings.TrimSpace(l), "API"); ok {
-			return p, &merchant{t: t, url: strings.TrimSpace(url)}
-		}
-	}
-	t.Fatalf("no API line in %q", lines)
-	return nil, nil
+	p := launch(t, append([]string{"local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms"}, args...)...)
+	m := &merchant{t: t, url: strings.Fields(p.out.Await(t, "API"))[1]}
+	p.out.Await(t, "Ctrl-C")
+	return p, m
 }
 
 // A merchant talks to a running stack.
@@ -122,9 +98,6 @@ type merchant struct {
 	t   *testing.T
 	url string
 	key string
-
-	count    atomic.Int64 // payments that were answered 201
-	answered func(n int)  // told of each, if set
 }
 
 // contract is openapi.yaml, which every answer is held against.
