@@ -76,7 +76,8 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	for _, w := range wallets {
 		entries = append(entries, keyring.Entry{Key: must(keyring.ParseKey(w.PrivateKey()))(b)})
 	}
-	keys := keyring.New(func(context.Context) ([]byte, error) { return keyring.Encode(entries), nil }, nil)
+	secret := keyring.Encode(entries)
+	keys := keyring.New(func(context.Context) ([]byte, error) { return secret, nil }, nil)
 	counted := &interpose.Store{Store: within, Around: func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
 		r.count(call.Op, d.store)
 		apply(ctx)
