@@ -387,6 +387,28 @@ func TestTheCeilingIsRaised(t *testing.T) {
 	}
 }
 
+// TestGaps: a node that misses predecessors gets those of the wallet, and the
+// bytes again, unless they cannot be read.
+func TestGaps(t *testing.T) {
+	for call, want := range map[string]int{"": 3, "PendingTxs#1": 1} {
+		p := newProcess(t, breaks("Send#1", call))
+		p.keys = p.keys[:1]
+		_, err := p.pay()
+		p.must(err)
+		p.reply = chain.Gap
+		next := asked
+		next.Key = "next"
+		_, err = p.d.Send(t.Context(), next)
+		if err != nil || len(p.sent) != want {
+			t.Errorf("%q breaks: %v, sent %q", call, err, p.sent)
+		}
+		before, _ := p.tables.PendingTx(t.Context(), walletOf(first), 0)
+		if want > 1 && string(p.sent[1]) != string(before.Raw) {
+			t.Errorf("sent %q, want %q between", p.sent, before.Raw)
+		}
+	}
+}
+
 // TestTheLessLoadedWalletPays: a process remembers what it has reserved.
 func TestTheLessLoadedWalletPays(t *testing.T) {
 	p := newProcess(t, script{})
@@ -396,6 +418,11 @@ func TestTheLessLoadedWalletPays(t *testing.T) {
 		if result, err := p.d.Send(t.Context(), r); err != nil || result.Payment.Wallet != want {
 			t.Errorf("payment %d: wallet %v, %v; want %v", n, result.Payment.Wallet, err, want)
 		}
+	}
+	p = newProcess(t, script{})
+	p.poor = first
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.did("Reserve#2") {
+		t.Errorf("a wallet without the token is tried: %+v, %v, after %v", result, err, p.calls)
 	}
 }
 
@@ -437,6 +464,25 @@ func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
 		if _, err := p.d.Send(t.Context(), next); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) {
 			t.Errorf("%q fails: %v, want %v", call, err, want)
 		}
+	}
+}
+
+// TestPaymentsSinceTheWalletWasRead do not make it look behind the chain.
+func TestPaymentsSinceTheWalletWasRead(t *testing.T) {
+	earlier := newProcess(t, script{})
+	earlier.keys = earlier.keys[:1]
+	earlier.poor = first // it opens the wallet and cannot pay
+	if _, err := earlier.pay(); !errors.Is(err, dispatch.ErrInsufficient) && !errors.Is(err, dispatch.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	p := start(t, earlier.tables, script{"Account#1": func(p *process) error {
+		p.mined = 1
+		_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: "pay_other", At: p.now})
+		return err
+	}})
+	p.keys = p.keys[:1]
+	if _, err := p.pay(); errors.Is(err, wallet.ErrBehind) {
+		t.Error(err)
 	}
 }
 

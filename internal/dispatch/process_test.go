@@ -55,6 +55,7 @@ type process struct {
 	now    time.Time
 	mined  uint64          // the count of every wallet
 	holds  token.Amount    // of the token, of every wallet
+	poor   token.Address   // the wallet that has none of it
 	reply  chain.Class     // to every broadcast
 	keys   []token.Address // of wallets
 	sent   [][]byte        // to the node
@@ -185,8 +186,12 @@ func (p *process) Fees(context.Context) (chain.Market, error) {
 
 func (p *process) Estimate(context.Context, chain.Call) (uint64, error) { return 50_000, nil }
 
-func (p *process) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
-	return chain.Account{Head: 9, Final: 9, Mined: p.mined, Pending: p.mined, Balance: p.holds, Gas: token.Units(1 << 60), Steady: true}, nil
+func (p *process) Account(_ context.Context, a, _ token.Address, _ chain.ConfirmationRule) (chain.Account, error) {
+	holds := p.holds
+	if a == p.poor {
+		holds = token.Amount{}
+	}
+	return chain.Account{Head: 9, Final: 9, Mined: p.mined, Pending: p.mined, Balance: holds, Gas: token.Units(1 << 60), Steady: true}, nil
 }
 
 func (p *process) Count(context.Context, token.Address, uint64) (uint64, error) { return p.mined, nil }

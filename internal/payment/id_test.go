@@ -24,6 +24,7 @@ func TestNewID(t *testing.T) {
 		return id
 	}
 	noise := func(b byte) io.Reader { return bytes.NewReader(bytes.Repeat([]byte{b}, 20)) }
+	zeros := string(make([]byte, 8)) // as long as the length of a part is written
 	seen := map[payment.ID]string{}
 	for name, id := range map[string]payment.ID{
 		"a key":                      id("m", "test", "k", nil),
@@ -31,6 +32,8 @@ func TestNewID(t *testing.T) {
 		"another mode":               id("m", "live", "k", nil),
 		"another key":                id("m", "test", "K", nil),
 		"parts that run together":    id("mt", "est", "k", nil),
+		"parts with zeros":           id("m"+zeros+"t", "e", "k", nil),
+		"parts with other zeros":     id("m", "t"+zeros+"e", "k", nil),
 		"no key":                     id("m", "test", "", noise(1)),
 		"no key again":               id("m", "test", "", noise(2)),
 		"a key that looks like none": id("m", "test", "\x00", nil),

@@ -26,6 +26,14 @@ func prepared() payment.Payment {
 	return payment.New("pay_1", asked, coin, "net", now).AssignedTo(token.Address{0xaa}, tx)
 }
 
+// TestNew: times are whole milliseconds of UTC, as every store keeps them.
+func TestNew(t *testing.T) {
+	p := payment.New("pay_1", asked, coin, "net", now.In(time.FixedZone("UTC+5", 5*3600)))
+	if want := now.Truncate(time.Millisecond); p.CreatedAt != want || p.UpdatedAt != want || p.State != payment.Prepared || p.Version != 0 {
+		t.Errorf("New() = %+v, want %v", p, want)
+	}
+}
+
 // in returns a payment in a state, with what it would have there.
 func in(t *testing.T, s payment.State) payment.Payment {
 	t.Helper()

@@ -1,6 +1,7 @@
 package payment_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 	"time"
@@ -35,6 +36,9 @@ func TestPublic(t *testing.T) {
 	if view.Reference != nil || view.Metadata == nil || view.OnchainTxHash != nil || view.BlockNumber != nil || view.Failure == nil || view.Failure.Message == "" {
 		t.Errorf("a payment whose nonce somebody else used: %+v", view)
 	}
+	if paid := in(t, payment.Confirmed).Public(); paid.OnchainTxHash == nil || *paid.OnchainTxHash != (chain.Hash{1}) || paid.BlockNumber == nil || *paid.BlockNumber != 5 {
+		t.Errorf("a payment that was made: %+v", paid)
+	}
 	if got, err := json.Marshal(view.Amount); err != nil || string(got) != token.MaxAmount().String() {
 		t.Errorf("the largest amount is written as %s, %v", got, err)
 	}
@@ -66,6 +70,17 @@ func TestEvent(t *testing.T) {
 		if err != nil || failed.Failure.Code != code || failed.Failure.Message == "" || failed.Event.Type != "payment.failed" {
 			t.Errorf("failed with %s: %+v, %v", code, failed.Failure, err)
 		}
+	}
+}
+
+// TestEventIsWrittenAsItIs: a receiver finds the characters that the merchant
+// sent, and not their escapes for HTML.
+func TestEventIsWrittenAsItIs(t *testing.T) {
+	p := in(t, payment.Committed)
+	p.Reference = "<a & b>"
+	p, err := p.Confirm(chain.Receipt{Tx: chain.Hash{1}, Block: 5}, now)
+	if err != nil || !bytes.Contains(p.Event.Body, []byte(`"reference":"<a & b>"`)) {
+		t.Errorf("%s, %v", p.Event.Body, err)
 	}
 }
 
