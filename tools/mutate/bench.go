@@ -102,7 +102,7 @@ func (b bench) run(ctx context.Context, t trial) (failed, output string, err err
 	err = cmd.Run()
 	output = out.String()
 	if err == nil || ctx.Err() != nil {
-		return "", output, ctx.Err()
+		return "", output, context.Cause(ctx)
 	}
 	for _, how := range []*regexp.Regexp{hung, failure, crashed} {
 		if m := how.FindStringSubmatch(output); m != nil {

@@ -101,7 +101,7 @@ func (o options) each(ctx context.Context, n int, change func(ctx context.Contex
 	for i := range n {
 		group.Go(func() error {
 			if ctx.Err() != nil {
-				return ctx.Err()
+				return context.Cause(ctx)
 			}
 			began := time.Now()
 			r, err := change(ctx, i)
