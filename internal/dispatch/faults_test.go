@@ -397,7 +397,7 @@ func TestGaps(t *testing.T) {
 		p.must(err)
 		p.reply = chain.Gap
 		next := asked
-		next.Key = "next"
+		next.IdempotencyKey = "next"
 		_, err = p.d.Send(t.Context(), next)
 		if err != nil || len(p.sent) != want {
 			t.Errorf("%q breaks: %v, sent %q", call, err, p.sent)
