@@ -71,6 +71,11 @@ func TestFingerprint(t *testing.T) {
 			Merchant: small.Draw(t, "merchant"), IdempotencyKey: small.Draw(t, "key"),
 		}
 	})
+	plain, named, other := asked, asked, asked
+	plain.Metadata, named.Metadata, other.Metadata = nil, map[string]string{"order": "1"}, map[string]string{"order": "2"}
+	if plain.Fingerprint() == named.Fingerprint() || named.Fingerprint() == other.Fingerprint() {
+		t.Error("metadata does not count")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := requests.Draw(t, "a"), requests.Draw(t, "b")
 		same := a.To == b.To && a.Amount == b.Amount && a.Reference == b.Reference && len(a.Metadata) == len(b.Metadata)

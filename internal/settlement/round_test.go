@@ -119,6 +119,7 @@ func TestRounds(t *testing.T) {
 		}, script{}, report{Busy: true, Resent: 64, Pending: 66, Oldest: minute}, nil},
 
 		{"a transaction that waits too long", func(w *world) { w.commit("a", settlement.BumpAfter); w.pooled = 1 }, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
+		{"and the node has forgotten it", func(w *world) { w.commit("a", settlement.BumpAfter) }, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
 		{"a transaction that waits", func(w *world) { w.commit("a", settlement.BumpAfter-1); w.pooled = 1 }, script{}, report{Busy: true, Pending: 1, Oldest: settlement.BumpAfter - 1}, nil},
 		{"a no-op that waits too long", func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled = 1 }, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
 		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
@@ -134,6 +135,7 @@ func TestRounds(t *testing.T) {
 			stored.Attempts = append(stored.Attempts, payment.Attempt{Hash: chain.Hash{3}})
 			return w.tables.AddAttempt(context.Background(), stored)
 		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
+		{"no signature of a no-op's bump", func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled = 1 }, breaks("Sign#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"the bump of a no-op is not stored", func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled = 1 }, breaks("BumpNoop#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"a node that does not answer still gets the bytes again", func(w *world) { stuck(w); w.pooled = 0 }, breaks("AddAttempt#1"), report{Busy: true, Resent: 1, Pending: 1, Oldest: over}, errBroken},
 
@@ -245,6 +247,9 @@ func TestRounds(t *testing.T) {
 			got, err := w.round()
 			if !errors.Is(err, test.err) {
 				t.Errorf("error %v, want %v", err, test.err)
+			}
+			if whole := err == nil && got.Suspect == 0 && !got.ClaimedElsewhere; whole && len(got.Wallets) != 1 {
+				t.Errorf("the balances of %d wallets are reported", len(got.Wallets))
 			}
 			got.Wallets = nil
 			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {

@@ -276,6 +276,23 @@ func TestReconciling(t *testing.T) {
 	}
 }
 
+// TestReconcilingReadsOnlyOwners: a reservation whose nonce has a pending
+// transaction, or is mined, needs no payment to be reconciled.
+func TestReconcilingReadsOnlyOwners(t *testing.T) {
+	for _, mined := range []uint64{0, 1} {
+		w := newWorld(t, script{})
+		w.must(w.tables.Discard(t.Context(), w.reserve("a", 0)))
+		w.noop(0, 0)
+		w.mined, w.atNonce = mined, chain.Hash{}
+		if mined > 0 {
+			w.must(w.tables.DeletePendingTx(t.Context(), id, 0))
+		}
+		if _, err := w.round(); err != nil || !w.did("Reconcile#1") || w.did("Payment#1") {
+			t.Errorf("%d mined: %v, after %v", mined, err, w.calls)
+		}
+	}
+}
+
 // TestSleep returns when its time or its context is over, and is how a settler
 // waits that was not told how.
 func TestSleep(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 // A mutant is one small mistake in a Go file.
 type mutant struct {
 	id   int    // counted from 1 over all files
+	at   int    // offset in its file
 	name string // file, function, kind, and the source that is changed
 	pkg  string
 }
@@ -55,7 +56,7 @@ type mutator struct {
 }
 
 // mutate returns a file of a package with all its mutants in it, and a list of
-// them, counted from first.
+// them in the order of the source. Their ids are counted from first.
 func mutate(pkg, file, source string, first int) (string, []mutant, error) {
 	fset := token.NewFileSet()
 	parsed, err := parser.ParseFile(fset, file, source, parser.SkipObjectResolution)
@@ -79,6 +80,7 @@ func mutate(pkg, file, source string, first int) (string, []mutant, error) {
 		at = e.at
 	}
 	out.WriteString(source[at:])
+	slices.SortStableFunc(m.mutants, func(a, b mutant) int { return cmp.Compare(a.at, b.at) })
 	return out.String(), m.mutants, nil
 }
 
@@ -202,6 +204,6 @@ func (m *mutator) add(kind string, n ast.Node, before, after string) {
 	if more != "" {
 		text += " …"
 	}
-	m.mutants = append(m.mutants, mutant{id: id, pkg: m.pkg, name: fmt.Sprintf("%s %s: %s: %s", m.file, m.fn, kind, text)})
+	m.mutants = append(m.mutants, mutant{id: id, at: int(n.Pos()) - m.base, pkg: m.pkg, name: fmt.Sprintf("%s %s: %s: %s", m.file, m.fn, kind, text)})
 	m.edits = append(m.edits, edit{int(n.Pos()) - m.base, id, before}, edit{int(n.End()) - m.base, -id, after})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/parser"
 	"go/token"
 	"strings"
@@ -13,14 +14,14 @@ func TestMutate(t *testing.T) {
 	for body, want := range map[string]string{
 		"return a < b":                         "turned: a < b; boundary moved: a < b",
 		"return a == b":                        "turned: a == b",
-		"if a >= b && ok { n++ }":              "left out: if a >= b && ok { n++ }; negated: ok; turned: a >= b; boundary moved: a >= b; left out: n++",
+		"if a >= b && ok { n++ }":              "left out: if a >= b && ok { n++ }; turned: a >= b; boundary moved: a >= b; negated: ok; left out: n++",
 		"if !(ok) { f() } else { g() }":        "left out: f(); left out: g()",
 		"if !ok { return }":                    "left out: if !ok { return }; negated: ok",
 		"x := f(func() bool { return false })": "negated: false",
 		"x, y = 1, 2":                          "left out: x, y = 1, 2",
 		"for i := 0; i < n; i++ { break }":     "left out: for i := 0; i < n; i++ { break }; turned: i < n; boundary moved: i < n; left out: break",
 		"for range n { f() }":                  "left out: for range n { f() }; left out: f()",
-		"switch { case ok, a != b: f() }":      "negated: ok; left out: f(); turned: a != b",
+		"switch { case ok, a != b: f() }":      "negated: ok; turned: a != b; left out: f()",
 		"switch a { case b: f() }":             "left out: f()",
 		"defer f()":                            "left out: defer f()",
 		"mu.Lock(); defer mu.Unlock(); p.Log.Info(1); panic(2)": "",
@@ -31,10 +32,10 @@ func TestMutate(t *testing.T) {
 			t.Fatal(err)
 		}
 		var names []string
-		for i, m := range mutants {
+		for _, m := range mutants {
 			names = append(names, strings.TrimPrefix(m.name, "f.go f: "))
-			if m.id != 7+i {
-				t.Errorf("%s: mutant %d has the id %d", body, i, m.id)
+			if !strings.Contains(text, fmt.Sprintf("mutantNumber != %d", m.id)) && !strings.Contains(text, fmt.Sprintf("mutantNumber == %d", m.id)) {
+				t.Errorf("%s: mutant %d is not made in %s", body, m.id, text)
 			}
 		}
 		if got := strings.Join(names, "; "); got != want {
