@@ -68,6 +68,8 @@ func TestRounds(t *testing.T) {
 			_, err := store.Commit(context.Background(), w.tables, w.quiet(), p, 0, w.now)
 			w.must(err)
 		}, script{}, report{Busy: true, Reservations: 1, Pending: 1}, nil},
+		{"a reservation whose nonce has a no-op", func(w *world) { w.reserve("a", held); w.noop(0, minute); w.pooled = 1 }, script{},
+			report{Busy: true, Reservations: 1, Pending: 1, Oldest: minute}, nil},
 		{"a reservation of a payment that has ended", func(w *world) {
 			p := w.reserve("a", held)
 			p, err := store.Commit(context.Background(), w.tables, w.quiet(), p, 0, w.now)

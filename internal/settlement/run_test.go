@@ -88,6 +88,14 @@ func TestIdleWallets(t *testing.T) {
 	if _, err := w.settler.Round(t.Context(), "run", false); err != nil || w.did("Account#1") || w.did("Claim#1") {
 		t.Errorf("a later round: %v, after %v", err, w.calls)
 	}
+	// One that another run has settled meanwhile is idle too.
+	w = newWorld(t, breaks().with("Claim#1", func(w *world) error { w.claim("other", 15*second); return nil }).
+		with("Wallets#2", func(w *world) error { return w.tables.DeletePendingTx(context.Background(), id, 0) }))
+	w.commit("a", minute)
+	if _, err := w.settler.Run(t.Context(), "run"); err != nil || w.did("Account#1") || len(w.waits) != 1 {
+		t.Errorf("a wallet that became idle: %v, after %v", err, w.calls)
+	}
+	w = newWorld(t, script{})
 	report, err := w.round()
 	if err != nil || len(report.Wallets) != 1 || report.Wallets[0] != funds || w.did("Claim#1") || w.did("Receipts#1") {
 		t.Errorf("the first round: %+v, %v, after %v", report.Wallets, err, w.calls)

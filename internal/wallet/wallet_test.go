@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"remit/internal/chain"
-	"remit/internal/payment"
-	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -91,27 +89,23 @@ func TestSpendable(t *testing.T) {
 	}
 }
 
-func TestPendingTx(t *testing.T) {
+// TestNoop: each attempt at a no-op keeps the hashes of those before, and stands
+// for itself in everything else.
+func TestNoop(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	tx := chain.Tx{ChainID: 1, Gas: 100, Fees: chain.Fees{Cap: token.Units(2)}}
-	p, err := payment.New("pay_1", payment.Request{Amount: token.Units(9)}, token.Token{}, "n", now).
-		AssignedTo(token.Address{1}, tx).Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
-	if err != nil {
-		t.Fatal(err)
+	n := wallet.PendingNoop(wallet.ID{ChainID: 1}, tx, chain.Signed{Nonce: 4, Hash: chain.Hash{3}, Raw: []byte{3}}, now)
+	if !n.Noop() || !n.Amount.IsZero() || n.Gas != token.Units(200) {
+		t.Errorf("a no-op: %+v", n)
 	}
-	p, err = p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Fees{Cap: token.Units(3)}, now.Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
+	dearer := tx
+	dearer.Fees.Cap = token.Units(3)
+	once := n.Bumped(dearer, chain.Signed{Hash: chain.Hash{4}, Raw: []byte{4}}, now.Add(time.Minute))
+	twice := n.Bumped(dearer, chain.Signed{Hash: chain.Hash{5}}, now)
+	if !slices.Equal(once.Hashes, []chain.Hash{{3}, {4}}) || !slices.Equal(twice.Hashes, []chain.Hash{{3}, {5}}) {
+		t.Errorf("bumped twice: %v, %v", once.Hashes, twice.Hashes)
 	}
-	s := store.PendingTxOf(p)
-	if s.Noop() || s.Nonce != 4 || s.Payment != "pay_1" || s.Hash() != (chain.Hash{2}) || string(s.Raw) != "\x02" ||
-		s.Amount != token.Units(9) || s.Gas != token.Units(300) || !s.At.Equal(now.Add(time.Minute)) || len(s.Hashes) != 2 {
-		t.Errorf("pending transaction of a bumped payment: %+v; want the newest bytes at their own price", s)
-	}
-	n := wallet.PendingNoop(s.ID, tx, chain.Signed{Nonce: 4, Hash: chain.Hash{3}, Raw: []byte{3}}, now)
-	once := n.Bumped(tx, chain.Signed{Hash: chain.Hash{4}}, now)
-	twice := n.Bumped(tx, chain.Signed{Hash: chain.Hash{5}}, now)
-	if !n.Noop() || !n.Amount.IsZero() || !slices.Equal(once.Hashes, []chain.Hash{{3}, {4}}) || !slices.Equal(twice.Hashes, []chain.Hash{{3}, {5}}) {
-		t.Errorf("no-op %+v bumped twice: %v, %v", n, once.Hashes, twice.Hashes)
+	if string(once.Raw) != "\x04" || once.Fees != dearer.Fees || !once.At.Equal(now.Add(time.Minute)) || !once.Since.Equal(now) || once.Gas != token.Units(300) {
+		t.Errorf("bumped: %+v", once)
 	}
 }

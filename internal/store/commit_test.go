@@ -1,0 +1,91 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+var (
+	now       = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	errBroken = errors.New("broken")
+)
+
+// prepared is a payment that a nonce was reserved for.
+func prepared() payment.Payment {
+	tx := chain.Tx{ChainID: 1, Gas: 100, Fees: chain.Fees{Cap: token.Units(2)}}
+	return payment.New("pay_1", payment.Request{Amount: token.Units(9)}, token.Token{}, "n", now).AssignedTo(token.Address{1}, tx)
+}
+
+// A desk is keys, and a store of payments, either of which may fail.
+type desk struct {
+	wallet.Keys
+	noKey, noSignature, noWrite error
+	written                     []payment.Payment
+}
+
+func (d *desk) Signer(context.Context, token.Address) (wallet.Signer, error) { return d, d.noKey }
+
+func (d *desk) Sign(_ chain.Tx, nonce uint64) (chain.Signed, error) {
+	return chain.Signed{Nonce: nonce, Hash: chain.Hash{1}, Raw: []byte{1}}, d.noSignature
+}
+
+func (d *desk) Commit(_ context.Context, p payment.Payment) error {
+	d.written = append(d.written, p)
+	return d.noWrite
+}
+
+// TestCommit: an error without a payment means that nothing was written, and
+// one with it that the write may have been done.
+func TestCommit(t *testing.T) {
+	committed, err := prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		desk    desk
+		payment payment.Payment
+		written bool
+		fails   bool
+	}{
+		"all is well":               {desk{}, prepared(), true, false},
+		"no key":                    {desk{noKey: errBroken}, prepared(), false, true},
+		"no signature":              {desk{noSignature: errBroken}, prepared(), false, true},
+		"a payment that cannot be":  {desk{}, committed, false, true},
+		"a write that may be there": {desk{noWrite: errBroken}, prepared(), true, true},
+	} {
+		p, err := store.Commit(t.Context(), &test.desk, &test.desk, test.payment, 4, now)
+		if (err != nil) != test.fails || (p.ID != "") != test.written || (len(test.desk.written) == 1) != test.written {
+			t.Errorf("%s: %+v, %v, written is %v", name, p, err, test.desk.written)
+		}
+		if test.written && (p.State != payment.Committed || p.Nonce != 4 || p.TxHash != (chain.Hash{1}) || test.desk.written[0].TxHash != p.TxHash) {
+			t.Errorf("%s: %+v, written is %+v", name, p, test.desk.written)
+		}
+	}
+}
+
+// TestPendingTxOf: a payment's pending transaction has the newest bytes, at their
+// own price.
+func TestPendingTxOf(t *testing.T) {
+	p, err := prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err = p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Fees{Cap: token.Units(3)}, now.Add(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := store.PendingTxOf(p)
+	if tx.Noop() || tx.Nonce != 4 || tx.Payment != "pay_1" || !slices.Equal(tx.Hashes, []chain.Hash{{1}, {2}}) || string(tx.Raw) != "\x02" ||
+		tx.Amount != token.Units(9) || tx.Gas != token.Units(300) || !tx.At.Equal(now.Add(time.Minute)) || !tx.Since.Equal(now) {
+		t.Errorf("pending transaction of a bumped payment: %+v", tx)
+	}
+}
