@@ -253,6 +253,9 @@ func TestRounds(t *testing.T) {
 			if whole := err == nil && got.Suspect == 0 && !got.ClaimedElsewhere; whole && len(got.Wallets) != 1 {
 				t.Errorf("the balances of %d wallets are reported", len(got.Wallets))
 			}
+			if w.did("Advance#1") && len(got.Wallets) > 0 {
+				t.Errorf("the pass goes on after the wallets were paused: %v", w.calls)
+			}
 			got.Wallets = nil
 			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("report (-want +got):\n%s\nafter %v", diff, w.calls)
