@@ -114,7 +114,13 @@ func checkRules(ctx context.Context, b bench, o options) error {
 	}
 	rules = slices.DeleteFunc(rules, func(r rule) bool { return !strings.Contains(r.name+" "+r.test+" "+r.file, o.only) })
 	began := time.Now()
-	results, err := o.each(ctx, len(rules), func(ctx context.Context, i int) (result, error) { return b.remove(ctx, rules[i], i) })
+	results, err := o.each(ctx, len(rules), func(ctx context.Context, i int) (result, error) {
+		end, err := b.remove(ctx, rules[i], i)
+		if err != nil && ctx.Err() == nil {
+			end.note, err = ": "+err.Error(), nil // the other rules are tried all the same
+		}
+		return end, err
+	})
 	if err != nil {
 		return err
 	}
