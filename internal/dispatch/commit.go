@@ -43,6 +43,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) 
 			}
 			if p.State != payment.Prepared {
 				d.deliver(ctx, p, w)
+				return Result{Payment: p}, nil
 			}
 		case errors.Is(err, wallet.ErrUnknown): // its key was added after this process started
 			if err := d.look(ctx); err != nil {

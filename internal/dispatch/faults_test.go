@@ -162,6 +162,19 @@ func TestRoundsAreBounded(t *testing.T) {
 	}
 }
 
+// TestLastRoundCounts: a payment that is committed in the last round is
+// answered as committed.
+func TestLastRoundCounts(t *testing.T) {
+	s := script{}
+	for n := range 7 {
+		s[fmt.Sprint("Reserve#", n+1)] = func(*process) error { return errBroken }
+	}
+	p := newProcess(t, s)
+	if _, err := p.pay(); err != nil || p.times["Commit"] != 1 {
+		t.Errorf("%v after %d commits", err, p.times["Commit"])
+	}
+}
+
 // TestRefusalWithoutAKey: a request without a key has no payment that could be
 // asked for again, so an unknown write means that nothing was started.
 func TestRefusalWithoutAKey(t *testing.T) {
