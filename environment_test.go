@@ -22,7 +22,8 @@ type declared struct {
 	imports map[string]string // directories of our packages, by the name they are used under
 }
 
-// variables returns the names that the main in dir reads.
+// variables returns the names that the main in dir reads, and whether it cannot
+// start without each.
 func (s *source) variables(dir string) map[string]bool {
 	read := make(map[string]bool)
 	s.follow(dir, "wire", read)
@@ -53,8 +54,8 @@ func (s *source) follow(dir, name string, read map[string]bool) {
 		selected, isSelected := callee.(*ast.SelectorExpr)
 		switch {
 		case isSelected && isIdent(selected.X, env):
-			s.add(read, call.Args)
-		case len(call.Args) > 1 && isIdent(call.Args[0], env) && s.add(read, call.Args[1:]):
+			s.add(read, call.Args, selected.Sel.Name != "Optional")
+		case len(call.Args) > 1 && isIdent(call.Args[0], env) && s.add(read, call.Args[1:], true):
 			// boot.Parse and its like: the variable is named here.
 		case !handed(call.Args, env):
 		case isSelected:
@@ -71,7 +72,7 @@ func (s *source) follow(dir, name string, read map[string]bool) {
 }
 
 // add adds the first argument if it is a string, and says whether it was.
-func (s *source) add(read map[string]bool, args []ast.Expr) bool {
+func (s *source) add(read map[string]bool, args []ast.Expr, required bool) bool {
 	if len(args) == 0 {
 		return false
 	}
@@ -83,7 +84,7 @@ func (s *source) add(read map[string]bool, args []ast.Expr) bool {
 	if err != nil {
 		s.t.Error(err)
 	}
-	read[name] = true
+	read[name] = read[name] || required
 	return true
 }
 

@@ -99,14 +99,17 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 	for name, f := range tmpl.functions(t) {
 		read := src.variables(filepath.Join("functions", name))
 		own := f.Environment.Variables
-		for v := range read {
+		for v, required := range read {
 			used[v] = true
-			if set := own[v] != nil || global[v] != nil; set == (v == oneMachine) {
-				t.Errorf("functions/%s reads %s; template.yaml sets it: %t", name, v, set)
+			switch set := own[v] != nil || global[v] != nil; {
+			case required && !set:
+				t.Errorf("functions/%s cannot start without %s, which template.yaml does not set", name, v)
+			case set && v == oneMachine:
+				t.Errorf("template.yaml sets %s for functions/%s, which is for one machine only", v, name)
 			}
 		}
 		for v := range own {
-			if !read[v] && !strings.HasPrefix(v, "AWS_") {
+			if _, ok := read[v]; !ok && !strings.HasPrefix(v, "AWS_") {
 				t.Errorf("template.yaml sets %s, which functions/%s does not read", v, name)
 			}
 		}
