@@ -39,7 +39,7 @@ func main() {
 	var cli commands
 	parser := kong.Parse(&cli,
 		kong.Name("remit"),
-		kong.Description("Remit pays out stablecoins, each payment exactly once."),
+		kong.Description("Remit pays out stablecoins, each payment at most once."),
 		kong.UsageOnError(),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.BindTo(os.Stdout, (*io.Writer)(nil)),

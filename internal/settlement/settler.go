@@ -16,12 +16,12 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"remit/internal/chain"
 	"remit/internal/stack"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // ReservationAge is how old a reservation is before a run finishes it: more
@@ -32,7 +32,7 @@ const ReservationAge = 45 * time.Second
 const BumpAfter = 3 * time.Minute
 
 const (
-	// claim is how long a run's claim on a wallet lasts. Every round
+	// claimTime is how long a run's claim on a wallet lasts. Every round
 	// renews it.
 	claimTime = 15 * time.Second
 	// closing is how much of a run's time is kept for ending cleanly.
