@@ -23,23 +23,7 @@ type Keeper interface {
 // APIKeys checks that the store which open returns keeps the promises of
 // apikey.Store and apikey.Finder. Every call of open may return the same store.
 func APIKeys(t *testing.T, open func(t *testing.T) Keeper) {
-	examine(t, []promise[keyCheck]{
-		{"a key is found as it was stored", keyAsStored},
-		{"an unknown key is not found", unknown},
-		{"storing the same key again changes nothing", sameAgain},
-		{"a hash that is taken by another merchant is refused", taken},
-		{"a merchant's keys are listed newest first", newestFirst},
-		{"a use is recorded once per span", touchOnce},
-		{"one of many racing uses is recorded", touchRace},
-		{"a use of an unknown key creates nothing", touchUnknown},
-		{"a replaced key expires and has a successor", replaced},
-		{"a replacement never lengthens a life", replacedEarlier},
-		{"replacing another merchant's key changes nothing", replacedForeign},
-		{"a successor under a taken hash changes nothing", replacedTaken},
-		{"a replacement may be repeated", replacedTwice},
-		{"a revoked key keeps its first instant", revoked},
-		{"revoking another merchant's key changes nothing", revokedForeign},
-	}, func(c tester) keyCheck { return keyCheck{c, open(c.T)} })
+	examine(t, keyPromises, func(c tester) keyCheck { return keyCheck{c, open(c.T)} })
 }
 
 // A keyCheck examines one promise of apikey.Store or apikey.Finder.
@@ -115,159 +99,147 @@ func (c keyCheck) listed(merchantID string, want ...apikey.Key) {
 	})
 }
 
-func keyAsStored(c keyCheck) {
-	k := c.fresh()
-	k.ExpiresAt, k.RevokedAt, k.LastUsedAt = noon.Add(time.Hour), noon.Add(time.Minute), noon.Add(time.Second)
-	c.create(k)
-	c.holds(k)
-}
-
-func unknown(c keyCheck) { c.absent(c.fresh()) }
-
-func sameAgain(c keyCheck) {
-	k := c.created()
-	_, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon)
-	c.ok("revoking", err)
-	c.create(k)
-	k.RevokedAt = noon
-	c.holds(k)
-	c.listed(k.MerchantID, k)
-}
-
-func taken(c keyCheck) {
-	k := c.created()
-	other := c.fresh()
-	other.Hash = k.Hash
-	c.refused("creating", c.Create(c.Context(), other), apikey.ErrExists)
-	c.holds(k)
-	c.listed(other.MerchantID)
-}
-
-func newestFirst(c keyCheck) {
-	first := c.fresh()
-	m := first.MerchantID
-	second, third := c.key(m, noon.Add(time.Microsecond)), c.key(m, noon.Add(time.Hour))
-	a, b := c.key(m, noon.Add(time.Minute)), c.key(m, noon.Add(time.Minute))
-	if a.ID > b.ID {
-		a, b = b, a
-	}
-	c.create(second, a, third, first, b, c.fresh())
-	c.listed(m, third, b, a, second, first)
-	c.listed("mer_" + rand.Text())
-}
-
-func touchOnce(c keyCheck) {
-	k := c.created()
-	for _, test := range []struct{ at, want time.Duration }{
-		{0, 0},                             // never used before
-		{59 * time.Second, 0},              // within the span
-		{time.Minute, time.Minute},         // the span is over
-		{30 * time.Second, time.Minute},    // a clock that is behind
-		{3 * time.Minute, 3 * time.Minute}, // after a pause
-	} {
-		at := noon.Add(test.at)
-		c.ok("touching", c.Touch(c.Context(), k.Hash, at, at.Add(-time.Minute)))
-		k.LastUsedAt = noon.Add(test.want)
-		c.holds(k)
-	}
-}
-
-func touchRace(c keyCheck) {
-	k := c.created()
-	c.race(8, func(ctx context.Context, i int) {
-		if err := c.Touch(ctx, k.Hash, noon.Add(time.Duration(i)*time.Microsecond), noon.Add(-time.Minute)); err != nil {
-			c.Errorf("use %d: %v", i, err)
-		}
-	})
-	got, err := c.Find(c.Context(), k.Hash)
-	if err != nil || got.LastUsedAt.Before(noon) || got.LastUsedAt.After(noon.Add(7*time.Microsecond)) {
-		c.Errorf("LastUsedAt = %v, %v; want one of the eight", got.LastUsedAt, err)
-	}
-}
-
-func touchUnknown(c keyCheck) {
-	k := c.fresh()
-	c.refused("touching", c.Touch(c.Context(), k.Hash, noon, noon.Add(-time.Minute)), apikey.ErrNotFound)
-	c.absent(k)
-}
-
-func replaced(c keyCheck) {
-	old := c.created()
-	next := c.key(old.MerchantID, noon.Add(time.Hour))
-	old.ExpiresAt = noon.Add(25 * time.Hour)
-	c.replace(old, old.ExpiresAt, next)
-	c.holds(old, next)
-	c.listed(old.MerchantID, next, old)
-}
-
-func replacedEarlier(c keyCheck) {
-	old := c.fresh()
-	old.ExpiresAt = noon.Add(time.Minute)
-	c.create(old)
-	next := c.key(old.MerchantID, noon.Add(time.Second))
-	c.replace(old, noon.Add(time.Hour), next)
-	c.holds(old, next)
-
-	last := c.key(old.MerchantID, noon.Add(2*time.Second))
-	old.ExpiresAt = noon.Add(2 * time.Second)
-	c.replace(old, old.ExpiresAt, last)
-	c.holds(old)
-}
-
-func replacedForeign(c keyCheck) {
-	old, thief := c.fresh(), c.fresh()
-	c.create(old)
-	c.refused("replacing", c.Replace(c.Context(), thief.MerchantID, old.Hash, noon, thief), apikey.ErrNotFound)
-	c.holds(old)
-	c.absent(thief)
-	missing := c.fresh()
-	c.refused("replacing", c.Replace(c.Context(), thief.MerchantID, missing.Hash, noon, thief), apikey.ErrNotFound)
-	c.absent(thief, missing)
-}
-
-func replacedTaken(c keyCheck) {
-	old, other := c.fresh(), c.fresh()
-	c.create(old, other)
-	next := c.key(old.MerchantID, noon)
-	next.Hash = other.Hash
-	c.refused("replacing", c.Replace(c.Context(), old.MerchantID, old.Hash, noon, next), apikey.ErrExists)
-	c.holds(old, other)
-}
-
-func replacedTwice(c keyCheck) {
-	old := c.created()
-	next := c.key(old.MerchantID, noon.Add(time.Second))
-	old.ExpiresAt = noon.Add(time.Hour)
-	for range 2 {
-		c.replace(old, old.ExpiresAt, next)
-	}
-	c.listed(old.MerchantID, next, old)
-}
-
-func revoked(c keyCheck) {
-	k := c.created()
-	k.RevokedAt = noon.Add(time.Second)
-	for _, at := range []time.Duration{time.Second, 0, time.Hour} {
-		got, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon.Add(at))
-		c.ok("revoking", err)
-		c.same("revoked key", k, got)
-	}
-	c.holds(k)
-}
-
-func revokedForeign(c keyCheck) {
-	k := c.created()
-	_, err := c.Revoke(c.Context(), "mer_other", k.Hash, noon)
-	c.refused("revoking", err, apikey.ErrNotFound)
-	c.holds(k)
-	missing := c.fresh()
-	_, err = c.Revoke(c.Context(), missing.MerchantID, missing.Hash, noon)
-	c.refused("revoking", err, apikey.ErrNotFound)
-	c.absent(missing)
-}
-
 // Random returns a source of bytes that is the same for the same seed, for
 // tests that mint keys.
 func Random(seed byte) io.Reader {
 	return mathrand.NewChaCha8([32]byte(bytes.Repeat([]byte{seed}, 32)))
+}
+
+var keyPromises = []promise[keyCheck]{
+	{"a key is found as it was stored", func(c keyCheck) {
+		k := c.fresh()
+		k.ExpiresAt, k.RevokedAt, k.LastUsedAt = noon.Add(time.Hour), noon.Add(time.Minute), noon.Add(time.Second)
+		c.create(k)
+		c.holds(k)
+	}},
+	{"an unknown key is not found", func(c keyCheck) { c.absent(c.fresh()) }},
+	{"storing the same key again changes nothing", func(c keyCheck) {
+		k := c.created()
+		_, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon)
+		c.ok("revoking", err)
+		c.create(k)
+		k.RevokedAt = noon
+		c.holds(k)
+		c.listed(k.MerchantID, k)
+	}},
+	{"a hash that is taken by another merchant is refused", func(c keyCheck) {
+		k := c.created()
+		other := c.fresh()
+		other.Hash = k.Hash
+		c.refused("creating", c.Create(c.Context(), other), apikey.ErrExists)
+		c.holds(k)
+		c.listed(other.MerchantID)
+	}},
+	{"a merchant's keys are listed newest first", func(c keyCheck) {
+		first := c.fresh()
+		m := first.MerchantID
+		second, third := c.key(m, noon.Add(time.Microsecond)), c.key(m, noon.Add(time.Hour))
+		a, b := c.key(m, noon.Add(time.Minute)), c.key(m, noon.Add(time.Minute))
+		if a.ID > b.ID {
+			a, b = b, a
+		}
+		c.create(second, a, third, first, b, c.fresh())
+		c.listed(m, third, b, a, second, first)
+		c.listed("mer_" + rand.Text())
+	}},
+	{"a use is recorded once per span", func(c keyCheck) {
+		k := c.created()
+		for _, test := range []struct{ at, want time.Duration }{
+			{0, 0},                             // never used before
+			{59 * time.Second, 0},              // within the span
+			{time.Minute, time.Minute},         // the span is over
+			{30 * time.Second, time.Minute},    // a clock that is behind
+			{3 * time.Minute, 3 * time.Minute}, // after a pause
+		} {
+			at := noon.Add(test.at)
+			c.ok("touching", c.Touch(c.Context(), k.Hash, at, at.Add(-time.Minute)))
+			k.LastUsedAt = noon.Add(test.want)
+			c.holds(k)
+		}
+	}},
+	{"one of many racing uses is recorded", func(c keyCheck) {
+		k := c.created()
+		c.race(8, func(ctx context.Context, i int) {
+			if err := c.Touch(ctx, k.Hash, noon.Add(time.Duration(i)*time.Microsecond), noon.Add(-time.Minute)); err != nil {
+				c.Errorf("use %d: %v", i, err)
+			}
+		})
+		got, err := c.Find(c.Context(), k.Hash)
+		if err != nil || got.LastUsedAt.Before(noon) || got.LastUsedAt.After(noon.Add(7*time.Microsecond)) {
+			c.Errorf("LastUsedAt = %v, %v; want one of the eight", got.LastUsedAt, err)
+		}
+	}},
+	{"a use of an unknown key creates nothing", func(c keyCheck) {
+		k := c.fresh()
+		c.refused("touching", c.Touch(c.Context(), k.Hash, noon, noon.Add(-time.Minute)), apikey.ErrNotFound)
+		c.absent(k)
+	}},
+	{"a replaced key expires and has a successor", func(c keyCheck) {
+		old := c.created()
+		next := c.key(old.MerchantID, noon.Add(time.Hour))
+		old.ExpiresAt = noon.Add(25 * time.Hour)
+		c.replace(old, old.ExpiresAt, next)
+		c.holds(old, next)
+		c.listed(old.MerchantID, next, old)
+	}},
+	{"a replacement never lengthens a life", func(c keyCheck) {
+		old := c.fresh()
+		old.ExpiresAt = noon.Add(time.Minute)
+		c.create(old)
+		next := c.key(old.MerchantID, noon.Add(time.Second))
+		c.replace(old, noon.Add(time.Hour), next)
+		c.holds(old, next)
+
+		last := c.key(old.MerchantID, noon.Add(2*time.Second))
+		old.ExpiresAt = noon.Add(2 * time.Second)
+		c.replace(old, old.ExpiresAt, last)
+		c.holds(old)
+	}},
+	{"replacing another merchant's key changes nothing", func(c keyCheck) {
+		old, thief := c.fresh(), c.fresh()
+		c.create(old)
+		c.refused("replacing", c.Replace(c.Context(), thief.MerchantID, old.Hash, noon, thief), apikey.ErrNotFound)
+		c.holds(old)
+		c.absent(thief)
+		missing := c.fresh()
+		c.refused("replacing", c.Replace(c.Context(), thief.MerchantID, missing.Hash, noon, thief), apikey.ErrNotFound)
+		c.absent(thief, missing)
+	}},
+	{"a successor under a taken hash changes nothing", func(c keyCheck) {
+		old, other := c.fresh(), c.fresh()
+		c.create(old, other)
+		next := c.key(old.MerchantID, noon)
+		next.Hash = other.Hash
+		c.refused("replacing", c.Replace(c.Context(), old.MerchantID, old.Hash, noon, next), apikey.ErrExists)
+		c.holds(old, other)
+	}},
+	{"a replacement may be repeated", func(c keyCheck) {
+		old := c.created()
+		next := c.key(old.MerchantID, noon.Add(time.Second))
+		old.ExpiresAt = noon.Add(time.Hour)
+		for range 2 {
+			c.replace(old, old.ExpiresAt, next)
+		}
+		c.listed(old.MerchantID, next, old)
+	}},
+	{"a revoked key keeps its first instant", func(c keyCheck) {
+		k := c.created()
+		k.RevokedAt = noon.Add(time.Second)
+		for _, at := range []time.Duration{time.Second, 0, time.Hour} {
+			got, err := c.Revoke(c.Context(), k.MerchantID, k.Hash, noon.Add(at))
+			c.ok("revoking", err)
+			c.same("revoked key", k, got)
+		}
+		c.holds(k)
+	}},
+	{"revoking another merchant's key changes nothing", func(c keyCheck) {
+		k := c.created()
+		_, err := c.Revoke(c.Context(), "mer_other", k.Hash, noon)
+		c.refused("revoking", err, apikey.ErrNotFound)
+		c.holds(k)
+		missing := c.fresh()
+		_, err = c.Revoke(c.Context(), missing.MerchantID, missing.Hash, noon)
+		c.refused("revoking", err, apikey.ErrNotFound)
+		c.absent(missing)
+	}},
 }

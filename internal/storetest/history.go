@@ -14,15 +14,104 @@ import (
 )
 
 var listPromises = []promise[*check]{
-	{"payments are listed newest first, ties by descending ID", listOrder},
-	{"a prepared payment is not listed", listPrepared},
-	{"merchants and modes have lists of their own", listsApart},
-	{"a list is filtered by status", listStatus},
-	{"a list is bounded by times, exclusively", listTimes},
-	{"pages follow each other while payments arrive", listPages},
-	{"pages of one status follow each other", listStatusPages},
-	{"an unreadable payment is left out", listUnreadable},
-	{"a page holds at most a hundred", listLimit},
+	{"payments are listed newest first, ties by descending ID", func(c *check) {
+		all := c.history(9)
+		c.lists(store.Filter{}, 100, all...)
+		c.lists(store.Filter{}, 9, all...)
+		c.lists(store.Filter{}, 1, all...)
+		c.lists(store.Filter{}, 4, all...)
+	}},
+	{"a prepared payment is not listed", func(c *check) {
+		c.lists(store.Filter{}, 10)
+		p := c.created(c.walletID())
+		c.lists(store.Filter{}, 10)
+		p = c.committed(p, 0)
+		c.lists(store.Filter{}, 10, p)
+		c.lists(store.Filter{}, 10, c.confirmed(c.bumped(p, 30)))
+	}},
+	{"merchants and modes have lists of their own", func(c *check) {
+		mine, live, other := c.created(c.walletID()), c.unstored(), c.unstored()
+		mine = c.committed(mine, 0)
+		live.Mode = "live"
+		c.committed(c.create(live), 0)
+		other.Merchant += "x"
+		c.committed(c.create(other), 0)
+		c.lists(store.Filter{}, 10, mine)
+	}},
+	{"a list is filtered by status", func(c *check) {
+		all := c.history(6)
+		all[1] = c.confirmed(all[1])
+		all[4] = c.failing(all[4], payment.TransferMissing, chain.Receipt{Tx: all[4].LastAttempt().Hash, Succeeded: true, Block: 21})
+		c.ok("finishing", c.Finish(c.Context(), all[4]))
+		c.lists(store.Filter{Status: payment.StatusConfirmed}, 10, all[1])
+		c.lists(store.Filter{Status: payment.StatusFailed}, 10, all[4])
+		c.lists(store.Filter{Status: payment.StatusPending}, 10, all[0], all[2], all[3], all[5])
+		c.lists(store.Filter{Status: "unheard of"}, 10)
+		c.lists(store.Filter{}, 10, all...)
+	}},
+	{"a list is bounded by times, exclusively", func(c *check) {
+		all := c.history(8) // two each at 3, 2, 1 and 0 seconds after noon
+		at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+		for _, n := range []int{1, 2, 100} {
+			c.lists(store.Filter{After: at(0)}, n, all[:6]...)
+			c.lists(store.Filter{After: at(0).Add(-1)}, n, all...)
+			c.lists(store.Filter{Before: at(3)}, n, all[2:]...)
+			c.lists(store.Filter{Before: at(3).Add(1)}, n, all...)
+			c.lists(store.Filter{After: at(0), Before: at(3)}, n, all[2:6]...)
+			c.lists(store.Filter{After: at(2), Before: at(1)}, n)
+			c.lists(store.Filter{After: at(1), Before: at(1)}, n)
+			c.lists(store.Filter{After: at(3)}, n)
+			c.lists(store.Filter{Before: at(0)}, n)
+		}
+	}},
+	{"pages follow each other while payments arrive", func(c *check) {
+		all := c.history(10)
+		c.lists(store.Filter{}, 100, all...)
+		var got []payment.Payment
+		f := store.Filter{Merchant: c.merchant, Mode: "test", Limit: 3}
+		late := 0
+		c.pages(f, func(page []payment.Payment) {
+			got = append(got, page...)
+			late++
+			c.committed(c.createdAt(c.walletID(), noon.Add(time.Duration(late)*time.Minute)), 0)
+		})
+		c.same("pages while payments arrive", idsOf(all), idsOf(got))
+	}},
+	{"pages of one status follow each other", func(c *check) {
+		all := c.history(15)
+		var want []payment.Payment
+		for i, p := range all {
+			if i%3 != 0 {
+				want = append(want, p)
+				continue
+			}
+			c.confirmed(p)
+		}
+		for _, n := range []int{1, 2, 3, 7, 100} {
+			c.lists(store.Filter{Status: payment.StatusPending}, n, want...)
+		}
+		c.lists(store.Filter{Status: payment.StatusPending, After: noon, Before: noon.Add(6 * time.Second)}, 2,
+			slices.DeleteFunc(slices.Clone(want), func(p payment.Payment) bool {
+				return !p.CreatedAt.After(noon) || !p.CreatedAt.Before(noon.Add(6*time.Second))
+			})...)
+	}},
+	{"an unreadable payment is left out", func(c *check) {
+		all := c.history(6)
+		c.Spoil(all[2].ID)
+		for _, n := range []int{1, 2, 3, 100} {
+			c.lists(store.Filter{}, n, slices.Delete(slices.Clone(all), 2, 3)...)
+		}
+	}},
+	{"a page holds at most a hundred", func(c *check) {
+		c.history(103)
+		for _, limit := range []int{0, -1, 100, 1000} {
+			page, more, err := c.List(c.Context(), store.Filter{Merchant: c.merchant, Mode: "test", Limit: limit})
+			c.ok("listing", err)
+			if len(page) != 100 || !more {
+				c.Errorf("limit %d: %d payments, more = %v", limit, len(page), more)
+			}
+		}
+	}},
 }
 
 // lists checks the whole list for a filter, read in pages of at most n.
@@ -89,111 +178,4 @@ func (c *check) history(n int) []payment.Payment {
 		return stdcmp.Or(b.CreatedAt.Compare(a.CreatedAt), stdcmp.Compare(b.ID, a.ID))
 	})
 	return all
-}
-
-func listOrder(c *check) {
-	all := c.history(9)
-	c.lists(store.Filter{}, 100, all...)
-	c.lists(store.Filter{}, 9, all...)
-	c.lists(store.Filter{}, 1, all...)
-	c.lists(store.Filter{}, 4, all...)
-}
-
-func listPrepared(c *check) {
-	c.lists(store.Filter{}, 10)
-	p := c.created(c.walletID())
-	c.lists(store.Filter{}, 10)
-	p = c.committed(p, 0)
-	c.lists(store.Filter{}, 10, p)
-	c.lists(store.Filter{}, 10, c.confirmed(c.bumped(p, 30)))
-}
-
-func listsApart(c *check) {
-	mine, live, other := c.created(c.walletID()), c.unstored(), c.unstored()
-	mine = c.committed(mine, 0)
-	live.Mode = "live"
-	c.committed(c.create(live), 0)
-	other.Merchant += "x"
-	c.committed(c.create(other), 0)
-	c.lists(store.Filter{}, 10, mine)
-}
-
-func listStatus(c *check) {
-	all := c.history(6)
-	all[1] = c.confirmed(all[1])
-	all[4] = c.failing(all[4], payment.TransferMissing, chain.Receipt{Tx: all[4].LastAttempt().Hash, Succeeded: true, Block: 21})
-	c.ok("finishing", c.Finish(c.Context(), all[4]))
-	c.lists(store.Filter{Status: payment.StatusConfirmed}, 10, all[1])
-	c.lists(store.Filter{Status: payment.StatusFailed}, 10, all[4])
-	c.lists(store.Filter{Status: payment.StatusPending}, 10, all[0], all[2], all[3], all[5])
-	c.lists(store.Filter{Status: "unheard of"}, 10)
-	c.lists(store.Filter{}, 10, all...)
-}
-
-func listTimes(c *check) {
-	all := c.history(8) // two each at 3, 2, 1 and 0 seconds after noon
-	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
-	for _, n := range []int{1, 2, 100} {
-		c.lists(store.Filter{After: at(0)}, n, all[:6]...)
-		c.lists(store.Filter{After: at(0).Add(-1)}, n, all...)
-		c.lists(store.Filter{Before: at(3)}, n, all[2:]...)
-		c.lists(store.Filter{Before: at(3).Add(1)}, n, all...)
-		c.lists(store.Filter{After: at(0), Before: at(3)}, n, all[2:6]...)
-		c.lists(store.Filter{After: at(2), Before: at(1)}, n)
-		c.lists(store.Filter{After: at(1), Before: at(1)}, n)
-		c.lists(store.Filter{After: at(3)}, n)
-		c.lists(store.Filter{Before: at(0)}, n)
-	}
-}
-
-func listPages(c *check) {
-	all := c.history(10)
-	c.lists(store.Filter{}, 100, all...)
-	var got []payment.Payment
-	f := store.Filter{Merchant: c.merchant, Mode: "test", Limit: 3}
-	late := 0
-	c.pages(f, func(page []payment.Payment) {
-		got = append(got, page...)
-		late++
-		c.committed(c.createdAt(c.walletID(), noon.Add(time.Duration(late)*time.Minute)), 0)
-	})
-	c.same("pages while payments arrive", idsOf(all), idsOf(got))
-}
-
-func listStatusPages(c *check) {
-	all := c.history(15)
-	var want []payment.Payment
-	for i, p := range all {
-		if i%3 != 0 {
-			want = append(want, p)
-			continue
-		}
-		c.confirmed(p)
-	}
-	for _, n := range []int{1, 2, 3, 7, 100} {
-		c.lists(store.Filter{Status: payment.StatusPending}, n, want...)
-	}
-	c.lists(store.Filter{Status: payment.StatusPending, After: noon, Before: noon.Add(6 * time.Second)}, 2,
-		slices.DeleteFunc(slices.Clone(want), func(p payment.Payment) bool {
-			return !p.CreatedAt.After(noon) || !p.CreatedAt.Before(noon.Add(6*time.Second))
-		})...)
-}
-
-func listUnreadable(c *check) {
-	all := c.history(6)
-	c.Spoil(all[2].ID)
-	for _, n := range []int{1, 2, 3, 100} {
-		c.lists(store.Filter{}, n, slices.Delete(slices.Clone(all), 2, 3)...)
-	}
-}
-
-func listLimit(c *check) {
-	c.history(103)
-	for _, limit := range []int{0, -1, 100, 1000} {
-		page, more, err := c.List(c.Context(), store.Filter{Merchant: c.merchant, Mode: "test", Limit: limit})
-		c.ok("listing", err)
-		if len(page) != 100 || !more {
-			c.Errorf("limit %d: %d payments, more = %v", limit, len(page), more)
-		}
-	}
 }

@@ -12,202 +12,180 @@ import (
 )
 
 var noncePromises = []promise[*check]{
-	{"a reservation takes the next nonce and ties up funds", reservationTaken},
-	{"a reservation may take the last nonce and the last unit", reservationLast},
-	{"a refused reservation says why and changes nothing", reservationRefused},
-	{"an unknown wallet gives no reservation and is not made", reservationUnknown},
-	{"a payment keeps its reservation when the wallet is paused, advanced or empty", reservationKept},
-	{"racing reservations get every nonce once", racingReservations},
-	{"racing reservations of one payment are one", racingTakeovers},
-	{"racing reservations stop at the ceiling", racingCeiling},
-	{"a release ends the reservation of that very nonce and no other", released},
-	{"a nonce that the payment does not hold is released without an error", releaseNothing},
-	{"the ceiling only rises", ceilingRises},
-}
+	{"a reservation takes the next nonce and ties up funds", func(c *check) {
+		w := c.opened()
+		first := after(w, need(w, "pay_a"))
+		got := c.reserved(w, "pay_a")
+		c.same("reserved wallet", first, got)
+		c.holdsWallet(first)
 
-func reservationTaken(c *check) {
-	w := c.opened()
-	first := after(w, need(w, "pay_a"))
-	got := c.reserved(w, "pay_a")
-	c.same("reserved wallet", first, got)
-	c.holdsWallet(first)
-
-	second := after(first, need(w, "pay_b"))
-	c.same("second reserved wallet", second, c.reserved(w, "pay_b"))
-	c.same("answer to the first reservation, after the second", first, got)
-	c.holdsWallet(second)
-}
-
-func reservationLast(c *check) {
-	w := c.open(wallet.Wallet{
-		ID: c.walletID(), NextNonce: 0, Ceiling: 1, Balance: wallet.Spendable(token.MaxAmount()), Gas: token.Units(3),
-		Reservations: map[payment.ID]wallet.Reservation{},
-	})
-	n := need(w, "pay_a")
-	n.Amount = w.Balance
-	got, err := c.Reserve(c.Context(), n)
-	c.ok("reserving", err)
-	w = after(w, n)
-	c.same("reserved wallet", w, got)
-	c.holdsWallet(w)
-}
-
-func reservationRefused(c *check) {
-	much := token.Units(2_000_000)
-	for _, row := range []struct {
-		because string
-		paused  string
-		next    uint64
-		token   token.Amount
-		gas     token.Amount
-		want    error
-	}{
-		{"everything is wrong", "foreign transaction", 69, much, much, wallet.ErrPaused},
-		{"it is paused", "foreign transaction", 5, token.Units(1), token.Units(1), wallet.ErrPaused},
-		{"it is at its ceiling and short of both", "", 69, much, much, wallet.ErrCeiling},
-		{"it is above its ceiling", "", 70, token.Units(1), token.Units(1), wallet.ErrCeiling},
-		{"it is short of both", "", 5, much, much, wallet.ErrToken},
-		{"it is short of the token by one", "", 5, token.Units(1_000_001), token.Units(1), wallet.ErrToken},
-		{"it is short of gas by one", "", 5, token.Units(1_000_000), token.Units(1_000_001), wallet.ErrGas},
-		{"no wallet can have so much of the token", "", 5, token.MaxAmount(), token.Units(1), wallet.ErrToken},
-		{"no wallet can have so much gas", "", 5, token.Units(1), token.MaxAmount(), wallet.ErrGas},
-		{"it is paused and no wallet can have so much", "foreign transaction", 5, token.MaxAmount(), token.MaxAmount(), wallet.ErrPaused},
-	} {
+		second := after(first, need(w, "pay_b"))
+		c.same("second reserved wallet", second, c.reserved(w, "pay_b"))
+		c.same("answer to the first reservation, after the second", first, got)
+		c.holdsWallet(second)
+	}},
+	{"a reservation may take the last nonce and the last unit", func(c *check) {
 		w := c.open(wallet.Wallet{
-			ID: c.walletID(), NextNonce: row.next, Ceiling: 69, Paused: row.paused,
-			Reservations: map[payment.ID]wallet.Reservation{"pay_other": {Nonce: 4, At: noon}},
-			Balance:      token.Units(1_000_000), Gas: token.Units(1_000_000),
+			ID: c.walletID(), NextNonce: 0, Ceiling: 1, Balance: wallet.Spendable(token.MaxAmount()), Gas: token.Units(3),
+			Reservations: map[payment.ID]wallet.Reservation{},
 		})
 		n := need(w, "pay_a")
-		n.Amount, n.Gas = row.token, row.gas
+		n.Amount = w.Balance
 		got, err := c.Reserve(c.Context(), n)
-		c.refused(row.because, err, row.want)
-		c.same("wallet when "+row.because, w, got)
+		c.ok("reserving", err)
+		w = after(w, n)
+		c.same("reserved wallet", w, got)
 		c.holdsWallet(w)
-	}
-}
-
-func reservationUnknown(c *check) {
-	n := need(wallet.Wallet{ID: c.walletID()}, "pay_a")
-	for _, n.Amount = range []token.Amount{token.Units(1), token.MaxAmount()} {
-		_, err := c.Reserve(c.Context(), n)
-		c.refused("reserving", err, wallet.ErrUnknown)
-	}
-	c.noWallet(n.Wallet)
-}
-
-func reservationKept(c *check) {
-	for _, change := range []func(w wallet.Wallet) error{
-		func(wallet.Wallet) error { return nil },
-		func(w wallet.Wallet) error { return c.Pause(c.Context(), w.ID, "because") },
-		func(w wallet.Wallet) error { return c.Advance(c.Context(), w.ID, 69, "because") },
-		func(w wallet.Wallet) error {
-			return c.Reconcile(c.Context(), w.ID, 6, token.Amount{}, token.Amount{})
-		},
-	} {
-		w := c.reserved(c.opened(), "pay_a")
-		c.ok("changing", change(w))
-		w = c.wallet(w.ID)
-		n := need(w, "pay_a")
-		n.At = noon.Add(time.Hour)
-		for _, n.Amount = range []token.Amount{n.Amount, token.MaxAmount()} {
+	}},
+	{"a refused reservation says why and changes nothing", func(c *check) {
+		much := token.Units(2_000_000)
+		for _, row := range []struct {
+			because string
+			paused  string
+			next    uint64
+			token   token.Amount
+			gas     token.Amount
+			want    error
+		}{
+			{"everything is wrong", "foreign transaction", 69, much, much, wallet.ErrPaused},
+			{"it is paused", "foreign transaction", 5, token.Units(1), token.Units(1), wallet.ErrPaused},
+			{"it is at its ceiling and short of both", "", 69, much, much, wallet.ErrCeiling},
+			{"it is above its ceiling", "", 70, token.Units(1), token.Units(1), wallet.ErrCeiling},
+			{"it is short of both", "", 5, much, much, wallet.ErrToken},
+			{"it is short of the token by one", "", 5, token.Units(1_000_001), token.Units(1), wallet.ErrToken},
+			{"it is short of gas by one", "", 5, token.Units(1_000_000), token.Units(1_000_001), wallet.ErrGas},
+			{"no wallet can have so much of the token", "", 5, token.MaxAmount(), token.Units(1), wallet.ErrToken},
+			{"no wallet can have so much gas", "", 5, token.Units(1), token.MaxAmount(), wallet.ErrGas},
+			{"it is paused and no wallet can have so much", "foreign transaction", 5, token.MaxAmount(), token.MaxAmount(), wallet.ErrPaused},
+		} {
+			w := c.open(wallet.Wallet{
+				ID: c.walletID(), NextNonce: row.next, Ceiling: 69, Paused: row.paused,
+				Reservations: map[payment.ID]wallet.Reservation{"pay_other": {Nonce: 4, At: noon}},
+				Balance:      token.Units(1_000_000), Gas: token.Units(1_000_000),
+			})
+			n := need(w, "pay_a")
+			n.Amount, n.Gas = row.token, row.gas
 			got, err := c.Reserve(c.Context(), n)
-			c.ok("reserving again", err)
-			c.same("wallet of a kept reservation", w, got)
+			c.refused(row.because, err, row.want)
+			c.same("wallet when "+row.because, w, got)
+			c.holdsWallet(w)
 		}
+	}},
+	{"an unknown wallet gives no reservation and is not made", func(c *check) {
+		n := need(wallet.Wallet{ID: c.walletID()}, "pay_a")
+		for _, n.Amount = range []token.Amount{token.Units(1), token.MaxAmount()} {
+			_, err := c.Reserve(c.Context(), n)
+			c.refused("reserving", err, wallet.ErrUnknown)
+		}
+		c.noWallet(n.Wallet)
+	}},
+	{"a payment keeps its reservation when the wallet is paused, advanced or empty", func(c *check) {
+		for _, change := range []func(w wallet.Wallet) error{
+			func(wallet.Wallet) error { return nil },
+			func(w wallet.Wallet) error { return c.Pause(c.Context(), w.ID, "because") },
+			func(w wallet.Wallet) error { return c.Advance(c.Context(), w.ID, 69, "because") },
+			func(w wallet.Wallet) error {
+				return c.Reconcile(c.Context(), w.ID, 6, token.Amount{}, token.Amount{})
+			},
+		} {
+			w := c.reserved(c.opened(), "pay_a")
+			c.ok("changing", change(w))
+			w = c.wallet(w.ID)
+			n := need(w, "pay_a")
+			n.At = noon.Add(time.Hour)
+			for _, n.Amount = range []token.Amount{n.Amount, token.MaxAmount()} {
+				got, err := c.Reserve(c.Context(), n)
+				c.ok("reserving again", err)
+				c.same("wallet of a kept reservation", w, got)
+			}
+			c.holdsWallet(w)
+		}
+	}},
+	{"racing reservations get every nonce once", func(c *check) {
+		const payments = 200
+		w := c.opened()
+		c.ok("raising the ceiling", c.RaiseCeiling(c.Context(), w.ID, 5+payments))
+		nonces := make([]uint64, payments)
+		c.race(payments, func(ctx context.Context, i int) {
+			id := payID(i)
+			got, err := c.Reserve(ctx, need(w, id))
+			if err != nil {
+				c.Errorf("reserving for %s: %v", id, err)
+				return
+			}
+			nonces[i] = got.Reservations[id].Nonce
+		})
+		stored := c.wallet(w.ID)
+		for i, nonce := range nonces {
+			if held := stored.Reservations[payID(i)]; held.Nonce != nonce {
+				c.Errorf("payment %d was given nonce %d and holds %d", i, nonce, held.Nonce)
+			}
+		}
+		slices.Sort(nonces)
+		for i, nonce := range nonces {
+			if nonce != uint64(5+i) {
+				c.Fatalf("nonces have a hole or a double at %d: %v", i, nonces)
+			}
+		}
+		if stored.NextNonce != 5+payments || stored.Balance != token.Units(1_000_000-10*payments) || stored.Gas != token.Units(1_000_000-3*payments) {
+			c.Errorf("next %d, token %s, gas %s", stored.NextNonce, stored.Balance, stored.Gas)
+		}
+	}},
+	{"racing reservations of one payment are one", func(c *check) {
+		w := c.opened()
+		c.race(16, func(ctx context.Context, _ int) {
+			got, err := c.Reserve(ctx, need(w, "pay_a"))
+			if err != nil || got.Reservations["pay_a"].Nonce != 5 {
+				c.Errorf("reservation %v, error %v", got.Reservations["pay_a"], err)
+			}
+		})
+		c.holdsWallet(after(w, need(w, "pay_a")))
+	}},
+	{"racing reservations stop at the ceiling", func(c *check) {
+		w := c.opened()
+		won := c.wins(80, wallet.ErrCeiling, func(ctx context.Context, i int) error {
+			_, err := c.Reserve(ctx, need(w, payID(i)))
+			return err
+		})
+		if len(won) != 64 {
+			c.Errorf("%d reservations were given, want 64", len(won))
+		}
+	}},
+	{"a release ends the reservation of that very nonce and no other", func(c *check) {
+		w := c.opened()
+		c.reserved(w, "pay_a")
+		w = c.reserved(w, "pay_b")
+		c.ok("releasing another nonce", c.Release(c.Context(), "pay_a", noop(w.ID, 6)))
 		c.holdsWallet(w)
-	}
+		delete(w.Reservations, "pay_a")
+		for range 2 { // the second call finds it released
+			c.ok("releasing", c.Release(c.Context(), "pay_a", noop(w.ID, 5)))
+			c.holdsWallet(w)
+		}
+		again := c.reserved(w, "pay_a")
+		if again.Reservations["pay_a"].Nonce != 7 {
+			c.Errorf("reserved %v after the release, want nonce 7, which no payment had", again.Reservations["pay_a"])
+		}
+		c.ok("releasing the first nonce late", c.Release(c.Context(), "pay_a", noop(w.ID, 5)))
+		c.holdsWallet(again)
+	}},
+	{"a nonce that the payment does not hold is released without an error", func(c *check) {
+		w := c.opened()
+		c.ok("releasing", c.Release(c.Context(), "pay_a", noop(w.ID, 0)))
+		c.holdsWallet(w)
+		id := c.walletID()
+		c.ok("releasing on an unknown wallet", c.Release(c.Context(), "pay_a", noop(id, 0)))
+		c.noWallet(id)
+	}},
+	{"the ceiling only rises", func(c *check) {
+		w := c.opened()
+		for _, step := range []struct{ to, want uint64 }{{70, 70}, {69, 70}, {70, 70}, {0, 70}, {200, 200}} {
+			c.ok("raising", c.RaiseCeiling(c.Context(), w.ID, step.to))
+			w.Ceiling = step.want
+			c.holdsWallet(w)
+		}
+	}},
 }
 
 // payID returns the ID of racing payment i.
 func payID(i int) payment.ID { return payment.ID(fmt.Sprint("pay_", i)) }
-
-func racingReservations(c *check) {
-	const payments = 200
-	w := c.opened()
-	c.ok("raising the ceiling", c.RaiseCeiling(c.Context(), w.ID, 5+payments))
-	nonces := make([]uint64, payments)
-	c.race(payments, func(ctx context.Context, i int) {
-		id := payID(i)
-		got, err := c.Reserve(ctx, need(w, id))
-		if err != nil {
-			c.Errorf("reserving for %s: %v", id, err)
-			return
-		}
-		nonces[i] = got.Reservations[id].Nonce
-	})
-	stored := c.wallet(w.ID)
-	for i, nonce := range nonces {
-		if held := stored.Reservations[payID(i)]; held.Nonce != nonce {
-			c.Errorf("payment %d was given nonce %d and holds %d", i, nonce, held.Nonce)
-		}
-	}
-	slices.Sort(nonces)
-	for i, nonce := range nonces {
-		if nonce != uint64(5+i) {
-			c.Fatalf("nonces have a hole or a double at %d: %v", i, nonces)
-		}
-	}
-	if stored.NextNonce != 5+payments || stored.Balance != token.Units(1_000_000-10*payments) || stored.Gas != token.Units(1_000_000-3*payments) {
-		c.Errorf("next %d, token %s, gas %s", stored.NextNonce, stored.Balance, stored.Gas)
-	}
-}
-
-func racingTakeovers(c *check) {
-	w := c.opened()
-	c.race(16, func(ctx context.Context, _ int) {
-		got, err := c.Reserve(ctx, need(w, "pay_a"))
-		if err != nil || got.Reservations["pay_a"].Nonce != 5 {
-			c.Errorf("reservation %v, error %v", got.Reservations["pay_a"], err)
-		}
-	})
-	c.holdsWallet(after(w, need(w, "pay_a")))
-}
-
-func racingCeiling(c *check) {
-	w := c.opened()
-	won := c.wins(80, wallet.ErrCeiling, func(ctx context.Context, i int) error {
-		_, err := c.Reserve(ctx, need(w, payID(i)))
-		return err
-	})
-	if len(won) != 64 {
-		c.Errorf("%d reservations were given, want 64", len(won))
-	}
-}
-
-func released(c *check) {
-	w := c.opened()
-	c.reserved(w, "pay_a")
-	w = c.reserved(w, "pay_b")
-	c.ok("releasing another nonce", c.Release(c.Context(), "pay_a", noop(w.ID, 6)))
-	c.holdsWallet(w)
-	delete(w.Reservations, "pay_a")
-	for range 2 { // the second call finds it released
-		c.ok("releasing", c.Release(c.Context(), "pay_a", noop(w.ID, 5)))
-		c.holdsWallet(w)
-	}
-	again := c.reserved(w, "pay_a")
-	if again.Reservations["pay_a"].Nonce != 7 {
-		c.Errorf("reserved %v after the release, want nonce 7, which no payment had", again.Reservations["pay_a"])
-	}
-	c.ok("releasing the first nonce late", c.Release(c.Context(), "pay_a", noop(w.ID, 5)))
-	c.holdsWallet(again)
-}
-
-func releaseNothing(c *check) {
-	w := c.opened()
-	c.ok("releasing", c.Release(c.Context(), "pay_a", noop(w.ID, 0)))
-	c.holdsWallet(w)
-	id := c.walletID()
-	c.ok("releasing on an unknown wallet", c.Release(c.Context(), "pay_a", noop(id, 0)))
-	c.noWallet(id)
-}
-
-func ceilingRises(c *check) {
-	w := c.opened()
-	for _, step := range []struct{ to, want uint64 }{{70, 70}, {69, 70}, {70, 70}, {0, 70}, {200, 200}} {
-		c.ok("raising", c.RaiseCeiling(c.Context(), w.ID, step.to))
-		w.Ceiling = step.want
-		c.holdsWallet(w)
-	}
-}

@@ -13,201 +13,173 @@ import (
 )
 
 var paymentPromises = []promise[*check]{
-	{"a payment is found as it was stored", foundAsStored},
-	{"an unknown payment is not found", unknownPayment},
-	{"a payment that exists is returned and not changed", existing},
-	{"of many racing creations one creates", racingCreations},
-	{"a caller who has gone stores nothing", callerGone},
-	{"a prepared payment is reassigned", reassigned},
-	{"a payment is not reassigned unless it is as the caller read it", reassignRefused},
-	{"a discarded payment is gone and may be made again", discarded},
-	{"a payment is not discarded unless it is as the caller read it", discardRefused},
-	{"a confirmed payment is stored with its event", confirmed},
-	{"a failed payment is stored with its failure", failed},
-	{"only a committed payment ends, and only once", finishRefused},
-	{"of two racing ends one is stored", racingEnds},
-	{"an unreadable payment is told from a missing one", unreadable},
-}
-
-func foundAsStored(c *check) {
-	for _, amount := range []token.Amount{token.Units(1), token.MaxAmount()} {
-		p := c.create(c.draft(c.walletID(), noon, amount))
+	{"a payment is found as it was stored", func(c *check) {
+		for _, amount := range []token.Amount{token.Units(1), token.MaxAmount()} {
+			p := c.create(c.draft(c.walletID(), noon, amount))
+			c.holds(p)
+			c.leadsNowhere(signed(p.Revision, 0, p.Tx.Fees.Tip).Hash)
+		}
+		bare := payment.New("pay_"+payment.ID(c.merchant), payment.Request{Merchant: c.merchant, Mode: "live"}, usdc, "base", noon)
+		c.holds(c.create(bare.AssignedTo(token.Address{1}, chain.Tx{})))
+	}},
+	{"an unknown payment is not found", func(c *check) {
+		c.missing(c.unstored().ID)
+		c.leadsNowhere(chain.Hash{}, chain.Hash{31: 1})
+	}},
+	{"a payment that exists is returned and not changed", func(c *check) {
+		again := func(p, want payment.Payment) {
+			c.Helper()
+			stored, created, err := c.Create(c.Context(), p)
+			c.ok("creating again", err)
+			if created {
+				c.Error("created twice")
+			}
+			c.samePayment("existing payment", want, stored)
+		}
+		first := c.created(c.walletID())
+		other := c.draft(c.walletID(), noon.Add(time.Hour), token.Units(5))
+		other.ID = first.ID
+		again(first, first)
+		again(other, first)
+		c.holds(first)
+		again(first, c.committed(first, 3))
+	}},
+	{"of many racing creations one creates", func(c *check) {
+		p := c.unstored()
+		var creators atomic.Int32
+		c.race(8, func(ctx context.Context, _ int) {
+			stored, created, err := c.Create(ctx, p)
+			if err != nil {
+				c.Errorf("creating: %v", err)
+			}
+			if created {
+				creators.Add(1)
+			}
+			c.same("returned payment", p, stored)
+		})
+		if n := creators.Load(); n != 1 {
+			c.Errorf("%d callers created the payment", n)
+		}
+	}},
+	{"a caller who has gone stores nothing", func(c *check) {
+		p := c.unstored()
+		gone, cancel := context.WithCancel(c.Context())
+		cancel()
+		_, created, err := c.Create(gone, p)
+		if created || !errors.Is(err, context.Canceled) {
+			c.Errorf("created %v, error %v", created, err)
+		}
+		c.missing(p.ID)
+	}},
+	{"a prepared payment is reassigned", func(c *check) {
+		old := c.created(c.walletID())
+		id := c.walletID()
+		p := old.AssignedTo(id.Address, unsigned(id, old, 9))
+		for range 2 { // the second call finds the assignment stored
+			c.ok("reassigning", c.Reassign(c.Context(), p, old.Revision))
+			c.holds(p)
+		}
+		c.refused("committing bytes signed for the old revision", c.Commit(c.Context(), c.committing(old, 0)), store.ErrChanged)
 		c.holds(p)
-		c.leadsNowhere(signed(p.Revision, 0, p.Tx.Fees.Tip).Hash)
-	}
-	bare := payment.New("pay_"+payment.ID(c.merchant), payment.Request{Merchant: c.merchant, Mode: "live"}, usdc, "base", noon)
-	c.holds(c.create(bare.AssignedTo(token.Address{1}, chain.Tx{})))
-}
+		c.committed(p, 0)
+	}},
+	{"a payment is not reassigned unless it is as the caller read it", func(c *check) {
+		reassign := func(what string, p payment.Payment, old string) {
+			c.Helper()
+			c.refused("reassigning "+what, c.Reassign(c.Context(), p, old), store.ErrChanged)
+		}
+		p := c.created(c.walletID())
+		id := c.walletID()
+		next := p.AssignedTo(id.Address, unsigned(id, p, 9))
+		reassign("with a stale revision", next, "stale")
+		c.holds(p)
+		committed := c.committed(p, 1)
+		reassign("a committed payment", next, p.Revision)
+		reassign("a committed payment to its own wallet", p, p.Revision)
+		c.holds(committed)
+		missing := c.unstored()
+		reassign("a missing payment", missing, missing.Revision)
+		c.missing(missing.ID)
+	}},
+	{"a discarded payment is gone and may be made again", func(c *check) {
+		id := c.walletID()
+		p := c.created(id)
+		c.ok("discarding", c.Discard(c.Context(), p))
+		c.missing(p.ID)
+		c.refused("discarding twice", c.Discard(c.Context(), p), store.ErrChanged)
+		c.refused("committing a discarded payment", c.Commit(c.Context(), c.committing(p, 0)), store.ErrChanged)
+		c.missing(p.ID)
+		c.holdsPendingTxs(id)
 
-func unknownPayment(c *check) {
-	c.missing(c.unstored().ID)
-	c.leadsNowhere(chain.Hash{}, chain.Hash{31: 1})
-}
+		again := p
+		again.CreatedAt = p.CreatedAt.Add(time.Minute)
+		again = c.create(again.AssignedTo(p.Wallet, p.Tx))
+		c.refused("committing for the discarded one", c.Commit(c.Context(), c.committing(p, 0)), store.ErrChanged)
+		c.holds(again)
+	}},
+	{"a payment is not discarded unless it is as the caller read it", func(c *check) {
+		p := c.created(c.walletID())
+		stale := p
+		stale.Revision = "stale"
+		c.refused("discarding with a stale revision", c.Discard(c.Context(), stale), store.ErrChanged)
+		c.holds(p)
+		committed := c.committed(p, 1)
+		c.refused("discarding a committed payment", c.Discard(c.Context(), p), store.ErrChanged)
+		c.holds(committed)
+	}},
+	{"a confirmed payment is stored with its event", func(c *check) {
+		p := c.confirmed(c.bumped(c.committed(c.created(c.walletID()), 4), 99))
+		c.holds(p)
+		c.leads(p, p.Hashes()...)
+	}},
+	{"a failed payment is stored with its failure", func(c *check) {
+		for code, receipt := range map[payment.FailureCode]chain.Receipt{
+			payment.NonceConsumed:     {},
+			payment.ExecutionReverted: {Tx: chain.Hash{9}, Block: 12},
+		} {
+			p := c.failing(c.committed(c.created(c.walletID()), 4), code, receipt)
+			c.ok("finishing", c.Finish(c.Context(), p))
+			c.holds(p)
+		}
+	}},
+	{"only a committed payment ends, and only once", func(c *check) {
+		finish := func(what string, p payment.Payment) {
+			c.Helper()
+			c.refused("finishing "+what, c.Finish(c.Context(), p), store.ErrChanged)
+		}
+		prepared := c.created(c.walletID())
+		finish("a prepared payment", c.confirming(c.committing(prepared, 2)))
+		c.holds(prepared)
 
-func existing(c *check) {
-	again := func(p, want payment.Payment) {
-		c.Helper()
-		stored, created, err := c.Create(c.Context(), p)
-		c.ok("creating again", err)
+		p := c.committed(prepared, 2)
+		end := c.confirmed(p)
+		finish("a payment twice", end)
+		finish("a confirmed payment as failed", c.failing(p, payment.TransferMissing, chain.Receipt{}))
+		c.holds(end)
+
+		missing := c.confirming(c.committing(c.unstored(), 0))
+		finish("a missing payment", missing)
+		c.missing(missing.ID)
+	}},
+	{"of two racing ends one is stored", func(c *check) {
+		p := c.committed(c.created(c.walletID()), 2)
+		ends := []payment.Payment{c.confirming(p), c.failing(p, payment.TransferMissing, chain.Receipt{})}
+		won := c.winner(len(ends), store.ErrChanged, func(ctx context.Context, i int) error { return c.Finish(ctx, ends[i]) })
+		c.holds(ends[won])
+	}},
+	{"an unreadable payment is told from a missing one", func(c *check) {
+		id := c.walletID()
+		p, intact := c.committed(c.created(id), 0), c.committed(c.created(id), 1)
+		c.Spoil(p.ID)
+		_, err := c.Payment(c.Context(), p.ID)
+		c.refused("reading", err, store.ErrUnreadable)
+		_, err = c.PaymentByHash(c.Context(), p.TxHash)
+		c.refused("finding a hash", err, store.ErrUnreadable)
+		_, created, err := c.Create(c.Context(), p)
+		c.refused("creating", err, store.ErrUnreadable)
 		if created {
-			c.Error("created twice")
+			c.Error("created over an unreadable payment")
 		}
-		c.samePayment("existing payment", want, stored)
-	}
-	first := c.created(c.walletID())
-	other := c.draft(c.walletID(), noon.Add(time.Hour), token.Units(5))
-	other.ID = first.ID
-	again(first, first)
-	again(other, first)
-	c.holds(first)
-	again(first, c.committed(first, 3))
-}
-
-func racingCreations(c *check) {
-	p := c.unstored()
-	var creators atomic.Int32
-	c.race(8, func(ctx context.Context, _ int) {
-		stored, created, err := c.Create(ctx, p)
-		if err != nil {
-			c.Errorf("creating: %v", err)
-		}
-		if created {
-			creators.Add(1)
-		}
-		c.same("returned payment", p, stored)
-	})
-	if n := creators.Load(); n != 1 {
-		c.Errorf("%d callers created the payment", n)
-	}
-}
-
-func callerGone(c *check) {
-	p := c.unstored()
-	gone, cancel := context.WithCancel(c.Context())
-	cancel()
-	_, created, err := c.Create(gone, p)
-	if created || !errors.Is(err, context.Canceled) {
-		c.Errorf("created %v, error %v", created, err)
-	}
-	c.missing(p.ID)
-}
-
-func reassigned(c *check) {
-	old := c.created(c.walletID())
-	id := c.walletID()
-	p := old.AssignedTo(id.Address, unsigned(id, old, 9))
-	for range 2 { // the second call finds the assignment stored
-		c.ok("reassigning", c.Reassign(c.Context(), p, old.Revision))
-		c.holds(p)
-	}
-	c.refused("committing bytes signed for the old revision", c.Commit(c.Context(), c.committing(old, 0)), store.ErrChanged)
-	c.holds(p)
-	c.committed(p, 0)
-}
-
-func reassignRefused(c *check) {
-	reassign := func(what string, p payment.Payment, old string) {
-		c.Helper()
-		c.refused("reassigning "+what, c.Reassign(c.Context(), p, old), store.ErrChanged)
-	}
-	p := c.created(c.walletID())
-	id := c.walletID()
-	next := p.AssignedTo(id.Address, unsigned(id, p, 9))
-	reassign("with a stale revision", next, "stale")
-	c.holds(p)
-	committed := c.committed(p, 1)
-	reassign("a committed payment", next, p.Revision)
-	reassign("a committed payment to its own wallet", p, p.Revision)
-	c.holds(committed)
-	missing := c.unstored()
-	reassign("a missing payment", missing, missing.Revision)
-	c.missing(missing.ID)
-}
-
-func discarded(c *check) {
-	id := c.walletID()
-	p := c.created(id)
-	c.ok("discarding", c.Discard(c.Context(), p))
-	c.missing(p.ID)
-	c.refused("discarding twice", c.Discard(c.Context(), p), store.ErrChanged)
-	c.refused("committing a discarded payment", c.Commit(c.Context(), c.committing(p, 0)), store.ErrChanged)
-	c.missing(p.ID)
-	c.holdsPendingTxs(id)
-
-	again := p
-	again.CreatedAt = p.CreatedAt.Add(time.Minute)
-	again = c.create(again.AssignedTo(p.Wallet, p.Tx))
-	c.refused("committing for the discarded one", c.Commit(c.Context(), c.committing(p, 0)), store.ErrChanged)
-	c.holds(again)
-}
-
-func discardRefused(c *check) {
-	p := c.created(c.walletID())
-	stale := p
-	stale.Revision = "stale"
-	c.refused("discarding with a stale revision", c.Discard(c.Context(), stale), store.ErrChanged)
-	c.holds(p)
-	committed := c.committed(p, 1)
-	c.refused("discarding a committed payment", c.Discard(c.Context(), p), store.ErrChanged)
-	c.holds(committed)
-}
-
-func confirmed(c *check) {
-	p := c.confirmed(c.bumped(c.committed(c.created(c.walletID()), 4), 99))
-	c.holds(p)
-	c.leads(p, p.Hashes()...)
-}
-
-func failed(c *check) {
-	for code, receipt := range map[payment.FailureCode]chain.Receipt{
-		payment.NonceConsumed:     {},
-		payment.ExecutionReverted: {Tx: chain.Hash{9}, Block: 12},
-	} {
-		p := c.failing(c.committed(c.created(c.walletID()), 4), code, receipt)
-		c.ok("finishing", c.Finish(c.Context(), p))
-		c.holds(p)
-	}
-}
-
-func finishRefused(c *check) {
-	finish := func(what string, p payment.Payment) {
-		c.Helper()
-		c.refused("finishing "+what, c.Finish(c.Context(), p), store.ErrChanged)
-	}
-	prepared := c.created(c.walletID())
-	finish("a prepared payment", c.confirming(c.committing(prepared, 2)))
-	c.holds(prepared)
-
-	p := c.committed(prepared, 2)
-	end := c.confirmed(p)
-	finish("a payment twice", end)
-	finish("a confirmed payment as failed", c.failing(p, payment.TransferMissing, chain.Receipt{}))
-	c.holds(end)
-
-	missing := c.confirming(c.committing(c.unstored(), 0))
-	finish("a missing payment", missing)
-	c.missing(missing.ID)
-}
-
-func racingEnds(c *check) {
-	p := c.committed(c.created(c.walletID()), 2)
-	ends := []payment.Payment{c.confirming(p), c.failing(p, payment.TransferMissing, chain.Receipt{})}
-	won := c.winner(len(ends), store.ErrChanged, func(ctx context.Context, i int) error { return c.Finish(ctx, ends[i]) })
-	c.holds(ends[won])
-}
-
-func unreadable(c *check) {
-	id := c.walletID()
-	p, intact := c.committed(c.created(id), 0), c.committed(c.created(id), 1)
-	c.Spoil(p.ID)
-	_, err := c.Payment(c.Context(), p.ID)
-	c.refused("reading", err, store.ErrUnreadable)
-	_, err = c.PaymentByHash(c.Context(), p.TxHash)
-	c.refused("finding a hash", err, store.ErrUnreadable)
-	_, created, err := c.Create(c.Context(), p)
-	c.refused("creating", err, store.ErrUnreadable)
-	if created {
-		c.Error("created over an unreadable payment")
-	}
-	c.holds(intact)
+		c.holds(intact)
+	}},
 }

@@ -16,208 +16,188 @@ import (
 )
 
 var walletPromises = []promise[*check]{
-	{"an opened wallet is found as it was stored", walletFound},
-	{"a wallet is opened once", walletOpenedOnce},
-	{"spendable amounts are held to 38 digits", walletClamped},
-	{"an unknown wallet is not found, changed or made", walletUnknown},
-	{"the list of wallets has every wallet of a chain, by address", wallets},
-	{"a wallet is claimed by one run until its claim ends", claimedUntil},
-	{"racing claims are held by one run", racingClaims},
-	{"spendable amounts are stored unless a reservation was taken meanwhile", reconciled},
-	{"an advance raises the next nonce and pauses at once", advanced},
-	{"a paused wallet gives no reservation until it is resumed", paused},
-}
-
-func walletFound(c *check) {
-	c.holdsWallet(c.open(wallet.Wallet{
-		ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64,
-		Reservations: map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 3, At: noon}},
-		Balance:      token.Units(7), Gas: token.Amount{}, Paused: "foreign transaction", ClaimedUntil: noon.Add(time.Second),
-	}))
-}
-
-func walletOpenedOnce(c *check) {
-	w := c.reserved(c.opened(), "pay_a")
-	other := c.open(wallet.Wallet{ID: w.ID, NextNonce: 99, Ceiling: 100, Balance: token.Units(1)})
-	c.holdsWallet(w)
-	c.race(8, func(ctx context.Context, _ int) {
-		if err := c.Open(ctx, other); err != nil {
-			c.Errorf("opening: %v", err)
+	{"an opened wallet is found as it was stored", func(c *check) {
+		c.holdsWallet(c.open(wallet.Wallet{
+			ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64,
+			Reservations: map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 3, At: noon}},
+			Balance:      token.Units(7), Gas: token.Amount{}, Paused: "foreign transaction", ClaimedUntil: noon.Add(time.Second),
+		}))
+	}},
+	{"a wallet is opened once", func(c *check) {
+		w := c.reserved(c.opened(), "pay_a")
+		other := c.open(wallet.Wallet{ID: w.ID, NextNonce: 99, Ceiling: 100, Balance: token.Units(1)})
+		c.holdsWallet(w)
+		c.race(8, func(ctx context.Context, _ int) {
+			if err := c.Open(ctx, other); err != nil {
+				c.Errorf("opening: %v", err)
+			}
+		})
+		c.holdsWallet(w)
+	}},
+	{"spendable amounts are held to 38 digits", func(c *check) {
+		w := c.open(wallet.Wallet{
+			ID: c.walletID(), NextNonce: 5, Ceiling: 9, Balance: token.MaxAmount(), Gas: token.MaxAmount(),
+			Reservations: map[payment.ID]wallet.Reservation{},
+		})
+		most, err := token.ParseAmount("99999999999999999999999999999999999999")
+		c.ok("parsing", err)
+		w.Balance, w.Gas = most, most
+		c.holdsWallet(w)
+		c.reserved(w, "pay_a")
+		c.ok("reconciling", c.Reconcile(c.Context(), w.ID, 6, token.MaxAmount(), token.MaxAmount()))
+		if stored := c.wallet(w.ID); stored.Balance != most || stored.Gas != most {
+			c.Errorf("token %s, gas %s", stored.Balance, stored.Gas)
 		}
-	})
-	c.holdsWallet(w)
-}
-
-func walletClamped(c *check) {
-	w := c.open(wallet.Wallet{
-		ID: c.walletID(), NextNonce: 5, Ceiling: 9, Balance: token.MaxAmount(), Gas: token.MaxAmount(),
-		Reservations: map[payment.ID]wallet.Reservation{},
-	})
-	most, err := token.ParseAmount("99999999999999999999999999999999999999")
-	c.ok("parsing", err)
-	w.Balance, w.Gas = most, most
-	c.holdsWallet(w)
-	c.reserved(w, "pay_a")
-	c.ok("reconciling", c.Reconcile(c.Context(), w.ID, 6, token.MaxAmount(), token.MaxAmount()))
-	if stored := c.wallet(w.ID); stored.Balance != most || stored.Gas != most {
-		c.Errorf("token %s, gas %s", stored.Balance, stored.Gas)
-	}
-}
-
-func walletUnknown(c *check) {
-	id := c.walletID()
-	for name, err := range map[string]error{
-		"RaiseCeiling": c.RaiseCeiling(c.Context(), id, 5),
-		"Reconcile":    c.Reconcile(c.Context(), id, 0, token.Units(1), token.Units(1)),
-		"Advance":      c.Advance(c.Context(), id, 5, "because"),
-		"Pause":        c.Pause(c.Context(), id, "because"),
-		"Repause":      c.Repause(c.Context(), id, "", "because"),
-	} {
-		c.refused(name, err, wallet.ErrUnknown)
-	}
-	held, err := c.Claim(c.Context(), id, "run", noon, noon.Add(time.Second))
-	c.refused("Claim", err, wallet.ErrUnknown)
-	if held {
-		c.Error("an unknown wallet is claimed")
-	}
-	c.noWallet(id)
-}
-
-func wallets(c *check) {
-	chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
-	ids, err := c.Wallets(c.Context(), chainID)
-	c.ok("reading the list of wallets", err)
-	c.same("empty list of wallets", []wallet.ID{}, ids)
-	var want []wallet.ID
-	for range 5 {
+	}},
+	{"an unknown wallet is not found, changed or made", func(c *check) {
 		id := c.walletID()
-		id.ChainID = chainID
-		want = append(want, id)
-	}
-	for _, id := range append(want, want[0], wallet.ID{ChainID: chainID + 1, Address: want[1].Address}) {
-		c.open(wallet.Wallet{ID: id})
-	}
-	slices.SortFunc(want, func(a, b wallet.ID) int { return bytes.Compare(a.Address[:], b.Address[:]) })
-	ids, err = c.Wallets(c.Context(), chainID)
-	c.ok("reading the list of wallets", err)
-	c.same("wallets", want, ids)
-}
-
-func claimedUntil(c *check) {
-	w := c.opened()
-	for _, row := range []struct {
-		what       string
-		by         string
-		now, until time.Duration
-		held       bool
-		after      time.Duration
-	}{
-		{"no run claims it", "one", 0, 5 * time.Second, true, 5 * time.Second},
-		{"another run's claim lasts", "two", time.Second, 9 * time.Second, false, 5 * time.Second},
-		{"its own claim lasts", "one", 2 * time.Second, 7 * time.Second, true, 7 * time.Second},
-		{"another run's claim lasts a nanosecond more", "two", 7*time.Second - 1, 9 * time.Second, false, 7 * time.Second},
-		{"another run's claim ends now", "two", 7 * time.Second, 12 * time.Second, true, 12 * time.Second},
-		{"it gives its claim up", "two", 8 * time.Second, 8 * time.Second, true, 8 * time.Second},
-		{"the claim was given up", "one", 8 * time.Second, 9 * time.Second, true, 9 * time.Second},
-	} {
-		held, err := c.Claim(c.Context(), w.ID, row.by, noon.Add(row.now), noon.Add(row.until))
-		c.ok(row.what, err)
-		if held != row.held {
-			c.Errorf("%s: held = %v", row.what, held)
+		for name, err := range map[string]error{
+			"RaiseCeiling": c.RaiseCeiling(c.Context(), id, 5),
+			"Reconcile":    c.Reconcile(c.Context(), id, 0, token.Units(1), token.Units(1)),
+			"Advance":      c.Advance(c.Context(), id, 5, "because"),
+			"Pause":        c.Pause(c.Context(), id, "because"),
+			"Repause":      c.Repause(c.Context(), id, "", "because"),
+		} {
+			c.refused(name, err, wallet.ErrUnknown)
 		}
-		w.ClaimedUntil = noon.Add(row.after)
-		c.holdsWallet(w)
-	}
-}
-
-func racingClaims(c *check) {
-	w := c.opened()
-	var holders atomic.Int32
-	c.race(8, func(ctx context.Context, i int) {
-		held, err := c.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second))
-		if err != nil {
-			c.Errorf("claiming: %v", err)
-		}
+		held, err := c.Claim(c.Context(), id, "run", noon, noon.Add(time.Second))
+		c.refused("Claim", err, wallet.ErrUnknown)
 		if held {
-			holders.Add(1)
+			c.Error("an unknown wallet is claimed")
 		}
-	})
-	if n := holders.Load(); n != 1 {
-		c.Errorf("%d runs hold the claim", n)
-	}
-}
-
-func reconciled(c *check) {
-	w := c.opened()
-	c.ok("reconciling", c.Reconcile(c.Context(), w.ID, 5, token.Units(70), token.Amount{}))
-	w.Balance, w.Gas = token.Units(70), token.Amount{}
-	c.holdsWallet(w)
-	c.ok("reconciling again", c.Reconcile(c.Context(), w.ID, 5, token.Units(80), token.Units(90)))
-	w = c.reserved(w, "pay_a")
-	c.refused("reconciling too late", c.Reconcile(c.Context(), w.ID, 5, token.Units(1), token.Units(1)), store.ErrChanged)
-	c.refused("reconciling too early", c.Reconcile(c.Context(), w.ID, 7, token.Units(1), token.Units(1)), store.ErrChanged)
-	c.holdsWallet(w)
-}
-
-func advanced(c *check) {
-	w := c.reserved(c.opened(), "pay_a")
-	for _, step := range []struct{ to, want uint64 }{{9, 9}, {9, 9}, {3, 9}} {
-		c.ok("advancing", c.Advance(c.Context(), w.ID, step.to, "foreign transaction"))
-		w.NextNonce, w.Paused = step.want, "foreign transaction"
-		c.holdsWallet(w)
-	}
-	c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
-	c.ok("advancing to where it is", c.Advance(c.Context(), w.ID, 9, ""))
-	w = c.wallet(w.ID)
-	if w.Paused == "" {
-		c.Error("an advance without a reason does not pause")
-	}
-	c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
-	if w = c.reserved(w, "pay_b"); w.Reservations["pay_b"].Nonce != 9 || w.Reservations["pay_a"].Nonce != 5 {
-		c.Errorf("reservations after an advance: %v", w.Reservations)
-	}
-}
-
-func paused(c *check) {
-	w := c.opened()
-	for _, reason := range []string{"low on gas", "low on gas", "foreign transaction"} {
-		c.ok("pausing", c.Pause(c.Context(), w.ID, reason))
-		w.Paused = reason
-		c.holdsWallet(w)
-	}
-	got, err := c.Reserve(c.Context(), need(w, "pay_a"))
-	c.refused("reserving", err, wallet.ErrPaused)
-	c.same("paused wallet", w, got)
-	w.Paused = ""
-	for range 2 { // the second call finds it not paused
-		c.ok("resuming", c.Repause(c.Context(), w.ID, "foreign transaction", ""))
-		c.holdsWallet(w)
-	}
-	for _, step := range []struct {
-		from, to string
-		want     error
-	}{
-		{"by hand", "", nil}, // it is not paused
-		{"", "low on gas", nil},
-		{"", "low on gas", nil}, // again: the first answer may have been lost
-		{"", "other", store.ErrChanged},
-		{"by hand", "", store.ErrChanged}, // an operator's pause is not ended by mistake
-		{"low on gas", "by hand", nil},
-		{"low on gas", "", store.ErrChanged},
-		{"by hand", "", nil},
-		{"by hand", "", nil},
-	} {
-		err := c.Repause(c.Context(), w.ID, step.from, step.to)
-		if step.want != nil {
-			c.refused("pausing again", err, step.want)
-		} else {
-			c.ok("pausing again", err)
-			w.Paused = step.to
+		c.noWallet(id)
+	}},
+	{"the list of wallets has every wallet of a chain, by address", func(c *check) {
+		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
+		ids, err := c.Wallets(c.Context(), chainID)
+		c.ok("reading the list of wallets", err)
+		c.same("empty list of wallets", []wallet.ID{}, ids)
+		var want []wallet.ID
+		for range 5 {
+			id := c.walletID()
+			id.ChainID = chainID
+			want = append(want, id)
 		}
+		for _, id := range append(want, want[0], wallet.ID{ChainID: chainID + 1, Address: want[1].Address}) {
+			c.open(wallet.Wallet{ID: id})
+		}
+		slices.SortFunc(want, func(a, b wallet.ID) int { return bytes.Compare(a.Address[:], b.Address[:]) })
+		ids, err = c.Wallets(c.Context(), chainID)
+		c.ok("reading the list of wallets", err)
+		c.same("wallets", want, ids)
+	}},
+	{"a wallet is claimed by one run until its claim ends", func(c *check) {
+		w := c.opened()
+		for _, row := range []struct {
+			what       string
+			by         string
+			now, until time.Duration
+			held       bool
+			after      time.Duration
+		}{
+			{"no run claims it", "one", 0, 5 * time.Second, true, 5 * time.Second},
+			{"another run's claim lasts", "two", time.Second, 9 * time.Second, false, 5 * time.Second},
+			{"its own claim lasts", "one", 2 * time.Second, 7 * time.Second, true, 7 * time.Second},
+			{"another run's claim lasts a nanosecond more", "two", 7*time.Second - 1, 9 * time.Second, false, 7 * time.Second},
+			{"another run's claim ends now", "two", 7 * time.Second, 12 * time.Second, true, 12 * time.Second},
+			{"it gives its claim up", "two", 8 * time.Second, 8 * time.Second, true, 8 * time.Second},
+			{"the claim was given up", "one", 8 * time.Second, 9 * time.Second, true, 9 * time.Second},
+		} {
+			held, err := c.Claim(c.Context(), w.ID, row.by, noon.Add(row.now), noon.Add(row.until))
+			c.ok(row.what, err)
+			if held != row.held {
+				c.Errorf("%s: held = %v", row.what, held)
+			}
+			w.ClaimedUntil = noon.Add(row.after)
+			c.holdsWallet(w)
+		}
+	}},
+	{"racing claims are held by one run", func(c *check) {
+		w := c.opened()
+		var holders atomic.Int32
+		c.race(8, func(ctx context.Context, i int) {
+			held, err := c.Claim(ctx, w.ID, fmt.Sprint("run ", i), noon, noon.Add(time.Second))
+			if err != nil {
+				c.Errorf("claiming: %v", err)
+			}
+			if held {
+				holders.Add(1)
+			}
+		})
+		if n := holders.Load(); n != 1 {
+			c.Errorf("%d runs hold the claim", n)
+		}
+	}},
+	{"spendable amounts are stored unless a reservation was taken meanwhile", func(c *check) {
+		w := c.opened()
+		c.ok("reconciling", c.Reconcile(c.Context(), w.ID, 5, token.Units(70), token.Amount{}))
+		w.Balance, w.Gas = token.Units(70), token.Amount{}
 		c.holdsWallet(w)
-	}
-	c.reserved(w, "pay_a")
-	c.ok("pausing without a reason", c.Pause(c.Context(), w.ID, ""))
-	_, err = c.Reserve(c.Context(), need(w, "pay_b"))
-	c.refused("reserving", err, wallet.ErrPaused)
+		c.ok("reconciling again", c.Reconcile(c.Context(), w.ID, 5, token.Units(80), token.Units(90)))
+		w = c.reserved(w, "pay_a")
+		c.refused("reconciling too late", c.Reconcile(c.Context(), w.ID, 5, token.Units(1), token.Units(1)), store.ErrChanged)
+		c.refused("reconciling too early", c.Reconcile(c.Context(), w.ID, 7, token.Units(1), token.Units(1)), store.ErrChanged)
+		c.holdsWallet(w)
+	}},
+	{"an advance raises the next nonce and pauses at once", func(c *check) {
+		w := c.reserved(c.opened(), "pay_a")
+		for _, step := range []struct{ to, want uint64 }{{9, 9}, {9, 9}, {3, 9}} {
+			c.ok("advancing", c.Advance(c.Context(), w.ID, step.to, "foreign transaction"))
+			w.NextNonce, w.Paused = step.want, "foreign transaction"
+			c.holdsWallet(w)
+		}
+		c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
+		c.ok("advancing to where it is", c.Advance(c.Context(), w.ID, 9, ""))
+		w = c.wallet(w.ID)
+		if w.Paused == "" {
+			c.Error("an advance without a reason does not pause")
+		}
+		c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
+		if w = c.reserved(w, "pay_b"); w.Reservations["pay_b"].Nonce != 9 || w.Reservations["pay_a"].Nonce != 5 {
+			c.Errorf("reservations after an advance: %v", w.Reservations)
+		}
+	}},
+	{"a paused wallet gives no reservation until it is resumed", func(c *check) {
+		w := c.opened()
+		for _, reason := range []string{"low on gas", "low on gas", "foreign transaction"} {
+			c.ok("pausing", c.Pause(c.Context(), w.ID, reason))
+			w.Paused = reason
+			c.holdsWallet(w)
+		}
+		got, err := c.Reserve(c.Context(), need(w, "pay_a"))
+		c.refused("reserving", err, wallet.ErrPaused)
+		c.same("paused wallet", w, got)
+		w.Paused = ""
+		for range 2 { // the second call finds it not paused
+			c.ok("resuming", c.Repause(c.Context(), w.ID, "foreign transaction", ""))
+			c.holdsWallet(w)
+		}
+		for _, step := range []struct {
+			from, to string
+			want     error
+		}{
+			{"by hand", "", nil}, // it is not paused
+			{"", "low on gas", nil},
+			{"", "low on gas", nil}, // again: the first answer may have been lost
+			{"", "other", store.ErrChanged},
+			{"by hand", "", store.ErrChanged}, // an operator's pause is not ended by mistake
+			{"low on gas", "by hand", nil},
+			{"low on gas", "", store.ErrChanged},
+			{"by hand", "", nil},
+			{"by hand", "", nil},
+		} {
+			err := c.Repause(c.Context(), w.ID, step.from, step.to)
+			if step.want != nil {
+				c.refused("pausing again", err, step.want)
+			} else {
+				c.ok("pausing again", err)
+				w.Paused = step.to
+			}
+			c.holdsWallet(w)
+		}
+		c.reserved(w, "pay_a")
+		c.ok("pausing without a reason", c.Pause(c.Context(), w.ID, ""))
+		_, err = c.Reserve(c.Context(), need(w, "pay_b"))
+		c.refused("reserving", err, wallet.ErrPaused)
+	}},
 }

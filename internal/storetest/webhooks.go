@@ -1,8 +1,11 @@
 package storetest
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,33 +16,8 @@ import (
 // webhook.Store. Every call of open may return the same store. Due may lag: the
 // suite repeats it until its answer is right.
 func Webhooks(t *testing.T, open func(t *testing.T) webhook.Store) {
-	examine(t, []promise[hookCheck]{
-		{"an endpoint is read as it was stored", endpointAsStored},
-		{"an unknown endpoint is not found", endpointUnknown},
-		{"adding the same endpoint again neither counts nor changes it", endpointTwice},
-		{"of 20 endpoints added at once exactly 10 get in", endpointLimit},
-		{"merchants and modes have their own endpoints and limits", endpointOwners},
-		{"endpoints are listed newest first", endpointOrder},
-		{"a field that was emptied is read back empty", endpointEmptied},
-		{"a save of an older version changes nothing", endpointStale},
-		{"of many racing saves one gets in", endpointRace},
-		{"a deleted endpoint makes room and stays readable", endpointDeleted},
-		{"a delivery is read as it was stored, to the byte", deliveryAsStored},
-		{"a delivery is loaded with its endpoint as it is now", deliveryEndpoint},
-		{"storing deliveries again leaves their records alone", deliveryTwice},
-		{"storing deliveries again stores those that are missing", deliveryMissing},
-		{"attempts are recorded in order", recordInOrder},
-		{"an attempt that another one has overtaken is not recorded", recordConflict},
-		{"of many racing records one gets in", recordRace},
-		{"a record may be repeated", recordTwice},
-		{"a success may follow the end of a delivery, nothing else may", recordAfterEnd},
-		{"an unknown delivery cannot be recorded", recordUnknown},
-		{"a log is listed newest first, between two times, without bodies", logListed},
-		{"a log goes on over many pages", logPages},
-		{"a parked delivery is due from its time on", dueFromItsTime},
-		{"a delivery is due until it is unparked or recorded", dueUntil},
-		{"unparking for another time changes nothing", unparkOther},
-	}, func(c tester) hookCheck { return hookCheck{c, open(c.T)} })
+	promises := slices.Concat(endpointPromises, deliveryPromises, duePromises)
+	examine(t, promises, func(c tester) hookCheck { return hookCheck{c, open(c.T)} })
 }
 
 // A hookCheck examines one promise of webhook.Store.
@@ -134,4 +112,121 @@ func tried(d webhook.Delivery, at time.Time, parked bool) webhook.Delivery {
 func ended(d webhook.Delivery, s webhook.DeliveryStatus) webhook.Delivery {
 	d.Status, d.NextAttemptAt, d.Parked = s, time.Time{}, false
 	return d
+}
+
+// saveRefused checks that saving e is refused.
+func (c hookCheck) saveRefused(e webhook.Endpoint, want error) {
+	c.Helper()
+	_, err := c.SaveEndpoint(c.Context(), e)
+	c.refused("saving an endpoint as "+string(e.Status), err, want)
+}
+
+// full checks that o cannot add an endpoint to limit others.
+func (c hookCheck) full(o webhook.Owner, limit int) {
+	c.Helper()
+	c.refused("adding one endpoint too many", c.AddEndpoint(c.Context(), c.endpoint(o, noon), limit), webhook.ErrLimit)
+}
+
+var endpointPromises = []promise[hookCheck]{
+	{"an endpoint is read as it was stored", func(c hookCheck) {
+		full := c.endpoint(owner(), noon)
+		bare := webhook.Endpoint{
+			Owner: full.Owner, ID: full.ID + "b", URL: full.URL, Status: webhook.Disabled, Secret: c.secret(),
+			CreatedAt: noon, EnabledAt: noon, Version: 1,
+		}
+		for _, e := range []webhook.Endpoint{full, bare} {
+			c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, 10))
+			c.holds(e)
+		}
+	}},
+	{"an unknown endpoint is not found", func(c hookCheck) {
+		e := c.endpoint(owner(), noon)
+		_, err := c.Endpoint(c.Context(), e.Owner, e.ID)
+		c.refused("reading", err, webhook.ErrNotFound)
+		for _, e.Status = range []webhook.Status{webhook.Enabled, webhook.Deleted} {
+			c.saveRefused(e, webhook.ErrNotFound)
+		}
+		c.lists(e.Owner)
+	}},
+	{"adding the same endpoint again neither counts nor changes it", func(c hookCheck) {
+		e := c.added(owner(), 2)
+		for range 2 {
+			c.ok("adding it again", c.AddEndpoint(c.Context(), e, 2))
+		}
+		c.added(e.Owner, 2)
+		c.full(e.Owner, 2)
+	}},
+	{"of 20 endpoints added at once exactly 10 get in", func(c hookCheck) {
+		o := owner()
+		added := c.wins(20, webhook.ErrLimit, func(ctx context.Context, _ int) error {
+			return c.AddEndpoint(ctx, c.endpoint(o, noon), 10)
+		})
+		list, err := c.Endpoints(c.Context(), o)
+		c.ok("listing endpoints", err)
+		if len(added) != 10 || len(list) != 10 {
+			c.Errorf("%d added, %d listed; want 10 each", len(added), len(list))
+		}
+	}},
+	{"merchants and modes have their own endpoints and limits", func(c hookCheck) {
+		mine := c.added(owner(), 1)
+		for _, o := range []webhook.Owner{owner(), {Merchant: mine.Merchant, Mode: "live"}} {
+			_, err := c.Endpoint(c.Context(), o, mine.ID)
+			c.refused("reading another owner's endpoint", err, webhook.ErrNotFound)
+			c.lists(o, c.added(o, 1))
+		}
+	}},
+	{"endpoints are listed newest first", func(c hookCheck) {
+		o := owner()
+		var want []webhook.Endpoint
+		for _, minute := range []int{3, 1, 2, 1} {
+			e := c.endpoint(o, noon.Add(time.Duration(minute)*time.Minute))
+			c.ok("adding an endpoint", c.AddEndpoint(c.Context(), e, 10))
+			want = append(want, e)
+		}
+		slices.SortFunc(want, func(a, b webhook.Endpoint) int {
+			return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+		})
+		c.lists(o, want...)
+	}},
+	{"a field that was emptied is read back empty", func(c hookCheck) {
+		e := c.added(owner(), 10)
+		e.URL, e.Status, e.Secret = "https://example.org", webhook.Disabled, c.secret()
+		e.EventTypes, e.Description, e.Exhausted = nil, "", ""
+		e.PreviousSecret, e.PreviousExpiresAt, e.QuietSince = webhook.Secret{}, time.Time{}, time.Time{}
+		saved := c.saved(e)
+		e.Version = 2
+		c.same("saved endpoint", e, saved)
+		c.holds(e)
+	}},
+	{"a save of an older version changes nothing", func(c hookCheck) {
+		e := c.added(owner(), 10)
+		newer := c.saved(e)
+		for _, e.Status = range []webhook.Status{webhook.Disabled, webhook.Deleted} {
+			c.saveRefused(e, webhook.ErrConflict)
+		}
+		c.holds(newer)
+	}},
+	{"of many racing saves one gets in", func(c hookCheck) {
+		e := c.added(owner(), 10)
+		c.winner(10, webhook.ErrConflict, func(ctx context.Context, i int) error {
+			mine := e
+			mine.QuietSince = noon.Add(time.Duration(i) * time.Minute)
+			_, err := c.SaveEndpoint(ctx, mine)
+			return err
+		})
+	}},
+	{"a deleted endpoint makes room and stays readable", func(c hookCheck) {
+		gone := c.added(owner(), 1)
+		gone.Status = webhook.Deleted
+		gone = c.saved(gone)
+		c.holds(gone)
+		c.lists(gone.Owner)
+		for _, status := range []webhook.Status{webhook.Enabled, webhook.Deleted} {
+			again := gone
+			again.Status = status
+			c.saveRefused(again, webhook.ErrNotFound)
+		}
+		c.added(gone.Owner, 1)
+		c.full(gone.Owner, 1)
+	}},
 }
