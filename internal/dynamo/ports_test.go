@@ -11,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/dynamo"
-	"remit/internal/dynamo/dynamotest"
 	"remit/internal/payment"
 	"remit/internal/storetest"
 	"remit/internal/wallet"
@@ -32,19 +31,19 @@ func tables(t *testing.T, db *dynamodb.Client) dynamo.Tables {
 }
 
 func TestAPIKeys(t *testing.T) {
-	db := dynamotest.Client(t)
+	db := new(wire).client(t)
 	keys := dynamo.NewAPIKeys(db, tables(t, db).APIKeys)
 	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return keys })
 }
 
 func TestWebhooks(t *testing.T) {
-	db := dynamotest.Client(t)
+	db := new(wire).client(t)
 	hooks := dynamo.NewWebhooks(db, tables(t, db).Webhooks)
 	storetest.Webhooks(t, func(*testing.T) webhook.Store { return hooks })
 }
 
 func TestPayments(t *testing.T) {
-	db := dynamotest.Client(t)
+	db := new(wire).client(t)
 	table := tables(t, db).Payments
 	storetest.Payments(t, func(t *testing.T) storetest.Protocol {
 		return storetest.Protocol{
