@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -18,86 +16,70 @@ import (
 )
 
 // APIKeys keeps API keys in the table ApiKeys.
-type APIKeys struct {
-	db    *dynamodb.Client
-	table string
-}
+type APIKeys struct{ table }
 
 var (
 	_ apikey.Store  = (*APIKeys)(nil)
 	_ apikey.Finder = (*APIKeys)(nil)
 )
 
-// NewAPIKeys returns the keys kept in table.
-func NewAPIKeys(db *dynamodb.Client, table string) *APIKeys { return &APIKeys{db, table} }
+// NewAPIKeys returns the keys kept in the table of that name.
+func NewAPIKeys(db *dynamodb.Client, name string) *APIKeys { return &APIKeys{table{db, name}} }
 
 // Create implements apikey.Store. When the SDK repeats it after a lost answer it
 // meets its own item, which ownOrTaken tells from another merchant's.
 func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {
-	item, err := encodeAPIKey(k)
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName:                           &s.name,
+		Item:                                encodeAPIKey(k),
+		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
+		ReturnValuesOnConditionCheckFailure: allOld,
+	})
+	if there, ok := refused(err); ok {
+		return ownOrTaken(there, k)
+	}
+	return outcome(err, nil, "putting "+k.ID)
+}
+
+// ownOrTaken judges the item that was found under k's hash. It returns nil for k
+// itself, stored by a call whose answer was lost, and ErrExists for another key.
+func ownOrTaken(item attributes, k apikey.Key) error {
+	there, err := decodeAPIKey(item)
 	if err != nil {
 		return err
 	}
-	_, err = s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName:                           &s.table,
-		Item:                                item,
-		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	})
-	if taken, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		return ownOrTaken(taken.Item, k)
+	if there.Hash == k.Hash && there.MerchantID == k.MerchantID && there.CreatedAt.Equal(k.CreatedAt) {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("putting %s: %w", k.ID, err)
-	}
-	return nil
+	return apikey.ErrExists
 }
 
 // Find implements apikey.Finder with a strongly consistent read: an
 // authorizer's refusal is cached, so a new key must never be missed.
 func (s *APIKeys) Find(ctx context.Context, hash apikey.Hash) (apikey.Key, error) {
-	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName:      &s.table,
-		Key:            apiKeyKey(hash),
-		ConsistentRead: aws.Bool(true),
-	})
-	if err != nil {
-		return apikey.Key{}, fmt.Errorf("reading an API key: %w", err)
-	}
-	if out.Item == nil {
-		return apikey.Key{}, apikey.ErrNotFound
-	}
-	return decodeAPIKey(out.Item)
+	return get(ctx, s.table, apiKeyKey(hash), "an API key", apikey.ErrNotFound, decodeAPIKey)
 }
 
 // Touch implements apikey.Finder.
 func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
-	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:        &s.table,
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key:              apiKeyKey(hash),
 		UpdateExpression: aws.String("SET last_used_at = :at"),
 		ConditionExpression: aws.String("attribute_exists(key_hash) AND " +
 			"(attribute_not_exists(last_used_at) OR last_used_at <= :since)"),
-		ExpressionAttributeValues:           attributes{":at": instant(at), ":since": instant(since)},
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
+		ExpressionAttributeValues:           attributes{":at": text(instant(at)), ":since": text(instant(since))},
+		ReturnValuesOnConditionCheckFailure: allOld,
 	})
-	if stale, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok {
-		if stale.Item == nil {
-			return apikey.ErrNotFound
-		}
-		return nil // another request has just recorded its use
+	if stale, ok := refused(err); ok && stale == nil {
+		return apikey.ErrNotFound
 	}
-	if err != nil {
-		return fmt.Errorf("touching an API key: %w", err)
-	}
-	return nil
+	return outcome(err, nil, "touching an API key") // another request may just have recorded its use
 }
 
 // List implements apikey.Store from the merchant index.
 func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, error) {
 	keys := []apikey.Key{}
-	for item, err := range query(ctx, s.db, &dynamodb.QueryInput{
-		TableName:                 &s.table,
+	for item, err := range s.query(ctx, &dynamodb.QueryInput{
 		IndexName:                 aws.String(indexMerchant),
 		KeyConditionExpression:    aws.String("merchant_id = :m"),
 		ExpressionAttributeValues: attributes{":m": text(merchantID)},
@@ -118,6 +100,58 @@ func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, er
 	return keys, nil
 }
 
+// Replace implements apikey.Store with one transaction of two items: the
+// successor, and the old key with its expiry shortened. If the old key expires
+// earlier anyway, a second transaction only checks its merchant. An expiry never
+// moves to a later time, so the second transaction need not check it again.
+func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
+	doing := "putting " + successor.ID
+	put := write{types.TransactWriteItem{Put: &types.Put{
+		TableName:                           &s.name,
+		Item:                                encodeAPIKey(successor),
+		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}}, func(there attributes) error { return ownOrTaken(there, successor) }}
+	earlier := false
+	err := s.transact(ctx, doing, write{types.TransactWriteItem{Update: &types.Update{
+		TableName:        &s.name,
+		Key:              apiKeyKey(hash),
+		UpdateExpression: aws.String("SET expires_at = :at"),
+		ConditionExpression: aws.String("merchant_id = :m AND " +
+			"(attribute_not_exists(expires_at) OR expires_at > :at)"),
+		ExpressionAttributeValues:           attributes{":m": text(merchantID), ":at": text(instant(at))},
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}}, func(old attributes) error {
+		owner, _ := old[attrMerchantID].(*types.AttributeValueMemberS)
+		earlier = owner != nil && owner.Value == merchantID
+		return apikey.ErrNotFound
+	}}, put)
+	if !earlier {
+		return err
+	}
+	return s.transact(ctx, doing, write{types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
+		TableName:                 &s.name,
+		Key:                       apiKeyKey(hash),
+		ConditionExpression:       aws.String("merchant_id = :m"),
+		ExpressionAttributeValues: attributes{":m": text(merchantID)},
+	}}, is(apikey.ErrNotFound)}, put)
+}
+
+// Revoke implements apikey.Store.
+func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time) (apikey.Key, error) {
+	item, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key:                       apiKeyKey(hash),
+		UpdateExpression:          aws.String("SET revoked_at = if_not_exists(revoked_at, :at)"),
+		ConditionExpression:       aws.String("merchant_id = :m"),
+		ExpressionAttributeValues: attributes{":m": text(merchantID), ":at": text(instant(at))},
+		ReturnValues:              types.ReturnValueAllNew,
+	})
+	if err != nil {
+		return apikey.Key{}, outcome(err, apikey.ErrNotFound, "revoking an API key")
+	}
+	return decodeAPIKey(item)
+}
+
 // apiKeyItem is the item of an API key. Fields may be added, but none changes its
 // meaning: old items stay readable.
 type apiKeyItem struct {
@@ -134,41 +168,25 @@ type apiKeyItem struct {
 	LastUsedAt   string `dynamodbav:"last_used_at,omitempty"`
 }
 
-func encodeAPIKey(k apikey.Key) (attributes, error) {
-	item, err := attributevalue.MarshalMap(apiKeyItem{
+func encodeAPIKey(k apikey.Key) attributes {
+	return encode(apiKeyItem{
 		KeyHash: hex.EncodeToString(k.Hash[:]), KeyID: k.ID, MerchantID: k.MerchantID, MerchantName: k.MerchantName,
-		Mode: string(k.Mode), Prefix: k.Prefix, Last4: k.Last4, CreatedAt: instantText(k.CreatedAt),
-		ExpiresAt: instantText(k.ExpiresAt), RevokedAt: instantText(k.RevokedAt), LastUsedAt: instantText(k.LastUsedAt),
+		Mode: string(k.Mode), Prefix: k.Prefix, Last4: k.Last4, CreatedAt: instant(k.CreatedAt),
+		ExpiresAt: instant(k.ExpiresAt), RevokedAt: instant(k.RevokedAt), LastUsedAt: instant(k.LastUsedAt),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", k.ID, err)
-	}
-	return item, nil
 }
 
 func decodeAPIKey(item attributes) (apikey.Key, error) {
 	var it apiKeyItem
-	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
-		return apikey.Key{}, fmt.Errorf("decoding an API key: %w", err)
-	}
+	r := read(item, &it)
 	k := apikey.Key{
 		ID: it.KeyID, MerchantID: it.MerchantID, MerchantName: it.MerchantName,
 		Mode: apikey.Mode(it.Mode), Prefix: it.Prefix, Last4: it.Last4,
+		CreatedAt: r.instant("created_at", it.CreatedAt), ExpiresAt: r.instant("expires_at", it.ExpiresAt),
+		RevokedAt: r.instant("revoked_at", it.RevokedAt), LastUsedAt: r.instant("last_used_at", it.LastUsedAt),
 	}
-	var errs []error
-	if n, err := hex.Decode(k.Hash[:], []byte(it.KeyHash)); err != nil || n != len(k.Hash) {
-		errs = append(errs, fmt.Errorf("hash of %s is not 32 bytes of hex", it.KeyID))
-	}
-	for _, t := range []struct {
-		from string
-		to   *time.Time
-	}{{it.CreatedAt, &k.CreatedAt}, {it.ExpiresAt, &k.ExpiresAt}, {it.RevokedAt, &k.RevokedAt}, {it.LastUsedAt, &k.LastUsedAt}} {
-		at, err := parseInstant(t.from)
-		*t.to = at
-		errs = append(errs, err)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return apikey.Key{}, fmt.Errorf("decoding %s: %w", it.KeyID, err)
-	}
-	return k, nil
+	hash, err := hex.DecodeString(it.KeyHash)
+	r.require("key_hash", err == nil && len(hash) == len(k.Hash))
+	copy(k.Hash[:], hash)
+	return decoded(r, k, it.KeyID)
 }

@@ -2,7 +2,6 @@ package dynamo
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,9 +26,8 @@ func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, li
 	if limit.Less(amount) {
 		return store.ErrDailyLimit
 	}
-	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &s.table,
-		Key:       spendKey(merchant, mode, now),
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key: spendKey(merchant, mode, now),
 		UpdateExpression: aws.String("SET spent = if_not_exists(spent, :zero) + :amount, " +
 			"remaining = :room - if_not_exists(spent, :zero), #ttl = if_not_exists(#ttl, :expiry)"),
 		ConditionExpression:      aws.String("attribute_not_exists(spent) OR spent <= :room"),
@@ -39,13 +37,7 @@ func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, li
 			":expiry": number(uint64(now.Add(spendKept).Unix())),
 		},
 	})
-	if _, ok := refused(err); ok {
-		return store.ErrDailyLimit
-	}
-	if err != nil {
-		return fmt.Errorf("charging the day of %s: %w", merchant, err)
-	}
-	return nil
+	return outcome(err, store.ErrDailyLimit, "charging the day of "+merchant)
 }
 
 // Refund implements store.DailyLimits. The SDK never repeats it: a repetition
@@ -54,18 +46,11 @@ func (s *Payments) Refund(ctx context.Context, merchant, mode string, amount tok
 	if amount != wallet.Spendable(amount) {
 		return nil // no such charge was ever taken
 	}
-	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:                 &s.table,
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key:                       spendKey(merchant, mode, now),
 		UpdateExpression:          aws.String("SET spent = spent - :amount, remaining = remaining + :amount"),
 		ConditionExpression:       aws.String("spent >= :amount"),
 		ExpressionAttributeValues: attributes{":amount": units(amount)},
 	}, once)
-	if _, ok := refused(err); ok {
-		return nil // charged on another day, or never
-	}
-	if err != nil {
-		return fmt.Errorf("refunding the day of %s: %w", merchant, err)
-	}
-	return nil
+	return outcome(err, nil, "refunding the day of "+merchant) // a charge of another day, or none, stays
 }

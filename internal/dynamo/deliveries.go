@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -23,15 +23,11 @@ import (
 func (s *Webhooks) AddDeliveries(ctx context.Context, ds []webhook.Delivery) error {
 	puts := make([]types.TransactWriteItem, len(ds))
 	for i, d := range ds {
-		item, err := encodeDelivery(d)
-		if err != nil {
-			return err
-		}
-		puts[i].Put = &types.Put{TableName: &s.table, Item: item, ConditionExpression: aws.String("attribute_not_exists(pk)")}
+		puts[i] = s.putAbsent(encodeDelivery(d), nil).TransactWriteItem
 	}
 	if len(puts) > 1 {
-		reasons, err := s.transact(ctx, puts...)
-		if err == nil || reasons == nil {
+		_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: puts}, conflicts)
+		if _, canceled := errors.AsType[*types.TransactionCanceledException](err); !canceled {
 			return err
 		}
 	}
@@ -39,71 +35,48 @@ func (s *Webhooks) AddDeliveries(ctx context.Context, ds []webhook.Delivery) err
 		_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
 			TableName: p.Put.TableName, Item: p.Put.Item, ConditionExpression: p.Put.ConditionExpression,
 		}, conflicts)
-		if _, there := refused(err); err != nil && !there {
-			return fmt.Errorf("putting %s: %w", ds[i].Delivery, err)
+		if err := outcome(err, nil, "putting "+ds[i].Delivery); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// unprocessedTries is the number of times that a batch is read before the items
-// that DynamoDB left out are an error.
-const unprocessedTries = 4
-
 // Load implements webhook.DeliveryStore with one batch of two items.
 func (s *Webhooks) Load(ctx context.Context, r webhook.Ref) (webhook.Endpoint, webhook.Delivery, error) {
 	e := webhook.Endpoint{Owner: r.Owner, ID: r.Endpoint, Status: webhook.Deleted}
 	var d webhook.Delivery
-	wanted := map[string]types.KeysAndAttributes{s.table: {
-		ConsistentRead: aws.Bool(true),
-		Keys:           []attributes{endpointKey(r.Owner, r.Endpoint), deliveryKey(r)},
-	}}
-	found := false
-	for try := 0; len(wanted) > 0; try++ {
-		if try == unprocessedTries {
-			return e, d, fmt.Errorf("reading %s: %w", r.Delivery, errThrottled)
-		}
-		out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: wanted})
-		if err != nil {
-			return e, d, fmt.Errorf("reading %s: %w", r.Delivery, err)
-		}
-		for _, item := range out.Responses[s.table] {
-			sk, _ := item[attrSK].(*types.AttributeValueMemberS)
-			if sk != nil && strings.HasPrefix(sk.Value, endpointPrefix) {
-				e, err = decodeEndpoint(item)
-			} else {
-				d, err = decodeDelivery(item)
-				found = true
-			}
-			if err != nil {
-				return e, d, err
-			}
-		}
-		wanted = out.UnprocessedKeys
+	items, err := s.batch(ctx, []primaryKey{endpointKey(r.Owner, r.Endpoint), deliveryKey(r)})
+	if err != nil {
+		return e, d, fmt.Errorf("reading %s: %w", r.Delivery, err)
 	}
-	if !found {
+	for _, item := range items {
+		if sk, _ := item[attrSK].(*types.AttributeValueMemberS); sk != nil && strings.HasPrefix(sk.Value, endpointPrefix) {
+			e, err = decodeEndpoint(item)
+		} else {
+			d, err = decodeDelivery(item)
+		}
+		if err != nil {
+			return e, d, err
+		}
+	}
+	if d.Delivery == "" {
 		return e, d, webhook.ErrDeliveryNotFound
 	}
 	return e, d, nil
 }
 
-// errThrottled reports that DynamoDB left out items of a batch at every try.
-var errThrottled = errors.New("throttled")
-
 // Record implements webhook.DeliveryStore with one conditional update, which
 // appends the new attempts.
 func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
-	added, err := attributevalue.Marshal(postItems(d.Attempts[min(attempts, len(d.Attempts)):]))
-	if err != nil {
-		return webhook.Delivery{}, fmt.Errorf("encoding %s: %w", d.Delivery, err)
-	}
+	added := encodeList(postItems(d.Attempts[min(attempts, len(d.Attempts)):]))
 	set := "SET #status = :status, attempt_count = :count, attempts = list_append(if_not_exists(attempts, :none), :added)"
 	var remove []string
 	values := attributes{
 		":status": text(string(d.Status)), ":count": number(uint64(len(d.Attempts))), ":read": number(uint64(attempts)),
 		":added": added, ":none": &types.AttributeValueMemberL{}, ":pending": text(string(webhook.Pending)),
 	}
-	for name, value := range map[string]string{attrNextAttemptAt: instantText(d.NextAttemptAt), attrShard: shardOf(d)} {
+	for name, value := range map[string]string{attrNextAttemptAt: instant(d.NextAttemptAt), attrShard: shardOf(d)} {
 		if value == "" {
 			remove = append(remove, "#"+name)
 			continue
@@ -119,22 +92,18 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 		condition = "attempt_count = :read AND #status <> :status"
 		delete(values, ":pending")
 	}
-	_, err = s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:                           &s.table,
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key:                                 deliveryKey(d.Ref),
 		UpdateExpression:                    &set,
 		ConditionExpression:                 &condition,
 		ExpressionAttributeNames:            map[string]string{"#status": "status", "#shard": attrShard, "#next_attempt_at": attrNextAttemptAt},
 		ExpressionAttributeValues:           values,
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, conflicts)
+		ReturnValuesOnConditionCheckFailure: allOld,
+	})
 	if item, ok := refused(err); ok {
 		return unrecorded(item, d)
 	}
-	if err != nil {
-		return webhook.Delivery{}, fmt.Errorf("recording %s: %w", d.Delivery, err)
-	}
-	return d, nil
+	return d, outcome(err, nil, "recording "+d.Delivery)
 }
 
 // unrecorded judges the item that did not meet Record's condition. d itself,
@@ -165,8 +134,7 @@ func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint str
 	if first >= end || limit <= 0 {
 		return list, nil
 	}
-	for item, err := range query(ctx, s.db, &dynamodb.QueryInput{
-		TableName:              &s.table,
+	for item, err := range s.query(ctx, &dynamodb.QueryInput{
 		KeyConditionExpression: aws.String("pk = :pk AND sk BETWEEN :first AND :end"),
 		ExpressionAttributeValues: attributes{
 			":pk": text(logPK(o, endpoint)), ":first": text(first), ":end": text(end),
@@ -193,4 +161,52 @@ func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint str
 		}
 	}
 	return list, nil
+}
+
+// Due implements webhook.DueStore with one query per shard of the due index.
+func (s *Webhooks) Due(ctx context.Context, now time.Time, limit int) ([]webhook.Due, error) {
+	due := []webhook.Due{}
+	if limit < 1 {
+		return due, nil
+	}
+	var errs []error
+	for n := range deliveryShards {
+		found := 0
+		for item, err := range s.query(ctx, &dynamodb.QueryInput{
+			IndexName:                 aws.String(indexDue),
+			KeyConditionExpression:    aws.String("#shard = :shard AND next_attempt_at <= :now"),
+			ExpressionAttributeNames:  map[string]string{"#shard": attrShard}, // reserved word
+			ExpressionAttributeValues: attributes{":shard": text(fmt.Sprint(n)), ":now": text(instant(now))},
+			Limit:                     aws.Int32(int32(limit)),
+		}) {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("querying shard %d: %w", n, err))
+				break
+			}
+			d, err := decodeDelivery(item) // but for its keys it is empty
+			if err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			due = append(due, webhook.Due{Ref: d.Ref, At: d.NextAttemptAt})
+			if found++; found == limit {
+				break
+			}
+		}
+	}
+	slices.SortStableFunc(due, func(a, b webhook.Due) int { return a.At.Compare(b.At) })
+	return due[:min(limit, len(due))], errors.Join(errs...)
+}
+
+// Unpark implements webhook.DueStore. It removes the shard, and with it the item
+// from the due index.
+func (s *Webhooks) Unpark(ctx context.Context, d webhook.Due) error {
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key:                       deliveryKey(d.Ref),
+		UpdateExpression:          aws.String("REMOVE #shard"),
+		ConditionExpression:       aws.String("attribute_exists(#shard) AND next_attempt_at = :at"),
+		ExpressionAttributeNames:  map[string]string{"#shard": attrShard}, // reserved word
+		ExpressionAttributeValues: attributes{":at": text(instant(d.At))},
+	})
+	return outcome(err, nil, "unparking "+d.Delivery)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -38,9 +39,19 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 		}
 		more = len(entries) > f.Limit-len(page)
 		entries = entries[:min(len(entries), f.Limit-len(page))]
-		found, err := s.payments(ctx, entries)
+		keys := make([]primaryKey, len(entries))
+		for i, entry := range entries {
+			keys[i] = paymentKey(string(entry.ID))
+		}
+		items, err := s.batch(ctx, keys)
 		if err != nil {
 			return nil, false, fmt.Errorf("listing the payments of %s: %w", f.Merchant, err)
+		}
+		found := make(map[payment.ID]payment.Payment, len(items))
+		for _, item := range items {
+			if p, err := decodePayment(item); err == nil {
+				found[p.ID] = p
+			}
 		}
 		for _, entry := range entries {
 			if p, ok := found[entry.ID]; ok && (f.Status == "" || p.State.Status() == f.Status) {
@@ -61,7 +72,7 @@ func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.
 		return nil, nil
 	}
 	in := &dynamodb.QueryInput{
-		TableName:              &s.table,
+		TableName:              &s.name,
 		IndexName:              aws.String(indexMerchant),
 		KeyConditionExpression: aws.String("list_pk = :list AND list_sk BETWEEN :oldest AND :newest"),
 		ExpressionAttributeValues: attributes{
@@ -88,7 +99,7 @@ func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.
 		for _, item := range out.Items {
 			sk, _ := item[attrListSK].(*types.AttributeValueMemberS)
 			at, id, _ := strings.Cut(sk.Value, "#")
-			createdAt, err := parseInstant(at)
+			createdAt, err := time.Parse(time.RFC3339Nano, at)
 			if err != nil {
 				return nil, err
 			}
@@ -113,10 +124,10 @@ func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.
 func bounds(f store.Filter) (oldest, newest string) {
 	oldest, newest = "0", "~"
 	if !f.After.IsZero() {
-		oldest = instantText(f.After) + "$"
+		oldest = instant(f.After) + "$"
 	}
 	if !f.Before.IsZero() {
-		newest = instantText(f.Before)
+		newest = instant(f.Before)
 	}
 	if !f.From.CreatedAt.IsZero() {
 		newest = min(newest, listSK(f.From.CreatedAt, string(f.From.ID)))
@@ -139,31 +150,4 @@ func statusFilter(status payment.Status, values attributes) string {
 		return ""
 	}
 	return "#state IN (" + strings.Join(names, ", ") + ")"
-}
-
-// payments reads the payments of the entries. Those that do not decode are left
-// out.
-func (s *Payments) payments(ctx context.Context, entries []store.Position) (map[payment.ID]payment.Payment, error) {
-	found := make(map[payment.ID]payment.Payment, len(entries))
-	if len(entries) == 0 {
-		return found, nil
-	}
-	want := types.KeysAndAttributes{ConsistentRead: aws.Bool(true)}
-	for _, e := range entries {
-		want.Keys = append(want.Keys, paymentKey(string(e.ID)))
-	}
-	ask := map[string]types.KeysAndAttributes{s.table: want}
-	for len(ask) > 0 {
-		out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: ask})
-		if err != nil {
-			return nil, err
-		}
-		for _, item := range out.Responses[s.table] {
-			if p, err := decodePayment(item); err == nil {
-				found[p.ID] = p
-			}
-		}
-		ask = out.UnprocessedKeys
-	}
-	return found, nil
 }

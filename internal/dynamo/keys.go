@@ -6,7 +6,9 @@ package dynamo
 import (
 	"encoding/hex"
 	"fmt"
+	"remit/internal/webhook"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -89,7 +91,7 @@ func walletListPK(chainID uint64) string { return "wallets#" + strconv.FormatUin
 
 func listPK(merchantID, mode string) string { return "merchant#" + merchantID + "#" + mode }
 
-func listSK(createdAt time.Time, id string) string { return instantText(createdAt) + "#" + id }
+func listSK(createdAt time.Time, id string) string { return instant(createdAt) + "#" + id }
 
 func walletPK(chainID uint64, address string) string {
 	return "wallet#" + strconv.FormatUint(chainID, 10) + "#" + address
@@ -101,45 +103,36 @@ const pendingTxPrefix = "pendingtx#"
 // text sorts by nonce.
 func pendingTxSK(nonce uint64) string { return fmt.Sprintf("%s%020d", pendingTxPrefix, nonce) }
 
-// text, number, instant and moment encode a value as an attribute.
+// Items of the table Webhooks. All endpoints of a merchant are one partition. The
+// log of an endpoint is another, sorted by its deliveries' ids.
+const (
+	endpointPrefix = "endpoint#"
+	logPrefix      = "log#"
+)
 
-func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
-
-func number(n uint64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatUint(n, 10)}
+func endpointKey(o webhook.Owner, id string) primaryKey {
+	return pair(o.Merchant, endpointPrefix+o.Mode+"#"+id)
 }
 
-// instant keeps nanoseconds, in UTC and at a fixed width, so that the text sorts
-// by time.
-func instant(t time.Time) types.AttributeValue { return text(t.UTC().Format(instantLayout)) }
-
-const instantLayout = "2006-01-02T15:04:05.000000000Z" // RFC 3339
-
-// instantText is the text of instant; the zero time is "", to be omitted.
-func instantText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(instantLayout)
+// goneKey is the key of a deleted endpoint, outside the range that a list reads.
+func goneKey(o webhook.Owner, id string) primaryKey {
+	return pair(o.Merchant, "gone#"+o.Mode+"#"+id)
 }
 
-// moment keeps only the decimals that a time has, for times that are never
-// sorted or compared as text. Most have three decimals; the six bytes saved by
-// each keep an item below the next write unit.
-func moment(t time.Time) types.AttributeValue { return text(momentText(t)) }
+// countKey is the key of the item that counts a merchant's endpoints.
+func countKey(o webhook.Owner) primaryKey { return pair(o.Merchant, "count#"+o.Mode) }
 
-// momentText is the text of moment; the zero time is "", to be omitted.
-func momentText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
+func logPK(o webhook.Owner, endpoint string) string {
+	return logPrefix + o.Mode + "#" + o.Merchant + "#" + endpoint
 }
 
-// parseInstant is the inverse of instantText and of momentText.
-func parseInstant(s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
+func deliveryKey(r webhook.Ref) primaryKey { return pair(logPK(r.Owner, r.Endpoint), r.Delivery) }
+
+// parseDeliveryKey is the inverse of deliveryKey.
+func parseDeliveryKey(pk, sk string) (webhook.Ref, error) {
+	parts := strings.Split(pk, "#")
+	if len(parts) != 4 || parts[0]+"#" != logPrefix {
+		return webhook.Ref{}, fmt.Errorf("%q is not the key of a log: %w", pk, errMissing)
 	}
-	return time.Parse(time.RFC3339Nano, s)
+	return webhook.Ref{Owner: webhook.Owner{Mode: parts[1], Merchant: parts[2]}, Endpoint: parts[3], Delivery: sk}, nil
 }

@@ -21,38 +21,39 @@ import (
 // answer, it finds its own reservation and returns it.
 func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
 	if n.Amount != wallet.Spendable(n.Amount) || n.Gas != wallet.Spendable(n.Gas) {
-		return s.unaffordable(ctx, n)
+		// No stored wallet has so much, and no expression can hold the number.
+		w, err := s.Wallet(ctx, n.Wallet)
+		return unreserved(n, w, err)
 	}
-	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName: &s.table,
-		Key:       walletKey(n.Wallet.ChainID, n.Wallet.Address.String()),
+	item, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key: walletKey(n.Wallet.ChainID, n.Wallet.Address.String()),
 		UpdateExpression: aws.String("SET reservations.#id = next_nonce, reserved_at.#id = :now, next_nonce = next_nonce + :one, " +
 			"token_available = token_available - :amount, gas_available = gas_available - :gas"),
 		ConditionExpression: aws.String("attribute_not_exists(reservations.#id) AND next_nonce < nonce_ceiling AND " +
 			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused)"),
 		ExpressionAttributeNames: map[string]string{"#id": string(n.Payment)},
 		ExpressionAttributeValues: attributes{
-			":now": instant(n.At), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas),
+			":now": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas),
 		},
 		ReturnValues:                        types.ReturnValueAllNew,
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, conflicts)
+		ReturnValuesOnConditionCheckFailure: allOld,
+	})
 	if old, ok := refused(err); ok {
-		return s.unreserved(n, old)
+		if old == nil {
+			return wallet.Wallet{}, wallet.ErrUnknown
+		}
+		w, err := decodeWallet(n.Wallet)(old)
+		return unreserved(n, w, err)
 	}
 	if err != nil {
 		return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", n.Wallet.Address, n.Payment, err)
 	}
-	return decodeWallet(n.Wallet, out.Attributes)
+	return decodeWallet(n.Wallet)(item)
 }
 
-// unreserved answers a need whose condition failed, from the wallet's item: the
-// payment's earlier reservation, or the refusal.
-func (s *Payments) unreserved(n wallet.Need, item attributes) (wallet.Wallet, error) {
-	if item == nil {
-		return wallet.Wallet{}, wallet.ErrUnknown
-	}
-	w, err := decodeWallet(n.Wallet, item)
+// unreserved answers a need whose condition failed, from the wallet w that was
+// read with err: the payment's earlier reservation, or the refusal.
+func unreserved(n wallet.Need, w wallet.Wallet, err error) (wallet.Wallet, error) {
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
@@ -65,38 +66,21 @@ func (s *Payments) unreserved(n wallet.Need, item attributes) (wallet.Wallet, er
 	return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", n.Wallet.Address, n.Payment, errMissing)
 }
 
-// unaffordable answers a need of more than 38 digits. No stored wallet has so
-// much, and no expression can hold the number.
-func (s *Payments) unaffordable(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
-	item, err := s.item(ctx, walletKey(n.Wallet.ChainID, n.Wallet.Address.String()))
-	if err != nil {
-		return wallet.Wallet{}, fmt.Errorf("reading %s: %w", n.Wallet.Address, err)
-	}
-	return s.unreserved(n, item)
-}
-
 // Release implements store.Nonces.
 func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
-	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:                 &s.table,
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key:                       walletKey(tx.ChainID, tx.Address.String()),
 		UpdateExpression:          aws.String("REMOVE reservations.#id, reserved_at.#id"),
 		ConditionExpression:       aws.String("reservations.#id = :nonce"),
 		ExpressionAttributeNames:  map[string]string{"#id": string(id)},
 		ExpressionAttributeValues: attributes{":nonce": number(tx.Nonce)},
-	}, conflicts)
-	if _, ok := refused(err); ok {
-		return nil // released before, or held at another nonce
-	}
-	if err != nil {
-		return fmt.Errorf("releasing %s of %s: %w", placeOf(tx.ID, tx.Nonce), id, err)
-	}
-	return nil
+	})
+	return outcome(err, nil, fmt.Sprintf("releasing %s of %s", placeOf(tx.ID, tx.Nonce), id))
 }
 
 // RaiseCeiling implements store.Nonces.
 func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
-	err := s.update(ctx, id, "raising the ceiling of", "SET nonce_ceiling = :ceiling", "nonce_ceiling < :ceiling",
+	err := s.change(ctx, id, "raising the ceiling of", "SET nonce_ceiling = :ceiling", "nonce_ceiling < :ceiling",
 		attributes{":ceiling": number(ceiling)})
 	if errors.Is(err, store.ErrChanged) {
 		return nil // as high already

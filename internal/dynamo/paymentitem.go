@@ -1,11 +1,9 @@
 package dynamo
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/chain"
@@ -73,8 +71,8 @@ type attemptItem struct {
 
 // encodePayment returns the item of a Prepared payment. Commit, AddAttempt and
 // Finish set the attributes of later states.
-func encodePayment(p payment.Payment) (attributes, error) {
-	item, err := attributevalue.MarshalMap(paymentItem{
+func encodePayment(p payment.Payment) attributes {
+	return encode(paymentItem{
 		PK: paymentPrefix + string(p.ID), SK: "payment",
 		MerchantID: p.Merchant, Mode: p.Mode, Key: p.IdempotencyKey, Fingerprint: p.Fingerprint,
 		To: p.To.String(), Amount: p.Amount.String(), Reference: p.Reference, Metadata: p.Metadata,
@@ -82,30 +80,23 @@ func encodePayment(p payment.Payment) (attributes, error) {
 		Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, TxTo: p.Tx.To.String(), TxData: p.Tx.Data,
 		TxGas: p.Tx.Gas, TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
 		State: string(p.State), Version: p.Version,
-		CreatedAt: momentText(p.CreatedAt), UpdatedAt: momentText(p.UpdatedAt),
+		CreatedAt: moment(p.CreatedAt), UpdatedAt: moment(p.UpdatedAt),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", p.ID, err)
-	}
-	return item, nil
 }
 
-func encodeAttempt(a payment.Attempt) (types.AttributeValue, error) {
-	return attributevalue.Marshal([]attemptItem{{
-		Hash: a.Hash.String(), Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: momentText(a.At), Noop: a.Noop,
+// encodeAttempt returns a list of one attempt.
+func encodeAttempt(a payment.Attempt) types.AttributeValue {
+	return encodeList([]attemptItem{{
+		Hash: a.Hash.String(), Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: moment(a.At), Noop: a.Noop,
 	}})
 }
 
 // decodePayment reads a stored payment, or returns store.ErrUnreadable.
 func decodePayment(item attributes) (payment.Payment, error) {
 	var it paymentItem
-	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
-		return payment.Payment{}, fmt.Errorf("%w: %w", store.ErrUnreadable, err)
-	}
-	id, _ := strings.CutPrefix(it.PK, paymentPrefix)
-	var r reader
+	r := read(item, &it)
 	p := payment.Payment{
-		ID: payment.ID(id), Merchant: it.MerchantID, Mode: it.Mode, IdempotencyKey: it.Key, Fingerprint: it.Fingerprint,
+		ID: payment.ID(strings.TrimPrefix(it.PK, paymentPrefix)), Merchant: it.MerchantID, Mode: it.Mode, IdempotencyKey: it.Key, Fingerprint: it.Fingerprint,
 		To: r.address("to", it.To), Amount: r.amount("amount", it.Amount), Reference: it.Reference, Metadata: it.Metadata,
 		Token:   token.Token{Symbol: it.Symbol, Decimals: it.Decimals, Contract: r.address("token_contract", it.Contract)},
 		Network: it.Network, Wallet: r.address("wallet", it.Wallet),
@@ -137,8 +128,5 @@ func decodePayment(item attributes) (payment.Payment, error) {
 	r.require("nonce", p.State == payment.Prepared || it.Nonce != nil)
 	r.require("attempts or tx_hash", p.State == payment.Prepared || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)
 	r.require("event", !p.State.Final() || p.Event != nil)
-	if err := r.err(); err != nil {
-		return payment.Payment{}, fmt.Errorf("%w: %s: %w", store.ErrUnreadable, p.ID, err)
-	}
-	return p, nil
+	return decodedOr(store.ErrUnreadable, r, p, string(p.ID))
 }

@@ -20,17 +20,9 @@ import (
 // compares it any more. A caller that repeats Commit after a lost answer
 // gets ErrChanged and reads the payment again.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
-	attempt, err := encodeAttempt(p.LastAttempt())
-	if err != nil {
-		return fmt.Errorf("encoding %s: %w", p.ID, err)
-	}
-	tx, err := encodePendingTx(store.PendingTxOf(p))
-	if err != nil {
-		return err
-	}
-	return transact(ctx, s.db, "committing "+string(p.ID),
+	return s.transact(ctx, "committing "+string(p.ID),
 		write{types.TransactWriteItem{Update: &types.Update{
-			TableName: &s.table,
+			TableName: &s.name,
 			Key:       paymentKey(string(p.ID)),
 			UpdateExpression: aws.String("SET #state = :committed, nonce = :nonce, attempts = :attempts, tx_hash = :hash, " +
 				"version = :version, updated_at = :at, list_pk = :list, list_sk = :place REMOVE revision"),
@@ -38,12 +30,12 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 			ExpressionAttributeNames: stateName,
 			ExpressionAttributeValues: attributes{
 				":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
-				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": attempt, ":hash": text(p.TxHash.String()),
-				":version": number(uint64(p.Version)), ":at": moment(p.UpdatedAt),
+				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()), ":hash": text(p.TxHash.String()),
+				":version": number(uint64(p.Version)), ":at": text(moment(p.UpdatedAt)),
 				":list": text(listPK(p.Merchant, p.Mode)), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 			},
-		}}, store.ErrChanged},
-		s.putAbsent(tx, store.ErrNonceTaken),
+		}}, is(store.ErrChanged)},
+		s.putAbsent(encodePendingTx(store.PendingTxOf(p)), is(store.ErrNonceTaken)),
 		s.putHash(p.TxHash, p.ID),
 	)
 }
@@ -51,15 +43,11 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 // AddAttempt implements store.PendingTxs with one transaction: the payment, its
 // pending transaction, the new hash.
 func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
-	attempt, err := encodeAttempt(p.LastAttempt())
-	if err != nil {
-		return fmt.Errorf("encoding %s: %w", p.ID, err)
-	}
 	tx := store.PendingTxOf(p)
 	earlier := tx.Hashes[:len(tx.Hashes)-1]
 	names := map[string]string{"#state": attrState, "#hash": "hash"}
 	values := attributes{
-		":committed": text(string(payment.Committed)), ":attempt": attempt, ":count": number(uint64(len(earlier))),
+		":committed": text(string(payment.Committed)), ":attempt": encodeAttempt(p.LastAttempt()), ":count": number(uint64(len(earlier))),
 	}
 	same := strings.Builder{}
 	same.WriteString("#state = :committed AND size(attempts) = :count")
@@ -67,15 +55,15 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 		fmt.Fprintf(&same, " AND attempts[%d].#hash = :h%d", i, i)
 		values[fmt.Sprintf(":h%d", i)] = text(h.String())
 	}
-	return transact(ctx, s.db, "adding an attempt to "+string(p.ID),
+	return s.transact(ctx, "adding an attempt to "+string(p.ID),
 		write{types.TransactWriteItem{Update: &types.Update{
-			TableName:                 &s.table,
+			TableName:                 &s.name,
 			Key:                       paymentKey(string(p.ID)),
 			UpdateExpression:          aws.String("SET attempts = list_append(attempts, :attempt)"),
 			ConditionExpression:       aws.String(same.String()),
 			ExpressionAttributeNames:  names,
 			ExpressionAttributeValues: values,
-		}}, store.ErrChanged},
+		}}, is(store.ErrChanged)},
 		s.bumpPendingTx(tx),
 		s.putHash(tx.Hash(), p.ID),
 	)
@@ -84,32 +72,15 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 // PutNoop implements store.PendingTxs with one transaction: the pending
 // transaction, its hash.
 func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
-	item, err := encodePendingTx(tx)
-	if err != nil {
-		return err
-	}
-	return transact(ctx, s.db, "putting a no-op at "+placeOf(tx.ID, tx.Nonce),
-		s.putAbsent(item, store.ErrNonceTaken), s.putHash(tx.Hash(), ""))
+	return s.transact(ctx, "putting a no-op at "+placeOf(tx.ID, tx.Nonce),
+		s.putAbsent(encodePendingTx(tx), is(store.ErrNonceTaken)), s.putHash(tx.Hash(), ""))
 }
 
 // BumpNoop implements store.PendingTxs with one transaction: the pending
 // transaction, the new hash.
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
-	return transact(ctx, s.db, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce),
+	return s.transact(ctx, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce),
 		s.bumpPendingTx(tx), s.putHash(tx.Hash(), ""))
-}
-
-// put puts an item over any other under its key.
-func (s *Payments) put(item attributes) write {
-	return write{types.TransactWriteItem{Put: &types.Put{TableName: &s.table, Item: item}}, nil}
-}
-
-// putAbsent puts an item if none is stored under its key, else it is refused
-// with refusal.
-func (s *Payments) putAbsent(item attributes, refusal error) write {
-	w := s.put(item)
-	w.Put.ConditionExpression, w.refusal = aws.String("attribute_not_exists(pk)"), refusal
-	return w
 }
 
 // putHash makes a hash lead to a payment, or to none for a no-op, whose id is
@@ -129,27 +100,26 @@ func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
 	condition := "hashes = :earlier AND attribute_not_exists(payment_id)"
 	values := attributes{
 		":earlier": texts(tx.Hashes[:last]), ":hash": texts(tx.Hashes[last:]), ":raw": binary(tx.Raw),
-		":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()), ":at": instant(tx.At), ":gas": text(tx.Gas.String()),
+		":tip": text(tx.Fees.Tip.String()), ":cap": text(tx.Fees.Cap.String()), ":at": text(instant(tx.At)), ":gas": text(tx.Gas.String()),
 	}
 	if !tx.Noop() {
 		condition = "hashes = :earlier AND payment_id = :id"
 		values[":id"] = text(string(tx.Payment))
 	}
 	return write{types.TransactWriteItem{Update: &types.Update{
-		TableName: &s.table,
+		TableName: &s.name,
 		Key:       pendingTxKey(tx.ChainID, tx.Address.String(), tx.Nonce),
 		UpdateExpression: aws.String("SET hashes = list_append(hashes, :hash), raw_bytes = :raw, tip = :tip, fee_cap = :cap, " +
 			"signed_at = :at, gas_held = :gas"),
 		ConditionExpression:       &condition,
 		ExpressionAttributeValues: values,
-	}}, store.ErrChanged}
+	}}, is(store.ErrChanged)}
 }
 
 // PendingTxs implements store.PendingTxs with one query, strongly consistent.
 func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error) {
 	txs = []wallet.PendingTx{}
-	for item, err := range query(ctx, s.db, &dynamodb.QueryInput{
-		TableName:              &s.table,
+	for item, err := range s.query(ctx, &dynamodb.QueryInput{
 		KeyConditionExpression: aws.String("pk = :wallet AND begins_with(sk, :pendingtx)"),
 		ExpressionAttributeValues: attributes{
 			":wallet": text(walletPK(id.ChainID, id.Address.String())), ":pendingtx": text(pendingTxPrefix),
@@ -159,7 +129,7 @@ func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.P
 		if err != nil {
 			return nil, 0, fmt.Errorf("reading the pending transactions of %s: %w", id.Address, err)
 		}
-		tx, err := decodePendingTx(id, item)
+		tx, err := decodePendingTx(id)(item)
 		if err != nil {
 			unreadable++
 			continue
@@ -171,24 +141,74 @@ func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.P
 
 // PendingTx implements store.PendingTxs.
 func (s *Payments) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
-	item, err := s.item(ctx, pendingTxKey(id.ChainID, id.Address.String(), nonce))
-	if err != nil {
-		return wallet.PendingTx{}, fmt.Errorf("reading the pending transaction at %s: %w", placeOf(id, nonce), err)
-	}
-	if item == nil {
-		return wallet.PendingTx{}, wallet.ErrUnknown
-	}
-	return decodePendingTx(id, item)
+	key := pendingTxKey(id.ChainID, id.Address.String(), nonce)
+	return get(ctx, s.table, key, "the pending transaction at "+placeOf(id, nonce), wallet.ErrUnknown, decodePendingTx(id))
 }
 
 // DeletePendingTx implements store.PendingTxs.
 func (s *Payments) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64) error {
 	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-		TableName: &s.table,
+		TableName: &s.name,
 		Key:       pendingTxKey(id.ChainID, id.Address.String(), nonce),
 	}, conflicts)
-	if err != nil {
-		return fmt.Errorf("deleting the pending transaction at %s: %w", placeOf(id, nonce), err)
+	return outcome(err, nil, "deleting the pending transaction at "+placeOf(id, nonce))
+}
+
+// pendingTxItem is the item of a pending transaction. Fields may be added, but
+// none changes its meaning: old items stay readable.
+type pendingTxItem struct {
+	PK        string   `dynamodbav:"pk"`
+	SK        string   `dynamodbav:"sk"`
+	Nonce     *uint64  `dynamodbav:"nonce"`
+	PaymentID string   `dynamodbav:"payment_id,omitempty"` // absent for a no-op
+	Hashes    []string `dynamodbav:"hashes"`               // every attempt's, oldest first
+	Raw       []byte   `dynamodbav:"raw_bytes"`            // the newest attempt
+	Tip       string   `dynamodbav:"tip"`
+	Cap       string   `dynamodbav:"fee_cap"`
+	At        string   `dynamodbav:"signed_at"`
+	Since     string   `dynamodbav:"since"` // when the first attempt was signed
+	Token     string   `dynamodbav:"token_held"`
+	Gas       string   `dynamodbav:"gas_held"` // wei
+}
+
+func encodePendingTx(tx wallet.PendingTx) attributes {
+	hashes := make([]string, len(tx.Hashes))
+	for i, h := range tx.Hashes {
+		hashes[i] = h.String()
 	}
-	return nil
+	return encode(pendingTxItem{
+		PK: walletPK(tx.ChainID, tx.Address.String()), SK: pendingTxSK(tx.Nonce),
+		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: hashes, Raw: tx.Raw,
+		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: instant(tx.At), Since: instant(tx.Since),
+		Token: tx.Amount.String(), Gas: tx.Gas.String(),
+	})
+}
+
+// decodePendingTx returns the decoder of pending transactions of wallet id, whose
+// errors are store.ErrUnreadable.
+func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
+	return func(item attributes) (wallet.PendingTx, error) {
+		var it pendingTxItem
+		r := read(item, &it)
+		tx := wallet.PendingTx{
+			ID: id, Payment: payment.ID(it.PaymentID), Raw: it.Raw, At: r.instant("signed_at", it.At), Since: r.instant("since", it.Since),
+			Fees:   chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
+			Amount: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
+		}
+		if it.Nonce != nil {
+			tx.Nonce = *it.Nonce
+		}
+		for _, h := range it.Hashes {
+			tx.Hashes = append(tx.Hashes, r.hash("hashes", h))
+		}
+		r.require("nonce", it.Nonce != nil && pendingTxSK(tx.Nonce) == it.SK)
+		r.require("hashes", len(tx.Hashes) > 0)
+		r.require("raw_bytes", len(tx.Raw) > 0)
+		return decodedOr(store.ErrUnreadable, r, tx, it.SK+" of "+id.Address.String())
+	}
+}
+
+// placeOf names a nonce in errors.
+func placeOf(id wallet.ID, nonce uint64) string {
+	return fmt.Sprintf("nonce %d of %s", nonce, id.Address)
 }

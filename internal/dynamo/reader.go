@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"remit/internal/chain"
 	"remit/internal/token"
+	"remit/internal/webhook"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 )
 
 // errMissing reports an attribute that an item must have and has not, or one
@@ -19,7 +20,31 @@ var errMissing = errors.New("missing or inconsistent")
 // line of the log names every damaged attribute of an item.
 type reader struct{ errs []error }
 
-func (r *reader) err() error { return errors.Join(r.errs...) }
+// read decodes an item's attributes into it, a pointer to a struct.
+func read(item attributes, it any) *reader {
+	r := &reader{}
+	r.note("item", attributevalue.UnmarshalMap(item, it))
+	return r
+}
+
+// decodedOr is decoded with errors that are unreadable too.
+func decodedOr[T any](unreadable error, r *reader, v T, name string) (T, error) {
+	v, err := decoded(r, v, name)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", unreadable, err)
+	}
+	return v, err
+}
+
+// decoded returns v, which r has read, or r's errors about the item that name
+// names.
+func decoded[T any](r *reader, v T, name string) (T, error) {
+	if err := errors.Join(r.errs...); err != nil {
+		var none T
+		return none, fmt.Errorf("decoding %s: %w", name, err)
+	}
+	return v, nil
+}
 
 func (r *reader) note(name string, err error) {
 	if err != nil {
@@ -57,34 +82,16 @@ func (r *reader) hash(name, s string) chain.Hash {
 
 // instant reads a time; an absent one is zero.
 func (r *reader) instant(name, s string) time.Time {
-	t, err := parseInstant(s)
+	if s == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
 	r.note(name, err)
 	return t
 }
 
-// units encodes an amount of at most 38 digits as a number, which a condition
-// can compare and an update can subtract from.
-func units(a token.Amount) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: a.String()}
-}
-
-func binary(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }
-
-// texts encodes a list of hashes.
-func texts(hashes []chain.Hash) types.AttributeValue {
-	list := make([]types.AttributeValue, len(hashes))
-	for i, h := range hashes {
-		list[i] = text(h.String())
-	}
-	return &types.AttributeValueMemberL{Value: list}
-}
-
-// refused reports whether err is the failed condition of a write of one item.
-// It returns the stored item if the write asked for it, nil if there is none.
-func refused(err error) (item attributes, ok bool) {
-	failed, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
-	if !ok {
-		return nil, false
-	}
-	return failed.Item, true
+func (r *reader) secret(name, text string) webhook.Secret {
+	s, err := webhook.ParseSecret(text)
+	r.note(name, err)
+	return s
 }

@@ -3,8 +3,6 @@ package dynamo
 import (
 	"context"
 	"errors"
-	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -21,48 +19,6 @@ import (
 // has none: its condition may fail because the first call was applied. The
 // comment on each such write in this package names the error that its caller
 // then gets.
-
-// A write is one item of a transaction, with the error that a failed condition
-// of it stands for; nil stands for a write that was made before.
-type write struct {
-	types.TransactWriteItem
-	refusal error
-}
-
-// transact makes all writes or none. It returns the refusal of the first write
-// whose condition failed. Any other error leaves the outcome unknown.
-func transact(ctx context.Context, db *dynamodb.Client, doing string, writes ...write) error {
-	items := make([]types.TransactWriteItem, len(writes))
-	for i, w := range writes {
-		items[i] = w.TransactWriteItem
-	}
-	_, err := db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: items}, conflicts)
-	if i := firstFailed(err); i >= 0 {
-		return writes[i].refusal
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	return nil
-}
-
-// firstFailed returns the position of the first write of a cancelled
-// transaction whose condition failed, -1 if that is not known. It is unknown
-// after a write that DynamoDB did not judge because another transaction was at
-// work on its item: that write's condition may have failed too.
-func firstFailed(err error) int {
-	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
-	if !ok {
-		return -1
-	}
-	i := slices.IndexFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
-		return aws.ToString(r.Code) != "None"
-	})
-	if i >= 0 && failedCondition(canceled.CancellationReasons[i]) {
-		return i
-	}
-	return -1
-}
 
 // conflicts makes the SDK repeat a call that lost against a transaction on the
 // same item. Such a call was not applied.
@@ -115,7 +71,10 @@ func conflicted(err error) bool {
 		return true
 	}
 	canceled, ok := errors.AsType[*types.TransactionCanceledException](err)
-	return ok && firstFailed(err) < 0 && slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
+	if i, _ := firstFailed(err); !ok || i >= 0 {
+		return false
+	}
+	return slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
 		return slices.Contains(unjudged, aws.ToString(r.Code))
 	})
 }
@@ -133,24 +92,5 @@ func counting(n *int) func(*dynamodb.Options) {
 					return next.HandleFinalize(ctx, in)
 				}), "Retry", middleware.After)
 		})
-	}
-}
-
-// query yields the items that a query finds. It reads a page when the items
-// before it are used up, and ends after an error.
-func query(ctx context.Context, db *dynamodb.Client, in *dynamodb.QueryInput) iter.Seq2[attributes, error] {
-	return func(yield func(attributes, error) bool) {
-		for pages := dynamodb.NewQueryPaginator(db, in); pages.HasMorePages(); {
-			page, err := pages.NextPage(ctx)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, item := range page.Items {
-				if !yield(item, nil) {
-					return
-				}
-			}
-		}
 	}
 }

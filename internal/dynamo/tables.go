@@ -42,16 +42,16 @@ func CreateTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
 // keeps it from reading payments of another status.
 func (t Tables) definitions() []*dynamodb.CreateTableInput {
 	return []*dynamodb.CreateTableInput{
-		table(t.APIKeys, attrKeyHash, "",
+		definition(t.APIKeys, attrKeyHash, "",
 			index(indexMerchant, attrMerchantID, attrCreatedAt, types.ProjectionTypeAll)),
-		table(t.Payments, attrPK, attrSK,
+		definition(t.Payments, attrPK, attrSK,
 			index(indexMerchant, attrListPK, attrListSK, types.ProjectionTypeInclude, attrState)),
-		table(t.Webhooks, attrPK, attrSK,
+		definition(t.Webhooks, attrPK, attrSK,
 			index(indexDue, attrShard, attrNextAttemptAt, types.ProjectionTypeKeysOnly)),
 	}
 }
 
-func table(name, hash, sort string, indexes ...types.GlobalSecondaryIndex) *dynamodb.CreateTableInput {
+func definition(name, hash, sort string, indexes ...types.GlobalSecondaryIndex) *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
 		TableName:              &name,
 		BillingMode:            types.BillingModePayPerRequest,

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -23,32 +25,20 @@ import (
 // would find a wallet that is missing from the list. It is the only transaction
 // in a wallet's life, so it does not stand in the way of reservations.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
-	item, err := encodeWallet(w)
-	if err != nil {
-		return err
-	}
-	return transact(ctx, s.db, "opening "+w.Address.String(),
-		s.putAbsent(item, nil), // it may have been opened before
+	return s.transact(ctx, "opening "+w.Address.String(),
+		s.putAbsent(encodeWallet(w), nil), // it may have been opened before
 		s.put(walletListKey(w.ChainID, w.Address.String())))
 }
 
 // Wallet implements store.Wallets.
 func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
-	item, err := s.item(ctx, walletKey(id.ChainID, id.Address.String()))
-	if err != nil {
-		return wallet.Wallet{}, fmt.Errorf("reading %s: %w", id.Address, err)
-	}
-	if item == nil {
-		return wallet.Wallet{}, wallet.ErrUnknown
-	}
-	return decodeWallet(id, item)
+	return get(ctx, s.table, walletKey(id.ChainID, id.Address.String()), id.Address.String(), wallet.ErrUnknown, decodeWallet(id))
 }
 
 // Wallets implements store.Wallets with one query, strongly consistent.
 func (s *Payments) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
 	ids := []wallet.ID{}
-	for item, err := range query(ctx, s.db, &dynamodb.QueryInput{
-		TableName:                 &s.table,
+	for item, err := range s.query(ctx, &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("pk = :wallets"),
 		ExpressionAttributeValues: attributes{":wallets": text(walletListPK(chainID))},
 		ConsistentRead:            aws.Bool(true),
@@ -69,9 +59,9 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, er
 
 // Claim implements store.Wallets.
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
-	err := s.update(ctx, id, "claiming", "SET claimed_by = :by, claimed_until = :until",
+	err := s.change(ctx, id, "claiming", "SET claimed_by = :by, claimed_until = :until",
 		"(attribute_not_exists(claimed_until) OR claimed_until <= :now OR claimed_by = :by)",
-		attributes{":by": text(by), ":now": instant(now), ":until": instant(until)})
+		attributes{":by": text(by), ":now": text(instant(now)), ":until": text(instant(until))})
 	if errors.Is(err, store.ErrChanged) {
 		return false, nil
 	}
@@ -80,7 +70,7 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 
 // Reconcile implements store.Wallets.
 func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error {
-	return s.update(ctx, id, "reconciling", "SET token_available = :token, gas_available = :gas", "next_nonce = :next",
+	return s.change(ctx, id, "reconciling", "SET token_available = :token, gas_available = :gas", "next_nonce = :next",
 		attributes{
 			":next": number(next), ":token": units(wallet.Spendable(balance)), ":gas": units(wallet.Spendable(gas)),
 		})
@@ -89,7 +79,7 @@ func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, bal
 // Advance implements store.Wallets. It raises and pauses in one write. If
 // next_nonce is as high already, which it will stay, it only pauses.
 func (s *Payments) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
-	err := s.update(ctx, id, "advancing", "SET next_nonce = :next, paused = :reason", "next_nonce < :next",
+	err := s.change(ctx, id, "advancing", "SET next_nonce = :next, paused = :reason", "next_nonce < :next",
 		attributes{":next": number(next), ":reason": text(cmp.Or(reason, unexplained))})
 	if errors.Is(err, store.ErrChanged) {
 		return s.Pause(ctx, id, reason)
@@ -102,7 +92,7 @@ const unexplained = "unexplained"
 
 // Pause implements store.Wallets.
 func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error {
-	return s.update(ctx, id, "pausing", "SET paused = :reason", "",
+	return s.change(ctx, id, "pausing", "SET paused = :reason", "",
 		attributes{":reason": text(cmp.Or(reason, unexplained))})
 }
 
@@ -124,33 +114,81 @@ func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) e
 	if len(values) == 0 {
 		values = nil // DynamoDB refuses an empty map
 	}
-	return s.update(ctx, id, "changing the pause of", change, condition, values)
+	return s.change(ctx, id, "changing the pause of", change, condition, values)
 }
 
-// update changes a stored wallet under a condition; an empty one always holds.
+// change changes a stored wallet under a condition; an empty one always holds.
 // It returns wallet.ErrUnknown if the wallet is not stored, and
 // store.ErrChanged if the stored one does not meet the condition.
-func (s *Payments) update(ctx context.Context, id wallet.ID, doing, change, condition string, values attributes) error {
+func (s *Payments) change(ctx context.Context, id wallet.ID, doing, change, condition string, values attributes) error {
 	exists := "attribute_exists(pk)"
 	if condition != "" {
 		exists += " AND " + condition
 	}
-	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-		TableName:                           &s.table,
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key:                                 walletKey(id.ChainID, id.Address.String()),
 		UpdateExpression:                    &change,
 		ConditionExpression:                 &exists,
 		ExpressionAttributeValues:           values,
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, conflicts)
-	switch item, failed := refused(err); {
-	case failed && item == nil:
+		ReturnValuesOnConditionCheckFailure: allOld,
+	})
+	if item, failed := refused(err); failed && item == nil {
 		return wallet.ErrUnknown
-	case failed:
-		return store.ErrChanged
-	case err != nil:
-		return fmt.Errorf("%s %s: %w", doing, id.Address, err)
-	default:
-		return nil
+	}
+	return outcome(err, store.ErrChanged, doing+" "+id.Address.String())
+}
+
+// walletItem is the item of a wallet. Fields may be added, but none changes its
+// meaning: old items stay readable. Spendable amounts are numbers, so that the
+// update of a reservation can compare and subtract them.
+type walletItem struct {
+	PK           string                `dynamodbav:"pk"`
+	SK           string                `dynamodbav:"sk"`
+	NextNonce    *uint64               `dynamodbav:"next_nonce"`
+	Ceiling      *uint64               `dynamodbav:"nonce_ceiling"`
+	Reservations map[string]uint64     `dynamodbav:"reservations"` // payment id → nonce
+	ReservedAt   map[string]string     `dynamodbav:"reserved_at"`  // payment id → time
+	Token        attributevalue.Number `dynamodbav:"token_available"`
+	Gas          attributevalue.Number `dynamodbav:"gas_available"` // wei
+	Paused       string                `dynamodbav:"paused,omitempty"`
+	ClaimedUntil string                `dynamodbav:"claimed_until,omitempty"`
+}
+
+// encodeWallet writes both maps even when they are empty: a reservation sets an
+// element of each, which DynamoDB does in an existing map only.
+func encodeWallet(w wallet.Wallet) attributes {
+	it := walletItem{
+		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Ceiling: &w.Ceiling,
+		Reservations: map[string]uint64{}, ReservedAt: map[string]string{},
+		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),
+		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
+		Paused: w.Paused, ClaimedUntil: instant(w.ClaimedUntil),
+	}
+	for id, reservation := range w.Reservations {
+		it.Reservations[string(id)], it.ReservedAt[string(id)] = reservation.Nonce, instant(reservation.At)
+	}
+	return encode(it)
+}
+
+// decodeWallet returns the decoder of the wallet id. Its error is no sentinel: a
+// caller can do nothing with a wallet that does not decode.
+func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
+	return func(item attributes) (wallet.Wallet, error) {
+		var it walletItem
+		r := read(item, &it)
+		w := wallet.Wallet{
+			ID: id, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
+			Balance: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
+			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
+		}
+		if it.NextNonce == nil || it.Ceiling == nil {
+			r.note("next_nonce or nonce_ceiling", errMissing)
+		} else {
+			w.NextNonce, w.Ceiling = *it.NextNonce, *it.Ceiling
+		}
+		for holder, nonce := range it.Reservations {
+			w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", it.ReservedAt[holder])}
+		}
+		return decoded(r, w, id.Address.String())
 	}
 }

@@ -1,14 +1,12 @@
 package dynamo
 
 import (
-	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/webhook"
 )
@@ -40,36 +38,22 @@ var (
 	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted"}
 )
 
-func marshalEndpoint(e webhook.Endpoint) (attributes, error) {
-	item, err := attributevalue.MarshalMap(endpointItem{
+func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
+	item := encode(endpointItem{
 		MerchantID: e.Merchant, Mode: e.Mode, ID: e.ID, URL: e.URL, EventTypes: e.EventTypes, Description: e.Description,
 		Status: string(e.Status), Secret: e.Secret.Reveal(), PreviousSecret: e.PreviousSecret.Reveal(),
-		PreviousExpiresAt: instantText(e.PreviousExpiresAt), QuietSince: instantText(e.QuietSince), Exhausted: e.Exhausted,
-		CreatedAt: instantText(e.CreatedAt), EnabledAt: instantText(e.EnabledAt), Version: e.Version,
+		PreviousExpiresAt: instant(e.PreviousExpiresAt), QuietSince: instant(e.QuietSince), Exhausted: e.Exhausted,
+		CreatedAt: instant(e.CreatedAt), EnabledAt: instant(e.EnabledAt), Version: e.Version,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding %s: %w", e.ID, err)
-	}
-	return item, nil
-}
-
-func encodeEndpoint(e webhook.Endpoint, at primaryKey) (attributes, error) {
-	item, err := marshalEndpoint(e)
-	if err != nil {
-		return nil, err
-	}
-	item[attrPK], item[attrSK] = at[attrPK], at[attrSK]
-	return item, nil
+	maps.Copy(item, at)
+	return item
 }
 
 // updateEndpoint sets e's attributes one by one if the stored version is read. It
 // never puts the whole item: while a deployment is under way, an older binary must
 // not erase the attributes that a newer one has added.
-func updateEndpoint(e webhook.Endpoint, read int64) (*dynamodb.UpdateItemInput, error) {
-	item, err := marshalEndpoint(e)
-	if err != nil {
-		return nil, err
-	}
+func updateEndpoint(e webhook.Endpoint, read int64) *dynamodb.UpdateItemInput {
+	item := encodeEndpoint(e, nil)
 	names := map[string]string{}
 	values := attributes{":read": number(uint64(read))}
 	var set, remove []string
@@ -96,36 +80,22 @@ func updateEndpoint(e webhook.Endpoint, read int64) (*dynamodb.UpdateItemInput, 
 		ConditionExpression:                 aws.String("#version = :read"),
 		ExpressionAttributeNames:            names,
 		ExpressionAttributeValues:           values,
-		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, nil
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}
 }
 
 func decodeEndpoint(item attributes) (webhook.Endpoint, error) {
 	var it endpointItem
-	if err := attributevalue.UnmarshalMap(item, &it); err != nil {
-		return webhook.Endpoint{}, fmt.Errorf("decoding a webhook: %w", err)
-	}
+	r := read(item, &it)
 	e := webhook.Endpoint{
 		Owner: webhook.Owner{Merchant: it.MerchantID, Mode: it.Mode}, ID: it.ID, URL: it.URL, EventTypes: it.EventTypes,
 		Description: it.Description, Status: webhook.Status(it.Status), Exhausted: it.Exhausted, Version: it.Version,
+		Secret: r.secret("secret", it.Secret), PreviousExpiresAt: r.instant("previous_expires_at", it.PreviousExpiresAt),
+		QuietSince: r.instant("quiet_since", it.QuietSince), CreatedAt: r.instant("created_at", it.CreatedAt),
+		EnabledAt: r.instant("enabled_at", it.EnabledAt),
 	}
-	var r reader
-	e.Secret = r.secret("secret", it.Secret)
 	if it.PreviousSecret != "" {
 		e.PreviousSecret = r.secret("previous_secret", it.PreviousSecret)
 	}
-	e.PreviousExpiresAt = r.instant("previous_expires_at", it.PreviousExpiresAt)
-	e.QuietSince = r.instant("quiet_since", it.QuietSince)
-	e.CreatedAt = r.instant("created_at", it.CreatedAt)
-	e.EnabledAt = r.instant("enabled_at", it.EnabledAt)
-	if err := r.err(); err != nil {
-		return webhook.Endpoint{}, fmt.Errorf("decoding %s: %w", it.ID, err)
-	}
-	return e, nil
-}
-
-func (r *reader) secret(name, text string) webhook.Secret {
-	s, err := webhook.ParseSecret(text)
-	r.note(name, err)
-	return s
+	return decoded(r, e, it.ID)
 }
