@@ -13,9 +13,8 @@ import (
 // APIKeys keeps API keys in memory. The zero APIKeys is empty and ready; it is safe
 // for concurrent use.
 type APIKeys struct {
-	mu       sync.RWMutex
-	keys     map[apikey.Hash]apikey.Key
-	merchant map[string][]apikey.Hash // in order of creation
+	mu   sync.RWMutex
+	keys map[apikey.Hash]apikey.Key
 }
 
 var (
@@ -39,10 +38,8 @@ func (s *APIKeys) put(k apikey.Key) error {
 	}
 	if s.keys == nil {
 		s.keys = map[apikey.Hash]apikey.Key{}
-		s.merchant = map[string][]apikey.Hash{}
 	}
 	s.keys[k.Hash] = k
-	s.merchant[k.MerchantID] = append(s.merchant[k.MerchantID], k.Hash)
 	return nil
 }
 
@@ -76,9 +73,11 @@ func (s *APIKeys) Touch(_ context.Context, hash apikey.Hash, at, since time.Time
 func (s *APIKeys) List(_ context.Context, merchantID string) ([]apikey.Key, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	keys := make([]apikey.Key, 0, len(s.merchant[merchantID]))
-	for _, h := range s.merchant[merchantID] {
-		keys = append(keys, s.keys[h])
+	keys := []apikey.Key{}
+	for _, k := range s.keys {
+		if k.MerchantID == merchantID {
+			keys = append(keys, k)
+		}
 	}
 	slices.SortFunc(keys, func(a, b apikey.Key) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))

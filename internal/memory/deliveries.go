@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -9,119 +10,122 @@ import (
 	"remit/internal/webhook"
 )
 
-// A log holds the deliveries of one endpoint.
-type log struct {
-	byID map[string]webhook.Delivery
-	ids  []string // ascending, which is oldest first
-}
-
 // AddDeliveries implements webhook.DeliveryStore.
 func (s *Webhooks) AddDeliveries(_ context.Context, ds []webhook.Delivery) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, d := range ds {
 		k := endpointKey{d.Owner, d.Endpoint}
-		l := s.logs[k]
-		if l == nil {
-			l = &log{byID: map[string]webhook.Delivery{}}
-			s.logs[k] = l
+		log := s.logs[k]
+		i, found := at(log, d.Delivery)
+		if found {
+			continue
 		}
-		if l.add(d) && d.Parked {
-			s.parked[d.Ref] = d.NextAttemptAt
+		log = slices.Insert(log, i, &d)
+		if len(log) > logLimit {
+			final := func(d *webhook.Delivery) bool { return d.Status != webhook.Pending }
+			if oldest := slices.IndexFunc(log, final); oldest >= 0 {
+				log = slices.Delete(log, oldest, oldest+1)
+			}
 		}
+		s.logs[k] = log
 	}
 	return nil
 }
 
-// add keeps d, and reports whether it did: a delivery that is there stays.
-func (l *log) add(d webhook.Delivery) bool {
-	if _, ok := l.byID[d.Delivery]; ok {
-		return false
+// at returns the place of a delivery in a log, and whether it is there.
+func at(log []*webhook.Delivery, id string) (int, bool) {
+	return slices.BinarySearchFunc(log, id, func(d *webhook.Delivery, id string) int { return cmp.Compare(d.Delivery, id) })
+}
+
+// delivery returns a stored delivery, nil if there is none.
+func (s *Webhooks) delivery(r webhook.Ref) *webhook.Delivery {
+	log := s.logs[endpointKey{r.Owner, r.Endpoint}]
+	if i, found := at(log, r.Delivery); found {
+		return log[i]
 	}
-	l.byID[d.Delivery] = d
-	at, _ := slices.BinarySearch(l.ids, d.Delivery)
-	l.ids = slices.Insert(l.ids, at, d.Delivery)
-	if len(l.ids) > logLimit {
-		final := func(id string) bool { return l.byID[id].Status != webhook.Pending }
-		if oldest := slices.IndexFunc(l.ids, final); oldest >= 0 {
-			delete(l.byID, l.ids[oldest])
-			l.ids = slices.Delete(l.ids, oldest, oldest+1)
-		}
-	}
-	return true
+	return nil
 }
 
 // Load implements webhook.DeliveryStore.
 func (s *Webhooks) Load(_ context.Context, r webhook.Ref) (webhook.Endpoint, webhook.Delivery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, ok := s.delivery(r)
-	if !ok {
+	d := s.delivery(r)
+	if d == nil {
 		return webhook.Endpoint{}, webhook.Delivery{}, webhook.ErrDeliveryNotFound
 	}
-	e, ok := s.endpoints[r.Owner][r.Endpoint]
+	e, ok := s.endpoints[endpointKey{r.Owner, r.Endpoint}]
 	if !ok {
 		e = webhook.Endpoint{Owner: r.Owner, ID: r.Endpoint, Status: webhook.Deleted}
 	}
-	return e, d, nil
-}
-
-func (s *Webhooks) delivery(r webhook.Ref) (webhook.Delivery, bool) {
-	l := s.logs[endpointKey{r.Owner, r.Endpoint}]
-	if l == nil {
-		return webhook.Delivery{}, false
-	}
-	d, ok := l.byID[r.Delivery]
-	return d, ok
+	return e, *d, nil
 }
 
 // Record implements webhook.DeliveryStore.
 func (s *Webhooks) Record(_ context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stored, ok := s.delivery(d.Ref)
-	if !ok {
+	stored := s.delivery(d.Ref)
+	if stored == nil {
 		return webhook.Delivery{}, webhook.ErrDeliveryNotFound
 	}
 	open := stored.Status == webhook.Pending || d.Status == webhook.Delivered && stored.Status != webhook.Delivered
 	if !open || len(stored.Attempts) != attempts {
 		if stored.Status == d.Status && reflect.DeepEqual(stored.Attempts, d.Attempts) {
-			return stored, nil
+			return *stored, nil
 		}
-		return stored, webhook.ErrConflict
+		return *stored, webhook.ErrConflict
 	}
 	stored.Status, stored.Attempts = d.Status, slices.Clone(d.Attempts)
 	stored.NextAttemptAt, stored.Parked = d.NextAttemptAt, d.Parked
-	s.logs[endpointKey{d.Owner, d.Endpoint}].byID[d.Delivery] = stored
-	if stored.Parked {
-		s.parked[d.Ref] = stored.NextAttemptAt
-	} else {
-		delete(s.parked, d.Ref)
-	}
-	return stored, nil
+	return *stored, nil
 }
 
 // Deliveries implements webhook.DeliveryStore.
 func (s *Webhooks) Deliveries(_ context.Context, o webhook.Owner, endpoint string, from, to time.Time, limit int) ([]webhook.Delivery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := []webhook.Delivery{}
-	l := s.logs[endpointKey{o, endpoint}]
-	if l == nil {
-		return list, nil
-	}
-	end := len(l.ids)
+	log := s.logs[endpointKey{o, endpoint}]
+	end := len(log)
 	if !to.IsZero() {
-		end, _ = slices.BinarySearch(l.ids, webhook.FirstID(to))
+		end, _ = at(log, webhook.FirstID(to))
 	}
-	begin, _ := slices.BinarySearch(l.ids, webhook.FirstID(from))
-	for _, id := range slices.Backward(l.ids[min(begin, end):end]) {
+	begin, _ := at(log, webhook.FirstID(from))
+	list := []webhook.Delivery{}
+	for _, stored := range slices.Backward(log[min(begin, end):end]) {
 		if len(list) == limit {
 			break
 		}
-		d := l.byID[id]
+		d := *stored
 		d.Event.Body = nil
 		list = append(list, d)
 	}
 	return list, nil
+}
+
+// Due implements webhook.DueStore. It never lags.
+func (s *Webhooks) Due(_ context.Context, now time.Time, limit int) ([]webhook.Due, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var due []webhook.Due
+	for _, log := range s.logs {
+		for _, d := range log {
+			if d.Parked && !d.NextAttemptAt.After(now) {
+				due = append(due, webhook.Due{Ref: d.Ref, At: d.NextAttemptAt})
+			}
+		}
+	}
+	slices.SortFunc(due, func(a, b webhook.Due) int { return a.At.Compare(b.At) })
+	return due[:min(limit, len(due))], nil
+}
+
+// Unpark implements webhook.DueStore.
+func (s *Webhooks) Unpark(_ context.Context, due webhook.Due) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.delivery(due.Ref); d != nil && d.Parked && d.NextAttemptAt.Equal(due.At) {
+		d.Parked = false
+	}
+	return nil
 }

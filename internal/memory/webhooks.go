@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"remit/internal/webhook"
 )
@@ -19,20 +18,15 @@ const logLimit = 1000
 // NewWebhooks.
 type Webhooks struct {
 	mu        sync.Mutex
-	endpoints map[webhook.Owner]map[string]webhook.Endpoint
-	logs      map[endpointKey]*log
-	parked    map[webhook.Ref]time.Time // when each is due
+	endpoints map[endpointKey]webhook.Endpoint
+	logs      map[endpointKey][]*webhook.Delivery // by ascending id, which is oldest first
 }
 
 var _ webhook.Store = (*Webhooks)(nil)
 
 // NewWebhooks returns an empty store.
 func NewWebhooks() *Webhooks {
-	return &Webhooks{
-		endpoints: map[webhook.Owner]map[string]webhook.Endpoint{},
-		logs:      map[endpointKey]*log{},
-		parked:    map[webhook.Ref]time.Time{},
-	}
+	return &Webhooks{endpoints: map[endpointKey]webhook.Endpoint{}, logs: map[endpointKey][]*webhook.Delivery{}}
 }
 
 type endpointKey struct {
@@ -44,16 +38,13 @@ type endpointKey struct {
 func (s *Webhooks) AddEndpoint(_ context.Context, e webhook.Endpoint, limit int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.endpoints[e.Owner][e.ID]; ok {
+	if _, ok := s.endpoints[endpointKey{e.Owner, e.ID}]; ok {
 		return nil
 	}
 	if len(s.list(e.Owner)) >= limit {
 		return webhook.ErrLimit
 	}
-	if s.endpoints[e.Owner] == nil {
-		s.endpoints[e.Owner] = map[string]webhook.Endpoint{}
-	}
-	s.endpoints[e.Owner][e.ID] = e
+	s.endpoints[endpointKey{e.Owner, e.ID}] = e
 	return nil
 }
 
@@ -67,8 +58,8 @@ func (s *Webhooks) Endpoints(_ context.Context, o webhook.Owner) ([]webhook.Endp
 // list is Endpoints for callers that hold the lock.
 func (s *Webhooks) list(o webhook.Owner) []webhook.Endpoint {
 	list := []webhook.Endpoint{}
-	for _, e := range s.endpoints[o] {
-		if e.Status != webhook.Deleted {
+	for _, e := range s.endpoints {
+		if e.Owner == o && e.Status != webhook.Deleted {
 			list = append(list, e)
 		}
 	}
@@ -82,7 +73,7 @@ func (s *Webhooks) list(o webhook.Owner) []webhook.Endpoint {
 func (s *Webhooks) Endpoint(_ context.Context, o webhook.Owner, id string) (webhook.Endpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.endpoints[o][id]
+	e, ok := s.endpoints[endpointKey{o, id}]
 	if !ok {
 		return webhook.Endpoint{}, webhook.ErrNotFound
 	}
@@ -93,7 +84,7 @@ func (s *Webhooks) Endpoint(_ context.Context, o webhook.Owner, id string) (webh
 func (s *Webhooks) SaveEndpoint(_ context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	stored, ok := s.endpoints[e.Owner][e.ID]
+	stored, ok := s.endpoints[endpointKey{e.Owner, e.ID}]
 	switch {
 	case !ok || stored.Status == webhook.Deleted:
 		return webhook.Endpoint{}, webhook.ErrNotFound
@@ -101,6 +92,6 @@ func (s *Webhooks) SaveEndpoint(_ context.Context, e webhook.Endpoint) (webhook.
 		return webhook.Endpoint{}, fmt.Errorf("version %d is stored: %w", stored.Version, webhook.ErrConflict)
 	}
 	e.Version++
-	s.endpoints[e.Owner][e.ID] = e
+	s.endpoints[endpointKey{e.Owner, e.ID}] = e
 	return e, nil
 }
