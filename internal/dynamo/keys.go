@@ -6,12 +6,13 @@ package dynamo
 import (
 	"encoding/hex"
 	"fmt"
-	"remit/internal/webhook"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"remit/internal/webhook"
 )
 
 // Attributes that are keys of a table or an index. tables.go and template.yaml

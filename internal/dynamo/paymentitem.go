@@ -8,7 +8,6 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
-	"remit/internal/store"
 	"remit/internal/token"
 )
 
@@ -128,5 +127,5 @@ func decodePayment(item attributes) (payment.Payment, error) {
 	r.require("nonce", p.State == payment.Prepared || it.Nonce != nil)
 	r.require("attempts or tx_hash", p.State == payment.Prepared || len(p.Attempts) > 0 && p.Attempts[0].Hash == p.TxHash)
 	r.require("event", !p.State.Final() || p.Event != nil)
-	return decodedOr(store.ErrUnreadable, r, p, string(p.ID))
+	return readable(r, p, string(p.ID))
 }

@@ -75,7 +75,7 @@ func decodeHash(item attributes) (payment.ID, error) {
 	if it.PaymentID == "" && len(r.errs) == 0 {
 		return "", store.ErrNotFound
 	}
-	return decodedOr(store.ErrUnreadable, r, it.PaymentID, "a hash")
+	return readable(r, it.PaymentID, "a hash")
 }
 
 // Reassign implements store.Payments. A payment that has p's revision already

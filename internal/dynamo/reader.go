@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+
 	"remit/internal/chain"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/webhook"
-
-	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
 )
 
 // errMissing reports an attribute that an item must have and has not, or one
@@ -27,11 +28,11 @@ func read(item attributes, it any) *reader {
 	return r
 }
 
-// decodedOr is decoded with errors that are unreadable too.
-func decodedOr[T any](unreadable error, r *reader, v T, name string) (T, error) {
+// readable is decoded with errors that are store.ErrUnreadable too.
+func readable[T any](r *reader, v T, name string) (T, error) {
 	v, err := decoded(r, v, name)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", unreadable, err)
+		err = fmt.Errorf("%w: %w", store.ErrUnreadable, err)
 	}
 	return v, err
 }

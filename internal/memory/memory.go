@@ -105,8 +105,7 @@ func (s *Payments) Image() *Payments {
 	defer s.mu.Unlock()
 	to := NewPayments()
 	for id, r := range s.payments {
-		copied := *r
-		to.payments[id] = &copied
+		to.payments[id] = new(*r)
 	}
 	for by, list := range s.lists {
 		for _, r := range list {
@@ -118,8 +117,7 @@ func (s *Payments) Image() *Payments {
 	}
 	for id, txs := range s.txs {
 		for _, tx := range txs {
-			copied := *tx
-			to.txs[id] = append(to.txs[id], &copied)
+			to.txs[id] = append(to.txs[id], new(*tx))
 		}
 	}
 	to.hashes, to.spent = maps.Clone(s.hashes), maps.Clone(s.spent)

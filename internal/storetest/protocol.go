@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
-
-	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // A Protocol is a store under examination, with two ways to damage it that no

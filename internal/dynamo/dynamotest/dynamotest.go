@@ -3,11 +3,21 @@
 package dynamotest
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -51,19 +61,6 @@ func Client(t testing.TB) *dynamodb.Client {
 	})
 }
 
-// Open starts a DynamoDB Local of its own for a program that is not a test. end
-// ends it, and so does the end of the program.
-func Open() (endpoint string, end func(), err error) {
-	p, err := launch()
-	if err != nil {
-		return "", nil, err
-	}
-	return p.endpoint, func() {
-		_ = p.hold.Close()
-		<-p.ended
-	}, nil
-}
-
 func launch() (*process, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
@@ -82,4 +79,135 @@ func launch() (*process, error) {
 		}
 	}
 	return nil, fmt.Errorf("running the jars of %s: %w", jars, err)
+}
+
+const (
+	// jar is the file that shows that .cache/dynamodb is complete and current.
+	jar = "DynamoDBLocal-2.6.1.jar"
+
+	// startWithin is generous: a start takes under a second on two idle
+	// cores, and many test binaries may start one at the same time.
+	startWithin = 2 * time.Minute
+)
+
+// guard runs Java beside a shell that waits for the end of its own standard
+// input, a pipe whose other end only the test binary holds. So the end of that
+// binary, by SIGKILL too, is the end of Java. The shell lets go of the output,
+// so that the end of the output means that Java has ended.
+const guard = `java "$@" </dev/null & exec >/dev/null 2>&1
+trap : HUP INT TERM
+read -r _
+kill -9 $!`
+
+// A process is a running DynamoDB Local. While it is reachable its pipe stays
+// open, and while the pipe is open it runs.
+type process struct {
+	endpoint string
+	hold     io.WriteCloser
+	printed  bytes.Buffer
+	ended    chan struct{}
+}
+
+// find returns the directory of the jars, which is .cache/dynamodb at the root
+// of the module.
+func find() (string, error) {
+	if runtime.GOOS == "linux" && runtime.GOARCH == "arm64" {
+		return "", errors.New("it has no native library for arm64 Linux: run it elsewhere and name it in REMIT_TEST_DYNAMODB")
+	}
+	if _, err := exec.LookPath("java"); err != nil {
+		return "", errors.New("java is missing: install Java 17 or later (Debian: openjdk-17-jre-headless)")
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir != "/" {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	jars := filepath.Join(dir, ".cache", "dynamodb")
+	if _, err := os.Stat(filepath.Join(jars, jar)); err != nil {
+		return "", fmt.Errorf("%s is not in %s: run 'make tools'", jar, jars)
+	}
+	return jars, nil
+}
+
+// run starts Java and returns when it answers. An error means it is not running.
+func run(ctx context.Context, jars string) (*process, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	// Most of a short life is class loading: the quick compiler and the serial
+	// collector halve its processor time.
+	cmd := exec.Command("/bin/sh", "-c", guard, "guard",
+		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+		"-Djava.library.path="+jars, "-cp", filepath.Join(jars, "*"),
+		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
+		"-inMemory", "-sharedDb", "-disableTelemetry", "-port", strconv.Itoa(port))
+	p := &process{endpoint: "http://127.0.0.1:" + strconv.Itoa(port), ended: make(chan struct{})}
+	if p.hold, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(p.ended)
+		_, _ = io.CopyN(&p.printed, output, 8<<10)
+		_, _ = io.Copy(io.Discard, output)
+	}()
+	if err := p.await(ctx); err != nil {
+		_ = p.hold.Close()
+		<-p.ended
+		_ = cmd.Wait()
+		return nil, fmt.Errorf("%w; it printed:\n%s", err, p.printed.Bytes())
+	}
+	return p, nil
+}
+
+// await returns nil once the process answers, or why it never will.
+func (p *process) await(ctx context.Context) error {
+	for {
+		err := ready(ctx, p.endpoint)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.ended:
+			return errors.New("it ended while starting")
+		case <-ctx.Done():
+			return fmt.Errorf("it did not answer within %v: %w", startWithin, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// ready returns nil if something speaks HTTP at endpoint.
+func ready(ctx context.Context, endpoint string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
 }
