@@ -78,12 +78,3 @@ func (c *Chain) NonceOf(ctx context.Context, a token.Address) (uint64, error) {
 	}
 	return nonce, nil
 }
-
-// GasBalance returns a's native balance in wei, at the latest block.
-func (c *Chain) GasBalance(ctx context.Context, a token.Address) (token.Amount, error) {
-	wei, err := c.client.BalanceAt(ctx, common.Address(a), nil)
-	if err != nil {
-		return token.Amount{}, fmt.Errorf("reading the balance of %s: %w", a, err)
-	}
-	return token.AmountFromBytes(wei.Bytes())
-}

@@ -35,7 +35,8 @@ func (c *Chain) nextBaseFee() *big.Int {
 func (c *Chain) RaiseBaseFee(wei token.Amount) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for target := wide(wei); c.nextBaseFee().Cmp(target) < 0; {
+	word := wei.Bytes32()
+	for target := new(big.Int).SetBytes(word[:]); c.nextBaseFee().Cmp(target) < 0; {
 		// EIP-7825 caps the gas of one transaction.
 		var txs []*types.DynamicFeeTx
 		for left := uint64(gasLimit); left >= params.TxGas; {
@@ -43,7 +44,7 @@ func (c *Chain) RaiseBaseFee(wei token.Amount) error {
 			txs = append(txs, &types.DynamicFeeTx{Gas: gas, To: &burnTarget})
 			left -= gas
 		}
-		if err := c.mineSigned(c.burner, txs); err != nil {
+		if err := c.mineFor(c.burner, txs...); err != nil {
 			return err
 		}
 	}

@@ -21,13 +21,10 @@ const (
 	finalizedDepth = 4
 )
 
-// MaxReorg is the depth, in blocks, of the deepest reorg after which the
+// maxReorg is the depth, in blocks, of the deepest reorg after which the
 // transaction pool takes the lost transactions back (go-ethereum's legacypool gives
 // up beyond it).
-const MaxReorg = 64
-
-// ErrReorg reports a reorg that the chain cannot make.
-var ErrReorg = errors.New("impossible reorg")
+const maxReorg = 64
 
 // Mine makes one block of all pending transactions that can pay its fee. If the
 // block before was the first to mine a payment to ReorgRecipient, Mine instead
@@ -48,14 +45,13 @@ func (c *Chain) mine() error {
 
 // Reorg replaces the latest depth blocks by depth+1 empty ones. Their transactions
 // are pending again; DropPending after it makes the chain forget them. depth is 1
-// to MaxReorg and cannot reach the block that deployed the token; else the error
-// matches ErrReorg.
+// to 64 and cannot reach the block that deployed the token.
 func (c *Chain) Reorg(depth int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	head := c.eth.BlockChain().CurrentBlock().Number.Uint64()
-	if depth < 1 || depth > MaxReorg || head < c.deployed+uint64(depth) {
-		return fmt.Errorf("%w: %d blocks at height %d", ErrReorg, depth, head)
+	if depth < 1 || depth > maxReorg || head < c.deployed+uint64(depth) {
+		return fmt.Errorf("impossible reorg of %d blocks at height %d", depth, head)
 	}
 	return c.replace(head - uint64(depth))
 }
@@ -68,17 +64,28 @@ func (c *Chain) DropPending() {
 	c.eth.TxPool().Clear()
 }
 
-// Freeze stops the production of blocks until Resume. Mine and the token's
+// Freeze ends the production of blocks every BlockTime. Mine and the token's
 // owner's methods still make theirs.
-func (c *Chain) Freeze() { c.setFrozen(true) }
-
-// Resume ends Freeze.
-func (c *Chain) Resume() { c.setFrozen(false) }
-
-func (c *Chain) setFrozen(frozen bool) {
+func (c *Chain) Freeze() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.frozen = frozen
+	c.frozen = true
+}
+
+// MineExactly makes one block of exactly these signed transactions, in this
+// order: other pending transactions stay pending. Without arguments it makes an
+// empty block. Each transaction must be valid after those before it.
+func (c *Chain) MineExactly(raw ...[]byte) error {
+	txs := make([]*types.Transaction, len(raw))
+	for i, b := range raw {
+		txs[i] = new(types.Transaction)
+		if err := txs[i].UnmarshalBinary(b); err != nil {
+			return fmt.Errorf("reading transaction %d of %d: %w", i, len(raw), err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.extend(txs)
 }
 
 // produce mines a block every BlockTime until ctx ends.
@@ -90,20 +97,15 @@ func (c *Chain) produce(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := c.mineUnlessFrozen(); err != nil {
+		}
+		c.mu.Lock()
+		if !c.frozen {
+			if err := c.mine(); err != nil {
 				c.cfg.Log.Error("mining a block", "err", err)
 			}
 		}
+		c.mu.Unlock()
 	}
-}
-
-func (c *Chain) mineUnlessFrozen() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.frozen {
-		return nil
-	}
-	return c.mine()
 }
 
 // extend makes a block of txs, or of the pool's when txs is nil, and puts it
@@ -113,7 +115,8 @@ func (c *Chain) extend(txs []*types.Transaction) error {
 		return err
 	}
 	parent := c.eth.BlockChain().CurrentBlock()
-	block, err := c.build(parent, c.after(parent), txs)
+	// The time is now, unless that is not later than the parent's.
+	block, err := c.build(parent, max(parent.Time+1, uint64(c.cfg.Now().Unix())), txs)
 	if err != nil {
 		return err
 	}
@@ -135,12 +138,6 @@ func (c *Chain) replace(base uint64) error {
 	}
 	c.due = 0
 	return c.adopt(block)
-}
-
-// after returns a timestamp for a block on top of parent: now, unless that is
-// not later than the parent's.
-func (c *Chain) after(parent *types.Header) uint64 {
-	return max(parent.Time+1, uint64(c.cfg.Now().Unix()))
 }
 
 // build makes and stores a block that is not yet the head. It holds txs, which
@@ -171,6 +168,9 @@ func (c *Chain) build(parent *types.Header, timestamp uint64, txs []*types.Trans
 // lost transactions are pending again and mined ones are not. Requests wait
 // meanwhile, so that no client sees half a reorg.
 func (c *Chain) adopt(block *types.Block) error {
+	if err := c.receipts.learn(block); err != nil {
+		return err
+	}
 	c.front.gate.Lock()
 	defer c.front.gate.Unlock()
 	if err := c.settlePool(); err != nil {
@@ -180,7 +180,6 @@ func (c *Chain) adopt(block *types.Block) error {
 	if _, err := blocks.SetCanonical(block); err != nil {
 		return fmt.Errorf("adopting block %d: %w", block.NumberU64(), err)
 	}
-	c.receipts.learn(block)
 	c.meetMagic(block)
 	blocks.SetSafe(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), safeDepth)))
 	blocks.SetFinalized(blocks.GetHeaderByNumber(block.NumberU64() - min(block.NumberU64(), finalizedDepth)))

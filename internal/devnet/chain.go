@@ -16,7 +16,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -68,57 +67,47 @@ type Chain struct {
 type Head struct {
 	Number uint64
 	Hash   chain.Hash
-	Time   time.Time // whole seconds
 }
 
 // Start builds the chain, deploys the token, funds the wallets and serves
 // JSON-RPC on cfg.Listen. ctx bounds the start only; Close ends the chain. The
 // error of an address in use matches syscall.EADDRINUSE.
 func Start(ctx context.Context, cfg Config) (*Chain, error) {
-	cfg, err := cfg.complete()
+	c, err := start(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("starting the chain: %w", err)
+	}
+	return c, nil
+}
+
+func start(ctx context.Context, cfg Config) (*Chain, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
 	}
 	// First of all, since a taken port is the likeliest reason to fail.
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("starting the chain: %w", err)
+		return nil, err
 	}
-	c, err := start(ctx, cfg, listener)
-	if err != nil {
-		return nil, fmt.Errorf("starting the chain: %w", errors.Join(err, listener.Close()))
-	}
-	return c, nil
-}
-
-func start(ctx context.Context, cfg Config, listener net.Listener) (*Chain, error) {
 	c := &Chain{cfg: cfg, reorged: make(map[common.Hash]bool), url: "http://" + listener.Addr().String()}
-	if err := c.makeKeys(); err != nil {
-		return nil, err
-	}
-	if err := c.startNode(); err != nil {
-		return nil, err
-	}
-	if err := c.deploy(ctx); err != nil {
-		return nil, errors.Join(err, c.closeNode())
+	for _, step := range []func() error{c.makeKeys, c.startNode, c.deploy} {
+		if err := step(); err != nil {
+			return nil, errors.Join(err, c.closeNode(), listener.Close())
+		}
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
-	c.serve(listener)
 	if cfg.BlockTime > 0 {
 		c.running.Go(func() { c.produce(running) })
 	}
-	return c, nil
-}
-
-// serve answers JSON-RPC on listener until Close.
-func (c *Chain) serve(listener net.Listener) {
 	c.server = &http.Server{Handler: c.front, ReadHeaderTimeout: 10 * time.Second}
 	c.running.Go(func() {
 		if err := c.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			c.cfg.Log.Error("serving the chain's JSON-RPC", "err", err)
 		}
 	})
+	return c, nil
 }
 
 // closeGrace is the time that Close gives to requests under way.
@@ -144,14 +133,8 @@ func (c *Chain) Close() error {
 // URL returns where the chain serves JSON-RPC, such as http://127.0.0.1:8545.
 func (c *Chain) URL() string { return c.url }
 
-// Handler returns the JSON-RPC service itself, for use without a connection.
-func (c *Chain) Handler() http.Handler { return c.front }
-
 // ID returns the chain id.
 func (c *Chain) ID() uint64 { return c.cfg.ChainID }
-
-// BlockTime returns the time between blocks; 0 when only Mine makes them.
-func (c *Chain) BlockTime() time.Duration { return c.cfg.BlockTime }
 
 // Token returns the test token.
 func (c *Chain) Token() token.Token { return c.token }
@@ -161,12 +144,6 @@ func (c *Chain) Wallets() []Wallet { return append([]Wallet(nil), c.wallets...) 
 
 // Head returns the latest block.
 func (c *Chain) Head() Head {
-	return headOf(c.eth.BlockChain().CurrentBlock())
+	h := c.eth.BlockChain().CurrentBlock()
+	return Head{Number: h.Number.Uint64(), Hash: chain.Hash(h.Hash())}
 }
-
-func headOf(h *types.Header) Head {
-	return Head{Number: h.Number.Uint64(), Hash: chain.Hash(h.Hash()), Time: time.Unix(int64(h.Time), 0).UTC()}
-}
-
-// discard returns the log of a Chain without a Log.
-func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

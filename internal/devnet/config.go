@@ -1,17 +1,10 @@
 package devnet
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"time"
-)
-
-// Defaults of the zero fields of Config.
-const (
-	DefaultListen  = "127.0.0.1:8545" // where development nodes are expected
-	DefaultChainID = 1337             // the local chain of many wallet programs
-	DefaultWallets = 4
-	DefaultSeed    = "remit devnet"
 )
 
 // gasLimit of every block. An ordinary transfer to a new holder uses about
@@ -21,8 +14,9 @@ const gasLimit = 300_000_000
 // Config says which chain to start. Now is required; the other fields may be
 // zero.
 type Config struct {
-	// Listen is the address of the JSON-RPC service, host:port. Port 0 takes
-	// any free one. The service asks for no credentials: keep it on loopback.
+	// Listen is the address of the JSON-RPC service, host:port; empty means
+	// 127.0.0.1:8545. Port 0 takes any free one. The service asks for no
+	// credentials: keep it on loopback.
 	Listen string
 
 	// BlockTime is the time between blocks, at least 10 ms. Zero leaves mining
@@ -33,8 +27,8 @@ type Config struct {
 	// that run ahead of the clock.
 	BlockTime time.Duration
 
-	ChainID uint64
-	Wallets int    // number of funded wallets
+	ChainID uint64 // zero means 1337
+	Wallets int    // number of funded wallets; zero means 4
 	Seed    string // the wallets' keys follow from it; see Wallet
 
 	Now func() time.Time
@@ -52,20 +46,10 @@ func (cfg Config) complete() (Config, error) {
 	if cfg.Wallets < 0 {
 		return cfg, errors.New("a negative number of wallets")
 	}
-	if cfg.Listen == "" {
-		cfg.Listen = DefaultListen
-	}
-	if cfg.ChainID == 0 {
-		cfg.ChainID = DefaultChainID
-	}
-	if cfg.Wallets == 0 {
-		cfg.Wallets = DefaultWallets
-	}
-	if cfg.Seed == "" {
-		cfg.Seed = DefaultSeed
-	}
-	if cfg.Log == nil {
-		cfg.Log = discard()
-	}
+	cfg.Listen = cmp.Or(cfg.Listen, "127.0.0.1:8545") // where development nodes are expected
+	cfg.ChainID = cmp.Or(cfg.ChainID, 1337)           // the local chain of many wallet programs
+	cfg.Wallets = cmp.Or(cfg.Wallets, 4)
+	cfg.Seed = cmp.Or(cfg.Seed, "remit devnet")
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	return cfg, nil
 }

@@ -2,6 +2,9 @@ package devnet
 
 import (
 	"context"
+	"fmt"
+
+	"github.com/ethereum/go-ethereum/common"
 
 	"remit/internal/token"
 )
@@ -55,7 +58,11 @@ func (c *Chain) Facts(ctx context.Context) (Facts, error) {
 		if err != nil {
 			return Facts{}, err
 		}
-		gas, err := c.GasBalance(ctx, w.Address)
+		wei, err := c.client.BalanceAt(ctx, common.Address(w.Address), nil)
+		if err != nil {
+			return Facts{}, fmt.Errorf("reading the balance of %s: %w", w.Address, err)
+		}
+		gas, err := token.AmountFromBytes(wei.Bytes())
 		if err != nil {
 			return Facts{}, err
 		}

@@ -1,7 +1,6 @@
 package devnet
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -36,22 +35,12 @@ const (
 )
 
 // startNode starts the chain at its genesis block and its JSON-RPC service,
-// without a listener.
-func (c *Chain) startNode() error {
-	stack, err := node.New(&node.Config{Name: "devnet", P2P: p2p.Config{NoDiscovery: true, NoDial: true}})
-	if err != nil {
+// without a listener. closeNode undoes it, also one that failed half way.
+func (c *Chain) startNode() (err error) {
+	if c.node, err = node.New(&node.Config{Name: "devnet", P2P: p2p.Config{NoDiscovery: true, NoDial: true}}); err != nil {
 		return err
 	}
-	c.node = stack
-	if err := c.startServices(); err != nil {
-		return errors.Join(err, c.closeNode())
-	}
-	return nil
-}
-
-func (c *Chain) startServices() error {
-	conf := c.ethConfig()
-	service, err := eth.New(c.node, conf)
+	service, err := eth.New(c.node, c.ethConfig())
 	if err != nil {
 		return fmt.Errorf("making the node: %w", err)
 	}
@@ -63,7 +52,7 @@ func (c *Chain) startServices() error {
 	service.BlockChain().SetSafe(genesis)
 	service.BlockChain().SetFinalized(genesis)
 
-	c.receipts = newReceipts(service.BlockChain())
+	c.receipts = &receipts{blocks: service.BlockChain(), mined: make(map[common.Hash]mined), stuck: make(map[common.Hash]bool)}
 	// The node's own HTTP service would offer the same, but behind another
 	// connection; and its in-process one offers admin and debug as well.
 	c.rpc = rpc.NewServer()
@@ -75,6 +64,9 @@ func (c *Chain) startServices() error {
 	}, rpc.API{Namespace: "web3", Service: web3{}},
 		rpc.API{Namespace: "eth", Service: c.receipts}) // the last of a name counts
 	for _, api := range apis {
+		if own, ok := api.Service.(blockReceipts); ok {
+			c.receipts.node = own
+		}
 		switch api.Namespace {
 		case "eth", "net", "txpool", "web3":
 			if err := c.rpc.RegisterName(api.Namespace, api.Service); err != nil {
@@ -93,13 +85,15 @@ type web3 struct{}
 // ClientVersion answers web3_clientVersion.
 func (web3) ClientVersion() string { return "remit-devnet/1" }
 
-// closeNode undoes startNode, also one that failed half way.
 func (c *Chain) closeNode() error {
 	if c.client != nil {
 		c.client.Close()
 	}
 	if c.rpc != nil {
 		c.rpc.Stop()
+	}
+	if c.node == nil {
+		return nil
 	}
 	return c.node.Close()
 }
@@ -112,12 +106,12 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 
 	alloc := core.SystemContractAllocs()
 	maps.Copy(alloc, types.GenesisAlloc{
-		common.Address(c.owner.Address):  {Balance: decimal(ownerGas)},
-		common.Address(c.burner.Address): {Balance: decimal(burnerGas)},
+		common.Address(c.owner.Address):  {Balance: ether(ownerGas)},
+		common.Address(c.burner.Address): {Balance: ether(burnerGas)},
 		burnTarget:                       {Balance: new(big.Int), Code: burnCode},
 	})
 	for _, w := range c.wallets {
-		alloc[common.Address(w.Address)] = types.Account{Balance: decimal(walletGas)}
+		alloc[common.Address(w.Address)] = types.Account{Balance: ether(walletGas)}
 	}
 
 	conf := ethconfig.Defaults
@@ -148,11 +142,5 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 
 func bigInt(n uint64) *big.Int { return new(big.Int).SetUint64(n) }
 
-// decimal reads a constant of this package.
-func decimal(s string) *big.Int {
-	n, ok := new(big.Int).SetString(s, 10)
-	if !ok {
-		panic("devnet: not a number: " + s)
-	}
-	return n
-}
+// ether returns n ether in wei.
+func ether(n uint64) *big.Int { return new(big.Int).Mul(bigInt(n), bigInt(params.Ether)) }

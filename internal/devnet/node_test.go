@@ -2,7 +2,6 @@ package devnet_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/rpc"
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/devnet"
@@ -36,7 +34,6 @@ func TestServiceAnswers(t *testing.T) {
 		{"eth_getTransactionCount", []any{wallet, "0x1"}, `"0x0"`},
 		{"eth_getTransactionCount", []any{wallet, "finalized"}, `"0x0"`},
 		{"eth_getTransactionReceipt", []any{common.Hash{1}}, `null`},
-		{"eth_getTransactionByHash", []any{common.Hash{1}}, `null`},
 		{"eth_getBalance", []any{wallet, "latest"}, `"0x3635c9adc5dea00000"`},
 		{"eth_feeHistory", []any{"0x5", "latest", []float64{50}}, ""},
 		{"eth_maxPriorityFeePerGas", nil, ""},
@@ -61,36 +58,6 @@ func TestServiceAnswers(t *testing.T) {
 	}
 }
 
-// TestReceiptsAreTheNodes compares the receipts that are answered in the node's
-// stead with the node's own receipts of the whole block.
-func TestReceiptsAreTheNodes(t *testing.T) {
-	p := open(t, devnet.Config{})
-	p.pay(friend, 5)
-	p.pay(devnet.RevertRecipient, 5)
-	p.mine()
-	compared := 0
-	for block := range p.Head().Number + 1 {
-		var whole []any
-		if err := p.client.Client().CallContext(t.Context(), &whole, "eth_getBlockReceipts", rpc.BlockNumber(block)); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range whole {
-			var got any
-			hash := want.(map[string]any)["transactionHash"]
-			if err := p.client.Client().CallContext(t.Context(), &got, "eth_getTransactionReceipt", hash); err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("block %d, %s (-node +got):\n%s", block, hash, diff)
-			}
-			compared++
-		}
-	}
-	if compared < 8 {
-		t.Errorf("compared %d receipts; want those of the deployment, five calls and two payments", compared)
-	}
-}
-
 func TestServiceRefusesForeignHostNames(t *testing.T) {
 	p := open(t, devnet.Config{})
 	for host, want := range map[string]int{
@@ -103,18 +70,11 @@ func TestServiceRefusesForeignHostNames(t *testing.T) {
 	} {
 		body := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}`)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.URL(), body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p.must(err)
 		r.Host = host
 		r.Header.Set("Content-Type", "application/json")
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-			t.Fatal(err)
-		}
+		p.must(err)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("Host %s: %d; want %d", host, answer.StatusCode, want)
@@ -126,9 +86,7 @@ func TestServiceRefusesForeignHostNames(t *testing.T) {
 func TestFactsAreWhatSandboxAnswers(t *testing.T) {
 	p := open(t, devnet.Config{Wallets: 1})
 	facts, err := p.Facts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p.must(err)
 	var got, want any
 	for v, text := range map[*any]string{&got: marshal(t, facts), &want: `{
 		"rpc_url": "` + p.URL() + `",
@@ -147,9 +105,7 @@ func TestFactsAreWhatSandboxAnswers(t *testing.T) {
 		]}`} {
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
-		if err := d.Decode(v); err != nil {
-			t.Fatal(err)
-		}
+		p.must(d.Decode(v))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)

@@ -2,45 +2,55 @@ package devnet
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core"
 	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/rpc"
 )
 
-// receipts answers eth_getTransactionReceipt in the node's stead. The node finds
-// a transaction by hashing its block's transactions one after the other, which
-// in blocks of hundreds costs more than the rest of a payment. And only receipts
-// can say falsely that a stuck transaction is in the latest block.
+// blockReceipts is the node's own eth_getBlockReceipts.
+type blockReceipts interface {
+	GetBlockReceipts(ctx context.Context, block rpc.BlockNumberOrHash) ([]map[string]any, error)
+}
+
+// receipts answers eth_getTransactionReceipt in the node's stead, with the node's
+// receipts of the whole block. The node finds a transaction by hashing its block's
+// transactions one after the other, which in blocks of hundreds costs more than
+// the rest of a payment. And only receipts can say falsely that a stuck
+// transaction is in the latest block.
 type receipts struct {
+	node   blockReceipts
 	blocks *core.BlockChain
 
-	mu     sync.RWMutex
-	places map[common.Hash]place
-	stuck  map[common.Hash]bool
+	mu    sync.RWMutex
+	mined map[common.Hash]mined
+	stuck map[common.Hash]bool
 }
 
-// A place is the position where a transaction was last mined. A reorg may have
+// A mined is the receipt of a transaction as it was last mined. A reorg may have
 // removed its block since.
-type place struct {
-	block  common.Hash
-	number uint64
-	index  int
+type mined struct {
+	number  uint64
+	receipt map[string]any
 }
 
-func newReceipts(blocks *core.BlockChain) *receipts {
-	return &receipts{blocks: blocks, places: make(map[common.Hash]place), stuck: make(map[common.Hash]bool)}
-}
-
-// learn notes where the transactions of a new block are.
-func (r *receipts) learn(block *types.Block) {
+// learn keeps the receipts of a new block.
+func (r *receipts) learn(block *types.Block) error {
+	read, err := r.node.GetBlockReceipts(context.Background(), rpc.BlockNumberOrHashWithHash(block.Hash(), false))
+	if err != nil {
+		return fmt.Errorf("reading the receipts of block %d: %w", block.NumberU64(), err)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, tx := range block.Transactions() {
-		r.places[tx.Hash()] = place{block.Hash(), block.NumberU64(), i}
+		r.mined[tx.Hash()] = mined{block.NumberU64(), read[i]}
 	}
+	return nil
 }
 
 // pretend makes a mined transaction stuck for ever: its receipt moves to the
@@ -51,83 +61,26 @@ func (r *receipts) pretend(tx common.Hash) {
 	r.stuck[tx] = true
 }
 
-func (r *receipts) find(tx common.Hash) (at place, known, stuck bool) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	at, known = r.places[tx]
-	return at, known, r.stuck[tx]
-}
-
-// receiptReply is a receipt as the Ethereum JSON-RPC specification has it,
-// with the blockTimestamp in logs that go-ethereum adds.
-type receiptReply struct {
-	BlockHash         common.Hash     `json:"blockHash"`
-	BlockNumber       *hexutil.Big    `json:"blockNumber"`
-	ContractAddress   *common.Address `json:"contractAddress"`
-	CumulativeGasUsed hexutil.Uint64  `json:"cumulativeGasUsed"`
-	EffectiveGasPrice *hexutil.Big    `json:"effectiveGasPrice"`
-	From              common.Address  `json:"from"`
-	GasUsed           hexutil.Uint64  `json:"gasUsed"`
-	Logs              []*types.Log    `json:"logs"`
-	LogsBloom         types.Bloom     `json:"logsBloom"`
-	Status            hexutil.Uint64  `json:"status"`
-	To                *common.Address `json:"to"`
-	TransactionHash   common.Hash     `json:"transactionHash"`
-	TransactionIndex  hexutil.Uint64  `json:"transactionIndex"`
-	Type              hexutil.Uint64  `json:"type"`
-}
-
 // GetTransactionReceipt answers eth_getTransactionReceipt: null for a transaction
 // that is not mined.
-func (r *receipts) GetTransactionReceipt(_ context.Context, tx common.Hash) *receiptReply {
-	at, known, stuck := r.find(tx)
-	if !known || r.blocks.GetCanonicalHash(at.number) != at.block {
+func (r *receipts) GetTransactionReceipt(_ context.Context, tx common.Hash) map[string]any {
+	r.mu.RLock()
+	at, known := r.mined[tx]
+	stuck := r.stuck[tx]
+	r.mu.RUnlock()
+	if !known || r.blocks.GetCanonicalHash(at.number) != at.receipt["blockHash"] {
 		return nil
 	}
-	// The cached block has its transactions' senders, which are costly to recover.
-	block := r.blocks.GetBlock(at.block, at.number)
-	reply := newReply(block.Transactions()[at.index], r.blocks.GetReceiptsByHash(at.block)[at.index])
-	if stuck {
-		reply.move(r.blocks.CurrentBlock())
+	if !stuck {
+		return at.receipt
 	}
-	return reply
-}
-
-func newReply(tx *types.Transaction, receipt *types.Receipt) *receiptReply {
-	from, _ := types.Sender(types.LatestSignerForChainID(tx.ChainId()), tx) // no error: it was mined
-	reply := &receiptReply{
-		BlockHash:         receipt.BlockHash,
-		BlockNumber:       (*hexutil.Big)(receipt.BlockNumber),
-		CumulativeGasUsed: hexutil.Uint64(receipt.CumulativeGasUsed),
-		EffectiveGasPrice: (*hexutil.Big)(receipt.EffectiveGasPrice),
-		From:              from,
-		GasUsed:           hexutil.Uint64(receipt.GasUsed),
-		Logs:              receipt.Logs,
-		LogsBloom:         receipt.Bloom,
-		Status:            hexutil.Uint64(receipt.Status),
-		To:                tx.To(),
-		TransactionHash:   receipt.TxHash,
-		TransactionIndex:  hexutil.Uint64(receipt.TransactionIndex),
-		Type:              hexutil.Uint64(tx.Type()),
+	head, moved := r.blocks.CurrentBlock(), maps.Clone(at.receipt)
+	logs, _ := at.receipt["logs"].([]*types.Log)
+	there := make([]types.Log, len(logs))
+	for i, log := range logs {
+		there[i] = *log
+		there[i].BlockHash, there[i].BlockNumber, there[i].BlockTimestamp = head.Hash(), head.Number.Uint64(), head.Time
 	}
-	if tx.To() == nil {
-		reply.ContractAddress = &receipt.ContractAddress
-	}
-	if reply.Logs == nil {
-		reply.Logs = []*types.Log{}
-	}
-	return reply
-}
-
-// move puts a receipt into another block.
-func (r *receiptReply) move(to *types.Header) {
-	r.BlockHash = to.Hash()
-	r.BlockNumber = (*hexutil.Big)(to.Number)
-	logs := make([]*types.Log, len(r.Logs))
-	for i, log := range r.Logs {
-		moved := *log
-		moved.BlockHash, moved.BlockNumber, moved.BlockTimestamp = r.BlockHash, to.Number.Uint64(), to.Time
-		logs[i] = &moved
-	}
-	r.Logs = logs
+	moved["blockHash"], moved["blockNumber"], moved["logs"] = head.Hash(), hexutil.Uint64(head.Number.Uint64()), there
+	return moved
 }

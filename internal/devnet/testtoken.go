@@ -4,10 +4,8 @@ import (
 	"context"
 	_ "embed" // contracts/TestToken.json
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/big"
-	"time"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/accounts/abi"
@@ -21,9 +19,6 @@ import (
 //go:embed contracts/TestToken.json
 var artifact []byte // made from contracts/TestToken.sol by contracts/compile.sh
 
-// ErrReverted reports that the token refused a call of its owner.
-var ErrReverted = errors.New("the test token reverted")
-
 // A Behaviour is the effect of a transfer to a recipient in place of an ordinary
 // transfer's. The numbers are those of the contract.
 type Behaviour uint8
@@ -32,11 +27,7 @@ type Behaviour uint8
 const (
 	Ordinary        Behaviour = iota // moves the amount, logs it, returns true
 	RevertWhenMined                  // reverts only at a gas price, so that estimation passes
-	Revert                           // reverts always
 	ReturnFalse                      // moves nothing, logs nothing, returns false
-	NoLog                            // moves the amount, logs nothing, returns true
-	NoMove                           // moves nothing, logs nothing, returns true
-	ShortLog                         // moves and logs one unit less than asked
 )
 
 // Limits and tip of the owner's transactions.
@@ -46,23 +37,10 @@ const (
 	ownerTip  = 1_000_000_000 // wei per gas
 )
 
-// FundToken mints amount to an account. Like every method of the token's owner
-// it makes a block of that one transaction: pending payments stay pending.
-func (c *Chain) FundToken(to token.Address, amount token.Amount) error {
-	return c.own("mint", common.Address(to), wide(amount))
-}
-
-// Blacklist makes every transfer from or to an account revert.
+// Blacklist makes every transfer from or to an account revert. Like every method
+// of the token's owner it makes a block of that one transaction: pending payments
+// stay pending.
 func (c *Chain) Blacklist(a token.Address) error { return c.own("blacklist", common.Address(a)) }
-
-// Unblacklist undoes Blacklist.
-func (c *Chain) Unblacklist(a token.Address) error { return c.own("unBlacklist", common.Address(a)) }
-
-// Pause makes every transfer revert.
-func (c *Chain) Pause() error { return c.own("pause") }
-
-// Unpause undoes Pause.
-func (c *Chain) Unpause() error { return c.own("unpause") }
 
 // Behave gives a recipient a behaviour.
 func (c *Chain) Behave(recipient token.Address, b Behaviour) error {
@@ -85,7 +63,7 @@ func (c *Chain) TokenBalance(ctx context.Context, a token.Address) (token.Amount
 
 // deploy makes the first block: the token, the wallets' balances of it, and the
 // behaviour of RevertRecipient.
-func (c *Chain) deploy(ctx context.Context) error {
+func (c *Chain) deploy() error {
 	var compiled struct {
 		ABI      abi.ABI
 		Bytecode hexutil.Bytes
@@ -96,7 +74,7 @@ func (c *Chain) deploy(ctx context.Context) error {
 	c.abi = compiled.ABI
 	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: compiled.Bytecode}}
 	for _, w := range c.wallets {
-		mint, err := c.call("mint", common.Address(w.Address), new(big.Int).SetUint64(walletTokens))
+		mint, err := c.call("mint", common.Address(w.Address), bigInt(walletTokens))
 		if err != nil {
 			return err
 		}
@@ -111,22 +89,6 @@ func (c *Chain) deploy(ctx context.Context) error {
 	}
 	block := c.eth.BlockChain().GetBlockByHash(c.eth.BlockChain().CurrentBlock().Hash())
 	c.deployed, c.old = block.NumberU64(), block.Transactions()[0]
-	return c.awaitIndex(ctx)
-}
-
-// awaitIndex waits for the node's transaction index, which the node begins in the
-// background with the first block. Until then the node answers a question for an
-// unknown transaction with an error instead of null.
-func (c *Chain) awaitIndex(ctx context.Context) error {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !c.eth.BlockChain().TxIndexDone() {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
 	return nil
 }
 
@@ -136,6 +98,8 @@ func (c *Chain) own(method string, args ...any) error {
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := c.mineFor(c.owner, call); err != nil {
 		return fmt.Errorf("calling the token's %s: %w", method, err)
 	}
@@ -152,17 +116,9 @@ func (c *Chain) call(method string, args ...any) (*types.DynamicFeeTx, error) {
 	return &types.DynamicFeeTx{Gas: callGas, To: &contract, Data: data}, nil
 }
 
-// mineFor makes one block of exactly these transactions of one account. It fills
-// in nonces and fees. The error matches ErrReverted if one of the token's owner
-// reverted; the block stands nevertheless.
+// mineFor makes one block of exactly these transactions of one account, with
+// nonces and fees filled in. The caller holds mu.
 func (c *Chain) mineFor(from Wallet, txs ...*types.DynamicFeeTx) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mineSigned(from, txs)
-}
-
-// mineSigned is mineFor for callers that hold mu.
-func (c *Chain) mineSigned(from Wallet, txs []*types.DynamicFeeTx) error {
 	account := common.Address(from.Address)
 	// The account's transactions that a reorg has made pending again come first.
 	signed, _ := c.eth.TxPool().ContentFrom(account)
@@ -181,19 +137,5 @@ func (c *Chain) mineSigned(from Wallet, txs []*types.DynamicFeeTx) error {
 		}
 		signed = append(signed, s)
 	}
-	if err := c.extend(signed); err != nil {
-		return err
-	}
-	for _, receipt := range c.eth.BlockChain().GetReceiptsByHash(c.eth.BlockChain().CurrentBlock().Hash()) {
-		if receipt.Status != types.ReceiptStatusSuccessful && from == c.owner {
-			return ErrReverted
-		}
-	}
-	return nil
-}
-
-// wide returns a as a big.Int, the type that the ABI encoder takes.
-func wide(a token.Amount) *big.Int {
-	word := a.Bytes32()
-	return new(big.Int).SetBytes(word[:])
+	return c.extend(signed)
 }

@@ -14,10 +14,10 @@ import (
 
 // Balances at the start.
 const (
-	walletTokens = 1_000_000_000_000        // 1,000,000 USDC
-	walletGas    = "1000000000000000000000" // 1,000 ether, in wei
-	ownerGas     = "1000000000000000000000000"
-	burnerGas    = "1000000000000000000000000000000"
+	walletTokens = 1_000_000_000_000 // 1,000,000 USDC
+	walletGas    = 1_000             // ether
+	ownerGas     = 1_000_000         // ether
+	burnerGas    = 1_000_000_000_000 // ether
 )
 
 // A Wallet is an account whose key is public: the key of wallet n is
