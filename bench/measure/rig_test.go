@@ -76,8 +76,7 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	for _, w := range wallets {
 		entries = append(entries, keyring.Entry{Key: must(keyring.ParseKey(w.PrivateKey()))(b)})
 	}
-	secret := keyring.Encode(entries)
-	keys := keyring.New(func(context.Context) ([]byte, error) { return secret, nil }, nil)
+	keys := keyring.New(func(context.Context) ([]keyring.Entry, error) { return entries, nil })
 	counted := &interpose.Store{Store: within, Around: func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
 		r.count(call.Op, d.store)
 		apply(ctx)

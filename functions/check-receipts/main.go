@@ -35,7 +35,7 @@ func wire(env *boot.Env) boot.Run {
 	r := runner{decimals: config.Token.Decimals, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	r.settler = settlement.New(config, settlement.Parts{
 		Store:  dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")),
-		Keys:   keyring.New(wallets.Value, chainenv.Stale),
+		Keys:   keyring.New(secrets.Cache(wallets.Value, keyring.Decode).Get),
 		Nodes:  chainenv.Nodes(env, time.Now),
 		Events: webhook.NewPublisher(webhooks, jobs),
 		Log:    slog.Default(), Now: time.Now,

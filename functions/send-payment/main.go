@@ -35,7 +35,7 @@ func wire(env *boot.Env) http.Handler {
 	wallets := secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now)
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")),
-		Keys:  keyring.New(wallets.Value, chainenv.Stale),
+		Keys:  keyring.New(secrets.Cache(wallets.Value, keyring.Decode).Get),
 		Nodes: chainenv.Nodes(env, time.Now),
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),
 		Log:   slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,

@@ -6,7 +6,6 @@ package chainenv
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"time"
 
@@ -81,6 +80,3 @@ func parseGwei(s string) (token.Amount, error) {
 	}
 	return token.ParseAmount(strconv.FormatUint(gwei, 10) + "000000000")
 }
-
-// Stale logs that wallet keys of an earlier secret are in use.
-func Stale(err error) { slog.Error("using the wallet keys read before", "err", err) }

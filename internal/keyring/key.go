@@ -26,12 +26,22 @@ var (
 	ErrUnsignable = errors.New("transaction cannot be signed")
 )
 
-// redacted is all that formatting ever shows of a key.
-const redacted = "[redacted]"
+// A redacted shows a constant when it, or the value that embeds it, is formatted
+// by any verb, logged, or encoded as text or JSON. Encode is the way to store
+// keys.
+type redacted struct{}
+
+const constant = "[redacted]"
+
+func (redacted) String() string               { return constant }
+func (redacted) Format(f fmt.State, _ rune)   { _, _ = io.WriteString(f, constant) }
+func (redacted) LogValue() slog.Value         { return slog.StringValue(constant) }
+func (redacted) MarshalText() ([]byte, error) { return []byte(constant), nil }
 
 // A Key is the private key of one wallet. Formatting, logging and encoding a Key
 // show a constant. The zero Key signs nothing and controls no account.
 type Key struct {
+	redacted
 	address token.Address
 	// A function and not the key itself: a printer that meets a Key in an
 	// unexported field of another value calls no method of Key, and printers that
@@ -103,19 +113,3 @@ func (k Key) Sign(tx chain.Tx, nonce uint64) (chain.Signed, error) {
 
 // reveal returns the form that ParseKey reads. Only Encode may call it.
 func (k Key) reveal() string { return "0x" + hex.EncodeToString(k.private().Serialize()) }
-
-// String returns a constant.
-func (Key) String() string { return redacted }
-
-// GoString returns a constant.
-func (Key) GoString() string { return redacted }
-
-// Format writes a constant for every verb.
-func (Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
-
-// LogValue returns a constant.
-func (Key) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// MarshalText returns a constant, so that encoding/json never writes the Key that
-// a value holds. Encode is the way to store keys.
-func (Key) MarshalText() ([]byte, error) { return []byte(redacted), nil }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/internal/chain"
 	"remit/internal/keyring"
 )
 
@@ -62,7 +63,8 @@ func TestRefusesUnusableSecretsByPositionOnly(t *testing.T) {
 
 func TestPrintsNoKeyMaterial(t *testing.T) {
 	key := mustKey(t, secretHex)
-	ring := keyring.New((&vault{raw: wallets(entry(secretHex, false))}).read, nil)
+	secret := wallets(entry(secretHex, false))
+	ring := ring(&secret)
 	signer, err := ring.Signer(t.Context(), key.Address())
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +88,7 @@ func TestPrintsNoKeyMaterial(t *testing.T) {
 		slog.New(slog.NewTextHandler(&log, nil)).Info("m", "v", v)
 		assertNoSecret(t, name+" in a log", log.String())
 	}
-	_, err = key.Sign(txWithoutGas(key), 0)
+	_, err = key.Sign(chain.Tx{ChainID: 1, To: key.Address()}, 0)
 	assertNoSecret(t, "a refusal to sign", fmt.Sprintf("%v %#v", err, err))
 }
 

@@ -63,10 +63,11 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		}
 		a.nodes = append(a.nodes, node)
 	}
-	a.keys = keyring.New(func(context.Context) ([]byte, error) { return secret, nil }, nil)
-	if _, err := a.keys.All(ctx); err != nil {
+	entries, err := keyring.Decode(secret)
+	if err != nil {
 		return a, fmt.Errorf("reading %s: %w", s.WalletFile, err)
 	}
+	a.keys = keyring.New(func(context.Context) ([]keyring.Entry, error) { return entries, nil })
 	return a, nil
 }
 

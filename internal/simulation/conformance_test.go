@@ -195,12 +195,11 @@ func realNetwork(t *testing.T) network {
 	ok(err)
 	key, err := keyring.ParseKey(c.Wallets()[0].PrivateKey())
 	ok(err)
-	secret := keyring.Encode([]keyring.Entry{{Key: key}})
 	before, err := c.BaseFee()
 	ok(err)
 	return network{
 		id: c.ID(), coin: c.Token(), node: node,
-		keys:        keyring.New(func(context.Context) ([]byte, error) { return secret, nil }, nil),
+		keys:        keyring.New(func(context.Context) ([]keyring.Entry, error) { return []keyring.Entry{{Key: key}}, nil }),
 		mine:        func() { ok(c.Mine()) },
 		mineExactly: func(raw ...[]byte) { ok(c.MineExactly(raw...)) },
 		reorg:       func(depth int) { ok(c.Reorg(depth)) },
