@@ -42,7 +42,10 @@ func (n *Node) Account(ctx context.Context, wallet, contract token.Address, rule
 	calls = append(calls, call("eth_blockNumber", &after))
 	calls, err := n.batch(ctx, calls...)
 	if err == nil {
-		err = firstError(withoutUnknownTag(calls, rule))
+		if tag := &calls[5]; rule.Tag != "" && unknownBlock(tag.Error) {
+			tag.Error = nil // no block is final
+		}
+		err = firstError(calls)
 	}
 	if err == nil && len(held) != 32 {
 		err = fmt.Errorf("eth_call: %w: balanceOf returned %d bytes: no token at %v", errAnswer, len(held), contract)
@@ -77,30 +80,19 @@ func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (u
 // finalBlock returns the highest block that is final by rule. Zero means that
 // none is: the genesis block holds no transactions.
 func finalBlock(rule chain.ConfirmationRule, head uint64, tagged *header) uint64 {
-	if rule.Tag != "" {
-		if tagged == nil || tagged.Number == nil {
-			return 0
-		}
-		return min(uint64(*tagged.Number), head)
-	}
-	if head < rule.Depth {
+	switch {
+	case rule.Tag == "":
+		return head - min(rule.Depth, head)
+	case tagged == nil || tagged.Number == nil:
 		return 0
 	}
-	return head - rule.Depth
+	return min(uint64(*tagged.Number), head)
 }
 
-// withoutUnknownTag drops the rejection that nodes send while the chain has no
-// safe or finalized block: geth says "finalized block not found", and code
-// -39001 of the execution APIs is "Unknown block". No block is final then.
-func withoutUnknownTag(calls []rpc.BatchElem, rule chain.ConfirmationRule) []rpc.BatchElem {
-	kept := make([]rpc.BatchElem, 0, len(calls))
-	for _, c := range calls {
-		rejection, ok := errors.AsType[*Rejection](c.Error)
-		if ok && c.Method == "eth_getBlockByNumber" && rule.Tag != "" &&
-			(rejection.Code == -39001 || strings.Contains(strings.ToLower(rejection.Words), "block not found")) {
-			continue
-		}
-		kept = append(kept, c)
-	}
-	return kept
+// unknownBlock reports whether err is the rejection that nodes send while the chain
+// has no safe or finalized block: geth says "finalized block not found", and code
+// -39001 of the execution APIs is "Unknown block".
+func unknownBlock(err error) bool {
+	rejection, ok := errors.AsType[*Rejection](err)
+	return ok && (rejection.Code == -39001 || strings.Contains(strings.ToLower(rejection.Words), "block not found"))
 }

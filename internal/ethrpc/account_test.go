@@ -1,7 +1,6 @@
 package ethrpc_test
 
 import (
-	"maps"
 	"strings"
 	"testing"
 
@@ -141,13 +140,8 @@ func TestAnAccountIsReadWholeOrNotAtAll(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			answers := ten()
 			answers["eth_getBlockByNumber"] = always(result(`{"number":"0x9"}`))
-			node := open(t, serve(t, answers).URL)
-			if _, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Tag: "safe"}); err != nil {
-				t.Fatalf("before: %v", err)
-			}
-			answers = maps.Clone(answers)
 			answers[row.method] = always(row.answer)
-			node = open(t, serve(t, answers).URL)
+			node := open(t, serve(t, answers).URL)
 			if got, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{Tag: "safe"}); err == nil {
 				t.Fatalf("Account = %+v, want an error", got)
 			}

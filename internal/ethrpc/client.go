@@ -1,8 +1,6 @@
 package ethrpc
 
 import (
-	"errors"
-	"io"
 	"net/http"
 	"time"
 )
@@ -10,9 +8,6 @@ import (
 // maxResponse bounds one response, unpacked. A batch of 100 receipts, or one
 // block with all its transactions, is a few megabytes on the busiest chains.
 const maxResponse = 32 << 20
-
-// errTooLarge reports a response beyond maxResponse.
-var errTooLarge = errors.New("response is too large")
 
 // clientOver returns an HTTP client that reads at most maxResponse bytes of a
 // response. It follows no redirect, which would hand signed bytes to another
@@ -42,31 +37,14 @@ func NewTransport() *http.Transport {
 	}
 }
 
-// bounded is a transport whose response bodies end with errTooLarge after
-// maxResponse bytes.
+// bounded is a transport whose response bodies end with an *http.MaxBytesError
+// after maxResponse bytes.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(r)
 	if err == nil {
-		response.Body = &boundedBody{response.Body, maxResponse}
+		response.Body = http.MaxBytesReader(nil, response.Body, maxResponse)
 	}
 	return response, err
-}
-
-type boundedBody struct {
-	io.ReadCloser
-	left int64
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errTooLarge
-	}
-	if int64(len(p)) > b.left {
-		p = p[:b.left]
-	}
-	n, err := b.ReadCloser.Read(p)
-	b.left -= int64(n)
-	return n, err
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,9 +96,6 @@ func TestOpensOnlyNodeURLs(t *testing.T) {
 	if _, err := ethrpc.Open("http://example.org", ethrpc.Config{}); err == nil {
 		t.Error("opened a node without a chain id")
 	}
-}
-
-func TestIsCalledByItsHost(t *testing.T) {
 	node, err := ethrpc.Open("https://user:hunter22@mainnet.example.org:8443/v2/0123456789abcdef?apikey=fedcba9876543210#frag", ethrpc.Config{ChainID: 1})
 	must(t, err)
 	if got, want := node.String(), "mainnet.example.org:8443"; got != want {
@@ -121,13 +117,12 @@ func TestErrorsHoldNoPartOfTheURLButItsHost(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, text)
 	}
-	s := httptest.NewServer(http.HandlerFunc(echo))
-	defer s.Close()
+	url := handle(t, echo)
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
 	for name, base := range map[string]string{
-		"a refusal that quotes it": s.URL + path + "?apikey=fedcba9876543210",
-		"a page that quotes it":    s.URL + path + "?apikey=status-fedcba98",
+		"a refusal that quotes it": url + path + "?apikey=fedcba9876543210",
+		"a page that quotes it":    url + path + "?apikey=status-fedcba98",
 		"a refused connection":     closed.URL + path + "?apikey=fedcba9876543210",
 		"a key of a few letters":   closed.URL + "/k3y",
 		"a password":               strings.Replace(closed.URL, "://", "://someuser:hunter2222@", 1) + path,
@@ -165,7 +160,7 @@ func TestErrorsOfATransportHoldNoSecretEither(t *testing.T) {
 }
 
 func TestBoundsAResponse(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	url := handle(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, `[{"jsonrpc":"2.0","id":1,"result":"`)
 		chunk := strings.Repeat("0", 1<<20)
 		for range 2 * ethrpc.MaxResponse >> 20 {
@@ -173,9 +168,8 @@ func TestBoundsAResponse(t *testing.T) {
 				return
 			}
 		}
-	}))
-	defer s.Close()
-	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: 1, Timeout: time.Minute}) // so that the size ends the request, not the time
+	})
+	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: 1, Timeout: time.Minute}) // so that the size ends the request, not the time
 	must(t, err)
 	_, err = node.Estimate(t.Context(), chain.Call{})
 	if err == nil || !strings.Contains(err.Error(), "too large") {
@@ -184,12 +178,11 @@ func TestBoundsAResponse(t *testing.T) {
 }
 
 func TestQuotesNoMoreThanALineOfAPage(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	url := handle(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadGateway)
 		_, _ = io.WriteString(w, strings.Repeat("<p>\r\n\xff bad gateway</p>", 1000))
-	}))
-	defer s.Close()
-	_, err := open(t, s.URL).Estimate(t.Context(), chain.Call{})
+	})
+	_, err := open(t, url).Estimate(t.Context(), chain.Call{})
 	if err == nil || len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\r\n") || !utf8.ValidString(err.Error()) || !strings.Contains(err.Error(), "HTTP 502") {
 		t.Errorf("error %q, want one line with the status", err)
 	}
@@ -202,32 +195,23 @@ func TestBoundsTheTimeOfARequestWithItsBody(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			release := make(chan struct{})
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			url := handle(t, func(w http.ResponseWriter, _ *http.Request) {
 				if row.begin != "" {
 					_, _ = io.WriteString(w, row.begin)
 					_ = http.NewResponseController(w).Flush()
 				}
 				<-release
-			}))
-			defer s.Close()
+			})
 			defer close(release)
-			node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Timeout: 20 * time.Millisecond})
+			node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Timeout: 20 * time.Millisecond})
 			must(t, err)
 			if _, err := node.Estimate(t.Context(), chain.Call{}); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%v, want DeadlineExceeded", err)
 			}
+			if reply := node.Send(t.Context(), signed); reply.Class != chain.Ambiguous || !strings.Contains(reply.Detail, "deadline") {
+				t.Errorf("Send: %+v, want ambiguous", reply)
+			}
 		})
-	}
-}
-
-func TestFollowsNoRedirect(t *testing.T) {
-	var reached atomic.Bool
-	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Store(true) }))
-	defer other.Close()
-	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
-	defer s.Close()
-	if _, err := open(t, s.URL).Estimate(t.Context(), chain.Call{}); err == nil || reached.Load() {
-		t.Errorf("%v, the other host was reached: %v", err, reached.Load())
 	}
 }
 
@@ -241,16 +225,13 @@ func TestKeepsConnectionsForManyAtOnce(t *testing.T) {
 	const clients, rounds = 64, 5
 	var opened atomic.Int32
 	var all sync.WaitGroup
-	s := &server{answers: gas("0x5208")}
-	s.answers["eth_chainId"] = always(result(`"0x14a34"`))
-	s.Server = httptest.NewUnstartedServer(s)
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			opened.Add(1)
+	s := serve(t, gas("0x5208"), func(front *http.Server) {
+		front.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				opened.Add(1)
+			}
 		}
-	}
-	s.Start()
-	defer s.Close()
+	})
 	node := open(t, s.URL)
 	for range rounds {
 		for range clients {
@@ -271,30 +252,19 @@ func TestKeepsConnectionsForManyAtOnce(t *testing.T) {
 func TestRepeatsARequestOnAKeptConnectionThatDied(t *testing.T) {
 	// Hangs up, without an answer, on the second request of a connection, as
 	// a load balancer does with one that slept too long.
-	s := serve(t, gas("0x5208"))
-	u, err := url.Parse(s.URL)
-	must(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	front := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		served, _ := r.Context().Value(servedKey{}).(*atomic.Int32)
-		if served.Add(1) == 2 {
-			panic(http.ErrAbortHandler)
+	s := serve(t, gas("0x5208"), func(front *http.Server) {
+		node := front.Handler
+		front.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, servedKey{}, new(atomic.Int32))
 		}
-		request, _ := http.NewRequestWithContext(r.Context(), r.Method, u.String(), r.Body)
-		response, err := http.DefaultTransport.RoundTrip(request)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer func() { _ = response.Body.Close() }()
-		_, _ = io.Copy(w, response.Body)
-	}), ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
-		return context.WithValue(ctx, servedKey{}, new(atomic.Int32))
-	}}
-	go func() { _ = front.Serve(listener) }()
-	defer func() { _ = front.Close() }()
-	node := open(t, "http://"+listener.Addr().String())
+		front.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if served, _ := r.Context().Value(servedKey{}).(*atomic.Int32); served.Add(1) == 2 {
+				panic(http.ErrAbortHandler)
+			}
+			node.ServeHTTP(w, r)
+		})
+	})
+	node := open(t, s.URL)
 	for i := range 3 {
 		if _, err := node.Estimate(t.Context(), chain.Call{}); err != nil {
 			t.Errorf("request %d: %v", i, err)

@@ -9,8 +9,8 @@ import (
 // A reply is words by which nodes reject eth_sendRawTransaction, in lower case,
 // and the class of that rejection.
 type reply struct {
-	words string
-	class chain.Class
+	Words string
+	Class chain.Class
 }
 
 // replies are in the order to look for them: words that contain another reply's
@@ -84,8 +84,8 @@ var replies = []reply{
 func classOf(words string, replies []reply) chain.Class {
 	words = strings.ToLower(words)
 	for _, r := range replies {
-		if strings.Contains(words, r.words) {
-			return r.class
+		if strings.Contains(words, r.Words) {
+			return r.Class
 		}
 	}
 	return chain.Ambiguous

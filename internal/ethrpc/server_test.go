@@ -3,6 +3,7 @@ package ethrpc_test
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -55,14 +56,17 @@ type server struct {
 	requests [][]string // methods, per HTTP request
 }
 
-// serve starts a node of chainID with the given answers by method.
-func serve(t *testing.T, answers map[string]func(request) raw) *server {
+// serve starts a node of chainID with the given answers by method. Each of tune
+// may change its HTTP server before.
+func serve(t fataler, answers map[string]func(request) raw, tune ...func(*http.Server)) *server {
 	t.Helper()
 	s := &server{answers: map[string]func(request) raw{"eth_chainId": always(result(`"0x14a34"`))}}
-	for method, answer := range answers {
-		s.answers[method] = answer
+	maps.Copy(s.answers, answers)
+	s.Server = httptest.NewUnstartedServer(s)
+	for _, f := range tune {
+		f(s.Config)
 	}
-	s.Server = httptest.NewServer(s)
+	s.Start()
 	t.Cleanup(s.Close)
 	return s
 }
@@ -114,7 +118,15 @@ func (s *server) methods() [][]string {
 	return slices.Clone(s.requests)
 }
 
-func open(t *testing.T, url string) *ethrpc.Node {
+// handle starts a node that is nothing but f, and returns its URL.
+func handle(t *testing.T, f http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func open(t fataler, url string) *ethrpc.Node {
 	t.Helper()
 	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID})
 	must(t, err)
@@ -146,6 +158,7 @@ var exact = cmpopts.EquateComparable(token.Amount{})
 // A fataler is a *testing.T, or that of rapid.
 type fataler interface {
 	Helper()
+	Cleanup(f func())
 	Fatal(args ...any)
 }
 
