@@ -19,19 +19,14 @@ type Hash [32]byte
 
 // ParseHash reads 64 hex digits of either case after an optional "0x" or "0X".
 func ParseHash(s string) (Hash, error) {
-	if rest, ok := strings.CutPrefix(s, "0x"); ok {
-		s = rest
-	} else {
-		s = strings.TrimPrefix(s, "0X")
+	if strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0X") {
+		s = s[2:]
 	}
-	var h Hash
-	if len(s) != 64 {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != 32 {
 		return Hash{}, ErrHash
 	}
-	if _, err := hex.Decode(h[:], []byte(s)); err != nil {
-		return Hash{}, ErrHash
-	}
-	return h, nil
+	return Hash(b), nil
 }
 
 // String returns "0x" and 64 lower-case hex digits.

@@ -3,6 +3,8 @@ package chain
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"remit/internal/token"
 )
@@ -119,10 +121,4 @@ var ranks = map[Class]int{
 }
 
 // Classes returns every class, in no particular order.
-func Classes() []Class {
-	all := make([]Class, 0, len(ranks))
-	for c := range ranks {
-		all = append(all, c)
-	}
-	return all
-}
+func Classes() []Class { return slices.Collect(maps.Keys(ranks)) }

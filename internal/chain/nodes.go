@@ -78,8 +78,6 @@ func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, confirmati
 	for i, node := range n {
 		if errs[i] == nil {
 			views = append(views, View{node, accounts[i]})
-		} else {
-			errs[i] = fmt.Errorf("asking %s: %w", node, errs[i])
 		}
 	}
 	if len(views) == 0 {
@@ -127,19 +125,20 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	if err != nil || len(candidates) == 0 {
 		return mined, err
 	}
-	numbers := blockNumbers(candidates)
+	var numbers []uint64
+	for _, c := range candidates {
+		if !slices.Contains(numbers, c.Block) {
+			numbers = append(numbers, c.Block)
+		}
+	}
 	blocks, errs := all(v.nodes(), func(_ int, node Node) ([]Hash, error) { return node.BlockHashes(ctx, numbers) })
-	canonical := make([]map[uint64]Hash, len(v))
-	for i := range v {
-		canonical[i] = map[uint64]Hash{}
-		if errs[i] == nil && len(blocks[i]) == len(numbers) {
-			for j, number := range numbers {
-				canonical[i][number] = blocks[i][j]
-			}
+	for i := range blocks {
+		if errs[i] != nil || len(blocks[i]) != len(numbers) {
+			blocks[i] = make([]Hash, len(numbers))
 		}
 	}
 	for _, c := range candidates {
-		if agreed(c, canonical) {
+		if agreed(c, blocks, slices.Index(numbers, c.Block)) {
 			mined.Final[c.Tx] = c.Receipt
 		}
 	}
@@ -152,11 +151,12 @@ type candidate struct {
 	from int // index of the view that gave it
 }
 
-// agreed reports whether c's own node has c's block at its height and no other
-// contradicts. A node without that height does not contradict: it lags.
-func agreed(c candidate, canonical []map[uint64]Hash) bool {
-	for i, blocks := range canonical {
-		hash := blocks[c.Block]
+// agreed reports whether c's own node has c's block at its height, whose hash is
+// the one at that index of each node's blocks, and no other node contradicts. A
+// node without that height does not contradict: it lags.
+func agreed(c candidate, blocks [][]Hash, height int) bool {
+	for i := range blocks {
+		hash := blocks[i][height]
 		if hash != c.BlockHash && (i == c.from || !hash.IsZero()) {
 			return false
 		}
@@ -177,12 +177,7 @@ func (v Views) candidates(ctx context.Context, hashes []Hash, seen map[Hash]bool
 		if len(wanted) == 0 {
 			break
 		}
-		ask := make([]Hash, 0, len(wanted))
-		for _, h := range hashes {
-			if wanted[h] {
-				ask = append(ask, h)
-			}
-		}
+		ask := slices.DeleteFunc(slices.Clone(hashes), func(h Hash) bool { return !wanted[h] })
 		receipts, err := view.Node.Receipts(ctx, ask)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("asking %s: %w", view.Node, err)) // and some of them may be there
@@ -199,18 +194,6 @@ func (v Views) candidates(ctx context.Context, hashes []Hash, seen map[Hash]bool
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
 	}
 	return found, nil
-}
-
-func blockNumbers(candidates []candidate) []uint64 {
-	seen := map[uint64]bool{}
-	var numbers []uint64
-	for _, c := range candidates {
-		if !seen[c.Block] {
-			seen[c.Block] = true
-			numbers = append(numbers, c.Block)
-		}
-	}
-	return numbers
 }
 
 func (v Views) nodes() Nodes {
@@ -248,16 +231,17 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 	return hashes[0], nil
 }
 
-// all asks every node at once and returns the answers in order.
+// all asks every node at once and returns the answers in order. Its errors name
+// the nodes.
 func all[T any](nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
 	answers, errs := make([]T, len(nodes)), make([]error, len(nodes))
-	if len(nodes) == 1 {
-		answers[0], errs[0] = ask(0, nodes[0])
-		return answers, errs
-	}
 	var wg sync.WaitGroup
 	for i, node := range nodes {
-		wg.Go(func() { answers[i], errs[i] = ask(i, node) })
+		wg.Go(func() {
+			if answers[i], errs[i] = ask(i, node); errs[i] != nil {
+				errs[i] = fmt.Errorf("asking %s: %w", node, errs[i])
+			}
+		})
 	}
 	wg.Wait()
 	return answers, errs

@@ -36,13 +36,6 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-func TestFeesUnavailable(t *testing.T) {
-	_, err := nodes(&stub{down: true}, &stub{down: true}).Fees(t.Context())
-	if !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, errDown) {
-		t.Errorf("Fees() = %v, want ErrUnavailable and the cause", err)
-	}
-}
-
 func TestLeading(t *testing.T) {
 	view := func(mined, head uint64, steady bool) chain.View {
 		return chain.View{Account: chain.Account{Mined: mined, Head: head, Steady: steady}}
@@ -73,9 +66,13 @@ func TestViews(t *testing.T) {
 	if err != nil || len(views) != 1 || views[0].Mined != 3 || views[0].Node != all[1] {
 		t.Errorf("Views() = %v, %v; want that of the node that is up", views, err)
 	}
-	_, err = nodes(&stub{down: true}, &stub{down: true}).Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
-	if !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, errDown) || !strings.Contains(err.Error(), "asking b") {
-		t.Errorf("Views() = %v, want ErrUnavailable, and what each node answered", err)
+	down := nodes(&stub{down: true}, &stub{down: true})
+	_, errViews := down.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
+	_, errFees := down.Fees(t.Context())
+	for _, err := range []error{errViews, errFees} {
+		if !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, errDown) || !strings.Contains(err.Error(), "asking b") {
+			t.Errorf("all down: %v, want ErrUnavailable, and what each node answered", err)
+		}
 	}
 }
 
@@ -88,6 +85,8 @@ func TestReceipts(t *testing.T) {
 	main := func() *stub {
 		return &stub{account: final, receipts: []chain.Receipt{mined}, blocks: map[uint64]chain.Hash{5: block}}
 	}
+	half, early, without := main(), main(), main()
+	half.half, early.account.Final, without.receipts = true, 4, nil
 	for _, test := range []struct {
 		name        string
 		nodes       chain.Nodes
@@ -96,11 +95,11 @@ func TestReceipts(t *testing.T) {
 	}{
 		{"two nodes that agree", nodes(main(), main()), true, true, nil},
 		{"one node alone", nodes(main()), true, true, nil},
-		{"one node that could not read another receipt", nodes(&stub{half: true, account: final, receipts: []chain.Receipt{mined}, blocks: map[uint64]chain.Hash{5: block}}), true, true, nil},
-		{"not final yet", nodes(&stub{account: chain.Account{Final: 4}, receipts: []chain.Receipt{mined}, blocks: map[uint64]chain.Hash{5: block}}), false, true, nil},
+		{"one node that could not read another receipt", nodes(half), true, true, nil},
+		{"not final yet", nodes(early), false, true, nil},
 		{"nobody has it", nodes(&stub{account: final}, &stub{account: final}), false, false, nil},
-		{"null on the first node is no answer", nodes(&stub{account: final, blocks: map[uint64]chain.Hash{5: block}}, main()), true, true, nil},
-		{"not final on the first, final on the second", nodes(&stub{account: chain.Account{Final: 4}, receipts: []chain.Receipt{mined}, blocks: map[uint64]chain.Hash{5: block}}, main()), true, true, nil},
+		{"null on the first node is no answer", nodes(without, main()), true, true, nil},
+		{"not final on the first, final on the second", nodes(early, main()), true, true, nil},
 		{"a node that lags does not contradict", nodes(main(), &stub{account: chain.Account{Final: 2}}), true, true, nil},
 		{"a node that is down for the block hash does not contradict", nodes(main(), &stub{account: final, down: true}), true, true, nil},
 		{"another block at that height on another node", nodes(main(), &stub{account: final, blocks: map[uint64]chain.Hash{5: fork}}), false, true, nil},
