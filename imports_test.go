@@ -3,7 +3,9 @@
 package remit_test
 
 import (
+	"maps"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +78,10 @@ var mayImport = map[string]string{
 	"simulation/oracle":    "dispatch memory simulation/fakechain store " + domains,
 	"simulation/scheduler": "interpose",
 	"storetest":            "store " + domains,
+
+	// Tools stand alone.
+	"tools":        "",
+	"tools/mutate": "",
 }
 
 // onlyIn says which packages may import something heavy or powerful; a
@@ -86,20 +92,21 @@ var onlyIn = map[string]string{
 	"github.com/awslabs/":    "boot",
 	"github.com/ethereum/":   "devnet ethrpc keyring",
 	"net/http":               "boot client devnet ethrpc httpapi local merchant webhook webhook/guard",
-	"os/exec":                "",
+	"os/exec":                "tools/mutate",
 	"github.com/alecthomas/": "",
 }
 
-// mayLink says which functions may link what costs start-up time or holds
-// power over money. The others do not, not even through somebody else.
+// mayLink says which functions, and whether cmd/remit, may link packages that cost
+// start-up time, hold power over money or are for tests. The others do not, not
+// even through another package.
 var mayLink = map[string]string{
-	"github.com/ethereum/":       "check-receipts get-balance send-payment",
-	"remit/internal/ethrpc":      "check-receipts get-balance send-payment",
-	"remit/internal/keyring":     "check-receipts send-payment",
-	"remit/internal/devnet":      "",
-	"remit/internal/settlement":  "check-receipts",
+	"github.com/ethereum/":       "remit check-receipts get-balance send-payment",
+	"remit/internal/ethrpc":      "remit check-receipts get-balance send-payment",
+	"remit/internal/keyring":     "remit check-receipts send-payment",
+	"remit/internal/devnet":      "remit",
+	"remit/internal/settlement":  "remit check-receipts",
 	"remit/internal/interpose":   "",
-	"remit/internal/memory":      "",
+	"remit/internal/memory":      "remit",
 	"remit/internal/simulation":  "",
 	"remit/internal/simulation/": "",
 	"remit/internal/storetest":   "",
@@ -108,93 +115,67 @@ var mayLink = map[string]string{
 }
 
 func TestImportsPointDown(t *testing.T) {
-	unseen := make(map[string]bool)
-	for imp := range mayImport {
-		unseen[imp] = true
-	}
-	for _, pkg := range list(t, `{{.ImportPath}} {{join .Imports " "}}`, "./internal/...") {
-		name := strings.TrimPrefix(pkg[0], "remit/internal/")
+	unseen := maps.Clone(mayImport)
+	for _, pkg := range list(t, `{{.ImportPath}} {{join .Imports " "}}`, "./internal/...", "./tools/...") {
+		name := short(pkg[0])
 		allowed, ok := mayImport[name]
 		if !ok {
-			t.Errorf("internal/%s: say in mayImport what it may import", name)
+			t.Errorf("%s: say in mayImport what it may import", pkg[0])
 			continue
 		}
 		delete(unseen, name)
 		for _, imp := range pkg[1:] {
-			if ours, ok := strings.CutPrefix(imp, "remit/"); ok && !has(allowed, strings.TrimPrefix(ours, "internal/")) {
-				t.Errorf("internal/%s must not import %s", name, ours)
+			if strings.HasPrefix(imp, "remit/") && !has(allowed, short(imp)) {
+				t.Errorf("%s must not import %s", pkg[0], imp)
 			}
-			for what, where := range onlyIn {
-				if matches(imp, what) && !has(where, name) && !strings.HasSuffix(name, "test") {
-					t.Errorf("internal/%s must not import %s: only %q may", name, imp, where)
+			for heavy, where := range onlyIn {
+				if matches(imp, heavy) && !has(where, name) && !strings.HasSuffix(name, "test") {
+					t.Errorf("%s must not import %s: only %q may", pkg[0], imp, where)
 				}
 			}
 		}
 	}
 	for name := range unseen {
-		t.Errorf("mayImport lists internal/%s, which is not there", name)
+		t.Errorf("mayImport lists %s, which is not there", name)
 	}
 }
 
-func TestToolsStandAlone(t *testing.T) {
-	for _, pkg := range list(t, `{{.ImportPath}} {{join .Imports " "}}`, "./tools/...") {
-		for _, imp := range pkg[1:] {
-			if strings.HasPrefix(imp, "remit/") {
-				t.Errorf("%s must not import %s", pkg[0], imp)
-			}
-		}
-	}
-}
-
-func TestFunctionsLinkOnlyWhatTheyNeed(t *testing.T) {
-	for _, pkg := range list(t, `{{.ImportPath}} {{join .Deps " "}}`, "-tags=lambda.norpc", "./functions/...") {
-		name := strings.TrimPrefix(pkg[0], "remit/functions/")
+func TestProgramsLinkOnlyWhatTheyNeed(t *testing.T) {
+	for _, pkg := range list(t, `{{.ImportPath}} {{join .Deps " "}}`, "-tags=lambda.norpc", "./functions/...", "./cmd/remit") {
 		for _, dep := range pkg[1:] {
-			for what, who := range mayLink {
-				if matches(dep, what) && !has(who, name) {
-					t.Errorf("functions/%s must not link %s", name, dep)
+			for heavy, programs := range mayLink {
+				if matches(dep, heavy) && !has(programs, path.Base(pkg[0])) {
+					t.Errorf("%s must not link %s", pkg[0], dep)
 				}
 			}
 		}
 	}
 }
 
-// TestCommandLinksNoTestCode: tables in memory are part of the command, the
-// suites that hold them to their contract are not.
-func TestCommandLinksNoTestCode(t *testing.T) {
-	for _, dep := range list(t, `{{join .Deps "\n"}}`, "./cmd/remit") {
-		for _, unwanted := range []string{"testing", "github.com/google/go-cmp/", "remit/internal/simulation", "remit/internal/storetest"} {
-			if matches(dep[0], unwanted) {
-				t.Errorf("cmd/remit must not link %s", dep[0])
-			}
-		}
-	}
+// short returns a package of ours by its name in mayImport.
+func short(pkg string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(pkg, "remit/"), "internal/")
 }
 
 // list runs go list and returns the words of each line it prints.
-func list(t *testing.T, format string, args ...string) [][]string {
+func list(t *testing.T, format string, args ...string) (packages [][]string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-f", format}, args...)...)
-	var complaint strings.Builder
-	cmd.Stderr = &complaint
+	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go list %v: %v\n%s", args, err, complaint.String())
+	if err != nil || len(out) == 0 {
+		t.Fatalf("go list %v names no package: %v", args, err)
 	}
-	var packages [][]string
 	for line := range strings.Lines(string(out)) {
 		packages = append(packages, strings.Fields(line))
-	}
-	if len(packages) == 0 {
-		t.Fatalf("go list %v names no package", args)
 	}
 	return packages
 }
 
-// matches says whether the import path is what, or below what if that ends in
+// matches says whether an import path is the pattern, or below it if that ends in
 // a slash.
-func matches(path, what string) bool {
-	return path == what || strings.HasSuffix(what, "/") && strings.HasPrefix(path, what)
+func matches(path, pattern string) bool {
+	return path == pattern || strings.HasSuffix(pattern, "/") && strings.HasPrefix(path, pattern)
 }
 
 func has(words, word string) bool { return slices.Contains(strings.Fields(words), word) }

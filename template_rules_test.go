@@ -1,128 +1,102 @@
 package remit_test
 
 import (
+	"bytes"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// A rule is a sentence about resources of one type, and what breaks it. Each
-// has bitten somebody: linters know none of them.
+// A rule is a sentence about the resources of one type. Each has been broken
+// once: linters know none of them.
 type rule struct {
 	sentence string
-	kind     string // resource type; empty for every type
-	breaks   func(r map[string]any) string
+	kind     string              // resource type; empty for every type
+	breaks   func(r node) string // how the resource breaks the sentence, "" if it does not
 }
 
 var rules = []rule{
-	{"a table, and the secrets, outlive the stack and their own replacement", "AWS::DynamoDB::Table", notRetained},
-	{"a table, and the secrets, outlive the stack and their own replacement", "AWS::SecretsManager::Secret", notRetained},
-	{"a table can be restored to any second", "AWS::DynamoDB::Table", unless(true, "Properties", "PointInTimeRecoverySpecification", "PointInTimeRecoveryEnabled")},
-	{"a table is paid by use, unless a parameter says otherwise", "AWS::DynamoDB::Table", paidByTheHour},
-	{"a signing key is not made up by AWS", "AWS::SecretsManager::Secret", present("Properties", "GenerateSecretString")},
+	{"a table outlives the stack", "AWS::DynamoDB::Table", unless("DeletionPolicy", "Retain")},
+	{"a table outlives its own replacement", "AWS::DynamoDB::Table", unless("UpdateReplacePolicy", "Retain")},
+	{"a secret outlives the stack", "AWS::SecretsManager::Secret", unless("DeletionPolicy", "Retain")},
+	{"a secret outlives its own replacement", "AWS::SecretsManager::Secret", unless("UpdateReplacePolicy", "Retain")},
+	{"a table can be restored to any second", "AWS::DynamoDB::Table", unless("Properties.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled", "true")},
+	{"a table is paid by use, unless a parameter says otherwise", "AWS::DynamoDB::Table", unless("Properties.BillingMode", "PAY_PER_REQUEST", "[HasCapacity PROVISIONED PAY_PER_REQUEST]")},
+	{"a signing key is not made up by AWS", "AWS::SecretsManager::Secret", present("Properties.GenerateSecretString")},
 
-	{"an API is regional", "AWS::Serverless::Api", unless("REGIONAL", "Properties", "EndpointConfiguration", "Type")},
-	{"an API has no stray stage named Stage", "AWS::Serverless::Api", unless("3.0.1", "Properties", "OpenApiVersion")},
-	{"an authorizer stands before every route that does not decline it", "AWS::Serverless::Api", missing("Properties", "Auth", "DefaultAuthorizer")},
+	{"an API is regional", "AWS::Serverless::Api", unless("Properties.EndpointConfiguration.Type", "REGIONAL")},
+	{"an API has no stray stage named Stage", "AWS::Serverless::Api", unless("Properties.OpenApiVersion", "3.0.1")},
+	{"an authorizer stands before every route that does not decline it", "AWS::Serverless::Api", missing("Properties.Auth.DefaultAuthorizer")},
 	{"an authorizer is asked at its alias, by a name that sam local understands", "AWS::Serverless::Api",
-		unless("${AuthorizerFunction.Arn}:live", "Properties", "Auth", "Authorizers", "Keys", "FunctionArn")},
-	{"an unauthorized request gets our 28 bytes", "AWS::Serverless::Api", unless(`{"detail":"Invalid API Key"}`, "Properties", "GatewayResponses", "UNAUTHORIZED", "ResponseTemplates", "application/json")},
-	{"a denied request gets the same bytes", "AWS::Serverless::Api", unless(`{"detail":"Invalid API Key"}`, "Properties", "GatewayResponses", "ACCESS_DENIED", "ResponseTemplates", "application/json")},
-	{"a denied request gets the same status", "AWS::Serverless::Api", unless("401", "Properties", "GatewayResponses", "ACCESS_DENIED", "StatusCode")},
-	{"an unknown route is not a missing token", "AWS::Serverless::Api", unless("404", "Properties", "GatewayResponses", "MISSING_AUTHENTICATION_TOKEN", "StatusCode")},
-	{"an unknown route with a signature is an unknown route", "AWS::Serverless::Api", unless("404", "Properties", "GatewayResponses", "INVALID_SIGNATURE", "StatusCode")},
-	{"an unknown route with an old token is an unknown route", "AWS::Serverless::Api", unless("404", "Properties", "GatewayResponses", "EXPIRED_TOKEN", "StatusCode")},
+		unless("Properties.Auth.Authorizers.Keys.FunctionArn", "${AuthorizerFunction.Arn}:live")},
+	{"an unauthorized request gets our 28 bytes", "AWS::Serverless::Api", unless("Properties.GatewayResponses.UNAUTHORIZED.ResponseTemplates.application/json", `{"detail":"Invalid API Key"}`)},
+	{"a denied request gets the same bytes", "AWS::Serverless::Api", unless("Properties.GatewayResponses.ACCESS_DENIED.ResponseTemplates.application/json", `{"detail":"Invalid API Key"}`)},
+	{"a denied request gets the same status", "AWS::Serverless::Api", unless("Properties.GatewayResponses.ACCESS_DENIED.StatusCode", "401")},
+	{"an unknown route is not a missing token", "AWS::Serverless::Api", unless("Properties.GatewayResponses.MISSING_AUTHENTICATION_TOKEN.StatusCode", "404")},
+	{"an unknown route with a signature is an unknown route", "AWS::Serverless::Api", unless("Properties.GatewayResponses.INVALID_SIGNATURE.StatusCode", "404")},
+	{"an unknown route with an old token is an unknown route", "AWS::Serverless::Api", unless("Properties.GatewayResponses.EXPIRED_TOKEN.StatusCode", "404")},
 	{"an answer of the gateway repeats nothing of a request", "AWS::Serverless::Api", repeats},
-	{"a default answer keeps the gateway's own status", "AWS::Serverless::Api", present("Properties", "GatewayResponses", "DEFAULT_4XX", "StatusCode")},
+	{"a default answer keeps the gateway's own status", "AWS::Serverless::Api", present("Properties.GatewayResponses.DEFAULT_4XX.StatusCode")},
 	{"a request's data, which holds keys, is never logged", "AWS::Serverless::Api", tracesData},
 
-	{"a function is built from Go", "AWS::Serverless::Function", unless("go1.x", "Metadata", "BuildMethod")},
-	{"a function has a log group of its own, with a retention", "AWS::Serverless::Function", missing("Properties", "LoggingConfig", "LogGroup")},
-	{"a log is not kept for ever", "AWS::Logs::LogGroup", missing("Properties", "RetentionInDays")},
+	{"a function is built from Go", "AWS::Serverless::Function", unless("Metadata.BuildMethod", "go1.x")},
+	{"a function has a log group of its own, with a retention", "AWS::Serverless::Function", missing("Properties.LoggingConfig.LogGroup")},
+	{"a log is not kept for ever", "AWS::Logs::LogGroup", missing("Properties.RetentionInDays")},
 	{"a function behind the API answers before the gateway gives up", "AWS::Serverless::Function", outlivesGateway},
 	{"a function may do what it says and no more", "AWS::Serverless::Function", grantsTooMuch},
+	{"a stolen function is not stolen money: only signers read the signing keys", "AWS::Serverless::Function", readsSigningKeys},
 
-	{"an alarm says what silence means", "AWS::CloudWatch::Alarm", missing("Properties", "TreatMissingData")},
-	{"an alarm says in words what happened", "AWS::CloudWatch::Alarm", missing("Properties", "AlarmDescription")},
-	{"an alarm watches one metric: the local AWS refuses metric math", "AWS::CloudWatch::Alarm", present("Properties", "Metrics")},
+	{"an alarm says what silence means", "AWS::CloudWatch::Alarm", missing("Properties.TreatMissingData")},
+	{"an alarm says in words what happened", "AWS::CloudWatch::Alarm", missing("Properties.AlarmDescription")},
+	{"an alarm watches one metric: the local AWS refuses metric math", "AWS::CloudWatch::Alarm", present("Properties.Metrics")},
 
-	{"a stack can be deployed beside another: nothing has a fixed name", "", named},
+	{"a stack can be deployed beside another: nothing has a fixed name", "", present("Properties.TableName", "Properties.QueueName", "Properties.FunctionName",
+		"Properties.LogGroupName", "Properties.AlarmName", "Properties.RoleName", "Properties.DashboardName")},
+	{"a secret has no fixed name either", "AWS::SecretsManager::Secret", present("Properties.Name")},
 }
 
 func TestTemplateRules(t *testing.T) {
-	resources := readResources(t)
 	for _, r := range rules {
-		t.Run(r.sentence+" "+r.kind, func(t *testing.T) {
-			applied := false
-			for name, resource := range resources {
-				if r.kind != "" && resource["Type"] != r.kind {
-					continue
-				}
-				applied = true
+		t.Run(r.sentence, func(t *testing.T) {
+			for id, resource := range resources(t, r.kind) {
 				if why := r.breaks(resource); why != "" {
-					t.Errorf("%s: %s", name, why)
+					t.Errorf("%s: %s", id, why)
 				}
-			}
-			if !applied {
-				t.Errorf("no %s in template.yaml", r.kind)
 			}
 		})
 	}
 }
 
-// TestOnlySignersReadTheSigningKeys is the line between a stolen function and
-// stolen money.
-func TestOnlySignersReadTheSigningKeys(t *testing.T) {
-	resources := readResources(t)
-	var readers []string
-	for name, r := range resources {
-		if r["Type"] == "AWS::Serverless::Function" && slices.ContainsFunc(statements(r), func(s map[string]any) bool {
-			return slices.ContainsFunc(words(s["Resource"]), func(w string) bool { return strings.Contains(w, "WalletSecret") })
-		}) {
-			readers = append(readers, name)
-		}
-	}
-	slices.Sort(readers)
-	if want := []string{"CheckReceiptsFunction", "SendPaymentFunction"}; !slices.Equal(readers, want) {
-		t.Errorf("the wallet secret is granted to %v, want %v", readers, want)
-	}
-}
-
 // TestQueueTimes checks what must fit the function behind the webhook queue.
 func TestQueueTimes(t *testing.T) {
-	resources := readResources(t)
-	timeout, _ := at(resources["DeliverWebhookFunction"], "Properties", "Timeout").(int)
-	visible, _ := at(resources["WebhookQueue"], "Properties", "VisibilityTimeout").(int)
-	gather, _ := at(resources["DeliverWebhookFunction"], "Properties", "Events", "Job", "Properties", "MaximumBatchingWindowInSeconds").(int)
+	all := resources(t, "")
+	deliver, queue := all["DeliverWebhookFunction"], all["WebhookQueue"]
+	timeout, visible := at[int](deliver, "Properties.Timeout"), at[int](queue, "Properties.VisibilityTimeout")
 	if timeout == 0 || visible < 6*timeout {
 		t.Errorf("a job is given to a second function after %d s, less than six timeouts of %d s", visible, timeout)
 	}
-	if gather > 0 {
+	if gather := at[int](deliver, "Properties.Events.Job.Properties.MaximumBatchingWindowInSeconds"); gather > 0 {
 		t.Errorf("a webhook may wait %d s for company: the second attempt is promised after 5 s, give or take one", gather)
 	}
-	if tries, _ := at(resources["WebhookQueue"], "Properties", "RedrivePolicy", "maxReceiveCount").(int); tries < 5 {
+	if tries := at[int](queue, "Properties.RedrivePolicy.maxReceiveCount"); tries < 5 {
 		t.Errorf("a job is given up after %d crashes, fewer than 5", tries)
 	}
-	for _, event := range functionEvents(resources["DeliverWebhookFunction"]) {
-		if !slices.Contains(words(at(event, "Properties", "FunctionResponseTypes")), "ReportBatchItemFailures") {
+	for _, event := range at[node](deliver, "Properties.Events") {
+		if !slices.Contains(words(at[any](event, "Properties.FunctionResponseTypes")), "ReportBatchItemFailures") {
 			t.Error("one bad job fails its whole batch")
 		}
 	}
-	for _, name := range []string{"WebhookDeadLetterQueue", "CheckReceiptsDeadLetterQueue"} {
-		if kept, _ := at(resources[name], "Properties", "MessageRetentionPeriod").(int); kept != 14*24*60*60 {
-			t.Errorf("%s keeps its messages for %d s, not 14 days", name, kept)
+	for _, id := range []string{"WebhookDeadLetterQueue", "CheckReceiptsDeadLetterQueue"} {
+		if kept := at[int](all[id], "Properties.MessageRetentionPeriod"); kept != 14*24*60*60 {
+			t.Errorf("%s keeps its messages for %d s, not 14 days", id, kept)
 		}
 	}
 }
 
 // TestTemplateSpellings holds what only the written form shows.
 func TestTemplateSpellings(t *testing.T) {
-	text, err := os.ReadFile("template.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	template := files(t)["template.yaml"]
 	for _, tt := range []struct {
 		text, why string
 		want      bool
@@ -138,94 +112,48 @@ func TestTemplateSpellings(t *testing.T) {
 		{"CompositeAlarm", "the local AWS refuses it", false},
 		{"CrudPolicy", "it grants Scan and Delete", false},
 	} {
-		if strings.Contains(string(text), tt.text) != tt.want {
+		if bytes.Contains(template, []byte(tt.text)) != tt.want {
 			t.Errorf("template.yaml has %q: %v, want %v: %s", tt.text, !tt.want, tt.want, tt.why)
 		}
 	}
 }
 
-// readResources returns the template's resources as they are written, by their
-// logical ids.
-func readResources(t *testing.T) map[string]map[string]any {
-	t.Helper()
-	var tmpl struct {
-		Resources map[string]map[string]any `yaml:"Resources"`
-	}
-	decode(t, "template.yaml", &tmpl)
-	return tmpl.Resources
-}
-
-// at returns what is found by following the keys, nil if it is not there.
-func at(v any, keys ...string) any {
-	for _, k := range keys {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil
-		}
-		v = m[k]
-	}
-	return v
-}
-
-func unless(want any, keys ...string) func(map[string]any) string {
-	return func(r map[string]any) string {
-		if got := at(r, keys...); got != want {
-			return fmt.Sprintf("%s is %v, want %v", strings.Join(keys, "."), got, want)
+// unless is broken by a value at the path that is none of want.
+func unless(path string, want ...string) func(node) string {
+	return func(r node) string {
+		if got := fmt.Sprint(at[any](r, path)); !slices.Contains(want, got) {
+			return fmt.Sprintf("%s is %s, want %q", path, got, want)
 		}
 		return ""
 	}
 }
 
-func missing(keys ...string) func(map[string]any) string {
-	return func(r map[string]any) string {
-		if at(r, keys...) == nil {
-			return strings.Join(keys, ".") + " is missing"
+func missing(path string) func(node) string {
+	return func(r node) string {
+		if at[any](r, path) == nil {
+			return path + " is missing"
 		}
 		return ""
 	}
 }
 
-func present(keys ...string) func(map[string]any) string {
-	return func(r map[string]any) string {
-		if at(r, keys...) != nil {
-			return "has " + strings.Join(keys, ".")
+// present is broken by a resource that has any of the paths.
+func present(paths ...string) func(node) string {
+	return func(r node) string {
+		for _, path := range paths {
+			if at[any](r, path) != nil {
+				return "has " + path
+			}
 		}
 		return ""
 	}
 }
 
-func notRetained(r map[string]any) string {
-	if r["DeletionPolicy"] != "Retain" || r["UpdateReplacePolicy"] != "Retain" {
-		return "DeletionPolicy and UpdateReplacePolicy must be Retain"
-	}
-	return ""
-}
-
-func paidByTheHour(r map[string]any) string {
-	mode := words(at(r, "Properties", "BillingMode"))
-	if slices.Equal(mode, []string{"PAY_PER_REQUEST"}) || slices.Equal(mode, []string{"HasCapacity", "PROVISIONED", "PAY_PER_REQUEST"}) {
-		return ""
-	}
-	return fmt.Sprintf("BillingMode is %v", mode)
-}
-
-func named(r map[string]any) string {
-	for _, k := range []string{"TableName", "QueueName", "FunctionName", "LogGroupName", "AlarmName", "RoleName", "DashboardName"} {
-		if at(r, "Properties", k) != nil {
-			return "has a fixed " + k
-		}
-	}
-	if r["Type"] == "AWS::SecretsManager::Secret" && at(r, "Properties", "Name") != nil {
-		return "has a fixed Name"
-	}
-	return ""
-}
-
-func tracesData(r map[string]any) string {
-	settings, _ := at(r, "Properties", "MethodSettings").([]any)
+func tracesData(r node) string {
+	settings := at[[]any](r, "Properties.MethodSettings")
 	for _, s := range settings {
-		if at(s, "DataTraceEnabled") != false {
-			return fmt.Sprintf("DataTraceEnabled of %v is not false", at(s, "ResourcePath"))
+		if at[any](s, "DataTraceEnabled") != false {
+			return fmt.Sprintf("DataTraceEnabled of %v is not false", at[any](s, "ResourcePath"))
 		}
 	}
 	if len(settings) == 0 {
@@ -236,10 +164,10 @@ func tracesData(r map[string]any) string {
 
 // repeats finds a variable in what the gateway answers by itself. Its message
 // about an Authorization header that is no signature has the header in it.
-func repeats(r map[string]any) string {
-	responses, _ := at(r, "Properties", "GatewayResponses").(map[string]any)
+func repeats(r node) string {
+	responses := at[node](r, "Properties.GatewayResponses")
 	for kind, response := range responses {
-		if text, _ := at(response, "ResponseTemplates", "application/json").(string); text == "" || strings.Contains(text, "$") {
+		if text := at[string](response, "ResponseTemplates.application/json"); text == "" || strings.Contains(text, "$") {
 			return fmt.Sprintf("%s answers %q", kind, text)
 		}
 	}
@@ -249,81 +177,69 @@ func repeats(r map[string]any) string {
 	return ""
 }
 
-func outlivesGateway(r map[string]any) string {
-	timeout, ok := at(r, "Properties", "Timeout").(int)
-	for _, event := range functionEvents(r) {
-		if at(event, "Type") == "Api" && ok && timeout > 29 {
+func outlivesGateway(r node) string {
+	timeout := at[int](r, "Properties.Timeout")
+	for _, event := range at[node](r, "Properties.Events") {
+		if at[string](event, "Type") == "Api" && timeout > 29 {
 			return fmt.Sprintf("its timeout is %d s, the gateway's 29", timeout)
 		}
 	}
 	return ""
 }
 
-func grantsTooMuch(r map[string]any) string {
-	for _, s := range statements(r) {
+func grantsTooMuch(r node) string {
+	for _, policy := range at[[]any](r, "Properties.Policies") {
+		if name, ok := policy.(string); ok {
+			return "has the policy " + name
+		}
+	}
+	for _, s := range statements(at[any](r, "Properties.Policies")) {
 		if s["Effect"] != "Allow" {
 			return fmt.Sprintf("Effect %v", s["Effect"])
 		}
-		for _, action := range words(s["Action"]) {
-			if strings.Contains(action, "*") || action == "dynamodb:Scan" {
-				return "grants " + action
-			}
-		}
-		for _, resource := range words(s["Resource"]) {
-			if strings.Contains(resource, "*") {
-				return "grants on " + resource
+		for _, word := range append(words(s["Action"]), words(s["Resource"])...) {
+			if strings.Contains(word, "*") || word == "dynamodb:Scan" {
+				return "grants " + word
 			}
 		}
 	}
 	return ""
 }
 
-// statements returns the statements of a function's own policies, those under
-// a condition too. Policies by name are none of ours and count as one that
-// grants everything.
-func statements(r map[string]any) []map[string]any {
-	var all []map[string]any
-	var collect func(v any)
-	collect = func(v any) {
-		switch v := v.(type) {
-		case []any:
-			for _, x := range v {
-				collect(x)
-			}
-		case map[string]any:
-			if v["Effect"] != nil {
-				all = append(all, v)
-				return
-			}
-			collect(v["Statement"])
+func readsSigningKeys(r node) string {
+	for _, s := range statements(at[any](r, "Properties.Policies")) {
+		signs := has("functions/check-receipts/ functions/send-payment/", at[string](r, "Properties.CodeUri"))
+		if strings.Contains(fmt.Sprint(s["Resource"]), "WalletSecret") && !signs {
+			return "is granted the wallet secret"
 		}
 	}
-	policies, _ := at(r, "Properties", "Policies").([]any)
-	for _, p := range policies {
-		if name, ok := p.(string); ok {
-			all = append(all, map[string]any{"Effect": "Allow", "Action": name + " (*)"})
+	return ""
+}
+
+// statements returns the statements of policies, those under a condition too.
+func statements(v any) (all []node) {
+	switch v := v.(type) {
+	case []any:
+		for _, x := range v {
+			all = append(all, statements(x)...)
+		}
+	case node:
+		if all = statements(v["Statement"]); v["Effect"] != nil {
+			all = append(all, v)
 		}
 	}
-	collect(policies)
 	return all
 }
 
-func functionEvents(r map[string]any) map[string]any {
-	events, _ := at(r, "Properties", "Events").(map[string]any)
-	return events
-}
-
 // words returns a string or the strings of a list.
-func words(v any) []string {
+func words(v any) (all []string) {
 	switch v := v.(type) {
 	case string:
 		return []string{v}
 	case []any:
-		var all []string
 		for _, x := range v {
 			all = append(all, words(x)...)
 		}
-		return all
 	}
-	return nil
+	return all
 }

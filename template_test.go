@@ -3,7 +3,6 @@ package remit_test
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,71 +14,80 @@ import (
 	"remit/internal/httpapi"
 )
 
-// A template is what these tests read of template.yaml. Intrinsic functions
+// A node is template.yaml or a part of it, as it is written. Intrinsic functions
 // appear as their arguments: `!Ref X` is the string X.
-type template struct {
-	Globals struct {
-		Function function `yaml:"Function"`
-	} `yaml:"Globals"`
-	Resources map[string]resource `yaml:"Resources"`
-}
+type node = map[string]any
 
-type resource struct {
-	Type       string    `yaml:"Type"`
-	Properties yaml.Node `yaml:"Properties"`
-}
-
-type function struct {
-	CodeURI     string `yaml:"CodeUri"`
-	Environment struct {
-		Variables map[string]any `yaml:"Variables"`
-	} `yaml:"Environment"`
-	Events map[string]struct {
-		Type       string `yaml:"Type"`
-		Properties struct {
-			Method string `yaml:"Method"`
-			Path   string `yaml:"Path"`
-			Auth   struct {
-				Authorizer string `yaml:"Authorizer"`
-			} `yaml:"Auth"`
-		} `yaml:"Properties"`
-	} `yaml:"Events"`
-}
-
-func readTemplate(t *testing.T) template {
+// readTemplate returns template.yaml.
+func readTemplate(t *testing.T) (template node) {
 	t.Helper()
-	var tmpl template
-	decode(t, "template.yaml", &tmpl)
-	return tmpl
+	if err := yaml.Unmarshal(files(t)["template.yaml"], &template); err != nil || template == nil {
+		t.Fatalf("template.yaml: %v", err)
+	}
+	return template
 }
 
-// functions returns the template's functions by the directory each is built from.
-func (tmpl template) functions(t *testing.T) map[string]function {
+// at returns the value at a path of names with dots between them, and the zero
+// value if there is none of that type.
+func at[T any](v any, path string) T {
+	for name := range strings.SplitSeq(path, ".") {
+		m, _ := v.(node)
+		v = m[name]
+	}
+	found, _ := v.(T)
+	return found
+}
+
+// resources returns the template's resources of a type, of all types if it is
+// empty, by their logical ids.
+func resources(t *testing.T, kind string) map[string]node {
 	t.Helper()
-	all := make(map[string]function)
-	for name, r := range tmpl.Resources {
-		if r.Type != "AWS::Serverless::Function" {
-			continue
+	found := map[string]node{}
+	for id, r := range at[node](readTemplate(t), "Resources") {
+		if kind == "" || at[string](r, "Type") == kind {
+			found[id] = r.(node)
 		}
-		id, ok := strings.CutSuffix(name, "Function")
-		if !ok {
-			t.Errorf("template.yaml: %s must end in Function", name)
+	}
+	if len(found) == 0 {
+		t.Fatalf("no %s in template.yaml", kind)
+	}
+	return found
+}
+
+// functions returns the properties of the template's functions by the directory
+// that each is built from.
+func functions(t *testing.T) map[string]node {
+	t.Helper()
+	all := map[string]node{}
+	for id, r := range resources(t, "AWS::Serverless::Function") {
+		name, ok := strings.CutSuffix(id, "Function")
+		name = strings.ToLower(wordStart.ReplaceAllString(name, "$1-$2"))
+		if uri := at[string](r, "Properties.CodeUri"); !ok || uri != "functions/"+name+"/" {
+			t.Errorf("template.yaml: %s is built from %s; SendPaymentFunction would be from functions/send-payment/", id, uri)
 		}
-		var f function
-		if err := r.Properties.Decode(&f); err != nil {
-			t.Fatalf("template.yaml: %s: %v", name, err)
-		}
-		if want := "functions/" + kebab(id); strings.Trim(f.CodeURI, "./") != want {
-			t.Errorf("template.yaml: %s is built from %s, not from %s/", name, f.CodeURI, want)
-		}
-		all[kebab(id)] = f
+		all[name] = at[node](r, "Properties")
+	}
+	return all
+}
+
+var wordStart = regexp.MustCompile(`([a-z0-9])([A-Z])`)
+
+// names returns the base names of the files that match a pattern, without their
+// extension.
+func names(t *testing.T, pattern string) (all []string) {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s matches nothing: %v", pattern, err)
+	}
+	for _, path := range paths {
+		all = append(all, strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)))
 	}
 	return all
 }
 
 func TestEveryFunctionIsDeployed(t *testing.T) {
-	deployed := slices.Sorted(maps.Keys(readTemplate(t).functions(t)))
-	if built := directories(t); !slices.Equal(deployed, built) {
+	if deployed, built := slices.Sorted(maps.Keys(functions(t))), names(t, "functions/*"); !slices.Equal(deployed, built) {
 		t.Errorf("template.yaml deploys %v,\nfunctions/ has %v", deployed, built)
 	}
 }
@@ -92,13 +100,11 @@ const oneMachine = "WEBHOOK_LOOPBACK"
 // right or a fact the function has no use for. The SDK reads AWS_ ones itself,
 // and oneMachine must never be set: 127.0.0.1 is where Lambda's runtime listens.
 func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
-	tmpl := readTemplate(t)
-	src := &source{t: t, packages: make(map[string]map[string]declared)}
-	global := tmpl.Globals.Function.Environment.Variables
-	used := make(map[string]bool)
-	for name, f := range tmpl.functions(t) {
-		read := src.variables(filepath.Join("functions", name))
-		own := f.Environment.Variables
+	all, used := files(t), map[string]bool{}
+	global := at[node](readTemplate(t), "Globals.Function.Environment.Variables")
+	for name, f := range functions(t) {
+		own, read := at[node](f, "Environment.Variables"), map[string]bool{}
+		variables(t, all, "functions/"+name, "wire", read)
 		for v, required := range read {
 			used[v] = true
 			switch set := own[v] != nil || global[v] != nil; {
@@ -121,75 +127,68 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 	}
 }
 
+// uses matches the uses of env that variables can follow: a call with env and a
+// variable's name (boot.Parse), a call that hands env on, a method of env with a
+// name, the SDK's configuration, and the parameter itself.
+var uses = regexp.MustCompile(`\b(?:(\w+)\.)?(\w+)\(env(?:, "(\w+)"|[,)])|\benv\.(\w+)\("(\w+)"|\benv\.AWS\b|\benv \*boot\.Env\b`)
+
+// variables adds to read the variables that a function declared in dir reads from
+// its env, itself or through the functions that it hands env to, and whether it
+// cannot start without each.
+func variables(t *testing.T, all map[string][]byte, dir, name string, read map[string]bool) {
+	t.Helper()
+	declared, body := regexp.MustCompile(`(?ms)^func `+name+`\(env \*boot\.Env[^\n]*{$.*?^}`), ""
+	for path, text := range all {
+		if filepath.Dir(path) == dir {
+			body += string(declared.Find(text))
+		}
+	}
+	found := uses.FindAllStringSubmatch(body, -1)
+	if n := len(regexp.MustCompile(`\benv\b`).FindAllString(body, -1)); n == 0 || n != len(found) {
+		t.Errorf("%s has no func %s(env *boot.Env), or that uses env in a way that this test cannot follow", dir, name)
+	}
+	for _, m := range found {
+		switch pkg, callee, parsed, method, named := m[1], m[2], m[3], m[4], m[5]; {
+		case parsed != "":
+			read[parsed] = true
+		case named != "":
+			read[named] = read[named] || method != "Optional"
+		case pkg != "":
+			variables(t, all, "internal/"+pkg, callee, read)
+		case callee != "":
+			variables(t, all, dir, callee, read)
+		}
+	}
+}
+
 // TestRoutes checks that the gateway sends each route to its function, with the
 // authorizer before all that need a key, and has no other.
 func TestRoutes(t *testing.T) {
 	type route struct{ method, path, function, authorizer string }
-	var coded, deployed []route
+	coded := map[route]bool{}
 	for _, r := range httpapi.Routes {
 		authorizer := "NONE"
 		if r.Key {
 			authorizer = ""
 		}
 		if r.Function != "" {
-			coded = append(coded, route{r.Method, r.Path, r.Function, authorizer})
+			coded[route{r.Method, r.Path, r.Function, authorizer}] = true
 		}
 	}
-	for name, f := range readTemplate(t).functions(t) {
-		for _, e := range f.Events {
-			if e.Type == "Api" {
-				deployed = append(deployed, route{strings.ToUpper(e.Properties.Method), e.Properties.Path, name, e.Properties.Auth.Authorizer})
+	for name, f := range functions(t) {
+		for _, e := range at[node](f, "Events") {
+			if at[string](e, "Type") != "Api" {
+				continue
 			}
-		}
-	}
-	for _, r := range coded {
-		if !slices.Contains(deployed, r) {
-			t.Errorf("template.yaml lacks %+v", r)
-		}
-	}
-	for _, r := range deployed {
-		if !slices.Contains(coded, r) {
-			t.Errorf("httpapi.Routes lacks %+v", r)
-		}
-	}
-}
-
-func TestOpenAPIDescribesEveryRoute(t *testing.T) {
-	type operation struct {
-		OperationID string       `yaml:"operationId"`
-		Security    *[]yaml.Node `yaml:"security"`
-	}
-	var api struct {
-		Paths map[string]struct{ Get, Post, Put, Patch, Delete, Head, Options *operation }
-	}
-	decode(t, "internal/httpapi/openapi.yaml", &api)
-	described := make(map[string]*operation)
-	for path, p := range api.Paths {
-		for method, op := range map[string]*operation{
-			"GET": p.Get, "POST": p.Post, "PUT": p.Put, "PATCH": p.Patch, "DELETE": p.Delete, "HEAD": p.Head, "OPTIONS": p.Options,
-		} {
-			if op != nil {
-				described[method+" "+path] = op
+			r := route{strings.ToUpper(at[string](e, "Properties.Method")), at[string](e, "Properties.Path"), name, at[string](e, "Properties.Auth.Authorizer")}
+			if !coded[r] {
+				t.Errorf("httpapi.Routes lacks %+v", r)
 			}
+			delete(coded, r)
 		}
 	}
-	for _, r := range httpapi.Routes {
-		name := r.Method + " " + r.Path
-		op := described[name]
-		if op == nil {
-			t.Errorf("openapi.yaml lacks %s", name)
-			continue
-		}
-		delete(described, name)
-		if !strings.EqualFold(op.OperationID, r.Handler) {
-			t.Errorf("openapi.yaml: operationId of %s is %q, the handler is %s", name, op.OperationID, r.Handler)
-		}
-		if open := op.Security != nil && len(*op.Security) == 0; open == r.Key {
-			t.Errorf("openapi.yaml: %s needs no key: %v, in httpapi.Routes: %v", name, open, !r.Key)
-		}
-	}
-	for name := range described {
-		t.Errorf("openapi.yaml describes %s, which httpapi.Routes lacks", name)
+	for r := range coded {
+		t.Errorf("template.yaml lacks %+v", r)
 	}
 }
 
@@ -197,133 +196,65 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 // and one that it refuses: events/NAME.json, or NAME-something.json, and
 // events/NAME-bad.json, or NAME-bad-something.json.
 func TestEveryFunctionHasEvents(t *testing.T) {
-	paths, err := filepath.Glob("events/*.json")
-	if err != nil {
-		t.Fatal(err)
+	all, deployed, missing := files(t), functions(t), map[string]bool{}
+	for name := range deployed {
+		missing[name], missing[name+"-bad"] = true, true
 	}
-	functions := directories(t)
-	good, bad := make(map[string]int), make(map[string]int)
-	for _, path := range paths {
-		name := strings.TrimSuffix(filepath.Base(path), ".json")
+	for _, event := range names(t, "events/*.json") {
 		owner := ""
-		for _, f := range functions {
-			if (name == f || strings.HasPrefix(name, f+"-")) && len(f) > len(owner) {
-				owner = f
+		for name := range deployed {
+			if strings.HasPrefix(event+"-", name+"-") && len(name) > len(owner) {
+				owner = name
 			}
 		}
-		switch rest := strings.TrimPrefix(name, owner); {
-		case owner == "":
-			t.Errorf("%s belongs to no function", path)
-		case rest == "-bad" || strings.HasPrefix(rest, "-bad-"):
-			bad[owner]++
-		default:
-			good[owner]++
+		if strings.HasPrefix(event+"-", owner+"-bad-") {
+			delete(missing, owner+"-bad")
+		} else {
+			delete(missing, owner)
 		}
-		var event struct{ Resource, HTTPMethod string }
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
+		var e struct{ Resource, HTTPMethod string }
+		if err := json.Unmarshal(all["events/"+event+".json"], &e); err != nil || owner == "" {
+			t.Errorf("events/%s.json is of function %q: %v", event, owner, err)
 		}
-		if err := json.Unmarshal(text, &event); err != nil {
-			t.Errorf("%s: %v", path, err)
+		ours := func(r httpapi.Route) bool {
+			return r.Method == e.HTTPMethod && r.Path == e.Resource && r.Function == owner
 		}
-		i := slices.IndexFunc(httpapi.Routes, func(r httpapi.Route) bool { return r.Method == event.HTTPMethod && r.Path == event.Resource })
-		if event.Resource != "" && owner != "authorizer" && (i < 0 || httpapi.Routes[i].Function != owner) {
-			t.Errorf("%s is of %s %s, which is no route of %s", path, event.HTTPMethod, event.Resource, owner)
+		if e.Resource != "" && owner != "authorizer" && !slices.ContainsFunc(httpapi.Routes, ours) {
+			t.Errorf("events/%s.json is of %s %s, which is no route of %s", event, e.HTTPMethod, e.Resource, owner)
 		}
 	}
-	for _, f := range functions {
-		if good[f] == 0 || bad[f] == 0 {
-			t.Errorf("events/ has %d good and %d bad events for %s; it needs one of each", good[f], bad[f], f)
-		}
+	for event := range missing {
+		t.Errorf("events/ has neither %s.json nor %[1]s-something.json", event)
 	}
 }
 
 func TestEveryAlarmHasItsPage(t *testing.T) {
-	var alarms, pages []string
-	for name, r := range readTemplate(t).Resources {
-		if r.Type == "AWS::CloudWatch::Alarm" {
-			alarms = append(alarms, name)
-		}
-	}
-	paths, err := filepath.Glob("docs/alarms/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range paths {
-		name := strings.TrimSuffix(filepath.Base(path), ".md")
-		if name == "README" {
-			continue
-		}
-		pages = append(pages, name)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var sections []string
-		for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
-			sections = append(sections, m[1])
-		}
-		if want := []string{name, "What it means", "Where to look", "What to do"}; !slices.Equal(sections, want) {
-			t.Errorf("%s has the sections %q, want %q", path, sections, want)
-		}
-	}
-	slices.Sort(alarms)
-	slices.Sort(pages)
+	all := files(t)
+	alarms := slices.Sorted(maps.Keys(resources(t, "AWS::CloudWatch::Alarm")))
+	pages := slices.DeleteFunc(names(t, "docs/alarms/*.md"), func(name string) bool { return name == "README" })
 	if !slices.Equal(alarms, pages) {
 		t.Errorf("template.yaml has the alarms %v,\ndocs/alarms/ the pages %v", alarms, pages)
+	}
+	for _, name := range pages {
+		var sections []string
+		for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllSubmatch(all["docs/alarms/"+name+".md"], -1) {
+			sections = append(sections, string(m[1]))
+		}
+		if want := []string{name, "What it means", "Where to look", "What to do"}; !slices.Equal(sections, want) {
+			t.Errorf("docs/alarms/%s.md has the sections %q, want %q", name, sections, want)
+		}
 	}
 }
 
 // TestDocumentsNameOutputsOfTheStack: `output X` in a document is the shell
 // function of docs/alarms, which finds nothing if the template has no X.
 func TestDocumentsNameOutputsOfTheStack(t *testing.T) {
-	var tmpl struct {
-		Outputs map[string]yaml.Node `yaml:"Outputs"`
-	}
-	decode(t, "template.yaml", &tmpl)
-	named := regexp.MustCompile(`\boutput ([A-Z][A-Za-z]+)`)
+	outputs, named := at[node](readTemplate(t), "Outputs"), regexp.MustCompile(`\boutput ([A-Z][A-Za-z]+)`)
 	for path, text := range files(t) {
-		if !strings.HasPrefix(path, "docs/") {
-			continue
-		}
 		for _, m := range named.FindAllSubmatch(text, -1) {
-			if _, ok := tmpl.Outputs[string(m[1])]; !ok {
+			if outputs[string(m[1])] == nil && strings.HasPrefix(path, "docs/") {
 				t.Errorf("%s names the output %s, which template.yaml does not have", path, m[1])
 			}
 		}
 	}
-}
-
-// directories returns the names of the directories that hold a main.
-func directories(t *testing.T) []string {
-	t.Helper()
-	paths, err := filepath.Glob("functions/*/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, path := range paths {
-		names = append(names, filepath.Base(filepath.Dir(path)))
-	}
-	slices.Sort(names)
-	return names
-}
-
-func decode(t *testing.T, path string, into any) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, into); err != nil {
-		t.Fatalf("%s: %v", path, err)
-	}
-}
-
-var wordStart = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-
-// kebab writes SendPayment as send-payment, the directory of a logical id.
-func kebab(s string) string {
-	return strings.ToLower(wordStart.ReplaceAllString(s, "$1-$2"))
 }
