@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -199,7 +200,7 @@ func (r *results) consumption() consumption {
 		authorizerReads: get("function=authorizer", "reads"), pendingReads: get("look=pending_payment", "reads"),
 		lookReads: get("look=wallet", "reads"), lookWrites: get("look=wallet", "writes"),
 		stored: get("payment=kept", "bytes"), items: 4, // payment, hash, delivery, and the list's entry
-		post: r.value(farPost+"1/payer=4-wallets", "p50-ms") / 1000, get: 2*storeSeconds + workSeconds, auth: storeSeconds + workSeconds,
+		post: r.value("Post/store=4ms/rpc=50ms/clients=1/payer=4-wallets", "p50-ms") / 1000, get: 2*storeSeconds + workSeconds, auth: storeSeconds + workSeconds,
 		hook: 2*storeSeconds + merchantSeconds + workSeconds, work: workSeconds,
 	}
 	for _, function := range []string{"send-payment", "check-receipts", "deliver-webhook", "get-transaction"} {
@@ -212,33 +213,29 @@ func (r *results) consumption() consumption {
 // addCost adds rows for the bills of a deployment at three sizes of month, and for
 // the change that each lever makes.
 func (r *results) addCost(deployed deployment) {
-	p, columns := r.consumption(), map[string]map[string]float64{}
-	var names []string
-	add := func(name string, n, dollars float64) {
-		if columns[name] == nil {
-			names, columns[name] = append(names, name), map[string]float64{}
+	p := r.consumption()
+	add := func(name string, dollars func(n float64, s deployment) float64) {
+		columns := map[string]float64{}
+		for _, month := range months {
+			columns[fmt.Sprintf("at %.0f a month", month.payments)] = dollars(month.payments, deployed.under(month.keys))
 		}
-		columns[name][fmt.Sprintf("at %.0f a month", n)] = dollars
+		r.rows = append(r.rows, newRow("Cost/"+name, columns))
 	}
-	for _, month := range months {
-		n, s := month.payments, deployed.under(month.keys)
-		for _, l := range bill(n, p, s) {
-			add("dollars="+l.name, n, l.dollars)
+	for i, l := range bill(1, p, deployed.under(1)) {
+		add("dollars="+l.name, func(n float64, s deployment) float64 { return bill(n, p, s)[i].dollars })
+	}
+	tuned := func(n float64, s deployment, chosen ...lever) float64 {
+		for _, l := range chosen {
+			l.change(&s)
 		}
-		tuned := s
-		for _, l := range levers {
-			changed := s
-			if l.change(&changed); l.safe {
-				l.change(&tuned)
-			}
-			add("lever="+l.name, n, perMillion(n, p, changed)-perMillion(n, p, s))
-		}
-		add("million=as deployed by default", n, perMillion(n, p, s))
-		add("million=with every lever that gives nothing up", n, perMillion(n, p, tuned))
+		return perMillion(n, p, s)
 	}
-	for _, name := range names {
-		r.rows = append(r.rows, newRow("Cost/"+name, columns[name]))
+	for _, l := range levers {
+		add("lever="+l.name, func(n float64, s deployment) float64 { return tuned(n, s, l) - tuned(n, s) })
 	}
+	add("million=as deployed by default", func(n float64, s deployment) float64 { return tuned(n, s) })
+	safe := slices.DeleteFunc(slices.Clone(levers), func(l lever) bool { return !l.safe })
+	add("million=with every lever that gives nothing up", func(n float64, s deployment) float64 { return tuned(n, s, safe...) })
 }
 
 // errTemplate reports that a template does not hold a value that a bill depends
@@ -247,58 +244,63 @@ var errTemplate = errors.New("the template does not say")
 
 // A template is template.yaml. An intrinsic function is its arguments: `!Ref X` is
 // the string X.
-type template map[string]any
+type template struct {
+	all  map[string]any
+	errs []error // of the values that it lacks
+}
 
 // parse returns the deployment of a template by its defaults, without traffic.
-func parse(text []byte) (s deployment, err error) {
-	var all map[string]any
-	if err := yaml.Unmarshal(text, &all); err != nil {
-		return s, fmt.Errorf("reading the template: %w", err)
+func parse(text []byte) (deployment, error) {
+	t := &template{}
+	if err := yaml.Unmarshal(text, &t.all); err != nil {
+		return deployment{}, fmt.Errorf("reading the template: %w", err)
 	}
-	t := template(all)
-	s = deployment{traceShare: sampledShare, traceReservoir: sampledPerSecond,
+	s := deployment{
+		postGB: t.gb("SendPayment"), getGB: t.gb("GetTransaction"), authGB: t.gb("Authorizer"), hookGB: t.gb("DeliverWebhook"), settleGB: t.gb("CheckReceipts"),
+		cacheSeconds: t.parameter("AuthorizerCacheSeconds"), blockSeconds: t.parameter("BlockTime"), floorUnits: t.parameter("PaymentsCapacityMinimum"),
+		dailyLimit: t.parameter("DailyLimit") > 0, traceShare: sampledShare, traceReservoir: sampledPerSecond,
 		provisioned: t.at("Parameters/PaymentsCapacity/Default") == "provisioned",
-		queueTraced: t.at("Resources/DeliverWebhookFunction/Properties/Tracing") == "Active"}
-	for function, gb := range map[string]*float64{"SendPayment": &s.postGB, "GetTransaction": &s.getGB, "Authorizer": &s.authGB, "DeliverWebhook": &s.hookGB, "CheckReceipts": &s.settleGB} {
-		memory := t.at("Resources/" + function + "Function/Properties/MemorySize")
-		if memory == "" && t.at("Resources/"+function+"Function") != "" {
-			memory = t.at("Globals/Function/MemorySize")
-		}
-		mb, wrong := strconv.ParseFloat(memory, 64)
-		*gb, err = mb/1024, errors.Join(err, wrong)
+		queueTraced: t.at("Resources/DeliverWebhookFunction/Properties/Tracing") == "Active",
 	}
-	limit := 0.0
-	numbers := map[string]*float64{"AuthorizerCacheSeconds": &s.cacheSeconds, "BlockTime": &s.blockSeconds, "DailyLimit": &limit, "PaymentsCapacityMinimum": &s.floorUnits}
 	if t.at("Parameters/TraceRule/Default") == "true" {
-		numbers["TraceShare"], numbers["TraceReservoir"] = &s.traceShare, &s.traceReservoir
+		s.traceShare, s.traceReservoir = t.parameter("TraceShare"), t.parameter("TraceReservoir")
 	}
-	for name, value := range numbers {
-		text := t.at("Parameters/" + name + "/Default")
-		d, wrong := time.ParseDuration(strings.TrimSuffix(text, "s") + "s") // a number is seconds too
-		*value, err = d.Seconds(), errors.Join(err, wrong)
-	}
-	s.dailyLimit = limit > 0
 	s.gather, _ = strconv.ParseFloat(t.at("Resources/DeliverWebhookFunction/Properties/Events/Job/Properties/MaximumBatchingWindowInSeconds"), 64)
-	resources, _ := t["Resources"].(map[string]any)
+	resources, _ := t.all["Resources"].(map[string]any)
 	for name := range resources {
-		switch mode := t.at("Resources/" + name + "/Properties/BillingMode"); t.at("Resources/" + name + "/Type") {
-		case "AWS::CloudWatch::Alarm":
+		if t.at("Resources/"+name+"/Type") == "AWS::CloudWatch::Alarm" {
 			s.alarms++
-		case "AWS::DynamoDB::Table":
-			if mode != "PAY_PER_REQUEST" && mode != "[HasCapacity PROVISIONED PAY_PER_REQUEST]" {
-				err = errors.Join(err, fmt.Errorf("%s is not paid by use", name))
-			}
 		}
 	}
-	if err != nil {
+	if err := errors.Join(t.errs...); err != nil {
 		return s, fmt.Errorf("%w: %w", errTemplate, err)
 	}
 	return s, nil
 }
 
+// parameter returns a parameter's default, which is a number or a duration, in
+// seconds.
+func (t *template) parameter(name string) float64 {
+	text := t.at("Parameters/" + name + "/Default")
+	d, err := time.ParseDuration(strings.TrimSuffix(text, "s") + "s") // a number is seconds too
+	t.errs = append(t.errs, err)
+	return d.Seconds()
+}
+
+// gb returns the memory of a function.
+func (t *template) gb(function string) float64 {
+	memory := t.at("Resources/" + function + "Function/Properties/MemorySize")
+	if memory == "" && t.at("Resources/"+function+"Function") != "" {
+		memory = t.at("Globals/Function/MemorySize")
+	}
+	mb, err := strconv.ParseFloat(memory, 64)
+	t.errs = append(t.errs, err)
+	return mb / 1024
+}
+
 // at returns the value at a path, "" without one.
-func (t template) at(path string) string {
-	var v any = map[string]any(t)
+func (t *template) at(path string) string {
+	var v any = t.all
 	for name := range strings.SplitSeq(path, "/") {
 		m, _ := v.(map[string]any)
 		if v = m[name]; v == nil {

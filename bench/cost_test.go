@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -75,9 +76,9 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 	if want := (deployment{postGB: 0.5, getGB: 0.25, authGB: 0.25, hookGB: 0.25, settleGB: 0.5, cacheSeconds: 60, blockSeconds: 2, traceShare: 0.01, floorUnits: 40}); got != want {
 		t.Errorf("the template deploys %+v\nwant %+v: an expensive change is made here too", got, want)
 	}
-	for _, text := range []string{"Parameters: {}", "Resources: {T: {Type: 'AWS::DynamoDB::Table', Properties: {BillingMode: PROVISIONED}}}"} {
+	for _, text := range []string{"Parameters: {}", strings.Replace(string(text), "  SendPaymentFunction:", "  PayFunction:", 1)} {
 		if _, err := parse([]byte(text)); !errors.Is(err, errTemplate) {
-			t.Errorf("%s: error = %v", text, err)
+			t.Errorf("a template that lacks values: error = %v", err)
 		}
 	}
 }

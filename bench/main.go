@@ -114,6 +114,6 @@ func writePage() error {
 	if err != nil {
 		return err
 	}
-	fmt.Print(r.targets())
+	fmt.Print(r.verdicts())
 	return os.WriteFile(pagePath, []byte(r.fill(string(old))), 0o644)
 }

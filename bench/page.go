@@ -23,7 +23,7 @@ var block = regexp.MustCompile(`(?s)(<!-- results: (\w+) -->\n).*?(<!-- end -->)
 func (r *results) fill(page string) string {
 	return block.ReplaceAllStringFunc(page, func(old string) string {
 		part := block.FindStringSubmatch(old)
-		text := r.targets()
+		text := r.verdicts()
 		if part[2] != "targets" {
 			text = r.section(part[2])
 		}
@@ -31,45 +31,45 @@ func (r *results) fill(page string) string {
 	})
 }
 
-// targets is the table of all targets.
-func (r *results) targets() string {
+// verdicts is the table of all targets.
+func (r *results) verdicts() string {
 	met, rows := 0, [][]string{{"target", "limit", "measured", "", "section"}}
-	for _, t := range targets {
+	for _, t := range r.targets {
 		got, verdict := t.judge(r)
 		if verdict == "met" {
 			met++
 		}
-		rows = append(rows, []string{t.name, t.sign + " " + fmt.Sprintf(t.format, t.limit), got, verdict, t.section})
+		rows = append(rows, []string{t.Name, t.Sign + " " + fmt.Sprintf(t.Format, t.Limit), got, verdict, t.Section})
 	}
-	return fmt.Sprintf("%d of %d targets are met.\n\n", met, len(targets)) + markdown(rows)
+	return fmt.Sprintf("%d of %d targets are met.\n\n", met, len(r.targets)) + markdown(rows)
 }
 
 // section is the conditions, tables and figures of one base. Its results with the
 // same keys share a table.
 func (r *results) section(base string) string {
 	text := r.conditions[base]
-	var kinds []string
-	byKind := map[string][]*row{}
+	var tables [][]*row
 	for _, w := range r.rows {
-		if kind := strings.Join(w.keys, " "); w.base == base {
-			if byKind[kind] == nil {
-				kinds = append(kinds, kind)
-			}
-			byKind[kind] = append(byKind[kind], w)
+		if w.base != base {
+			continue
 		}
+		i := slices.IndexFunc(tables, func(rows []*row) bool { return slices.Equal(rows[0].keys, w.keys) })
+		if i < 0 {
+			i, tables = len(tables), append(tables, nil)
+		}
+		tables[i] = append(tables[i], w)
 	}
-	for _, kind := range kinds {
-		keys := byKind[kind][0].keys
-		var units []string
-		for _, w := range byKind[kind] {
+	for _, rows := range tables {
+		keys, units := rows[0].keys, []string(nil)
+		for _, w := range rows {
 			for _, unit := range w.units {
 				if !slices.Contains(units, unit) {
 					units = append(units, unit)
 				}
 			}
 		}
-		rows := [][]string{slices.Concat(keys, units)}
-		for _, w := range byKind[kind] {
+		lines := [][]string{slices.Concat(keys, units)}
+		for _, w := range rows {
 			var cells []string
 			for _, key := range keys {
 				cells = append(cells, strings.ReplaceAll(w.key[key], "_", " "))
@@ -78,9 +78,9 @@ func (r *results) section(base string) string {
 				v, interval := w.summary(unit)
 				cells = append(cells, number(v)+interval)
 			}
-			rows = append(rows, cells)
+			lines = append(lines, cells)
 		}
-		text += markdown(rows)
+		text += markdown(lines)
 	}
 	for _, f := range figures {
 		if f.base == base {

@@ -63,26 +63,29 @@ func (w *row) match(selector string) bool {
 	return w.base == of.base
 }
 
-// results are the rows of all files, and the conditions of each base.
+// results are the rows of all files, the conditions of each base, and the targets.
 type results struct {
 	rows       []*row
 	conditions map[string]string
+	targets    []target
 }
 
-// readResults reads the files of benchmark results in a directory.
+// readResults reads the files of benchmark results in a directory, and the targets.
 func readResults(dir string) (*results, error) {
 	r, byName := &results{conditions: map[string]string{}}, map[string]*row{}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err == nil {
+		r.targets, err = readTargets()
+	}
 	if err != nil {
 		return nil, err
 	}
 	files := benchfmt.Files{Paths: paths}
 	for files.Scan() {
 		rec, ok := files.Result().(*benchfmt.Result)
-		if !ok {
-			if wrong, ok := files.Result().(*benchfmt.SyntaxError); ok {
-				return nil, wrong
-			}
+		if wrong, bad := files.Result().(*benchfmt.SyntaxError); bad {
+			return nil, wrong
+		} else if !ok {
 			continue
 		}
 		w := byName[rec.Name.String()]

@@ -156,7 +156,7 @@ func startVictim(b *testing.B) *victim {
 	v.proxies = []*proxy{newProxy(b, "database", dynamotest.Start(b)), newProxy(b, "node", v.chain.RPCURL)}
 	free := must(net.Listen("tcp", "127.0.0.1:0"))(b) // the server takes the same address after every restart
 	check(b, free.Close())
-	v.command = []string{remit, "local", "--listen", free.Addr().String(), "--dynamodb", v.proxies[0].url(), "--rpc", v.proxies[1].url(),
+	v.command = []string{remit, "local", "--listen", free.Addr().String(), "--dynamodb", v.proxies[0].URL, "--rpc", v.proxies[1].URL,
 		"--token", v.chain.Token.Address.String(), "--wallet-file", wallets, "--block-time", "500ms"}
 	check(b, v.serve(b.Context()))
 	b.Cleanup(func() { v.server.kill() })
@@ -186,11 +186,12 @@ func (v *victim) serve(ctx context.Context) error {
 	}
 }
 
-func (v *victim) count(what string) {
+// count counts a fault by its name.
+func (v *victim) count(fault string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.happened[what]++
-	v.log.Print(what)
+	v.happened[fault]++
+	v.log.Print(fault)
 }
 
 // rage applies load and breaks things, and returns when the clients have finished.
@@ -292,15 +293,16 @@ func (v *victim) ask(ctx context.Context, n int, draw *rand.Rand) bool {
 	v.requests.Add(1)
 	p, err := ask(ctx, v.merchant, n)
 	refusal, isRefusal := errors.AsType[*client.Problem](err)
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	switch {
 	case err == nil:
-		if v.orders[n] = append(v.orders[n], p.Hash); p.Hash != v.orders[n][0] {
-			v.note("payments answered with two hashes", "order-%d: %v", n, v.orders[n])
+		v.mu.Lock()
+		v.orders[n] = append(v.orders[n], p.Hash)
+		v.mu.Unlock()
+		if first := v.answer(n); p.Hash != first {
+			v.breaks("payments answered with two hashes", "order-%d: %s and %s", n, first, p.Hash)
 		}
 	case isRefusal && refusal.Status < 500 && refusal.Status != http.StatusConflict:
-		v.note("answers that refuse what must not be refused", "%v", refusal)
+		v.breaks("answers that refuse what must not be refused", "%v", refusal)
 	default:
 		v.failures.Add(1)
 		return false
@@ -319,11 +321,6 @@ func (v *victim) answer(n int) string {
 func (v *victim) breaks(promise, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.note(promise, format, args...)
-}
-
-// note is breaks for callers that hold mu.
-func (v *victim) note(promise, format string, args ...any) {
 	v.broken[promise] = append(v.broken[promise], fmt.Sprintf(format, args...))
 }
 

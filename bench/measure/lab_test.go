@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -112,10 +111,11 @@ type process struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// start starts a command and waits for the first line of its standard output that
-// begins with until; it returns the lines up to that one.
+// start starts a command that ends with ctx at the latest, and waits a minute for
+// the first line of its standard output that begins with until; it returns the
+// lines up to that one.
 func start(ctx context.Context, stderr io.Writer, until, path string, args ...string) (*process, []string, error) {
-	p := &process{exec.Command(path, args...), make(chan struct{})}
+	p := &process{exec.CommandContext(ctx, path, args...), make(chan struct{})}
 	p.Stderr = stderr
 	out, err := p.StdoutPipe()
 	if err == nil {
@@ -124,28 +124,19 @@ func start(ctx context.Context, stderr io.Writer, until, path string, args ...st
 	if err != nil {
 		return nil, nil, fmt.Errorf("starting %s: %w", path, err)
 	}
-	ready := make(chan []string, 1)
-	go func() {
-		defer close(p.done)
-		var seen []string
-		for lines, waiting := bufio.NewScanner(out), true; lines.Scan(); {
-			if seen = append(seen, lines.Text()); waiting && strings.HasPrefix(lines.Text(), until) {
-				ready <- seen
-				waiting = false
-			}
+	defer time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() }).Stop()
+	var seen []string
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if seen = append(seen, lines.Text()); strings.HasPrefix(lines.Text(), until) {
+			go func() {
+				defer close(p.done)
+				_, _ = io.Copy(io.Discard, out)
+				_ = p.Wait() // the process wrote to stderr how it ended
+			}()
+			return p, seen, nil
 		}
-		_ = p.Wait() // the process wrote to stderr how it ended
-	}()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	select {
-	case lines := <-ready:
-		return p, lines, nil
-	case <-p.done:
-	case <-ctx.Done():
 	}
-	p.kill()
-	return nil, nil, fmt.Errorf("starting %s %v: %w", path, args, errors.Join(errors.New("it did not become ready"), ctx.Err()))
+	return nil, nil, fmt.Errorf("starting %s %v: it ended before it was ready: %w", path, args, p.Wait())
 }
 
 // kill ends the process with SIGKILL and returns when it is gone.
@@ -222,12 +213,10 @@ func transfers(ctx context.Context, node *ethclient.Client, token common.Address
 
 // An event is one event as a receiver got it.
 type event struct {
-	ID        string    `json:"id"`
-	Type      string    `json:"type"`
-	Timestamp time.Time `json:"timestamp"`
-	Data      struct {
-		Hash string `json:"tx_hash"`
-	} `json:"data"`
+	ID        string         `json:"id"`
+	Type      string         `json:"type"`
+	Timestamp time.Time      `json:"timestamp"`
+	Data      client.Payment `json:"data"`
 
 	at    time.Time // of the first arrival
 	times int       // arrivals
@@ -304,9 +293,7 @@ func (r *receiver) of(hash string) event {
 func TestReceiverTellsAForgedEvent(t *testing.T) {
 	r := newReceiver(t, nil)
 	take := func(header, id, hash, body string) int {
-		e := event{ID: id, times: 1, body: sha256.Sum256([]byte(body))}
-		e.Data.Hash = hash
-		r.take(header, e)
+		r.take(header, event{ID: id, times: 1, body: sha256.Sum256([]byte(body)), Data: client.Payment{Hash: hash}})
 		return len(r.bad)
 	}
 	if bad := take("evt_1", "evt_1", "0xa", "1") + take("evt_1", "evt_1", "0xa", "1"); bad != 0 || r.of("0xa").times != 2 {

@@ -3,7 +3,6 @@ package measure_test
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
@@ -37,7 +36,7 @@ func BenchmarkPost(b *testing.B) {
 			b.Run(name+"reference", func(b *testing.B) {
 				paying := c.Wallets()[:1]
 				before := mined(b, c, paying)
-				latency, lost, _ := load(b, newReference(b, c, d), clients)
+				latency, lost, _ := load(b, newReference(b, c, d).pay, clients)
 				b.ReportMetric(float64(lost), "lost")
 				await(b, c, paying, before+len(latency))
 			})
@@ -46,9 +45,9 @@ func BenchmarkPost(b *testing.B) {
 					paying := c.Wallets()[1 : 1+wallets] // the first is the reference's
 					r := newRig(b, c, paying, memory.NewPayments(), d, nil)
 					before := mined(b, c, paying)
-					payMany(b, r.handler, 1, 1)
+					payMany(b, r, 1, 1)
 					r.take()
-					latency, lost, why := load(b, r.handler, clients)
+					latency, lost, why := load(b, r.pay, clients)
 					if lost > 0 {
 						b.Fatalf("%d payments were lost, such as one with: %v", lost, why)
 					}
@@ -70,7 +69,7 @@ func BenchmarkPost(b *testing.B) {
 // load has clients pay for a while, each one payment after the other. It returns
 // the milliseconds of each payment that was answered 201, the number of the
 // others, and the error of one of them.
-func load(b *testing.B, h http.Handler, clients int) (latency []float64, lost int, why error) {
+func load(b *testing.B, pay func(ctx context.Context, key string, amount int) error, clients int) (latency []float64, lost int, why error) {
 	b.Helper()
 	length := time.Duration(pick(1500, 500)) * time.Millisecond
 	var mu sync.Mutex
@@ -80,7 +79,7 @@ func load(b *testing.B, h http.Handler, clients int) (latency []float64, lost in
 	check(b, each(b.Context(), clients, clients, func(ctx context.Context, i int) error {
 		for n := 0; time.Since(begin) < length; n++ {
 			at := time.Now()
-			err := pay(ctx, h, fmt.Sprintf("%s-%d-%d", name, i, n), base+n)
+			err := pay(ctx, fmt.Sprintf("%s-%d-%d", name, i, n), base+n)
 			took := millis(time.Since(at))
 			mu.Lock()
 			if err != nil {
@@ -149,32 +148,15 @@ func newReference(b *testing.B, c *devnet.Chain, d distance) *reference {
 	return &reference{Client: ethclient.NewClient(must(rpc.DialOptions(b.Context(), c.URL(), rpc.WithHTTPClient(wire)))(b)), chain: c, save: d.store}
 }
 
-// ServeHTTP makes one payment.
-func (p *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		To     common.Address `json:"to"`
-		Amount uint64         `json:"amount"`
-	}
-	err := json.NewDecoder(r.Body).Decode(&body)
-	if err == nil {
-		err = p.pay(r.Context(), body.To, body.Amount)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.WriteHeader(http.StatusCreated)
-}
-
 // pay counts, estimates, signs, sends and saves.
-func (p *reference) pay(ctx context.Context, to common.Address, amount uint64) error {
+func (p *reference) pay(ctx context.Context, _ string, amount int) error {
 	wallet, chainID, contract := p.chain.Wallets()[0], new(big.Int).SetUint64(p.chain.ID()), common.Address(p.chain.Token().Contract)
 	key, err := crypto.ToECDSA(wallet.Key[:])
 	if err != nil {
 		return err
 	}
-	data := append([]byte{0xa9, 0x05, 0x9c, 0xbb}, common.LeftPadBytes(to.Bytes(), 32)...) // transfer(address,uint256)
-	data = append(data, common.LeftPadBytes(new(big.Int).SetUint64(amount).Bytes(), 32)...)
+	data := append([]byte{0xa9, 0x05, 0x9c, 0xbb}, common.LeftPadBytes(common.FromHex(payee), 32)...) // transfer(address,uint256)
+	data = append(data, common.LeftPadBytes(big.NewInt(int64(amount)).Bytes(), 32)...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	nonce, err := p.PendingNonceAt(ctx, common.Address(wallet.Address))

@@ -2,6 +2,7 @@ package measure_test
 
 import (
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"remit/internal/client"
 )
 
 // A mode is the fault that a proxy makes.
@@ -30,38 +33,27 @@ func (m mode) String() string {
 // lateness is how long slow holds bytes back, each way.
 const lateness = 150 * time.Millisecond
 
-// A proxy stands between the server and a service that it uses, and misbehaves
-// as networks do. It reads nothing of the bytes that it carries.
+// A proxy stands between the server and a service that it uses over HTTP, and
+// misbehaves as networks do. It reads nothing of the messages that it carries.
 type proxy struct {
+	*httptest.Server
 	name, target string
-	listener     net.Listener
+	service      http.Transport
 	resets, lost atomic.Int64 // connections reset, and answers that never arrived
 
-	mu      sync.Mutex
-	mode    mode
-	ended   chan struct{} // closed when the mode ends
-	clients map[*net.TCPConn]bool
+	mu    sync.Mutex
+	mode  mode
+	ended chan struct{} // closed when the mode ends
 }
 
-// newProxy listens on a free port for connections to target, until the test ends.
+// newProxy listens on a free port for requests to target, until the test ends.
 func newProxy(t testing.TB, name, target string) *proxy {
-	t.Helper()
-	listener := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	p := &proxy{name: name, target: strings.TrimPrefix(target, "http://"), listener: listener, ended: make(chan struct{}), clients: map[*net.TCPConn]bool{}}
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go p.link(client.(*net.TCPConn))
-		}
-	}()
-	t.Cleanup(func() { _ = listener.Close(); p.set(down) })
+	p := &proxy{name: name, target: strings.TrimPrefix(target, "http://"), ended: make(chan struct{})}
+	p.service.MaxIdleConnsPerHost, p.service.DisableCompression = 256, true
+	p.Server = httptest.NewServer(p)
+	t.Cleanup(func() { p.set(down); p.CloseClientConnections(); p.Close(); p.service.CloseIdleConnections() })
 	return p
 }
-
-func (p *proxy) url() string { return "http://" + p.listener.Addr().String() }
 
 // set ends the mode and begins another.
 func (p *proxy) set(m mode) {
@@ -69,71 +61,55 @@ func (p *proxy) set(m mode) {
 	defer p.mu.Unlock()
 	close(p.ended)
 	p.mode, p.ended = m, make(chan struct{})
-	for client := range p.clients {
-		if m == down {
-			p.reset(client)
-		}
-	}
 }
 
-// now returns the mode, and a channel that is closed when it ends.
-func (p *proxy) now() (mode, <-chan struct{}) {
+// meet returns the mode, slowly if it is slow, and a channel that is closed when
+// the mode ends.
+func (p *proxy) meet() (mode, <-chan struct{}) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mode, p.ended
-}
-
-// reset closes a client's connection as a crash does.
-func (p *proxy) reset(client *net.TCPConn) {
-	p.resets.Add(1)
-	_ = client.SetLinger(0)
-	_ = client.Close()
-}
-
-// link carries one connection until either end is gone.
-func (p *proxy) link(client *net.TCPConn) {
-	p.mu.Lock()
-	p.clients[client] = true
-	isDown := p.mode == down
+	m, ended := p.mode, p.ended
 	p.mu.Unlock()
-	if isDown {
-		p.reset(client)
-	} else if server, err := net.Dial("tcp", p.target); err == nil {
-		var both sync.WaitGroup
-		both.Go(func() { p.carry(client, server.(*net.TCPConn), false) })
-		both.Go(func() { p.carry(server.(*net.TCPConn), client, true) })
-		both.Wait()
+	if m == slow {
+		time.Sleep(lateness)
 	}
-	_ = client.Close()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.clients, client)
+	return m, ended
 }
 
-// carry copies one way; answers says which.
-func (p *proxy) carry(from, to *net.TCPConn, answers bool) {
-	defer func() { _ = from.Close(); _ = to.Close() }()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		if err != nil {
-			return
-		}
-		switch m, ended := p.now(); {
-		case m == slow:
-			time.Sleep(lateness)
-		case answers && (m == mute || m == stall):
-			p.lost.Add(1)
-			if m == stall {
-				<-ended
-			}
-			p.reset(to)
-			return
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return
-		}
+// reset closes the connection to a client as a crash does.
+func (p *proxy) reset(w http.ResponseWriter) {
+	p.resets.Add(1)
+	if client, _, err := http.NewResponseController(w).Hijack(); err == nil {
+		_ = client.(*net.TCPConn).SetLinger(0)
+		_ = client.Close()
 	}
+}
+
+// ServeHTTP carries one request and its answer.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if m, _ := p.meet(); m == down {
+		p.reset(w)
+		return
+	}
+	r.URL.Scheme, r.URL.Host = "http", p.target
+	answer, err := p.service.RoundTrip(r)
+	if err != nil {
+		p.reset(w)
+		return
+	}
+	defer func() { _ = answer.Body.Close() }()
+	switch m, ended := p.meet(); m {
+	case pass, slow:
+		maps.Copy(w.Header(), answer.Header)
+		w.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(w, answer.Body)
+		return
+	case stall:
+		p.lost.Add(1)
+		<-ended
+	case mute:
+		p.lost.Add(1)
+	}
+	p.reset(w)
 }
 
 func TestEveryModeDoesToAServiceWhatItSays(t *testing.T) {
@@ -151,12 +127,8 @@ func TestEveryModeDoesToAServiceWhatItSays(t *testing.T) {
 		p.set(row.mode)
 		told := make(chan string, 1)
 		go func() {
-			client, text := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, []byte{}
-			if answer, err := client.Post(p.url(), "text/plain", strings.NewReader("do")); err == nil {
-				text, _ = io.ReadAll(answer.Body)
-				_ = answer.Body.Close()
-			}
-			told <- string(text)
+			answer, _ := (&client.Client{URL: p.URL, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}).Call(t.Context(), "POST", "/", "do")
+			told <- string(answer.Body)
 		}()
 		if row.mode == stall {
 			for p.lost.Load() == 0 {

@@ -117,15 +117,15 @@ func (r *rig) take() (calls map[string]int) {
 	return calls
 }
 
-// pay asks a handler of POST /send-payment for one payment.
-func pay(ctx context.Context, h http.Handler, key string, amount int) error {
+// pay asks the handler for one payment.
+func (r *rig) pay(ctx context.Context, key string, amount int) error {
 	ctx = apikey.WithPrincipal(ctx, apikey.Principal{MerchantID: merchant, KeyID: "key_bench", Mode: apikey.Test})
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/send-payment",
+	q := httptest.NewRequestWithContext(ctx, http.MethodPost, "/send-payment",
 		strings.NewReader(fmt.Sprintf(`{"to":"%s","amount":%d,"reference":"inv-2041"}`, payee, amount)))
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", key)
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Idempotency-Key", key)
 	w := httptest.NewRecorder()
-	if h.ServeHTTP(w, r); w.Code != http.StatusCreated {
+	if r.handler.ServeHTTP(w, q); w.Code != http.StatusCreated {
 		return fmt.Errorf("a payment was answered %d %s", w.Code, w.Body)
 	}
 	return nil
@@ -133,10 +133,10 @@ func pay(ctx context.Context, h http.Handler, key string, amount int) error {
 
 // payMany makes n payments, the first alone: it opens connections and makes the
 // wallets' first use.
-func payMany(b *testing.B, h http.Handler, width, n int) {
+func payMany(b *testing.B, r *rig, width, n int) {
 	b.Helper()
 	name := rand.Text()
-	one := func(ctx context.Context, i int) error { return pay(ctx, h, fmt.Sprint(name, i), base+i) }
+	one := func(ctx context.Context, i int) error { return r.pay(ctx, fmt.Sprint(name, i), base+i) }
 	check(b, one(b.Context(), n))
 	check(b, each(b.Context(), width, n-1, one))
 }

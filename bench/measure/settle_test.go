@@ -28,7 +28,7 @@ func rounds(b *testing.B, d distance, pending int) {
 	c.Freeze()
 	subscribe(b, hooks, "https://merchant.example/hooks")
 	r := newRig(b, c, c.Wallets(), store, d, webhook.NewPublisher(hooks, q))
-	payMany(b, r.handler, 128, pending)
+	payMany(b, r, 128, pending)
 	settle(b, r, 0) // the first round of a wallet reads its balance
 	for _, n := range []int{0, 1, pending / 100, pending} {
 		time.Sleep(2 * blockTime) // a payment that was just sent is not sent again
@@ -58,7 +58,7 @@ func rounds(b *testing.B, d distance, pending int) {
 				"allocated-MB": float64(after.TotalAlloc-before.TotalAlloc) / 1e6, "half-told-s": quantile(told, 0.5), "all-told-s": quantile(told, 1)})
 		})
 		if n > 0 && n < pending {
-			payMany(b, r.handler, 64, n)
+			payMany(b, r, 64, n)
 		}
 	}
 }

@@ -53,10 +53,10 @@ func BenchmarkStore(b *testing.B) {
 	}
 	phase("authorizer", m.take(), 0, n)
 
-	payMany(b, r.handler, 1, 1) // the wallets' first use is no payment's
+	payMany(b, r, 1, 1) // the wallets' first use is no payment's
 	m.take()
 	r.take()
-	check(b, each(b.Context(), wallets, n-1, func(ctx context.Context, i int) error { return pay(ctx, r.handler, fmt.Sprint("life-", i), base+i) }))
+	check(b, each(b.Context(), wallets, n-1, func(ctx context.Context, i int) error { return r.pay(ctx, fmt.Sprint("life-", i), base+i) }))
 	used := m.take()
 	used["TransactWriteItems"] = committed(b, db, tables.Payments, used["TransactWriteItems"])
 	m.take()
