@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"maps"
 	mathrand "math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -13,14 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"remit/internal/apikey"
 	"remit/internal/chain"
 	"remit/internal/devnet"
 	"remit/internal/dispatch"
-	"remit/internal/dynamo"
-	"remit/internal/dynamo/dynamotest"
 	"remit/internal/ethrpc"
 	"remit/internal/httpapi"
 	"remit/internal/interpose"
@@ -110,11 +107,11 @@ func (r *rig) RoundTrip(q *http.Request) (*http.Response, error) {
 func (r *rig) Hint(context.Context) error { r.count("Hint", r.distance.store); return nil }
 
 // take returns the counts, and begins anew.
-func (r *rig) take() (calls map[string]int) {
+func (r *rig) take() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	calls, r.calls = r.calls, map[string]int{}
-	return calls
+	defer clear(r.calls)
+	return maps.Clone(r.calls)
 }
 
 // pay asks the handler for one payment.
@@ -164,13 +161,4 @@ func subscribe(b *testing.B, hooks webhook.Store, url string) {
 		Owner: webhook.Owner{Merchant: merchant, Mode: "test"}, ID: "we_0aB1cD2eF3gH4iJ5", URL: url, Status: webhook.Enabled,
 		Secret: must(webhook.MintSecret(rand.Reader))(b), CreatedAt: now, EnabledAt: now, Version: 1,
 	}, webhook.EndpointLimit))
-}
-
-// database returns fresh tables in DynamoDB Local and a client of them.
-func database(b *testing.B, options ...func(*dynamodb.Options)) (*dynamodb.Client, dynamo.Tables) {
-	b.Helper()
-	db, name := dynamodb.New(dynamotest.Client(b).Options(), options...), rand.Text()
-	tables := dynamo.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
-	check(b, dynamo.CreateTables(b.Context(), db, tables))
-	return db, tables
 }

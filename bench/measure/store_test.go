@@ -22,6 +22,7 @@ import (
 	"remit/internal/apikey"
 	"remit/internal/chain"
 	"remit/internal/dynamo"
+	"remit/internal/dynamo/dynamotest"
 	"remit/internal/webhook"
 )
 
@@ -30,7 +31,10 @@ import (
 func BenchmarkStore(b *testing.B) {
 	const wallets = 4
 	n, m := pick(400, 40), &meter{}
-	db, tables := database(b, func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, m.middleware) })
+	db := dynamodb.New(dynamotest.Client(b).Options(), func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, m.middleware) })
+	name := rand.Text()
+	tables := dynamo.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
+	check(b, dynamo.CreateTables(b.Context(), db, tables))
 	c, payments, hooks, q := startChain(b, wallets), dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks), &queue{}
 	c.Freeze()
 	r := newRig(b, c, c.Wallets(), payments, near, webhook.NewPublisher(hooks, q))
@@ -182,18 +186,20 @@ func (m *meter) note(operation string, output any) {
 	if out.Kind() != reflect.Struct || !out.FieldByName("ConsumedCapacity").IsValid() {
 		return
 	}
-	told, units := out.FieldByName("ConsumedCapacity"), 0.0
-	if one, ok := told.Interface().(*types.ConsumedCapacity); ok && one != nil {
-		units = aws.ToFloat64(one.CapacityUnits)
-	}
-	if several, ok := told.Interface().([]types.ConsumedCapacity); ok {
-		for _, one := range several {
+	units := 0.0
+	switch told := out.FieldByName("ConsumedCapacity").Interface().(type) {
+	case *types.ConsumedCapacity:
+		if told != nil {
+			units = aws.ToFloat64(told.CapacityUnits)
+		}
+	case []types.ConsumedCapacity:
+		for _, one := range told {
 			units += aws.ToFloat64(one.CapacityUnits)
 		}
 	}
 	u := usage{calls: 1, writes: units}
 	if strings.Contains(operation, "Get") || operation == "Query" || operation == "Scan" {
-		u.reads, u.writes = units, 0
+		u = usage{calls: 1, reads: units}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -207,9 +213,8 @@ func (m *meter) note(operation string, output any) {
 func (m *meter) take() operations {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	used := m.used
-	m.used = nil
-	return used
+	defer func() { m.used = nil }()
+	return m.used
 }
 
 func TestMeterTellsReadsFromWrites(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,14 +17,6 @@ import (
 type bench struct {
 	root string // of the repository
 	dir  string // for everything that is written
-}
-
-func newBench(dir string) (bench, error) {
-	out, err := exec.Command("go", "env", "GOMOD").Output()
-	if err != nil {
-		return bench{}, fmt.Errorf("looking for go.mod: %w", err)
-	}
-	return bench{root: filepath.Dir(strings.TrimSpace(string(out))), dir: dir}, nil
 }
 
 // source returns the text of a file of the repository.
@@ -53,9 +44,6 @@ func (b bench) overlay(dir string, changed map[string]string) (string, error) {
 	return path, os.WriteFile(path, plan, 0o600)
 }
 
-// errCompile reports a change that is no Go.
-var errCompile = errors.New("it does not compile")
-
 // compile builds the tests of a package into the file binary. Without debug
 // information and without the tests against an embedded EVM (the tag noevm) it
 // links in a fifth of the time.
@@ -64,7 +52,7 @@ func (b bench) compile(ctx context.Context, pkg, overlay, binary string) error {
 		"-overlay="+overlay, "-o="+binary, "./"+pkg)
 	cmd.Dir = b.root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %w\n%s", errCompile, err, out)
+		return fmt.Errorf("it does not compile: %w\n%s", err, out)
 	}
 	return nil
 }
@@ -85,8 +73,6 @@ var (
 	hung    = regexp.MustCompile(`panic: test timed out after`)
 	failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\w+)`)
 	crashed = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
-	// errNothingTested reports a test binary that failed before a test did.
-	errNothingTested = errors.New("the tests did not run")
 )
 
 // run returns the test that failed, or how the process ended without one; it is
@@ -109,5 +95,5 @@ func (b bench) run(ctx context.Context, t trial) (failed, output string, err err
 			return m[len(m)-1], output, nil
 		}
 	}
-	return "", output, fmt.Errorf("%w: %w\n%s", errNothingTested, err, output)
+	return "", output, fmt.Errorf("the tests did not run: %w\n%s", err, output)
 }

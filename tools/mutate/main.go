@@ -14,9 +14,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -37,7 +40,7 @@ func main() {
 var errUsage = errors.New("usage: mutate rules|mutants [-only TEXT] [-p N]")
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 0 {
+	if len(args) == 0 || args[0] != "rules" && args[0] != "mutants" {
 		return errUsage
 	}
 	var o options
@@ -55,17 +58,15 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	b, err := newBench(dir)
+	module, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
-		return err
+		return fmt.Errorf("looking for go.mod: %w", err)
 	}
-	switch args[0] {
-	case "rules":
+	b := bench{root: filepath.Dir(strings.TrimSpace(string(module))), dir: dir}
+	if args[0] == "rules" {
 		return checkRules(ctx, b, o)
-	case "mutants":
-		return checkMutants(ctx, b, o)
 	}
-	return errUsage
+	return checkMutants(ctx, b, o)
 }
 
 // Options are the flags of a run.
@@ -85,19 +86,9 @@ type result struct {
 // each makes the n changes that change knows by number, o.width at a time,
 // prints a line for each as it ends, and returns the results in order.
 func (o options) each(ctx context.Context, n int, change func(ctx context.Context, i int) (result, error)) ([]result, error) {
-	results := make([]result, n)
+	results, done, mu := make([]result, n), 0, sync.Mutex{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(o.width)
-	lines := make(chan string)
-	printed := make(chan struct{})
-	go func() {
-		defer close(printed)
-		done := 0
-		for line := range lines {
-			done++
-			fmt.Printf("[%*d/%d] %s\n", len(fmt.Sprint(n)), done, n, line)
-		}
-	}()
 	for i := range n {
 		group.Go(func() error {
 			if ctx.Err() != nil {
@@ -108,23 +99,22 @@ func (o options) each(ctx context.Context, n int, change func(ctx context.Contex
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.name, err)
 			}
-			results[i] = r
-			line := fmt.Sprintf("%5.1f s  %s: ", time.Since(began).Seconds(), r.name)
+			end := r.caught + " fails"
 			if r.caught == "" {
-				line += "SURVIVES" + r.note
-			} else {
-				line += r.caught + " fails"
+				end = "SURVIVES" + r.note
 			}
 			if n == 1 {
-				line += "\n" + strings.TrimSpace(r.output) + "\n"
+				end += "\n" + strings.TrimSpace(r.output) + "\n"
 			}
-			lines <- line
+			mu.Lock()
+			defer mu.Unlock()
+			results[i] = r
+			done++
+			fmt.Printf("[%*d/%d] %5.1f s  %s: %s\n", len(fmt.Sprint(n)), done, n, time.Since(began).Seconds(), r.name, end)
 			return nil
 		})
 	}
 	err := group.Wait()
-	close(lines)
-	<-printed
 	return results, err
 }
 

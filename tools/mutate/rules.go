@@ -33,31 +33,21 @@ var arguments = map[string][]string{
 	"internal/simulation": {"-seeds=3000", "-singles"},
 }
 
-// errTable reports a line of rules.txt that is not understood.
-var errTable = errors.New("rules.txt")
-
 // parseRules reads a table whose form its own head describes.
 func parseRules(text string) ([]rule, error) {
 	var rules []rule
-	section := ""
+	section, r := "", &rule{}
 	for i, line := range strings.Split(text, "\n") {
 		word, rest, _ := strings.Cut(line, " ")
-		if name, ok := strings.CutPrefix(line, "## "); ok {
-			section = name
-			continue
-		}
-		if word == "rule" {
-			rules = append(rules, rule{name: rest, section: section, line: i + 1})
-			continue
-		}
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if len(rules) == 0 {
-			return nil, fmt.Errorf("%w:%d: a rule begins with its name", errTable, i+1)
-		}
-		r := &rules[len(rules)-1]
 		switch {
+		case word == "##":
+			section = rest
+		case line == "" || line[0] == '#':
+		case word == "rule":
+			rules = append(rules, rule{name: rest, section: section, line: i + 1})
+			r = &rules[len(rules)-1]
+		case r.name == "":
+			return nil, fmt.Errorf("rules.txt:%d: a rule begins with its name", i+1)
 		case word == "test":
 			r.pkg, r.test, _ = strings.Cut(rest, " ")
 		case word == "file":
@@ -69,14 +59,11 @@ func parseRules(text string) ([]rule, error) {
 		case line[0] == '\t', line[0] == ' ':
 			r.old, r.new = append(r.old, line[1:]), append(r.new, line[1:])
 		default:
-			return nil, fmt.Errorf("%w:%d: %q", errTable, i+1, line)
+			return nil, fmt.Errorf("rules.txt:%d: %q", i+1, line)
 		}
 	}
 	return rules, nil
 }
-
-// errMoved reports a rule whose lines are not in its file exactly once.
-var errMoved = errors.New("its lines have changed")
 
 // without returns the source of the rule's file less the rule.
 func (r rule) without(source string) (string, error) {
@@ -99,11 +86,8 @@ func (r rule) without(source string) (string, error) {
 		}
 		fmt.Fprintf(&quoted, "\n\t%s %s", mark, old)
 	}
-	return "", fmt.Errorf("rules.txt:%d: %q: %w: %s has them %d times, want once:%s", r.line, r.name, errMoved, r.file, found, &quoted)
+	return "", fmt.Errorf("rules.txt:%d: %q: its lines have changed: %s has them %d times, want once:%s", r.line, r.name, r.file, found, &quoted)
 }
-
-// errSurvived reports changes that no test noticed.
-var errSurvived = errors.New("not every change was noticed")
 
 // checkRules takes the rules out one at a time. A rule whose test passes
 // without it is not needed, or not tested.
@@ -130,7 +114,7 @@ func checkRules(ctx context.Context, b bench, o options) error {
 		fmt.Printf("%s: survives%s\n\tgo run ./tools/mutate rules -only %s\n", r.name, r.note, quoted(r.name))
 	}
 	if len(rules) == 0 || len(results) > 0 {
-		return errSurvived
+		return errors.New("not every change was noticed")
 	}
 	return nil
 }

@@ -26,11 +26,9 @@ var survivorsText string
 // parseSurvivors reads the names of the mutants that survive for a reason. Each
 // is a line, and indented lines below say why.
 func parseSurvivors(text string) map[string]string {
-	reasons := map[string]string{}
-	name := ""
+	reasons, name := map[string]string{}, ""
 	for line := range strings.Lines(text) {
-		trimmed := strings.TrimSpace(line)
-		switch {
+		switch trimmed := strings.TrimSpace(line); {
 		case trimmed == "", line[0] == '#':
 		case line[0] != '\t':
 			name = trimmed
@@ -113,7 +111,7 @@ func (b bench) breed(ctx context.Context) ([]mutant, time.Duration, error) {
 			t.timeout = time.Hour
 			failed, output, err := b.run(ctx, t)
 			if failed != "" {
-				err = fmt.Errorf("%w:\n%s", errBaseline, output)
+				err = fmt.Errorf("the tests fail without a mutant:\n%s", output)
 			}
 			if err != nil {
 				return nil, 0, fmt.Errorf("testing %s: %w", pkg, err)
@@ -123,9 +121,6 @@ func (b bench) breed(ctx context.Context) ([]mutant, time.Duration, error) {
 	}
 	return all, limit, nil
 }
-
-// errBaseline reports tests that fail without a mutant.
-var errBaseline = errors.New("the tests fail without a mutant")
 
 // face runs the trials of a mutant until one catches it.
 func (b bench) face(ctx context.Context, m mutant, limit time.Duration) (result, error) {
@@ -175,10 +170,6 @@ func distinguish(all []mutant) {
 	}
 }
 
-// errExplained reports a survivor without a reason, or a reason without a
-// survivor.
-var errExplained = errors.New("survivors.txt does not list the survivors")
-
 // judge holds the survivors against those that are explained.
 func judge(results []result, reasons map[string]string, took time.Duration) error {
 	caught, wrong := 0, 0
@@ -204,7 +195,7 @@ func judge(results []result, reasons map[string]string, took time.Duration) erro
 	fmt.Printf("%d mutants in %s: %d caught (%.1f %%), %d survive, %d of them unexplained or listed by mistake\n",
 		len(results), took.Round(time.Second), caught, 100*float64(caught)/float64(max(1, len(results))), len(results)-caught, wrong)
 	if wrong > 0 || len(results) == 0 {
-		return errExplained
+		return errors.New("survivors.txt does not list the survivors")
 	}
 	return nil
 }
