@@ -2,9 +2,9 @@ package measure_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"net/http"
 	"sync"
@@ -19,16 +19,18 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 	"github.com/ethereum/go-ethereum/rpc"
 
+	"remit/internal/chain"
 	"remit/internal/devnet"
 	"remit/internal/ethrpc"
 	"remit/internal/memory"
+	"remit/internal/token"
 )
 
 // BenchmarkPost measures POST /send-payment under clients that each make one
 // payment after the other, beside the reference on the same chain. Remit and the
 // reference take turns, so that other work of the machine slows both.
 func BenchmarkPost(b *testing.B) {
-	c := startChain(b, 17)
+	c, length := startChain(b, 17), time.Duration(pick(1500, 500))*time.Millisecond
 	for _, d := range []distance{far, near} {
 		roundTrips := 2*d.rpc + 3*d.store // of one payment, in sequence: estimate, put, reservation, commit, broadcast
 		for _, clients := range pick([]int{1, 4, 16, 64, 128}, []int{1, 64}) {
@@ -36,7 +38,7 @@ func BenchmarkPost(b *testing.B) {
 			b.Run(name+"reference", func(b *testing.B) {
 				paying := c.Wallets()[:1]
 				before := mined(b, c, paying)
-				latency, lost, _ := load(b, newReference(b, c, d).pay, clients)
+				latency, lost, _ := load(b, clients, math.MaxInt, length, newReference(b, c, d).pay)
 				b.ReportMetric(float64(lost), "lost")
 				await(b, c, paying, before+len(latency))
 			})
@@ -47,7 +49,7 @@ func BenchmarkPost(b *testing.B) {
 					before := mined(b, c, paying)
 					payMany(b, r, 1, 1)
 					r.take()
-					latency, lost, why := load(b, r.pay, clients)
+					latency, lost, why := load(b, clients, math.MaxInt, length, r.pay)
 					if lost > 0 {
 						b.Fatalf("%d payments were lost, such as one with: %v", lost, why)
 					}
@@ -66,28 +68,27 @@ func BenchmarkPost(b *testing.B) {
 	}
 }
 
-// load has clients pay for a while, each one payment after the other. It returns
-// the milliseconds of each payment that was answered 201, the number of the
-// others, and the error of one of them.
-func load(b *testing.B, pay func(ctx context.Context, key string, amount int) error, clients int) (latency []float64, lost int, why error) {
+// load has clients make n payments, or as many as they begin within limit, each
+// one payment after the other. It returns the milliseconds of each payment that
+// was answered 201, the number of the others, and the error of one of them.
+func load(b *testing.B, clients, n int, limit time.Duration, pay func(ctx context.Context, n int) error) (latency []float64, lost int, why error) {
 	b.Helper()
-	length := time.Duration(pick(1500, 500)) * time.Millisecond
 	var mu sync.Mutex
 	var used, after syscall.Rusage
 	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
-	name, begin := rand.Text(), time.Now()
-	check(b, each(b.Context(), clients, clients, func(ctx context.Context, i int) error {
-		for n := 0; time.Since(begin) < length; n++ {
-			at := time.Now()
-			err := pay(ctx, fmt.Sprintf("%s-%d-%d", name, i, n), base+n)
-			took := millis(time.Since(at))
-			mu.Lock()
-			if err != nil {
-				lost, why = lost+1, err
-			} else {
-				latency = append(latency, took)
-			}
-			mu.Unlock()
+	begin := time.Now()
+	until, cancel := context.WithTimeout(b.Context(), limit)
+	defer cancel()
+	check(b, each(until, clients, n, func(_ context.Context, i int) error {
+		at := time.Now()
+		err := pay(b.Context(), i)
+		took := millis(time.Since(at))
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			lost, why = lost+1, err
+		} else {
+			latency = append(latency, took)
 		}
 		return nil
 	}))
@@ -149,14 +150,13 @@ func newReference(b *testing.B, c *devnet.Chain, d distance) *reference {
 }
 
 // pay counts, estimates, signs, sends and saves.
-func (p *reference) pay(ctx context.Context, _ string, amount int) error {
+func (p *reference) pay(ctx context.Context, n int) error {
 	wallet, chainID, contract := p.chain.Wallets()[0], new(big.Int).SetUint64(p.chain.ID()), common.Address(p.chain.Token().Contract)
 	key, err := crypto.ToECDSA(wallet.Key[:])
 	if err != nil {
 		return err
 	}
-	data := append([]byte{0xa9, 0x05, 0x9c, 0xbb}, common.LeftPadBytes(common.FromHex(payee), 32)...) // transfer(address,uint256)
-	data = append(data, common.LeftPadBytes(big.NewInt(int64(amount)).Bytes(), 32)...)
+	data := chain.TransferData(token.Address(common.HexToAddress(payee)), token.Units(uint64(base+n)))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	nonce, err := p.PendingNonceAt(ctx, common.Address(wallet.Address))
