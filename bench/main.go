@@ -45,10 +45,16 @@ func run(ctx context.Context) error {
 	count := flag.Int("count", 1, "how often each benchmark runs; the page shows medians")
 	length := flag.Duration("for", 10*time.Minute, "how long chaos lasts")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
+	list := flag.Bool("list", false, "print the names of the benchmarks")
 	flag.Parse()
+	const everything = "coldstart post settle webhooks store load"
+	if *list {
+		fmt.Println(everything, "chaos")
+		return nil
+	}
 	chosen := flag.Args()
 	if len(chosen) == 0 && !*page {
-		chosen = strings.Fields("coldstart post settle webhooks store load")
+		chosen = strings.Fields(everything)
 	}
 	for _, name := range chosen {
 		text, err := measure(ctx, "-bench=^Benchmark(?i:"+name+")$", fmt.Sprint("-count=", *count), fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed))

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	_ "embed"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchmath"
+	"gopkg.in/yaml.v3"
 )
 
 // A row is one result: the medians of all runs of one benchmark.
@@ -73,10 +76,12 @@ type results struct {
 // readResults reads the files of benchmark results in a directory, and the targets.
 func readResults(dir string) (*results, error) {
 	r, byName := &results{conditions: map[string]string{}}, map[string]*row{}
-	paths, err := filepath.Glob(filepath.Join(dir, "*.txt"))
-	if err == nil {
-		r.targets, err = readTargets()
+	d := yaml.NewDecoder(bytes.NewReader(targetsText))
+	d.KnownFields(true)
+	if err := d.Decode(&r.targets); err != nil {
+		return nil, fmt.Errorf("reading targets.yaml: %w", err)
 	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
 		return nil, err
 	}
@@ -120,4 +125,32 @@ func (r *results) value(selector, unit string) float64 {
 		}
 	}
 	return largest
+}
+
+// A target is a limit of one measured value, as targets.yaml explains.
+type target struct {
+	Section, Name string
+	Sign          string // "≤" or "≥"
+	Limit         float64
+	Format        string
+	Of, Unit, Per string
+}
+
+//go:embed targets.yaml
+var targetsText []byte
+
+// judge returns the value of a target and the verdict on it.
+func (t target) judge(r *results) (got, verdict string) {
+	v := r.value(t.Of, t.Unit)
+	if t.Per != "" {
+		v /= r.value(t.Per, t.Unit)
+	}
+	switch {
+	case math.IsNaN(v):
+		return "", "not measured"
+	case t.Sign == "≤" && v <= t.Limit, t.Sign == "≥" && v >= t.Limit:
+		return fmt.Sprintf(t.Format, v), "met"
+	default:
+		return fmt.Sprintf(t.Format, v), "**missed**"
+	}
 }
