@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ type victim struct {
 	merchant *client.Client
 	pace     *time.Ticker // one order each
 	command  []string     // of the server
-	server   *process
+	server   *exec.Cmd
 
 	requests, failures atomic.Int64
 	mu                 sync.Mutex
@@ -148,7 +149,7 @@ func startVictim(b *testing.B) *victim {
 	remit, wallets := build(b, nil, "remit/cmd/remit"), filepath.Join(dir, "chaos-chain.json")
 	chain, lines, err := start(b.Context(), file, "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms", "--wallets", "4")
 	check(b, err)
-	b.Cleanup(chain.kill)
+	b.Cleanup(func() { kill(chain) })
 	text := []byte(strings.Join(lines, "\n"))
 	check(b, json.Unmarshal(text, &v.chain))
 	check(b, os.WriteFile(wallets, text, 0o600)) // with the private keys
@@ -159,7 +160,7 @@ func startVictim(b *testing.B) *victim {
 	v.command = []string{remit, "local", "--listen", free.Addr().String(), "--dynamodb", v.proxies[0].URL, "--rpc", v.proxies[1].URL,
 		"--token", v.chain.Token.Address.String(), "--wallet-file", wallets, "--block-time", "500ms"}
 	check(b, v.serve(b.Context()))
-	b.Cleanup(func() { v.server.kill() })
+	b.Cleanup(func() { kill(v.server) })
 	v.hooks = newReceiver(b, func(_ *http.Request, e event) int {
 		if e.times == 1 && crc32.ChecksumIEEE([]byte(e.ID))%20 == 0 {
 			return http.StatusInternalServerError // one event in twenty, so that retries are part of the test
@@ -216,7 +217,7 @@ func (v *victim) rage(b *testing.B) {
 	}
 	nemesis(0, betweenKills, longestDeath, func(_ *rand.Rand, length time.Duration) error {
 		v.count("kills of the server (SIGKILL)")
-		v.server.kill()
+		kill(v.server)
 		sleep(b.Context(), length)
 		return v.serve(b.Context())
 	})

@@ -105,44 +105,34 @@ func each(ctx context.Context, width, n int, do func(ctx context.Context, i int)
 	return g.Wait()
 }
 
-// A process is one running command.
-type process struct {
-	*exec.Cmd
-	done chan struct{} // closed when the process has ended
-}
-
 // start starts a command that ends with ctx at the latest, and waits a minute for
 // the first line of its standard output that begins with until; it returns the
 // lines up to that one.
-func start(ctx context.Context, stderr io.Writer, until, path string, args ...string) (*process, []string, error) {
-	p := &process{exec.CommandContext(ctx, path, args...), make(chan struct{})}
-	p.Stderr = stderr
-	out, err := p.StdoutPipe()
+func start(ctx context.Context, stderr io.Writer, until, path string, args ...string) (*exec.Cmd, []string, error) {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stderr = stderr
+	out, err := cmd.StdoutPipe()
 	if err == nil {
-		err = p.Start()
+		err = cmd.Start()
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("starting %s: %w", path, err)
 	}
-	defer time.AfterFunc(time.Minute, func() { _ = p.Process.Kill() }).Stop()
+	defer time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }).Stop()
 	var seen []string
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if seen = append(seen, lines.Text()); strings.HasPrefix(lines.Text(), until) {
-			go func() {
-				defer close(p.done)
-				_, _ = io.Copy(io.Discard, out)
-				_ = p.Wait() // the process wrote to stderr how it ended
-			}()
-			return p, seen, nil
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			return cmd, seen, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("starting %s %v: it ended before it was ready: %w", path, args, p.Wait())
+	return nil, nil, fmt.Errorf("starting %s %v: it ended before it was ready: %w", path, args, cmd.Wait())
 }
 
-// kill ends the process with SIGKILL and returns when it is gone.
-func (p *process) kill() {
-	_ = p.Process.Kill()
-	<-p.done
+// kill ends a process with SIGKILL and returns when it is gone.
+func kill(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // the process wrote to stderr how it ended
 }
 
 // resident returns an entry of /proc/PID/status in MB, such as VmRSS (resident) or
@@ -169,12 +159,12 @@ func build(b *testing.B, env []string, pkg string) string {
 
 // startLocal starts `remit local` with a chain of its own, and returns it with the
 // address of its API.
-func startLocal(b *testing.B, remit string, wallets int) (*process, string) {
+func startLocal(b *testing.B, remit string, wallets int) (*exec.Cmd, string) {
 	b.Helper()
 	p, lines, err := start(b.Context(), b.Output(), "Ctrl-C", remit, "local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0",
 		"--block-time", "1s", "--wallets", fmt.Sprint(wallets))
 	check(b, err)
-	b.Cleanup(p.kill)
+	b.Cleanup(func() { kill(p) })
 	for _, l := range lines {
 		if url, ok := strings.CutPrefix(strings.TrimSpace(l), "API "); ok {
 			return p, strings.TrimSpace(url)

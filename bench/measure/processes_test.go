@@ -53,7 +53,7 @@ func BenchmarkLoad(b *testing.B) {
 				}
 			}
 			peak := resident(server.Process.Pid, "VmHWM")
-			server.kill()
+			kill(server)
 			report(b, metrics{"payments": float64(n), "confirmed-s": confirmed.Seconds(), "peak-MB": peak,
 				"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(n)}) // of the server, not of the clients
 		})
