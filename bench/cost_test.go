@@ -82,3 +82,16 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 		}
 	}
 }
+
+// TestThePageIsOfTheResults: docs/performance.md shows the kept results and the
+// bills of the template as it is now.
+func TestThePageIsOfTheResults(t *testing.T) {
+	r, err := resultsOf("..")
+	page, unread := os.ReadFile("../" + pagePath)
+	if err = errors.Join(err, unread); err != nil {
+		t.Fatal(err)
+	}
+	if r.fill(string(page)) != string(page) {
+		t.Errorf("%s is out of date: run go run ./bench -page", pagePath)
+	}
+}

@@ -95,22 +95,29 @@ func measure(ctx context.Context, args ...string) ([]byte, error) {
 	return []byte(kept + strings.Join(results, "\n") + "\n"), nil
 }
 
+// resultsOf returns the results in the repository at root, and the bills of its
+// template.
+func resultsOf(root string) (*results, error) {
+	r, err := readResults(filepath.Join(root, resultsDir))
+	if err != nil {
+		return nil, err
+	}
+	template, err := os.ReadFile(filepath.Join(root, "template.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	deployed, err := parse(template)
+	r.addCost(deployed)
+	return r, err
+}
+
 // writePage writes the page and its figures, and prints the verdicts on the
 // targets.
 func writePage() error {
-	r, err := readResults(resultsDir)
+	r, err := resultsOf(".")
 	if err != nil {
 		return err
 	}
-	template, err := os.ReadFile("template.yaml")
-	if err != nil {
-		return err
-	}
-	deployed, err := parse(template)
-	if err != nil {
-		return err
-	}
-	r.addCost(deployed)
 	for _, f := range figures {
 		if err := f.save(r, resultsDir); err != nil {
 			return fmt.Errorf("drawing %s: %w", f.file, err)
