@@ -78,6 +78,7 @@ var mayImport = map[string]string{
 	"simulation/oracle":    "dispatch memory simulation/fakechain store " + domains,
 	"simulation/scheduler": "interpose",
 	"storetest":            "store " + domains,
+	"tabletest":            "",
 
 	// Tools stand alone.
 	"tools":        "",

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +25,8 @@ import (
 	"remit/internal/httpapi/httpapitest"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/store"
+	"remit/internal/tabletest"
 	"remit/internal/token"
 	"remit/internal/webhook"
 )
@@ -114,15 +120,39 @@ type answered struct {
 	body   string
 }
 
+// play sends requests ("POST /webhooks {}"), each with the headers ("Name: value")
+// behind it, and takes steps between them. It returns the last answer.
+func (a *api) play(columns ...string) (got answered) {
+	a.Helper()
+	for len(columns) > 0 {
+		n := 1
+		for n < len(columns) && header.MatchString(columns[n]) {
+			n++
+		}
+		if step, ok := steps[columns[0]]; ok {
+			step(a)
+		} else {
+			method, rest, _ := strings.Cut(columns[0], " ")
+			path, body, _ := strings.Cut(rest, " ")
+			got = a.send(method, path, body, columns[1:n]...)
+		}
+		columns = columns[n:]
+	}
+	return got
+}
+
+// header is a header with its name, in requests and wanted answers.
+var header = regexp.MustCompile(`^[A-Z][A-Za-z-]+: `)
+
 // send serves a request with the given headers ("Name: value"), with a valid
 // key unless a header says otherwise, and holds the answer against the
-// contract. A Content-Type of JSON is added to a body that has none.
+// contract. A Content-Type of JSON is added to a body that has none. The value
+// "(none)" takes a header away; the Content-Length may be "unknown".
 func (a *api) send(method, path, body string, headers ...string) answered {
 	a.Helper()
-	r := httptest.NewRequestWithContext(a.Context(), method, path, strings.NewReader(body))
-	r.Header.Set("X-Api-Key", a.key)
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
+	r := a.request(method, path, body)
+	if body == "" {
+		r.Header.Del("Content-Type")
 	}
 	named := map[string]bool{}
 	for _, h := range headers {
@@ -133,6 +163,10 @@ func (a *api) send(method, path, body string, headers ...string) answered {
 		if named[name] = true; value != "(none)" {
 			r.Header.Add(name, value)
 		}
+	}
+	if r.Header.Get("Content-Length") == "unknown" {
+		r.Header.Del("Content-Length")
+		r.ContentLength = -1
 	}
 	return a.serve(a.router, r)
 }
@@ -153,17 +187,104 @@ func (a *api) serve(h http.Handler, r *http.Request) answered {
 	return answered{answer.StatusCode, answer.Header, string(body)}
 }
 
-// want checks an answer's status and that its body contains each of parts.
+// want checks an answer's status and each of parts: "Name: value" is a header,
+// "(none)" if there is none; "=" is before the whole body, "!" before text that
+// the body must not contain; other text must be in the body.
 func (got answered) want(t *testing.T, status int, parts ...string) {
 	t.Helper()
 	if got.status != status {
 		t.Fatalf("answered %d %s, want %d", got.status, got.body, status)
 	}
 	for _, part := range parts {
-		if !strings.Contains(got.body, part) {
-			t.Errorf("answered %s, want %s in it", got.body, part)
+		ok := strings.Contains(got.body, part)
+		if name, value, _ := strings.Cut(part, ": "); header.MatchString(part) {
+			ok = cmp.Or(strings.Join(got.header.Values(name), ","), "(none)") == value
+		} else if whole, found := strings.CutPrefix(part, "="); found {
+			ok = got.body == whole
+		} else if text, found := strings.CutPrefix(part, "!"); found {
+			ok = !strings.Contains(got.body, text)
+		}
+		if !ok {
+			t.Errorf("answered %v %s, want %s", got.header, got.body, part)
 		}
 	}
+}
+
+// outcome is want for the last column of a table: a status, then the parts with
+// " … " between them.
+func (got answered) outcome(t *testing.T, want string) {
+	t.Helper()
+	code, parts, _ := strings.Cut(want, " ")
+	status, err := strconv.Atoi(code)
+	must(t, err)
+	got.want(t, status, strings.Split(parts, " … ")...)
+}
+
+// words are what tables call by name.
+var words = map[string]string{
+	"alice":               alice,
+	"alice in lower case": strings.ToLower(alice),
+	"payment":             goodBody,
+	"example":             `{"wallet_address":"` + alice + `","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}}`,
+	"hash":                exampleHash,
+	"key":                 "key_GHIJKLMNOPQR", // of newAPI
+	"webhook":             newHook,
+	"hook":                exampleHook,
+	"2^256-1":             maxAmount,
+	"20 pairs":            pairs(20),
+	"21 pairs":            pairs(21),
+}
+
+// pairs returns n pairs of metadata.
+func pairs(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf(`"k%d":"v"`, i))
+	}
+	return "{" + strings.Join(list, ",") + "}"
+}
+
+// steps are what happens between the requests of a table.
+var steps = map[string]func(*api){
+	"no money":                 refused(dispatch.ErrInsufficient),
+	"below the minimum":        refused(dispatch.ErrAmountBelow),
+	"above the maximum":        refused(dispatch.ErrAmountAbove),
+	"above the day's limit":    refused(store.ErrDailyLimit),
+	"a refused recipient":      refused(dispatch.ErrRecipient),
+	"in flight":                refused(dispatch.ErrInProgress),
+	"nodes are down":           refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
+	"broken dispatch":          refused(errBroken),
+	"the payment is confirmed": (*api).confirm,
+	"the payment fails":        (*api).fail,
+	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, nil)) },
+	"no webhook":               func(a *api) { a.hooks.refuse = broken(webhook.ErrNotFound) },
+	"no delivery":              func(a *api) { a.hooks.refuse = broken(webhook.ErrDeliveryNotFound) },
+	"a disabled webhook":       func(a *api) { a.hooks.refuse = broken(webhook.ErrDisabled) },
+	"broken webhooks":          func(a *api) { a.hooks.refuse = errBroken },
+	"ten webhooks":             func(a *api) { a.hooked(webhook.EndpointLimit) },
+	"webhooks that change all the time": func(a *api) {
+		a.hooks.Registry = webhook.NewRegistry(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
+	},
+}
+
+// broken returns err as an adapter does, with text that is for the log.
+func broken(err error) error { return fmt.Errorf("asking: %w", errors.Join(err, errBroken)) }
+
+// refused is the step after which dispatch returns err.
+func refused(err error) func(*api) { return func(a *api) { a.payments.refuse = broken(err) } }
+
+// answers runs the table of t. Each case begins with an api of its own. The first
+// of its inputs stands for %s in request, if that has one; further inputs are
+// headers, steps and requests.
+func answers(t *testing.T, begin func(*testing.T) *api, request string) {
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		if strings.Contains(request, "%s") {
+			c.In[0] = strings.Replace(request, "%s", c.In[0], 1)
+		} else {
+			c.In = slices.Insert(c.In, 0, request)
+		}
+		begin(t).play(c.In...).outcome(t, c.Want)
+	})
 }
 
 // counter yields 0, 1, 2, … as if they were random.
@@ -307,9 +428,6 @@ func sandboxFacts() any {
 	}
 }
 
-// errAboveMaximum is a refusal as dispatch returns it.
-var errAboveMaximum = fmt.Errorf("checking: %w", dispatch.ErrAmountAbove)
-
 // errBroken is a failure whose text must never reach a caller.
 var errBroken = errors.New("arn:aws:secretsmanager: broken")
 
@@ -330,6 +448,11 @@ func newRequest(t *testing.T, method, path, body string) *http.Request {
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return r
+}
+
+// only leaves a single endpoint, which takes every key.
+func (a *api) only(e httpapi.Endpoint) {
+	a.router = httpapi.NewRouter(anyKey{a.merchant}, time.Now, func() string { return "req-1" }, e)
 }
 
 // request returns a request of JSON with a's key.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/httpapi"
+	"remit/internal/tabletest"
 )
 
 var keyText = regexp.MustCompile(`remit_(test|live)_[0-9A-Za-z]{12}_[0-9A-Za-z]+`)
@@ -23,38 +23,7 @@ func (got answered) member(t *testing.T, name string) string {
 	return fmt.Sprint(body[name])
 }
 
-func TestMerchantNames(t *testing.T) {
-	for _, test := range []struct{ name, value, want string }{ // want: type of the refusal, empty when taken
-		{"a name", `"Acme Coffee"`, ""},
-		{"a name is not trimmed", `" Acme "`, ""},
-		{"100 characters of four bytes", `"` + strings.Repeat("😀", 100) + `"`, ""},
-		{"101 characters", `"` + strings.Repeat("é", 101) + `"`, "string_too_long"},
-		{"an empty one", `""`, "string_too_short"},
-		{"a blank", `" "`, "blank"},
-		{"Unicode blanks", `"\u2003\u3000"`, "blank"},
-		{"a line feed", `"a\nb"`, "control_character"},
-		{"a NUL", `"a\u0000"`, "control_character"},
-		{"DEL", `"a\u007f"`, "control_character"},
-		{"a C1 control", `"a\u0085"`, "control_character"},
-		{"half a surrogate pair", `"\udc00"`, "json_invalid"},
-		{"null", `null`, "string_type"},
-		{"a number", `1`, "string_type"},
-		{"a list", `["x"]`, "string_type"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := newAPI(t).post("/create-api-key", `{"merchant_name":`+test.value+`}`)
-			if test.want == "" {
-				got.want(t, 201)
-				var name string
-				if err := json.Unmarshal([]byte(test.value), &name); err != nil || got.member(t, "merchant_name") != name {
-					t.Errorf("answered %s", got.body)
-				}
-				return
-			}
-			got.want(t, 422, `"type":"`+test.want+`"`)
-		})
-	}
-}
+func TestMerchantNames(t *testing.T) { answers(t, newAPI, `POST /create-api-key {"merchant_name":%s}`) }
 
 // TestEveryCallMakesAMerchant: two calls with one name make two merchants.
 func TestEveryCallMakesAMerchant(t *testing.T) {
@@ -72,11 +41,8 @@ func TestEveryCallMakesAMerchant(t *testing.T) {
 // TestKeyCreationByOperator: where only an operator creates keys, every request
 // is refused before its body is read.
 func TestKeyCreationByOperator(t *testing.T) {
-	e := httpapi.CreateAPIKey(func() string { return "req-1" }, nil)
 	for _, body := range []string{`{"merchant_name":"x"}`, `{}`, ``, "\xff"} {
-		a := newAPI(t)
-		r := a.request("POST", "/create-api-key", body)
-		a.serve(e, r).want(t, 403, `{"detail":`, `"code":"key_creation_closed"`)
+		newAPI(t).play("keys by an operator only", "POST /create-api-key "+body).want(t, 403, `{"detail":`, `"code":"key_creation_closed"`)
 	}
 }
 
@@ -121,29 +87,14 @@ func TestKeyLife(t *testing.T) {
 
 // TestOverlaps: 0 to 604800 seconds, a day by default.
 func TestOverlaps(t *testing.T) {
-	for _, test := range []struct{ name, body, want string }{ // want: when the old key ends, or the type of the refusal
-		{"a day when nothing is said", `{}`, "2026-01-03T15:04:05.000Z"},
-		{"a day for null", `{"expires_in_seconds":null}`, "2026-01-03T15:04:05.000Z"},
-		{"at once", `{"expires_in_seconds":0}`, "2026-01-02T15:04:05.000Z"},
-		{"a week", `{"expires_in_seconds":604800}`, "2026-01-09T15:04:05.000Z"},
-		{"a week, written another way", `{"expires_in_seconds":6.048e5}`, "2026-01-09T15:04:05.000Z"},
-		{"a week and a second", `{"expires_in_seconds":604801}`, "too_large"},
-		{"for ever", `{"expires_in_seconds":1e30}`, "too_large"},
-		{"before now", `{"expires_in_seconds":-1}`, "not_positive"},
-		{"half a second", `{"expires_in_seconds":0.5}`, "not_integral"},
-		{"a string", `{"expires_in_seconds":"60"}`, "number_type"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			a := newAPI(t)
-			got := a.post("/api-keys/"+a.keyID()+"/rotate", test.body)
-			if test.want[0] != '2' {
-				got.want(t, 422, `"type":"`+test.want+`","loc":["body","expires_in_seconds"]`)
-				return
-			}
-			got.want(t, 201)
-			a.get("/api-keys", "X-Api-Key: "+got.member(t, "api_key")).want(t, 200, `"expires_at":"`+test.want+`"`)
-		})
-	}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		a := newAPI(t)
+		got := a.play("POST /api-keys/" + words["key"] + "/rotate " + c.In[0])
+		if got.status == 201 { // the new key shows when the old one ends
+			got = a.get("/api-keys", "X-Api-Key: "+got.member(t, "api_key"))
+		}
+		got.outcome(t, c.Want)
+	})
 }
 
 // TestOthersKeys: acting on another merchant's key is 404.

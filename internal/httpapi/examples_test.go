@@ -3,7 +3,6 @@ package httpapi_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,11 +14,9 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"remit/internal/chain"
-	"remit/internal/dispatch"
 	"remit/internal/httpapi"
 	"remit/internal/payment"
-	"remit/internal/store"
-	"remit/internal/webhook"
+	"remit/internal/tabletest"
 )
 
 const (
@@ -27,100 +24,6 @@ const (
 	exampleHook = "we_000102030405060708090a0b"
 	newHook     = `{"url":"https://merchant.example/hooks","event_types":["payment.confirmed","payment.failed"]}`
 )
-
-// golden has the calls that make each example of openapi.yaml come about, by
-// operation, status and name. Rows named "responses.X y" are of the responses
-// that many operations share.
-var golden = map[string]func(*api) answered{
-	"createAPIKey 201 created":             func(a *api) answered { return a.post("/create-api-key", `{"merchant_name":"Acme Coffee"}`) },
-	"createAPIKey 403 key_creation_closed": (*api).closed,
-	"createAPIKey 422 missing":             func(a *api) answered { return a.post("/create-api-key", `{}`) },
-	"createAPIKey 422 blank":               func(a *api) answered { return a.post("/create-api-key", `{"merchant_name":" \u3000"}`) },
-	"listAPIKeys 200 listed":               func(a *api) answered { a.get("/webhooks"); return a.get("/api-keys") },
-	"rotateAPIKey 201 rotated": func(a *api) answered {
-		return a.post("/api-keys/"+a.keyID()+"/rotate", `{"expires_in_seconds":3600}`)
-	},
-	"revokeAPIKey 200 revoked": func(a *api) answered { return a.post("/api-keys/"+a.keyID()+"/revoke", `{}`) },
-
-	"sendPayment 201 pending": func(a *api) answered { return a.pay() },
-	"sendPayment 400 insufficient_funds": func(a *api) answered {
-		a.payments.refuse = fmt.Errorf("reserving: %w", dispatch.ErrInsufficient)
-		return a.pay()
-	},
-	"sendPayment 400 amount_below_minimum":  refused(dispatch.ErrAmountBelow),
-	"sendPayment 400 amount_above_maximum":  refused(dispatch.ErrAmountAbove),
-	"sendPayment 400 daily_limit_exceeded":  refused(store.ErrDailyLimit),
-	"sendPayment 400 recipient_not_allowed": refused(dispatch.ErrRecipient),
-	"sendPayment 400 idempotency_key_invalid": func(a *api) answered {
-		return a.post("/send-payment", goodBody, "Idempotency-Key: a b")
-	},
-	"sendPayment 400 body_not_utf8": func(a *api) answered { return a.post("/send-payment", "\xff") },
-	"sendPayment 422 several":       func(a *api) answered { return a.post("/send-payment", `{"amount":1.5}`) },
-	"sendPayment 422 address_checksum": func(a *api) answered {
-		return a.post("/send-payment", `{"amount":1,"wallet_address":"0x5aaeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}`)
-	},
-	"sendPayment 422 recipient_mismatch": func(a *api) answered {
-		return a.post("/send-payment", `{"amount":1,"wallet_address":"`+alice+`","to":"0x1111111111111111111111111111111111111111"}`)
-	},
-	"sendPayment 422 recipient_refused": func(a *api) answered {
-		return a.post("/send-payment", `{"amount":1,"wallet_address":"`+ownWallet.String()+`"}`)
-	},
-	"sendPayment 422 json_invalid": func(a *api) answered { return a.post("/send-payment", `{amount:1}`) },
-	"sendPayment 422 content_type": func(a *api) answered {
-		return a.post("/send-payment", goodBody, "Content-Type: text/plain")
-	},
-	"sendPayment 422 idempotency_key_reused": func(a *api) answered {
-		a.post("/send-payment", goodBody, "Idempotency-Key: k")
-		return a.post("/send-payment", strings.Replace(goodBody, "1000000", "1000001", 1), "Idempotency-Key: k")
-	},
-	"getTransaction 200 pending": func(a *api) answered { a.pay(); return a.get("/transaction/" + exampleHash) },
-	"getTransaction 200 confirmed": func(a *api) answered {
-		a.finish(func(p payment.Payment, r chain.Receipt) (payment.Payment, error) { return p.Confirm(r, a.now) })
-		return a.get("/transaction/" + exampleHash)
-	},
-	"getTransaction 200 failed": func(a *api) answered {
-		a.finish(func(p payment.Payment, r chain.Receipt) (payment.Payment, error) {
-			return p.Fail(payment.ExecutionReverted, r, a.now)
-		})
-		return a.get("/transaction/" + exampleHash)
-	},
-	"getTransaction 404 transaction_not_found": func(a *api) answered { return a.get("/transaction/" + exampleHash) },
-	"listTransactions 200 empty":               func(a *api) answered { return a.get("/transactions") },
-	"listTransactions 422 several":             func(a *api) answered { return a.get("/transactions?limit=0&status=paid") },
-	"listTransactions 422 cursor_invalid":      func(a *api) answered { return a.get("/transactions?cursor=x") },
-	"getBalance 200 balance":                   func(a *api) answered { return a.get("/balance/" + strings.ToLower(alice)) },
-	"getBalance 422 address_invalid":           func(a *api) answered { return a.get("/balance/vitalik.eth") },
-
-	"createWebhook 201 created":               func(a *api) answered { return a.post("/webhooks", newHook) },
-	"createWebhook 400 webhook_limit_reached": (*api).eleventh,
-	"createWebhook 422 missing":               func(a *api) answered { return a.post("/webhooks", `{}`) },
-	"listWebhooks 200 listed":                 func(a *api) answered { return a.hooked().get("/webhooks") },
-	"updateWebhook 200 disabled":              func(a *api) answered { return a.hooked().post("/webhooks/"+exampleHook, `{"status":"disabled"}`) },
-	"updateWebhook 422 status":                func(a *api) answered { return a.hooked().post("/webhooks/"+exampleHook, `{"status":"deleted"}`) },
-	"deleteWebhook 200 deleted":               func(a *api) answered { return a.hooked().post("/webhooks/"+exampleHook+"/delete", ``) },
-	"rotateWebhookSecret 200 rotated": func(a *api) answered {
-		return a.hooked().post("/webhooks/"+exampleHook+"/rotate-secret", `{"expires_in_seconds":3600}`)
-	},
-	"testWebhook 200 answered":                       func(a *api) answered { return a.post("/webhooks/"+exampleHook+"/test", `{}`) },
-	"listDeliveries 200 listed":                      func(a *api) answered { return a.get("/webhooks/" + exampleHook + "/deliveries") },
-	"resendDelivery 200 resent":                      func(a *api) answered { return a.post("/webhooks/"+exampleHook+"/deliveries/dlv_1/resend", ``) },
-	"resendDelivery 404 delivery_not_found":          func(a *api) answered { return a.hookError(webhook.ErrDeliveryNotFound, "/deliveries/dlv_1/resend") },
-	"responses.WebhookDisabled webhook_disabled":     func(a *api) answered { return a.hookError(webhook.ErrDisabled, "/test") },
-	"responses.WebhookNotFound webhook_not_found":    func(a *api) answered { return a.post("/webhooks/we_1", `{}`) },
-	"responses.WebhookChanged webhook_changed":       func(a *api) answered { return a.changed() },
-	"sandbox 200 sandbox":                            func(a *api) answered { return a.get("/sandbox") },
-	"responses.BodyNotUTF8 body_not_utf8":            func(a *api) answered { return a.post("/create-api-key", "\xff") },
-	"responses.InvalidAPIKey invalid_api_key":        func(a *api) answered { return a.get("/api-keys", "X-Api-Key: nope") },
-	"responses.RouteNotFound not_found":              func(a *api) answered { return a.get("/nowhere") },
-	"responses.MethodNotAllowed method_not_allowed":  func(a *api) answered { return a.send("PUT", "/webhooks", `{}`) },
-	"responses.APIKeyNotFound api_key_not_found":     func(a *api) answered { return a.post("/api-keys/key_1/revoke", ``) },
-	"responses.InProgress idempotency_in_progress":   refused(dispatch.ErrInProgress),
-	"responses.BodyTooLarge body_too_large":          func(a *api) answered { return a.post("/send-payment", strings.Repeat(" ", 65537)) },
-	"responses.InvalidAction object_type":            func(a *api) answered { return a.post("/api-keys/key_1/revoke", `[]`) },
-	"responses.InvalidOverlap too_large":             func(a *api) answered { return a.post("/api-keys/key_1/rotate", `{"expires_in_seconds":604801}`) },
-	"responses.InternalError internal_error":         refused(errBroken),
-	"responses.Unavailable payment_rail_unavailable": refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
-}
 
 func (a *api) get(path string, headers ...string) answered {
 	return a.send("GET", path, "", headers...)
@@ -135,19 +38,16 @@ func (a *api) pay() answered {
 	return a.post("/send-payment", `{"wallet_address":"`+alice+`","amount":1000000,"reference":"inv-2041","metadata":{"order":"2041"}}`)
 }
 
-func refused(err error) func(*api) answered {
-	return func(a *api) answered { a.payments.refuse = err; return a.pay() }
-}
-
-// finish pays and ends that payment.
-func (a *api) finish(end func(payment.Payment, chain.Receipt) (payment.Payment, error)) {
-	a.pay().want(a.T, 201)
-	a.end(end)
-}
-
 // confirm ends the first payment well.
 func (a *api) confirm() {
 	a.end(func(p payment.Payment, r chain.Receipt) (payment.Payment, error) { return p.Confirm(r, a.now) })
+}
+
+// fail ends the first payment as one that its token contract reverted.
+func (a *api) fail() {
+	a.end(func(p payment.Payment, r chain.Receipt) (payment.Payment, error) {
+		return p.Fail(payment.ExecutionReverted, r, a.now)
+	})
 }
 
 // end ends the first payment four seconds later.
@@ -178,31 +78,12 @@ func (a *api) keyID() string {
 	return list[len(list)-1].ID
 }
 
-func (a *api) closed() answered {
-	closed := httpapi.CreateAPIKey(func() string { return "req-1" }, nil)
-	return a.serve(closed, newRequest(a.T, "POST", "/create-api-key", `{"merchant_name":"x"}`))
-}
-
-func (a *api) hooked() *api {
-	a.post("/webhooks", newHook).want(a.T, 201)
-	return a
-}
-
-func (a *api) eleventh() answered {
-	for range webhook.EndpointLimit {
-		a.hooked()
+// hooked registers n webhooks; the id of the first is exampleHook.
+func (a *api) hooked(n int) *api {
+	for range n {
+		a.post("/webhooks", newHook).want(a.T, 201)
 	}
-	return a.post("/webhooks", newHook)
-}
-
-func (a *api) hookError(err error, path string) answered {
-	a.hooks.refuse = fmt.Errorf("asking: %w", err)
-	return a.post("/webhooks/"+exampleHook+path, ``)
-}
-
-func (a *api) changed() answered {
-	a.hooks.Registry = webhook.NewRegistry(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
-	return a.post("/webhooks/"+exampleHook+"/delete", ``)
+	return a
 }
 
 // TestExamples makes every example of openapi.yaml come about: they are the
@@ -210,25 +91,22 @@ func (a *api) changed() answered {
 func TestExamples(t *testing.T) {
 	examples := readExamples(t)
 	delete(examples, "responses.MalformedRequest request_malformed") // no handler's: local.TestMalformedRequests holds it
-	for name, want := range examples {
-		t.Run(name, func(t *testing.T) {
-			make, ok := golden[name]
-			if !ok {
-				t.Fatal("golden does not say how this example comes about")
-			}
-			got := make(newAPI(t))
-			if diff := cmp.Diff(want.body, decode(t, []byte(got.body))); diff != "" {
-				t.Errorf("-openapi.yaml +got:\n%s", diff)
-			}
-			if want.status != "" && want.status != fmt.Sprint(got.status) {
-				t.Errorf("status %d, want %s", got.status, want.status)
-			}
-		})
-	}
-	for name := range golden {
-		if _, ok := examples[name]; !ok {
-			t.Errorf("openapi.yaml has no example %q", name)
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		want, ok := examples[c.Name]
+		if !ok {
+			t.Fatal("openapi.yaml has no such example")
 		}
+		delete(examples, c.Name)
+		got := newAPI(t).play(c.In...)
+		if diff := cmp.Diff(want.body, decode(t, []byte(got.body))); diff != "" {
+			t.Errorf("-openapi.yaml +got:\n%s", diff)
+		}
+		if got.outcome(t, c.Want); want.status != "" && want.status != c.Want {
+			t.Errorf("openapi.yaml has it under %s", want.status)
+		}
+	})
+	for name := range examples {
+		t.Errorf("no case says how the example %q comes about", name)
 	}
 }
 

@@ -5,45 +5,22 @@ import (
 	"io"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 
 	"remit/internal/apikey"
 	"remit/internal/httpapi"
+	"remit/internal/tabletest"
 )
 
 // TestUnknownRoutes: paths are taken literally, and an unknown one is answered
 // before the key is checked.
 func TestUnknownRoutes(t *testing.T) {
-	for _, test := range []struct{ name, method, path string }{
-		{"the root", "GET", "/"},
-		{"an unknown path", "POST", "/payments"},
-		{"an unknown path, with any method", "PATCH", "/payments"},
-		{"a trailing slash", "GET", "/transactions/"},
-		{"a trailing slash after a parameter", "GET", "/balance/" + alice + "/"},
-		{"an empty parameter", "GET", "/balance/"},
-		{"a doubled slash", "GET", "//transactions"},
-		{"a doubled slash inside", "GET", "/webhooks//deliveries"},
-		{"a dot segment", "GET", "/./transactions"},
-		{"a parent segment", "GET", "/x/../transactions"},
-		{"an escaped letter", "GET", "/%74ransactions"},
-		{"an escaped slash", "POST", "/api-keys/a%2Frotate"},
-		{"another case", "GET", "/Transactions"},
-		{"one segment more", "GET", "/transaction/a/b"},
-		{"the stage of a deployment", "GET", "/v1/transactions"},
-		{"a parameter's braces do not make it another route", "GET", "/api-keys/{id}/x"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			a := newAPI(t)
-			for _, key := range []string{a.key, "wrong"} {
-				got := a.send(test.method, test.path, "", "X-Api-Key: "+key)
-				if got.status != 404 || got.body != `{"detail":"Not Found"}` {
-					t.Errorf("%s %s with key %q: %d %s", test.method, test.path, key, got.status, got.body)
-				}
-			}
-		})
-	}
+	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
+		a := newAPI(t)
+		a.play(c.In[0]).outcome(t, c.Want)
+		a.play(c.In[0], "X-Api-Key: wrong").outcome(t, c.Want)
+	})
 }
 
 // TestUnknownMethods: a method that a path does not have is 405 with exactly
@@ -156,23 +133,5 @@ func TestOpenAPIIsComplete(t *testing.T) {
 	}
 	for op := range described {
 		t.Errorf("openapi.yaml describes %s, which is no route", op)
-	}
-}
-
-// TestRoutesHaveConstructors: each handler in the table is a constructor of this
-// package.
-func TestRoutesHaveConstructors(t *testing.T) {
-	var source strings.Builder
-	files, err := os.ReadDir(".")
-	must(t, err)
-	for _, f := range files {
-		if b, err := os.ReadFile(f.Name()); err == nil && !strings.HasSuffix(f.Name(), "_test.go") {
-			source.Write(b)
-		}
-	}
-	for _, r := range httpapi.Routes {
-		if !strings.Contains(source.String(), "func "+r.Handler+"(newID func() string") {
-			t.Errorf("no constructor %s", r.Handler)
-		}
 	}
 }

@@ -21,37 +21,12 @@ import (
 // TestHashes: 64 hex digits of any case after an optional 0x or 0X; text of
 // another form, or an unknown hash, is 404.
 func TestHashes(t *testing.T) {
-	digits := exampleHash[2:]
-	for _, test := range []struct {
-		name, hash string
-		status     int
-	}{
-		{"as it was answered", exampleHash, 200},
-		{"without its prefix", digits, 200},
-		{"in capitals", "0x" + strings.ToUpper(digits), 200},
-		{"with its prefix in capitals", "0X" + digits, 200},
-		{"in capitals without its prefix", strings.ToUpper(digits), 200},
-		{"unknown", "0x" + strings.Repeat("1", 64), 404},
-		{"zero", "0x" + strings.Repeat("0", 64), 404},
-		{"63 digits", exampleHash[:65], 404},
-		{"65 digits", exampleHash + "0", 404},
-		{"no hex", "0x" + strings.Repeat("g", 64), 404},
-		{"two prefixes", "0x0x" + digits[:62], 404},
-		{"an escaped digit", "%30x" + digits, 404},
-		{"a payment's internal id", "pay_" + strings.Repeat("a", 32), 404},
-		{"a word", "latest", 404},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			a := newAPI(t)
-			a.pay().want(t, 201)
-			got := a.get("/transaction/" + test.hash)
-			part := `"tx_hash":"` + exampleHash + `"`
-			if test.status == 404 {
-				part = `{"detail":"No such transaction.","code":"transaction_not_found"}`
-			}
-			got.want(t, test.status, part)
-		})
+	paid := func(t *testing.T) *api {
+		a := newAPI(t)
+		a.pay().want(t, 201)
+		return a
 	}
+	answers(t, paid, "GET /transaction/%s")
 }
 
 // TestOthersTransactions: another merchant's payment is no payment, and so is
@@ -111,31 +86,7 @@ func TestUnderKey(t *testing.T) {
 	if _, _, err := a.payments.Create(t.Context(), begun); err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct {
-		name, query string
-		status      int
-		part        string
-	}{
-		{"the payment", "idempotency_key=paid", 200, `"tx_hash":"` + exampleHash + `"`},
-		{"the payment, its key in quotes", "idempotency_key=%22paid%22", 200, `"tx_hash":"` + exampleHash + `"`},
-		{"nothing is stored", "idempotency_key=never", 200, `{"data":[],"has_more":false,"next_cursor":null}`},
-		{"taken on, not yet signed", "idempotency_key=begun", 409, `"code":"idempotency_in_progress"`},
-		{"with a filter that fits", "idempotency_key=paid&status=pending&created_after=2026-01-02T15:04:04Z&created_before=2026-01-02T15:04:06Z", 200, exampleHash},
-		{"with a status that does not fit", "idempotency_key=paid&status=failed", 200, `"data":[]`},
-		{"created_after is exclusive", "idempotency_key=paid&created_after=2026-01-02T15:04:05Z", 200, `"data":[]`},
-		{"created_before is exclusive", "idempotency_key=paid&created_before=2026-01-02T15:04:05Z", 200, `"data":[]`},
-		{"an empty key", "idempotency_key=", 422, `["query","idempotency_key"]`},
-		{"a key with a blank", "idempotency_key=a+b", 422, `"idempotency_key_invalid"`},
-		{"a key of 256 characters", "idempotency_key=" + strings.Repeat("k", 256), 422, `"idempotency_key_invalid"`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := a.get("/transactions?" + test.query)
-			got.want(t, test.status, test.part)
-			if wait := got.header.Get("Retry-After"); (wait == "1") != (test.status == 409) {
-				t.Errorf("Retry-After %q", wait)
-			}
-		})
-	}
+	answers(t, func(*testing.T) *api { return a }, "GET /transactions?%s")
 	if got := a.get("/transactions"); strings.Count(got.body, `"tx_hash"`) != 1 {
 		t.Errorf("a payment that is not signed is listed: %s", got.body)
 	}
@@ -143,58 +94,7 @@ func TestUnderKey(t *testing.T) {
 
 // TestQueries: bad values are 422 at their parameter, unknown parameters are
 // ignored.
-func TestQueries(t *testing.T) {
-	for _, test := range []struct{ name, query, refusal string }{ // refusal: parameter and type, empty when accepted
-		{"nothing", "", ""},
-		{"unknown parameters", "page=2&LIMIT=0&x", ""},
-		{"an unknown parameter that is mangled", "x=%zz&%zz=1", ""},
-		{"the smallest page", "limit=1", ""},
-		{"the largest page", "limit=100", ""},
-		{"an empty page", "limit=0", "limit integer_range"},
-		{"too large a page", "limit=101", "limit integer_range"},
-		{"a negative page", "limit=-1", "limit integer_range"},
-		{"a page with a sign", "limit=%2B5", "limit integer_range"},
-		{"a page with a leading zero", "limit=05", "limit integer_range"},
-		{"a page with a fraction", "limit=5.0", "limit integer_range"},
-		{"a page in words", "limit=ten", "limit integer_range"},
-		{"a page beyond any integer", "limit=99999999999999999999", "limit integer_range"},
-		{"an empty limit", "limit=", "limit integer_range"},
-		{"a parameter given twice", "limit=5&limit=5", "limit repeated"},
-		{"a parameter that is mangled", "limit=%zz", "limit encoding_invalid"},
-		{"a parameter that is not UTF-8", "cursor=%ff", "cursor encoding_invalid"},
-		{"each status", "status=pending", ""},
-		{"another status", "status=confirmed", ""},
-		{"the last status", "status=failed", ""},
-		{"a status in capitals", "status=Pending", "status enum"},
-		{"an internal state", "status=COMMITTED", "status enum"},
-		{"no status", "status=", "status enum"},
-		{"a time in UTC", "created_after=2026-01-02T15:04:05Z", ""},
-		{"a time with a fraction", "created_after=2026-01-02T15:04:05.123456789Z", ""},
-		{"a time of another zone", "created_before=2026-01-02T16:04:05%2B01:00", ""},
-		{"a plus sign that was not escaped", "created_before=2026-01-02T16:04:05+01:00", "created_before datetime_invalid"},
-		{"a date", "created_after=2026-01-02", "created_after datetime_invalid"},
-		{"a time without a zone", "created_after=2026-01-02T15:04:05", "created_after datetime_invalid"},
-		{"a day that does not exist", "created_after=2026-02-30T00:00:00Z", "created_after datetime_invalid"},
-		{"an hour of one digit", "created_after=2026-01-02T5:04:05Z", "created_after datetime_invalid"},
-		{"a comma before the fraction", "created_after=2026-01-02T15:04:05,5Z", "created_after datetime_invalid"},
-		{"a Unix time", "created_after=1767366245", "created_after datetime_invalid"},
-		{"before 1970", "created_after=1969-12-31T23:59:59Z", "created_after datetime_invalid"},
-		{"beyond the year 9999 in UTC", "created_before=9999-12-31T23:59:59-23:59", "created_before datetime_invalid"},
-		{"an invented cursor", "cursor=abcd", "cursor cursor_invalid"},
-		{"an empty cursor", "cursor=", "cursor cursor_invalid"},
-		{"two bad ones, both told", "limit=0&status=x", "status enum"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			got := newAPI(t).get("/transactions?" + test.query)
-			if test.refusal == "" {
-				got.want(t, 200, `"data":[]`)
-				return
-			}
-			name, kind, _ := strings.Cut(test.refusal, " ")
-			got.want(t, 422, `"type":"`+kind+`","loc":["query","`+name+`"]`)
-		})
-	}
-}
+func TestQueries(t *testing.T) { answers(t, newAPI, "GET /transactions?%s") }
 
 // A listed is a page of payments as a client reads it.
 type listed struct {
