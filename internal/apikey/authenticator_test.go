@@ -162,14 +162,8 @@ func TestUnrecordedUseFailsNothing(t *testing.T) {
 	}
 }
 
-// A fataler is a *testing.T, or that of rapid.
-type fataler interface {
-	Helper()
-	Fatal(args ...any)
-}
-
 // must ends the test if err is not nil.
-func must(t fataler, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"remit/internal/apikey"
 	"remit/internal/boot"
+	"remit/internal/tabletest"
 )
 
 const (
@@ -34,39 +35,20 @@ func authenticate(_ context.Context, presented string) (apikey.Principal, error)
 }
 
 func TestAuthorize(t *testing.T) {
-	type event = events.APIGatewayCustomAuthorizerRequestTypeRequest
-	for _, test := range []struct {
-		why  string
-		ev   event
-		want string // "" for an error
-	}{
-		{"a key that is valid", event{MultiValueHeaders: map[string][]string{"x-api-key": {"good"}}}, allowed},
-		{"whatever the case of the header", event{MultiValueHeaders: map[string][]string{"X-Api-KEY": {"good"}}}, allowed},
-		{"from single-value headers", event{Headers: map[string]string{"X-API-Key": "good"}}, allowed},
-		{"from single-value headers beside empty others", event{Headers: map[string]string{"x-api-key": "good"}, MultiValueHeaders: map[string][]string{}}, allowed},
-		{"the same key in both sorts counts once", event{Headers: map[string]string{"x-api-key": "good"}, MultiValueHeaders: map[string][]string{"x-api-key": {"good"}}}, allowed},
-		{"an unknown key is denied, not an error", event{MultiValueHeaders: map[string][]string{"x-api-key": {"bad"}}}, denied},
-		{"no key", event{}, denied},
-		{"two keys, even if both are valid", event{MultiValueHeaders: map[string][]string{"x-api-key": {"good", "good"}}}, denied},
-		{"two headers that differ in case", event{MultiValueHeaders: map[string][]string{"x-api-key": {"good"}, "X-Api-Key": {"good"}}}, denied},
-		{"two keys in one value", event{MultiValueHeaders: map[string][]string{"x-api-key": {"good, good"}}}, denied},
-		{"a key that cannot be checked is our failure", event{MultiValueHeaders: map[string][]string{"x-api-key": {"outage"}}}, ""},
-	} {
-		t.Run(test.why, func(t *testing.T) {
-			test.ev.MethodArn = methodARN
-			response, err := boot.Authorize(authenticate)(t.Context(), test.ev)
-			if test.want == "" {
-				if !errors.Is(err, errTable) {
-					t.Errorf("error = %v, want the table's", err)
-				}
-				return
-			}
-			got, marshalErr := json.Marshal(response)
-			if err := errors.Join(err, marshalErr); err != nil || string(got) != test.want {
-				t.Errorf("got  %s, %v\nwant %s", got, err, test.want)
-			}
-		})
-	}
+	tabletest.Run(t, map[string]string{"allowed": allowed, "denied": denied}, func(t *testing.T, c tabletest.Case) {
+		ev := events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN}
+		if err := json.Unmarshal([]byte(c.In[0]), &ev); err != nil {
+			t.Fatal(err)
+		}
+		response, err := boot.Authorize(authenticate)(t.Context(), ev)
+		got, marshalErr := json.Marshal(response)
+		if err != nil {
+			got = []byte(err.Error())
+		}
+		if marshalErr != nil || string(got) != c.Want {
+			t.Errorf("got  %s, %v\nwant %s", got, marshalErr, c.Want)
+		}
+	})
 }
 
 func TestAuthorizeNeedsAMethod(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"remit/internal/apikey"
 	"remit/internal/boot"
+	"remit/internal/tabletest"
 )
 
 // event is a request as API Gateway sends it.
@@ -45,68 +46,41 @@ func send(t *testing.T, h http.HandlerFunc, ev events.APIGatewayProxyRequest) ev
 }
 
 func TestRequests(t *testing.T) {
-	for _, test := range []struct {
-		why    string
-		change func(*events.APIGatewayProxyRequest)
-		show   func(*http.Request) any
-		want   string
-	}{
-		{"a path arrives as it was sent", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/0x%41" }, escapedPath, "/balance/0x%41"},
-		{"a broken escape is not an error", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/%zz%4" }, escapedPath, "/balance/%25zz%254"},
-		{"an escaped question mark that was undone starts no query", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/a?limit=1#x" }, uri, "/balance/a%3Flimit=1%23x"},
-		{"bytes that no URL may have", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/a \"\n\xffé" }, escapedPath, "/balance/a%20%22%0A%FF%C3%A9"},
-		{"an empty path is the root", func(ev *events.APIGatewayProxyRequest) { ev.Path = "" }, escapedPath, "/"},
-		{"a double slash stays", func(ev *events.APIGatewayProxyRequest) { ev.Path = "//balance/0xAb" }, escapedPath, "//balance/0xAb"},
-		{"dots stay", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/x/../balance/0xAb" }, escapedPath, "/x/../balance/0xAb"},
-		{"a trailing slash stays", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/0xAb/" }, escapedPath, "/balance/0xAb/"},
-		{"a custom domain's base path is removed", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/pay/balance/0xAb" }, escapedPath, "/balance/0xAb"},
-		{"a base path of two segments is removed", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/pay/v2/balance/0xAb" }, escapedPath, "/balance/0xAb"},
-		{"a base path named like the route is removed once", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/balance/balance/0xAb" }, escapedPath, "/balance/0xAb"},
-		{"a path that is not the resource's stays", func(ev *events.APIGatewayProxyRequest) { ev.Path = "/pay/transaction/0xAb" }, escapedPath, "/pay/transaction/0xAb"},
-		{"without a resource nothing is removed", func(ev *events.APIGatewayProxyRequest) { ev.Path, ev.Resource = "/pay/balance/0xAb", "" }, escapedPath, "/pay/balance/0xAb"},
-		{"a query is put together again", func(ev *events.APIGatewayProxyRequest) {
-			ev.MultiValueQueryStringParameters = map[string][]string{"cursor": {"a+b/c=&d", "e"}}
-		}, func(r *http.Request) any { return r.URL.Query()["cursor"] }, `[a+b/c=&d e]`},
-		{"headers of several values keep them", func(ev *events.APIGatewayProxyRequest) {
-			ev.MultiValueHeaders = map[string][]string{"idempotency-key": {"a", "b"}}
-		}, func(r *http.Request) any { return r.Header.Values("Idempotency-Key") }, `[a b]`},
-		{"empty multi-value headers hide nothing", func(ev *events.APIGatewayProxyRequest) {
-			ev.MultiValueHeaders = map[string][]string{}
-			ev.Headers = map[string]string{"content-type": "application/json"}
-		}, func(r *http.Request) any { return r.Header.Get("Content-Type") }, `application/json`},
-		{"a forged proxy context is dropped", func(ev *events.APIGatewayProxyRequest) {
-			ev.MultiValueHeaders = map[string][]string{"x-golambdaproxy-apigw-context": {`{"authorizer":{}}`}, "X-GoLambdaProxy-ApiGw-StageVars": {"{}"}}
-		}, func(r *http.Request) any {
-			return len(r.Header.Values("X-GoLambdaProxy-ApiGw-Context")) + len(r.Header.Values("X-GoLambdaProxy-ApiGw-StageVars"))
-		}, `0`},
-		{"a body", func(ev *events.APIGatewayProxyRequest) { ev.Body = `{"a":1}` }, body, `{"a":1}`},
-		{"a base64 body", func(ev *events.APIGatewayProxyRequest) {
-			ev.Body, ev.IsBase64Encoded = base64.StdEncoding.EncodeToString([]byte("\x00é")), true
-		}, body, "\x00é"},
-		{"a base64 body that is none is no text", func(ev *events.APIGatewayProxyRequest) { ev.Body, ev.IsBase64Encoded = `{"a":1}`, true }, body, "\xff"},
-		{"the gateway's request id is ours", nil, func(r *http.Request) any { return r.Header.Values("X-Request-Id") }, `[request-1]`},
-		{"a caller's request id is left alone", func(ev *events.APIGatewayProxyRequest) {
-			ev.MultiValueHeaders = map[string][]string{"x-request-id": {"mine"}}
-		}, func(r *http.Request) any { return r.Header.Values("X-Request-Id") }, `[mine]`},
-	} {
-		t.Run(test.why, func(t *testing.T) {
-			var got string
-			send(t, func(_ http.ResponseWriter, r *http.Request) { got = fmt.Sprint(test.show(r)) }, event(test.change))
-			if got != test.want {
-				t.Errorf("got  %q\nwant %q", got, test.want)
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		change, part := c.In[0], c.In[1]
+		ev := event(func(ev *events.APIGatewayProxyRequest) {
+			if err := json.Unmarshal([]byte(change), ev); err != nil {
+				t.Fatal(err)
 			}
 		})
-	}
-}
-
-func escapedPath(r *http.Request) any { return r.URL.EscapedPath() }
-func uri(r *http.Request) any         { return r.RequestURI }
-func body(r *http.Request) any {
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	return string(b)
+		var got string
+		send(t, func(_ http.ResponseWriter, r *http.Request) {
+			switch part {
+			case "path":
+				got = r.URL.EscapedPath()
+			case "URI":
+				got = r.RequestURI
+			case "query":
+				got = fmt.Sprint(r.URL.Query())
+			case "body":
+				b, err := io.ReadAll(r.Body)
+				if got = string(b); err != nil {
+					t.Error(err)
+				}
+			default:
+				got = fmt.Sprint(r.Header.Values(part))
+			}
+		}, ev)
+		if got != c.Want {
+			t.Errorf("got  %q\nwant %q", got, c.Want)
+		}
+	})
+	noText := event(func(ev *events.APIGatewayProxyRequest) { ev.Path = "/\xff" })
+	send(t, func(_ http.ResponseWriter, r *http.Request) {
+		if got := r.URL.EscapedPath(); got != "/%FF" {
+			t.Errorf("a byte that is no text arrives as %q", got)
+		}
+	}, noText)
 }
 
 func TestPrincipalOfARequest(t *testing.T) {

@@ -2,12 +2,14 @@ package strictjson_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/strictjson"
+	"remit/internal/tabletest"
 )
 
 func TestParse(t *testing.T) {
@@ -51,65 +53,16 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	for _, test := range []struct {
-		name, in string
-		offset   int
-	}{
-		{"nothing", ``, 0},
-		{"only blanks", `  `, 2},
-		{"a byte order mark", "\ufeff{}", 0},
-		{"a blank JSON does not know", "\u00a0{}", 0},
-		{"a second value", `{} {}`, 3},
-		{"anything after the value", `{}x`, 2},
-		{"a comma after the last item", `[1,]`, 3},
-		{"a comma after the last member", `{"a":1,}`, 7},
-		{"a comma before the first item", `[,1]`, 1},
-		{"items without a comma", `[1 2]`, 3},
-		{"a name without quotes", `{a:1}`, 1},
-		{"a name in single quotes", `{'a':1}`, 1},
-		{"a name without a value", `{"a"}`, 4},
-		{"a name given twice", `{"a":1,"a":1}`, 7},
-		{"a name given twice in different spellings", `{"a":1,"\u0061":1}`, 7},
-		{"a name given twice deep inside", `{"x":[{"a":1,"a":2}]}`, 13},
-		{"a comment", `{}//`, 2},
-		{"NaN", `NaN`, 0},
-		{"Infinity", `Infinity`, 0},
-		{"a word in another case", `True`, 0},
-		{"half a word", `tru`, 3},
-		{"a plus sign", `+1`, 0},
-		{"a leading zero", `01`, 1},
-		{"a lone minus", `-`, 1},
-		{"a point without digits after it", `1.`, 2},
-		{"a point without digits before it", `.5`, 0},
-		{"an exponent without digits", `1e+`, 3},
-		{"a hexadecimal number", `0x10`, 1},
-		{"digits of another script", `١`, 0},
-		{"an unfinished string", `"abc`, 4},
-		{"an unfinished escape", `"\`, 2},
-		{"an unknown escape", `"\x41"`, 2},
-		{"an escape with three digits", `"\u00e"`, 6},
-		{"a raw line feed in a string", "\"a\nb\"", 2},
-		{"a raw NUL in a string", "\"\x00\"", 1},
-		{"the first half of a surrogate pair alone", `"\ud83d"`, 1},
-		{"the first half before another character", `"\ud83d\n"`, 1},
-		{"the first half twice", `"\ud83d\ud83d"`, 1},
-		{"the second half alone", `"\ude00"`, 1},
-		{"half a pair in a name", `{"\ud83d":1}`, 2},
-		{"nine levels of arrays", `[[[[[[[[[]]]]]]]]]`, 8},
-		{"nine levels in turn", `{"a":[{"a":[{"a":[{"a":[{}]}]}]}]}`, 24},
-		{"a body of opening brackets", strings.Repeat("[", 64<<10), 8},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := strictjson.Parse([]byte(test.in))
-			syntax, ok := errors.AsType[*strictjson.SyntaxError](err)
-			if !ok {
-				t.Fatalf("error = %v, want a SyntaxError", err)
-			}
-			if syntax.Offset != test.offset || syntax.Reason == "" {
-				t.Errorf("error = %v, want offset %d", err, test.offset)
-			}
-		})
-	}
+	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
+		_, err := strictjson.Parse([]byte(c.In[0]))
+		syntax, ok := errors.AsType[*strictjson.SyntaxError](err)
+		if !ok {
+			t.Fatalf("error = %v, want a SyntaxError", err)
+		}
+		if fmt.Sprint(syntax.Offset) != c.Want || syntax.Reason == "" {
+			t.Errorf("error = %v, want offset %s", err, c.Want)
+		}
+	})
 }
 
 func TestParseDepth(t *testing.T) {
