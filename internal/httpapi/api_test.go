@@ -90,11 +90,11 @@ func newAPI(t *testing.T) *api {
 		httpapi.GetTransaction(newID, a.payments),
 		httpapi.ListTransactions(newID, a.payments, a.payments),
 		httpapi.GetBalance(newID, chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),
-		httpapi.CreateWebhook(newID, a.hooks),
-		httpapi.ListWebhooks(newID, a.hooks),
-		httpapi.UpdateWebhook(newID, a.hooks),
-		httpapi.DeleteWebhook(newID, a.hooks),
-		httpapi.RotateWebhookSecret(newID, a.hooks),
+		httpapi.CreateWebhook(newID, a.hooks.Registry),
+		httpapi.ListWebhooks(newID, a.hooks.Registry),
+		httpapi.UpdateWebhook(newID, a.hooks.Registry),
+		httpapi.DeleteWebhook(newID, a.hooks.Registry),
+		httpapi.RotateWebhookSecret(newID, a.hooks.Registry),
 		httpapi.TestWebhook(newID, a.hooks),
 		httpapi.ListDeliveries(newID, a.hooks),
 		httpapi.ResendDelivery(newID, a.hooks),
@@ -263,7 +263,7 @@ var steps = map[string]func(*api){
 	"broken webhooks":          func(a *api) { a.hooks.refuse = errBroken },
 	"ten webhooks":             func(a *api) { a.hooked(webhook.EndpointLimit) },
 	"webhooks that change all the time": func(a *api) {
-		a.hooks.Registry = webhook.NewRegistry(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
+		*a.hooks.Registry = *webhook.NewRegistry(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
 	},
 }
 

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -63,14 +62,9 @@ func timeOrNull(t time.Time) *payment.Time {
 	return &public
 }
 
-// A KeyCreator makes merchants and their first keys; *apikey.Registry is one.
-type KeyCreator interface {
-	Create(ctx context.Context, merchantName string) (apikey.Minted, error)
-}
-
 // CreateAPIKey serves POST /create-api-key. keys is nil where only an operator
 // creates keys: every request is refused then, before its body is read.
-func CreateAPIKey(newID func() string, keys KeyCreator) Endpoint {
+func CreateAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
 	return endpoint("CreateAPIKey", newID, func(c *call) (answer, error) {
 		if keys == nil {
 			return answer{}, errKeyCreation
@@ -111,25 +105,15 @@ func (f *form) merchantName(field string) string {
 	return v.Text
 }
 
-// A KeyLister lists a merchant's keys; *apikey.Registry is one.
-type KeyLister interface {
-	List(ctx context.Context, merchantID string) ([]apikey.Key, error)
-}
-
 // ListAPIKeys serves GET /api-keys.
-func ListAPIKeys(newID func() string, keys KeyLister) Endpoint {
+func ListAPIKeys(newID func() string, keys *apikey.Registry) Endpoint {
 	return endpoint("ListAPIKeys", newID, func(c *call) (answer, error) {
 		return listing(listedKeyOf)(keys.List(c.Context(), c.caller.MerchantID))
 	})
 }
 
-// A KeyRotator replaces keys; *apikey.Registry is one.
-type KeyRotator interface {
-	Rotate(ctx context.Context, merchantID, id string, overlap time.Duration) (apikey.Minted, error)
-}
-
 // RotateAPIKey serves POST /api-keys/{id}/rotate.
-func RotateAPIKey(newID func() string, keys KeyRotator) Endpoint {
+func RotateAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
 	return action("RotateAPIKey", newID, func(c *call, f *form) (answer, error) {
 		overlap := f.seconds("expires_in_seconds", defaultOverlap, apikey.MaxOverlap)
 		if err := f.err(); err != nil {
@@ -139,13 +123,8 @@ func RotateAPIKey(newID func() string, keys KeyRotator) Endpoint {
 	})
 }
 
-// A KeyRevoker revokes keys; *apikey.Registry is one.
-type KeyRevoker interface {
-	Revoke(ctx context.Context, merchantID, id string) (apikey.Key, error)
-}
-
 // RevokeAPIKey serves POST /api-keys/{id}/revoke.
-func RevokeAPIKey(newID func() string, keys KeyRevoker) Endpoint {
+func RevokeAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
 	return action("RevokeAPIKey", newID, func(c *call, _ *form) (answer, error) {
 		return reply(http.StatusOK, listedKeyOf)(keys.Revoke(c.Context(), c.caller.MerchantID, c.params["id"]))
 	})

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"remit/internal/apikey"
@@ -205,22 +206,10 @@ func serve(r *http.Request, endpoints []Endpoint, authenticate func(*http.Reques
 // requestID returns the caller's request id if it sent exactly one of 1 to 128
 // letters, digits, ".", "_" and "-", and a new one otherwise.
 func requestID(r *http.Request, newID func() string) string {
-	if sent := r.Header.Values("X-Request-Id"); len(sent) == 1 && wellFormedID(sent[0]) {
-		return sent[0]
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+	sent := r.Header.Values("X-Request-Id")
+	if len(sent) != 1 || sent[0] == "" || len(sent[0]) > 128 || strings.Trim(sent[0], alphabet) != "" {
+		return newID()
 	}
-	return newID()
-}
-
-func wellFormedID(s string) bool {
-	if s == "" || len(s) > 128 {
-		return false
-	}
-	for _, c := range []byte(s) {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
+	return sent[0]
 }

@@ -14,6 +14,7 @@ import (
 	"remit/internal/httpapi"
 	"remit/internal/store"
 	"remit/internal/tabletest"
+	"remit/internal/webhook"
 )
 
 // TestUnauthorized: every fault of a key, on every route that needs one, has the
@@ -97,14 +98,14 @@ func TestOurFailures(t *testing.T) {
 	}{
 		{"a store that is down", func(a *api) answered { a.payments.fail = errBroken; return a.get("/transaction/" + exampleHash) }},
 		{"a store that is down while a key is checked", func(a *api) answered {
-			a.router = httpapi.NewRouter(brokenKeys{}, time.Now, func() string { return "req-1" }, httpapi.ListWebhooks(nil, a.hooks))
+			a.router = httpapi.NewRouter(brokenKeys{}, time.Now, func() string { return "req-1" }, httpapi.ListWebhooks(nil, a.hooks.Registry))
 			return a.get("/webhooks")
 		}},
 		{"a stored payment that cannot be read", func(a *api) answered {
 			a.payments.fail = errors.Join(store.ErrUnreadable, errBroken)
 			return a.get("/transactions?idempotency_key=k")
 		}},
-		{"a panic", func(a *api) answered { a.hooks.Registry = nil; return a.get("/webhooks") }},
+		{"a panic", func(a *api) answered { *a.hooks.Registry = webhook.Registry{}; return a.get("/webhooks") }},
 		{"facts that cannot be had", func(a *api) answered { a.sandbox = errBroken; return a.get("/sandbox") }},
 		{"a body that cannot be written", func(a *api) answered {
 			e := httpapi.Sandbox(func() string { return "req-1" }, func(context.Context) (any, error) { return func() {}, nil })

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -77,13 +78,11 @@ func (q *query) word(name string, words ...string) string {
 	if !ok {
 		return ""
 	}
-	for _, word := range words {
-		if s == word {
-			return s
-		}
+	if !slices.Contains(words, s) {
+		q.refuse(name, "enum", "Must be one of "+strings.Join(words, ", "))
+		return ""
 	}
-	q.refuse(name, "enum", "Must be one of "+strings.Join(words, ", "))
-	return ""
+	return s
 }
 
 // instant reads an RFC 3339 time of any offset, in the years 1970 to 9999 of

@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"remit/internal/apikey"
 	"remit/internal/payment"
@@ -49,13 +47,8 @@ func ownerOf(p apikey.Principal) webhook.Owner {
 	return webhook.Owner{Merchant: p.MerchantID, Mode: string(p.Mode)}
 }
 
-// A WebhookCreator registers endpoints; *webhook.Registry is one.
-type WebhookCreator interface {
-	Register(ctx context.Context, o webhook.Owner, r webhook.Registration) (webhook.Endpoint, error)
-}
-
 // CreateWebhook serves POST /webhooks.
-func CreateWebhook(newID func() string, registry WebhookCreator) Endpoint {
+func CreateWebhook(newID func() string, registry *webhook.Registry) Endpoint {
 	return submission("CreateWebhook", newID, func(c *call, f *form) (answer, error) {
 		var r webhook.Registration
 		if v, ok := f.object.Member("url"); !ok {
@@ -72,25 +65,15 @@ func CreateWebhook(newID func() string, registry WebhookCreator) Endpoint {
 	})
 }
 
-// A WebhookLister lists endpoints; *webhook.Registry is one.
-type WebhookLister interface {
-	List(ctx context.Context, o webhook.Owner) ([]webhook.Endpoint, error)
-}
-
 // ListWebhooks serves GET /webhooks.
-func ListWebhooks(newID func() string, registry WebhookLister) Endpoint {
+func ListWebhooks(newID func() string, registry *webhook.Registry) Endpoint {
 	return endpoint("ListWebhooks", newID, func(c *call) (answer, error) {
 		return listing(endpointBodyOf)(registry.List(c.Context(), ownerOf(c.caller)))
 	})
 }
 
-// A WebhookUpdater changes endpoints; *webhook.Registry is one.
-type WebhookUpdater interface {
-	Update(ctx context.Context, o webhook.Owner, id string, c webhook.Change) (webhook.Endpoint, error)
-}
-
 // UpdateWebhook serves POST /webhooks/{id}.
-func UpdateWebhook(newID func() string, registry WebhookUpdater) Endpoint {
+func UpdateWebhook(newID func() string, registry *webhook.Registry) Endpoint {
 	return submission("UpdateWebhook", newID, func(c *call, f *form) (answer, error) {
 		var change webhook.Change
 		if url, ok := f.text("url", 1, maxBody); ok {
@@ -113,13 +96,8 @@ func UpdateWebhook(newID func() string, registry WebhookUpdater) Endpoint {
 	})
 }
 
-// A WebhookDeleter deletes endpoints; *webhook.Registry is one.
-type WebhookDeleter interface {
-	Delete(ctx context.Context, o webhook.Owner, id string) error
-}
-
 // DeleteWebhook serves POST /webhooks/{id}/delete.
-func DeleteWebhook(newID func() string, registry WebhookDeleter) Endpoint {
+func DeleteWebhook(newID func() string, registry *webhook.Registry) Endpoint {
 	return action("DeleteWebhook", newID, func(c *call, _ *form) (answer, error) {
 		id := c.params["id"]
 		if err := registry.Delete(c.Context(), ownerOf(c.caller), id); err != nil {
@@ -132,13 +110,8 @@ func DeleteWebhook(newID func() string, registry WebhookDeleter) Endpoint {
 	})
 }
 
-// A SecretRotator replaces secrets; *webhook.Registry is one.
-type SecretRotator interface {
-	RotateSecret(ctx context.Context, o webhook.Owner, id string, overlap time.Duration) (webhook.Endpoint, error)
-}
-
 // RotateWebhookSecret serves POST /webhooks/{id}/rotate-secret.
-func RotateWebhookSecret(newID func() string, registry SecretRotator) Endpoint {
+func RotateWebhookSecret(newID func() string, registry *webhook.Registry) Endpoint {
 	return action("RotateWebhookSecret", newID, func(c *call, f *form) (answer, error) {
 		overlap := f.seconds("expires_in_seconds", webhook.DefaultOverlap, webhook.OverlapLimit)
 		if err := f.err(); err != nil {
@@ -154,17 +127,15 @@ func (f *form) texts(field string) (list []string, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	if v.Kind != strictjson.Array {
-		f.refuse(field, "array_type", "Must be a list of strings")
-		return nil, false
-	}
 	list = []string{}
 	for _, item := range v.Items {
-		if item.Kind != strictjson.String {
-			f.refuse(field, "array_type", "Must be a list of strings")
-			return nil, false
+		if item.Kind == strictjson.String {
+			list = append(list, item.Text)
 		}
-		list = append(list, item.Text)
+	}
+	if v.Kind != strictjson.Array || len(list) < len(v.Items) {
+		f.refuse(field, "array_type", "Must be a list of strings")
+		return nil, false
 	}
 	return list, true
 }

@@ -83,7 +83,7 @@ func (s *process) routes(payer httpapi.Payer, deliveries webhook.Store, sender *
 	if err != nil {
 		return nil, err
 	}
-	var creator httpapi.KeyCreator
+	var creator *apikey.Registry
 	if s.KeyCreation == "public" {
 		creator = keys
 	}
