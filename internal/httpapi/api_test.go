@@ -23,6 +23,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/httpapi"
 	"remit/internal/httpapi/httpapitest"
+	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/store"
@@ -76,7 +77,8 @@ func newAPI(t *testing.T) *api {
 	first, err := a.keys.Create(t.Context(), "Acme Coffee")
 	must(t, err)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
-	a.payments = &payments{Payments: memory.NewPayments(), now: clock}
+	a.payments = &payments{now: clock}
+	a.payments.Store = interpose.Store{Store: memory.NewPayments(), Around: a.payments.around}
 	a.hooks = &hooks{}
 	a.hooks.Registry = webhook.NewRegistry(memory.NewWebhooks(), a.hooks, clock, &counter{})
 	requests := 0
@@ -300,10 +302,10 @@ func (c *counter) Read(b []byte) (int, error) {
 
 // payments stands for dispatch: it commits each payment at once.
 type payments struct {
-	*memory.Payments
+	interpose.Store
 	now    func() time.Time
 	refuse error // of Send
-	fail   error // of every read
+	fail   error // of the store
 	nonce  uint64
 	got    []payment.Request
 }
@@ -333,9 +335,17 @@ func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result
 	return dispatch.Result{Payment: committed}, err
 }
 
+// around makes the store's calls, unless it fails.
+func (s *payments) around(ctx context.Context, _ interpose.Call, apply func(context.Context)) error {
+	if s.fail == nil {
+		apply(ctx)
+	}
+	return s.fail
+}
+
 // commit signs p with the next nonce. The first hash is the examples'.
 func (s *payments) commit(ctx context.Context, p payment.Payment) (payment.Payment, error) {
-	hash, err := chain.ParseHash("88df016429689c079f3b2f6ad39fa052532c56795b733da78a91ebe6a713944b")
+	hash, err := chain.ParseHash(exampleHash)
 	if err != nil {
 		return p, err
 	}
@@ -349,20 +359,6 @@ func (s *payments) commit(ctx context.Context, p payment.Payment) (payment.Payme
 	return committed, s.Commit(ctx, committed)
 }
 
-func (s *payments) Payment(ctx context.Context, id payment.ID) (payment.Payment, error) {
-	if s.fail != nil {
-		return payment.Payment{}, s.fail
-	}
-	return s.Payments.Payment(ctx, id)
-}
-
-func (s *payments) PaymentByHash(ctx context.Context, hash chain.Hash) (payment.Payment, error) {
-	if s.fail != nil {
-		return payment.Payment{}, s.fail
-	}
-	return s.Payments.PaymentByHash(ctx, hash)
-}
-
 // node stands for one node of the chain.
 type node struct {
 	chain.Node
@@ -370,8 +366,6 @@ type node struct {
 	err     error
 	asked   int
 }
-
-func (n *node) Count(context.Context, token.Address, uint64) (uint64, error) { return 0, nil }
 
 func (n *node) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
 	n.asked++
