@@ -1,0 +1,54 @@
+package remit_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRightsFollowTheVariables: a function learns the names of tables, queues
+// and secrets from its variables alone, and TestEveryFunctionIsGivenWhatItReads
+// holds those against the code. So a statement about a resource that no
+// variable names grants a right that no code uses, and a variable without a
+// statement leads to AccessDenied. Which actions are used is measured on a
+// deployment, by e2e.
+func TestRightsFollowTheVariables(t *testing.T) {
+	all := resources(t, "")
+	grantable := func(id string) bool {
+		kind := at[string](all[id], "Type")
+		return slices.Contains([]string{"AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::SecretsManager::Secret"}, kind)
+	}
+	for name, f := range functions(t) {
+		named, granted := map[string]string{}, map[string][]string{}
+		for variable, value := range at[node](f, "Environment.Variables") {
+			if id, _ := value.(string); grantable(id) {
+				named[id] = variable
+			}
+		}
+		for _, s := range statements(f["Policies"]) {
+			for _, resource := range words(s["Resource"]) {
+				if id, _, _ := strings.Cut(strings.TrimPrefix(resource, "${"), "."); grantable(id) {
+					granted[id] = append(granted[id], words(s["Action"])...)
+				}
+			}
+		}
+		for _, event := range at[node](f, "Events") {
+			if id, _, ok := strings.Cut(at[string](event, "Properties.Queue"), "."); ok {
+				named[id], granted[id] = "its event source", []string{"by SAM"}
+			}
+		}
+		for id, actions := range granted {
+			if named[id] == "" {
+				t.Errorf("%s is granted %v on %s and has no variable that names it: take the statement away, or read the variable that the code needs", name, actions, id)
+			}
+		}
+		for id, variable := range named {
+			if granted[id] == nil {
+				t.Errorf("%s reads %s (%s) and no statement grants an action on it: add one under Policies, with the actions that the code calls", name, id, variable)
+			}
+		}
+		if len(named) == 0 && f["Policies"] != nil {
+			t.Errorf("%s has Policies and no variable that names a table, queue or secret: take Policies away", name)
+		}
+	}
+}
