@@ -251,6 +251,25 @@ func (w *fixture) newest(e webhook.Endpoint) webhook.Delivery {
 	return list[0]
 }
 
+// logged returns the newest delivery of an endpoint, which must have the given
+// status and number of attempts.
+func (w *fixture) logged(e webhook.Endpoint, s webhook.DeliveryStatus, attempts int) webhook.Delivery {
+	w.t.Helper()
+	d := w.newest(e)
+	if d.Status != s || len(d.Attempts) != attempts {
+		w.t.Errorf("delivery %s after %d attempts, want %s after %d", d.Status, len(d.Attempts), s, attempts)
+	}
+	return d
+}
+
+// has fails the test unless so many posts were made and so many jobs wait.
+func (w *fixture) has(posts, jobs int) {
+	w.t.Helper()
+	if len(w.posts) != posts || len(w.jobs) != jobs {
+		w.t.Errorf("%d posts, %d jobs; want %d and %d", len(w.posts), len(w.jobs), posts, jobs)
+	}
+}
+
 // status returns the status of an endpoint.
 func (w *fixture) status(e webhook.Endpoint) webhook.Status {
 	w.t.Helper()
@@ -259,12 +278,17 @@ func (w *fixture) status(e webhook.Endpoint) webhook.Status {
 	return e.Status
 }
 
+// resend resends a delivery of an endpoint.
+func (w *fixture) resend(e webhook.Endpoint, d webhook.Delivery) error {
+	_, err := w.log.Resend(w.t.Context(), e.Owner, e.ID, d.Delivery)
+	return err
+}
+
 // change updates an endpoint.
 func (w *fixture) change(e webhook.Endpoint, c webhook.Change) {
 	w.t.Helper()
-	if _, err := w.registry.Update(w.t.Context(), e.Owner, e.ID, c); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.registry.Update(w.t.Context(), e.Owner, e.ID, c)
+	must(w.t, err)
 }
 
 // to returns the posts that went to a URL.

@@ -33,15 +33,11 @@ func TestResendIsTheSameEvent(t *testing.T) {
 // arrive.
 func TestAResendSurvivesAQueueOutage(t *testing.T) {
 	w, e := delivered(t)
-	first := w.newest(e).Delivery
 	w.outage("Enqueue", before)
-	if _, err := w.log.Resend(t.Context(), mine, e.ID, first); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.resend(e, w.newest(e)))
 	w.drain()
-	if len(w.posts) != 2 || w.newest(e).Status != webhook.Delivered {
-		t.Errorf("%d posts, %s", len(w.posts), w.newest(e).Status)
-	}
+	w.has(2, 0)
+	w.logged(e, webhook.Delivered, 1)
 }
 
 // TestFailedInAWindow: an operator resends the events that an outage of the
@@ -131,11 +127,9 @@ func TestALostJobIsFailed(t *testing.T) {
 		}
 	}
 	w.clock = noon.Add(2 * time.Hour)
-	if _, err := w.log.ResendFailed(t.Context(), mine, e.ID, noon, w.now()); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.log.ResendFailed(t.Context(), mine, e.ID, noon, w.now())
+	must(t, err)
 	w.drain()
-	if len(w.posts) != 1 || w.newest(e).Status != webhook.Delivered {
-		t.Errorf("%d posts, %s", len(w.posts), w.newest(e).Status)
-	}
+	w.has(1, 0)
+	w.logged(e, webhook.Delivered, 1)
 }

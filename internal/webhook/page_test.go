@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -156,31 +155,4 @@ func await(t *testing.T, address string) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	t.Fatalf("no server listens at %s", address)
-}
-
-// TestThePageTellsTheSchedule: its table is the schedule.
-func TestThePageTellsTheSchedule(t *testing.T) {
-	text, err := os.ReadFile(page)
-	must(t, err)
-	rows := regexp.MustCompile(`(?m)^\| (\d+) \| (\d+) (second|minute|hour)s?\b`).FindAllStringSubmatch(string(text), -1)
-	unit := map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}
-	var want []string
-	for i, wait := range webhook.Schedule() {
-		if i == 0 {
-			continue
-		}
-		for _, name := range []string{"hour", "minute", "second"} {
-			if wait%unit[name] == 0 {
-				want = append(want, fmt.Sprintf("%d: %d %s", i+1, wait/unit[name], name))
-				break
-			}
-		}
-	}
-	var got []string
-	for _, r := range rows {
-		got = append(got, r[1]+": "+r[2]+" "+r[3])
-	}
-	if strings.Join(got, ", ") != strings.Join(want, ", ") {
-		t.Errorf("the page says %v, the schedule is %v", got, want)
-	}
 }

@@ -32,7 +32,8 @@ func TestAnEventGoesToWhoSubscribed(t *testing.T) {
 }
 
 // TestOneReadForAllEndpoints: publishing costs one read, one write and one job
-// per endpoint.
+// per endpoint, and a healthy endpoint's item, which would be the hottest of the
+// table, is not written.
 func TestOneReadForAllEndpoints(t *testing.T) {
 	for n := range 4 {
 		w := newFixture(t)
@@ -117,9 +118,7 @@ func TestAMachineWithAFastClockDoesNotDelayTheFirstAttempt(t *testing.T) {
 	w.clock = noon.Add(-10 * time.Minute)
 	w.mustPublish(event)
 	w.work()
-	if len(w.posts) != 1 {
-		t.Error("it was not sent at once")
-	}
+	w.has(1, 0)
 }
 
 func TestPushDueMakesEachJobOnce(t *testing.T) {
@@ -144,7 +143,5 @@ func TestPushDueMakesEachJobOnce(t *testing.T) {
 			t.Errorf("oldest due for %v", w.meter.oldest)
 		}
 	}
-	if len(w.jobs) != 5 {
-		t.Errorf("%d jobs", len(w.jobs))
-	}
+	w.has(15, 5)
 }

@@ -1,6 +1,0 @@
-package webhook
-
-import "time"
-
-// Schedule is the table.
-func Schedule() []time.Duration { return schedule[:] }
