@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -31,37 +32,26 @@ func snippet(t *testing.T, language string) string {
 	return blocks[0][1]
 }
 
-// TestReceiversOfThePage runs the page's receivers as they stand there, and posts
-// to them as Remit does.
+// TestReceiversOfThePage runs the page's receivers as they stand there, each with
+// its language's Standard Webhooks library, and posts to them as Remit does.
 func TestReceiversOfThePage(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Fatal("node is missing: install Node.js 18 or later (Debian: nodejs)")
-	}
-	for _, test := range []struct {
-		language, file string
-		command        func(file string) *exec.Cmd
-	}{
-		{"go", "main.go", func(file string) *exec.Cmd {
-			exe := strings.TrimSuffix(file, ".go")
-			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, file).CombinedOutput(); err != nil {
-				t.Fatalf("building it: %v\n%s", err, out)
-			}
-			return exec.CommandContext(t.Context(), exe)
-		}},
-		{"python", "receiver.py", func(file string) *exec.Cmd {
-			return exec.CommandContext(t.Context(), tool(t, "py/bin/python"), file)
-		}},
-		{"javascript", "receiver.js", func(file string) *exec.Cmd {
-			cmd := exec.CommandContext(t.Context(), node, file)
-			cmd.Env = append(os.Environ(), "NODE_PATH="+tool(t, "node/node_modules"))
-			return cmd
-		}},
+	for _, test := range []struct{ language, file, interpreter string }{
+		{"go", "receiver.go", ""},
+		{"python", "receiver.py", tool(t, "py/bin/python")},
+		{"javascript", "receiver.js", "node"},
 	} {
 		t.Run(test.language, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), test.file)
 			must(t, os.WriteFile(file, []byte(snippet(t, test.language)), 0o600))
-			receives(t, test.command(file))
+			cmd := exec.CommandContext(t.Context(), test.interpreter, file)
+			if test.interpreter == "" {
+				exe := strings.TrimSuffix(file, ".go")
+				if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, file).CombinedOutput(); err != nil {
+					t.Fatalf("building it: %v\n%s", err, out)
+				}
+				cmd = exec.CommandContext(t.Context(), exe)
+			}
+			receives(t, cmd)
 		})
 	}
 }
@@ -73,14 +63,13 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	w := newFixture(t)
 	w.clock = time.Now()
-	address := free(t)
-	url := "http://" + address + "/remit"
-	e := w.register(mine, url)
-	if cmd.Env == nil {
-		cmd.Env = os.Environ()
-	}
-	_, port, _ := net.SplitHostPort(address)
-	cmd.Env = append(cmd.Env, "WEBHOOK_SECRET="+e.Secret.Reveal(), "PORT="+port)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	address := l.Addr().String()
+	must(t, l.Close()) // the receiver listens there
+	e := w.register(mine, "http://"+address+"/remit")
+	cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+e.Secret.Reveal(), "PORT="+address[strings.LastIndex(address, ":")+1:],
+		"NODE_PATH="+tool(t, "node/node_modules"))
 	var printed strings.Builder
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	must(t, cmd.Start())
@@ -89,43 +78,38 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 		_ = cmd.Wait()
 	}
 	defer stop()
-	await(t, address)
+	for range 200 {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			_ = conn.Close()
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 
 	client := guard.NewClient(true)
-	deliverer := webhook.NewDeliverer(w.store, w, client, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 })
-	deliver := func(n int) webhook.Attempt {
+	deliverer := webhook.NewDeliverer(w.store, w, client, webhook.NoMeter{}, time.Now, half)
+	deliver := func(n, status int) {
+		t.Helper()
 		w.mustPublish(w.numbered(n))
 		job, _ := w.pop()
 		must(t, deliverer.Deliver(context.WithoutCancel(t.Context()), job))
-		ref, err := webhook.ParseRef(job)
-		must(t, err)
-		_, d, err := w.store.Load(t.Context(), ref)
-		must(t, err)
-		a, _ := d.LastAttempt()
-		return a
-	}
-	if a := deliver(1); a.StatusCode != 204 {
-		t.Errorf("an event: %+v", a)
-	}
-	if _, err := w.registry.RotateSecret(t.Context(), mine, e.ID, time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	if a := deliver(2); a.StatusCode != 204 {
-		t.Errorf("an event while rotating: %+v", a)
-	}
-	if _, err := w.registry.RotateSecret(t.Context(), mine, e.ID, 0); err != nil {
-		t.Fatal(err)
-	}
-	if a := deliver(3); a.StatusCode != 401 {
-		t.Errorf("an event signed with another secret: %+v", a)
-	}
-	for _, m := range messages(t, time.Now()) { // all signed for other endpoints
-		h := http.Header{}
-		for k, v := range m.Headers {
-			h.Set(k, v)
+		if a, _ := w.newest(e).LastAttempt(); a.StatusCode != status {
+			t.Errorf("event %d: %+v, want %d", n, a, status)
 		}
-		if a, err := client.Post(t.Context(), url, h, []byte(m.Body)); err != nil || a.StatusCode != 401 {
-			t.Errorf("%s, of another endpoint: %d, %v", m.Name, a.StatusCode, err)
+	}
+	rotate := func(overlap time.Duration) {
+		_, err := w.registry.RotateSecret(t.Context(), mine, e.ID, overlap)
+		must(t, err)
+		w.clock = w.clock.Add(time.Millisecond)
+	}
+	deliver(1, 204)
+	rotate(time.Hour)
+	deliver(2, 204)
+	rotate(0)
+	deliver(3, 401)
+	for _, m := range messages(t, e.Secret, time.Now()) {
+		if a, err := client.Post(t.Context(), e.URL, m.header, []byte(m.body)); err != nil || a.StatusCode != m.status {
+			t.Errorf("%s: %d, %v; want %d", m.name, a.StatusCode, err, m.status)
 		}
 	}
 	stop()
@@ -134,25 +118,61 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// free returns an address at which no server listens.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
+// A message is one to a receiver, which must answer it with status.
+type message struct {
+	name   string
+	header http.Header
+	body   string
+	status int
 }
 
-// await returns when a server listens at address.
-func await(t *testing.T, address string) {
+// messages returns messages to a receiver that knows the secret own. They are
+// signed by this package, and some are meddled with then, in one way each.
+func messages(t *testing.T, own webhook.Secret, now time.Time) (list []message) {
 	t.Helper()
-	for range 200 {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = conn.Close()
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	other, foreign := mint(t), mint(t)
+	sign := func(name string, status int, at time.Time, secrets ...webhook.Secret) {
+		body := `{"id":"evt_1","type":"x","data":{"reference":"Söđ 🧁  </script>","amount":115792089237316195423570985008687907853269984665640564039457584007913129639935}}`
+		signature, err := webhook.Sign(secrets, "evt_1", at, []byte(body))
+		must(t, err)
+		h := http.Header{}
+		h.Set(webhook.HeaderID, "evt_1")
+		h.Set(webhook.HeaderTimestamp, fmt.Sprint(at.Unix()))
+		h.Set(webhook.HeaderSignature, signature)
+		list = append(list, message{name, h, body, status})
 	}
-	t.Fatalf("no server listens at %s", address)
+	sign("one secret", 204, now, own)
+	sign("while rotating, by a receiver with the new secret", 204, now, own, other)
+	sign("while rotating, by a receiver with the old secret", 204, now, other, own)
+	sign("another endpoint's secrets", 401, now, other, foreign)
+	sign("after the rotation, by a receiver with the old secret", 401, now, other)
+	sign("a clock that is 4 minutes slow", 204, now.Add(-4*time.Minute), own)
+	sign("a clock that is 4 minutes fast", 204, now.Add(4*time.Minute), own)
+	sign("a message of 6 minutes ago: a replay", 401, now.Add(-6*time.Minute), own)
+	sign("a message from 6 minutes ahead", 401, now.Add(6*time.Minute), own)
+	meddle := func(name string, change func(*message)) {
+		sign(name, 401, now, own)
+		change(&list[len(list)-1])
+	}
+	meddle("a changed byte in the body", func(m *message) { m.body = strings.Replace(m.body, "evt_1", "evt_2", 1) })
+	meddle("a body written again by a JSON library", func(m *message) { m.body = strings.ReplaceAll(m.body, ":", ": ") })
+	meddle("another id", func(m *message) { m.header.Set(webhook.HeaderID, "evt_2") })
+	meddle("another timestamp", func(m *message) { m.header.Set(webhook.HeaderTimestamp, fmt.Sprint(now.Unix()+1)) })
+	meddle("no signature", func(m *message) { m.header.Del(webhook.HeaderSignature) })
+	meddle("a signature of another version", func(m *message) {
+		m.header.Set(webhook.HeaderSignature, strings.Replace(m.header.Get(webhook.HeaderSignature), "v1,", "v2,", 1))
+	})
+	return list
+}
+
+// tool returns the absolute path of an installed tool, which is under .cache at
+// the root of the module.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("../../.cache", name))
+	must(t, err)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("%s is not installed: run 'make tools'", filepath.Join(".cache", name))
+	}
+	return path
 }

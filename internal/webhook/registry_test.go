@@ -1,9 +1,13 @@
 package webhook_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -240,5 +244,78 @@ func TestTestPostsOnce(t *testing.T) {
 	w.change(e, disable)
 	if _, err := w.tester.Test(t.Context(), mine, e.ID); !errors.Is(err, webhook.ErrDisabled) {
 		t.Errorf("disabled: %v", err)
+	}
+}
+
+func mint(t *testing.T) webhook.Secret {
+	t.Helper()
+	s, err := webhook.MintSecret(rand.Reader)
+	must(t, err)
+	return s
+}
+
+func TestSecretShape(t *testing.T) {
+	s, err := webhook.MintSecret(bytes.NewReader(make([]byte, 32)))
+	if err != nil || s.Reveal() != "whsec_"+strings.Repeat("A", 43)+"=" {
+		t.Errorf("%q, %v", s.Reveal(), err)
+	}
+	if _, err := webhook.MintSecret(bytes.NewReader(make([]byte, 31))); err == nil {
+		t.Error("31 random bytes are enough")
+	}
+	for _, bad := range []string{"", "whsec_", "whsec_AAA", "AAAA", "whsec_AA A=", "WHSEC_AAAA", "whsec_AAAA\n"} {
+		if _, err := webhook.ParseSecret(bad); err == nil || bad != "" && strings.Contains(err.Error(), bad) && bad != "whsec_" {
+			t.Errorf("ParseSecret(%q): %v", bad, err)
+		}
+	}
+}
+
+// TestNothingPrintsASecret: neither a log line nor an endpoint encoded by
+// mistake.
+func TestNothingPrintsASecret(t *testing.T) {
+	s := mint(t)
+	e := webhook.Endpoint{ID: "we_1", Secret: s, PreviousSecret: s}
+	encoded, err := json.Marshal(e)
+	must(t, err)
+	var logged bytes.Buffer
+	slog.New(slog.NewJSONHandler(&logged, nil)).Info("endpoint", "e", e, "s", s)
+	slog.New(slog.NewTextHandler(&logged, nil)).Info("endpoint", "e", e, "s", s)
+	for _, out := range []string{
+		fmt.Sprint(s), fmt.Sprintf("%+v %#v %q %x", s, s, s, s), fmt.Sprintf("%+v %#v %v", e, e, &e), string(encoded), logged.String(),
+	} {
+		if strings.Contains(out, s.Reveal()[6:20]) || strings.Contains(out, fmt.Sprintf("%x", s.Reveal()[6:20])) {
+			t.Errorf("it is in %s", out)
+		}
+	}
+}
+
+// TestRotation: both secrets sign until the old one's time is over, then one.
+func TestRotation(t *testing.T) {
+	w := newFixture(t)
+	old := w.register(mine, hook)
+	fresh, err := w.registry.RotateSecret(t.Context(), mine, old.ID, time.Hour)
+	must(t, err)
+	send := func(n int) post {
+		w.mustPublish(w.numbered(n))
+		w.drain()
+		return w.posts[len(w.posts)-1]
+	}
+	during := send(1)
+	w.verified(during, old.Secret)
+	w.verified(during, fresh.Secret)
+	if entries := strings.Fields(during.header.Get(webhook.HeaderSignature)); len(entries) != 2 {
+		t.Errorf("while rotating: %v", entries)
+	}
+	w.clock = w.now().Add(time.Hour)
+	after := send(2)
+	w.verified(after, fresh.Secret)
+	if entries := strings.Fields(after.header.Get(webhook.HeaderSignature)); len(entries) != 1 {
+		t.Errorf("after rotating: %v", entries)
+	}
+	at, err := w.registry.RotateSecret(t.Context(), mine, old.ID, 0)
+	must(t, err)
+	last := send(3)
+	w.verified(last, at.Secret)
+	if entries := strings.Fields(last.header.Get(webhook.HeaderSignature)); len(entries) != 1 || !at.PreviousSecret.IsZero() {
+		t.Errorf("after rotating at once: %v", entries)
 	}
 }
