@@ -115,7 +115,7 @@ func (p Payment) Hashes() []chain.Hash {
 	return hashes
 }
 
-// Commit binds an Prepared payment to its signed bytes. From the moment a store has
+// Commit binds a Prepared payment to its signed bytes. From the moment a store has
 // taken the result, the payment will be made by these bytes or a fee bump of
 // them, and by no other nonce, or not at all.
 func (p Payment) Commit(signed chain.Signed, now time.Time) (Payment, error) {
@@ -129,7 +129,7 @@ func (p Payment) Commit(signed chain.Signed, now time.Time) (Payment, error) {
 }
 
 // Bump adds an attempt at the same nonce with higher fees. It is no visible
-// change. It returns a MoveError unless p is Committed.
+// change. It returns an error unless p is Committed.
 func (p Payment) Bump(signed chain.Signed, fees chain.Fees, now time.Time) (Payment, error) {
 	return p.retry(Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: fees, At: now.UTC()})
 }
@@ -137,14 +137,14 @@ func (p Payment) Bump(signed chain.Signed, fees chain.Fees, now time.Time) (Paym
 // Cancel adds an attempt at the same nonce that pays nothing, to a payment whose
 // bytes no node will ever take. Which attempt is mined decides: the payment ends
 // as Confirmed, or as Failed with TransferMissing. It is no visible change. It
-// returns a MoveError unless p is Committed.
+// returns an error unless p is Committed.
 func (p Payment) Cancel(signed chain.Signed, fees chain.Fees, now time.Time) (Payment, error) {
 	return p.retry(Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: fees, At: now.UTC(), Noop: true})
 }
 
 func (p Payment) retry(a Attempt) (Payment, error) {
 	if p.State != Committed {
-		return Payment{}, &MoveError{ID: p.ID, From: p.State, To: Committed}
+		return Payment{}, p.forbidden(Committed)
 	}
 	p.Attempts = append(slices.Clone(p.Attempts), a)
 	return p, nil
@@ -177,8 +177,8 @@ func (p Payment) end(to State, r chain.Receipt, failure *Failure, now time.Time)
 }
 
 func (p Payment) move(to State, now time.Time) (Payment, error) {
-	if !p.State.allows(to) {
-		return Payment{}, &MoveError{ID: p.ID, From: p.State, To: to}
+	if !slices.Contains(moves[p.State], to) {
+		return Payment{}, p.forbidden(to)
 	}
 	p.State, p.UpdatedAt = to, now.UTC().Truncate(time.Millisecond)
 	p.Version++

@@ -1,7 +1,6 @@
 package payment
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,8 +31,6 @@ func States() []State { return slices.Sorted(maps.Keys(moves)) }
 // Final reports whether no further move is possible.
 func (s State) Final() bool { return len(moves[s]) == 0 }
 
-func (s State) allows(to State) bool { return slices.Contains(moves[s], to) }
-
 // A Status is the state as merchants read it.
 type Status string
 
@@ -57,20 +54,7 @@ func (s State) Status() Status {
 	}
 }
 
-// A MoveError reports a move that the state machine forbids. It matches
-// ErrFinal when the payment had already ended, so that a repeated settlement
-// can be told from a bug.
-type MoveError struct {
-	ID       ID
-	From, To State
+// forbidden is the error of a move that the state machine does not have.
+func (p Payment) forbidden(to State) error {
+	return fmt.Errorf("payment %s: cannot move from %s to %s", p.ID, p.State, to)
 }
-
-func (e *MoveError) Error() string {
-	return fmt.Sprintf("payment %s: cannot move from %s to %s", e.ID, e.From, e.To)
-}
-
-// Is reports whether target is ErrFinal and the payment had ended.
-func (e *MoveError) Is(target error) bool { return target == ErrFinal && e.From.Final() }
-
-// ErrFinal reports a move of a payment that has ended.
-var ErrFinal = errors.New("payment is final")

@@ -43,9 +43,9 @@ type Secret struct {
 	refresh time.Time // when value is to be read again; zero: there is none
 }
 
-// New returns the secret of that ARN or name. Nothing is read yet.
-func New(client *secretsmanager.Client, id string, now func() time.Time) *Secret {
-	return &Secret{client: client, id: id, now: now}
+// Open returns the secret of that ARN or name. Nothing is read yet.
+func Open(cfg aws.Config, id string, now func() time.Time) *Secret {
+	return &Secret{client: secretsmanager.NewFromConfig(cfg), id: id, now: now}
 }
 
 // Value returns the secret's value, at most KeepFor old. While Secrets Manager
@@ -97,9 +97,4 @@ func (s *Secret) read(ctx context.Context) ([]byte, error) {
 		return nil, ErrMissing
 	}
 	return out.SecretBinary, nil
-}
-
-// Open is New with a client of its own.
-func Open(cfg aws.Config, id string, now func() time.Time) *Secret {
-	return New(secretsmanager.NewFromConfig(cfg), id, now)
 }

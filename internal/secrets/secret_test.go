@@ -15,7 +15,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
 	"remit/internal/secrets"
 )
@@ -52,11 +51,10 @@ func open(t *testing.T) (*vault, *secrets.Secret) {
 		_, _ = w.Write([]byte(body))
 	}))
 	t.Cleanup(server.Close)
-	client := secretsmanager.New(secretsmanager.Options{
-		BaseEndpoint: &server.URL, Region: "us-east-1", Retryer: aws.NopRetryer{},
+	return v, secrets.Open(aws.Config{
+		BaseEndpoint: &server.URL, Region: "us-east-1", Retryer: func() aws.Retryer { return aws.NopRetryer{} },
 		Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""),
-	})
-	return v, secrets.New(client, "wallets", v.now)
+	}, "wallets", v.now)
 }
 
 func value(t *testing.T, s *secrets.Secret, want string) {
@@ -179,6 +177,43 @@ func TestRPC(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "k3y") {
 			t.Errorf("RPC(%s) quotes the secret: %v", text, err)
+		}
+	}
+}
+
+func TestCached(t *testing.T) {
+	var value []byte
+	outage, unusable := errors.New("outage"), errors.New("unusable")
+	var broken error
+	makes := 0
+	cached := secrets.Cache(func(context.Context) ([]byte, error) { return value, broken }, func(b []byte) (string, error) {
+		makes++
+		if string(b) == "bad" {
+			return "", unusable
+		}
+		return "made of " + string(b), nil
+	})
+	for _, step := range []struct {
+		why    string
+		value  string
+		broken error
+		want   string
+		err    error
+		makes  int
+	}{
+		{"nothing without a value", "", outage, "", outage, 0},
+		{"nothing of a bad value", "bad", nil, "", unusable, 1},
+		{"which is tried once", "bad", nil, "", unusable, 1},
+		{"a good value", "one", nil, "made of one", nil, 2},
+		{"is used once", "one", nil, "made of one", nil, 2},
+		{"an outage changes nothing", "", outage, "made of one", nil, 2},
+		{"nor does a bad value", "bad", nil, "made of one", nil, 3},
+		{"a new value is used", "two", nil, "made of two", nil, 4},
+	} {
+		value, broken = []byte(step.value), step.broken
+		got, err := cached.Get(t.Context())
+		if got != step.want || !errors.Is(err, step.err) || makes != step.makes {
+			t.Errorf("%s: Get = %q, %v after %d makes; want %q, %v, %d", step.why, got, err, makes, step.want, step.err, step.makes)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package token
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 
 	"golang.org/x/crypto/sha3"
@@ -13,12 +14,7 @@ var ErrAddress = errors.New("invalid address")
 
 // ErrChecksum is the ErrAddress of 40 hex digits in mixed case whose case does
 // not follow EIP-55: one of them is probably mistyped.
-var ErrChecksum error = checksumError{}
-
-type checksumError struct{}
-
-func (checksumError) Error() string        { return "address does not match its EIP-55 checksum" }
-func (checksumError) Is(target error) bool { return target == ErrAddress }
+var ErrChecksum = fmt.Errorf("%w: it does not match its EIP-55 checksum", ErrAddress)
 
 // An Address is a 20-byte account or contract address of an EVM chain. The
 // zero Address is the chain's burn address and never a recipient.
@@ -73,12 +69,7 @@ func (a Address) IsZero() bool { return a == Address{} }
 // precompiled contracts (EIP-1352 reserves 0xffff; live chains use 0x01–0xff
 // and beyond for predeploys of their own, which are ordinary contracts).
 func (a Address) IsPrecompile() bool {
-	for _, b := range a[:19] {
-		if b != 0 {
-			return false
-		}
-	}
-	return a[19] != 0
+	return [19]byte(a[:19]) == [19]byte{} && a[19] != 0
 }
 
 // MarshalText writes the EIP-55 form.

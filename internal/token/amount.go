@@ -6,6 +6,7 @@ package token
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/holiman/uint256"
 )
@@ -41,10 +42,8 @@ func ParseAmount(s string) (Amount, error) {
 	if s == "" || len(s) > 78 || (s[0] == '0' && s != "0") {
 		return Amount{}, fmt.Errorf("%w: not a decimal number of 1 to 78 digits", ErrAmount)
 	}
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' {
-			return Amount{}, fmt.Errorf("%w: not a decimal number", ErrAmount)
-		}
+	if strings.Trim(s, "0123456789") != "" {
+		return Amount{}, fmt.Errorf("%w: not a decimal number", ErrAmount)
 	}
 	var a Amount
 	if err := a.units.SetFromDecimal(s); err != nil {

@@ -36,14 +36,8 @@ type Wallet struct {
 // InFlight returns how many nonces are reserved or sent and not known mined,
 // given the window that the ceiling was raised by.
 func (w Wallet) InFlight(window uint64) uint64 {
-	mined := uint64(0)
-	if w.Ceiling > window {
-		mined = w.Ceiling - window
-	}
-	if w.NextNonce < mined {
-		return 0
-	}
-	return w.NextNonce - mined
+	mined := w.Ceiling - min(w.Ceiling, window)
+	return w.NextNonce - min(w.NextNonce, mined)
 }
 
 // A Reservation is a nonce held for a payment whose bytes are not stored yet.

@@ -109,3 +109,11 @@ func TestNoop(t *testing.T) {
 		t.Errorf("bumped: %+v", once)
 	}
 }
+
+// named is a node of which only the name is asked.
+type named struct {
+	chain.Node
+	name string
+}
+
+func (n named) String() string { return n.name }
