@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,10 +40,10 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 	}
 	p.meter.OldestDue(age)
 
-	pushed := make([]bool, len(due))
+	var pushed atomic.Int64
 	var group errgroup.Group
 	group.SetLimit(pushWidth)
-	for i, d := range due {
+	for _, d := range due {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -52,7 +53,7 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 			if err := p.queue.Enqueue(ctx, d.Ref.String(), 0); err != nil {
 				return fmt.Errorf("pushing %s: %w", d.Delivery, err)
 			}
-			pushed[i] = true
+			pushed.Add(1)
 			if err := p.store.Unpark(ctx, d); err != nil {
 				return fmt.Errorf("pushing %s: %w", d.Delivery, err)
 			}
@@ -60,11 +61,5 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 		})
 	}
 	err := errors.Join(dueErr, group.Wait())
-	n := 0
-	for _, ok := range pushed {
-		if ok {
-			n++
-		}
-	}
-	return n, err
+	return int(pushed.Load()), err
 }

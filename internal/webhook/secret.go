@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 )
 
@@ -51,11 +50,8 @@ func (s Secret) String() string { return secretPrefix + "…" }
 // GoString returns a placeholder.
 func (s Secret) GoString() string { return s.String() }
 
-// LogValue returns a placeholder.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// MarshalText returns a placeholder, so that an endpoint encoded by mistake does
-// not show its secret.
+// MarshalText returns a placeholder, so that a log line or an endpoint encoded by
+// mistake does not show the secret.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // key returns the decoded bytes, with which HMAC is keyed.

@@ -65,11 +65,9 @@ func newClient(loopback bool, resolver *net.Resolver, allowed func(netip.Addr) b
 	return c
 }
 
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
-
 // plainClient returns a client that makes one HTTP/1.1 exchange as it is told,
 // without a proxy, cookies, redirects or decompression.
-func plainClient(config *tls.Config, dial dialFunc) *http.Client {
+func plainClient(config *tls.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Client{
