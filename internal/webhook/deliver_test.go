@@ -127,8 +127,7 @@ func TestNextAttempt(t *testing.T) {
 			d := w.newest(e)
 			for i := range test.failed {
 				d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
-				_, err := w.store.Record(t.Context(), d, i)
-				must(t, err)
+				must(t, errOf(w.store.Record(t.Context(), d, i)))
 			}
 			w.lost[hook] = test.status == 0
 			w.answers[hook] = []webhook.Answer{{StatusCode: test.status, RetryAfter: test.retryAfter}}

@@ -98,8 +98,7 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 		}
 	}
 	rotate := func(overlap time.Duration) {
-		_, err := w.registry.RotateSecret(t.Context(), mine, e.ID, overlap)
-		must(t, err)
+		must(t, errOf(w.registry.RotateSecret(t.Context(), mine, e.ID, overlap)))
 		w.clock = w.clock.Add(time.Millisecond)
 	}
 	deliver(1, 204)
