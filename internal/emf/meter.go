@@ -107,8 +107,6 @@ func (m *Meter) line() map[string]any {
 	return line
 }
 
-var _ webhook.Meter = (*Meter)(nil)
-
 // Attempted implements webhook.Meter.
 func (m *Meter) Attempted(result string, took time.Duration) {
 	if result == "none" {

@@ -18,8 +18,6 @@ type Jobs struct {
 	url    string
 }
 
-var _ webhook.Queue = (*Jobs)(nil)
-
 // NewJobs returns the webhook queue at url.
 func NewJobs(client *sqs.Client, url string) *Jobs { return &Jobs{client, url} }
 

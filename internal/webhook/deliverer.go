@@ -148,14 +148,11 @@ func (d *Deliverer) cancel(ctx context.Context, del Delivery) error {
 	next := del
 	next.Status, next.NextAttemptAt, next.Parked = Cancelled, time.Time{}, false
 	stored, err := d.store.Record(ctx, next, len(del.Attempts))
-	if errors.Is(err, ErrConflict) {
-		if stored.Status == Pending {
-			return err // the job is done again and reads the new attempt
-		}
+	switch {
+	case err == nil:
+		d.meter.Ended(Cancelled, d.now().Sub(del.CreatedAt))
+	case errors.Is(err, ErrConflict) && stored.Status != Pending:
 		return nil
 	}
-	if err == nil {
-		d.meter.Ended(Cancelled, d.now().Sub(del.CreatedAt))
-	}
-	return err
+	return err // after a conflict the job is done again and reads the new attempt
 }
