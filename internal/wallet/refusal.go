@@ -27,22 +27,17 @@ type Need struct {
 	At      time.Time    // when the reservation is asked for
 }
 
-// maxSpendable returns 10^38-1, the largest whole number that a DynamoDB number
-// holds exactly (Amazon DynamoDB Developer Guide, "Numbers can have up to 38
-// digits of precision").
-func maxSpendable() token.Amount {
+// Spendable returns a, held to 10^38-1, the largest whole number that a DynamoDB
+// number holds exactly (Amazon DynamoDB Developer Guide, "Numbers can have up to
+// 38 digits of precision"): a store keeps no more as spendable, so that it can
+// subtract in one conditional write. A wallet with more pays from the kept amount
+// until it is reconciled.
+func Spendable(a token.Amount) token.Amount {
 	most, err := token.Units(1e19).Times(1e19)
 	if err != nil {
 		panic(err) // 10^38 is less than 2^127
 	}
-	return most.Sub(token.Units(1))
-}
-
-// Spendable returns a, held to 10^38-1: a store keeps no more than that as
-// spendable, so that it can subtract in one conditional write. A wallet with
-// more pays from the kept amount until it is reconciled.
-func Spendable(a token.Amount) token.Amount {
-	if most := maxSpendable(); most.Less(a) {
+	if most = most.Sub(token.Units(1)); most.Less(a) {
 		return most
 	}
 	return a

@@ -259,7 +259,7 @@ func TestTheLogShowsWhatHappened(t *testing.T) {
 	if diff := cmp.Diff(want, d.Attempts); diff != "" {
 		t.Error(diff)
 	}
-	if got := w.meter.String(); got != "5xx 3xx 4xx 2xx" {
+	if got := strings.Join(w.meter.attempts, " "); got != "5xx 3xx 4xx 2xx" {
 		t.Errorf("counted %s", got)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,10 +26,10 @@ var (
 	}
 )
 
-// An anything accepts every URL.
-type anything struct{}
+// A checker has one answer to every URL; nil accepts it.
+type checker struct{ answer error }
 
-func (anything) Check(context.Context, string) error { return nil }
+func (c checker) Check(context.Context, string) error { return c.answer }
 
 // half is the jitter that adds nothing.
 func half() float64 { return 0.5 }
@@ -77,7 +76,7 @@ func newFixture(t *testing.T) *fixture {
 		meter: &meter{}, answers: map[string][]webhook.Answer{}, lost: map[string]bool{},
 	}
 	ports := faulty{w.store, w, w, w.faults}
-	w.registry = webhook.NewRegistry(w.store, anything{}, w.now, rand.Reader)
+	w.registry = webhook.NewRegistry(w.store, checker{}, w.now, rand.Reader)
 	w.log = webhook.NewLog(w.store, ports, w.now, rand.Reader)
 	w.publisher = webhook.NewPublisher(ports, ports)
 	w.deliverer = webhook.NewDeliverer(ports, ports, ports, w.meter, w.now, half)
@@ -103,13 +102,6 @@ func (w *fixture) pop() (string, bool) {
 	text := w.jobs[i].text
 	w.jobs = slices.Delete(w.jobs, i, i+1)
 	return text, true
-}
-
-// deliverUnwrapped does a job without faults, and so inside a plan of them.
-func (w *fixture) deliverUnwrapped(job string) {
-	if err := webhook.NewDeliverer(w.store, w, w, w.meter, w.now, half).Deliver(w.t.Context(), job); err != nil {
-		w.t.Errorf("the copy of a job: %v", err)
-	}
 }
 
 // outage lets every call of a method fail for an hour.
@@ -181,10 +173,8 @@ func delivered(t *testing.T, codes ...int) (*fixture, webhook.Endpoint) {
 	return w, e
 }
 
-// visibility is how long a queue hides a job whose handler failed.
-const visibility = 3 * time.Minute
-
-// work does the jobs whose time has come. A job that fails comes back.
+// work does the jobs whose time has come. A job that fails comes back after 3
+// minutes.
 func (w *fixture) work() {
 	w.t.Helper()
 	for {
@@ -197,7 +187,7 @@ func (w *fixture) work() {
 			if !errors.Is(err, errFault) {
 				w.t.Errorf("job %s: %v", job, err)
 			}
-			_ = w.Enqueue(w.t.Context(), job, visibility)
+			_ = w.Enqueue(w.t.Context(), job, 3*time.Minute)
 		}
 	}
 }
@@ -320,8 +310,6 @@ func (m *meter) Attempted(result string, _ time.Duration) { m.attempts = append(
 func (m *meter) Ended(s webhook.DeliveryStatus, _ time.Duration) { m.ended = append(m.ended, s) }
 
 func (m *meter) OldestDue(age time.Duration) { m.oldest = age }
-
-func (m *meter) String() string { return strings.Join(m.attempts, " ") }
 
 // errOf returns the error of a call whose value does not matter.
 func errOf[T any](_ T, err error) error { return err }

@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -67,11 +66,6 @@ func TestTheEleventhIsRefused(t *testing.T) {
 	}
 }
 
-// refusing is a Checker that refuses every URL.
-type refusing struct{}
-
-func (refusing) Check(context.Context, string) error { return &webhook.URLError{Reason: "no"} }
-
 // wrong lists the fields that the parts of err report.
 func wrong(err error) (fields []string) {
 	for _, part := range err.(interface{ Unwrap() []error }).Unwrap() {
@@ -88,7 +82,7 @@ func wrong(err error) (fields []string) {
 func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 	w := newFixture(t)
 	e := w.register(mine, hook)
-	registry := webhook.NewRegistry(w.store, refusing{}, w.now, rand.Reader)
+	registry := webhook.NewRegistry(w.store, checker{&webhook.URLError{Reason: "no"}}, w.now, rand.Reader)
 	long := strings.Repeat("é", 501)
 	types := []string{"payment.confirmed", "payment.exploded"}
 	_, err := registry.Register(t.Context(), mine, webhook.Registration{URL: "x", EventTypes: types, Description: long})
