@@ -77,19 +77,14 @@ func (m *Meter) Flush() error {
 	return nil
 }
 
-type metric struct {
-	Name string
-	Unit string
-}
-
 // line takes the next line's worth of values.
 func (m *Meter) line() map[string]any {
 	line := map[string]any{"Stack": m.stack}
-	var metrics []metric
+	var metrics []map[string]string
 	for _, name := range slices.Sorted(maps.Keys(m.values)) {
 		values := m.values[name]
 		n := min(len(values), most)
-		metrics = append(metrics, metric{name, m.units[name]})
+		metrics = append(metrics, map[string]string{"Name": name, "Unit": m.units[name]})
 		line[name] = values[:n]
 		if n == 1 {
 			line[name] = values[0]

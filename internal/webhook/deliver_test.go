@@ -49,9 +49,6 @@ func TestAnEventArrivesAsItWasWritten(t *testing.T) {
 	if diff := cmp.Diff(want, p.header); diff != "" {
 		t.Error(diff)
 	}
-	if s := p.header.Get(webhook.HeaderSignature); !strings.HasPrefix(s, "v1,") || strings.Contains(s, " ") {
-		t.Errorf("signature %q, want one v1 entry", s)
-	}
 }
 
 // TestSchedule holds the waits to the table in the merchants' documentation, give
@@ -129,7 +126,6 @@ func TestNextAttempt(t *testing.T) {
 				d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
 				must(t, errOf(w.store.Record(t.Context(), d, i)))
 			}
-			w.lost[hook] = test.status == 0
 			w.answers[hook] = []webhook.Answer{{StatusCode: test.status, RetryAfter: test.retryAfter}}
 			must(t, deliverer.Deliver(t.Context(), d.Ref.String()))
 			if got := w.newest(e).NextAttemptAt.Sub(noon); got != test.want {

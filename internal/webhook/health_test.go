@@ -129,25 +129,20 @@ func TestAMerchantsChangeWinsOverAnAssessment(t *testing.T) {
 		act  func(*fixture, webhook.Endpoint)
 		want webhook.Status
 	}{
-		{"changed", func(w *fixture, e webhook.Endpoint) {
-			w.change(e, webhook.Change{Description: new("new")})
-		}, webhook.Disabled},
+		{"changed", func(w *fixture, e webhook.Endpoint) { w.change(e, webhook.Change{Description: new("new")}) }, webhook.Disabled},
 		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }, webhook.Disabled},
 		{"deleted", func(w *fixture, e webhook.Endpoint) {
 			must(w.t, w.registry.Delete(context.Background(), mine, e.ID))
 		}, webhook.Deleted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := newFixture(t)
-			e := w.register(mine, hook)
-			w.answers[hook] = statuses(410)
+			w, e := published(t, 410)
 			w.faults.plan = func(_ int, name string) fault {
 				if name == "Post" {
 					test.act(w, e)
 				}
 				return none
 			}
-			w.mustPublish(event)
 			w.drain()
 			got, err := w.store.Endpoint(t.Context(), mine, e.ID)
 			if err != nil || got.Status != test.want {

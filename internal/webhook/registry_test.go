@@ -206,7 +206,7 @@ func TestTestPostsOnce(t *testing.T) {
 	if log, err := w.log.Deliveries(t.Context(), mine, e.ID); err != nil || len(log) != 0 {
 		t.Errorf("%d deliveries in the log, %v", len(log), err)
 	}
-	w.lost[hook] = true
+	w.answers[hook] = statuses(0)
 	if a, err := w.tester.Test(t.Context(), mine, e.ID); err != nil || a.StatusCode != 0 || a.Error != "there was no answer in time" {
 		t.Errorf("no answer: %+v, %v", a, err)
 	}
