@@ -1,4 +1,148 @@
+// Package token describes stablecoins: exact amounts of them, the addresses
+// that hold them, and the contract they live in. It knows nothing of chains,
+// payments or wallets.
 package token
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holiman/uint256"
+)
+
+// ErrAmount reports text that is not a whole number from 0 to 2^256-1.
+var ErrAmount = errors.New("invalid amount")
+
+// ErrOverflow reports a sum or product that does not fit in 256 bits.
+var ErrOverflow = errors.New("amount overflows 256 bits")
+
+// An Amount is a quantity of a token in its smallest unit: for USDC, 1 is
+// 0.000001 USDC; for ether, 1 is one wei. Amounts are immutable and
+// comparable with ==; the zero Amount is zero.
+type Amount struct{ units uint256.Int }
+
+// Units returns the amount of n smallest units.
+func Units(n uint64) Amount {
+	var a Amount
+	a.units.SetUint64(n)
+	return a
+}
+
+// MaxAmount returns 2^256-1, the largest amount an ERC-20 contract can hold.
+func MaxAmount() Amount {
+	var a Amount
+	a.units.SetAllOne()
+	return a
+}
+
+// ParseAmount reads decimal digits as an amount. Signs, blanks, points,
+// exponents, leading zeros and anything above 2^256-1 match ErrAmount.
+func ParseAmount(s string) (Amount, error) {
+	if s == "" || len(s) > 78 || (s[0] == '0' && s != "0") {
+		return Amount{}, fmt.Errorf("%w: not a decimal number of 1 to 78 digits", ErrAmount)
+	}
+	if strings.Trim(s, "0123456789") != "" {
+		return Amount{}, fmt.Errorf("%w: not a decimal number", ErrAmount)
+	}
+	var a Amount
+	if err := a.units.SetFromDecimal(s); err != nil {
+		return Amount{}, fmt.Errorf("%w: more than 2^256-1", ErrAmount)
+	}
+	return a, nil
+}
+
+// AmountFromBytes reads a big-endian number of at most 32 bytes. Longer input
+// matches ErrAmount.
+func AmountFromBytes(b []byte) (Amount, error) {
+	if len(b) > 32 {
+		return Amount{}, fmt.Errorf("%w: more than 32 bytes", ErrAmount)
+	}
+	var a Amount
+	a.units.SetBytes(b)
+	return a, nil
+}
+
+// String returns the amount in decimal digits, the form ParseAmount reads.
+func (a Amount) String() string { return a.units.Dec() }
+
+// Bytes32 returns the amount as an ABI word: 32 bytes, big-endian.
+func (a Amount) Bytes32() [32]byte { return a.units.Bytes32() }
+
+// Uint64 returns the amount and whether it fits in 64 bits.
+func (a Amount) Uint64() (uint64, bool) {
+	n, overflow := a.units.Uint64WithOverflow()
+	return n, !overflow
+}
+
+// IsZero reports whether a is zero.
+func (a Amount) IsZero() bool { return a.units.IsZero() }
+
+// Cmp returns -1, 0 or 1 as a is less than, equal to or more than b.
+func (a Amount) Cmp(b Amount) int { return a.units.Cmp(&b.units) }
+
+// Less reports whether a < b.
+func (a Amount) Less(b Amount) bool { return a.units.Lt(&b.units) }
+
+// Add returns a+b, or ErrOverflow.
+func (a Amount) Add(b Amount) (Amount, error) {
+	var sum Amount
+	if _, overflow := sum.units.AddOverflow(&a.units, &b.units); overflow {
+		return Amount{}, ErrOverflow
+	}
+	return sum, nil
+}
+
+// Sub returns a-b, or zero when b is larger: an amount is never negative.
+func (a Amount) Sub(b Amount) Amount {
+	if a.Less(b) {
+		return Amount{}
+	}
+	var diff Amount
+	diff.units.Sub(&a.units, &b.units)
+	return diff
+}
+
+// Times returns a*n, or ErrOverflow.
+func (a Amount) Times(n uint64) (Amount, error) {
+	var product Amount
+	if _, overflow := product.units.MulOverflow(&a.units, uint256.NewInt(n)); overflow {
+		return Amount{}, ErrOverflow
+	}
+	return product, nil
+}
+
+// ScaleUp returns a*num/den rounded up, saturating at MaxAmount. It panics
+// when den is zero.
+func (a Amount) ScaleUp(num, den uint64) Amount {
+	if den == 0 {
+		panic("token: scaling by a zero denominator")
+	}
+	product, err := a.Times(num)
+	if err != nil {
+		return MaxAmount()
+	}
+	var quotient, remainder uint256.Int
+	quotient.DivMod(&product.units, uint256.NewInt(den), &remainder)
+	if !remainder.IsZero() {
+		quotient.AddUint64(&quotient, 1)
+	}
+	return Amount{quotient}
+}
+
+// MarshalJSON writes a as an integer literal, exact to 2^256-1.
+func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalJSON reads an integer literal. A string, a fraction or an exponent
+// matches ErrAmount: this is the form MarshalJSON writes, not merchants' input.
+func (a *Amount) UnmarshalJSON(b []byte) error {
+	read, err := ParseAmount(string(b))
+	if err != nil {
+		return err
+	}
+	*a = read
+	return nil
+}
 
 // A Token is one stablecoin on one chain. It can have other decimals on another
 // chain: USDC has 6 on Ethereum and 18 on BNB Chain.

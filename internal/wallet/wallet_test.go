@@ -54,7 +54,7 @@ func TestInFlight(t *testing.T) {
 func TestFirstUse(t *testing.T) {
 	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
 	view := func(mined, pending uint64) chain.View {
-		return chain.View{Node: named{name: "n"}, Account: chain.Account{Mined: mined, Pending: pending, Balance: token.Units(mined), Gas: token.Units(2)}}
+		return chain.View{Account: chain.Account{Mined: mined, Pending: pending, Balance: token.Units(mined), Gas: token.Units(2)}}
 	}
 	w, err := wallet.FirstUse(id, chain.Views{view(3, 3), view(5, 5)}, 5, 64)
 	if err != nil || w.NextNonce != 5 || w.Ceiling != 69 || w.Balance != token.Units(5) || w.Reservations == nil || w.ID != id {
@@ -111,14 +111,6 @@ func TestNoop(t *testing.T) {
 		t.Errorf("bumped: %+v", once)
 	}
 }
-
-// named is a node of which only the name is asked.
-type named struct {
-	chain.Node
-	name string
-}
-
-func (n named) String() string { return n.name }
 
 const window = 64
 

@@ -178,9 +178,7 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 		end  func(*fixture, webhook.Endpoint)
 	}{
 		{"disabled", func(w *fixture, e webhook.Endpoint) { w.change(e, disable) }},
-		{"deleted", func(w *fixture, e webhook.Endpoint) {
-			must(t, w.registry.Delete(t.Context(), e.Owner, e.ID))
-		}},
+		{"deleted", func(w *fixture, e webhook.Endpoint) { must(t, w.registry.Delete(t.Context(), e.Owner, e.ID)) }},
 	} {
 		for _, failed := range []int{0, 1, 4} {
 			t.Run(fmt.Sprintf("%s after %d attempts", test.name, failed), func(t *testing.T) {
