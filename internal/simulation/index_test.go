@@ -11,25 +11,8 @@ import (
 // keptFor are the scenarios that docs/guarantees.md names for no rule, each with
 // the reason why it is kept.
 var keptFor = map[string]string{
-	"TestAcknowledgedThenDropped":             "resending and bumping each suffice: it fails only when runs do neither",
-	"TestBothForksMineDifferentAttempts":      "receipts are asked for all attempts; this is the rule's witness across a reorg",
-	"TestBumpIsMinedAndTheOriginalAskedFor":   "the store finds a payment by every hash; storetest has the rule",
-	"TestCatchingUpAfterAnHour":               "a load that the next runs must settle; no rule exists for its sake",
-	"TestClocksTenMinutesApart":               "the rules against wrong clocks fall to seeds; these are the worst pairs of clocks",
-	"TestCommittedWhileAllNodesAreDown":       "resending and bumping each suffice: it fails only when runs do neither",
-	"TestEveryReply":                          "a sweep over the classes of reply, of which only some have a rule",
-	"TestEvictedThenThePriceFalls":            "resending and bumping each suffice: it fails only when runs do neither",
-	"TestHandlerFrozenUntilItsPaymentIsFinal": "a sweep over effects and freezes, which four rules fall to",
-	"TestKeyRotatedWithTransactionsInFlight":  "runs look at every wallet in the tables, draining or not; there is no line to take out",
-	"TestLoserOfACommitSendsTheWinnersBytes":  "the bytes are the stored ones; this is the rule's witness when the winner has not sent them",
-	"TestNodeOfAnotherChain":                  "ethrpc has the rule; here a wrong chain is one more error of a node",
-	"TestRecipientOnTheTokensList":            "TestRefusals of package dispatch has every refusal",
-	"TestReorgBeforeConfirmationRule":         "only final blocks count; this is the rule's witness when the block goes for good",
-	"TestReplayBeforeRefusal":                 "a stored payment is answered before a refusal; this has three causes of refusal",
-	"TestRetryAfterALostAnswer":               "the plainest use of a key: every rule about keys has a harder witness",
-	"TestSecretStoreDownCold":                 "TestRefusals of package dispatch has every refusal",
-	"TestThiefUsesAKeyThatIsGone":             "the chain being ahead is looked for; this has a wallet whose key is gone",
-	"TestTwoSettlementsOverlap":               "a sweep over effects and faults of runs, which two rules fall to",
+	"TestEveryReply":                         "a sweep over the classes of reply, of which only some have a rule",
+	"TestKeyRotatedWithTransactionsInFlight": "runs look at every wallet in the tables, draining or not; there is no line to take out",
 }
 
 // TestEveryScenarioIsNeeded holds that each scenario is named in

@@ -1,7 +1,6 @@
 package simulation_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -16,27 +15,6 @@ import (
 // full blocks; on 1 May 2022 a popular sale raised Ethereum's base fee far beyond
 // that in minutes.
 var quiet, spike = unit(100), unit(800)
-
-// A price spike evicts a transaction from every pool; then the price falls.
-func TestEvictedThenThePriceFalls(t *testing.T) {
-	setup := plain()
-	setup.FeeLimit = unit(300)
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
-		s.Chain.BaseFee = spike
-		s.Pay("client", order(0))
-		for range 10 {
-			for _, n := range s.Chain.Nodes {
-				n.StrictFees = true
-				n.Forget()
-			}
-			s.Elapse(time.Minute)
-		}
-		s.IsState(order(0), payment.Committed)
-		s.Chain.Each(func(n *fakechain.Node) { n.StrictFees = false })
-		s.Chain.BaseFee = quiet
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-	})
-}
 
 // The price rises and stays: the lowest nonce is bumped until it is mined, and the
 // payment keeps its first hash as its public name.
@@ -86,27 +64,6 @@ func TestBumpSentAndTheOriginalIsMined(t *testing.T) {
 	})
 }
 
-// The bump is mined, and a merchant asks for the hash it was told first.
-func TestBumpIsMinedAndTheOriginalAskedFor(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		p := bumped(s)
-		s.Off("Send")
-		s.Chain.Each((*fakechain.Node).Forget)
-		s.Elapse(time.Minute)
-		s.Halted = false
-		s.Elapse(3 * time.Minute)
-		for _, a := range s.Payment(order(0)).Attempts {
-			found, err := s.Store.PaymentByHash(s.T.Context(), a.Hash)
-			if err != nil || found.TxHash != p.TxHash || found.State != payment.Confirmed {
-				s.T.Errorf("by %s: %s %s, %v", a.Hash, found.TxHash, found.State, err)
-			}
-		}
-		if s.Payment(order(0)).Onchain == p.TxHash {
-			s.T.Error("the original was mined")
-		}
-	})
-}
-
 // The run dies at every step of a bump.
 func TestBumpInterrupted(t *testing.T) {
 	effects := []string{"AddAttempt", "Send node0", "Send node1", "Fees"}
@@ -146,58 +103,6 @@ func TestOldestPending(t *testing.T) {
 	})
 }
 
-// Two branches mine different attempts of one payment; one of them wins.
-func TestBothForksMineDifferentAttempts(t *testing.T) {
-	for winner := range 2 {
-		perform(t, fmt.Sprintf("node%d wins", winner), plain(), func(s *simulation.Scenario) {
-			bumped(s)
-			s.Off("Send")
-			// node0 keeps the original. node1 is given the latest bump.
-			s.On("run", "Send node0", 0, scheduler.FailBefore)
-			s.Chain.Each(func(n *fakechain.Node) { n.Deaf = true })
-			s.Chain.Nodes[1].Forget()
-			s.Elapse(20 * time.Second)
-			attempts := s.Payment(order(0)).Attempts
-			branches := []payment.Attempt{attempts[0], attempts[len(attempts)-1]}
-			mined := func(n int) bool {
-				_, ok := s.Chain.Receipt(branches[n].Hash)
-				return ok
-			}
-			s.Chain.Nodes[winner].Stuck = true
-			s.Chain.Mine(s.Chain.Nodes[1-winner])
-			s.Is("the loser's attempt is mined", mined(1-winner), true)
-			s.Elapse(10 * time.Second)
-			s.Chain.Nodes[winner].Stuck = false
-			s.Chain.Reorg(1, s.Chain.Nodes[winner])
-			s.Is("it is still mined", mined(1-winner), false)
-			s.Is("the winner's attempt is mined", mined(winner), true)
-			s.Halted = false
-			s.Elapse(3 * time.Minute)
-			got := s.Payment(order(0))
-			s.Is("state", got.State, payment.Confirmed)
-			s.Is("mined", got.Onchain, branches[winner].Hash)
-		})
-	}
-}
-
-// In May 2022 the beacon chain re-organised seven blocks. A payment does not end
-// before its block is as deep as the confirmation rule says.
-func TestReorgBeforeConfirmationRule(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		s.Idle = true
-		s.Pay("client", order(0))
-		s.Elapse(13 * time.Second) // mined, once
-		s.StartRun()
-		s.After(time.Second, order(0), payment.Committed)
-		s.Chain.Each((*fakechain.Node).Forget)
-		s.Halted = true
-		s.Chain.Abandon(1) // replaced by blocks without it
-		s.After(2*time.Minute, order(0), payment.Committed)
-		s.Idle, s.Halted = false, false
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-	})
-}
-
 // A transfer that succeeded is mined again after a reorg, and reverts: the token
 // has blacklisted the recipient meanwhile (USDC, 8 August 2022).
 func TestReminedAsReverted(t *testing.T) {
@@ -228,15 +133,6 @@ func TestTokensThatMoveNothing(t *testing.T) {
 	}
 }
 
-// A recipient that the token has blacklisted is refused before a payment starts.
-func TestRecipientOnTheTokensList(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		s.Chain.Recipients[order(0).To] = fakechain.Reverts
-		s.Is("refused", s.Ask("client", order(0)).Refused(), true)
-		s.Is("stored", s.State(order(0)), payment.State(""))
-	})
-}
-
 // BNB Chain stood still for hours in October 2022, Base for 45 minutes in
 // September 2023, and providers go down with their chain.
 func TestChainHaltedAndNodesDown(t *testing.T) {
@@ -256,16 +152,6 @@ func TestChainHaltedAndNodesDown(t *testing.T) {
 		s.Halted = false
 		s.After(3*time.Minute, order(0), payment.Confirmed)
 		s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
-	})
-}
-
-// The nodes go down between the reservation and the broadcast. The answer is 201
-// all the same, since the bytes are stored.
-func TestCommittedWhileAllNodesAreDown(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		s.On("client", "Send", 0, scheduler.FailBefore)
-		s.Pay("client", order(0))
-		s.After(3*time.Minute, order(0), payment.Confirmed)
 	})
 }
 

@@ -13,19 +13,6 @@ import (
 	"remit/internal/token"
 )
 
-// A provider's load balancer acknowledges a transaction that its pool then loses:
-// a transaction that was accepted is sent again until it is mined.
-func TestAcknowledgedThenDropped(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		s.Chain.Each(func(n *fakechain.Node) { n.BlackHole = true })
-		p := s.Pay("client", order(0))
-		s.After(5*time.Minute, order(0), payment.Committed)
-		s.Chain.Each(func(n *fakechain.Node) { n.BlackHole = false })
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-		s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
-	})
-}
-
 // A node's pool is memory: after a restart it is empty.
 func TestNodesForgetTheirPools(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
@@ -249,15 +236,6 @@ func TestNodeLiesAboutABlockHash(t *testing.T) {
 			s.After(5*time.Minute, order(0), payment.Committed)
 		})
 	}
-}
-
-// A misconfigured endpoint serves another chain: it counts as no answer.
-func TestNodeOfAnotherChain(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		s.Chain.Nodes[0].OtherChain = true
-		s.Pay("client", order(0))
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-	})
 }
 
 // Some nodes queue a transaction after a gap in silence, others refuse it. The

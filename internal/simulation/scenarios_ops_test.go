@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/dispatch"
 	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/simulation"
@@ -14,17 +13,6 @@ import (
 	"remit/internal/simulation/scheduler"
 	"remit/internal/wallet"
 )
-
-// A cold process that cannot read its secret starts no payment.
-func TestSecretStoreDownCold(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		s.Keys.Down(true)
-		s.Is("refused", errors.Is(s.Ask("client", order(0)).Err, dispatch.ErrUnavailable), true)
-		s.Is("stored", s.State(order(0)), payment.State(""))
-		s.Keys.Down(false)
-		s.Pay("client", order(0))
-	})
-}
 
 // The secret store goes down while payments are under way. Signed payments go on,
 // and reserved ones are finished when it is back.
@@ -164,32 +152,6 @@ func TestEveryWalletStopsWhenOneIsBehind(t *testing.T) {
 	})
 }
 
-// A stolen key was taken out of the secret, and the thief goes on. The service
-// cannot fill the nonces that he uses, so they count as used once they are final.
-func TestThiefUsesAKeyThatIsGone(t *testing.T) {
-	setup := plain()
-	setup.Wallets = 2
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
-		s.Pending = true
-		for n := range 3 {
-			s.Pay("before", order(n))
-			s.Elapse(90 * time.Second)
-		}
-		s.Keys.Remove(fakechain.Wallet(0))
-		next := s.Record(0).NextNonce
-		s.Steal(0, next, 5)
-		s.Elapse(13 * time.Second)
-		s.StartRun()
-		s.Elapse(time.Second)
-		s.Is("while it is not final", s.Record(0).NextNonce, next)
-		s.Elapse(3 * time.Minute)
-		s.Is("once it is", s.Record(0).NextNonce, next+1)
-		s.Resume(1)
-		s.Elapse(3 * time.Minute)
-		s.Is("the other wallet stays resumed", s.Record(1).Paused, "")
-	})
-}
-
 // A key that another party is using is not taken into service.
 func TestForeignKeyIsNotOpened(t *testing.T) {
 	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
@@ -213,25 +175,6 @@ func TestTwoProcessesOpenAWallet(t *testing.T) {
 		s.Is("the slower one", s.Await(slow).Err, error(nil))
 		s.Halted = false
 	})
-}
-
-// A clock that was wrong has stopped large services (Cloudflare, 1 January
-// 2017: time went backwards). Here every second process is ten minutes off.
-func TestClocksTenMinutesApart(t *testing.T) {
-	for _, skews := range [][]time.Duration{
-		{0, 10 * time.Minute}, {10 * time.Minute, 0}, {-10 * time.Minute, 0}, {10 * time.Minute, -10 * time.Minute},
-	} {
-		setup := plain()
-		setup.Skews = skews
-		perform(t, fmt.Sprint(skews), setup, func(s *simulation.Scenario) {
-			s.On("killed", "Reserve", 1, scheduler.KillAfter)
-			s.Post("killed", 0, order(0))
-			s.Pay("client", order(1))
-			s.On("run", "Finish", 1, scheduler.KillBefore) // and leaves a claim behind
-			s.After(15*time.Minute, order(0), payment.Confirmed)
-			s.Is("committed", s.State(order(1)), payment.Confirmed)
-		})
-	}
 }
 
 // DynamoDB throttles and cancels transactions that meet on an item, and its
@@ -275,24 +218,6 @@ func TestCorruptItem(t *testing.T) {
 			s.Store.Mend()
 		})
 	}
-}
-
-// No run starts for an hour, and the next ones catch up.
-func TestCatchingUpAfterAnHour(t *testing.T) {
-	setup := plain()
-	setup.Wallets = 3
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
-		s.Idle = true
-		for n := range 40 {
-			s.Pay("client", order(n))
-			s.Elapse(90 * time.Second)
-		}
-		s.Idle = false
-		s.Elapse(3 * time.Minute)
-		for n := range 40 {
-			s.IsState(order(n), payment.Confirmed)
-		}
-	})
 }
 
 // Handlers raise the ceiling themselves, so a busy minute needs no run.

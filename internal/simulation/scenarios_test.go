@@ -16,19 +16,6 @@ import (
 	"remit/internal/store"
 )
 
-// A client that got no answer asks again. It is why idempotency keys exist
-// (Brandur Leach, "Designing robust and predictable APIs with idempotency",
-// Stripe, 2017).
-func TestRetryAfterALostAnswer(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		first := s.Pay("first", order(0))
-		s.Elapse(5 * time.Minute)
-		again := s.Ask("again", order(0))
-		s.Is("hash", again.Payment.TxHash, first.TxHash)
-		s.Is("state", again.Payment.State, payment.Confirmed)
-	})
-}
-
 // Retries of a whole fleet arrive at once when a load balancer comes back.
 func TestSameKeyFromFiftyClients(t *testing.T) {
 	setup := plain()
@@ -66,55 +53,6 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 			s.Is("stored", s.Payment(order(0)).Amount.String(), "1000")
 		})
 	}
-}
-
-// AWS freezes a Lambda's process between invocations and thaws it with the
-// next one, minutes later, when its next effect happens.
-func TestHandlerFrozenUntilItsPaymentIsFinal(t *testing.T) {
-	effects := []string{"Create", "Reserve", "Commit", "Release", "Send node0", "Estimate"}
-	outcomes := []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone}
-	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
-		s.On("frozen", effect, 1, how)
-		s.Post("frozen", 0, order(0))
-		s.Elapse(10 * time.Second)
-		s.Pay("client", order(0))
-		s.After(20*time.Minute, order(0), payment.Confirmed)
-		s.Thaw()
-		s.Elapse(20 * time.Minute)
-	})
-}
-
-// A handler dies after it has committed a payment and before it sends it. Another
-// handler, whose commit came too late, sends the bytes of the stored pending
-// transaction.
-func TestLoserOfACommitSendsTheWinnersBytes(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
-		s.Idle, s.Halted = true, true
-		s.On("loser", "Commit", 1, scheduler.Freeze)
-		answer := s.Post("loser", 0, order(0))
-		s.Elapse(time.Second)
-		s.On("winner", "Commit", 1, scheduler.KillAfter)
-		s.Post("winner", 1, order(0))
-		s.Elapse(time.Second)
-		s.Is("in the pool before", s.Chain.Nodes[0].Pooled(fakechain.Wallet(0)), 0)
-		s.Thaw()
-		s.Await(answer)
-		s.Is("in the pool", s.Chain.Nodes[0].Pooled(fakechain.Wallet(0)), 1)
-		s.Idle, s.Halted = false, false
-		s.Elapse(2 * time.Minute)
-	})
-}
-
-// EventBridge delivers at least once, and a slow run overlaps with the next.
-func TestTwoSettlementsOverlap(t *testing.T) {
-	effects := []string{"Payment", "Finish", "Publish", "DeletePendingTx", "Receipts", "Reconcile", "Claim", "Account"}
-	outcomes := []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone, scheduler.KillBefore, scheduler.KillAfter, scheduler.ApplyLate}
-	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
-		s.On("run", effect, 1, how)
-		s.Pay("client", order(0))
-		s.Pay("client2", order(1))
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-	})
 }
 
 // A wallet has the coins for each of two payments and not for both. Checked against
@@ -181,29 +119,6 @@ func TestNoReservationWithoutTime(t *testing.T) {
 		s.Idle = false
 		s.Pay("again", order(0))
 	})
-}
-
-// A retry is answered with its committed payment, even if a key, a node or the
-// token would refuse a new one.
-func TestReplayBeforeRefusal(t *testing.T) {
-	for name, stop := range map[string]func(*simulation.Scenario){
-		"no keys": func(s *simulation.Scenario) { s.Keys.Down(true) },
-		"no node": func(s *simulation.Scenario) { s.Chain.Nodes[0].Down, s.Chain.Nodes[1].Down = true, true },
-		"no coins": func(s *simulation.Scenario) {
-			s.Chain.Recipients[order(0).To] = fakechain.Reverts // the estimate fails now
-			s.CoinsRunOut()
-		},
-	} {
-		perform(t, name, plain(), func(s *simulation.Scenario) {
-			first := s.Pay("first", order(0))
-			s.Elapse(2 * time.Minute)
-			stop(s)
-			again := s.Ask("again", order(0))
-			s.Is("error", again.Err, error(nil))
-			s.Is("hash", again.Payment.TxHash, first.TxHash)
-			delete(s.Chain.Recipients, order(0).To)
-		})
-	}
 }
 
 // A merchant's day is charged before the reservation, and the amount of a refused
