@@ -34,7 +34,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) 
 		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
 		}
-		w, err := d.Store.Reserve(ctx, d.needs(p))
+		w, err := d.Store.Reserve(ctx, wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now()})
 		switch {
 		case err == nil:
 			d.pool.Saw(w)
@@ -160,9 +160,7 @@ func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.Pen
 		}
 		tx = stored
 	}
-	reply := d.Nodes.Deliver(ctx, tx.Raw, func(ctx context.Context) ([][]byte, error) {
-		return predecessors(ctx, d.Store, tx)
-	})
+	reply := d.Nodes.Deliver(ctx, tx.Raw, func(ctx context.Context) ([][]byte, error) { return d.predecessors(ctx, tx) })
 	switch reply.Class {
 	case chain.Accepted, chain.Known:
 	case chain.Funds, chain.Wrong, chain.Replacement:
@@ -170,4 +168,17 @@ func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.Pen
 	default:
 		d.Log.WarnContext(ctx, "broadcast left to check-receipts", "payment", p.ID, "class", reply.Class, "reply", reply.Detail)
 	}
+}
+
+// predecessors returns the stored bytes of every nonce of the wallet below
+// tx's, in nonce order: those that a node which reports a gap may be missing.
+func (d sending) predecessors(ctx context.Context, tx wallet.PendingTx) ([][]byte, error) {
+	txs, _, err := d.Store.PendingTxs(ctx, tx.ID)
+	var raws [][]byte
+	for _, s := range txs {
+		if s.Nonce < tx.Nonce {
+			raws = append(raws, s.Raw)
+		}
+	}
+	return raws, err
 }

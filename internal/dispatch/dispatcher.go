@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"remit/internal/chain"
@@ -77,10 +78,10 @@ type Dispatcher struct {
 	Parts
 	pool *wallet.Pool
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards market and quoted
 	market  chain.Market
 	quoted  time.Time
-	checked bool
+	checked atomic.Bool
 }
 
 // New returns a dispatcher that has called none of its ports yet.

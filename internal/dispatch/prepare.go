@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/wallet"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // resetGas is how much more a transfer can cost than its estimate, when the
@@ -84,19 +87,14 @@ func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint
 		gas, err := d.Nodes.Estimate(ctx, call)
 		return market, gas, err
 	}
-	asked := make(chan error, 1)
-	go func() {
-		var err error
+	var asked errgroup.Group
+	asked.Go(func() (err error) {
 		market, err = d.Nodes.Fees(ctx)
-		asked <- err
-	}()
+		return err
+	})
 	gas, err := d.Nodes.Estimate(ctx, call)
-	feeErr := <-asked
-	if err != nil {
+	if err := cmp.Or(err, asked.Wait()); err != nil {
 		return chain.Market{}, 0, err
-	}
-	if feeErr != nil {
-		return chain.Market{}, 0, feeErr
 	}
 	d.mu.Lock()
 	d.market, d.quoted = market, d.Now()
@@ -123,9 +121,4 @@ func (d sending) diagnose(ctx context.Context, w wallet.ID, r payment.Request) e
 
 func walletOf(p payment.Payment) wallet.ID {
 	return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
-}
-
-// needs returns the reservation request of a payment.
-func (d sending) needs(p payment.Payment) wallet.Need {
-	return wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
 }

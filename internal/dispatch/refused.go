@@ -14,23 +14,8 @@ import (
 // isRefusal reports whether a wallet refused the reservation: then nothing was
 // reserved. Any other error leaves that unknown.
 func isRefusal(err error) bool {
-	for _, r := range []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas} {
-		if errors.Is(err, r) {
-			return true
-		}
-	}
-	return false
-}
-
-// isUnaffordable reports whether every refused reservation lacked the token
-// only.
-func isUnaffordable(refusals []error) bool {
-	for _, err := range refusals {
-		if !errors.Is(err, wallet.ErrToken) {
-			return false
-		}
-	}
-	return len(refusals) > 0
+	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas}
+	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 }
 
 // raise asks the chain how far the wallet is, and lifts its ceiling if that is
@@ -84,8 +69,8 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 // refund leaves the day charged with an amount that was not paid.
 func (d sending) giveUp(ctx context.Context, p payment.Payment, refusals []error) (Result, error) {
 	refusal := fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(refusals...))
-	if isUnaffordable(refusals) {
-		refusal = ErrInsufficient
+	if !slices.ContainsFunc(refusals, func(err error) bool { return !errors.Is(err, wallet.ErrToken) }) {
+		refusal = ErrInsufficient // every wallet lacks the token only
 	}
 	result, err := d.refuse(ctx, p, refusal)
 	if errors.Is(err, refusal) && !d.Daily.IsZero() {

@@ -18,18 +18,13 @@ import (
 // since could be made again. Two requests that come at once may both do it;
 // neither waits for the other.
 func (d sending) startupCheck(ctx context.Context) error {
-	d.mu.Lock()
-	checked := d.checked
-	d.mu.Unlock()
-	if checked {
+	if d.checked.Load() {
 		return nil
 	}
 	if err := d.look(ctx); err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
-	d.mu.Lock()
-	d.checked = true
-	d.mu.Unlock()
+	d.checked.Store(true)
 	return nil
 }
 

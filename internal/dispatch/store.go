@@ -12,37 +12,16 @@ import (
 type Store interface {
 	store.Nonces
 	store.DailyLimits
-	transactionReader
 
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
 	Reassign(ctx context.Context, p payment.Payment, old string) error
 	Discard(ctx context.Context, p payment.Payment) error
 	Commit(ctx context.Context, p payment.Payment) error
+	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
+	PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error)
 
 	Open(ctx context.Context, w wallet.Wallet) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
-}
-
-// A transactionReader reads pending transactions.
-type transactionReader interface {
-	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
-	PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error)
-}
-
-// predecessors returns the stored bytes of every nonce of the wallet below
-// tx's, in nonce order: those that a node which reports a gap may be missing.
-func predecessors(ctx context.Context, stored transactionReader, tx wallet.PendingTx) ([][]byte, error) {
-	txs, _, err := stored.PendingTxs(ctx, tx.ID)
-	if err != nil {
-		return nil, err
-	}
-	var raws [][]byte
-	for _, s := range txs {
-		if s.Nonce < tx.Nonce {
-			raws = append(raws, s.Raw)
-		}
-	}
-	return raws, nil
 }

@@ -23,7 +23,7 @@ const (
 // raises the fees of the lowest nonce when it has waited too long: all others
 // wait behind it.
 func (p *pass) keepAlive(ctx context.Context) error {
-	count := p.mostMined()
+	count := p.views.Leading().Mined
 	var waiting []wallet.PendingTx
 	for _, s := range p.pendingTxs {
 		if s.Nonce >= count {

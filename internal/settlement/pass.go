@@ -1,11 +1,9 @@
 package settlement
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"remit/internal/chain"
@@ -20,7 +18,7 @@ type pass struct {
 	*Settler
 	Nodes      chain.Nodes // of this round
 	wallet     wallet.Wallet
-	pendingTxs []wallet.PendingTx // in nonce order
+	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
 	views      chain.Views
 
 	mu     sync.Mutex // guards report while payments settle side by side
@@ -118,7 +116,7 @@ func (p *pass) tally(change func(*Report)) {
 // a person resumes them. A crash in between leaves next_nonce as it was, and the
 // next run does it all again.
 func (p *pass) chainAhead(ctx context.Context) (bool, error) {
-	count := p.mostMined()
+	count := p.views.Leading().Mined
 	if count <= p.wallet.NextNonce {
 		return false, nil
 	}
@@ -160,14 +158,4 @@ func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 		}
 	}
 	return nil
-}
-
-// mostMined is the highest count of the wallet's transactions that a node has.
-func (p *pass) mostMined() uint64 { return p.views.Leading().Mined }
-
-// keep puts a pending transaction that was stored in this pass where the later
-// steps find it.
-func (p *pass) keep(s wallet.PendingTx) {
-	p.pendingTxs = append(p.pendingTxs, s)
-	slices.SortFunc(p.pendingTxs, func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
 }

@@ -19,8 +19,10 @@ func (p *pass) reconcile(ctx context.Context) error {
 	p.report.Wallets = append(p.report.Wallets, Funds{
 		Address: p.wallet.Address, Balance: leading.Balance, Gas: leading.Gas, Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce),
 	})
-	if err := p.raiseCeiling(ctx, leading.Mined); err != nil {
-		return err
+	if ceiling := leading.Mined + p.Window; ceiling > p.wallet.Ceiling {
+		if err := p.Store.RaiseCeiling(ctx, p.wallet.ID, ceiling); err != nil {
+			return err
+		}
 	}
 	if !leading.Steady {
 		return nil // next round
@@ -41,13 +43,6 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return nil // a reservation came in between: next round
 	}
 	return err
-}
-
-func (p *pass) raiseCeiling(ctx context.Context, mined uint64) error {
-	if mined+p.Window <= p.wallet.Ceiling {
-		return nil
-	}
-	return p.Store.RaiseCeiling(ctx, p.wallet.ID, mined+p.Window)
 }
 
 // errUncertain reports that the amounts tied up cannot be told now.

@@ -95,7 +95,7 @@ func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64)
 		return nil, err
 	}
 	pendingTx := store.PendingTxOf(committed)
-	p.keep(pendingTx)
+	p.pendingTxs = append(p.pendingTxs, pendingTx)
 	return &pendingTx, nil
 }
 
@@ -121,6 +121,6 @@ func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, e
 		return nil, err
 	}
 	p.report.Noops++
-	p.keep(pendingTx)
+	p.pendingTxs = append(p.pendingTxs, pendingTx)
 	return &pendingTx, nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sync"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -17,7 +17,7 @@ import (
 // settle ends every payment whose nonce is mined for good. Only for those are
 // receipts fetched, for all attempts at once.
 func (p *pass) settle(ctx context.Context) error {
-	count := p.mostMined()
+	count := p.views.Leading().Mined
 	var mined []wallet.PendingTx
 	var hashes []chain.Hash
 	for _, s := range p.pendingTxs {
@@ -33,23 +33,22 @@ func (p *pass) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var mu sync.Mutex
-	var errs []error
 	settled := map[uint64]bool{}
-	abreast(mined, func(s wallet.PendingTx) {
+	err = abreast(mined, func(s wallet.PendingTx) error {
 		if p.short(ctx, 0) {
-			return
+			return nil
 		}
 		done, err := p.settlePendingTx(ctx, s, known)
-		mu.Lock()
-		defer mu.Unlock()
-		settled[s.Nonce] = done && err == nil
 		if err != nil {
-			errs = append(errs, fmt.Errorf("settling nonce %d: %w", s.Nonce, err))
+			return fmt.Errorf("settling nonce %d: %w", s.Nonce, err)
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		settled[s.Nonce] = done
+		return nil
 	})
 	p.pendingTxs = slices.DeleteFunc(p.pendingTxs, func(s wallet.PendingTx) bool { return settled[s.Nonce] })
-	return errors.Join(errs...)
+	return err
 }
 
 // settlePendingTx judges one mined nonce. It reports false while the chain is not
@@ -79,18 +78,11 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, known ch
 // reservable reports whether a payment held the nonce when the wallet was read,
 // or may have reserved it since.
 func (p *pass) reservable(nonce uint64) bool {
-	if nonce >= p.wallet.NextNonce {
-		return true
-	}
-	for _, reservation := range p.wallet.Reservations {
-		if reservation.Nonce == nonce {
-			return true
-		}
-	}
-	return false
+	held := slices.Collect(maps.Values(p.wallet.Reservations))
+	return nonce >= p.wallet.NextNonce || slices.ContainsFunc(held, func(r wallet.Reservation) bool { return r.Nonce == nonce })
 }
 
-// consumed ends a payment whose nonce was used by a transaction that is not
+// nonceUsed ends a payment whose nonce was used by a transaction that is not
 // ours, in a final block, on every configured node. Somebody else has the key. A
 // crash leaves the pending transaction, and the next run finds and does the same.
 func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.Hash) (bool, error) {
@@ -164,7 +156,12 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, receipt *chain.Re
 	}
 	err = p.Store.Finish(ctx, final)
 	if errors.Is(err, store.ErrChanged) {
-		return p.reread(ctx, s.Payment)
+		// Another run may have made it final just before us.
+		stored, err := p.Store.Payment(ctx, s.Payment)
+		if err == nil && !stored.State.Final() {
+			err = store.ErrChanged
+		}
+		return stored, err
 	}
 	if err != nil {
 		return payment.Payment{}, err
@@ -179,15 +176,6 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, receipt *chain.Re
 		r.ToFinal = append(r.ToFinal, final.UpdatedAt.Sub(final.CreatedAt))
 	})
 	return final, nil
-}
-
-// reread returns a payment that another run made final just before us.
-func (p *pass) reread(ctx context.Context, id payment.ID) (payment.Payment, error) {
-	stored, err := p.Store.Payment(ctx, id)
-	if err == nil && !stored.State.Final() {
-		err = store.ErrChanged
-	}
-	return stored, err
 }
 
 // judge moves a committed payment to the final state that the chain gives it.

@@ -139,18 +139,18 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 	}
 	var mu sync.Mutex
 	var report Report
-	var errs []error
-	abreast(ids, func(id wallet.ID) {
+	err = abreast(ids, func(id wallet.ID) error {
 		p := &pass{Settler: s, Nodes: nodes}
 		err := p.over(ctx, by, id, idle)
 		mu.Lock()
 		defer mu.Unlock()
 		report.add(p.report)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("settling wallet %s: %w", id.Address, err))
+			return fmt.Errorf("settling wallet %s: %w", id.Address, err)
 		}
+		return nil
 	})
-	return report, errors.Join(errs...)
+	return report, err
 }
 
 // short reports whether less than need, and the time to end cleanly, is left.
@@ -172,18 +172,20 @@ func (s *Settler) age(at time.Time) time.Duration {
 	return age
 }
 
-// abreast calls do for every item, at most width at once, and returns when all
-// calls have.
-func abreast[T any](items []T, do func(T)) {
+// abreast calls do for every item, at most width at once, and returns all their
+// errors when all calls have returned.
+func abreast[T any](items []T, do func(T) error) error {
+	errs := make([]error, len(items))
 	var group errgroup.Group
 	group.SetLimit(width)
-	for _, item := range items {
+	for i, item := range items {
 		group.Go(func() error {
-			do(item)
+			errs[i] = do(item)
 			return nil
 		})
 	}
-	_ = group.Wait() // no call returns an error
+	_ = group.Wait() // no call of the group returns an error
+	return errors.Join(errs...)
 }
 
 // Sleep waits for d, or until ctx ends.
