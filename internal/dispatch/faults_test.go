@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"remit/internal/chain"
 	"remit/internal/dispatch"
+	"remit/internal/memory"
 	"remit/internal/payment"
-	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -150,55 +151,64 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 	}
 }
 
-// TestRoundsAreBounded: eight times the outcome of a reservation may be unknown.
-func TestRoundsAreBounded(t *testing.T) {
-	s := script{}
-	for n := range 9 {
-		s[fmt.Sprint("Reserve#", n+1)] = func(*process) error { return errBroken }
-	}
-	p := newProcess(t, s)
-	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.times["Reserve"] != 8 {
-		t.Errorf("%v after %d reservations", err, p.times["Reserve"])
-	}
-}
-
-// TestLastRoundCounts: a payment that is committed in the last round is
-// answered as committed.
-func TestLastRoundCounts(t *testing.T) {
-	s := script{}
-	for n := range 7 {
-		s[fmt.Sprint("Reserve#", n+1)] = func(*process) error { return errBroken }
-	}
-	p := newProcess(t, s)
-	if _, err := p.pay(); err != nil || p.times["Commit"] != 1 {
-		t.Errorf("%v after %d commits", err, p.times["Commit"])
+// TestRounds: eight times the outcome of a reservation may be unknown, and a
+// payment that is committed in the last round is answered as committed.
+func TestRounds(t *testing.T) {
+	for unknown, want := range map[int]error{7: nil, 8: dispatch.ErrInProgress} {
+		s := script{}
+		for n := range unknown {
+			s[fmt.Sprint("Reserve#", n+1)] = func(*process) error { return errBroken }
+		}
+		p := newProcess(t, s)
+		if _, err := p.pay(); !errors.Is(err, want) || p.times["Reserve"] != 8 {
+			t.Errorf("%d unknown: %v after %d reservations", unknown, err, p.times["Reserve"])
+		}
 	}
 }
 
-// TestRefusalWithoutAKey: a request without a key has no payment that could be
-// asked for again, so an unknown write means that nothing was started.
-func TestRefusalWithoutAKey(t *testing.T) {
-	keyless := asked
-	keyless.IdempotencyKey = ""
+// TestWithoutAKey: a request without a key has no payment that could be asked for
+// again, so an unknown write means that nothing was started. Without randomness
+// nothing is stored.
+func TestWithoutAKey(t *testing.T) {
 	for _, call := range []string{"Create#1", "Fees#1"} {
 		p := newProcess(t, breaks(call))
-		if _, err := p.d.Send(t.Context(), keyless); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) {
-			t.Errorf("%s fails: %v", call, err)
+		if _, err := p.send(""); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) || p.did("Payment#1") {
+			t.Errorf("%s fails: %v, after %v", call, err, p.calls)
 		}
-		if p.did("Payment#1") {
-			t.Errorf("%s fails: a payment is looked for: %v", call, p.calls)
-		}
+	}
+	p := newProcess(t, script{})
+	p.d.Random = iotest.ErrReader(errBroken)
+	if _, err := p.send(""); !errors.Is(err, errBroken) || p.did("Create#1") {
+		t.Errorf("%v, after %v", err, p.calls)
 	}
 }
 
-// TestNoIDs: without randomness a request without a key stores nothing.
-func TestNoIDs(t *testing.T) {
-	p := newProcess(t, script{})
-	p.d.Random = iotest.ErrReader(errBroken)
-	keyless := asked
-	keyless.IdempotencyKey = ""
-	if _, err := p.d.Send(t.Context(), keyless); !errors.Is(err, errBroken) || p.did("Create#1") {
-		t.Errorf("%v, after %v", err, p.calls)
+// TestRefusals: a payment that cannot be begun leaves its key free.
+func TestRefusals(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(*process)
+		want   error
+	}{
+		"as little and as much as is allowed": {func(p *process) { p.d.Minimum, p.d.Maximum = asked.Amount, asked.Amount }, nil},
+		"below the minimum":                   {func(p *process) { p.d.Minimum = token.Units(101) }, dispatch.ErrAmountBelow},
+		"above the maximum":                   {func(p *process) { p.d.Maximum = token.Units(99) }, dispatch.ErrAmountAbove},
+		"to a wallet of ours":                 {func(p *process) { p.keys = append(p.keys, asked.To) }, dispatch.ErrOwnWallet},
+		"to a draining wallet of ours": {func(p *process) {
+			p.keys, p.draining = append(p.keys, asked.To), []token.Address{asked.To}
+		}, dispatch.ErrOwnWallet},
+		"to a recipient that the token refuses": {func(p *process) { p.refuses = []token.Address{asked.To} }, dispatch.ErrRecipient},
+		"as much as a wallet has":               {func(p *process) { p.holds = asked.Amount }, nil},
+		"more than a wallet has":                {func(p *process) { p.holds = token.Units(99) }, dispatch.ErrInsufficient},
+		"while every wallet is draining":        {func(p *process) { p.draining = p.keys }, dispatch.ErrUnavailable},
+		"while the token pays no recipient": {func(p *process) {
+			p.refuses = []token.Address{asked.To, first, second}
+		}, dispatch.ErrUnavailable},
+	} {
+		p := newProcess(t, script{})
+		test.before(p)
+		if _, err := p.pay(); !errors.Is(err, test.want) || (p.stored().ID == "") != (test.want != nil) {
+			t.Errorf("%s: %v, want %v; stored is %+v", name, err, test.want, p.stored())
+		}
 	}
 }
 
@@ -351,9 +361,7 @@ func TestAnotherWalletIsTried(t *testing.T) {
 	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.record(first).NextNonce != 0 || p.did("Payment#1") {
 		t.Errorf("answered %+v, %v, after %v", result, err, p.calls)
 	}
-	next := asked
-	next.IdempotencyKey = "next"
-	if result, err := p.d.Send(t.Context(), next); err != nil || result.Payment.Wallet != second || p.did("Reassign#2") {
+	if result, err := p.send("next"); err != nil || result.Payment.Wallet != second || p.did("Reassign#2") {
 		t.Errorf("the next payment is not given to the other wallet at once: %+v, %v, after %v", result, err, p.calls)
 	}
 	spend := func(a token.Address) func(*process) error {
@@ -376,7 +384,8 @@ func TestAnotherWalletIsTried(t *testing.T) {
 		// The day is as it was: all of it can be charged.
 		p.must(p.tables.Charge(t.Context(), asked.Merchant, asked.Mode, token.Units(5000), token.Units(5000), p.now))
 	}
-	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)}, func(c *stack.Config) { c.Daily = token.Amount{} })
+	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)})
+	p.d.Daily = token.Amount{}
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Charge#1") || p.did("Refund#1") {
 		t.Errorf("without a limit: %v after %v", err, p.calls)
 	}
@@ -420,9 +429,7 @@ func TestGaps(t *testing.T) {
 		_, err := p.pay()
 		p.must(err)
 		p.reply = chain.Gap
-		next := asked
-		next.IdempotencyKey = "next"
-		_, err = p.d.Send(t.Context(), next)
+		_, err = p.send("next")
 		if err != nil || len(p.sent) != want {
 			t.Errorf("%q breaks: %v, sent %q", call, err, p.sent)
 		}
@@ -437,9 +444,7 @@ func TestGaps(t *testing.T) {
 func TestTheLessLoadedWalletPays(t *testing.T) {
 	p := newProcess(t, script{})
 	for n, want := range []token.Address{first, second, first, second} {
-		r := asked
-		r.IdempotencyKey = fmt.Sprint(n)
-		if result, err := p.d.Send(t.Context(), r); err != nil || result.Payment.Wallet != want {
+		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != want {
 			t.Errorf("payment %d: wallet %v, %v; want %v", n, result.Payment.Wallet, err, want)
 		}
 	}
@@ -458,18 +463,11 @@ func TestAnotherProcessKnowsTheWallets(t *testing.T) {
 	if err != nil || result.Payment.Wallet != first {
 		t.Fatal(result, err)
 	}
-	next := asked
-	next.IdempotencyKey = "next"
-
-	p := start(t, earlier.tables, script{})
-	if result, err := p.d.Send(t.Context(), next); err != nil || result.Payment.Wallet != second || p.times["Wallet"] != 2 {
-		t.Errorf("wallet %v pays, %v, after %v", result.Payment.Wallet, err, p.calls)
-	}
-	for mined, reads := range map[uint64]int{0: 2, 1: 2} {
+	for _, mined := range []uint64{0, 1} {
 		p := start(t, earlier.tables, script{})
 		p.mined = mined
-		if _, err := p.d.Send(t.Context(), next); err != nil || p.times["Wallet"] != reads {
-			t.Errorf("%d mined: %v, after %v", mined, err, p.calls)
+		if result, err := p.send("next"); err != nil || result.Payment.Wallet != second || p.times["Wallet"] != 2 {
+			t.Errorf("%d mined: wallet %v pays, %v, after %v", mined, result.Payment.Wallet, err, p.calls)
 		}
 	}
 }
@@ -480,12 +478,10 @@ func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
 	earlier.keys = earlier.keys[:1]
 	_, err := earlier.pay()
 	earlier.must(err)
-	next := asked
-	next.IdempotencyKey = "next"
 	for call, want := range map[string]error{"Account#1": errBroken, "Wallet#2": errBroken, "": wallet.ErrBehind} {
 		p := start(t, earlier.tables, breaks(call))
 		p.keys, p.mined = p.keys[:1], 2 // one more than was given out
-		if _, err := p.d.Send(t.Context(), next); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) {
+		if _, err := p.send("next"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) {
 			t.Errorf("%q fails: %v, want %v", call, err, want)
 		}
 	}
@@ -520,13 +516,52 @@ func TestQuotesAreKept(t *testing.T) {
 	}{{0, true}, {time.Minute - 1, false}, {1, true}} {
 		p.now = p.now.Add(step.pass)
 		before := p.times["Fees"]
-		r := asked
-		r.IdempotencyKey = fmt.Sprint(n)
-		if _, err := p.d.Send(t.Context(), r); err != nil || p.times["Fees"] > before != step.asked {
+		if _, err := p.send(fmt.Sprint(n)); err != nil || p.times["Fees"] > before != step.asked {
 			t.Errorf("request %d: %v, asked for the price %v", n, err, p.times["Fees"] > before)
 		}
 	}
 	if p.times["Wallets"] != 1 {
 		t.Errorf("%d start-up checks", p.times["Wallets"])
 	}
+}
+
+// TestRefundsTheDayThatWasCharged: a payment that is refused after midnight
+// gives back what it took before, and adds nothing to the new day.
+func TestRefundsTheDayThatWasCharged(t *testing.T) {
+	p := newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": func(p *process) error {
+		p.now = p.now.AddDate(0, 0, 1)
+		return pause(second)(p)
+	}})
+	before := p.now
+	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	for _, day := range []time.Time{before, p.now} {
+		charge := func(n uint64) error {
+			return p.tables.Charge(t.Context(), asked.Merchant, asked.Mode, token.Units(n), token.Units(5000), day)
+		}
+		if all, more := charge(5000), charge(1); all != nil || !errors.Is(more, store.ErrDailyLimit) {
+			t.Errorf("the whole limit on %s: %v, and one more: %v", day.Format(time.DateOnly), all, more)
+		}
+	}
+}
+
+// TestStartupCheckAsksForAllWalletsAtOnce: a cold process with sixteen wallets waits
+// for the node as long as one with a single wallet does.
+func TestStartupCheckAsksForAllWalletsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tables := memory.NewPayments()
+		for _, how := range []string{"opens them", "knows them"} {
+			p := start(t, tables, script{})
+			p.away = time.Second
+			for i := range 14 {
+				p.keys = append(p.keys, token.Address{3, byte(i)})
+			}
+			began := time.Now()
+			_, err := p.send(how)
+			if took := time.Since(began); err != nil || took != p.away {
+				t.Errorf("a process that %s took %v, want %v; %v", how, took, p.away, err)
+			}
+		}
+	})
 }

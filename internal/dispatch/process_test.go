@@ -17,6 +17,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/simulation/fakechain"
 	"remit/internal/stack"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -59,10 +60,13 @@ type process struct {
 	reply  chain.Class     // to every broadcast
 	keys   []token.Address // of wallets
 	sent   [][]byte        // to the node
-	draw   func(n int) int // to choose wallets
 	calls  []string        // in the order they were made
 	mu     sync.Mutex      // guards calls, script and sent
 	times  map[string]int  // of each operation
+
+	draining []token.Address // of keys
+	refuses  []token.Address // recipients that the token refuses
+	away     time.Duration   // how long the node takes to read an account
 }
 
 // asked is a request that a process can make.
@@ -72,25 +76,19 @@ var asked = payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k"
 var first, second = token.Address{1}, token.Address{2}
 
 // newProcess returns a process with two wallets. Its tables are empty.
-func newProcess(t *testing.T, s script, change ...func(*stack.Config)) *process {
-	return start(t, memory.NewPayments(), s, change...)
-}
+func newProcess(t *testing.T, s script) *process { return start(t, memory.NewPayments(), s) }
 
 // start returns a process with two wallets and with the tables of another.
-func start(t *testing.T, tables *memory.Payments, s script, change ...func(*stack.Config)) *process {
+func start(t *testing.T, tables *memory.Payments, s script) *process {
 	p := &process{
 		t: t, tables: tables, script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
 		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
-		draw: func(n int) int { return n - 1 }, times: map[string]int{}, // candidates stay in their order
+		times: map[string]int{},
 	}
-	config := stack.Config{ChainID: 1, Window: 4, Daily: token.Units(5000), BlockTime: time.Minute}
-	for _, c := range change {
-		c(&config)
-	}
-	p.d = dispatch.New(config, dispatch.Parts{
+	p.d = dispatch.New(stack.Config{ChainID: 1, Window: 4, Daily: token.Units(5000), BlockTime: time.Minute}, dispatch.Parts{
 		Store: &interpose.Store{Store: p.tables, Around: p.around}, Keys: p, Nodes: p,
 		Hints: p, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return p.now }, Random: rand.Reader,
-		Draw: func(n int) int { return p.draw(n) },
+		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
 	})
 	return p
 }
@@ -113,7 +111,14 @@ func (p *process) around(ctx context.Context, c interpose.Call, apply func(conte
 }
 
 // pay sends asked.
-func (p *process) pay() (dispatch.Result, error) { return p.d.Send(p.t.Context(), asked) }
+func (p *process) pay() (dispatch.Result, error) { return p.send(asked.IdempotencyKey) }
+
+// send sends asked under another key.
+func (p *process) send(key string) (dispatch.Result, error) {
+	r := asked
+	r.IdempotencyKey = key
+	return p.d.Send(p.t.Context(), r)
+}
 
 // did reports whether a call was made.
 func (p *process) did(call string) bool {
@@ -146,6 +151,7 @@ func (p *process) record(a token.Address) wallet.Wallet {
 }
 
 func (p *process) must(err error) {
+	p.t.Helper()
 	if err != nil {
 		p.t.Error(err)
 	}
@@ -153,29 +159,30 @@ func (p *process) must(err error) {
 
 func walletOf(a token.Address) wallet.ID { return wallet.ID{ChainID: 1, Address: a} }
 
-func (p *process) Nodes(ctx context.Context) (chain.Nodes, error) {
-	return chain.Nodes{interpose.Node{Node: p, Around: p.around}}, p.around(ctx, interpose.Call{Op: "Nodes"}, func(context.Context) {})
+func (p *process) call(op string) error {
+	return p.around(context.Background(), interpose.Call{Op: op}, func(context.Context) {})
 }
 
-func (p *process) Hint(ctx context.Context) error {
-	return p.around(ctx, interpose.Call{Op: "Hint"}, func(context.Context) {})
+func (p *process) Nodes(context.Context) (chain.Nodes, error) {
+	return chain.Nodes{interpose.Node{Node: p, Around: p.around}}, p.call("Nodes")
 }
 
-func (p *process) All(ctx context.Context) ([]token.Address, error) {
-	return p.keys, p.around(ctx, interpose.Call{Op: "All"}, func(context.Context) {})
+func (p *process) Hint(context.Context) error { return p.call("Hint") }
+
+func (p *process) All(context.Context) ([]token.Address, error) { return p.keys, p.call("All") }
+
+func (p *process) Active(context.Context) ([]token.Address, error) {
+	draining := func(a token.Address) bool { return slices.Contains(p.draining, a) }
+	return slices.DeleteFunc(slices.Clone(p.keys), draining), p.call("Active")
 }
 
-func (p *process) Active(ctx context.Context) ([]token.Address, error) {
-	return p.keys, p.around(ctx, interpose.Call{Op: "Active"}, func(context.Context) {})
-}
-
-func (p *process) Signer(ctx context.Context, _ token.Address) (wallet.Signer, error) {
-	return p, p.around(ctx, interpose.Call{Op: "Signer"}, func(context.Context) {})
+func (p *process) Signer(context.Context, token.Address) (wallet.Signer, error) {
+	return p, p.call("Signer")
 }
 
 func (p *process) Sign(tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	raw := fmt.Append(nil, tx, nonce)
-	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, p.around(context.Background(), interpose.Call{Op: "Sign"}, func(context.Context) {})
+	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, p.call("Sign")
 }
 
 func (p *process) String() string { return "node" }
@@ -184,14 +191,24 @@ func (p *process) Fees(context.Context) (chain.Market, error) {
 	return chain.Market{BaseFee: token.Units(10), Tip: token.Units(1)}, nil
 }
 
-func (p *process) Estimate(context.Context, chain.Call) (uint64, error) { return 50_000, nil }
+// balance is the amount of the token that a wallet has.
+func (p *process) balance(a token.Address) token.Amount {
+	if a == p.poor {
+		return token.Amount{}
+	}
+	return p.holds
+}
+
+func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
+	if to, amount := fakechain.ParseTransfer(c.Data); slices.Contains(p.refuses, to) || p.balance(c.From).Less(amount) {
+		return 0, chain.ErrReverted
+	}
+	return 50_000, nil
+}
 
 func (p *process) Account(_ context.Context, a, _ token.Address, _ chain.ConfirmationRule) (chain.Account, error) {
-	holds := p.holds
-	if a == p.poor {
-		holds = token.Amount{}
-	}
-	return chain.Account{Head: 9, Final: 9, Mined: p.mined, Pending: p.mined, Balance: holds, Gas: token.Units(1 << 60), Steady: true}, nil
+	time.Sleep(p.away)
+	return chain.Account{Head: 9, Final: 9, Mined: p.mined, Pending: p.mined, Balance: p.balance(a), Gas: token.Units(1 << 60), Steady: true}, nil
 }
 
 func (p *process) Count(context.Context, token.Address, uint64) (uint64, error) { return p.mined, nil }

@@ -43,6 +43,19 @@ func TestRounds(t *testing.T) {
 	used := func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
 	ahead := func(w *world) { w.mined = 2 }
 	paid := func(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
+	made := func(w *world) payment.Payment {
+		return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
+	}
+	confirm := func(w *world) {
+		p, err := made(w).Confirm(w.receipts[made(w).TxHash], w.now)
+		w.must(err)
+		w.must(w.tables.Finish(context.Background(), p))
+	}
+	settled := func(w *world) {
+		w.mined = 1
+		w.commit("a", minute)
+		w.must(w.tables.DeletePendingTx(context.Background(), id, 0))
+	}
 
 	for _, test := range []struct {
 		name   string
@@ -63,17 +76,11 @@ func TestRounds(t *testing.T) {
 		{"a reservation from a clock that is a little ahead", func(w *world) { w.reserve("a", -5*second) }, script{}, report{Busy: true}, nil},
 		{"a reservation from a wrong clock", func(w *world) { w.reserve("a", -5*second-1) }, script{}, report{Busy: true, Reservations: 1, Pending: 1}, nil},
 		{"a reservation while the node is down", reserved, breaks("Account#1"), report{Busy: true, Reservations: 1, Pending: 1}, errBroken},
-		{"a reservation whose pending transaction is stored", func(w *world) {
-			p := w.reserve("a", held)
-			_, err := store.Commit(context.Background(), w.tables, w.quiet(), p, 0, w.now)
-			w.must(err)
-		}, script{}, report{Busy: true, Reservations: 1, Pending: 1}, nil},
+		{"a reservation whose pending transaction is stored", func(w *world) { w.unreleased(w.reserve("a", held), 0) }, script{}, report{Busy: true, Reservations: 1, Pending: 1}, nil},
 		{"a reservation whose nonce has a no-op", func(w *world) { w.reserve("a", held); w.noop(0, minute); w.pooled = 1 }, script{},
 			report{Busy: true, Reservations: 1, Pending: 1, Oldest: minute}, nil},
 		{"a reservation of a payment that has ended", func(w *world) {
-			p := w.reserve("a", held)
-			p, err := store.Commit(context.Background(), w.tables, w.quiet(), p, 0, w.now)
-			w.must(err)
+			p := w.unreleased(w.reserve("a", held), 0)
 			w.paid(p, p.TxHash)
 			w.must(w.tables.DeletePendingTx(context.Background(), id, 0))
 		}, script{}, report{Busy: true, Reservations: 1}, nil},
@@ -133,7 +140,7 @@ func TestRounds(t *testing.T) {
 		{"the bump is not stored", stuck, breaks("AddAttempt#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"another run bumps", stuck, again("AddAttempt#1", store.ErrChanged), report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"another run has bumped", stuck, script{"Payment#1": func(w *world) error {
-			stored := w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
+			stored := made(w)
 			stored.Attempts = append(stored.Attempts, payment.Attempt{Hash: chain.Hash{3}})
 			return w.tables.AddAttempt(context.Background(), stored)
 		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
@@ -158,20 +165,8 @@ func TestRounds(t *testing.T) {
 		{"a payment that is unreadable at its end", paid, again("Payment#1", store.ErrUnreadable), report{Busy: true, Unreadable: 1, Pending: 1, Oldest: minute}, store.ErrUnreadable},
 		{"a payment that cannot be read at its end", paid, breaks("Payment#1"), report{Busy: true, Pending: 1, Oldest: minute}, errBroken},
 		{"an end that is not stored", paid, breaks("Finish#1"), report{Busy: true, Pending: 1, Oldest: minute}, errBroken},
-		{"an end that another run stores", paid, script{"Finish#1": func(w *world) error {
-			p := w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
-			p, err := p.Confirm(w.receipts[p.TxHash], w.now)
-			w.must(err)
-			w.must(w.tables.Finish(context.Background(), p))
-			return store.ErrChanged
-		}}, report{}, nil},
-		{"an end that another run has stored", func(w *world) {
-			paid(w)
-			p := w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
-			p, err := p.Confirm(w.receipts[p.TxHash], w.now)
-			w.must(err)
-			w.must(w.tables.Finish(context.Background(), p))
-		}, script{}, report{}, nil},
+		{"an end that another run stores", paid, script{"Finish#1": func(w *world) error { confirm(w); return store.ErrChanged }}, report{}, nil},
+		{"an end that another run has stored", func(w *world) { paid(w); confirm(w) }, script{}, report{}, nil},
 		{"an end that no run stores", paid, again("Finish#1", store.ErrChanged), report{Busy: true, Pending: 1, Oldest: minute}, store.ErrChanged},
 		{"an event that is not published", paid, breaks("Publish#1"), report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}, Pending: 1, Oldest: minute}, errBroken},
 		{"a pending transaction that stays", paid, breaks("DeletePendingTx#1"), report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}, Pending: 1, Oldest: minute}, errBroken},
@@ -190,7 +185,7 @@ func TestRounds(t *testing.T) {
 		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
 		{"and the wallet cannot be paused", used, breaks("Pause#1"), report{Busy: true, Undecided: 1, Suspect: 1, Pending: 1, Oldest: minute}, errBroken},
 		{"a nonce that a bump of another run used", used, script{"PendingTx#1": func(w *world) error {
-			p := w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
+			p := made(w)
 			p.Attempts = append(p.Attempts, payment.Attempt{Hash: stranger})
 			return w.tables.AddAttempt(context.Background(), p)
 		}}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
@@ -214,18 +209,8 @@ func TestRounds(t *testing.T) {
 		{"transactions of payments since the wallet was read", func(w *world) { w.mined = 1 },
 			script{"Wallet#2": func(w *world) error { w.commit("a", 0); return nil }}, report{}, nil},
 
-		{"a reconciliation that a reservation overtakes", func(w *world) {
-			w.mined = 1
-			w.commit("a", minute)
-			w.must(w.tables.DeletePendingTx(context.Background(), id, 0))
-		},
-			again("Reconcile#1", store.ErrChanged), report{}, nil},
-		{"a reconciliation that fails", func(w *world) {
-			w.mined = 1
-			w.commit("a", minute)
-			w.must(w.tables.DeletePendingTx(context.Background(), id, 0))
-		},
-			breaks("Reconcile#1"), report{}, errBroken},
+		{"a reconciliation that a reservation overtakes", settled, again("Reconcile#1", store.ErrChanged), report{}, nil},
+		{"a reconciliation that fails", settled, breaks("Reconcile#1"), report{}, errBroken},
 		{"a ceiling that is not raised", paid, breaks("RaiseCeiling#1"), report{Confirmed: 1, ToFinal: []time.Duration{minute}}, errBroken},
 		{"a reserved payment that cannot be read to be reconciled", func(w *world) { w.reserve("a", 0) }, breaks("Payment#1"), report{Busy: true}, errBroken},
 		{"a reserved payment that is unreadable to be reconciled", func(w *world) { w.reserve("a", 0) }, again("Payment#1", store.ErrUnreadable), report{Busy: true}, nil},

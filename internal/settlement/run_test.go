@@ -203,21 +203,6 @@ func TestBumps(t *testing.T) {
 	}
 }
 
-// TestRefusedWithoutRoom: bytes that no node will take give way to a no-op even
-// where the limit leaves no room for higher fees, and that is stored once.
-func TestRefusedWithoutRoom(t *testing.T) {
-	w := newWorld(t, script{})
-	p := w.commit("a", 4*minute)
-	w.reply, w.settler.FeeLimit = chain.Wrong, token.Units(21)
-	for range 3 {
-		report, err := w.round()
-		if got := w.stored(p); err != nil || len(got.Attempts) != 2 || !got.LastAttempt().Noop {
-			t.Fatalf("%+v, %+v, %v", got.Attempts, report, err)
-		}
-		w.now = w.now.Add(4 * minute)
-	}
-}
-
 // TestForeignPendingTx: bytes that belong to no payment of that wallet and nonce
 // end none.
 func TestForeignPendingTx(t *testing.T) {
@@ -238,19 +223,6 @@ func TestForeignPendingTx(t *testing.T) {
 		if err == nil || report.Confirmed > 0 || w.stored(p).State != payment.Committed {
 			t.Errorf("bytes %s: %+v, %v", name, report, err)
 		}
-	}
-}
-
-// TestEvents: an end is published as it is stored.
-func TestEvents(t *testing.T) {
-	w := newWorld(t, script{})
-	p := w.commit("a", minute)
-	w.paid(p, p.TxHash)
-	_, err := w.round()
-	p = w.stored(p)
-	if err != nil || len(w.published) != 1 || w.published[0].ID != p.Event.ID || w.published[0].Type != "payment.confirmed" ||
-		w.published[0].Merchant != "mer_1" || w.published[0].Mode != "test" || string(w.published[0].Body) != string(p.Event.Body) {
-		t.Errorf("published %+v, stored %+v, %v", w.published, p.Event, err)
 	}
 }
 
@@ -321,4 +293,22 @@ func TestSleep(t *testing.T) {
 			t.Errorf("a settler waited %v", took-minute-second)
 		}
 	})
+}
+
+// TestBusyWhicheverWalletIsLast: a round is busy as long as one wallet is, in
+// whatever order their passes end.
+func TestBusyWhicheverWalletIsLast(t *testing.T) {
+	for busy := range 3 {
+		w := newWorld(t, script{})
+		wallets := []wallet.ID{id, {ChainID: 1, Address: token.Address{2}}, {ChainID: 1, Address: token.Address{3}}}
+		for _, other := range wallets[1:] {
+			w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: other, Ceiling: 64}))
+		}
+		w.must(w.tables.PutNoop(t.Context(), wallet.PendingTx{ID: wallets[busy], Hashes: []chain.Hash{{1}}, Raw: []byte{1}, At: w.now}))
+		for range 20 {
+			if report, err := w.round(); err != nil || !report.Busy || report.Pending != 1 {
+				t.Fatalf("wallet %d has a pending transaction: report %+v, error %v", busy, report, err)
+			}
+		}
+	}
 }
