@@ -99,7 +99,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
-	c.store = &interpose.Store{Store: c.oracle.Watched(), Around: c.scheduler.Around}
+	c.store = &interpose.Store{Store: c.Store, Around: c.oracle.Watching(c.scheduler.Around)}
 	for range setup.Instances {
 		c.instances = append(c.instances, c.newInstance())
 	}

@@ -21,8 +21,8 @@ func Wallet(n int) token.Address { return token.Address{0: 0xaa, 19: byte(n)} }
 // its own, so the chain alone tells which payments were made.
 func Payee(n int) token.Address { return token.Address{0: 0xee, 18: byte(n >> 8), 19: byte(n)} }
 
-// Keys are the keys of wallets, as the secret store holds them. A test may add,
-// drain or remove wallets and take the secret store down at any time. The zero
+// Keys are the keys of wallets, as the secret store holds them. A test may add
+// or drain wallets and take the secret store down at any time. The zero
 // Keys hold none. Keys are safe for concurrent use.
 type Keys struct {
 	mu       sync.Mutex
@@ -38,11 +38,6 @@ func (k *Keys) Add(a token.Address) { k.change(func() { k.all = append(k.all, a)
 
 // Drain keeps new payments off a wallet, whose key is being retired.
 func (k *Keys) Drain(a token.Address) { k.change(func() { k.draining = append(k.draining, a) }) }
-
-// Remove takes a wallet out of the secret.
-func (k *Keys) Remove(a token.Address) {
-	k.change(func() { k.all = slices.DeleteFunc(k.all, func(b token.Address) bool { return a == b }) })
-}
 
 // Down takes the secret store down, so that every call fails with ErrSecret, or
 // brings it back.

@@ -16,21 +16,17 @@ type Tx struct {
 	Nonce uint64
 }
 
-// headLength is the length of the bytes that Sign writes before the call data.
-const headLength = 2*20 + 3*8 + 2*32
+// A head is all that a signed transaction has before its call data.
+type head struct {
+	From, To            token.Address
+	ChainID, Nonce, Gas uint64
+	Tip, Cap            [32]byte
+}
 
 // Sign returns the bytes of tx and their hash.
 func (tx Tx) Sign() chain.Signed {
-	raw := make([]byte, 0, headLength+len(tx.Data))
-	raw = append(raw, tx.From[:]...)
-	raw = append(raw, tx.To[:]...)
-	for _, n := range []uint64{tx.ChainID, tx.Nonce, tx.Gas} {
-		raw = binary.BigEndian.AppendUint64(raw, n)
-	}
-	for _, fee := range []token.Amount{tx.Fees.Tip, tx.Fees.Cap} {
-		word := fee.Bytes32()
-		raw = append(raw, word[:]...)
-	}
+	h := head{tx.From, tx.To, tx.ChainID, tx.Nonce, tx.Gas, tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32()}
+	raw, _ := binary.Append(nil, binary.BigEndian, h) // its fields have fixed sizes
 	raw = append(raw, tx.Data...)
 	return chain.Signed{Nonce: tx.Nonce, Hash: sha256.Sum256(raw), Raw: raw}
 }
@@ -38,17 +34,14 @@ func (tx Tx) Sign() chain.Signed {
 // Decode reads the bytes that Sign writes. It reports false for bytes that are
 // too short.
 func Decode(raw []byte) (tx Tx, ok bool) {
-	if len(raw) < headLength {
+	var h head
+	n, err := binary.Decode(raw, binary.BigEndian, &h)
+	if err != nil {
 		return tx, false
 	}
-	copy(tx.From[:], raw)
-	copy(tx.To[:], raw[20:])
-	tx.ChainID = binary.BigEndian.Uint64(raw[40:])
-	tx.Nonce = binary.BigEndian.Uint64(raw[48:])
-	tx.Gas = binary.BigEndian.Uint64(raw[56:])
-	tx.Fees.Tip, _ = token.AmountFromBytes(raw[64:96])
-	tx.Fees.Cap, _ = token.AmountFromBytes(raw[96:128])
-	tx.Data = raw[headLength:]
+	tx = Tx{From: h.From, Nonce: h.Nonce, Tx: chain.Tx{ChainID: h.ChainID, To: h.To, Gas: h.Gas, Data: raw[n:]}}
+	tx.Fees.Tip, _ = token.AmountFromBytes(h.Tip[:])
+	tx.Fees.Cap, _ = token.AmountFromBytes(h.Cap[:])
 	return tx, true
 }
 

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -13,7 +12,6 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/store"
 	"remit/internal/token"
-	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
 
@@ -173,11 +171,10 @@ func (o *Oracle) checkEvents(r Order, p payment.Payment, settled bool) {
 func (o *Oracle) checkWallets(confirmed token.Amount) {
 	spent := token.Amount{}
 	thieves := len(o.taken) > 0 // then an operator has to look at the wallets
-	funded := o.Chain.Funded()
-	for _, a := range slices.SortedFunc(maps.Keys(funded), func(a, b token.Address) int { return bytes.Compare(a[:], b[:]) }) {
-		id := wallet.ID{ChainID: o.Chain.ID, Address: a}
+	for _, id := range o.wallets() {
+		a := id.Address
 		on := o.Chain.Account(a, 0)
-		spent, _ = spent.Add(funded[a].Sub(on.Coins))
+		spent, _ = spent.Add(o.Chain.Funded()[a].Sub(on.Coins))
 		w, err := o.Store.Wallet(context.Background(), id)
 		if err != nil {
 			continue // never used

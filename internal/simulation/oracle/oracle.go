@@ -66,6 +66,7 @@ type Oracle struct {
 	refusers   map[chain.Hash]map[string]bool // nodes that said that they will never take these bytes
 	lost       map[string]bool                // keys of which restored tables know nothing
 	ceilings   map[token.Address]uint64
+	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 }
 
 type nonce struct {
@@ -80,6 +81,7 @@ func New(c Config) *Oracle {
 		orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{}, events: map[string][]webhook.Event{},
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
 		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{}, ceilings: map[token.Address]uint64{},
+		pending: map[wallet.ID][]wallet.PendingTx{},
 	}
 	c.Chain.Mined = o.mined
 	return o
@@ -148,6 +150,7 @@ func (o *Oracle) Restored() {
 		}
 	}
 	clear(o.ceilings)
+	clear(o.pending)
 }
 
 // ours reports whether the tables know a transaction, or knew it for a no-op.
@@ -196,19 +199,18 @@ func (o *Oracle) mined(tx fakechain.Tx) {
 	}
 }
 
-// deleting checks a pending transaction that is about to go: its payment must
-// have ended, and the event must have been published.
-func (o *Oracle) deleting(id wallet.ID, nonce uint64) {
-	tx, err := o.Store.PendingTx(context.Background(), id, nonce)
-	if err != nil || tx.Noop() {
+// deleted checks a pending transaction that has just gone: its payment must have
+// ended, and the event must have been published.
+func (o *Oracle) deleted(tx wallet.PendingTx) {
+	if tx.Noop() {
 		return
 	}
 	p, err := o.Store.Payment(context.Background(), tx.Payment)
 	switch {
 	case err != nil || !p.State.Final():
-		o.Violate(NonceOwned, "pending transaction %s goes while its payment is %s (%v)", at(id, nonce), p.State, err)
+		o.Violate(NonceOwned, "pending transaction %s goes while its payment is %s (%v)", at(tx.ID, tx.Nonce), p.State, err)
 	case len(o.events[p.Event.ID]) == 0:
-		o.Violate(Announced, "pending transaction %s goes before its payment was announced", at(id, nonce))
+		o.Violate(Announced, "pending transaction %s goes before its payment was announced", at(tx.ID, tx.Nonce))
 	}
 }
 
@@ -221,9 +223,21 @@ func (o *Oracle) owners(id wallet.ID) {
 		return
 	}
 	txs, unreadable, err := o.Store.PendingTxs(ctx, id)
-	if err != nil || unreadable > 0 {
+	if err != nil {
 		return
 	}
+	for _, tx := range txs {
+		o.noops[tx.Hash()] = o.noops[tx.Hash()] || tx.Noop()
+	}
+	if unreadable > 0 {
+		return
+	}
+	for _, tx := range o.pending[id] {
+		if !slices.ContainsFunc(txs, func(now wallet.PendingTx) bool { return now.Nonce == tx.Nonce }) {
+			o.deleted(tx)
+		}
+	}
+	o.pending[id] = txs
 	if w.Ceiling < o.ceilings[id.Address] {
 		o.Violate(WithinBounds, "the ceiling of %s fell from %d to %d", short(id.Address), o.ceilings[id.Address], w.Ceiling)
 	}
