@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -155,40 +154,32 @@ func (c *Cluster) Restart(i int) { c.instances[i] = c.newInstance() }
 func (c *Cluster) newInstance() instance {
 	c.processes++
 	n := c.processes
-	return instance{skew: c.skew(n), Dispatcher: dispatch.New(stack.Config{
-		ChainID: chainID, Token: coin, Network: "simulated", Window: c.Window, Daily: c.Daily, FeeLimit: c.FeeLimit,
-		BlockTime: blockTime, ConfirmationRule: c.ConfirmationRule,
-	}, dispatch.Parts{
-		Store: c.store, Keys: c.Keys, Nodes: c.nodes, Hints: (*hints)(c),
-		Log: slog.New(slog.DiscardHandler), Now: c.clock(n), Random: noRandom{},
+	return instance{skew: c.skew(n), Dispatcher: dispatch.New(c.config(), dispatch.Parts{
+		Store: c.store, Keys: c.Keys, Nodes: c.nodes, Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
 		Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
 	})}
 }
 
-// noRandom fails: every client sends a key, so no id is ever drawn.
-type noRandom struct{}
-
-// Read implements io.Reader.
-func (noRandom) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// hints are a dispatch.Hinter.
-type hints Cluster
+// config is the configuration of every instance and of every run.
+func (c *Cluster) config() stack.Config {
+	return stack.Config{
+		ChainID: chainID, Token: coin, Network: "simulated", Window: c.Window, Daily: c.Daily, FeeLimit: c.FeeLimit,
+		ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
+	}
+}
 
 // Hint implements dispatch.Hinter.
-func (h *hints) Hint(ctx context.Context) error {
-	return h.scheduler.Around(ctx, interpose.Call{Op: "Hint"}, func(context.Context) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.hinted = true
+func (c *Cluster) Hint(ctx context.Context) error {
+	return c.scheduler.Around(ctx, interpose.Call{Op: "Hint"}, func(context.Context) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.hinted = true
 	})
 }
 
-// events are a settlement.Events.
-type events Cluster
-
 // Publish implements settlement.Events.
-func (e *events) Publish(ctx context.Context, ev webhook.Event) error {
-	return e.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: ev.ID}, func(context.Context) { e.oracle.Published(ev) })
+func (c *Cluster) Publish(ctx context.Context, e webhook.Event) error {
+	return c.scheduler.Around(ctx, interpose.Call{Op: "Publish", Args: e.ID}, func(context.Context) { c.oracle.Published(e) })
 }
 
 // A node is a fakechain.Node as engines reach it: every request is an effect.
@@ -218,11 +209,8 @@ func (c *Cluster) StartRun() string {
 	c.runs++
 	name, skew := fmt.Sprintf("run%d", c.runs), c.skew(c.runs)
 	ctx, actor := c.scheduler.Actor(name, runTime)
-	s := settlement.New(stack.Config{
-		ChainID: chainID, Token: coin, Window: c.Window, FeeLimit: c.FeeLimit, ConfirmationRule: c.ConfirmationRule,
-		BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
-	}, settlement.Parts{
-		Store: c.store, Keys: c.Keys, Nodes: c.nodes, Events: (*events)(c),
+	s := settlement.New(c.config(), settlement.Parts{
+		Store: c.store, Keys: c.Keys, Nodes: c.nodes, Events: c,
 		Log: slog.New(slog.DiscardHandler), Now: c.clock(c.runs), Wait: c.scheduler.Sleep,
 	})
 	c.trace(name, "starts")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
@@ -14,14 +13,6 @@ import (
 )
 
 func unit(n uint64) token.Amount { return token.Units(n) }
-
-// plain is a small deployment: one wallet, two nodes, final after two blocks.
-func plain() simulation.Setup {
-	return simulation.Setup{
-		Wallets: 1, Nodes: 2, Instances: 2, Depth: 2, ConfirmationRule: chain.ConfirmationRule{Depth: 2}, Window: 64,
-		Coins: 1_000_000, Gwei: 1_000,
-	}
-}
 
 // order is the n-th payment that a merchant wants.
 func order(n int) oracle.Order {
@@ -54,7 +45,7 @@ func performEach(t *testing.T, effects []string, outcomes []scheduler.Outcome, s
 	t.Helper()
 	for _, effect := range effects {
 		for _, o := range outcomes {
-			perform(t, fmt.Sprintf("%s %s", effect, o), plain(), func(s *simulation.Scenario) { scenario(s, effect, o) })
+			perform(t, fmt.Sprintf("%s %s", effect, o), simulation.Setup{}, func(s *simulation.Scenario) { scenario(s, effect, o) })
 		}
 	}
 }

@@ -76,20 +76,17 @@ type deployment struct {
 func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 	d := &deployment{network: on, t: t, store: memory.NewPayments(), now: time.Date(2026, time.May, 1, 0, 0, 0, 0, time.UTC)}
 	now := func() time.Time { return d.now }
-	log, final, window := slog.New(slog.DiscardHandler), chain.ConfirmationRule{Depth: depth}, uint64(10_000)
+	log := slog.New(slog.DiscardHandler)
+	config := stack.Config{
+		ChainID: on.id, Token: on.coin, Network: "n", Window: 10_000, BlockTime: 12 * time.Second,
+		ConfirmationRule: chain.ConfirmationRule{Depth: depth}, ReservationAge: time.Minute, BumpAfter: time.Hour,
+	}
 	store := &interpose.Store{Store: d.store, Around: d.calls.around}
 	nodes := chain.Nodes{interpose.Node{Node: on.node, Around: d.rpc.around}}
-	d.pay = dispatch.New(stack.Config{
-		ChainID: on.id, Token: on.coin, Network: "n", Window: window, BlockTime: time.Minute, ConfirmationRule: final,
-	}, dispatch.Parts{
+	d.pay = dispatch.New(config, dispatch.Parts{
 		Store: store, Keys: on.keys, Nodes: nodes, Hints: silent{}, Log: log, Now: now, Draw: rand.New(rand.NewPCG(1, 1)).IntN,
 	})
-	d.settler = settlement.New(stack.Config{
-		ChainID: on.id, Token: on.coin, Window: window, ConfirmationRule: final, BlockTime: 12 * time.Second,
-		ReservationAge: time.Minute, BumpAfter: time.Hour,
-	}, settlement.Parts{
-		Store: store, Keys: on.keys, Nodes: nodes, Events: silent{}, Log: log, Now: now,
-	})
+	d.settler = settlement.New(config, settlement.Parts{Store: store, Keys: on.keys, Nodes: nodes, Events: silent{}, Log: log, Now: now})
 	return d
 }
 

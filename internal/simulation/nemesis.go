@@ -73,7 +73,7 @@ func (n *nemesis) pick(ready []*scheduler.Effect) *scheduler.Effect {
 }
 
 func (n *nemesis) outcome(*scheduler.Effect) scheduler.Outcome {
-	if n.reduction.NoEffects || n.ended() || !n.share(n.effects) {
+	if n.ended() || !n.share(n.effects) {
 		return scheduler.Apply
 	}
 	all := scheduler.Faults()
@@ -116,7 +116,7 @@ func (n *nemesis) miner() *fakechain.Node {
 
 // strike plays at most one fault of those that this seed plays.
 func (n *nemesis) strike() {
-	if n.reduction.NoNemesis || n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {
+	if n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {
 		return
 	}
 	kind := n.kinds[n.rng.IntN(len(n.kinds))]

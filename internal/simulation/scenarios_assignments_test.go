@@ -26,16 +26,12 @@ func moved(s *simulation.Scenario) (first, second int) {
 	return first, int(s.Payment(order(0)).Wallet[19])
 }
 
-func pair() simulation.Setup {
-	setup := plain()
-	setup.Wallets = 2
-	return setup
-}
+var pair = simulation.Setup{Wallets: 2}
 
 // A handler that slept while its payment was moved to another wallet cannot
 // commit it on the first, and the nonce it took there is filled.
 func TestAssignedAnewWhileAHandlerSleeps(t *testing.T) {
-	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
+	simulation.Perform(t, pair, func(s *simulation.Scenario) {
 		first, second := moved(s)
 		s.Thaw()
 		s.Elapse(2 * time.Minute)
@@ -48,7 +44,7 @@ func TestAssignedAnewWhileAHandlerSleeps(t *testing.T) {
 // A payment is moved to another wallet and back, while the nonce that the sleeper
 // holds is filled with a no-op, mined and forgotten.
 func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
-	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
+	simulation.Perform(t, pair, func(s *simulation.Scenario) {
 		first, second := moved(s)
 		s.On("sleeper", "Commit", 1, scheduler.Freeze)
 		s.Thaw()
@@ -70,7 +66,7 @@ func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 // A run is about to fill a nonce whose payment was moved to another wallet, when
 // the payment comes back and is committed at that nonce.
 func TestNoopAndCommitMeet(t *testing.T) {
-	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
+	simulation.Perform(t, pair, func(s *simulation.Scenario) {
 		first, second := moved(s)
 		s.On("sleeper", "Commit", 1, scheduler.KillBefore)
 		s.Thaw()
@@ -92,7 +88,7 @@ func TestNoopAndCommitMeet(t *testing.T) {
 // release it until the no-op is final. The pending transaction of the no-op must
 // stay as long as a handler can still take the reservation over.
 func TestNoopStaysAsLongAsItsReservation(t *testing.T) {
-	simulation.Perform(t, pair(), func(s *simulation.Scenario) {
+	simulation.Perform(t, pair, func(s *simulation.Scenario) {
 		first, second := moved(s)
 		s.On("sleeper", "Commit", 1, scheduler.KillBefore)
 		s.On("run", "Release", 0, scheduler.FailBefore)
@@ -113,7 +109,7 @@ func TestNoopStaysAsLongAsItsReservation(t *testing.T) {
 // first no-op is long mined. No thief did that, so no wallet is paused.
 func TestNoopTwice(t *testing.T) {
 	for _, effect := range []string{"PutNoop", "Fees"} {
-		perform(t, effect, pair(), func(s *simulation.Scenario) {
+		perform(t, effect, pair, func(s *simulation.Scenario) {
 			moved(s)
 			s.On("sleeper", "Commit", 1, scheduler.KillBefore)
 			s.On("run", effect, 1, scheduler.Freeze)

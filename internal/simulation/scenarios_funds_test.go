@@ -15,11 +15,7 @@ import (
 )
 
 // tight has the coins for one order and not for two.
-func tight() simulation.Setup {
-	setup := plain()
-	setup.Coins = 1_500
-	return setup
-}
+var tight = simulation.Setup{Coins: 1_500}
 
 // late has a second order simulated and stored while there is still enough for
 // it, and about to reservation.
@@ -42,7 +38,7 @@ func refusedFor(s *simulation.Scenario, answers <-chan oracle.Answer) {
 // A node whose head moved while it was asked gives the count of one block and
 // the balance of another.
 func TestBalanceOfAnotherBlock(t *testing.T) {
-	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
+	simulation.Perform(t, tight, func(s *simulation.Scenario) {
 		s.Idle = true
 		answers := late(s)
 		s.Pay("client", order(0))
@@ -57,7 +53,7 @@ func TestBalanceOfAnotherBlock(t *testing.T) {
 // A handler reserves while a run sums up the amounts that are tied up. The sum
 // lacks that reservation, so it is not stored.
 func TestReservationWhileARunReconciles(t *testing.T) {
-	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
+	simulation.Perform(t, tight, func(s *simulation.Scenario) {
 		s.Idle, s.Halted = true, true
 		// The refused order opens the wallet, and the coins give a run something to
 		// store.
@@ -76,7 +72,7 @@ func TestReservationWhileARunReconciles(t *testing.T) {
 // All nodes fall back to a block before a settled payment: they show the coins that
 // it took, and its pending transaction, which would tie them up, is gone.
 func TestAllNodesFallBack(t *testing.T) {
-	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
+	simulation.Perform(t, tight, func(s *simulation.Scenario) {
 		answers := late(s)
 		s.Pay("client", order(0))
 		s.Elapse(2 * time.Minute)
@@ -89,7 +85,7 @@ func TestAllNodesFallBack(t *testing.T) {
 
 // The coins of a reservation that is not signed yet cannot be reserved again.
 func TestReservationsAreSpokenFor(t *testing.T) {
-	simulation.Perform(t, tight(), func(s *simulation.Scenario) {
+	simulation.Perform(t, tight, func(s *simulation.Scenario) {
 		s.Idle = true
 		answers := late(s)
 		s.On("dead", "Reserve", 1, scheduler.KillAfter)
@@ -103,9 +99,7 @@ func TestReservationsAreSpokenFor(t *testing.T) {
 
 // A raise of the ceiling that was under way arrives after a higher raise.
 func TestCeilingOnlyRises(t *testing.T) {
-	setup := plain()
-	setup.Window = 2
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{Window: 2}, func(s *simulation.Scenario) {
 		s.On("run", "RaiseCeiling", 1, scheduler.Freeze)
 		for n := range 4 {
 			s.Pay("client", order(n))
@@ -121,7 +115,7 @@ func TestCeilingOnlyRises(t *testing.T) {
 // not at the count of a node that lags.
 func TestFirstUseOfAUsedKey(t *testing.T) {
 	for lagging := range 2 {
-		perform(t, fmt.Sprintf("node%d lags", lagging), plain(), func(s *simulation.Scenario) {
+		perform(t, fmt.Sprintf("node%d lags", lagging), simulation.Setup{}, func(s *simulation.Scenario) {
 			s.Pending = true // the tables know nothing of the earlier payments of the key
 			s.Steal(0, 0, 5)
 			s.Steal(0, 1, 5)

@@ -17,7 +17,7 @@ import (
 // The secret store goes down while payments are under way. Signed payments go on,
 // and reserved ones are finished when it is back.
 func TestSecretStoreDownWarm(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Pay("signed", order(0))
 		s.On("reserved", "Reserve", 1, scheduler.KillAfter)
 		s.Post("reserved", 0, order(1))
@@ -33,7 +33,7 @@ func TestSecretStoreDownWarm(t *testing.T) {
 // A key is being retired: its wallet gets no new payments, and its own payments are
 // finished, reservations included.
 func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Halted = true
 		s.Pay("committed", order(0))
 		s.On("reserved", "Reserve", 1, scheduler.KillAfter)
@@ -55,7 +55,7 @@ func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
 // An operator pauses a wallet. It gives no new reservations, but reserved and signed
 // payments go on.
 func TestWalletPausedInFlight(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Halted = true
 		s.Pay("committed", order(0))
 		s.On("reserved", "Reserve", 1, scheduler.KillAfter)
@@ -76,7 +76,7 @@ func TestWalletPausedInFlight(t *testing.T) {
 // A pause that an operator must end is not ended by a top-up, in whichever order
 // the two come.
 func TestPauseByHandOutlivesATopUp(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Idle = true
 		s.On("client", "Send", 0, scheduler.FailBefore)
 		s.Pay("client", order(0))
@@ -106,7 +106,7 @@ func TestPauseByHandOutlivesATopUp(t *testing.T) {
 // is ahead of them, so no payment is made until an operator has looked.
 func TestTablesRestoredToAnHourAgo(t *testing.T) {
 	for _, draining := range []bool{false, true} {
-		perform(t, fmt.Sprintf("draining %t", draining), plain(), func(s *simulation.Scenario) {
+		perform(t, fmt.Sprintf("draining %t", draining), simulation.Setup{}, func(s *simulation.Scenario) {
 			s.Pending = true
 			s.Pay("before", order(0))
 			s.Elapse(time.Hour)
@@ -134,9 +134,7 @@ func TestTablesRestoredToAnHourAgo(t *testing.T) {
 // A process that was warm when the tables were restored learns it from the next
 // run: every wallet is paused, not only the one of the lost payment.
 func TestEveryWalletStopsWhenOneIsBehind(t *testing.T) {
-	setup := plain()
-	setup.Wallets = 3
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{Wallets: 3}, func(s *simulation.Scenario) {
 		s.Pending = true
 		for n := range 3 {
 			s.Pay("before", order(n))
@@ -154,7 +152,7 @@ func TestEveryWalletStopsWhenOneIsBehind(t *testing.T) {
 
 // A key that another party is using is not taken into service.
 func TestForeignKeyIsNotOpened(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Pending, s.Halted = true, true
 		s.Steal(0, 0, 5)
 		a := s.Ask("client", order(0))
@@ -165,7 +163,7 @@ func TestForeignKeyIsNotOpened(t *testing.T) {
 // Two processes meet a new wallet at once. The transaction that the slower one finds
 // in the pools is the faster one's first payment, and no thief's.
 func TestTwoProcessesOpenAWallet(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Halted = true
 		s.On("slow", "Account", 1, scheduler.Freeze)
 		slow := s.Post("slow", 1, order(0))
@@ -198,7 +196,7 @@ func TestCorruptItem(t *testing.T) {
 		},
 	}
 	for name, damage := range spoil {
-		perform(t, name, plain(), func(s *simulation.Scenario) {
+		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
 			s.Pending = true
 			s.Halted = true
 			for n := range 3 {
@@ -222,9 +220,7 @@ func TestCorruptItem(t *testing.T) {
 
 // Handlers raise the ceiling themselves, so a busy minute needs no run.
 func TestCeilingIsRaisedByHandlers(t *testing.T) {
-	setup := plain()
-	setup.Window = 2
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{Window: 2}, func(s *simulation.Scenario) {
 		s.Idle = true
 		for n := range 10 {
 			s.Pay("client", order(n))

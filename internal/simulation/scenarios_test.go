@@ -18,9 +18,7 @@ import (
 
 // Retries of a whole fleet arrive at once when a load balancer comes back.
 func TestSameKeyFromFiftyClients(t *testing.T) {
-	setup := plain()
-	setup.Instances = 5
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{Instances: 5}, func(s *simulation.Scenario) {
 		var answers []<-chan oracle.Answer
 		for i := range 50 {
 			answers = append(answers, s.Post(fmt.Sprintf("client%02d", i), i, order(0)))
@@ -41,7 +39,7 @@ func TestSameKeyFromFiftyClients(t *testing.T) {
 // the other thing or the first one again.
 func TestKeyUsedForSomethingElse(t *testing.T) {
 	for _, state := range []payment.State{payment.Prepared, payment.Committed} {
-		perform(t, string(state), plain(), func(s *simulation.Scenario) {
+		perform(t, string(state), simulation.Setup{}, func(s *simulation.Scenario) {
 			if state == payment.Prepared {
 				s.On("first", "Reserve", 1, scheduler.KillBefore)
 			}
@@ -58,9 +56,7 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 // A wallet has the coins for each of two payments and not for both. Checked against
 // a balance that a node reports, both would be sent, and the second would revert.
 func TestTwoPaymentsTogetherExceedTheBalance(t *testing.T) {
-	setup := plain()
-	setup.Coins = 1_500
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{Coins: 1_500}, func(s *simulation.Scenario) {
 		a, b := s.Post("a", 0, order(0)), s.Post("b", 1, order(1))
 		first, second := s.Await(a), s.Await(b)
 		if first.Err == nil {
@@ -78,9 +74,8 @@ func TestTwoPaymentsTogetherExceedTheBalance(t *testing.T) {
 // Gas is reserved like coins: a wallet that cannot pay for one more refuses it
 // before it is committed.
 func TestOutOfGasIsARefusal(t *testing.T) {
-	setup := plain()
-	setup.Gwei = 0
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Chain.TakeGas(fakechain.Wallet(0))
 		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(20_000_000)) // a transfer reserves 77,100 gas at 210 wei
 		s.Pay("first", order(0))
 		a := s.Ask("second", order(1))
@@ -92,7 +87,7 @@ func TestOutOfGasIsARefusal(t *testing.T) {
 // API Gateway hangs up after 29 seconds, users sooner. From the reservation on a
 // handler goes on without them.
 func TestClientHangsUpAfterTheReservation(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Idle = true
 		s.On("client", "Commit", 1, scheduler.Freeze)
 		s.Post("client", 0, order(0))
@@ -108,7 +103,7 @@ func TestClientHangsUpAfterTheReservation(t *testing.T) {
 // A handler that has no time left to commit does not reserve: a run would have to
 // finish the reservation.
 func TestNoReservationWithoutTime(t *testing.T) {
-	simulation.Perform(t, plain(), func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Idle = true
 		s.On("client", "Create", 1, scheduler.FreezeDone)
 		answers := s.Post("client", 0, order(0))
@@ -124,9 +119,7 @@ func TestNoReservationWithoutTime(t *testing.T) {
 // A merchant's day is charged before the reservation, and the amount of a refused
 // payment is given back.
 func TestDailyLimit(t *testing.T) {
-	setup := plain()
-	setup.Daily = unit(2_500)
-	simulation.Perform(t, setup, func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{Daily: unit(2_500)}, func(s *simulation.Scenario) {
 		s.Pay("a", order(0))
 		s.Pay("b", order(1))
 		s.Is("third", errors.Is(s.Ask("c", order(2)).Err, store.ErrDailyLimit), true)

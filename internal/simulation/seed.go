@@ -71,11 +71,9 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 // A Reduction takes faults out of a seed, to find the few that violate an
 // invariant. The zero Reduction takes none.
 type Reduction struct {
-	NoEffects bool            // no faults of effects
-	NoNemesis bool            // no faults of the chain, the nodes and the processes
-	Without   map[string]bool // no faults of these names
-	Clients   int             // at most so many; 0: no limit
-	Steps     int             // no faults after so many steps; 0: no limit
+	Without map[string]bool // no faults of these names
+	Clients int             // at most so many; 0: no limit
+	Steps   int             // no faults after so many steps; 0: no limit
 }
 
 // Shrink returns a Reduction with which a seed still violates an invariant: with
@@ -91,8 +89,6 @@ func Shrink(fails func(Reduction) bool) Reduction {
 			best = r
 		}
 	}
-	try(func(r *Reduction) { r.NoNemesis = true })
-	try(func(r *Reduction) { r.NoEffects = true })
 	for n := 1; n < 6; n++ {
 		if best.Clients == 0 {
 			try(func(r *Reduction) { r.Clients = n })

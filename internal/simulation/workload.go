@@ -11,9 +11,9 @@ import (
 	"remit/internal/simulation/scheduler"
 )
 
-// serve starts a handler of a request on an instance. Its answer comes on the
+// Post starts a handler of a request on an instance. Its answer comes on the
 // channel unless it dies.
-func (c *Cluster) serve(name string, instance int, order oracle.Order) <-chan oracle.Answer {
+func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan oracle.Answer {
 	ctx, actor := c.scheduler.Actor(name, handlerTime)
 	on := c.instances[instance%len(c.instances)]
 	answers := make(chan oracle.Answer, 1)
@@ -52,7 +52,7 @@ func (c *Cluster) StartClient(name string, order oracle.Order, tries int, stubbo
 func (c *Cluster) post(ctx context.Context, handler string, instance int, order oracle.Order) (answer oracle.Answer, ok bool) {
 	var answers <-chan oracle.Answer
 	err := c.scheduler.Around(ctx, interpose.Call{Op: "POST", Args: order.Key}, func(context.Context) {
-		answers = c.serve(handler, instance, order)
+		answers = c.Post(handler, instance, order)
 	})
 	if err != nil {
 		return oracle.Answer{}, false

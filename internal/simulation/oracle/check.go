@@ -107,7 +107,7 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		if !mined || receipt.Succeeded {
 			o.Violate(FailedIsUnpaid, "%s failed as reverted, and the chain does not say so", r.Key)
 		}
-		if pays && !o.CoinsRunOut {
+		if pays && !o.Stolen() {
 			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)
 		}
 	case payment.TransferMissing:

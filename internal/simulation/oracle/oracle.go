@@ -50,9 +50,6 @@ type Config struct {
 // An Oracle records how invariants are violated. Make one with New.
 type Oracle struct {
 	Config
-	// CoinsRunOut says that payments may revert for want of coins, because the
-	// test means them to.
-	CoinsRunOut bool
 
 	mu         sync.Mutex
 	violations []string
@@ -135,7 +132,6 @@ func (o *Oracle) Published(e webhook.Event) {
 // that the thief takes.
 func (o *Oracle) Steal(from token.Address, nonce uint64, amount token.Amount) {
 	o.stolen[o.Chain.Steal(from, nonce, amount)] = true
-	o.CoinsRunOut = true
 }
 
 // Stolen reports whether a thief has ever used a key.
