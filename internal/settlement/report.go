@@ -39,30 +39,6 @@ type Funds struct {
 // add counts another wallet of the same round in.
 func (r *Report) add(o Report) {
 	r.Busy, r.ClaimedElsewhere = r.Busy || o.Busy, r.ClaimedElsewhere || o.ClaimedElsewhere
-	r.did(o)
-	r.Unreadable += o.Unreadable
-	r.Undecided += o.Undecided
-	r.Paused += o.Paused
-	r.Pending += o.Pending
-	r.Oldest = max(r.Oldest, o.Oldest)
-	r.Wallets = append(r.Wallets, o.Wallets...)
-}
-
-// next merges a later round: it adds the round's counters, replaces the gauges,
-// and keeps the balances of wallets that the round skipped.
-func (r *Report) next(round Report) {
-	r.Busy, r.ClaimedElsewhere = round.Busy, round.ClaimedElsewhere
-	r.did(round)
-	r.Unreadable, r.Undecided, r.Pending = round.Unreadable, round.Undecided, round.Pending
-	r.Paused = max(r.Paused, round.Paused)
-	r.Oldest = max(r.Oldest, round.Oldest)
-	for _, funds := range round.Wallets {
-		r.Wallets = slices.DeleteFunc(r.Wallets, func(f Funds) bool { return f.Address == funds.Address })
-		r.Wallets = append(r.Wallets, funds)
-	}
-}
-
-func (r *Report) did(o Report) {
 	r.Confirmed += o.Confirmed
 	r.Failed += o.Failed
 	r.Reservations += o.Reservations
@@ -70,6 +46,23 @@ func (r *Report) did(o Report) {
 	r.Bumps += o.Bumps
 	r.Resent += o.Resent
 	r.Refused += o.Refused
+	r.Unreadable += o.Unreadable
 	r.Suspect += o.Suspect
+	r.Undecided += o.Undecided
+	r.Paused += o.Paused
+	r.Pending += o.Pending
+	r.Oldest = max(r.Oldest, o.Oldest)
 	r.ToFinal = append(r.ToFinal, o.ToFinal...)
+	r.Wallets = append(r.Wallets, o.Wallets...)
+}
+
+// next merges a later round: it adds the round's counters, replaces the gauges,
+// and keeps the balances of wallets that the round skipped.
+func (r *Report) next(round Report) {
+	r.Busy, r.ClaimedElsewhere, r.Unreadable, r.Undecided, r.Pending = false, false, 0, 0, 0
+	r.Paused = max(r.Paused-round.Paused, 0) // a wallet that is paused and idle is looked at in the first round only
+	r.Wallets = slices.DeleteFunc(r.Wallets, func(old Funds) bool {
+		return slices.ContainsFunc(round.Wallets, func(f Funds) bool { return f.Address == old.Address })
+	})
+	r.add(round)
 }

@@ -76,7 +76,7 @@ type Cluster struct {
 	store     *interpose.Store
 	nodes     chain.Nodes
 	instances []instance
-	runs      int  // started
+	started   int  // runs
 	processes int  // instances ever made
 	skewed    bool // some clocks were wrong
 
@@ -206,12 +206,12 @@ func (n node) Send(ctx context.Context, raw []byte) (reply chain.Reply) {
 
 // StartRun starts a run of check-receipts and returns the name of its actor.
 func (c *Cluster) StartRun() string {
-	c.runs++
-	name, skew := fmt.Sprintf("run%d", c.runs), c.skew(c.runs)
+	c.started++
+	name, skew := fmt.Sprintf("run%d", c.started), c.skew(c.started)
 	ctx, actor := c.scheduler.Actor(name, runTime)
 	s := settlement.New(c.config(), settlement.Parts{
 		Store: c.store, Keys: c.Keys, Nodes: c.nodes, Events: c,
-		Log: slog.New(slog.DiscardHandler), Now: c.clock(c.runs), Wait: c.scheduler.Sleep,
+		Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
 	})
 	c.trace(name, "starts")
 	go func() {

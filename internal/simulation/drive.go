@@ -103,8 +103,9 @@ func (c *Cluster) takeHint() bool {
 
 // faultless is the policy without faults: every effect is applied, in order.
 type faultless struct {
+	Idle   bool // no runs start by themselves
+	Halted bool // no blocks are made
 	chain  *fakechain.Chain
-	idle   bool // runs are started by hand only
 	blocks int
 }
 
@@ -112,9 +113,12 @@ func (f *faultless) pick(ready []*scheduler.Effect) *scheduler.Effect { return r
 func (f *faultless) outcome(*scheduler.Effect) scheduler.Outcome      { return scheduler.Apply }
 func (f *faultless) freeze() time.Duration                            { return 0 }
 func (f *faultless) nap() time.Duration                               { return time.Second }
-func (f *faultless) runs() bool                                       { return !f.idle }
+func (f *faultless) runs() bool                                       { return !f.Idle }
 
 func (f *faultless) miner() *fakechain.Node {
+	if f.Halted {
+		return nil
+	}
 	f.blocks++
 	return f.chain.Nodes[f.blocks%len(f.chain.Nodes)]
 }
@@ -159,13 +163,13 @@ func (c *Cluster) heal() {
 	c.Skews = nil
 	synctest.Wait()
 	c.scheduler.Thaw()
-	c.drain(&faultless{chain: c.Chain, idle: true}, newTimetable())
+	c.drain(&faultless{chain: c.Chain, Idle: true}, newTimetable())
 }
 
 // settle is invariant I6: once reservations have aged, two runs of
 // check-receipts settle everything, while blocks are made.
 func (c *Cluster) settle() {
-	p := &faultless{chain: c.Chain, idle: true}
+	p := &faultless{chain: c.Chain, Idle: true}
 	due := newTimetable()
 	c.elapse(p, due, runEvery)
 	runs := 2

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -29,8 +28,6 @@ type Scenario struct {
 	*Cluster
 	faultless
 	T       testing.TB // of the bubble
-	Halted  bool       // no blocks are made
-	Idle    bool       // no runs start by themselves
 	Pending bool       // the scenario ends with payments pending, or an operator needed
 
 	rules []*rule
@@ -62,8 +59,8 @@ func Perform(t *testing.T, setup Setup, scenario func(*Scenario)) {
 		defer func() {
 			if bubble.Failed() || t.Failed() {
 				trace = Brief(trace)
-				bubble.Logf("replay it with\n\tgo test ./internal/simulation -run '%s'\nthe end of its trace, without routine:\n%s",
-					exactly(t.Name()), strings.Join(trace[max(0, len(trace)-300):], "\n"))
+				bubble.Logf("replay it with\n\tgo test ./internal/simulation -run '^%s$'\nthe end of its trace, without routine:\n%s",
+					strings.ReplaceAll(t.Name(), "/", "$/^"), strings.Join(trace[max(0, len(trace)-300):], "\n"))
 			}
 		}()
 		s := &Scenario{Cluster: c, faultless: faultless{chain: c.Chain}, T: bubble, due: newTimetable()}
@@ -77,15 +74,6 @@ func Perform(t *testing.T, setup Setup, scenario func(*Scenario)) {
 			}
 		}
 	})
-}
-
-// exactly is the pattern of -run for one test.
-func exactly(name string) string {
-	parts := strings.Split(name, "/")
-	for i, p := range parts {
-		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
-	}
-	return strings.Join(parts, "/")
 }
 
 // operations returns the operations of all effects: the methods of the ports,
@@ -128,14 +116,6 @@ func (s *Scenario) Off(effect string) {
 func (s *Scenario) Thaw() { s.scheduler.Thaw() }
 
 func (s *Scenario) freeze() time.Duration { return 24 * time.Hour }
-func (s *Scenario) runs() bool            { return !s.Idle }
-
-func (s *Scenario) miner() *fakechain.Node {
-	if s.Halted {
-		return nil
-	}
-	return s.faultless.miner()
-}
 
 func (s *Scenario) outcome(e *scheduler.Effect) scheduler.Outcome {
 	for _, r := range s.rules {

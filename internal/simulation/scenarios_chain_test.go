@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
@@ -79,52 +78,6 @@ func TestBumpInterrupted(t *testing.T) {
 		s.Thaw()
 		s.IsState(order(0), payment.Confirmed)
 	})
-}
-
-// However often its fees are raised, and also once it is mined, a payment counts
-// as pending since it was committed, so that the alarm on its age rings in time.
-func TestOldestPending(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Depth: 3, ConfirmationRule: chain.ConfirmationRule{Tag: "finalized"}}, func(s *simulation.Scenario) {
-		s.Halted = true
-		s.Pay("client", order(0))
-		s.Elapse(30 * time.Minute)
-		if n := len(s.Payment(order(0)).Attempts); n < 3 {
-			s.T.Errorf("%d attempts in half an hour", n)
-		}
-		s.Chain.Mine(s.Chain.Nodes[0])
-		s.After(2*time.Minute, order(0), payment.Committed)
-		reports := s.Reports()
-		if last := reports[len(reports)-1]; last.Oldest < 30*time.Minute || last.Pending != 1 {
-			s.T.Errorf("after 32 minutes the oldest of %d pending is %v old", last.Pending, last.Oldest)
-		}
-		s.Halted = false
-	})
-}
-
-// A transfer that succeeded is mined again after a reorg, and reverts: the token
-// has blacklisted the recipient meanwhile (USDC, 8 August 2022).
-func TestReminedAsReverted(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pay("client", order(0))
-		s.Elapse(13 * time.Second)
-		s.Chain.Recipients[order(0).To] = fakechain.Reverts
-		s.Chain.Reorg(1, s.Chain.Nodes[0])
-		s.Elapse(3 * time.Minute)
-		s.Is("code", codeOf(s.Payment(order(0))), payment.ExecutionReverted)
-	})
-}
-
-// Tokens that return false instead of reverting, or take a fee on the way, are
-// collected in the "weird ERC-20" lists of auditors.
-func TestTokensThatMoveNothing(t *testing.T) {
-	for _, behaviour := range []fakechain.Recipient{fakechain.ReturnsFalse, fakechain.LogsLess} {
-		perform(t, string(behaviour), simulation.Setup{}, func(s *simulation.Scenario) {
-			s.Chain.Recipients[order(0).To] = behaviour
-			s.Pay("client", order(0))
-			s.Elapse(3 * time.Minute)
-			s.Is("code", codeOf(s.Payment(order(0))), payment.TransferMissing)
-		})
-	}
 }
 
 // BNB Chain stood still for hours in October 2022, Base for 45 minutes in

@@ -231,21 +231,6 @@ func TestNodeLiesAboutABlockHash(t *testing.T) {
 	}
 }
 
-// Some nodes queue a transaction after a gap in silence, others refuse it. The
-// handler itself gives those nodes the missing transactions first.
-func TestGapIsFilledByTheHandler(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Idle, s.Halted = true, true
-		s.Chain.Each(func(n *fakechain.Node) { n.RejectsGaps = true })
-		s.On("first", "Send", 0, scheduler.FailBefore)
-		s.Pay("first", order(0))
-		s.Pay("second", order(1))
-		s.Is("in the pool", s.Chain.Nodes[0].Pooled(fakechain.Wallet(0)), 2)
-		s.Idle, s.Halted = false, false
-		s.Elapse(2 * time.Minute)
-	})
-}
-
 // Every refusal by the nodes but Wrong leaves a payment as it is, and the same
 // bytes are sent again later.
 func TestEveryReply(t *testing.T) {
@@ -287,18 +272,4 @@ func TestInsufficientFundsThenATopUp(t *testing.T) {
 		s.Is("hash", got.TxHash, committed)
 		s.Is("paused", s.Record(0).Paused, "")
 	})
-}
-
-// The handler gives the bytes to every node, so one node that keeps them is enough,
-// even if a provider swallows them.
-func TestEveryNodeIsGivenTheBytes(t *testing.T) {
-	for swallowing := range 2 {
-		perform(t, fmt.Sprintf("node%d swallows", swallowing), simulation.Setup{}, func(s *simulation.Scenario) {
-			s.Idle = true
-			s.Chain.Nodes[swallowing].BlackHole = true
-			s.Chain.Nodes[1-swallowing].Deaf = true
-			s.Pay("client", order(0))
-			s.Is("in the other's pool", s.Chain.Nodes[1-swallowing].Pooled(fakechain.Wallet(0)), 1)
-		})
-	}
 }

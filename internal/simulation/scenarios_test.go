@@ -13,7 +13,6 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
-	"remit/internal/store"
 )
 
 // Retries of a whole fleet arrive at once when a load balancer comes back.
@@ -97,34 +96,5 @@ func TestClientHangsUpAfterTheReservation(t *testing.T) {
 		s.Thaw()
 		s.After(10*time.Second, order(0), payment.Committed)
 		s.Is("reservations", len(s.Record(0).Reservations), 0)
-	})
-}
-
-// A handler that has no time left to commit does not reserve: a run would have to
-// finish the reservation.
-func TestNoReservationWithoutTime(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Idle = true
-		s.On("client", "Create", 1, scheduler.FreezeDone)
-		answers := s.Post("client", 0, order(0))
-		s.Elapse(25 * time.Second)
-		s.Thaw()
-		s.Is("refused", errors.Is(s.Await(answers).Err, dispatch.ErrUnavailable), true)
-		s.Is("next nonce", s.Record(0).NextNonce, uint64(0))
-		s.Idle = false
-		s.Pay("again", order(0))
-	})
-}
-
-// A merchant's day is charged before the reservation, and the amount of a refused
-// payment is given back.
-func TestDailyLimit(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Daily: unit(2_500)}, func(s *simulation.Scenario) {
-		s.Pay("a", order(0))
-		s.Pay("b", order(1))
-		s.Is("third", errors.Is(s.Ask("c", order(2)).Err, store.ErrDailyLimit), true)
-		s.Is("stored", s.State(order(2)), payment.State(""))
-		s.Elapse(24 * time.Hour)
-		s.Pay("c again", order(2))
 	})
 }
