@@ -164,6 +164,16 @@ func (s *Scenario) After(d time.Duration, o oracle.Order, want payment.State) {
 	s.IsState(o, want)
 }
 
+// Begin posts an order, gives the first effect of its handler that matches a
+// faulty outcome, and lets a second go by.
+func (s *Scenario) Begin(handler string, instance int, o oracle.Order, effect string, how scheduler.Outcome) <-chan oracle.Answer {
+	s.T.Helper()
+	s.On(handler, effect, 1, how)
+	answers := s.Post(handler, instance, o)
+	s.Elapse(time.Second)
+	return answers
+}
+
 // Await lets effects happen until an answer is there, or a minute has elapsed.
 func (s *Scenario) Await(answers <-chan oracle.Answer) oracle.Answer {
 	s.Until(func() bool { return len(answers) > 0 })

@@ -14,14 +14,10 @@ import (
 // "sleeper" is about to reserve from the first: that one was paused for a moment,
 // and another handler moved the payment away.
 func moved(s *simulation.Scenario) (first, second int) {
-	s.On("sleeper", "Reserve", 1, scheduler.Freeze)
-	s.Post("sleeper", 0, order(0))
-	s.Elapse(time.Second)
+	s.Begin("sleeper", 0, order(0), "Reserve", scheduler.Freeze)
 	first = int(s.Payment(order(0)).Wallet[19])
 	s.Pause(first, "by hand")
-	s.On("mover", "Reassign", 1, scheduler.KillAfter)
-	s.Post("mover", 1, order(0))
-	s.Elapse(time.Second)
+	s.Begin("mover", 1, order(0), "Reassign", scheduler.KillAfter)
 	s.Resume(first)
 	return first, int(s.Payment(order(0)).Wallet[19])
 }
@@ -51,9 +47,7 @@ func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 		s.Elapse(5 * time.Minute)
 		s.Is("mined on the first", s.Chain.Account(fakechain.Wallet(first), 2).Nonce, uint64(1))
 		s.Pause(second, "by hand")
-		s.On("back", "Reassign", 1, scheduler.KillAfter)
-		s.Post("back", 1, order(0))
-		s.Elapse(time.Second)
+		s.Begin("back", 1, order(0), "Reassign", scheduler.KillAfter)
 		s.Is("assigned to", s.Payment(order(0)).Wallet, fakechain.Wallet(first))
 		s.Resume(second)
 		s.Thaw()

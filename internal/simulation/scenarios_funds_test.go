@@ -20,9 +20,7 @@ var tight = simulation.Setup{Coins: 1_500}
 // late has a second order simulated and stored while there is still enough for
 // it, and about to reservation.
 func late(s *simulation.Scenario) <-chan oracle.Answer {
-	s.On("late", "Reserve", 1, scheduler.Freeze)
-	answers := s.Post("late", 1, order(1))
-	s.Elapse(time.Second)
+	answers := s.Begin("late", 1, order(1), "Reserve", scheduler.Freeze)
 	return answers
 }
 
@@ -88,9 +86,7 @@ func TestReservationsAreSpokenFor(t *testing.T) {
 	simulation.Perform(t, tight, func(s *simulation.Scenario) {
 		s.Idle = true
 		answers := late(s)
-		s.On("dead", "Reserve", 1, scheduler.KillAfter)
-		s.Post("dead", 0, order(0))
-		s.Elapse(time.Second)
+		s.Begin("dead", 0, order(0), "Reserve", scheduler.KillAfter)
 		s.StartRun()
 		s.Elapse(5 * time.Second)
 		refusedFor(s, answers)

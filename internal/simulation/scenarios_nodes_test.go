@@ -256,9 +256,7 @@ func TestEveryReply(t *testing.T) {
 // stay stored, and after a top-up the very same hash is mined.
 func TestInsufficientFundsThenATopUp(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.On("client", "Commit", 1, scheduler.Freeze)
-		s.Post("client", 0, order(0))
-		s.Elapse(time.Second)
+		s.Begin("client", 0, order(0), "Commit", scheduler.Freeze)
 		s.Chain.TakeGas(fakechain.Wallet(0))
 		s.After(3*time.Minute, order(0), payment.Committed)
 		if s.Record(0).Paused == "" {

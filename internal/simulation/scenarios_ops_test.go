@@ -19,9 +19,7 @@ import (
 func TestSecretStoreDownWarm(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Pay("signed", order(0))
-		s.On("reserved", "Reserve", 1, scheduler.KillAfter)
-		s.Post("reserved", 0, order(1))
-		s.Elapse(time.Second)
+		s.Begin("reserved", 0, order(1), "Reserve", scheduler.KillAfter)
 		s.Keys.Down(true)
 		s.After(5*time.Minute, order(0), payment.Confirmed)
 		s.Is("reserved", s.State(order(1)), payment.Prepared)
@@ -36,9 +34,7 @@ func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Halted = true
 		s.Pay("committed", order(0))
-		s.On("reserved", "Reserve", 1, scheduler.KillAfter)
-		s.Post("reserved", 0, order(1))
-		s.Elapse(time.Second)
+		s.Begin("reserved", 0, order(1), "Reserve", scheduler.KillAfter)
 		s.Keys.Drain(fakechain.Wallet(0))
 		s.AddWallet()
 		p := s.Pay("new", order(2))
@@ -58,9 +54,7 @@ func TestWalletPausedInFlight(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Halted = true
 		s.Pay("committed", order(0))
-		s.On("reserved", "Reserve", 1, scheduler.KillAfter)
-		s.Post("reserved", 0, order(1))
-		s.Elapse(time.Second)
+		s.Begin("reserved", 0, order(1), "Reserve", scheduler.KillAfter)
 		s.Pause(0, "by hand")
 		s.Is("new", s.Ask("new", order(2)).Refused(), true)
 		s.Pay("reserved again", order(1)) // its nonce is still its own
@@ -165,9 +159,7 @@ func TestForeignKeyIsNotOpened(t *testing.T) {
 func TestTwoProcessesOpenAWallet(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
 		s.Halted = true
-		s.On("slow", "Account", 1, scheduler.Freeze)
-		slow := s.Post("slow", 1, order(0))
-		s.Elapse(time.Second)
+		slow := s.Begin("slow", 1, order(0), "Account", scheduler.Freeze)
 		s.Pay("fast", order(1))
 		s.Thaw()
 		s.Is("the slower one", s.Await(slow).Err, error(nil))

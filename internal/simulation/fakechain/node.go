@@ -23,7 +23,6 @@ type Faults struct {
 	Lies         bool        // it gives a wrong block hash in receipts
 	BlackHole    bool        // it acknowledges transactions and drops them
 	Full         bool        // its pool takes no transaction
-	RejectsGaps  bool        // it answers "nonce too high" instead of queueing in silence
 	StrictFees   bool        // it refuses a transaction that the next block would not take
 	Deaf         bool        // it hears no gossip of other nodes
 	Floor        uint64      // gas that each byte of call data must be given (EIP-7623)
@@ -87,14 +86,9 @@ func (n *Node) Fork(depth, blocks uint64) {
 // Mined returns how many transactions of an address the node's branch has.
 func (n *Node) Mined(a token.Address) uint64 { return n.head.accounts[a].Nonce }
 
-// Pooled returns how many transactions of an address the node would mine.
-func (n *Node) Pooled(from token.Address) int {
-	return len(n.chain.executable(n.head, n.pool))
-}
-
-// Heal ends every fault but RejectsGaps, which is a property of its software.
+// Heal ends every fault.
 func (n *Node) Heal() {
-	n.Faults = Faults{RejectsGaps: n.RejectsGaps}
+	n.Faults = Faults{}
 	n.Follow()
 }
 
@@ -261,24 +255,11 @@ func (n *Node) take(tx Tx) chain.Class {
 		return chain.Funds
 	case taken && !replaces(tx, there):
 		return chain.Replacement
-	case n.RejectsGaps && n.misses(tx.From, a.Nonce, tx.Nonce):
-		return chain.Gap
 	case n.BlackHole:
 		return chain.Accepted
 	}
 	n.pool.put(tx)
 	return chain.Accepted
-}
-
-// misses reports whether the pool lacks a nonce from first on and below the
-// other.
-func (n *Node) misses(from token.Address, first, below uint64) bool {
-	for nonce := first; nonce < below; nonce++ {
-		if _, ok := n.pool[from][nonce]; !ok {
-			return true
-		}
-	}
-	return false
 }
 
 // replaces reports whether both fees are a tenth higher (geth's PriceBump).
