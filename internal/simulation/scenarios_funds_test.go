@@ -2,7 +2,6 @@ package simulation_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
-	"remit/internal/wallet"
 )
 
 // tight has the coins for one order and not for two.
@@ -91,36 +89,4 @@ func TestReservationsAreSpokenFor(t *testing.T) {
 		s.Elapse(5 * time.Second)
 		refusedFor(s, answers)
 	})
-}
-
-// A raise of the ceiling that was under way arrives after a higher raise.
-func TestCeilingOnlyRises(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Window: 2}, func(s *simulation.Scenario) {
-		s.On("run", "RaiseCeiling", 1, scheduler.Freeze)
-		for n := range 4 {
-			s.Pay("client", order(n))
-			s.Elapse(time.Minute)
-		}
-		s.Thaw()
-		s.Elapse(time.Second)
-		s.Is("ceiling", s.Record(0).Ceiling, uint64(6))
-	})
-}
-
-// A key that was used before is opened at the chain's count of its transactions,
-// not at the count of a node that lags.
-func TestFirstUseOfAUsedKey(t *testing.T) {
-	for lagging := range 2 {
-		perform(t, fmt.Sprintf("node%d lags", lagging), simulation.Setup{}, func(s *simulation.Scenario) {
-			s.Pending = true // the tables know nothing of the earlier payments of the key
-			s.Steal(0, 0, 5)
-			s.Steal(0, 1, 5)
-			s.Elapse(time.Minute)
-			s.Chain.Nodes[lagging].Lag = 10
-			s.Elapse(13 * time.Second)
-			s.Is("while one node lags", errors.Is(s.Ask("client", order(0)).Err, wallet.ErrForeign), true)
-			s.Chain.Nodes[lagging].Heal()
-			s.Is("nonce", s.Pay("client", order(0)).Nonce, uint64(2))
-		})
-	}
 }

@@ -219,18 +219,6 @@ func TestNodeOnAnotherFork(t *testing.T) {
 	})
 }
 
-// Nodes behind caches have been seen to give a wrong block hash in receipts. Such a
-// receipt must not make a payment final.
-func TestNodeLiesAboutABlockHash(t *testing.T) {
-	for nodes := 1; nodes <= 2; nodes++ {
-		perform(t, fmt.Sprintf("%d of %d nodes", nodes, nodes), simulation.Setup{Nodes: nodes}, func(s *simulation.Scenario) {
-			s.Chain.Each(func(n *fakechain.Node) { n.Lies = true })
-			s.Pay("client", order(0))
-			s.After(5*time.Minute, order(0), payment.Committed)
-		})
-	}
-}
-
 // Every refusal by the nodes but Wrong leaves a payment as it is, and the same
 // bytes are sent again later.
 func TestEveryReply(t *testing.T) {

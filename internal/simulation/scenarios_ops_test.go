@@ -1,7 +1,6 @@
 package simulation_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -141,16 +140,6 @@ func TestEveryWalletStopsWhenOneIsBehind(t *testing.T) {
 				s.T.Errorf("wallet %d is not paused", n)
 			}
 		}
-	})
-}
-
-// A key that another party is using is not taken into service.
-func TestForeignKeyIsNotOpened(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Pending, s.Halted = true, true
-		s.Steal(0, 0, 5)
-		a := s.Ask("client", order(0))
-		s.Is("refused", errors.Is(a.Err, wallet.ErrForeign), true)
 	})
 }
 

@@ -70,19 +70,6 @@ func TestTwoPaymentsTogetherExceedTheBalance(t *testing.T) {
 	})
 }
 
-// Gas is reserved like coins: a wallet that cannot pay for one more refuses it
-// before it is committed.
-func TestOutOfGasIsARefusal(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Chain.TakeGas(fakechain.Wallet(0))
-		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(20_000_000)) // a transfer reserves 77,100 gas at 210 wei
-		s.Pay("first", order(0))
-		a := s.Ask("second", order(1))
-		s.Is("refused", errors.Is(a.Err, dispatch.ErrUnavailable), true)
-		s.Is("stored", s.State(order(1)), payment.State(""))
-	})
-}
-
 // API Gateway hangs up after 29 seconds, users sooner. From the reservation on a
 // handler goes on without them.
 func TestClientHangsUpAfterTheReservation(t *testing.T) {
