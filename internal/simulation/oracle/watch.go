@@ -2,11 +2,9 @@ package oracle
 
 import (
 	"bytes"
-	"context"
 	"maps"
 	"slices"
 
-	"remit/internal/interpose"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -14,18 +12,13 @@ import (
 // moving are the writes that give a nonce an owner, or take one away.
 var moving = []string{"Reserve", "Release", "RaiseCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx"}
 
-// Watching returns around for the tables: after every write that moves a nonce,
-// the Oracle checks that each nonce has an owner.
-func (o *Oracle) Watching(around interpose.Around) interpose.Around {
-	return func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
-		return around(ctx, c, func(ctx context.Context) {
-			apply(ctx)
-			if slices.Contains(moving, c.Op) {
-				for _, id := range o.wallets() {
-					o.owners(id)
-				}
-			}
-		})
+// Stored is to be called after every call of the tables, with its operation. After
+// a write that moves a nonce, the Oracle checks that each nonce has an owner.
+func (o *Oracle) Stored(op string) {
+	if slices.Contains(moving, op) {
+		for _, id := range o.wallets() {
+			o.owners(id)
+		}
 	}
 }
 
