@@ -152,16 +152,56 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 }
 
 // TestRounds: eight times the outcome of a reservation may be unknown, and a
-// payment that is committed in the last round is answered as committed.
+// payment that is committed in the last round is answered as committed. Every
+// wallet may refuse it, however many there are.
 func TestRounds(t *testing.T) {
-	for unknown, want := range map[int]error{7: nil, 8: dispatch.ErrInProgress} {
+	unknown := func(*process) error { return errBroken }
+	refused := func(p *process) error { return pause(p.stored().Wallet)(p) }
+	for _, test := range []struct {
+		times, reserves int
+		act             func(*process) error
+		want            error
+	}{
+		{7, 8, unknown, nil},
+		{8, 8, unknown, dispatch.ErrInProgress},
+		{10, 10, refused, wallet.ErrPaused},
+	} {
 		s := script{}
-		for n := range unknown {
-			s[fmt.Sprint("Reserve#", n+1)] = func(*process) error { return errBroken }
+		for n := range test.times {
+			s[fmt.Sprint("Reserve#", n+1)] = test.act
 		}
 		p := newProcess(t, s)
-		if _, err := p.pay(); !errors.Is(err, want) || p.times["Reserve"] != 8 {
-			t.Errorf("%d unknown: %v after %d reservations", unknown, err, p.times["Reserve"])
+		for n := range 8 {
+			p.keys = append(p.keys, token.Address{3, byte(n)})
+		}
+		if _, err := p.pay(); !errors.Is(err, test.want) || p.times["Reserve"] != test.reserves {
+			t.Errorf("%v after %d reservations, want %v after %d", err, p.times["Reserve"], test.want, test.reserves)
+		}
+	}
+}
+
+// TestAClientThatHangsUp after the reservation does not stop its payment.
+func TestAClientThatHangsUp(t *testing.T) {
+	ctx, hangUp := context.WithCancel(t.Context())
+	p := newProcess(t, script{"Commit#1": func(*process) error { hangUp(); return nil }})
+	if _, err := p.d.Send(ctx, asked); err != nil || p.stored().State != payment.Committed || !p.holdsNothing() || len(p.sent) != 1 {
+		t.Errorf("%v, after %v", err, p.calls)
+	}
+}
+
+// TestFirstUse: a key that was used before is opened at the chain's count, once
+// all of its transactions are final.
+func TestFirstUse(t *testing.T) {
+	for _, test := range []struct {
+		mined, unsettled uint64
+		script           script
+		want             error
+	}{{0, 0, script{}, nil}, {2, 0, script{}, nil}, {2, 1, script{}, wallet.ErrForeign}, {2, 0, breaks("Count#1"), errBroken}} {
+		p := newProcess(t, test.script)
+		p.mined, p.unsettled = test.mined, test.unsettled
+		result, err := p.pay()
+		if !errors.Is(err, test.want) || err == nil && result.Payment.Nonce != test.mined || p.did("Count#1") != (test.mined > 0) {
+			t.Errorf("%d of %d are not final: nonce %d, %v, want %v", test.unsettled, test.mined, result.Payment.Nonce, err, test.want)
 		}
 	}
 }
@@ -446,7 +486,7 @@ func TestTheLessLoadedWalletPays(t *testing.T) {
 	}
 	p = newProcess(t, script{})
 	p.poor = first
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.did("Reserve#2") {
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.did("Estimate#2") {
 		t.Errorf("a wallet without the token is tried: %+v, %v, after %v", result, err, p.calls)
 	}
 }

@@ -64,9 +64,10 @@ type process struct {
 	mu     sync.Mutex      // guards calls, script and sent
 	times  map[string]int  // of each operation
 
-	draining []token.Address // of keys
-	refuses  []token.Address // recipients that the token refuses
-	away     time.Duration   // how long the node takes to read an account
+	unsettled uint64          // of the count, not final yet
+	draining  []token.Address // of keys
+	refuses   []token.Address // recipients that the token refuses
+	away      time.Duration   // how long the node takes to read an account
 }
 
 // asked is a request that a process can make.
@@ -105,6 +106,9 @@ func (p *process) around(ctx context.Context, c interpose.Call, apply func(conte
 		if err := act(p); err != nil {
 			return err
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	apply(ctx)
 	return nil
@@ -211,7 +215,9 @@ func (p *process) Account(_ context.Context, a, _ token.Address, _ chain.Confirm
 	return chain.Account{Head: 9, Final: 9, Mined: p.mined, Pending: p.mined, Balance: p.balance(a), Gas: token.Units(1 << 60), Steady: true}, nil
 }
 
-func (p *process) Count(context.Context, token.Address, uint64) (uint64, error) { return p.mined, nil }
+func (p *process) Count(context.Context, token.Address, uint64) (uint64, error) {
+	return p.mined - p.unsettled, nil
+}
 
 func (p *process) Send(_ context.Context, raw []byte) chain.Reply {
 	p.mu.Lock()

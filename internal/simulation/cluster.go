@@ -98,7 +98,12 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
-	c.store = &interpose.Store{Store: c.Store, Around: c.watch}
+	c.store = &interpose.Store{Store: c.Store, Around: func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
+		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
+			apply(ctx)
+			c.oracle.Stored(call.Op)
+		})
+	}}
 	for range setup.Instances {
 		c.instances = append(c.instances, c.newInstance())
 	}
@@ -111,14 +116,6 @@ func (c *Cluster) AddWallet() {
 	a := fakechain.Wallet(len(c.Chain.Funded()))
 	c.Keys.Add(a)
 	c.Chain.Fund(a, token.Units(c.Coins), wei)
-}
-
-// watch is the interpose.Around of the tables.
-func (c *Cluster) watch(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
-	return c.scheduler.Around(ctx, call, func(ctx context.Context) {
-		apply(ctx)
-		c.oracle.Stored(call.Op)
-	})
 }
 
 // Close ends every actor that is still there, so that the bubble can end.

@@ -227,14 +227,6 @@ func (s *Scenario) Steal(n int, nonce, amount uint64) {
 	s.oracle.Steal(fakechain.Wallet(n), nonce, token.Units(amount))
 }
 
-// HangUp cancels the context that an actor was called with, as API Gateway does
-// when a caller has gone.
-func (s *Scenario) HangUp(name string) {
-	for _, a := range s.scheduler.Named(name) {
-		a.Cancel()
-	}
-}
-
 // Pause pauses a wallet, as an operator does.
 func (s *Scenario) Pause(n int, reason string) {
 	if err := s.Store.Pause(context.Background(), walletID(n), reason); err != nil {

@@ -70,22 +70,6 @@ func TestTwoPaymentsTogetherExceedTheBalance(t *testing.T) {
 	})
 }
 
-// API Gateway hangs up after 29 seconds, users sooner. From the reservation on a
-// handler goes on without them.
-func TestClientHangsUpAfterTheReservation(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		s.Idle = true
-		s.On("client", "Commit", 1, scheduler.Freeze)
-		s.Post("client", 0, order(0))
-		s.Elapse(2 * time.Second)
-		s.HangUp("client")
-		s.Elapse(2 * time.Second)
-		s.Thaw()
-		s.After(10*time.Second, order(0), payment.Committed)
-		s.Is("reservations", len(s.Record(0).Reservations), 0)
-	})
-}
-
 // tight has the coins for one order and not for two.
 var tight = simulation.Setup{Coins: 1_500}
 

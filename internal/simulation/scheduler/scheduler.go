@@ -28,13 +28,13 @@ var ErrOver = errors.New("the simulation is over")
 // client. A dead actor has none any more: its goroutine waits for Close.
 type Actor struct {
 	Name        string
-	Cancel      context.CancelFunc // of the actor's context
+	cancel      context.CancelFunc // of the actor's context
 	dead, ended atomic.Bool
 }
 
 // End says that the actor has nothing more to do.
 func (a *Actor) End() {
-	a.Cancel()
+	a.cancel()
 	a.ended.Store(true)
 }
 
@@ -88,9 +88,9 @@ func (s *Scheduler) Actor(name string, life time.Duration) (context.Context, *Ac
 	a := &Actor{Name: name}
 	ctx := context.WithValue(s.root, actorKey{}, a)
 	if life == 0 {
-		ctx, a.Cancel = context.WithCancel(ctx)
+		ctx, a.cancel = context.WithCancel(ctx)
 	} else {
-		ctx, a.Cancel = context.WithTimeout(ctx, life)
+		ctx, a.cancel = context.WithTimeout(ctx, life)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,26 +98,17 @@ func (s *Scheduler) Actor(name string, life time.Duration) (context.Context, *Ac
 	return ctx, a
 }
 
-// Named returns the actors with a name.
-func (s *Scheduler) Named(name string) []*Actor {
-	return s.find(func(a *Actor) bool { return a.Name == name })
-}
-
 // Busy counts the actors whose names begin with prefix that are neither dead nor
 // at their end.
-func (s *Scheduler) Busy(prefix string) int {
-	return len(s.find(func(a *Actor) bool { return strings.HasPrefix(a.Name, prefix) && !a.dead.Load() && !a.ended.Load() }))
-}
-
-func (s *Scheduler) find(matches func(*Actor) bool) (found []*Actor) {
+func (s *Scheduler) Busy(prefix string) (busy int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.actors {
-		if matches(a) {
-			found = append(found, a)
+		if strings.HasPrefix(a.Name, prefix) && !a.dead.Load() && !a.ended.Load() {
+			busy++
 		}
 	}
-	return found
+	return busy
 }
 
 // Sleep waits for d, or until ctx or the simulation ends.
