@@ -44,16 +44,17 @@ var mayImport = map[string]string{
 	"settlement": "chain payment stack store token wallet webhook",
 
 	// Adapters, which never import each other.
-	"boot":    "apikey",
-	"devnet":  "chain token",
-	"dynamo":  "store " + domains,
-	"emf":     "webhook",
-	"ethrpc":  "chain token",
-	"httpapi": "store strictjson " + domains + " " + engines,
-	"keyring": "chain token wallet",
-	"memory":  "store " + domains,
-	"queue":   "webhook",
-	"secrets": "",
+	"boot":          "apikey",
+	"devnet":        "chain token",
+	"devnet/faucet": "devnet token",
+	"dynamo":        "store " + domains,
+	"emf":           "webhook",
+	"ethrpc":        "chain token",
+	"httpapi":       "store strictjson " + domains + " " + engines,
+	"keyring":       "chain token wallet",
+	"memory":        "store " + domains,
+	"queue":         "webhook",
+	"secrets":       "",
 
 	// A merchant's view of the API, which knows none of the server's types.
 	"client": "",
@@ -63,7 +64,7 @@ var mayImport = map[string]string{
 	"chainenv":      "boot chain ethrpc secrets stack token",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain devnet dispatch dynamo ethrpc httpapi keyring memory settlement stack store token webhook webhook/guard",
+	"local":    "apikey chain devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory settlement stack store token webhook webhook/guard",
 	"merchant": "client",
 	"operator": "apikey chain dynamo ethrpc keyring payment queue secrets store token wallet webhook",
 
@@ -91,7 +92,7 @@ var mayImport = map[string]string{
 var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dynamo local operator queue secrets",
 	"github.com/awslabs/":    "boot",
-	"github.com/ethereum/":   "devnet ethrpc keyring",
+	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring",
 	"net/http":               "boot client devnet ethrpc httpapi local merchant webhook webhook/guard",
 	"os/exec":                "tools/mutate",
 	"github.com/alecthomas/": "",

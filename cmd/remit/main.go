@@ -22,7 +22,7 @@ import (
 // variable.
 type commands struct {
 	Local local.Command `cmd:"" help:"Run the whole stack on this machine, against an embedded chain or an outside node."`
-	Chain local.Chain   `cmd:"" help:"Run the embedded chain alone and print where everything on it is, as JSON."`
+	Chain local.Chain   `cmd:"" help:"The embedded chain, alone."`
 
 	Listen merchant.Listen `cmd:"" help:"Receive, verify and print the webhooks of a stack on this machine."`
 

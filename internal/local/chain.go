@@ -8,10 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"syscall"
 	"time"
 
 	"remit/internal/devnet"
+	"remit/internal/devnet/faucet"
+	"remit/internal/token"
 )
 
 // start starts the embedded chain, which runs until it is closed.
@@ -22,23 +23,27 @@ func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Cha
 	if s.Wallets < 1 || s.Wallets > 1000 {
 		return nil, fmt.Errorf("--wallets %d: must be 1 to 1000", s.Wallets)
 	}
-	chain, err := devnet.Start(ctx, devnet.Config{
+	return devnet.Start(ctx, devnet.Config{
 		Listen: s.ChainListen, BlockTime: s.BlockTime, Wallets: s.Wallets, Now: time.Now, Log: log,
 	})
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is taken: is another remit running? Stop it, or choose another place with --chain-listen", s.ChainListen)
-	}
-	return chain, err
 }
 
 // Chain is `remit chain`.
 type Chain struct {
+	Serve chainServe `cmd:"" default:"withargs" help:"Run the embedded chain alone and print where everything on it is, as JSON."`
+	Fund  chainFund  `cmd:"" help:"Give an account ether and test tokens on a running embedded chain."`
+}
+
+type chainServe struct {
 	ChainSettings
 }
 
 // Run serves the chain until ctx ends. The facts that it prints hold the test
 // wallets' keys: they are public, and --wallet-file takes them.
-func (c *Chain) Run(ctx context.Context, out io.Writer) error {
+func (c *chainServe) Run(ctx context.Context, out io.Writer) error {
+	if err := free(address{"--chain-listen", c.ChainListen}); err != nil {
+		return err
+	}
 	chain, err := c.start(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
@@ -54,4 +59,39 @@ func (c *Chain) Run(ctx context.Context, out io.Writer) error {
 	}
 	<-ctx.Done()
 	return chain.Close()
+}
+
+type chainFund struct {
+	Address token.Address `arg:"" help:"The account, such as a new wallet."`
+	Token   uint64        `default:"1000" help:"How many whole test tokens."`
+	Ether   uint64        `default:"1" help:"How much ether."`
+	RPC     string        `name:"rpc" default:"http://127.0.0.1:8545" env:"REMIT_CHAIN" help:"The chain's JSON-RPC. Chains of others are refused."`
+}
+
+// Run gives and waits until all is mined.
+func (c *chainFund) Run(ctx context.Context, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tap, err := faucet.Open(ctx, c.RPC)
+	if err != nil {
+		return err
+	}
+	defer tap.Close()
+	gwei, err := token.Units(c.Ether).Times(1_000_000_000)
+	if err != nil {
+		return fmt.Errorf("--ether: %w", err)
+	}
+	wei, err := gwei.Times(1_000_000_000)
+	if err != nil {
+		return fmt.Errorf("--ether: %w", err)
+	}
+	tokens, err := token.Units(c.Token).Times(1_000_000) // the test token has 6 decimals
+	if err != nil {
+		return fmt.Errorf("--token: %w", err)
+	}
+	if err := tap.Give(ctx, c.Address, tokens, wei); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s was given %d tokens and %d ether\n", c.Address, c.Token, c.Ether)
+	return err
 }

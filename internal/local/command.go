@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -27,10 +28,14 @@ type Command struct {
 // at once, and logs to standard error.
 func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	log := newLogger(os.Stderr, c.LogLevel)
-	listener, err := net.Listen("tcp", c.Listen)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s is taken: is another remit running? Stop it, or choose another place with --listen", c.Listen)
+	addresses := []address{{"--listen", c.Listen}}
+	if len(c.RPC) == 0 {
+		addresses = append(addresses, address{"--chain-listen", c.ChainListen})
 	}
+	if err := free(addresses...); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", c.Listen, err)
 	}
@@ -58,6 +63,34 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.ShutdownWait)
 	defer cancel()
 	return errors.Join(err, server.Shutdown(stopping), stack.stop())
+}
+
+// An address is one that a server is told to listen at, by a flag.
+type address struct{ flag, at string }
+
+// free returns an error that names all of the addresses that are taken and, for
+// these, flags that take free ones: in the words of `make run`, if make runs this.
+func free(addresses ...address) error {
+	var taken, flags []string
+	for _, a := range addresses {
+		listener, err := net.Listen("tcp", a.at)
+		if err == nil {
+			err = listener.Close()
+		}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			taken, flags = append(taken, a.at), append(flags, a.flag+" 127.0.0.1:0")
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", a.flag, err)
+		}
+	}
+	if len(taken) == 0 {
+		return nil
+	}
+	advice := strings.Join(flags, " ")
+	if os.Getenv("MAKELEVEL") != "" {
+		advice = "make run ARGS='" + advice + "'"
+	}
+	return fmt.Errorf("taken: %s: is another remit running? Stop it, or take free ports with %s", strings.Join(taken, " and "), advice)
 }
 
 // toTheEnd lets next answer whether or not the client still waits, as a Lambda

@@ -3,11 +3,17 @@ package local_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +21,7 @@ import (
 
 	"remit/internal/client"
 	"remit/internal/dynamo/dynamotest"
+	"remit/internal/httpapi"
 	"remit/internal/httpapi/httpapitest"
 	"remit/internal/local"
 	"remit/internal/local/localtest"
@@ -114,7 +121,7 @@ func TestFlagsThatContradict(t *testing.T) {
 		"--wallets=0":                       "--wallets 0: must be 1 to 1000",
 		"--wallet-file=keys":                "--token and --wallet-file go with --rpc",
 		"--rpc=http://127.0.0.1:9":          "--rpc needs --token",
-		"--listen=" + taken.Addr().String(): taken.Addr().String() + " is taken",
+		"--listen=" + taken.Addr().String(): "taken: " + taken.Addr().String() + ": is another",
 	} {
 		var command local.Command
 		var out strings.Builder
@@ -125,6 +132,78 @@ func TestFlagsThatContradict(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
 			t.Errorf("%s: error %v, output %q", flag, err, out.String())
 		}
+	}
+}
+
+// TestTakenPorts: both are told at once, and the flags that the message names take
+// free ones, also as arguments of make.
+func TestTakenPorts(t *testing.T) {
+	var flags []string
+	for _, flag := range []string{"--listen", "--chain-listen"} {
+		taken, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = taken.Close() }()
+		flags = append(flags, flag+"="+taken.Addr().String())
+	}
+	for level, want := range map[string]string{
+		"": "with --listen 127.0.0.1:0 --chain-listen 127.0.0.1:0", "1": "with make run ARGS='--listen 127.0.0.1:0 --chain-listen 127.0.0.1:0'",
+	} {
+		t.Setenv("MAKELEVEL", level)
+		var command local.Command
+		err := errors.Join(localtest.Parse(&command, flags...), command.Run(t.Context(), io.Discard))
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("MAKELEVEL=%s: %v", level, err)
+		}
+	}
+}
+
+// TestServesEveryRoute: a row of httpapi.Routes that the router leaves out is
+// answered 404 without a code, or 405 where its path has another method.
+func TestServesEveryRoute(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	for _, route := range httpapi.Routes {
+		answer, err := api.Call(t.Context(), route.Method, route.Path, "")
+		if err != nil || answer.Status == 405 || string(answer.Body) == `{"detail":"Not Found"}` {
+			t.Errorf("%s %s is answered %d %s %v", route.Method, route.Path, answer.Status, answer.Body, err)
+		}
+	}
+	answer, body := raw(t, api, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if answer.StatusCode != 303 || answer.Header.Get("Location") != "/docs" {
+		t.Errorf("/ is answered %s %s", answer.Status, body)
+	}
+}
+
+// TestWelcome: README prints the lines that pay somebody as the stack does, and
+// the shell leaves the file alone that its output goes to.
+func TestWelcome(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--block-time=250ms")
+	url := strings.Fields(out.Await(t, "API"))[1]
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script strings.Builder
+	for _, name := range []string{"KEY=", "TX=", "sleep 4"} {
+		line := strings.TrimSpace(out.Await(t, name))
+		if shown := strings.ReplaceAll(line, url, "http://127.0.0.1:8080"); !strings.Contains(string(readme), "\n"+shown+"\n") {
+			t.Errorf("README.md does not show %s", shown)
+		}
+		fmt.Fprintln(&script, strings.Replace(line, "sleep 4", "sleep 1", 1))
+	}
+	shell := exec.CommandContext(t.Context(), "sh", "-c", script.String())
+	shell.Stdout, shell.Stderr = log, log
+	if err := shell.Run(); err != nil {
+		t.Error(err)
+	}
+	printed, err := os.ReadFile(log.Name())
+	if err != nil || !regexp.MustCompile(`^remit_test_\w+\n\{"tx_hash":"(0x\w+)".*"pending".*\n\{"tx_hash":"0x\w+"`).Match(printed) {
+		t.Errorf("the lines print %s %v", printed, err)
 	}
 }
 

@@ -88,7 +88,7 @@ func (s *process) routes(payer httpapi.Payer, deliveries webhook.Store, sender *
 		creator = keys
 	}
 	id := requestID
-	return httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now, id,
+	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now, id,
 		httpapi.CreateAPIKey(id, creator),
 		httpapi.ListAPIKeys(id, keys),
 		httpapi.RotateAPIKey(id, keys),
@@ -108,7 +108,14 @@ func (s *process) routes(payer httpapi.Payer, deliveries webhook.Store, sender *
 		httpapi.Docs(id, docs),
 		httpapi.OpenAPI(id, openapi),
 		httpapi.Sandbox(id, func(ctx context.Context) (any, error) { return s.facts(ctx) }),
-	), nil
+	)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" && r.Method == http.MethodGet { // the first page that a person opens; no part of the contract
+			http.Redirect(w, r, "/docs", http.StatusSeeOther)
+			return
+		}
+		router.ServeHTTP(w, r)
+	}), nil
 }
 
 func requestID() string { return "req_" + rand.Text() }

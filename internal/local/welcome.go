@@ -39,7 +39,7 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 func curls(url string) string {
 	return fmt.Sprintf(`  KEY=$(curl -s %[1]s/create-api-key -H 'Content-Type: application/json' -d '{"merchant_name":"Acme"}' | grep -o 'remit_test_[0-9A-Za-z]*_[0-9A-Za-z]*'); echo $KEY
 
-  TX=$(curl -s %[1]s/send-payment -H "x-api-key: $KEY" -H 'Idempotency-Key: inv-2041' -H 'Content-Type: application/json' -d '{"to":"%[2]s","amount":1000000,"reference":"inv-2041"}' | tee /dev/stderr | grep -o '"tx_hash":"[^"]*' | cut -d'"' -f4)
+  PAID=$(curl -s %[1]s/send-payment -H "x-api-key: $KEY" -H 'Idempotency-Key: inv-2041' -H 'Content-Type: application/json' -d '{"to":"%[2]s","amount":1000000,"reference":"inv-2041"}'); echo "$PAID"; TX=$(echo "$PAID" | grep -o '"tx_hash":"[^"]*' | cut -d'"' -f4)
 
   sleep 4; curl -s %[1]s/transaction/$TX -H "x-api-key: $KEY"
 `, url, sample)
