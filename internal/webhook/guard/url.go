@@ -46,6 +46,8 @@ func parse(raw string, loopback bool) (target, error) {
 	}
 	t := target{url: u, host: u.Hostname(), loopback: loopback && isLoopback(raw)}
 	switch {
+	case loopback && u.Scheme != "https" && !t.loopback:
+		return refuse("must begin with https://, or on this machine with http://127.0.0.1, http://localhost or http://[::1]")
 	case u.Scheme != "https" && !t.loopback:
 		return refuse("must begin with https://")
 	case u.User != nil:
