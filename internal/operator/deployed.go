@@ -106,6 +106,9 @@ func (d *deployment) webhooks() (*dynamo.Webhooks, error) {
 // nodes opens the nodes that the RPC secret names, and returns their URLs too.
 func (d *deployment) nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
 	value, err := d.secret(ctx, "RpcSecretArn")
+	if errors.Is(err, errNoValue) {
+		err = fmt.Errorf(`%w: put {"urls":["https://…"]} into it (docs/deploy.md)`, err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -132,6 +132,9 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	if err == nil && highest-lowest > apart {
 		err = fmt.Errorf("heads are %d blocks apart: %s", highest-lowest, saw)
 	}
+	if len(nodes) == 1 {
+		saw += "; two that share no backend are better"
+	}
 	return saw, err
 }
 

@@ -23,6 +23,7 @@ type Keys struct {
 type keyCreate struct {
 	Target
 	Name string `arg:"" help:"The merchant's name."`
+	Yes  bool   `help:"Do not ask."`
 }
 
 // Run invokes the function create-api-key with an event as API Gateway sends it.
@@ -31,6 +32,9 @@ type keyCreate struct {
 func (c *keyCreate) Run(ctx context.Context, d *deployment) error {
 	name, err := d.output("CreateApiKeyFunctionName")
 	if err != nil {
+		return err
+	}
+	if err := agree(c.Yes, fmt.Sprintf("This makes a merchant %q in stack %s, with an API key that can order payments in %s mode.", c.Name, d.Stack, d.parameters["Mode"])); err != nil {
 		return err
 	}
 	body, err := json.Marshal(map[string]string{"merchant_name": c.Name})

@@ -48,13 +48,13 @@ func newAccount(t *testing.T) *account {
 // ServeHTTP answers as the two services do.
 func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	var asked struct{ SecretString string }
+	var asked struct{ SecretID, SecretString string }
 	_ = json.Unmarshal(body, &asked) // CloudFormation's is a form
 	switch action := r.Header.Get("X-Amz-Target"); {
 	case action == "secretsmanager.PutSecretValue":
 		a.secret = asked.SecretString
 		_, _ = io.WriteString(w, `{}`)
-	case action == "secretsmanager.GetSecretValue" && a.secret == "":
+	case action == "secretsmanager.GetSecretValue" && (a.secret == "" || asked.SecretID == "nodes"):
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, `{"__type":"ResourceNotFoundException"}`)
 	case action == "secretsmanager.GetSecretValue":
@@ -64,7 +64,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return fmt.Sprintf("<member><%[1]sKey>%[2]s</%[1]sKey><%[1]sValue>%[3]s</%[1]sValue></member>", kind, name, value)
 		}
 		_, _ = fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>remit</StackName><Outputs>",
-			member("Output", "PaymentsTableName", "operator-payments"), member("Output", "ApiKeysTableName", "operator-keys"), member("Output", "WalletSecretArn", "wallets"),
+			member("Output", "PaymentsTableName", "operator-payments"), member("Output", "ApiKeysTableName", "operator-keys"), member("Output", "WalletSecretArn", "wallets"), member("Output", "RpcSecretArn", "nodes"),
 			"</Outputs><Parameters>", member("Parameter", "ChainId", "84532"), member("Parameter", "TokenSymbol", "USDC"), member("Parameter", "TokenDecimals", "6"),
 			member("Parameter", "TokenAddress", "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), member("Parameter", "Mode", "test"),
 			"</Parameters></member></Stacks></DescribeStacksResult></DescribeStacksResponse>")
@@ -120,6 +120,8 @@ func TestCommands(t *testing.T) {
 		{"a merchant without keys", "keys list mer_1 --json", "[]"},
 		{"a payment that does not exist", "payment show pay_1", "!" + store.ErrNotFound.Error()},
 		{"whose key it is must be said", "payment show order-1", "!add --merchant"},
+		{"a hash that is mistyped", "payment show 0x1111", "!0x1111 is no transaction hash: that is 0x and 64 hex digits"},
+		{"nodes that nobody put in", "wallet balance", `!the secret has no value yet: put {"urls":["https://…"]} into it`},
 		{"an output that an older template lacks", "keys create Acme", "!stack remit has no output CreateApiKeyFunctionName: deploy this version's template first"},
 	} {
 		out, err := a.remit(step.line)

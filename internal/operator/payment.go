@@ -87,6 +87,9 @@ func (c *paymentShow) find(ctx context.Context, d *deployment, store *dynamo.Pay
 	if hash, err := chain.ParseHash(c.What); err == nil {
 		return store.PaymentByHash(ctx, hash)
 	}
+	if c.Merchant == "" && strings.HasPrefix(c.What, "0x") {
+		return payment.Payment{}, fmt.Errorf("%s is no transaction hash: that is 0x and 64 hex digits", c.What)
+	}
 	if c.Merchant == "" {
 		return payment.Payment{}, errors.New("an Idempotency-Key belongs to a merchant: add --merchant mer_…")
 	}

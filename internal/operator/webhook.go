@@ -52,7 +52,28 @@ func (c *webhookFailed) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
+	if len(failed) == 0 {
+		return d.showNone(ctx, log, c.window)
+	}
 	return d.show(rowsOf(failed), textOf(failed))
+}
+
+// showNone says that no delivery has failed, and how many may still.
+func (d *deployment) showNone(ctx context.Context, log *webhook.Log, w window) error {
+	recent, err := log.Deliveries(ctx, d.owner(w.Merchant), w.Endpoint)
+	if err != nil {
+		return err
+	}
+	text, pending := "none was given up", 0
+	for _, r := range recent {
+		if r.Status == webhook.Pending {
+			pending++
+		}
+	}
+	if pending > 0 {
+		text += fmt.Sprintf("; %d of the newest %d are still being tried, without being resent", pending, len(recent))
+	}
+	return d.show(rowsOf(nil), text)
 }
 
 type webhookResend struct {
@@ -71,7 +92,7 @@ func (c *webhookResend) Run(ctx context.Context, d *deployment) error {
 		return err
 	}
 	if len(failed) == 0 {
-		return d.show(rowsOf(nil), "none failed: nothing to resend")
+		return d.showNone(ctx, log, c.window)
 	}
 	if err := agree(c.Yes, fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", textOf(failed), len(failed), c.Endpoint)); err != nil {
 		return err
@@ -119,9 +140,6 @@ func textOf(all []webhook.Delivery) string {
 	for _, d := range all {
 		last, _ := d.LastAttempt()
 		fmt.Fprintf(&b, "%s  %s  %s  %s  %d attempts  %s\n", stamp(d.CreatedAt), d.Event.ID, d.Event.Type, d.Status, len(d.Attempts), last.Error)
-	}
-	if len(all) == 0 {
-		return "none\n"
 	}
 	return b.String()
 }
