@@ -22,8 +22,20 @@ export SAM_CLI_TELEMETRY := 0
 # builds of one tree are the same bytes, so a commit that changes no function
 # republishes none. Tests are not built this way.
 LAMBDA_TARGETS := build deploy
-$(LAMBDA_TARGETS): export CGO_ENABLED := 0
 $(LAMBDA_TARGETS): export GOFLAGS := -tags=lambda.norpc -trimpath -buildvcs=false '-ldflags=-s -w -buildid='
+
+# Without a C compiler a first build takes less time, and nothing here needs one
+# but the race detector of `make test`. The targets share what they compile.
+$(LAMBDA_TARGETS) run stage smoke e2e: export CGO_ENABLED := 0
+
+# compile builds the programs in the directories $(1) below .cache/bin, and says
+# how far it is.
+define compile
+@mkdir -p .cache/bin; [ -x .cache/bin/remit ] || echo "Compiling remit with its chain and the AWS clients: one to three minutes on two cores the first time, seconds later."
+@SECONDS=0; go build -v -o .cache/bin/ $(1) 2>&1 | \
+  awk '/[: ]/ {print; next} ++n % 100 == 0 {print "  " n " packages compiled"; fflush()}'; \
+  [ $$SECONDS -lt 5 ] || echo "Compiled in $$SECONDS s."
+endef
 
 .PHONY: help
 help: ## Show this list
@@ -31,10 +43,7 @@ help: ## Show this list
 
 .PHONY: run
 run: ## The whole stack on this machine, with an embedded chain (ARGS='--block-time 200ms'); needs Go alone
-	@[ -x .cache/bin/remit ] || echo "Compiling remit with its chain and the AWS clients: two to four minutes on two cores the first time, seconds later."
-	@SECONDS=0; go build -v -o .cache/bin/remit ./cmd/remit 2>&1 | \
-	  awk '/[: ]/ {print; next} ++n % 100 == 0 {print "  " n " packages compiled"; fflush()}'; \
-	  [ $$SECONDS -lt 5 ] || echo "Compiled in $$SECONDS s."
+	$(call compile,./cmd/remit)
 	@exec .cache/bin/remit local $(ARGS)
 
 # The tools that every test together needs, beside gotestsum.
@@ -149,12 +158,19 @@ deploy: build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconf
 
 .PHONY: smoke
 smoke: ## Key, payment and webhook against a running stack, step by step (URL=https://…)
-	@go build -o .cache/bin/remit ./cmd/remit
+	$(call compile,./cmd/remit)
 	@.cache/bin/remit smoke $(URL) $(ARGS)
+
+.PHONY: stage
+stage: ## Keep the unchanged template deployed on a local AWS until Ctrl-C, to practise docs/operate.md on
+	@tools/install aws
+	$(call compile,./cmd/remit ./e2e/stage)
+	@exec .cache/bin/stage
 
 .PHONY: e2e
 e2e: ## Deploy the unchanged template to a local AWS, then remit smoke and remit doctor against it
 	@tools/install aws
+	$(call compile,./cmd/remit ./e2e/stage)
 	go test -count=1 -v -timeout=20m -run '^TestFreshDeployment$$' ./e2e
 
 .PHONY: upgrade

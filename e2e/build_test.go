@@ -37,11 +37,11 @@ func TestBuildsAreReproducible(t *testing.T) {
 func TestSizes(t *testing.T) {
 	s := start(t)
 	const maxBinary, maxZip = 12_000_000, 5_000_000
-	for logical := range s.resources {
+	for logical := range s.Resources {
 		if !strings.HasSuffix(logical, "Function") {
 			continue
 		}
-		b, err := os.ReadFile(filepath.Join(scratch, "build", logical, "bootstrap"))
+		b, err := os.ReadFile(filepath.Join(s.Build(), logical, "bootstrap"))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -76,8 +76,8 @@ func archive(t *testing.T, bootstrap []byte) []byte {
 
 // TestAFunctionThatCannotStartSaysWhy: all of it, in one go.
 func TestAFunctionThatCannotStartSaysWhy(t *testing.T) {
-	start(t)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(scratch, "build", "SendPaymentFunction", "bootstrap"))
+	s := start(t)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(s.Build(), "SendPaymentFunction", "bootstrap"))
 	cmd.Env = []string{"AWS_LAMBDA_RUNTIME_API=127.0.0.1:1", "CHAIN_ID=base", "NETWORK=devnet"}
 	out, err := cmd.CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -13,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"remit/e2e/localaws"
 )
 
 // calls records the requests that functions make of AWS, on their way there:
@@ -22,14 +23,13 @@ type calls struct {
 	seen map[right]bool // under the names that AWS gave functions and resources
 }
 
-// start serves the AWS at endpoint, which roots vouch for, anew under the
-// certificate in the files, and returns the URL.
-func (c *calls) start(endpoint string, roots *x509.CertPool, certFile, keyFile string) (string, error) {
-	certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
+// start serves the cloud anew, under its own certificate, and returns the URL.
+func (c *calls) start(cloud *localaws.Cloud, keyFile string) (string, error) {
+	certificate, err := tls.LoadX509KeyPair(cloud.Bundle, keyFile)
 	if err != nil {
 		return "", err
 	}
-	target, err := url.Parse(endpoint)
+	target, err := url.Parse(cloud.Endpoint)
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +38,7 @@ func (c *calls) start(endpoint string, roots *x509.CertPool, certFile, keyFile s
 			r.SetURL(target)
 			r.Out.Host = r.In.Host // it is signed
 		},
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, MaxIdleConnsPerHost: 100},
+		Transport: cloud.HTTP.Transport,
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

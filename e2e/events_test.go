@@ -114,12 +114,12 @@ const (
 // deliveries to it.
 func (s *stack) seed(t *testing.T) {
 	t.Helper()
-	db, now := dynamodb.NewFromConfig(s.administrator()), time.Now().UTC().Truncate(time.Millisecond)
+	db, now := dynamodb.NewFromConfig(s.Administrator()), time.Now().UTC().Truncate(time.Millisecond)
 	key, err := apikey.Parse(sampleKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = dynamo.NewAPIKeys(db, s.outputs["ApiKeysTableName"]).Create(t.Context(), apikey.Key{
+	err = dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"]).Create(t.Context(), apikey.Key{
 		Hash: key.Hash(), ID: key.ID(), MerchantID: sampleMerchant, MerchantName: "Corner Shop", Mode: apikey.Test,
 		Prefix: key.Prefix(), Last4: key.Last4(), CreatedAt: now,
 	})
@@ -135,7 +135,7 @@ func (s *stack) seed(t *testing.T) {
 		Owner: webhook.Owner{Merchant: sampleMerchant, Mode: "test"}, ID: sampleEndpoint, URL: url,
 		Status: webhook.Enabled, Secret: secret, CreatedAt: now, EnabledAt: now, Version: 1,
 	}
-	hooks := dynamo.NewWebhooks(db, s.outputs["WebhooksTableName"])
+	hooks := dynamo.NewWebhooks(db, s.Outputs["WebhooksTableName"])
 	if err := hooks.AddEndpoint(t.Context(), endpoint, webhook.EndpointLimit); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func sample(t *testing.T, event string) []byte {
 func (s *stack) function(t *testing.T, event string) string {
 	t.Helper()
 	found := ""
-	for logical := range s.resources {
+	for logical := range s.Resources {
 		name, ok := strings.CutSuffix(logical, "Function")
 		if ok && strings.HasPrefix(event, kebab(name)) && len(name) > len(found) {
 			found = name
@@ -192,8 +192,8 @@ func kebab(s string) string {
 // invoke hands a function an event and returns its answer as compact JSON.
 func (s *stack) invoke(t *testing.T, function string, event []byte) []byte {
 	t.Helper()
-	name := s.resources[function+"Function"]
-	out, err := lambda.NewFromConfig(s.administrator()).Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &name, Payload: event})
+	name := s.Resources[function+"Function"]
+	out, err := lambda.NewFromConfig(s.Administrator()).Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &name, Payload: event})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,22 +22,22 @@ func TestForbidden(t *testing.T) {
 	s := start(t)
 	item := map[string]types.AttributeValue{"pk": text("payment#pay_x"), "sk": text("payment"), "key_hash": text("x")}
 	key := map[string]types.AttributeValue{"pk": text("payment#pay_x"), "sk": text("payment")}
-	payments, keys := aws.String(s.outputs["PaymentsTableName"]), aws.String(s.outputs["ApiKeysTableName"])
+	payments, keys := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"])
 	attempts := []struct {
 		what    string
 		allowed string // functions, between blanks
 		try     func(context.Context, aws.Config) error
 	}{
 		{"reading the wallets' keys", "SendPayment CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.outputs["WalletSecretArn"])})
+			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecretArn"])})
 			return err
 		}},
 		{"replacing the wallets' keys", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: aws.String(s.outputs["WalletSecretArn"]), SecretString: aws.String("{}")})
+			_, err := secretsmanager.NewFromConfig(cfg).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecretArn"]), SecretString: aws.String("{}")})
 			return err
 		}},
 		{"reading the nodes' URLs", "SendPayment CheckReceipts GetBalance", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.outputs["RpcSecretArn"])})
+			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})
 			return err
 		}},
 		{"storing a payment", "SendPayment CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
@@ -71,12 +71,12 @@ func TestForbidden(t *testing.T) {
 			return err
 		}},
 		{"emptying the webhook queue", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := sqs.NewFromConfig(cfg).PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: aws.String(s.outputs["WebhookQueueUrl"])})
+			_, err := sqs.NewFromConfig(cfg).PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: aws.String(s.Outputs["WebhookQueueUrl"])})
 			return err
 		}},
 	}
 	roles := 0
-	for logical, role := range s.resources {
+	for logical, role := range s.Resources {
 		function, ok := strings.CutSuffix(logical, "FunctionRole")
 		if !ok {
 			continue
@@ -106,7 +106,7 @@ func refusal(err error) bool {
 // as returns the configuration of a thief of the role.
 func (s *stack) as(t *testing.T, role string) aws.Config {
 	t.Helper()
-	admin := s.administrator()
+	admin := s.Administrator()
 	roles := iam.NewFromConfig(admin)
 	found, err := roles.GetRole(t.Context(), &iam.GetRoleInput{RoleName: &role})
 	if err != nil {
@@ -122,5 +122,5 @@ func (s *stack) as(t *testing.T, role string) aws.Config {
 		t.Fatal(err)
 	}
 	c := session.Credentials
-	return s.config(*c.AccessKeyId, *c.SecretAccessKey, *c.SessionToken)
+	return s.Account(*c.AccessKeyId, *c.SecretAccessKey, *c.SessionToken)
 }

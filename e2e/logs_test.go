@@ -110,8 +110,8 @@ func TestNoSecretIsLogged(t *testing.T) {
 	const provider = "2f6c1e0providerkey9d8"
 	secrets := append(o.secret(), provider, sampleKey, m.key, rotated(t, m, m.id(), time.Hour).key, hook.get("secret"), renewed.get("secret"))
 
-	wallets := s.outputs["WalletSecretArn"]
-	nodes, err := secretsmanager.NewFromConfig(s.administrator()).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{
+	wallets := s.Outputs["WalletSecretArn"]
+	nodes, err := secretsmanager.NewFromConfig(s.Administrator()).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{
 		Name: aws.String("DeadNode"), SecretString: aws.String(`{"urls":["http://127.0.0.1:1/v3/` + provider + `"]}`),
 	})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 	if !strings.Contains(logs, `"level":"ERROR"`) {
 		t.Errorf("what was broken logged no error: %s", logs)
 	}
-	for logical := range s.resources {
+	for logical := range s.Resources {
 		if name, ok := strings.CutSuffix(logical, "LogGroup"); ok && name != "Api" {
 			logs += strings.Join(s.logged(t, name), "\n")
 		}
@@ -155,7 +155,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 func (s *stack) changed(t *testing.T, event string, env map[string]string) string {
 	t.Helper()
 	function := s.function(t, event)
-	functions, roles := lambda.NewFromConfig(s.administrator()), iam.NewFromConfig(s.administrator())
+	functions, roles := lambda.NewFromConfig(s.Administrator()), iam.NewFromConfig(s.Administrator())
 	name := fmt.Sprintf("changed-%s-%d", function, time.Now().UnixNano())
 	role, err := roles.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: aws.String(
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:AssumeRole","Principal":{"Service":"lambda.amazonaws.com"}}]}`)})
@@ -166,7 +166,7 @@ func (s *stack) changed(t *testing.T, event string, env map[string]string) strin
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`)}); err != nil {
 		t.Fatal(err)
 	}
-	variables := maps.Clone(s.configuration(t, s.resources[function+"Function"]).Environment.Variables)
+	variables := maps.Clone(s.configuration(t, s.Resources[function+"Function"]).Environment.Variables)
 	maps.Copy(variables, env)
 	create(t, functions, name, function, *role.Role.Arn, variables)
 	if _, err := functions.Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &name, Payload: sample(t, event)}); err != nil {
@@ -177,7 +177,7 @@ func (s *stack) changed(t *testing.T, event string, env map[string]string) strin
 
 func (s *stack) configuration(t *testing.T, function string) *lambda.GetFunctionConfigurationOutput {
 	t.Helper()
-	found, err := lambda.NewFromConfig(s.administrator()).GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &function})
+	found, err := lambda.NewFromConfig(s.Administrator()).GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &function})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func (s *stack) configuration(t *testing.T, function string) *lambda.GetFunction
 // create deploys the build of a function, by its logical name, under another name.
 func create(t *testing.T, functions *lambda.Client, name, function, role string, env map[string]string) {
 	t.Helper()
-	bootstrap, err := os.ReadFile(filepath.Join(scratch, "build", function+"Function", "bootstrap"))
+	bootstrap, err := os.ReadFile(filepath.Join(start(t).Build(), function+"Function", "bootstrap"))
 	if err != nil {
 		t.Fatal(err)
 	}

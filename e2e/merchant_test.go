@@ -18,6 +18,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"remit/e2e/localaws"
 	"remit/internal/client"
 	"remit/internal/httpapi/httpapitest"
 )
@@ -65,7 +66,7 @@ func (m merchant) call(method, path string, body any, headers ...string) answer 
 
 // api is the client that the merchant's requests go through.
 func (m merchant) api() *client.Client {
-	return &client.Client{URL: m.s.url(""), Key: m.key, HTTP: m.s.http}
+	return &client.Client{URL: m.s.URL(""), Key: m.key, HTTP: m.s.HTTP}
 }
 
 // contract is openapi.yaml, which every answer is held against.
@@ -227,7 +228,7 @@ func TestPayment(t *testing.T) {
 	took := until(t, "confirming", 90*time.Second, func() bool {
 		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
 	})
-	t.Logf("confirmed %v after the answer; blocks come every %v and %d must follow", took.Round(time.Millisecond), blockTime, confirmationRule)
+	t.Logf("confirmed %v after the answer; blocks come every %v and %d must follow", took.Round(time.Millisecond), localaws.BlockTime, localaws.ConfirmationRule)
 
 	event := verified(t, got, secret, "payment.confirmed")
 	if data, _ := event["data"].(map[string]any); data["tx_hash"] != hash || data["status"] != "confirmed" || event["id"] == "" {
@@ -251,7 +252,7 @@ func TestPayment(t *testing.T) {
 // transferred checks that the chain has exactly these payments to an address.
 func transferred(t *testing.T, s *stack, to string, hashes ...string) {
 	t.Helper()
-	logs, err := s.chain.TransferLogs(t.Context())
+	logs, err := s.Chain.TransferLogs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"remit/e2e/localaws"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
@@ -52,11 +54,7 @@ func (o *operator) run(args ...string) ran {
 		o.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(o.t.Context(), program, args...)
-	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "REMIT_STACK=" + stackName, "AWS_ENDPOINT_URL=" + o.s.endpoint,
-		"AWS_CA_BUNDLE=" + o.s.bundle, "SSL_CERT_FILE=" + o.s.bundle,
-		"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1",
-	}
+	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName, "SSL_CERT_FILE="+o.s.Bundle)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
@@ -102,8 +100,8 @@ func (o *operator) fails(part string, args ...string) ran {
 // secret returns the private keys that the wallet secret holds now.
 func (o *operator) secret() (keys []string) {
 	o.t.Helper()
-	got, err := secretsmanager.NewFromConfig(o.s.administrator()).GetSecretValue(o.t.Context(),
-		&secretsmanager.GetSecretValueInput{SecretId: aws.String(o.s.outputs["WalletSecretArn"])})
+	got, err := secretsmanager.NewFromConfig(o.s.Administrator()).GetSecretValue(o.t.Context(),
+		&secretsmanager.GetSecretValueInput{SecretId: aws.String(o.s.Outputs["WalletSecretArn"])})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -167,12 +165,12 @@ func TestFreshDeployment(t *testing.T) {
 		Step, Said string
 		OK         bool
 	}
-	r := o.ok(&steps, "smoke", o.s.url(""), "--limit", "2m")
+	r := o.ok(&steps, "smoke", o.s.URL(""), "--limit", "2m")
 	t.Log(r.stderr)
 	if len(steps) != 7 || strings.Contains(r.stderr, "left out") {
 		t.Errorf("smoke made %d steps: %s", len(steps), r.stderr)
 	}
-	o.fails("answered 401", "smoke", o.s.url(""), "--key", "remit_test_wrong")
+	o.fails("answered 401", "smoke", o.s.URL(""), "--key", "remit_test_wrong")
 	o.fails("looking for stack nobody", "doctor", "--stack", "nobody")
 	o.unseen()
 }
@@ -181,7 +179,7 @@ func TestFreshDeployment(t *testing.T) {
 func TestWallets(t *testing.T) {
 	o := newOperator(t)
 	t.Cleanup(func() {
-		if err := o.s.fillSecrets(context.WithoutCancel(t.Context())); err != nil {
+		if err := o.s.FillSecrets(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
@@ -244,7 +242,7 @@ func TestWallets(t *testing.T) {
 	o.fails("no key", "wallet", "drain", recipient, "--yes")
 	o.ok(nil, "wallet", "balance")
 
-	o.pauses(before[o.s.chain.Wallets()[0].Address.String()].Address, func(address string) string { return list()[address].Paused })
+	o.pauses(before[o.s.Chain.Wallets()[0].Address.String()].Address, func(address string) string { return list()[address].Paused })
 	o.unseen()
 }
 
@@ -279,7 +277,7 @@ func TestMerchantsMatters(t *testing.T) {
 		ID       string `json:"id"`
 		Merchant string `json:"merchant_id"`
 	}
-	o.ok(&made, "keys", "create", "Acme GmbH")
+	o.ok(&made, "keys", "create", "Acme GmbH", "--yes")
 	m := merchant{t: t, s: o.s, key: made.Key}
 	m.call("GET", "/transactions", nil).want(t, 200)
 	type keyRow struct {

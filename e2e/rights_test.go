@@ -109,7 +109,7 @@ func (s *stack) usedRights() map[right]bool {
 	defer s.calls.mu.Unlock()
 	used := map[right]bool{}
 	for r := range s.calls.seen {
-		if r.function = s.logical(r.function); s.resources[r.function] == "" {
+		if r.function = s.logical(r.function); s.Resources[r.function] == "" {
 			continue // a copy that another test made of a function
 		}
 		name, index, indexed := strings.Cut(r.resource, "/index/")
@@ -124,7 +124,7 @@ func (s *stack) usedRights() map[right]bool {
 // logical returns the template's name of a resource that a call named, or that
 // name if the template has none.
 func (s *stack) logical(name string) string {
-	for logical, physical := range s.resources {
+	for logical, physical := range s.Resources {
 		if physical != "" && name != "" && (path.Base(physical) == path.Base(name) || strings.Contains(physical, ":secret:"+name)) {
 			return logical
 		}
@@ -135,14 +135,14 @@ func (s *stack) logical(name string) string {
 // logged returns the lines that a function has logged so far.
 func (s *stack) logged(t *testing.T, function string) []string {
 	t.Helper()
-	return s.linesOf(t, s.resources[function+"LogGroup"])
+	return s.linesOf(t, s.Resources[function+"LogGroup"])
 }
 
 // linesOf returns the lines of a log group.
 func (s *stack) linesOf(t *testing.T, group string) []string {
 	t.Helper()
 	var lines []string
-	pages := cloudwatchlogs.NewFilterLogEventsPaginator(cloudwatchlogs.NewFromConfig(s.administrator()),
+	pages := cloudwatchlogs.NewFilterLogEventsPaginator(cloudwatchlogs.NewFromConfig(s.Administrator()),
 		&cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(context.WithoutCancel(t.Context())) // also when the test is over

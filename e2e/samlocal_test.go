@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"remit/e2e/localaws"
+
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -51,7 +53,7 @@ func TestSAMLocal(t *testing.T) {
 	if len(named) < 3 {
 		t.Errorf("the page invokes %d functions: has its form changed?", len(named))
 	}
-	for logical, physical := range s.resources { // `sam local` sets no variable that is not declared, and says nothing about it
+	for logical, physical := range s.Resources { // `sam local` sets no variable that is not declared, and says nothing about it
 		if strings.HasSuffix(logical, "Function") {
 			declared := slices.Sorted(maps.Keys(s.configuration(t, physical).Environment.Variables))
 			if set := slices.Sorted(maps.Keys(environment[logical])); !slices.Equal(set, declared) {
@@ -97,7 +99,7 @@ func localServices(t *testing.T) (environment map[string]map[string]string) {
 	args := []string{"--bind", "127.0.0.1", "--host", "127.0.0.1", "--block-time", "200ms", "--until-eof",
 		"--env", filepath.Join(dir, "env.json"), "--state", filepath.Join(dir, "state")}
 	for _, option := range []string{"--port", "--chain-port"} {
-		port, err := freePort()
+		port, err := localaws.FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"remit/e2e/localaws"
 	"remit/internal/client"
-	"remit/internal/devnet"
 )
 
 // TestUpgrade deploys the newest version before this one, this one over it, and
@@ -27,24 +27,20 @@ import (
 func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	earlier := checkout(t, dir)
-	c, err := startCloud(ctx, dir)
+	config, calls := recorded(dir)
+	started, err := localaws.Start(ctx, config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.hold.Close(); <-c.ended })
-	chain, err := devnet.Start(context.WithoutCancel(ctx), devnet.Config{Listen: "127.0.0.1:0", BlockTime: blockTime, Wallets: 2, Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = chain.Close() })
-	s := &stack{cloud: c, chain: chain}
+	t.Cleanup(func() { _ = started.Close() })
+	s := &stack{started, calls}
 	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"))
-	if err := s.fillSecrets(ctx); err != nil {
+	if err := s.FillSecrets(ctx); err != nil {
 		t.Fatal(err)
 	}
 
 	m := newMerchant(t, s)
-	url := s.url("")
+	url := s.URL("")
 	trade := &trade{api: m.api(), hashes: map[int]string{}, events: map[string]string{}}
 	receiver := httptest.NewServer(trade)
 	t.Cleanup(receiver.Close)
@@ -55,8 +51,8 @@ func TestUpgrade(t *testing.T) {
 		begun := trade.count()
 		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)))
 		t.Logf("%d payments were taken during deployment %d", trade.count()-begun, i+2)
-		if s.url("") != url {
-			t.Errorf("the API moved from %s to %s", url, s.url(""))
+		if s.URL("") != url {
+			t.Errorf("the API moved from %s to %s", url, s.URL(""))
 		}
 		trade.await(t, trade.count()+10)
 		next := rotated(t, m, m.id(), time.Hour) // a key that the other version made
@@ -95,10 +91,10 @@ func (s *stack) deployFrom(t *testing.T, source, build string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.run(t.Context(), "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides", architecture); err != nil {
+	if err := s.Run(t.Context(), "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides", localaws.Architecture); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.install(t.Context(), build, "AuthorizerCacheSeconds=0"); err != nil {
+	if err := s.Install(t.Context(), build, "AuthorizerCacheSeconds=0"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -185,7 +181,7 @@ func (r *trade) audit(t *testing.T, s *stack) {
 		defer r.mu.Unlock()
 		return len(r.events) >= len(r.hashes)
 	})
-	logs, err := s.chain.TransferLogs(t.Context())
+	logs, err := s.Chain.TransferLogs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,228 @@
+package localaws
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/apigateway"
+	apitypes "github.com/aws/aws-sdk-go-v2/service/apigateway/types"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cfntypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+
+	"remit/internal/devnet"
+	"remit/internal/keyring"
+)
+
+// Name of the stack, and parameters of it that differ from the template's.
+const (
+	StackName        = "remit"
+	ConfirmationRule = 2 // blocks
+	BlockTime        = 500 * time.Millisecond
+)
+
+// A Stack is the deployed template, and the chain it pays on.
+type Stack struct {
+	*Cloud
+	Chain     *devnet.Chain
+	Outputs   map[string]string
+	Resources map[string]string // physical ids by logical ids
+}
+
+// URL returns where API Gateway serves a path of the API.
+func (s *Stack) URL(path string) string {
+	return s.Endpoint + "/restapis/" + s.Outputs["ApiId"] + "/v1/_user_request_" + path
+}
+
+// Start starts a cloud, and a chain beside it.
+func Start(ctx context.Context, config Config) (*Stack, error) {
+	cloud, err := StartCloud(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	chain, err := devnet.Start(ctx, devnet.Config{Listen: "127.0.0.1:0", BlockTime: BlockTime, Wallets: 2, Now: time.Now})
+	if err != nil {
+		return nil, errors.Join(err, cloud.Close())
+	}
+	return &Stack{Cloud: cloud, Chain: chain}, nil
+}
+
+// Close ends the cloud with all that is deployed there, and the chain.
+func (s *Stack) Close() error {
+	err := s.Cloud.Close()
+	if ended := s.Chain.Close(); !errors.Is(ended, context.Canceled) {
+		err = errors.Join(err, ended)
+	}
+	return err
+}
+
+// Deploy starts a stack, builds and deploys the template there, and stores the
+// secrets that an operator stores: keys and nodes.
+func Deploy(ctx context.Context, config Config) (*Stack, error) {
+	s, err := Start(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.deploy(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Build returns the directory with the build of the functions, each in one with
+// its logical name.
+func (s *Stack) Build() string { return filepath.Join(s.Dir, "build") }
+
+func (s *Stack) deploy(ctx context.Context) error {
+	err := s.step("Building the functions: minutes the first time", func() error {
+		return s.Run(ctx, "make", "build", "ARGS=--build-dir "+s.Build()+" --parameter-overrides "+Architecture)
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.Install(ctx, s.Build()); err != nil {
+		return err
+	}
+	return errors.Join(s.throttle(ctx), s.FillSecrets(ctx))
+}
+
+// Architecture is the parameter of the template for this machine, on which
+// functions run as processes.
+var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64": "arm64"}[runtime.GOARCH]
+
+// Install deploys a build, over the one that is there if there is one.
+func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
+	err := s.step("Deploying the template", func() error {
+		return s.Run(ctx, "sam", slices.Concat([]string{
+			"deploy", "--template-file", filepath.Join(build, "template.yaml"), "--stack-name", StackName, "--resolve-s3",
+			"--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset", "--parameter-overrides",
+			Architecture, "TraceRule=false", // ministack knows no X-Ray
+			"Network=devnet", fmt.Sprintf("ChainId=%d", s.Chain.ID()), fmt.Sprintf("TokenAddress=%v", s.Chain.Token().Contract),
+			"TokenSymbol=" + s.Chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.Chain.Token().Decimals),
+			fmt.Sprintf("ConfirmationRule=%d", ConfirmationRule), fmt.Sprintf("BlockTime=%v", BlockTime),
+		}, parameters)...)
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.describe(ctx); err != nil {
+		return err
+	}
+	return s.gatewayResponses(ctx)
+}
+
+// describe reads the outputs and the resources of the deployment.
+func (s *Stack) describe(ctx context.Context) error {
+	client := cloudformation.NewFromConfig(s.Administrator())
+	stacks, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: aws.String(StackName)})
+	if err != nil {
+		return err
+	}
+	s.Outputs, s.Resources = map[string]string{}, map[string]string{}
+	for _, o := range stacks.Stacks[0].Outputs {
+		s.Outputs[*o.OutputKey] = *o.OutputValue
+	}
+	resources, err := client.DescribeStackResources(ctx, &cloudformation.DescribeStackResourcesInput{StackName: aws.String(StackName)})
+	if err != nil {
+		return err
+	}
+	for _, r := range resources.StackResources {
+		s.Resources[*r.LogicalResourceId] = aws.ToString(r.PhysicalResourceId)
+	}
+	return nil
+}
+
+// gatewayResponses hands over the gateway responses that the template declares.
+// ministack reads routes and authorizers from the API's body, but not these; on
+// AWS there is nothing to do.
+func (s *Stack) gatewayResponses(ctx context.Context) error {
+	template, err := cloudformation.NewFromConfig(s.Administrator()).GetTemplate(ctx,
+		&cloudformation.GetTemplateInput{StackName: aws.String(StackName), TemplateStage: cfntypes.TemplateStageProcessed})
+	if err != nil {
+		return err
+	}
+	var processed struct {
+		Resources struct {
+			API struct {
+				Properties struct {
+					Body struct {
+						Responses map[string]struct {
+							StatusCode any               `json:"statusCode"`
+							Parameters map[string]string `json:"responseParameters"`
+							Templates  map[string]string `json:"responseTemplates"`
+						} `json:"x-amazon-apigateway-gateway-responses"`
+					}
+				}
+			} `json:"Api"`
+		}
+	}
+	if err := json.Unmarshal([]byte(*template.TemplateBody), &processed); err != nil {
+		return fmt.Errorf("reading the processed template: %w", err)
+	}
+	responses := processed.Resources.API.Properties.Body.Responses
+	if len(responses) == 0 {
+		return errors.New("the processed template declares no gateway responses")
+	}
+	client := apigateway.NewFromConfig(s.Administrator())
+	id := s.Outputs["ApiId"]
+	for kind, r := range responses {
+		in := &apigateway.PutGatewayResponseInput{
+			RestApiId: &id, ResponseType: apitypes.GatewayResponseType(kind), ResponseParameters: r.Parameters, ResponseTemplates: r.Templates,
+		}
+		if r.StatusCode != nil {
+			in.StatusCode = aws.String(fmt.Sprint(r.StatusCode))
+		}
+		if _, err := client.PutGatewayResponse(ctx, in); err != nil {
+			return err
+		}
+	}
+	_, err = client.CreateDeployment(ctx, &apigateway.CreateDeploymentInput{RestApiId: &id, StageName: aws.String("v1")})
+	return err
+}
+
+// throttle sets the limits of POST /create-api-key that the template's
+// parameters default to. ministack does not decode the ~1 that CloudFormation
+// wants for the slashes of a path in MethodSettings; by this call it does.
+func (s *Stack) throttle(ctx context.Context) error {
+	const at = "/~1create-api-key/POST/throttling/"
+	_, err := apigateway.NewFromConfig(s.Administrator()).UpdateStage(ctx, &apigateway.UpdateStageInput{
+		RestApiId: aws.String(s.Outputs["ApiId"]), StageName: aws.String("v1"),
+		PatchOperations: []apitypes.PatchOperation{
+			{Op: apitypes.OpReplace, Path: aws.String(at + "rateLimit"), Value: aws.String("1")},
+			{Op: apitypes.OpReplace, Path: aws.String(at + "burstLimit"), Value: aws.String("10")},
+		},
+	})
+	return err
+}
+
+// FillSecrets stores the wallets' keys and the nodes' URLs.
+func (s *Stack) FillSecrets(ctx context.Context) error {
+	var entries []keyring.Entry
+	for _, w := range s.Chain.Wallets() {
+		key, err := keyring.ParseKey(w.PrivateKey())
+		if err != nil {
+			return err
+		}
+		entries = append(entries, keyring.Entry{Key: key})
+	}
+	nodes, err := json.Marshal(map[string][]string{"urls": {s.Chain.URL()}})
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		s.putSecret(ctx, "WalletSecretArn", string(keyring.Encode(entries))),
+		s.putSecret(ctx, "RpcSecretArn", string(nodes)))
+}
+
+func (s *Stack) putSecret(ctx context.Context, output, value string) error {
+	_, err := secretsmanager.NewFromConfig(s.Administrator()).PutSecretValue(ctx,
+		&secretsmanager.PutSecretValueInput{SecretId: aws.String(s.Outputs[output]), SecretString: &value})
+	return err
+}
