@@ -26,17 +26,17 @@ type commands struct {
 
 	Listen merchant.Listen `cmd:"" help:"Receive, verify and print the webhooks of a stack on this machine."`
 
-	Wallet   operator.Wallet   `cmd:"" help:"Keys that pay, of a deployed stack."`
-	Keys     operator.Keys     `cmd:"" help:"Merchants' API keys, of a deployed stack."`
-	Payment  operator.Payment  `cmd:"" help:"Look into a payment of a deployed stack."`
-	Webhooks operator.Webhooks `cmd:"" help:"Deliveries of a deployed stack that failed."`
-	Smoke    merchant.Smoke    `cmd:"" help:"Make a key, a payment and a webhook against a running stack, step by step."`
-	Doctor   operator.Doctor   `cmd:"" help:"Examine a deployed stack and say what to do about each finding."`
+	Smoke merchant.Smoke `cmd:"" help:"Make a key, a payment and a webhook against a running stack, step by step."`
+
+	operator.Commands
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var cli commands
+	cli.Local.Operate = func(address string, stack local.Parts) (io.Closer, error) {
+		return operator.Serve(address, operator.Local(stack))
+	}
 	parser := kong.Parse(&cli,
 		kong.Name("remit"),
 		kong.Description("Remit pays out stablecoins, each payment at most once."),
@@ -44,7 +44,12 @@ func main() {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.BindTo(os.Stdout, (*io.Writer)(nil)),
 	)
-	err := parser.Run()
+	var err error
+	if url := operator.Elsewhere(parser); url != "" {
+		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
+	} else {
+		err = parser.Run()
+	}
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "remit:", err)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"remit/internal/chain"
@@ -23,8 +24,10 @@ type chainAccess struct {
 	embedded *devnet.Chain // nil with --rpc
 	chainID  uint64
 	asset    token.Token
+	urls     []string
 	nodes    chain.Nodes
 	keys     *keyring.Ring
+	entries  atomic.Pointer[[]keyring.Entry] // of the wallet secret, which is in memory only
 }
 
 // openChain starts the embedded chain unless --rpc names outside nodes, and asks
@@ -63,12 +66,21 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		}
 		a.nodes = append(a.nodes, node)
 	}
-	entries, err := keyring.Decode(secret)
-	if err != nil {
+	a.urls = urls
+	if err := a.put(secret); err != nil {
 		return a, fmt.Errorf("reading %s: %w", s.WalletFile, err)
 	}
-	a.keys = keyring.New(func(context.Context) ([]keyring.Entry, error) { return entries, nil })
+	a.keys = keyring.New(func(context.Context) ([]keyring.Entry, error) { return *a.entries.Load(), nil })
 	return a, nil
+}
+
+// put replaces the wallet secret.
+func (a *chainAccess) put(secret []byte) error {
+	entries, err := keyring.Decode(secret)
+	if err == nil {
+		a.entries.Store(&entries)
+	}
+	return err
 }
 
 // facts describes the chain, with the wallets' balances there. It lists no magic

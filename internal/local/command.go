@@ -21,6 +21,10 @@ import (
 // Command is `remit local`.
 type Command struct {
 	Settings
+
+	// Operate takes operators' commands for the stack that serves at an address,
+	// until its result is closed. Nil takes none.
+	Operate func(address string, stack Parts) (io.Closer, error) `kong:"-"`
 }
 
 // Run serves the stack until ctx ends, then lets requests under way finish. It
@@ -55,6 +59,13 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(refusals{listener.(*net.TCPListener)}) }()
 	stack.start()
+	if c.Operate != nil {
+		commands, err := c.Operate(listener.Addr().String(), stack.parts())
+		if err != nil {
+			return errors.Join(err, server.Close(), stack.stop())
+		}
+		defer func() { _ = commands.Close() }()
+	}
 	welcome(ctx, out, stack)
 	select {
 	case <-ctx.Done():

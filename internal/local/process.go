@@ -15,7 +15,10 @@ import (
 	"remit/internal/devnet"
 	"remit/internal/dispatch"
 	"remit/internal/httpapi"
+	"remit/internal/keyring"
 	"remit/internal/settlement"
+	"remit/internal/store"
+	"remit/internal/token"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 )
@@ -133,6 +136,27 @@ func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
 	facts, err := s.chain.facts(ctx, s.Settings)
 	facts.ConfirmationRule = s.ConfirmationRule
 	return facts, err
+}
+
+// Parts are the parts of a running stack that an operator's commands reach.
+type Parts struct {
+	Payments  store.Store
+	Webhooks  webhook.Store
+	Keys      apikey.Store
+	Jobs      webhook.Queue
+	Secret    func() []byte // the wallet secret
+	PutSecret func([]byte) error
+	Nodes     []string // URLs
+	ChainID   uint64
+	Token     token.Token
+}
+
+func (s *process) parts() Parts {
+	return Parts{
+		s.tables.payments, parkingStore{s.tables.webhooks, s.jobs}, s.tables.keys, s.jobs,
+		func() []byte { return keyring.Encode(*s.chain.entries.Load()) }, s.chain.put,
+		s.chain.urls, s.chain.chainID, s.chain.asset,
+	}
 }
 
 // start begins to settle.

@@ -31,6 +31,7 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 		store = "DynamoDB at " + s.DynamoDB
 	}
 	fmt.Fprintf(&b, "  data       %s\n", store)
+	fmt.Fprintf(&b, "  operators  export REMIT_STACK=%s, then .cache/bin/remit wallet list (docs/operate.md)\n", s.url)
 	fmt.Fprintf(&b, "\nPaste these to pay somebody:\n\n%s\nCtrl-C ends it.\n\n", curls(s.url))
 	_, _ = io.WriteString(w, b.String())
 }

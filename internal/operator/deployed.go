@@ -1,7 +1,7 @@
-// Package operator has the commands for a stack on AWS. They reach its tables,
-// secrets and queues with the rights of the person who runs them, change as little
-// as they can, and ask before they change anything. A private key goes from a
-// person to Secrets Manager, and to no output.
+// Package operator has the commands for a stack on AWS or in a process of this
+// machine. They reach its tables, secrets and queues with the rights of the person
+// who runs them, change as little as they can, and ask before they change anything.
+// A private key goes from a person to the wallet secret, and to no output.
 package operator
 
 import (
@@ -20,12 +20,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
+	"remit/internal/apikey"
 	"remit/internal/chain"
 	"remit/internal/dynamo"
 	"remit/internal/ethrpc"
 	"remit/internal/keyring"
+	"remit/internal/queue"
 	"remit/internal/secrets"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/webhook"
 )
@@ -33,25 +37,47 @@ import (
 // A Target says which stack a command is about, and how it answers. AWS
 // credentials, region and endpoints are found as the AWS SDK finds them.
 type Target struct {
-	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the CloudFormation stack."`
+	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the CloudFormation stack, or http://… of a stack that remit local runs on this machine."`
 	JSON  bool   `name:"json" help:"Answer in JSON."`
 }
 
-// A deployment is a stack on AWS: its parameters, its outputs and, through them,
-// its tables, secrets and queues.
+// A deployment is a stack and the person who operates it.
 type deployment struct {
 	Target
-	aws        aws.Config
-	outputs    map[string]string
-	parameters map[string]string
-	chainID    uint64
-	asset      token.Token
-	out        io.Writer
+	platform
+	mode     string // of keys: test or live
+	keyCache string // seconds for which API Gateway remembers a key
+	chainID  uint64
+	asset    token.Token
+	out      io.Writer
+	agree    func(yes bool, consequences string) error // asks for consent
+}
+
+// A platform is where a stack runs: on AWS, or in this process.
+type platform interface {
+	payments() (store.Store, error)
+	webhooks() (webhook.Store, error)
+	keys() (apikey.Store, error)
+	jobs() (webhook.Queue, error)
+	secret(ctx context.Context, output string) ([]byte, error) // errNoValue if it was never written
+	putWallets(ctx context.Context, secret []byte) error
+	createKey(ctx context.Context, merchant string) (answer []byte, err error) // in JSON, as the API answers
+}
+
+// An account is the platform of a stack on AWS: its outputs and, through them, its
+// tables, secrets and queues.
+type account struct {
+	stack   string
+	aws     aws.Config
+	outputs map[string]string
 }
 
 // ProvideDeployment reads the stack's outputs and parameters, for the Run method
 // of the command that kong has found. Answers go to out.
 func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployment, error) {
+	if here, ok := ctx.Value(conversationKey{}).(*conversation); ok {
+		return here.deployment(t, out), nil
+	}
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("loading the AWS configuration: %w", err)
@@ -63,18 +89,22 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 	if len(found.Stacks) != 1 {
 		return nil, fmt.Errorf("there is no stack %s", t.Stack)
 	}
-	d := &deployment{Target: t, aws: cfg, outputs: map[string]string{}, parameters: map[string]string{}, out: out}
+	outputs, parameters := map[string]string{}, map[string]string{}
 	for _, o := range found.Stacks[0].Outputs {
-		d.outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+		outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
 	}
 	for _, p := range found.Stacks[0].Parameters {
-		d.parameters[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
+		parameters[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
+	}
+	d := &deployment{
+		Target: t, platform: &account{t.Stack, cfg, outputs}, out: out, agree: agree,
+		mode: parameters["Mode"], keyCache: parameters["AuthorizerCacheSeconds"],
 	}
 	var id, contract, decimals error
-	d.chainID, id = strconv.ParseUint(d.parameters["ChainId"], 10, 64)
-	d.asset.Symbol = d.parameters["TokenSymbol"]
-	d.asset.Contract, contract = token.ParseAddress(d.parameters["TokenAddress"])
-	d.asset.Decimals, decimals = strconv.Atoi(d.parameters["TokenDecimals"])
+	d.chainID, id = strconv.ParseUint(parameters["ChainId"], 10, 64)
+	d.asset.Symbol = parameters["TokenSymbol"]
+	d.asset.Contract, contract = token.ParseAddress(parameters["TokenAddress"])
+	d.asset.Decimals, decimals = strconv.Atoi(parameters["TokenDecimals"])
 	if err := errors.Join(id, contract, decimals); err != nil {
 		return nil, fmt.Errorf("parameters ChainId, TokenAddress and TokenDecimals of stack %s (correct and deploy them): %w", t.Stack, err)
 	}
@@ -82,25 +112,34 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 }
 
 // output returns a stack output, or an error that an older template is deployed.
-func (d *deployment) output(name string) (string, error) {
-	if v := d.outputs[name]; v != "" {
+func (a *account) output(name string) (string, error) {
+	if v := a.outputs[name]; v != "" {
 		return v, nil
 	}
-	return "", fmt.Errorf("stack %s has no output %s: deploy this version's template first", d.Stack, name)
+	return "", fmt.Errorf("stack %s has no output %s: deploy this version's template first", a.stack, name)
 }
 
 // table opens the table that an output names.
-func table[T any](d *deployment, output string, open func(*dynamodb.Client, string) T) (T, error) {
-	name, err := d.output(output)
-	return open(dynamodb.NewFromConfig(d.aws), name), err
+func table[T any](a *account, output string, open func(*dynamodb.Client, string) T) (T, error) {
+	name, err := a.output(output)
+	return open(dynamodb.NewFromConfig(a.aws), name), err
 }
 
-func (d *deployment) payments() (*dynamo.Payments, error) {
-	return table(d, "PaymentsTableName", dynamo.NewPayments)
+func (a *account) payments() (store.Store, error) {
+	return table(a, "PaymentsTableName", dynamo.NewPayments)
 }
 
-func (d *deployment) webhooks() (*dynamo.Webhooks, error) {
-	return table(d, "WebhooksTableName", dynamo.NewWebhooks)
+func (a *account) webhooks() (webhook.Store, error) {
+	return table(a, "WebhooksTableName", dynamo.NewWebhooks)
+}
+
+func (a *account) keys() (apikey.Store, error) {
+	return table(a, "ApiKeysTableName", dynamo.NewAPIKeys)
+}
+
+func (a *account) jobs() (webhook.Queue, error) {
+	url, err := a.output("WebhookQueueUrl")
+	return queue.NewJobs(sqs.NewFromConfig(a.aws), url), err
 }
 
 // nodes opens the nodes that the RPC secret names, and returns their URLs too.
@@ -128,13 +167,12 @@ func (d *deployment) nodes(ctx context.Context) (nodes chain.Nodes, urls []strin
 // errNoValue reports a secret that was never given one.
 var errNoValue = errors.New("the secret has no value yet")
 
-// secret returns the value of the secret that an output names, or errNoValue.
-func (d *deployment) secret(ctx context.Context, output string) ([]byte, error) {
-	arn, err := d.output(output)
+func (a *account) secret(ctx context.Context, output string) ([]byte, error) {
+	arn, err := a.output(output)
 	if err != nil {
 		return nil, err
 	}
-	got, err := secretsmanager.NewFromConfig(d.aws).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &arn})
+	got, err := secretsmanager.NewFromConfig(a.aws).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &arn})
 	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
 		return nil, fmt.Errorf("%s: %w", output, errNoValue)
 	}
@@ -145,6 +183,20 @@ func (d *deployment) secret(ctx context.Context, output string) ([]byte, error) 
 		return nil, fmt.Errorf("%s: %w", output, errNoValue)
 	}
 	return []byte(*got.SecretString), nil
+}
+
+func (a *account) putWallets(ctx context.Context, secret []byte) error {
+	arn, err := a.output("WalletSecretArn")
+	if err != nil {
+		return err
+	}
+	_, err = secretsmanager.NewFromConfig(a.aws).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{
+		SecretId: &arn, SecretString: aws.String(string(secret)),
+	})
+	if err != nil {
+		return fmt.Errorf("writing the wallet secret (it may have been written: list the wallets): %w", err)
+	}
+	return nil
 }
 
 // wallets returns the entries of the wallet secret, none if it has no value yet.
@@ -161,7 +213,7 @@ func (d *deployment) wallets(ctx context.Context) ([]keyring.Entry, error) {
 
 // changeWallets asks for consent to a change of the wallet secret, and makes it.
 // The changes that other operators make meanwhile are kept. The value goes to
-// Secrets Manager and nowhere else.
+// the secret and nowhere else.
 func (d *deployment) changeWallets(ctx context.Context, yes bool, consequences string, change func([]keyring.Entry) ([]keyring.Entry, error)) error {
 	changed := func() ([]keyring.Entry, error) {
 		entries, err := d.wallets(ctx)
@@ -173,29 +225,19 @@ func (d *deployment) changeWallets(ctx context.Context, yes bool, consequences s
 	if _, err := changed(); err != nil {
 		return err
 	}
-	if err := agree(yes, consequences); err != nil {
+	if err := d.agree(yes, consequences); err != nil {
 		return err
 	}
 	entries, err := changed() // read again
 	if err != nil {
 		return err
 	}
-	arn, err := d.output("WalletSecretArn")
-	if err != nil {
-		return err
-	}
-	_, err = secretsmanager.NewFromConfig(d.aws).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{
-		SecretId: &arn, SecretString: aws.String(string(keyring.Encode(entries))),
-	})
-	if err != nil {
-		return fmt.Errorf("writing the wallet secret (it may have been written: list the wallets): %w", err)
-	}
-	return nil
+	return d.putWallets(ctx, keyring.Encode(entries))
 }
 
 // owner names a merchant in the stack's mode, as the webhook store does.
 func (d *deployment) owner(merchant string) webhook.Owner {
-	return webhook.Owner{Merchant: merchant, Mode: d.parameters["Mode"]}
+	return webhook.Owner{Merchant: merchant, Mode: d.mode}
 }
 
 // show writes v in JSON with --json, and text without.

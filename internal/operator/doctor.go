@@ -52,12 +52,14 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e.check(ctx, "nodes agree", e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)`)
 	e.check(ctx, "token", e.tokenIsRight, "correct TokenAddress and TokenDecimals and deploy, before anybody is paid")
 	e.walletsAreFunded(ctx, c.MinGasGwei)
-	if !c.Fresh {
-		e.check(ctx, "schedule", e.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
+	if a, ok := d.platform.(*account); ok {
+		if !c.Fresh {
+			e.check(ctx, "schedule", a.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
+		}
+		e.check(ctx, "WebhookDeadLetterQueue", a.empty("WebhookDeadLetterQueueUrl"), "docs/alarms; then remit webhooks resend")
+		e.check(ctx, "CheckReceiptsDeadLetterQueue", a.empty("CheckReceiptsDeadLetterQueueUrl"), "docs/alarms: look at the log of check-receipts")
+		e.check(ctx, "alarms", a.alarmsExist, "docs/alarms has a page for each")
 	}
-	e.check(ctx, "WebhookDeadLetterQueue", e.empty("WebhookDeadLetterQueueUrl"), "docs/alarms; then remit webhooks resend")
-	e.check(ctx, "CheckReceiptsDeadLetterQueue", e.empty("CheckReceiptsDeadLetterQueueUrl"), "docs/alarms: look at the log of check-receipts")
-	e.check(ctx, "alarms", e.alarmsExist, "docs/alarms has a page for each")
 	var b strings.Builder
 	bad := 0
 	for _, f := range e.findings {
@@ -183,13 +185,13 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 }
 
 // scheduleIsAlive looks for a run of check-receipts in the last minutes.
-func (e *examination) scheduleIsAlive(ctx context.Context) (string, error) {
-	name, err := e.output("CheckReceiptsFunctionName")
+func (a *account) scheduleIsAlive(ctx context.Context) (string, error) {
+	name, err := a.output("CheckReceiptsFunctionName")
 	if err != nil {
 		return "", err
 	}
 	end := time.Now()
-	stats, err := cloudwatch.NewFromConfig(e.aws).GetMetricStatistics(ctx, &cloudwatch.GetMetricStatisticsInput{
+	stats, err := cloudwatch.NewFromConfig(a.aws).GetMetricStatistics(ctx, &cloudwatch.GetMetricStatisticsInput{
 		Namespace: aws.String("AWS/Lambda"), MetricName: aws.String("Invocations"), Period: aws.Int32(60),
 		StartTime: aws.Time(end.Add(-10 * time.Minute)), EndTime: aws.Time(end), Statistics: []cwtypes.Statistic{cwtypes.StatisticSum},
 		Dimensions: []cwtypes.Dimension{{Name: aws.String("FunctionName"), Value: &name}},
@@ -208,13 +210,13 @@ func (e *examination) scheduleIsAlive(ctx context.Context) (string, error) {
 }
 
 // empty returns the check that the queue which an output names holds no message.
-func (e *examination) empty(output string) func(context.Context) (string, error) {
+func (a *account) empty(output string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		url, err := e.output(output)
+		url, err := a.output(output)
 		if err != nil {
 			return "", err
 		}
-		got, err := sqs.NewFromConfig(e.aws).GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+		got, err := sqs.NewFromConfig(a.aws).GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 			QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameApproximateNumberOfMessages},
 		})
 		if err != nil {
@@ -229,9 +231,9 @@ func (e *examination) empty(output string) func(context.Context) (string, error)
 }
 
 // alarmsExist holds the template's alarms against CloudWatch's.
-func (e *examination) alarmsExist(ctx context.Context) (string, error) {
+func (a *account) alarmsExist(ctx context.Context) (string, error) {
 	declared := map[string]bool{}
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(e.aws), &cloudformation.ListStackResourcesInput{StackName: &e.Stack})
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(a.aws), &cloudformation.ListStackResourcesInput{StackName: &a.stack})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -245,15 +247,15 @@ func (e *examination) alarmsExist(ctx context.Context) (string, error) {
 	}
 	total := len(declared)
 	var alarming []string
-	existing := cloudwatch.NewDescribeAlarmsPaginator(cloudwatch.NewFromConfig(e.aws), &cloudwatch.DescribeAlarmsInput{})
+	existing := cloudwatch.NewDescribeAlarmsPaginator(cloudwatch.NewFromConfig(a.aws), &cloudwatch.DescribeAlarmsInput{})
 	for existing.HasMorePages() {
 		page, err := existing.NextPage(ctx)
 		if err != nil {
 			return "", fmt.Errorf("listing the alarms: %w", err)
 		}
-		for _, a := range page.MetricAlarms {
-			name := aws.ToString(a.AlarmName)
-			if declared[name] && a.StateValue == cwtypes.StateValueAlarm {
+		for _, alarm := range page.MetricAlarms {
+			name := aws.ToString(alarm.AlarmName)
+			if declared[name] && alarm.StateValue == cwtypes.StateValueAlarm {
 				alarming = append(alarming, name)
 			}
 			delete(declared, name)

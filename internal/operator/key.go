@@ -10,7 +10,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"remit/internal/apikey"
-	"remit/internal/dynamo"
 )
 
 // Keys is `remit keys`.
@@ -26,47 +25,56 @@ type keyCreate struct {
 	Yes  bool   `help:"Do not ask."`
 }
 
-// Run invokes the function create-api-key with an event as API Gateway sends it.
-// IAM guards the invocation, so it works also where KeyCreation closes the API's
-// endpoint.
+// Run makes the key with the operator's rights, so it works also where KeyCreation
+// closes the API's endpoint.
 func (c *keyCreate) Run(ctx context.Context, d *deployment) error {
-	name, err := d.output("CreateApiKeyFunctionName")
+	if err := d.agree(c.Yes, fmt.Sprintf("This makes a merchant %q in stack %s, with an API key that can order payments in %s mode.", c.Name, d.Stack, d.mode)); err != nil {
+		return err
+	}
+	answer, err := d.createKey(ctx, c.Name)
 	if err != nil {
 		return err
 	}
-	if err := agree(c.Yes, fmt.Sprintf("This makes a merchant %q in stack %s, with an API key that can order payments in %s mode.", c.Name, d.Stack, d.parameters["Mode"])); err != nil {
+	var key struct {
+		Key      string `json:"api_key"`
+		Merchant string `json:"merchant_id"`
+	}
+	if err := json.Unmarshal(answer, &key); err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]string{"merchant_name": c.Name})
+	return d.show(json.RawMessage(answer), fmt.Sprintf("%s\nmerchant %s. The key is not shown again.", key.Key, key.Merchant))
+}
+
+// createKey invokes the function create-api-key with an event as API Gateway sends
+// it. IAM guards the invocation.
+func (a *account) createKey(ctx context.Context, merchant string) ([]byte, error) {
+	name, err := a.output("CreateApiKeyFunctionName")
 	if err != nil {
-		return err
+		return nil, err
+	}
+	body, err := json.Marshal(map[string]string{"merchant_name": merchant})
+	if err != nil {
+		return nil, err
 	}
 	event, err := json.Marshal(map[string]any{
 		"httpMethod": "POST", "path": "/create-api-key", "resource": "/create-api-key",
 		"headers": map[string]string{"Content-Type": "application/json"}, "body": string(body),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	done, err := lambda.NewFromConfig(d.aws).Invoke(ctx, &lambda.InvokeInput{FunctionName: &name, Payload: event})
+	done, err := lambda.NewFromConfig(a.aws).Invoke(ctx, &lambda.InvokeInput{FunctionName: &name, Payload: event})
 	if err != nil {
-		return fmt.Errorf("invoking %s: %w", name, err)
+		return nil, fmt.Errorf("invoking %s: %w", name, err)
 	}
 	var answer struct {
 		StatusCode int    `json:"statusCode"`
 		Body       string `json:"body"`
 	}
 	if err := json.Unmarshal(done.Payload, &answer); err != nil || answer.StatusCode != 201 {
-		return fmt.Errorf("%s answered %d %s", name, answer.StatusCode, answer.Body)
+		return nil, fmt.Errorf("%s answered %d %s", name, answer.StatusCode, answer.Body)
 	}
-	var key struct {
-		Key      string `json:"api_key"`
-		Merchant string `json:"merchant_id"`
-	}
-	if err := json.Unmarshal([]byte(answer.Body), &key); err != nil {
-		return err
-	}
-	return d.show(json.RawMessage(answer.Body), fmt.Sprintf("%s\nmerchant %s. The key is not shown again.", key.Key, key.Merchant))
+	return []byte(answer.Body), nil
 }
 
 type keyList struct {
@@ -76,7 +84,7 @@ type keyList struct {
 
 // Run lists keys, newest first.
 func (c *keyList) Run(ctx context.Context, d *deployment) error {
-	store, err := table(d, "ApiKeysTableName", dynamo.NewAPIKeys)
+	store, err := d.keys()
 	if err != nil {
 		return err
 	}
@@ -113,15 +121,14 @@ type keyRevoke struct {
 
 // Run revokes a key.
 func (c *keyRevoke) Run(ctx context.Context, d *deployment) error {
-	store, err := table(d, "ApiKeysTableName", dynamo.NewAPIKeys)
+	store, err := d.keys()
 	if err != nil {
 		return err
 	}
-	cache := d.parameters["AuthorizerCacheSeconds"]
-	if err := agree(c.Yes, fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This cannot be undone.", c.ID, c.Merchant, cache)); err != nil {
+	if err := d.agree(c.Yes, fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This cannot be undone.", c.ID, c.Merchant, d.keyCache)); err != nil {
 		return err
 	}
-	key, err := apikey.NewRegistry(store, apikey.Mode(d.parameters["Mode"]), time.Now, nil).Revoke(ctx, c.Merchant, c.ID)
+	key, err := apikey.NewRegistry(store, apikey.Mode(d.mode), time.Now, nil).Revoke(ctx, c.Merchant, c.ID)
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func TestCommands(t *testing.T) {
 		{"whose key it is must be said", "payment show order-1", "!add --merchant"},
 		{"a hash that is mistyped", "payment show 0x1111", "!0x1111 is no transaction hash: that is 0x and 64 hex digits"},
 		{"nodes that nobody put in", "wallet balance", `!the secret has no value yet: put {"urls":["https://…"]} into it`},
-		{"an output that an older template lacks", "keys create Acme", "!stack remit has no output CreateApiKeyFunctionName: deploy this version's template first"},
+		{"an output that an older template lacks", "keys create Acme --yes", "!stack remit has no output CreateApiKeyFunctionName: deploy this version's template first"},
 	} {
 		out, err := a.remit(step.line)
 		said, wantErr := out, false

@@ -51,7 +51,7 @@ func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 	if w.Paused != "" {
 		consequences = fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address, w.Paused, c.Reason)
 	}
-	if err := agree(c.Yes, consequences); err != nil {
+	if err := d.agree(c.Yes, consequences); err != nil {
 		return err
 	}
 	if err := store.Repause(ctx, id, w.Paused, c.Reason); err != nil { // changes only the reason that was shown
@@ -85,7 +85,7 @@ func (c *walletResume) Run(ctx context.Context, d *deployment) error {
 	if mined > w.NextNonce {
 		return fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read docs/alarms on wallets that are paused before you resume", mined, c.Address, w.NextNonce)
 	}
-	err = agree(c.Yes, fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations. Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, payments can be made twice.",
+	err = d.agree(c.Yes, fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations. Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, payments can be made twice.",
 		c.Address, w.Paused, w.NextNonce, mined, len(w.Reservations)))
 	if err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"remit/internal/chain"
-	"remit/internal/dynamo"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
@@ -80,7 +80,7 @@ func (c *paymentShow) Run(ctx context.Context, d *deployment) error {
 	return d.show(dos, dos.text(p))
 }
 
-func (c *paymentShow) find(ctx context.Context, d *deployment, store *dynamo.Payments) (payment.Payment, error) {
+func (c *paymentShow) find(ctx context.Context, d *deployment, store store.Store) (payment.Payment, error) {
 	if strings.HasPrefix(c.What, "pay_") {
 		return store.Payment(ctx, payment.ID(c.What))
 	}
@@ -93,10 +93,10 @@ func (c *paymentShow) find(ctx context.Context, d *deployment, store *dynamo.Pay
 	if c.Merchant == "" {
 		return payment.Payment{}, errors.New("an Idempotency-Key belongs to a merchant: add --merchant mer_…")
 	}
-	return store.Payment(ctx, payment.KeyID(c.Merchant, d.parameters["Mode"], c.What))
+	return store.Payment(ctx, payment.KeyID(c.Merchant, d.mode, c.What))
 }
 
-func (d *deployment) addWallet(ctx context.Context, store *dynamo.Payments, p payment.Payment, dos *dossier) error {
+func (d *deployment) addWallet(ctx context.Context, store store.Store, p payment.Payment, dos *dossier) error {
 	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
 	w, err := store.Wallet(ctx, id)
 	if errors.Is(err, wallet.ErrUnknown) {

@@ -50,6 +50,9 @@ type walletImport struct {
 // Run reads a key and stores it.
 func (c *walletImport) Run(ctx context.Context, d *deployment) error {
 	read := func() ([]byte, error) { return os.ReadFile(c.File) }
+	if _, here := d.platform.(*conversation); here && c.File == "" {
+		return errors.New("say --file FILE: a stack on this machine cannot ask")
+	}
 	if c.File == "" {
 		read = func() ([]byte, error) { return askSecret("Private key (not shown): ") }
 	}
@@ -61,14 +64,14 @@ func (c *walletImport) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	return d.add(ctx, key, c.Yes, "an imported key")
+	return d.add(ctx, key, c.Yes, "the key of "+key.Address().String())
 }
 
 // add puts a key into the wallet secret. The key must be new: functions refuse a
 // secret that holds a key twice.
 func (d *deployment) add(ctx context.Context, key keyring.Key, yes bool, kind string) error {
 	symbol := d.asset.Symbol
-	consequences := fmt.Sprintf("This adds %s, address %s, to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.", kind, key.Address(), d.Stack, symbol)
+	consequences := fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.", kind, d.Stack, symbol)
 	err := d.changeWallets(ctx, yes, consequences, func(entries []keyring.Entry) ([]keyring.Entry, error) {
 		if indexOf(entries, key.Address()) >= 0 {
 			return nil, fmt.Errorf("wallet %s is there already", key.Address())

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-
-	"remit/internal/queue"
 	"remit/internal/webhook"
 )
 
@@ -36,8 +33,8 @@ func (w window) log(d *deployment) (log *webhook.Log, from, to time.Time, err er
 	if err != nil {
 		return nil, from, to, err
 	}
-	url, err := d.output("WebhookQueueUrl")
-	return webhook.NewLog(store, queue.NewJobs(sqs.NewFromConfig(d.aws), url), time.Now, rand.Reader), from, to, err
+	jobs, err := d.jobs()
+	return webhook.NewLog(store, jobs, time.Now, rand.Reader), from, to, err
 }
 
 type webhookFailed struct{ window }
@@ -94,7 +91,7 @@ func (c *webhookResend) Run(ctx context.Context, d *deployment) error {
 	if len(failed) == 0 {
 		return d.showNone(ctx, log, c.window)
 	}
-	if err := agree(c.Yes, fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", textOf(failed), len(failed), c.Endpoint)); err != nil {
+	if err := d.agree(c.Yes, fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", textOf(failed), len(failed), c.Endpoint)); err != nil {
 		return err
 	}
 	sent, err := log.ResendFailed(ctx, d.owner(c.Merchant), c.Endpoint, from, to)

@@ -17,7 +17,6 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
-	"remit/internal/devnet"
 	"remit/internal/token"
 )
 
@@ -34,7 +33,7 @@ type Faucet struct {
 
 // Open returns the faucet of the devnet at that URL, or ErrChain. Close ends it.
 func Open(ctx context.Context, url string) (*Faucet, error) {
-	key, err := crypto.ToECDSA(crypto.Keccak256([]byte(devnet.DefaultSeed + "/owner")))
+	key, err := crypto.ToECDSA(crypto.Keccak256([]byte(seed + "/owner")))
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +47,7 @@ func Open(ctx context.Context, url string) (*Faucet, error) {
 	code, codeErr := node.CodeAt(ctx, f.contract, nil)
 	if err = errors.Join(idErr, codeErr); err != nil {
 		err = fmt.Errorf("asking the node: %w", err)
-	} else if id.Uint64() != devnet.DefaultChainID || len(code) == 0 {
+	} else if id.Uint64() != chainID || len(code) == 0 {
 		err = fmt.Errorf("chain %d at %s: %w", id, url, ErrChain)
 	}
 	if err != nil {
@@ -92,8 +91,8 @@ func (f *Faucet) call(ctx context.Context, to common.Address, value *big.Int, da
 		return err
 	}
 	limit := new(big.Int).Mul(head.BaseFee, big.NewInt(10)) // the owner has ether enough
-	tx, err := types.SignNewTx(f.key, types.LatestSignerForChainID(big.NewInt(devnet.DefaultChainID)), &types.DynamicFeeTx{
-		ChainID: big.NewInt(devnet.DefaultChainID), Nonce: nonce, To: &to, Value: value, Data: data,
+	tx, err := types.SignNewTx(f.key, types.LatestSignerForChainID(big.NewInt(chainID)), &types.DynamicFeeTx{
+		ChainID: big.NewInt(chainID), Nonce: nonce, To: &to, Value: value, Data: data,
 		Gas: gas, GasTipCap: big.NewInt(tip), GasFeeCap: limit.Add(limit, big.NewInt(tip)),
 	})
 	if err != nil {

@@ -1,0 +1,213 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"remit/internal/apikey"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/webhook"
+)
+
+// Commands are the commands of an operator.
+type Commands struct {
+	Wallet   Wallet   `cmd:"" help:"Keys that pay."`
+	Keys     Keys     `cmd:"" help:"Merchants' API keys."`
+	Payment  Payment  `cmd:"" help:"Look into a payment."`
+	Webhooks Webhooks `cmd:"" help:"Deliveries that failed."`
+	Doctor   Doctor   `cmd:"" help:"Examine a stack and say what to do about each finding."`
+}
+
+// Local is the parts of a stack that this process runs with its data in memory.
+type Local struct {
+	Payments  store.Store
+	Webhooks  webhook.Store
+	Keys      apikey.Store
+	Jobs      webhook.Queue
+	Secret    func() []byte // the wallet secret
+	PutSecret func([]byte) error
+	Nodes     []string // URLs
+	ChainID   uint64
+	Token     token.Token
+}
+
+// socket is the file of the socket at which the stack that serves the API at an
+// address takes commands. Only the user who runs the stack may use it.
+func socket(address string) string {
+	address = strings.Replace(address, "localhost", "127.0.0.1", 1)
+	return filepath.Join(os.TempDir(), fmt.Sprintf("remit-%d-%s.sock", os.Getuid(), address))
+}
+
+// Serve takes operators' commands for the stack that serves the API at an address,
+// until the result is closed. Commands run in this process, where the data is.
+func Serve(address string, stack Local) (io.Closer, error) {
+	path := socket(address)
+	_ = os.Remove(path) // of a process that was killed: no other one serves the API there now
+	listener, err := net.Listen("unix", path)
+	if err == nil {
+		err = os.Chmod(path, 0o600)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("taking operators' commands: %w", err)
+	}
+	server := &http.Server{Handler: stack, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }() // until Close
+	return server, nil
+}
+
+// A request is a command line and the directory in which it was typed.
+type request struct {
+	Args []string
+	Dir  string
+}
+
+// A response is the end of a command.
+type response struct {
+	Out          string
+	Consequences string // that the command showed, if it changes anything
+	Asks         bool   // for consent to them; nothing was done
+	Error        string // "" if all went well
+}
+
+// conversationKey is the key of a context's conversation.
+type conversationKey struct{}
+
+// A conversation is one command for a stack in this process. It is a platform.
+type conversation struct {
+	*Local
+	response
+}
+
+// ServeHTTP runs one command.
+func (l Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var typed request
+	var commands Commands
+	var out bytes.Buffer
+	c := &conversation{Local: &l}
+	ctx := context.WithValue(r.Context(), conversationKey{}, c)
+	err := json.NewDecoder(r.Body).Decode(&typed)
+	if err == nil {
+		var parser *kong.Kong
+		if parser, err = kong.New(&commands, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(&out, (*io.Writer)(nil))); err == nil {
+			var parsed *kong.Context
+			if parsed, err = parser.Parse(typed.Args); err == nil {
+				if file := &commands.Wallet.Import.File; *file != "" && !filepath.IsAbs(*file) {
+					*file = filepath.Join(typed.Dir, *file)
+				}
+				err = parsed.Run()
+			}
+		}
+	}
+	c.Out = out.String()
+	if err != nil {
+		c.Error = err.Error()
+	}
+	_ = json.NewEncoder(w).Encode(c.response) // fails if the operator has gone
+}
+
+func (c *conversation) deployment(t Target, out io.Writer) *deployment {
+	return &deployment{Target: t, platform: c, mode: string(apikey.Test), keyCache: "0", chainID: c.ChainID, asset: c.Token, out: out, agree: func(yes bool, consequences string) error {
+		c.Consequences, c.Asks = consequences, !yes
+		if !yes {
+			return errDeclined
+		}
+		return nil
+	}}
+}
+
+func (c *conversation) payments() (store.Store, error)   { return c.Payments, nil }
+func (c *conversation) webhooks() (webhook.Store, error) { return c.Webhooks, nil }
+func (c *conversation) keys() (apikey.Store, error)      { return c.Keys, nil }
+func (c *conversation) jobs() (webhook.Queue, error)     { return c.Jobs, nil }
+
+func (c *conversation) secret(_ context.Context, output string) ([]byte, error) {
+	if output == "RpcSecretArn" {
+		return json.Marshal(map[string][]string{"urls": c.Nodes})
+	}
+	return c.Secret(), nil
+}
+
+func (c *conversation) putWallets(_ context.Context, secret []byte) error {
+	return c.PutSecret(secret)
+}
+
+func (c *conversation) createKey(ctx context.Context, merchant string) ([]byte, error) {
+	made, err := apikey.NewRegistry(c.Keys, apikey.Test, time.Now, rand.Reader).Create(ctx, merchant)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]string{"api_key": made.Secret.Reveal(), "id": made.Key.ID, "merchant_id": made.Key.MerchantID})
+}
+
+// Elsewhere returns the URL of the stack on this machine that a command is about,
+// "" for a stack on AWS and for a command that is about none.
+func Elsewhere(parsed *kong.Context) string {
+	for _, flag := range parsed.Flags() {
+		if stack, ok := parsed.FlagValue(flag).(string); ok && flag.Name == "stack" && strings.HasPrefix(stack, "http://") {
+			return stack
+		}
+	}
+	return ""
+}
+
+// Forward has the stack at a URL on this machine run a command line, and writes
+// its answer to out.
+func Forward(ctx context.Context, url string, args []string, out io.Writer) error {
+	ended, err := send(ctx, url, args)
+	switch {
+	case err != nil:
+		return err
+	case ended.Asks:
+		if err := agree(false, ended.Consequences); err != nil {
+			return err
+		}
+		if ended, err = send(ctx, url, append(args, "--yes")); err != nil {
+			return err
+		}
+	case ended.Consequences != "":
+		fmt.Fprintln(os.Stderr, ended.Consequences)
+	}
+	if _, err := io.WriteString(out, ended.Out); err != nil || ended.Error == "" {
+		return err
+	}
+	return errors.New(ended.Error)
+}
+
+func send(ctx context.Context, url string, args []string) (ended response, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ended, err
+	}
+	body, err := json.Marshal(request{args, dir})
+	if err != nil {
+		return ended, err
+	}
+	path := socket(strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/"))
+	over := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
+	asked, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://stack/", bytes.NewReader(body))
+	if err != nil {
+		return ended, err
+	}
+	answer, err := over.Do(asked)
+	if err != nil {
+		return ended, fmt.Errorf("looking for a stack of remit local at %s: %w", url, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	return ended, json.NewDecoder(answer.Body).Decode(&ended)
+}
