@@ -72,26 +72,15 @@ type chainFund struct {
 func (c *chainFund) Run(ctx context.Context, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	tap, err := faucet.Open(ctx, c.RPC)
-	if err != nil {
+	gwei, etherErr := token.Units(c.Ether).Times(1_000_000_000)
+	wei, weiErr := gwei.Times(1_000_000_000)
+	tokens, tokenErr := token.Units(c.Token).Times(1_000_000) // the test token has 6 decimals
+	if err := errors.Join(etherErr, weiErr, tokenErr); err != nil {
+		return fmt.Errorf("--ether, --token: %w", err)
+	}
+	if err := faucet.Give(ctx, c.RPC, c.Address, tokens, wei); err != nil {
 		return err
 	}
-	defer tap.Close()
-	gwei, err := token.Units(c.Ether).Times(1_000_000_000)
-	if err != nil {
-		return fmt.Errorf("--ether: %w", err)
-	}
-	wei, err := gwei.Times(1_000_000_000)
-	if err != nil {
-		return fmt.Errorf("--ether: %w", err)
-	}
-	tokens, err := token.Units(c.Token).Times(1_000_000) // the test token has 6 decimals
-	if err != nil {
-		return fmt.Errorf("--token: %w", err)
-	}
-	if err := tap.Give(ctx, c.Address, tokens, wei); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s was given %d tokens and %d ether\n", c.Address, c.Token, c.Ether)
+	_, err := fmt.Fprintf(out, "%s was given %d tokens and %d ether\n", c.Address, c.Token, c.Ether)
 	return err
 }
