@@ -101,7 +101,11 @@ func free(addresses ...address) error {
 	if os.Getenv("MAKELEVEL") != "" {
 		advice = "make run ARGS='" + advice + "'"
 	}
-	return fmt.Errorf("taken: %s: is another remit running? Stop it, or take free ports with %s", strings.Join(taken, " and "), advice)
+	are := "is"
+	if len(taken) > 1 {
+		are = "are"
+	}
+	return fmt.Errorf("%s %s taken: is another remit running? Stop it, or take free ports with %s", strings.Join(taken, " and "), are, advice)
 }
 
 // toTheEnd lets next answer whether or not the client still waits, as a Lambda

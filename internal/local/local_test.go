@@ -121,7 +121,7 @@ func TestFlagsThatContradict(t *testing.T) {
 		"--wallets=0":                       "--wallets 0: must be 1 to 1000",
 		"--wallet-file=keys":                "--token and --wallet-file go with --rpc",
 		"--rpc=http://127.0.0.1:9":          "--rpc needs --token",
-		"--listen=" + taken.Addr().String(): "taken: " + taken.Addr().String() + ": is another",
+		"--listen=" + taken.Addr().String(): taken.Addr().String() + " is taken: is another",
 	} {
 		var command local.Command
 		var out strings.Builder
@@ -148,7 +148,7 @@ func TestTakenPorts(t *testing.T) {
 		flags = append(flags, flag+"="+taken.Addr().String())
 	}
 	for level, want := range map[string]string{
-		"": "with --listen 127.0.0.1:0 --chain-listen 127.0.0.1:0", "1": "with make run ARGS='--listen 127.0.0.1:0 --chain-listen 127.0.0.1:0'",
+		"": " are taken: is another remit running? Stop it, or take free ports with --listen 127.0.0.1:0 --chain-listen 127.0.0.1:0", "1": "with make run ARGS='--listen 127.0.0.1:0 --chain-listen 127.0.0.1:0'",
 	} {
 		t.Setenv("MAKELEVEL", level)
 		var command local.Command
