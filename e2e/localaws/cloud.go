@@ -23,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -110,16 +111,16 @@ func StartCloud(ctx context.Context, config Config) (*Cloud, error) {
 		_ = output.Close()
 	}()
 	if err := c.step("Starting the local AWS", func() error { return c.await(ctx) }); err != nil {
-		return nil, errors.Join(err, c.Close())
+		c.Close()
+		return nil, err
 	}
 	return c, nil
 }
 
 // Close ends the cloud and forgets all that is in it.
-func (c *Cloud) Close() error {
-	err := c.hold.Close()
+func (c *Cloud) Close() {
+	_ = c.hold.Close() // it is closed already if the cloud has ended by itself
 	<-c.ended
-	return err
 }
 
 // step tells of a step while it lasts: a dot for each two seconds, then its end.
@@ -226,6 +227,8 @@ func (c *Cloud) Run(ctx context.Context, name string, args ...string) error {
 	cmd.Env = append(append(os.Environ(), c.Environment()...), "GOFLAGS=", "GORACE=")
 	var printed bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &printed, &printed
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its children end with it
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s %v: %w\n%s", name, args, err, printed.String())
 	}

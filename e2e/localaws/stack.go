@@ -49,18 +49,19 @@ func Start(ctx context.Context, config Config) (*Stack, error) {
 	}
 	chain, err := devnet.Start(ctx, devnet.Config{Listen: "127.0.0.1:0", BlockTime: BlockTime, Wallets: 2, Now: time.Now})
 	if err != nil {
-		return nil, errors.Join(err, cloud.Close())
+		cloud.Close()
+		return nil, err
 	}
 	return &Stack{Cloud: cloud, Chain: chain}, nil
 }
 
 // Close ends the cloud with all that is deployed there, and the chain.
 func (s *Stack) Close() error {
-	err := s.Cloud.Close()
-	if ended := s.Chain.Close(); !errors.Is(ended, context.Canceled) {
-		err = errors.Join(err, ended)
+	s.Cloud.Close()
+	if err := s.Chain.Close(); !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return err
+	return nil
 }
 
 // Deploy starts a stack, builds and deploys the template there, and stores the

@@ -43,6 +43,9 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	s, err := localaws.Deploy(ctx, localaws.Config{Root: root, Dir: dir, Progress: out})
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err() // an interrupted step has nothing to say
+	}
 	if err != nil {
 		return err
 	}
