@@ -33,7 +33,7 @@ type operator struct {
 var remit = sync.OnceValues(func() (string, error) {
 	out := filepath.Join(scratch, "remit")
 	cmd := exec.Command("go", "build", "-o", out, "./cmd/remit")
-	cmd.Dir = root
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0") // as `make run` builds it
 	if printed, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compiling remit: %w\n%s", err, printed)
 	}

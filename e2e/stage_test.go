@@ -54,7 +54,7 @@ func TestStage(t *testing.T) {
 		}
 		return string(out)
 	}
-	want := []string{"ok   nodes agree", "active", "remit_test_", `"tx_hash":"0x`, "the webhook arrives"}
+	want := []string{"ok   nodes agree", "active", "remit_test_", "was given 1000 tokens and 1 ether", `"tx_hash":"0x`, "the webhook arrives"}
 	for line := range strings.Lines(rest) {
 		if !strings.HasPrefix(line, "  ") {
 			continue

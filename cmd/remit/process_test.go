@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	binary = filepath.Join(dir, "remit")
 	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make run` builds it
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building the command:", err)

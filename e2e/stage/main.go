@@ -55,7 +55,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		return fmt.Errorf("making a key: %w", err)
 	}
 	exports := append(s.Environment(), "SSL_CERT_FILE="+s.Bundle, "CURL_CA_BUNDLE="+s.Bundle, "REMIT_STACK="+localaws.StackName,
-		"REMIT_CHAIN="+s.Chain.URL(), "API="+merchant.URL, "KEY="+merchant.Key, "PATH="+filepath.Join(root, ".cache/bin")+":$PATH")
+		"REMIT_CHAIN="+s.Chain.URL(), "REMIT_URL="+merchant.URL, "API="+merchant.URL, "KEY="+merchant.Key, "PATH="+filepath.Join(root, ".cache/bin")+":$PATH")
 	file := filepath.Join(root, variables)
 	var text strings.Builder
 	for _, variable := range exports {
@@ -66,7 +66,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(file)) }()
-	fmt.Fprintf(out, welcome, s.URL(""), merchant.Key, s.Chain.URL(), localaws.BlockTime, localaws.ConfirmationRule, s.Log, variables)
+	fmt.Fprintf(out, welcome, s.URL(""), merchant.Key, s.Chain.URL(), localaws.BlockTime, localaws.ConfirmationRule, s.Log, variables, s.Chain.Wallets()[0].Address)
 	<-ctx.Done()
 	fmt.Fprintln(out, "Ending the local AWS.")
 	return nil
@@ -90,11 +90,12 @@ Then, as an operator (docs/operate.md has every task):
   remit doctor --fresh
   remit wallet list
   remit keys create --yes 'Acme GmbH'
+  remit chain fund %s
 
 and as a merchant:
 
   curl -s $API/send-payment -H "x-api-key: $KEY" -H 'Content-Type: application/json' -d '{"to":"0x2222222222222222222222222222222222222222","amount":1000000}'
-  remit smoke $API
+  remit smoke
 
 Ctrl-C ends it, and nothing is left.
 `
