@@ -94,31 +94,38 @@ type conversation struct {
 
 // ServeHTTP runs one command.
 func (l Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var typed request
-	var commands Commands
-	var out bytes.Buffer
 	c := &conversation{Local: &l}
-	ctx := context.WithValue(r.Context(), conversationKey{}, c)
-	err := json.NewDecoder(r.Body).Decode(&typed)
-	if err == nil {
-		var parser *kong.Kong
-		if parser, err = kong.New(&commands, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(&out, (*io.Writer)(nil))); err == nil {
-			var parsed *kong.Context
-			if parsed, err = parser.Parse(typed.Args); err == nil {
-				if file := &commands.Wallet.Import.File; *file != "" && !filepath.IsAbs(*file) {
-					*file = filepath.Join(typed.Dir, *file)
-				}
-				err = parsed.Run()
-			}
-		}
-	}
-	c.Out = out.String()
-	if err != nil {
+	if err := c.run(r); err != nil {
 		c.Error = err.Error()
 	}
 	_ = json.NewEncoder(w).Encode(c.response) // fails if the operator has gone
 }
 
+func (c *conversation) run(r *http.Request) error {
+	var typed request
+	if err := json.NewDecoder(r.Body).Decode(&typed); err != nil {
+		return err
+	}
+	var commands Commands
+	var out strings.Builder
+	defer func() { c.Out = out.String() }()
+	ctx := context.WithValue(r.Context(), conversationKey{}, c)
+	parser, err := kong.New(&commands, kong.NoDefaultHelp(), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(&out, (*io.Writer)(nil)))
+	if err != nil {
+		return err
+	}
+	parsed, err := parser.Parse(typed.Args)
+	if err != nil {
+		return err
+	}
+	if file := &commands.Wallet.Import.File; *file != "" && !filepath.IsAbs(*file) {
+		*file = filepath.Join(typed.Dir, *file)
+	}
+	return parsed.Run()
+}
+
+// deployment is the stack as a command sees it. A change that was not consented to
+// beforehand is left to another request, after the operator was asked.
 func (c *conversation) deployment(t Target, out io.Writer) *deployment {
 	return &deployment{Target: t, platform: c, mode: string(apikey.Test), keyCache: "0", chainID: c.ChainID, asset: c.Token, out: out, agree: func(yes bool, consequences string) error {
 		c.Consequences, c.Asks = consequences, !yes
