@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/ethclient"
+
 	"remit/internal/devnet"
 	"remit/internal/devnet/faucet"
 	"remit/internal/token"
@@ -26,14 +29,19 @@ func start(t *testing.T, config devnet.Config) *devnet.Chain {
 // second time.
 func TestGive(t *testing.T) {
 	chain := start(t, devnet.Config{})
+	node, err := ethclient.DialContext(t.Context(), chain.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
 	to := token.Address{19: 0x77}
 	for n := range uint64(2) {
 		if err := faucet.Give(t.Context(), chain.URL(), to, token.Units(5), token.Units(7)); err != nil {
 			t.Fatal(err)
 		}
 		tokens, tokensErr := chain.TokenBalance(t.Context(), to)
-		wei, weiErr := chain.GasBalance(t.Context(), to)
-		if err := errors.Join(tokensErr, weiErr); err != nil || tokens != token.Units(5*(n+1)) || wei != token.Units(7*(n+1)) {
+		wei, weiErr := node.BalanceAt(t.Context(), common.Address(to), nil)
+		if err := errors.Join(tokensErr, weiErr); err != nil || tokens != token.Units(5*(n+1)) || wei.Uint64() != 7*(n+1) {
 			t.Errorf("after %d gifts: %v tokens, %v wei, %v", n+1, tokens, wei, err)
 		}
 	}
