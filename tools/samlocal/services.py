@@ -6,10 +6,11 @@ for it and no others: sam local ignores the rest.
 """
 
 import argparse
+import ipaddress
 import json
 import os
-import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -30,21 +31,38 @@ wait $child; kill $! 2>/dev/null"""
 def docker_bridge():
     """The address of this machine that containers reach it under.
 
-    Docker Desktop forwards host.docker.internal to loopback. On Linux it is
-    the bridge's address, and loopback is refused.
+    Docker Desktop on another system than Linux forwards host.docker.internal to
+    loopback. On Linux it is the bridge's address, and loopback is refused. An
+    engine that has just started may tell the bridge's subnet alone, whose first
+    address is then the bridge's.
     """
-    if sys.platform != "linux" or not shutil.which("docker"):
+    if sys.platform != "linux":
         return "127.0.0.1"
-    found = subprocess.run(
-        ["docker", "network", "inspect", "bridge", "-f", "{{(index .IPAM.Config 0).Gateway}}"],
-        capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "127.0.0.1"
+    try:
+        found = subprocess.run(["docker", "network", "inspect", "bridge", "-f", "{{json .IPAM.Config}}"],
+                               capture_output=True, text=True, check=True)
+        bridges = [b for b in json.loads(found.stdout) if ":" not in b["Subnet"]]
+        address = bridges[0].get("Gateway") or str(next(ipaddress.ip_network(bridges[0]["Subnet"]).hosts()))
+        with socket.socket() as s:
+            try:
+                s.bind((address, 0))
+            except OSError as e:
+                raise ValueError(f"its bridge has {address}, which is not an address of this machine") from e
+        return address
+    except FileNotFoundError:
+        why = "there is no docker in PATH"
+    except subprocess.CalledProcessError as e:
+        why = e.stderr.strip()
+    except (LookupError, TypeError, ValueError) as e:
+        why = f"{type(e).__name__}: {e}"
+    sys.exit("Docker does not tell where containers reach this machine: pass --bind ADDRESS --host ADDRESS, "
+             f"with an address of this machine that they reach\n({why})")
 
 
 def arguments():
     p = argparse.ArgumentParser(prog="tools/local-services", description=__doc__.splitlines()[0])
     p.add_argument("command", nargs="?", choices=["run", "job"], default="run")
-    p.add_argument("--bind", default=docker_bridge(), help="address to listen on (%(default)s)")
+    p.add_argument("--bind", help="address to listen on (that of Docker's bridge)")
     p.add_argument("--host", default="host.docker.internal", help="what functions call this machine (%(default)s)")
     p.add_argument("--port", type=int, default=4566, help="of the local AWS (%(default)s)")
     p.add_argument("--chain-port", type=int, default=8545, help="of the chain (%(default)s)")
@@ -131,6 +149,7 @@ def environment(template, refs, url):
 
 
 def run(a):
+    a.bind = a.bind or docker_bridge()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     os.makedirs(".cache", exist_ok=True)
     with open("template.yaml", encoding="utf-8") as f:
