@@ -71,6 +71,7 @@ var mayImport = map[string]string{
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
 	"dynamo/dynamotest":    "",
+	"guidetest":            "",
 	"httpapi/fuzztest":     "",
 	"httpapi/httpapitest":  "httpapi",
 	"local/localtest":      "client local",
