@@ -13,9 +13,8 @@ import (
 
 // A Block is the text between two fences of a page.
 type Block struct {
-	Page  string // path of the page, from the root of the repository
-	First string // first line, by which a test names the block
-	Text  string // every line, with its end
+	Page string // path of the page, from the root of the repository
+	Text string // every line, with its end; a test names the block by the beginning
 }
 
 var fenced = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```$")
@@ -37,29 +36,31 @@ func Blocks(root string) (all []Block, err error) {
 				return nil, err
 			}
 			for _, m := range fenced.FindAllStringSubmatch(string(text), -1) {
-				first, _, _ := strings.Cut(m[1], "\n")
-				all = append(all, Block{Page: filepath.ToSlash(name), First: first, Text: m[1]})
+				all = append(all, Block{Page: filepath.ToSlash(name), Text: m[1]})
 			}
 		}
 	}
 	return all, nil
 }
 
-// Read returns the text of the block of a page that has this first line. root is
-// the root of the repository.
-func Read(t testing.TB, root, page, first string) string {
+// Read returns the one block of a page that begins with start. root is the root
+// of the repository.
+func Read(t testing.TB, root, page, start string) string {
 	t.Helper()
 	all, err := Blocks(root)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var found []string
 	for _, b := range all {
-		if b.Page == page && b.First == first {
-			return b.Text
+		if b.Page == page && strings.HasPrefix(b.Text, start) {
+			found = append(found, b.Text)
 		}
 	}
-	t.Fatalf("%s has no block that begins with %q", page, first)
-	return ""
+	if len(found) != 1 {
+		t.Fatalf("%s has %d blocks that begin with %q, want one", page, len(found), start)
+	}
+	return found[0]
 }
 
 // curl takes the place of curl on a machine that has none: it knows the options

@@ -24,13 +24,13 @@ const onThePage = "http://127.0.0.1:8080"
 // and times.
 func TestREADME(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	lines := guidetest.Read(t, root, "README.md", `KEY=$(curl -s http://127.0.0.1:8080/create-api-key -H 'Content-Type: application/json' -d '{"merchant_name":"Acme"}' | grep -o 'remit_test_[0-9A-Za-z]*_[0-9A-Za-z]*'); echo $KEY`)
+	lines := guidetest.Read(t, root, "README.md", "KEY=")
 	printed := guidetest.Run(t, lines, onThePage, api.URL)
 	answers := regexp.MustCompile(`\{"tx_hash".*?"updated_at":"[^"]*"\}`).FindAllString(printed, -1)
 	if len(answers) != 2 {
 		t.Fatalf("the lines printed %s", printed)
 	}
-	want := guidetest.Read(t, root, "README.md", `{"tx_hash":"0x33f4103b71fa45fd10270ee970f9d46a335b30aa54a91bc5b77d566b8307aa71","status":"pending","amount":1000000,`)
+	want := guidetest.Read(t, root, "README.md", `{"tx_hash":`)
 	if diff := cmp.Diff(constant(t, want), constant(t, answers[0])); diff != "" {
 		t.Errorf("the payment (-README.md +answer)\n%s", diff)
 	}
@@ -65,10 +65,8 @@ func TestWebhooksPage(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer receiver.Close()
-	page := func(first string) string { return guidetest.Read(t, root, "docs/webhooks.md", first) }
-	lines := page("API=http://127.0.0.1:8080     # of make run; that of a deployment is its output ApiUrl") +
-		page(`export WEBHOOK_SECRET=$(echo "$HOOK" | grep -o 'whsec_[^"]*') PORT=9000`) +
-		page(`curl -s -X POST $API/webhooks/$(echo "$HOOK" | grep -o 'we_[0-9a-f]*')/test -H "x-api-key: $KEY"`) + "echo; env"
+	page := func(start string) string { return guidetest.Read(t, root, "docs/webhooks.md", start) }
+	lines := page("API=") + page("export WEBHOOK_SECRET=") + page("curl -s -X POST $API/webhooks/") + "echo; env"
 	printed := guidetest.Run(t, lines, onThePage, api.URL, "http://127.0.0.1:9000", receiver.URL)
 	for _, want := range []string{`"status":"enabled"`, `"status_code":204`, "\nPORT=9000\n"} {
 		if !strings.Contains(printed, want) {
@@ -87,7 +85,7 @@ func TestWebhooksPage(t *testing.T) {
 // TestClientsPage: a local stack serves openapi.json.
 func TestClientsPage(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	lines := guidetest.Read(t, root, "docs/clients.md", "curl -s http://127.0.0.1:8080/openapi.json > openapi.json")
+	lines := guidetest.Read(t, root, "docs/clients.md", "curl ")
 	var document struct{ OpenAPI string }
 	if err := json.Unmarshal([]byte(guidetest.Run(t, lines+"cat openapi.json", onThePage, api.URL)), &document); err != nil || !strings.HasPrefix(document.OpenAPI, "3.1.") {
 		t.Errorf("openapi.json is of OpenAPI %q: %v", document.OpenAPI, err)

@@ -1,0 +1,67 @@
+package e2e_test
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/internal/guidetest"
+)
+
+// TestOperatorsPages runs the remit commands of docs/deploy.md and docs/operate.md
+// line by line as they are printed, with the ids of a payment in the place of the
+// pages' 0x… and pay_…. A command that asks for consent is repeated with --yes,
+// since a test has no terminal.
+func TestOperatorsPages(t *testing.T) {
+	o := newOperator(t)
+	t.Cleanup(func() { // wallets were made and drained
+		if err := o.s.FillSecrets(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	m := newMerchant(t, o.s)
+	hook := m.call("POST", "/webhooks", map[string]any{"url": "http://127.0.0.1:1/"}).want(t, 201)
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 47}, "Idempotency-Key", "inv-2041").want(t, 201).get("tx_hash")
+	var paid struct{ ID, State, Wallet string }
+	until(t, "confirming", 90*time.Second, func() bool {
+		o.ok(&paid, "payment", "show", hash)
+		return paid.State == "CONFIRMED"
+	})
+	ids := strings.NewReplacer(".cache/bin/remit", "remit", "--stack remit-dev", "", "--stack remit-staging", "",
+		"0x<hash>", hash, "0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
+	for _, block := range []struct{ page, start, prints string }{
+		{"docs/deploy.md", ".cache/bin/remit wallet balance", "ok   alarms"},
+		{"docs/operate.md", "remit payment show", paid.ID},
+		{"docs/operate.md", "remit wallet pause", "resumed"},
+		{"docs/operate.md", "remit webhooks failed", "none"},
+		{"docs/operate.md", "remit wallet drain", "draining"},
+		{"docs/operate.md", "remit wallet create", "Fund it"},
+		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-dev", "Fund it"},
+		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-staging", "The key is not shown again"},
+	} {
+		printed := ""
+		for line := range strings.Lines(ids.Replace(guidetest.Read(t, root, block.page, block.start))) {
+			var words []string
+			for _, word := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(line, -1) {
+				words = append(words, strings.Trim(word, `"`))
+			}
+			if words[0] != "remit" {
+				t.Fatalf("%s: this test cannot run %s", block.page, line)
+			}
+			r := o.run(words[1:]...)
+			if strings.Contains(r.stderr, "say --yes") {
+				r = o.run(append(words[1:], "--yes")...)
+			}
+			if r.code != 0 {
+				t.Errorf("%s: %s ended with %d: %s", block.page, line, r.code, r.stderr)
+			}
+			printed += r.stdout
+		}
+		if !strings.Contains(printed, block.prints) {
+			t.Errorf("%s: the lines from %q print no %q:\n%s", block.page, block.start, block.prints, printed)
+		}
+	}
+	o.unseen()
+}
