@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // TestGuides holds docs/deploy.md and docs/operate.md against what exists:
-// every remit command, make target, stack parameter and output.
+// every remit command, stack parameter and output.
 func TestGuides(t *testing.T) {
 	remit := filepath.Join(t.TempDir(), "remit")
 	if out, err := exec.Command("go", "build", "-o", remit, "./cmd/remit").CombinedOutput(); err != nil {
@@ -40,7 +41,6 @@ func TestGuides(t *testing.T) {
 			t.Errorf("docs/deploy.md: the table lacks the parameter %s", name)
 		}
 	}
-	makefile := read("Makefile")
 	for _, file := range []string{"docs/deploy.md", "docs/operate.md"} {
 		text := read(file)
 		found := 0
@@ -56,12 +56,6 @@ func TestGuides(t *testing.T) {
 				}
 			}
 		}
-		for _, m := range regexp.MustCompile("(?m)(?:^|`)make ([a-z0-9-]+)").FindAllStringSubmatch(text, -1) {
-			found++
-			if !strings.Contains(makefile, "\n"+m[1]+":") {
-				t.Errorf("%s: there is no make %s", file, m[1])
-			}
-		}
 		for _, m := range regexp.MustCompile("`([A-Z][A-Za-z]+)(?:=[a-z]+)?`").FindAllStringSubmatch(text, -1) {
 			found++
 			_, parameter := stack.Parameters[m[1]]
@@ -75,140 +69,69 @@ func TestGuides(t *testing.T) {
 	}
 }
 
-// printed says of each fenced block which test runs it as it is printed, or why
-// none does. A block is named by its page and its beginning, a test by its
-// directory and its name.
-var printed = []struct{ page, start, by string }{
-	{"README.md", "POST /send-payment", "the form of a request"},
-	{"README.md", "make run", "serves until Ctrl-C; the tests of cmd/remit run the program that it builds"},
-	{"README.md", "KEY=", "internal/merchant TestREADME"},
-	{"README.md", `{"tx_hash":`, "internal/merchant TestREADME"},
-	{"README.md", "make test", "runs the tests"},
-	{"docs/alarms/README.md", "export REMIT_STACK=", definitions},
-	{"docs/architecture.md", "flowchart", "a drawing"},
-	{"docs/clients.md", "curl ", "internal/merchant TestClientsPage"},
-	{"docs/clients.md", "$ make clients", "installs the generators of two languages: run by hand, as CONTRIBUTING.md says"},
-	{"docs/deploy.md", "make deploy ENV=dev", account},
-	{"docs/deploy.md", "aws secretsmanager put-secret-value", account},
-	{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-dev", "e2e TestOperatorsPages"},
-	{"docs/deploy.md", ".cache/bin/remit wallet balance", "e2e TestOperatorsPages"},
-	{"docs/deploy.md", "make smoke", account},
-	{"docs/deploy.md", "make deploy ENV=staging", account},
-	{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-staging", "e2e TestOperatorsPages"},
-	{"docs/deploy.md", "make deploy ENV=prod", account},
-	{"docs/deploy.md", "make build", account},
-	{"docs/deploy.md", ".cache/venv/bin/sam delete", account},
-	{"docs/guarantees.md", "sequenceDiagram", "a drawing"},
-	{"docs/operate.md", "remit wallet create", "e2e TestOperatorsPages"},
-	{"docs/operate.md", "remit wallet drain", "e2e TestOperatorsPages"},
-	{"docs/operate.md", "SECRET=", account},
-	{"docs/operate.md", "remit wallet pause", "e2e TestOperatorsPages"},
-	{"docs/operate.md", "remit payment show", "e2e TestOperatorsPages"},
-	{"docs/operate.md", "remit webhooks failed", "e2e TestOperatorsPages"},
-	{"docs/payment-states.md", "stateDiagram", "internal/payment TestDiagram"},
-	{"docs/sam-local.md", "tools/local-services", "e2e TestSAMLocal"},
-	{"docs/sam-local.md", "export ARCHITECTURE=", container},
-	{"docs/sam-local.md", "unset AWS_PROFILE", container},
-	{"docs/sam-local.md", "sam local invoke CheckReceiptsFunction", container},
-	{"docs/sam-local.md", "sed s/inv-2041/", container},
-	{"docs/sam-local.md", "sam local start-api", container},
-	{"docs/sam-local.md", "KEY=", container},
-	{"docs/tables.md", "aws dynamodb get-item", account},
-	{"docs/webhooks.md", "API=", "internal/merchant TestWebhooksPage"},
-	{"docs/webhooks.md", "export WEBHOOK_SECRET=", "internal/merchant TestWebhooksPage"},
-	{"docs/webhooks.md", "curl -s -X POST", "internal/merchant TestWebhooksPage"},
-	{"docs/webhooks.md", `{"id":"evt_…"`, "shortened: openapi.yaml has the whole event, and TestExamples holds it"},
-	{"docs/webhooks.md", "package main", "internal/webhook TestReceiversOfThePage"},
-	{"docs/webhooks.md", "import json", "internal/webhook TestReceiversOfThePage"},
-	{"docs/webhooks.md", "const http", "internal/webhook TestReceiversOfThePage"},
-	{"docs/webhooks.md", "go run ./cmd/remit listen", "TestListenInvites of internal/merchant runs the command in its own process"},
-}
-
-// Why no test runs some blocks.
-const (
-	account     = "needs the AWS CLI, or deploys as samconfig.toml says, to an account"
-	container   = "starts containers, of which no test has an engine; TestSAMLocal of e2e holds the names in it"
-	definitions = "names and functions for the other pages of docs/alarms"
-)
-
-// TestBlocksArePrintedAsTheyRun: each block of a page has its row in printed, and
-// each row its block and its test.
+// TestBlocksArePrintedAsTheyRun: testdata/blocks.txt has one row for each block,
+// and each row has its block and its test, which reads the page.
 func TestBlocksArePrintedAsTheyRun(t *testing.T) {
-	blocks, err := guidetest.Blocks(".")
+	const table = "testdata/blocks.txt"
+	text, err := os.ReadFile(table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	used := map[int]int{} // blocks by the row
+	blocks, tests, left := guidetest.Blocks(t, "."), files(t), map[string]int{}
+	rows := regexp.MustCompile(`(?m)^(\S+) +\| (.+?) +\| (.+)$`).FindAllStringSubmatch(string(text), -1)
 	for _, b := range blocks {
-		rows := 0
-		for i, row := range printed {
-			if b.Page == row.page && strings.HasPrefix(b.Text, row.start) {
-				rows++
-				used[i]++
+		first, _, _ := strings.Cut(b.Text, "\n")
+		left[b.Page+": "+first] = 0
+		for _, row := range rows {
+			if b.Page == row[1] && strings.HasPrefix(b.Text, row[2]) {
+				left[b.Page+": "+first]++
 			}
-		}
-		if first, _, _ := strings.Cut(b.Text, "\n"); rows != 1 {
-			t.Errorf("%s: %d rows of printed, in guides_test.go, name the block that begins with %q: name it in one row, with the test that runs it or the reason why none does", b.Page, rows, first)
 		}
 	}
-	for i, row := range printed {
-		if used[i] != 1 {
-			t.Errorf("printed names %d blocks of %s by %q", used[i], row.page, row.start)
+	for block, n := range left {
+		if n != 1 {
+			t.Errorf("%s\n%d rows of %s name this block: name it in one, with the test that runs it or the reason why none does", block, n, table)
 		}
-		dir, test, _ := strings.Cut(row.by, " ")
-		if !regexp.MustCompile(`^Test\w+$`).MatchString(test) {
-			continue
+	}
+	for _, row := range rows {
+		if !slices.ContainsFunc(blocks, func(b guidetest.Block) bool { return b.Page == row[1] && strings.HasPrefix(b.Text, row[2]) }) {
+			t.Errorf("%s: %s has no block that begins with %q", table, row[1], row[2])
 		}
-		paths, err := filepath.Glob(dir + "/*_test.go")
-		if err != nil {
-			t.Fatal(err)
+		dir, test, _ := strings.Cut(row[3], " ")
+		found := !regexp.MustCompile(`^Test\w+$`).MatchString(test)
+		for path, source := range tests {
+			found = found || filepath.Dir(path) == dir && strings.HasSuffix(path, "_test.go") &&
+				bytes.Contains(source, []byte("\nfunc "+test+"(")) && bytes.Contains(source, []byte(row[1]))
 		}
-		var sources []byte
-		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sources = append(sources, text...)
-		}
-		if !bytes.Contains(sources, []byte("\nfunc "+test+"(")) || !bytes.Contains(sources, []byte(row.page)) {
-			t.Errorf("%s: the tests in %s have no %s, or do not read the page", row.page, dir, test)
+		if !found {
+			t.Errorf("%s: no file of %s has %s and reads %s", table, dir, test, row[1])
 		}
 	}
 }
-
-var (
-	sentences = regexp.MustCompile(`[.!?]\)? +["(\[]?[A-Z]`)
-	counts    = regexp.MustCompile(`(?i)\b([0-9][0-9,]*|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty) (scenarios|tests|alarms|functions|rules|cases|mutants|routes|endpoints|packages)\b`)
-)
 
 // TestPagesAreEasyToChange: a sentence has a line of its own, so that a change of
 // it is one line; and no page counts parts of the repository, since the next part
 // makes the number wrong. docs/performance.md is written by bench.
 func TestPagesAreEasyToChange(t *testing.T) {
-	seen := 0
+	sentences := regexp.MustCompile(`[.!?]\)? +["(\[]?[A-Z]`)
+	numbered := regexp.MustCompile(`^ *(\*\*)?\d+\.`)
+	counts := regexp.MustCompile(`(?i)\b([0-9][0-9,]*|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty) (scenarios|tests|alarms|functions|rules|cases|mutants|routes|endpoints|packages)\b`)
 	for path, text := range files(t) {
-		if filepath.Ext(path) != ".md" || path != "README.md" && path != "CONTRIBUTING.md" && path != "SECURITY.md" && !strings.HasPrefix(path, "docs/") || path == "docs/performance.md" {
+		if path == "docs/performance.md" || !regexp.MustCompile(`^(README|CONTRIBUTING|SECURITY|docs/.*)\.md$`).MatchString(path) {
 			continue
 		}
 		fence := false
 		for i, line := range strings.Split(string(text), "\n") {
-			seen++
-			if strings.HasPrefix(line, "```") {
-				fence = !fence
-			}
-			if fence || strings.HasPrefix(line, "#") {
+			fence = fence != strings.HasPrefix(line, "```")
+			if fence || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "#") {
 				continue
 			}
-			if found := counts.FindString(line); found != "" && !strings.HasPrefix(line, "| ") {
+			if found := counts.FindString(line); found != "" {
 				t.Errorf("%s:%d counts %q: leave the number out", path, i+1, found)
 			}
-			if sentence := regexp.MustCompile(`^ *(\d+\.|\*\*\d+\.)`).ReplaceAllString(line, ""); !strings.HasPrefix(line, "|") && sentences.MatchString(sentence) {
+			if sentences.MatchString(numbered.ReplaceAllString(line, "")) {
 				t.Errorf("%s:%d has two sentences: begin a line with the second", path, i+1)
 			}
 		}
-	}
-	if seen < 1000 {
-		t.Errorf("only %d lines were read: has the place of the pages changed?", seen)
 	}
 }

@@ -3,9 +3,10 @@
 package guidetest
 
 import (
+	_ "embed"
+	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,39 +21,28 @@ type Block struct {
 var fenced = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```$")
 
 // Blocks returns the blocks of every page below root, the root of the repository.
-func Blocks(root string) (all []Block, err error) {
+func Blocks(t testing.TB, root string) (all []Block) {
+	t.Helper()
 	for _, pattern := range []string{"README.md", "CONTRIBUTING.md", "docs/*.md", "docs/*/*.md"} {
-		pages, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			return nil, err
-		}
+		pages, _ := fs.Glob(os.DirFS(root), pattern) // its error is of the pattern alone
 		for _, page := range pages {
-			text, err := os.ReadFile(page)
+			text, err := os.ReadFile(root + "/" + page)
 			if err != nil {
-				return nil, err
-			}
-			name, err := filepath.Rel(root, page)
-			if err != nil {
-				return nil, err
+				t.Fatal(err)
 			}
 			for _, m := range fenced.FindAllStringSubmatch(string(text), -1) {
-				all = append(all, Block{Page: filepath.ToSlash(name), Text: m[1]})
+				all = append(all, Block{Page: page, Text: m[1]})
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
-// Read returns the one block of a page that begins with start. root is the root
-// of the repository.
+// Read returns the one block of a page that begins with start.
 func Read(t testing.TB, root, page, start string) string {
 	t.Helper()
-	all, err := Blocks(root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var found []string
-	for _, b := range all {
+	for _, b := range Blocks(t, root) {
 		if b.Page == page && strings.HasPrefix(b.Text, start) {
 			found = append(found, b.Text)
 		}
@@ -63,27 +53,8 @@ func Read(t testing.TB, root, page, start string) string {
 	return found[0]
 }
 
-// curl takes the place of curl on a machine that has none: it knows the options
-// that the pages use, and prints the body of the answer.
-const curl = `command -v curl >/dev/null || curl() {
-  local body= head= method= url=
-  while (($#)); do
-    case $1 in
-      -s) ;;
-      -X) method=$2; shift ;;
-      -H) head+=$2$'\r\n'; shift ;;
-      -d) body=$2 method=${method:-POST}; shift ;;
-      http://*) url=${1#http://} ;;
-      *) echo "curl: $1 is unknown here" >&2; return 2 ;;
-    esac
-    shift
-  done
-  local host=${url%%/*}
-  exec 3<>"/dev/tcp/${host/://}"
-  printf '%s /%s HTTP/1.0\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s' "${method:-GET}" "${url#*/}" "$host" "$head" "${#body}" "$body" >&3
-  sed '1,/^\r$/d' <&3
-}
-`
+//go:embed curl.bash
+var curl string
 
 // Run runs lines of blocks in one bash, in a directory of its own, and returns the
 // text that they print, standard error included. Each odd element of replace

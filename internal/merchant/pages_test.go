@@ -1,14 +1,11 @@
 package merchant_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/guidetest"
 	"remit/internal/local/localtest"
@@ -24,35 +21,16 @@ const onThePage = "http://127.0.0.1:8080"
 // and times.
 func TestREADME(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	lines := guidetest.Read(t, root, "README.md", "KEY=")
-	printed := guidetest.Run(t, lines, onThePage, api.URL)
+	printed := guidetest.Run(t, guidetest.Read(t, root, "README.md", "KEY="), onThePage, api.URL)
 	answers := regexp.MustCompile(`\{"tx_hash".*?"updated_at":"[^"]*"\}`).FindAllString(printed, -1)
-	if len(answers) != 2 {
+	if len(answers) != 2 || !strings.Contains(answers[1], `"status":"confirmed"`) || !strings.Contains(answers[1], `"version":2`) {
 		t.Fatalf("the lines printed %s", printed)
 	}
+	varies := regexp.MustCompile(`0x[0-9a-f]{64}|[0-9-]{10}T[0-9:.]+Z|\n *`)
 	want := guidetest.Read(t, root, "README.md", `{"tx_hash":`)
-	if diff := cmp.Diff(constant(t, want), constant(t, answers[0])); diff != "" {
-		t.Errorf("the payment (-README.md +answer)\n%s", diff)
+	if got, want := varies.ReplaceAllString(answers[0], ""), varies.ReplaceAllString(want, ""); got != want {
+		t.Errorf("the payment (-README.md +answer)\n-%s\n+%s", want, got)
 	}
-	confirmed := constant(t, answers[1])
-	if confirmed["status"] != "confirmed" || confirmed["version"] != 2.0 || confirmed["block_number"] == nil {
-		t.Errorf("at last the payment is %s", answers[1])
-	}
-}
-
-// constant returns the fields of an answer that are the same in each run.
-func constant(t *testing.T, answer string) (fields map[string]any) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(answer), &fields); err != nil {
-		t.Fatalf("%s: %v", answer, err)
-	}
-	for _, name := range []string{"tx_hash", "created_at", "updated_at"} {
-		if fields[name] == nil {
-			t.Errorf("%s has no %s", answer, name)
-		}
-		delete(fields, name)
-	}
-	return fields
 }
 
 // TestWebhooksPage registers a receiver and has a test posted to it, as
@@ -85,9 +63,8 @@ func TestWebhooksPage(t *testing.T) {
 // TestClientsPage: a local stack serves openapi.json.
 func TestClientsPage(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	lines := guidetest.Read(t, root, "docs/clients.md", "curl ")
-	var document struct{ OpenAPI string }
-	if err := json.Unmarshal([]byte(guidetest.Run(t, lines+"cat openapi.json", onThePage, api.URL)), &document); err != nil || !strings.HasPrefix(document.OpenAPI, "3.1.") {
-		t.Errorf("openapi.json is of OpenAPI %q: %v", document.OpenAPI, err)
+	lines := guidetest.Read(t, root, "docs/clients.md", "curl ") + "cat openapi.json"
+	if document := guidetest.Run(t, lines, onThePage, api.URL); !strings.Contains(document, `"openapi":"3.1.`) {
+		t.Errorf("openapi.json is %.80s", document)
 	}
 }
