@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -108,92 +109,139 @@ func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, er
 	return slices.Min(counts), nil
 }
 
-// Mined holds the receipts that the nodes have for some transactions.
+// Mined holds the receipts that the nodes gave of some transactions.
 type Mined struct {
-	Final map[Hash]Receipt // mined for good
-	Seen  map[Hash]bool    // some node has a receipt, final or not
+	Agreed   map[Hash]Agreement // final, and no node says otherwise
+	Seen     map[Hash]bool      // some node has a receipt, final or not
+	Disputed map[Hash]string    // nodes differ on it: which, and how, for logs
 }
 
-// Receipts asks for the receipts of hashes and judges which are final: the
-// node that gave the receipt calls the block final and still has that very
-// block at its height, and no node that has the height has another block
-// there. A hash that is not in Final is undecided: not mined, not final, or not
-// agreed upon. An error means that no node answered.
+// An Agreement is a receipt that nodes gave alike. By names those that gave it,
+// call its block final, and still have that very block.
+type Agreement struct {
+	Receipt
+	By []string
+}
+
+// Decide reports whether the nodes that stand by a receipt are enough of those
+// that are configured to end a payment with verdict v. More than half must say
+// that the amount has moved or that a no-op's nonce is used up. That it has not
+// moved, all must say: a merchant who hears so pays again, and nodes have served
+// receipts without their logs (erigontech/erigon#19406) and with a wrong status
+// (cosmos/ethermint#282). A node that is configured alone is believed.
+func (n Nodes) Decide(v Verdict, by []string) bool {
+	if v == Transferred || v == Used {
+		return 2*len(by) > len(n)
+	}
+	return len(by) >= len(n)
+}
+
+// Receipts asks every node for the receipts of hashes and compares them. A
+// receipt is agreed on if a node calls its block final and no other differs:
+// none has another block at that height, or has the block and no receipt of
+// the transaction, or one with another status, another use of gas or other
+// logs. A node that lags or does not answer does not differ, and does not
+// count. An error means that no node answered.
 func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
-	mined := Mined{Final: map[Hash]Receipt{}, Seen: map[Hash]bool{}}
-	candidates, err := v.candidates(ctx, hashes, mined.Seen)
-	if err != nil || len(candidates) == 0 {
-		return mined, err
+	mined := Mined{Agreed: map[Hash]Agreement{}, Seen: map[Hash]bool{}, Disputed: map[Hash]string{}}
+	wanted := map[Hash]bool{}
+	for _, h := range hashes {
+		wanted[h] = true
 	}
-	var numbers []uint64
-	for _, c := range candidates {
-		if !slices.Contains(numbers, c.Block) {
-			numbers = append(numbers, c.Block)
+	testimonies, errs := all(v.nodes(), func(i int, node Node) (testimony, error) { return v[i].testify(ctx, hashes, wanted) })
+	final := map[uint64]bool{} // the numbers of their blocks
+	for _, t := range testimonies {
+		for h := range t.receipts {
+			mined.Seen[h] = true
+			if r, ok := t.final(h); ok {
+				final[r.Block] = true
+			}
 		}
 	}
-	blocks, errs := all(v.nodes(), func(_ int, node Node) ([]Hash, error) { return node.BlockHashes(ctx, numbers) })
-	for i := range blocks {
-		if errs[i] != nil || len(blocks[i]) != len(numbers) {
-			blocks[i] = make([]Hash, len(numbers))
+	if len(final) == 0 {
+		if len(mined.Seen) == 0 && !slices.Contains(errs, nil) {
+			return mined, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
 		}
+		return mined, nil
 	}
-	for _, c := range candidates {
-		if agreed(c, blocks, slices.Index(numbers, c.Block)) {
-			mined.Final[c.Tx] = c.Receipt
+	numbers := slices.Sorted(maps.Keys(final))
+	all(v.nodes(), func(i int, node Node) (struct{}, error) {
+		blocks, err := node.BlockHashes(ctx, numbers)
+		if err == nil && len(blocks) == len(numbers) {
+			for j, number := range numbers {
+				testimonies[i].blocks[number] = blocks[j]
+			}
+		}
+		return struct{}{}, err
+	})
+	for _, h := range hashes {
+		if agreement, dispute := compare(h, testimonies); dispute != "" {
+			mined.Disputed[h] = dispute
+		} else if len(agreement.By) > 0 {
+			mined.Agreed[h] = agreement
 		}
 	}
 	return mined, nil
 }
 
-// A candidate is a receipt whose block its node calls final.
-type candidate struct {
-	Receipt
-	from int // index of the view that gave it
+// A testimony is all that one node says of some transactions.
+type testimony struct {
+	View
+	whole    bool // it answered for each of them
+	receipts map[Hash]Receipt
+	blocks   map[uint64]Hash // of its canonical chain, zero where it has none
 }
 
-// agreed reports whether c's own node has c's block at its height, whose hash is
-// the one at that index of each node's blocks, and no other node contradicts. A
-// node without that height does not contradict: it lags.
-func agreed(c candidate, blocks [][]Hash, height int) bool {
-	for i := range blocks {
-		hash := blocks[i][height]
-		if hash != c.BlockHash && (i == c.from || !hash.IsZero()) {
-			return false
-		}
-	}
-	return true
+// final returns the receipt that the node gave, if it calls its block final.
+func (t testimony) final(h Hash) (Receipt, bool) {
+	r, gave := t.receipts[h]
+	return r, gave && r.Block <= t.Account.Final
 }
 
-// candidates asks one node after the other for the receipts that the nodes
-// before it did not call final.
-func (v Views) candidates(ctx context.Context, hashes []Hash, seen map[Hash]bool) ([]candidate, error) {
-	wanted := map[Hash]bool{}
-	for _, h := range hashes {
-		wanted[h] = true
-	}
-	var found []candidate
-	var errs []error
-	for i, view := range v {
-		if len(wanted) == 0 {
-			break
-		}
-		ask := slices.DeleteFunc(slices.Clone(hashes), func(h Hash) bool { return !wanted[h] })
-		receipts, err := view.Node.Receipts(ctx, ask)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("asking %s: %w", view.Node, err)) // and some of them may be there
-		}
-		for _, r := range receipts {
-			seen[r.Tx] = seen[r.Tx] || wanted[r.Tx]
-			if wanted[r.Tx] && r.Block <= view.Account.Final {
-				delete(wanted, r.Tx)
-				found = append(found, candidate{r, i})
-			}
+// testify asks the view's node for receipts, and drops those that nobody wants.
+func (v View) testify(ctx context.Context, hashes []Hash, wanted map[Hash]bool) (testimony, error) {
+	receipts, err := v.Node.Receipts(ctx, hashes)
+	t := testimony{View: v, whole: err == nil, receipts: map[Hash]Receipt{}, blocks: map[uint64]Hash{}}
+	for _, r := range receipts {
+		if wanted[r.Tx] {
+			t.receipts[r.Tx] = r
 		}
 	}
-	if len(errs) == len(v) && len(found) == 0 {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
+	return t, err
+}
+
+// compare holds the receipts of one transaction against each other and against
+// the blocks of every node. It returns the receipt and the nodes that stand by
+// it, none while no node calls it final; or how two nodes differ.
+func compare(h Hash, testimonies []testimony) (Agreement, string) {
+	first := slices.IndexFunc(testimonies, func(t testimony) bool {
+		_, ok := t.final(h)
+		return ok
+	})
+	if first < 0 {
+		return Agreement{}, ""
 	}
-	return found, nil
+	agreement := Agreement{Receipt: testimonies[first].receipts[h]}
+	for _, t := range testimonies {
+		r, gave := t.receipts[h]
+		_, final := t.final(h)
+		block := t.blocks[agreement.Block]
+		says := ""
+		switch {
+		case gave && !r.same(agreement.Receipt):
+			says = r.String()
+		case !block.IsZero() && block != agreement.BlockHash:
+			says = "another block: " + block.String()
+		case !gave && t.whole && !block.IsZero():
+			says = "no receipt"
+		case final && !block.IsZero():
+			agreement.By = append(agreement.By, t.Node.String())
+		}
+		if says != "" {
+			return Agreement{}, fmt.Sprintf("%s: %s; %s: %s", testimonies[first].Node, agreement.Receipt, t.Node, says)
+		}
+	}
+	return agreement, ""
 }
 
 func (v Views) nodes() Nodes {

@@ -77,61 +77,111 @@ func TestViews(t *testing.T) {
 }
 
 // TestReceipts is what may be believed of a receipt. Block 5 is 0x05 on the
-// chain everybody agrees on, 0xf5 on a fork.
+// chain that most nodes follow, 0xf5 on a fork.
 func TestReceipts(t *testing.T) {
 	tx, block, fork := chain.Hash{1}, chain.Hash{5}, chain.Hash{0xf5}
-	mined := chain.Receipt{Tx: tx, Block: 5, BlockHash: block}
-	final := chain.Account{Final: 5}
-	main := func() *stub {
-		return &stub{account: final, receipts: []chain.Receipt{mined}, blocks: map[uint64]chain.Hash{5: block}}
+	log := chain.Log{Topics: []chain.Hash{{7}}}
+	node := func(change func(*stub)) *stub {
+		s := &stub{
+			account: chain.Account{Final: 5}, blocks: map[uint64]chain.Hash{5: block},
+			receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: block, Succeeded: true, GasUsed: 9, Logs: []chain.Log{log}}},
+		}
+		change(s)
+		return s
 	}
-	half, early, without := main(), main(), main()
-	half.half, early.account.Final, without.receipts = true, 4, nil
+	good := func(*stub) {}
+	young := func(s *stub) { s.account.Final = 4 }
+	null := func(s *stub) { s.receipts = nil }
+	empty := func(s *stub) { s.receipts, s.blocks = nil, nil }
+	down := func(s *stub) { s.down = true }
+	says := func(change func(*chain.Receipt)) func(*stub) {
+		return func(s *stub) { change(&s.receipts[0]) }
+	}
+	type stubs = []func(*stub)
 	for _, test := range []struct {
-		name        string
-		nodes       chain.Nodes
-		final, seen bool
-		want        error
+		name  string
+		nodes stubs
+		by    string // names of the nodes that stand by it
+		seen  bool
+		words string // of the dispute
 	}{
-		{"two nodes that agree", nodes(main(), main()), true, true, nil},
-		{"one node alone", nodes(main()), true, true, nil},
-		{"one node that could not read another receipt", nodes(half), true, true, nil},
-		{"not final yet", nodes(early), false, true, nil},
-		{"nobody has it", nodes(&stub{account: final}, &stub{account: final}), false, false, nil},
-		{"null on the first node is no answer", nodes(without, main()), true, true, nil},
-		{"not final on the first, final on the second", nodes(early, main()), true, true, nil},
-		{"a node that lags does not contradict", nodes(main(), &stub{account: chain.Account{Final: 2}}), true, true, nil},
-		{"a node that is down for the block hash does not contradict", nodes(main(), &stub{account: final, down: true}), true, true, nil},
-		{"another block at that height on another node", nodes(main(), &stub{account: final, blocks: map[uint64]chain.Hash{5: fork}}), false, true, nil},
-		{"re-organised between receipt and block hash", nodes(&stub{account: final, receipts: []chain.Receipt{mined}, blocks: map[uint64]chain.Hash{5: fork}}), false, true, nil},
-		{"the node that gave it has no such block any more", nodes(&stub{account: final, receipts: []chain.Receipt{mined}}, main()), false, true, nil},
+		{"two nodes that agree", stubs{good, good}, "ab", true, ""},
+		{"one node alone", stubs{good}, "a", true, ""},
+		{"one node that could not read another receipt", stubs{func(s *stub) { s.half = true }}, "a", true, ""},
+		{"not final yet", stubs{young}, "", true, ""},
+		{"no node has it", stubs{null, null}, "", false, ""},
+		{"null of a node that has the block", stubs{null, good}, "", true, "a: no receipt"},
+		{"null of a node that has not got the block", stubs{empty, good}, "b", true, ""},
+		{"null of a node that could not read all", stubs{func(s *stub) { s.receipts, s.half = nil, true }, good}, "b", true, ""},
+		{"not final on the first, final on the second", stubs{young, good}, "b", true, ""},
+		{"final on two of three", stubs{good, young, good}, "ac", true, ""},
+		{"a node that is down does not differ", stubs{good, down}, "a", true, ""},
+		{"another block at that height on another node", stubs{good, func(s *stub) { s.receipts, s.blocks = nil, map[uint64]chain.Hash{5: fork} }}, "", true, "b: another block"},
+		{"re-organised between receipt and block hash", stubs{func(s *stub) { s.blocks = map[uint64]chain.Hash{5: fork} }}, "", true, "a: another block"},
+		{"the node that gave it has no such block any more", stubs{func(s *stub) { s.blocks = nil }, good}, "b", true, ""},
+		{"no logs on one", stubs{says(func(r *chain.Receipt) { r.Logs = nil }), good}, "", true, "b: status 1, 1 logs"},
+		{"more logs on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, {}} })}, "", true, "b: status 1, 2 logs"},
+		{"another log on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "", true, "b: status 1, 1 logs"},
+		{"a log twice on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, log} })}, "ab", true, ""},
+		{"another status", stubs{good, good, says(func(r *chain.Receipt) { r.Succeeded = false })}, "", true, "c: status 0"},
+		{"another use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed++ })}, "", true, "10 gas"},
+		{"another block in the receipt", stubs{good, says(func(r *chain.Receipt) { r.BlockHash = fork })}, "", true, fork.String()},
+		{"another number in the receipt", stubs{good, says(func(r *chain.Receipt) { r.Block = 4 })}, "", true, "block 4"},
+		{"another transaction's receipt", stubs{good, says(func(r *chain.Receipt) { r.Tx = chain.Hash{3} })}, "", true, "b: no receipt"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var views chain.Views
-			for _, n := range test.nodes {
-				views = append(views, chain.View{Node: n, Account: n.(*stub).account})
+			all := make([]*stub, len(test.nodes))
+			for i, change := range test.nodes {
+				all[i] = node(change)
 			}
-			got, err := views.Receipts(t.Context(), []chain.Hash{tx, {2}})
-			if !errors.Is(err, test.want) {
-				t.Fatalf("error %v, want %v", err, test.want)
+			got, err := views(nodes(all...)).Receipts(t.Context(), []chain.Hash{tx, {2}})
+			if err != nil {
+				t.Fatal(err)
 			}
-			if _, final := got.Final[tx]; final != test.final || got.Seen[tx] != test.seen {
-				t.Errorf("final %v, seen %v; want %v, %v", final, got.Seen[tx], test.final, test.seen)
+			if by := strings.Join(got.Agreed[tx].By, ""); by != test.by || got.Seen[tx] != test.seen || !strings.Contains(got.Disputed[tx], test.words) {
+				t.Errorf("by %q, seen %v, dispute %q; want %q, %v, %q", by, got.Seen[tx], got.Disputed[tx], test.by, test.seen, test.words)
 			}
-			if len(got.Final) > 1 || len(got.Seen) > 1 {
+			if (test.words == "") != (got.Disputed[tx] == "") || len(got.Agreed) > 1 || len(got.Seen) > 1 {
 				t.Errorf("%+v: more than was there", got)
 			}
 		})
 	}
-
-	down := nodes(&stub{down: true}, &stub{down: true})
-	if _, err := (chain.Views{{Node: down[0]}, {Node: down[1]}}).Receipts(t.Context(), []chain.Hash{tx}); !errors.Is(err, chain.ErrUnavailable) {
-		t.Errorf("all down: %v, want ErrUnavailable", err)
+	if _, err := views(nodes(&stub{down: true}, &stub{down: true})).Receipts(t.Context(), []chain.Hash{tx}); !errors.Is(err, chain.ErrUnavailable) || !strings.Contains(err.Error(), "asking b") {
+		t.Errorf("all down: %v, want ErrUnavailable, and what each node answered", err)
 	}
-	second := main()
-	both := nodes(main(), second)
-	if _, err := (chain.Views{{Node: both[0], Account: final}, {Node: both[1], Account: final}}).Receipts(t.Context(), []chain.Hash{tx}); err != nil || second.asked != 0 {
-		t.Errorf("the second node was asked %d times for what the first had (%v)", second.asked, err)
+	if got, err := views(nodes(&stub{down: true}, &stub{})).Receipts(t.Context(), []chain.Hash{tx}); err != nil || len(got.Seen) > 0 {
+		t.Errorf("one down, one without it: %+v, %v", got, err)
+	}
+}
+
+// views are those of nodes that have all answered.
+func views(all chain.Nodes) chain.Views {
+	views := make(chain.Views, len(all))
+	for i, n := range all {
+		views[i] = chain.View{Node: n, Account: n.(*stub).account}
+	}
+	return views
+}
+
+// TestDecide: more than half may say that the amount has moved, or that a no-op is
+// mined; only all together may say that it has not.
+func TestDecide(t *testing.T) {
+	for _, test := range []struct {
+		configured, by int
+		paid, unpaid   bool
+	}{
+		{1, 0, false, false}, {1, 1, true, true}, {2, 1, false, false}, {2, 2, true, true},
+		{3, 1, false, false}, {3, 2, true, false}, {3, 3, true, true}, {4, 2, false, false}, {4, 3, true, false},
+	} {
+		all, by := make(chain.Nodes, test.configured), make([]string, test.by)
+		for v, want := range map[chain.Verdict]bool{
+			chain.Transferred: test.paid, chain.Used: test.paid,
+			chain.Reverted: test.unpaid, chain.Missing: test.unpaid, chain.AmountDiffers: test.unpaid,
+		} {
+			if got := all.Decide(v, by); got != want {
+				t.Errorf("%s by %d of %d: %v, want %v", v, test.by, test.configured, got, want)
+			}
+		}
 	}
 }
 
@@ -141,13 +191,12 @@ func TestReceiptsOfOneBlock(t *testing.T) {
 	node := &stub{account: chain.Account{Final: 5}, blocks: map[uint64]chain.Hash{5: {5}}, receipts: []chain.Receipt{
 		{Tx: chain.Hash{1}, Block: 5, BlockHash: chain.Hash{5}}, {Tx: chain.Hash{2}, Block: 5, BlockHash: chain.Hash{5}},
 	}}
-	views := chain.Views{{Node: node, Account: node.account}}
-	got, err := views.Receipts(t.Context(), []chain.Hash{{1}, {2}})
-	if err != nil || len(got.Final) != 2 || !slices.Equal(node.numbers, []uint64{5}) {
+	got, err := views(chain.Nodes{node}).Receipts(t.Context(), []chain.Hash{{1}, {2}})
+	if err != nil || len(got.Agreed) != 2 || !slices.Equal(node.numbers, []uint64{5}) {
 		t.Errorf("%v, %v, after it was asked for blocks %v", got, err, node.numbers)
 	}
 	node.generous = true
-	if got, err := views.Receipts(t.Context(), []chain.Hash{{1}}); err != nil || len(got.Final) != 1 || got.Seen[chain.Hash{2}] {
+	if got, err := views(chain.Nodes{node}).Receipts(t.Context(), []chain.Hash{{1}}); err != nil || len(got.Agreed) != 1 || got.Seen[chain.Hash{2}] {
 		t.Errorf("asked for one receipt: %v, %v", got, err)
 	}
 }

@@ -1,6 +1,11 @@
 package chain
 
-import "remit/internal/token"
+import (
+	"fmt"
+	"slices"
+
+	"remit/internal/token"
+)
 
 // A Receipt says where a transaction was mined, whether it succeeded, and which
 // logs it left.
@@ -9,7 +14,27 @@ type Receipt struct {
 	Succeeded bool // status 1
 	Block     uint64
 	BlockHash Hash
+	GasUsed   uint64 // in units of gas
 	Logs      []Log
+}
+
+// String describes r for logs.
+func (r Receipt) String() string {
+	status := 0
+	if r.Succeeded {
+		status = 1
+	}
+	return fmt.Sprintf("status %d, %d logs, %d gas, block %d %s", status, len(r.Logs), r.GasUsed, r.Block, r.BlockHash)
+}
+
+// same reports whether two receipts say the same. A log that is there twice
+// says no more than once.
+func (r Receipt) same(o Receipt) bool {
+	within := func(logs, others []Log) bool {
+		return !slices.ContainsFunc(logs, func(l Log) bool { return !slices.ContainsFunc(others, l.equal) })
+	}
+	return r.Succeeded == o.Succeeded && r.Block == o.Block && r.BlockHash == o.BlockHash && r.GasUsed == o.GasUsed &&
+		within(r.Logs, o.Logs) && within(o.Logs, r.Logs)
 }
 
 // A Log is one event that a contract emitted.
@@ -17,6 +42,10 @@ type Log struct {
 	Contract token.Address
 	Topics   []Hash
 	Data     []byte
+}
+
+func (l Log) equal(o Log) bool {
+	return l.Contract == o.Contract && slices.Equal(l.Topics, o.Topics) && slices.Equal(l.Data, o.Data)
 }
 
 // transferTopic is keccak256("Transfer(address,address,uint256)"), EIP-20.
@@ -32,34 +61,62 @@ type Transfer struct {
 	Amount   token.Amount
 }
 
-// A Verdict is the meaning of a receipt for the transfer that it was to make.
+// A Verdict is the meaning of a receipt for the transaction's purpose.
 type Verdict string
 
 // The verdicts. They mean something only once the receipt's block is final.
 const (
-	Transferred Verdict = "transferred"        // the money has moved
-	Reverted    Verdict = "execution_reverted" // mined with status 0: nothing moved
-	Missing     Verdict = "transfer_missing"   // mined with status 1 but no matching Transfer log
+	Transferred   Verdict = "transferred"        // the amount has moved
+	Reverted      Verdict = "execution_reverted" // mined with status 0: nothing moved
+	Missing       Verdict = "transfer_missing"   // mined with status 1, and no log of a Transfer to the payee
+	AmountDiffers Verdict = "amount_differs"     // mined with status 1, and another amount has moved to the payee
+	Used          Verdict = "nonce_used"         // a no-op: it was to move nothing
 )
 
 // Judge returns the verdict on r. Status 1 alone proves nothing: a token may
-// return false instead of reverting (EIP-20 allows both).
+// return false instead of reverting (EIP-20 allows both), or keep a part of the
+// amount as its fee (USDT on Ethereum can be set to).
 func (t Transfer) Judge(r Receipt) Verdict {
 	if !r.Succeeded {
 		return Reverted
 	}
-	for _, log := range r.Logs {
-		if t.matches(log) {
-			return Transferred
-		}
+	amounts := t.amounts(r)
+	switch {
+	case slices.Contains(amounts, t.Amount):
+		return Transferred
+	case t.Arrived(r).IsZero():
+		return Missing
+	default:
+		return AmountDiffers
 	}
-	return Missing
 }
 
-func (t Transfer) matches(log Log) bool {
-	return log.Contract == t.Contract && len(log.Topics) == 3 && log.Topics[0] == transferTopic &&
-		log.Topics[1] == addressTopic(t.From) && log.Topics[2] == addressTopic(t.To) &&
-		len(log.Data) == 32 && [32]byte(log.Data) == t.Amount.Bytes32()
+// Arrived returns the amount that moved to the payee by the logs of r, each
+// counted once.
+func (t Transfer) Arrived(r Receipt) token.Amount {
+	sum := token.Amount{}
+	for _, amount := range t.amounts(r) {
+		if more, err := sum.Add(amount); err == nil {
+			sum = more
+		}
+	}
+	return sum
+}
+
+// amounts returns those of the different Transfer logs from wallet to payee.
+func (t Transfer) amounts(r Receipt) []token.Amount {
+	var amounts []token.Amount
+	for i, log := range r.Logs {
+		transfer := log.Contract == t.Contract && len(log.Topics) == 3 && log.Topics[0] == transferTopic &&
+			log.Topics[1] == addressTopic(t.From) && log.Topics[2] == addressTopic(t.To) && len(log.Data) == 32
+		if !transfer || slices.ContainsFunc(r.Logs[:i], log.equal) {
+			continue
+		}
+		if amount, err := token.AmountFromBytes(log.Data); err == nil {
+			amounts = append(amounts, amount)
+		}
+	}
+	return amounts
 }
 
 func addressTopic(a token.Address) Hash {

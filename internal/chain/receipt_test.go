@@ -43,8 +43,10 @@ func TestJudge(t *testing.T) {
 		{"status 0 moves nothing, whatever it logged", false, []chain.Log{good}, chain.Reverted},
 		{"a token may return false instead of reverting", true, nil, chain.Missing},
 		{"another contract can log what it likes", true, but(func(l *chain.Log) { l.Contract = other }), chain.Missing},
-		{"a fee on transfer takes from the amount", true, but(func(l *chain.Log) { l.Data = word(999) }), chain.Missing},
-		{"more is not what was asked", true, but(func(l *chain.Log) { l.Data = word(1001) }), chain.Missing},
+		{"a fee on transfer takes from the amount", true, but(func(l *chain.Log) { l.Data = word(999) }), chain.AmountDiffers},
+		{"more is not what was asked", true, but(func(l *chain.Log) { l.Data = word(1001) }), chain.AmountDiffers},
+		{"nothing is no amount", true, but(func(l *chain.Log) { l.Data = word(0) }), chain.Missing},
+		{"the amount in two parts", true, append(but(func(l *chain.Log) { l.Data = word(400) }), but(func(l *chain.Log) { l.Data = word(600) })...), chain.AmountDiffers},
 		{"to somebody else", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{event, topic(from), topic(other)} }), chain.Missing},
 		{"from somebody else", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{event, topic(other), topic(to)} }), chain.Missing},
 		{"an approval pays nobody", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{approval, topic(from), topic(to)} }), chain.Missing},
@@ -57,6 +59,20 @@ func TestJudge(t *testing.T) {
 				t.Errorf("verdict %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestArrived: a node that gives a log twice makes no amount larger.
+func TestArrived(t *testing.T) {
+	coin, from, to := token.Address{1}, token.Address{2}, token.Address{3}
+	log := func(n uint64) chain.Log {
+		word := token.Units(n).Bytes32()
+		return chain.Log{Contract: coin, Topics: []chain.Hash{keccak("Transfer(address,address,uint256)"), topic(from), topic(to)}, Data: word[:]}
+	}
+	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
+	r := chain.Receipt{Succeeded: true, Logs: []chain.Log{log(900), log(900), log(90)}}
+	if got := transfer.Arrived(r); got != token.Units(990) {
+		t.Errorf("%v arrived, want 990", got)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 	reverted := strings.Replace(recordedReceipt(tx), `"status":"0x1"`, `"status":"0x0"`, 1)
 	withoutLog := strings.Replace(recordedReceipt(tx), `"removed":false`, `"removed":true`, 1)
 	want := chain.Receipt{
-		Tx: tx, Succeeded: true, Block: 2_000_000, BlockHash: hash(t, strings.Repeat("b1", 32)),
+		Tx: tx, Succeeded: true, Block: 2_000_000, BlockHash: hash(t, strings.Repeat("b1", 32)), GasUsed: 46_322,
 		Logs: []chain.Log{{
 			Contract: contract,
 			Topics: []chain.Hash{

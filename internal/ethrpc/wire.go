@@ -90,6 +90,7 @@ type receipt struct {
 	Status    *count      `json:"status"`
 	Block     *count      `json:"blockNumber"`
 	BlockHash *chain.Hash `json:"blockHash"`
+	GasUsed   count       `json:"gasUsed"`
 	Logs      []struct {
 		Contract common.Address `json:"address"`
 		Topics   []chain.Hash   `json:"topics"`
@@ -109,7 +110,7 @@ func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 	case r.Status == nil || *r.Status > 1:
 		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without a status of 0 or 1", errAnswer, tx)
 	}
-	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash}
+	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: uint64(r.GasUsed)}
 	for _, log := range r.Logs {
 		if !log.Removed {
 			read.Logs = append(read.Logs, chain.Log{Contract: token.Address(log.Contract), Topics: log.Topics, Data: log.Data})

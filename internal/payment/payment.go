@@ -70,6 +70,7 @@ type FailureCode string
 const (
 	ExecutionReverted FailureCode = "execution_reverted"
 	TransferMissing   FailureCode = "transfer_missing"
+	AmountDiffers     FailureCode = "amount_differs"
 	NonceConsumed     FailureCode = "nonce_consumed"
 )
 
@@ -77,6 +78,7 @@ const (
 var failures = map[FailureCode]string{
 	ExecutionReverted: "The token contract reverted the transfer. Nothing was paid.",
 	TransferMissing:   "The transaction was mined without the transfer. Nothing was paid.",
+	AmountDiffers:     "The token moved %s units to the recipient instead of %s.",
 	NonceConsumed:     "Another transaction took this payment's place. Nothing was paid.",
 }
 
@@ -156,10 +158,14 @@ func (p Payment) Confirm(r chain.Receipt, now time.Time) (Payment, error) {
 	return p.end(Confirmed, r, nil, now)
 }
 
-// Fail ends the payment as never paid, event included. r is the final receipt
-// that says so, or zero when another transaction took the nonce.
+// Fail ends the payment as never paid in full, event included. r is the final
+// receipt that says so, or zero when another transaction took the nonce.
 func (p Payment) Fail(code FailureCode, r chain.Receipt, now time.Time) (Payment, error) {
-	return p.end(Failed, r, &Failure{Code: code, Message: failures[code]}, now)
+	message := failures[code]
+	if code == AmountDiffers {
+		message = fmt.Sprintf(message, p.Transfer().Arrived(r), p.Amount)
+	}
+	return p.end(Failed, r, &Failure{Code: code, Message: message}, now)
 }
 
 func (p Payment) end(to State, r chain.Receipt, failure *Failure, now time.Time) (Payment, error) {

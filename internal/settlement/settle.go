@@ -58,8 +58,14 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, known ch
 		return false, nil // a handler may still commit its payment there: the pending transaction stops it
 	}
 	for _, h := range s.Hashes {
-		if receipt, ok := known.Final[h]; ok {
-			return true, p.end(ctx, s, &receipt)
+		if agreement, ok := known.Agreed[h]; ok {
+			return p.end(ctx, s, agreement)
+		}
+	}
+	for _, h := range s.Hashes {
+		if dispute, ok := known.Disputed[h]; ok {
+			p.undecided(ctx, s, "the nodes differ", "tx", h, "dispute", dispute)
+			return false, nil
 		}
 	}
 	if slices.ContainsFunc(s.Hashes, func(h chain.Hash) bool { return known.Seen[h] }) {
@@ -67,7 +73,7 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, known ch
 	}
 	// The nonce is used and no node has a receipt of ours. That alone proves
 	// nothing: indexes lag, forks differ.
-	p.tally(func(r *Report) { r.Undecided++ })
+	p.undecided(ctx, s, "no node has a receipt")
 	atNonce, err := p.Nodes.TxAtNonce(ctx, p.views, p.wallet.Address, s.Nonce)
 	if err != nil || atNonce.IsZero() || slices.Contains(s.Hashes, atNonce) {
 		return false, err
@@ -105,30 +111,44 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 	if err := p.Store.Pause(ctx, s.ID, reason); err != nil {
 		return false, err
 	}
-	return true, p.end(ctx, s, nil)
+	return p.end(ctx, s, chain.Agreement{})
+}
+
+// undecided counts a mined nonce whose end must wait for nodes, and says why.
+func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) {
+	p.tally(func(r *Report) { r.Undecided++ })
+	p.Log.WarnContext(ctx, "payment undecided: "+why, append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
 }
 
 // end makes the pending transaction's payment final, publishes its event, and only
 // then drops the pending transaction. Each step may be repeated: a crash after
 // the first leaves a final payment whose pending transaction is still there,
-// and the next run publishes the same event and drops it. receipt is nil when a
-// transaction that is not ours used the nonce.
-func (p *pass) end(ctx context.Context, s wallet.PendingTx, receipt *chain.Receipt) error {
+// and the next run publishes the same event and drops it. It reports false while
+// too few nodes stand by the agreement, which is zero when a transaction that is
+// not ours used the nonce.
+func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (bool, error) {
 	if s.Noop() {
-		return p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
+		if !p.Nodes.Decide(chain.Used, a.By) {
+			p.undecided(ctx, s, "too few nodes", "by", a.By, "nodes", len(p.Nodes))
+			return false, nil
+		}
+		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
-	final, err := p.finish(ctx, s, receipt)
+	final, err := p.finish(ctx, s, a)
 	if err != nil {
-		return err
+		return false, err
+	}
+	if !final.State.Final() {
+		return false, nil
 	}
 	e := webhook.Event{
 		Merchant: final.Merchant, Mode: final.Mode,
 		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
 	}
 	if err := p.Events.Publish(ctx, e); err != nil {
-		return fmt.Errorf("publishing %s: %w", e.ID, err)
+		return false, fmt.Errorf("publishing %s: %w", e.ID, err)
 	}
-	return p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
+	return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 }
 
 // errForeignTx reports a pending transaction that does not belong to the
@@ -136,8 +156,8 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, receipt *chain.Recei
 var errForeignTx = errors.New("pending transaction does not match its payment")
 
 // finish returns the pending transaction's payment in its final state, moving
-// it there if no other run has.
-func (p *pass) finish(ctx context.Context, s wallet.PendingTx, receipt *chain.Receipt) (payment.Payment, error) {
+// it there if no other run has; or as it is, if too few nodes agree on its end.
+func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (payment.Payment, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	if errors.Is(err, store.ErrUnreadable) {
 		p.tally(func(r *Report) { r.Unreadable++ })
@@ -150,9 +170,9 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, receipt *chain.Re
 	case stored.State.Final():
 		return stored, nil
 	}
-	final, err := judge(stored, receipt, p)
-	if err != nil {
-		return payment.Payment{}, err
+	final, err := p.judge(ctx, s, stored, a)
+	if err != nil || !final.State.Final() {
+		return final, err
 	}
 	err = p.Store.Finish(ctx, final)
 	if errors.Is(err, store.ErrChanged) {
@@ -178,17 +198,25 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, receipt *chain.Re
 	return final, nil
 }
 
-// judge moves a committed payment to the final state that the chain gives it.
-func judge(stored payment.Payment, receipt *chain.Receipt, p *pass) (payment.Payment, error) {
-	if receipt == nil {
+// judge moves a committed payment to the final state that an agreement gives it,
+// or returns it as it is if too few nodes stand by that.
+func (p *pass) judge(ctx context.Context, s wallet.PendingTx, stored payment.Payment, a chain.Agreement) (payment.Payment, error) {
+	if a.Tx.IsZero() {
 		return stored.Fail(payment.NonceConsumed, chain.Receipt{}, p.Now())
 	}
-	switch stored.Transfer().Judge(*receipt) {
+	verdict := stored.Transfer().Judge(a.Receipt)
+	if !p.Nodes.Decide(verdict, a.By) {
+		p.undecided(ctx, s, "too few nodes", "verdict", verdict, "by", a.By, "nodes", len(p.Nodes))
+		return stored, nil
+	}
+	switch verdict {
 	case chain.Transferred:
-		return stored.Confirm(*receipt, p.Now())
+		return stored.Confirm(a.Receipt, p.Now())
 	case chain.Reverted:
-		return stored.Fail(payment.ExecutionReverted, *receipt, p.Now())
+		return stored.Fail(payment.ExecutionReverted, a.Receipt, p.Now())
+	case chain.AmountDiffers:
+		return stored.Fail(payment.AmountDiffers, a.Receipt, p.Now())
 	default:
-		return stored.Fail(payment.TransferMissing, *receipt, p.Now())
+		return stored.Fail(payment.TransferMissing, a.Receipt, p.Now())
 	}
 }

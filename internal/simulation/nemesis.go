@@ -139,12 +139,18 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 	"wrong chain":   func(_ *nemesis, on *fakechain.Node) { on.OtherChain = true },
 	"lag":           func(n *nemesis, on *fakechain.Node) { on.Lag = uint64(1 + n.rng.IntN(6)); on.Follow() },
 	"null receipts": func(_ *nemesis, on *fakechain.Node) { on.NullReceipts = true },
-	"lie":           func(_ *nemesis, on *fakechain.Node) { on.Lies = true },
-	"black hole":    func(_ *nemesis, on *fakechain.Node) { on.BlackHole = true },
-	"full":          func(_ *nemesis, on *fakechain.Node) { on.Full = true },
-	"strict fees":   func(_ *nemesis, on *fakechain.Node) { on.StrictFees = true },
-	"deaf":          func(_ *nemesis, on *fakechain.Node) { on.Deaf = true },
-	"dear data":     func(_ *nemesis, on *fakechain.Node) { on.Floor = 10_000 },
+	"lie": func(n *nemesis, _ *fakechain.Node) {
+		names := slices.Sorted(maps.Keys(fakechain.Lies))
+		// One node may lie, if it is not the only one: all of them are believed.
+		if liar := n.cluster.Chain.Nodes[0]; len(n.cluster.Chain.Nodes) > 1 {
+			liar.Lies = fakechain.Lies[names[n.rng.IntN(len(names))]]
+		}
+	},
+	"black hole":  func(_ *nemesis, on *fakechain.Node) { on.BlackHole = true },
+	"full":        func(_ *nemesis, on *fakechain.Node) { on.Full = true },
+	"strict fees": func(_ *nemesis, on *fakechain.Node) { on.StrictFees = true },
+	"deaf":        func(_ *nemesis, on *fakechain.Node) { on.Deaf = true },
+	"dear data":   func(_ *nemesis, on *fakechain.Node) { on.Floor = 10_000 },
 	"dear data everywhere": func(n *nemesis, _ *fakechain.Node) {
 		n.cluster.Chain.Each(func(on *fakechain.Node) { on.Floor = 10_000 })
 	},

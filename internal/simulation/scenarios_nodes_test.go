@@ -2,11 +2,13 @@ package simulation_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/settlement"
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/scheduler"
@@ -58,10 +60,11 @@ func TestNonceTooLowFromANodeThatIsAhead(t *testing.T) {
 }
 
 // A node that stops following the chain (a large provider's did for hours on
-// 11 November 2020) holds no payment up as long as another node goes on.
+// 11 November 2020) holds no payment up as long as most nodes go on.
 func TestOneNodeStandsStill(t *testing.T) {
-	for n := range 2 {
-		perform(t, fmt.Sprintf("node%d", n), simulation.Setup{}, func(s *simulation.Scenario) {
+	setup := simulation.Setup{Nodes: 3}
+	for n := range 3 {
+		perform(t, fmt.Sprintf("node%d", n), setup, func(s *simulation.Scenario) {
 			s.Chain.Nodes[n].Stuck = true
 			s.Pay("client", order(0))
 			s.After(3*time.Minute, order(0), payment.Confirmed)
@@ -153,6 +156,8 @@ func TestReceiptNullFor45Minutes(t *testing.T) {
 		s.After(45*time.Minute, order(0), payment.Committed)
 		s.Is("paused", s.Record(0).Paused, "")
 		s.Chain.Nodes[0].NullReceipts = false
+		s.After(5*time.Minute, order(0), payment.Committed) // the other has the block, and no receipt
+		s.Chain.Nodes[1].NullReceipts = false
 		s.After(2*time.Minute, order(0), payment.Confirmed)
 	})
 }
@@ -217,6 +222,62 @@ func TestNodeOnAnotherFork(t *testing.T) {
 		s.Chain.Nodes[1].Forget()
 		s.After(3*time.Minute, order(0), payment.Committed)
 	})
+}
+
+// Nodes have been seen to give receipts with a wrong block hash, a wrong status or
+// without their logs (erigontech/erigon#19406). One such node ends no payment,
+// whether the others say that it was paid or that it was not.
+func TestOneNodeLies(t *testing.T) {
+	for lie, tell := range fakechain.Lies {
+		for nodes := 2; nodes <= 3; nodes++ {
+			for liar := range 2 {
+				perform(t, fmt.Sprintf("%s by node%d of %d", lie, liar, nodes), simulation.Setup{Nodes: nodes}, func(s *simulation.Scenario) {
+					s.Chain.Nodes[liar].Lies = tell
+					s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
+					s.Pay("client", order(0))
+					s.Pay("client", order(1))
+					s.Elapse(5 * time.Minute)
+					if lie != "logs twice" {
+						s.IsState(order(0), payment.Committed)
+						s.Is("counted", slices.ContainsFunc(s.Reports(), func(r settlement.Report) bool { return r.Undecided > 0 }), true)
+					}
+					s.Chain.Nodes[liar].Heal()
+					s.After(3*time.Minute, order(0), payment.Confirmed)
+					s.IsState(order(1), payment.Failed)
+				})
+			}
+		}
+	}
+}
+
+// More than half of the configured nodes confirm a payment, and nothing but all of
+// them fails one: a merchant who hears that nothing was paid pays again.
+func TestOneNodeIsSilent(t *testing.T) {
+	for nodes := 1; nodes <= 5; nodes++ {
+		for down := 0; down < nodes; down++ {
+			perform(t, fmt.Sprintf("%d of %d nodes are down", down, nodes), simulation.Setup{Nodes: nodes}, func(s *simulation.Scenario) {
+				s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
+				s.Pay("client", order(0))
+				s.Pay("client", order(1))
+				for _, n := range s.Chain.Nodes[nodes-down:] {
+					n.Down = true
+				}
+				s.Elapse(5 * time.Minute)
+				paid, unpaid := payment.Committed, payment.Committed
+				if 2*(nodes-down) > nodes {
+					paid = payment.Confirmed
+				}
+				if down == 0 {
+					unpaid = payment.Failed
+				}
+				s.IsState(order(0), paid)
+				s.IsState(order(1), unpaid)
+				s.Chain.Each((*fakechain.Node).Heal)
+				s.After(3*time.Minute, order(0), payment.Confirmed)
+				s.IsState(order(1), payment.Failed)
+			})
+		}
+	}
 }
 
 // Every refusal by the nodes but Wrong leaves a payment as it is, and the same

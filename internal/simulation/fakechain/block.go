@@ -77,7 +77,7 @@ func (c *Chain) extend(parent *block, txs []Tx) *block {
 	b.hash[31] = 0xb0
 	for _, tx := range txs {
 		r := c.execute(b, tx)
-		r.Tx, r.Block, r.BlockHash = tx.Sign().Hash, b.number, b.hash
+		r.Tx, r.Block, r.BlockHash, r.GasUsed = tx.Sign().Hash, b.number, b.hash, c.gasOf(tx)
 		b.receipts = append(b.receipts, r)
 		c.mostMined[tx.From] = max(c.mostMined[tx.From], b.accounts[tx.From].Nonce)
 	}
@@ -101,11 +101,7 @@ func (c *Chain) branch(base *block, from pool, blocks uint64) *block {
 func (c *Chain) execute(b *block, tx Tx) chain.Receipt {
 	from := b.accounts[tx.From]
 	from.Nonce++
-	used := uint64(chain.NoopGas)
-	if tx.To == c.Token {
-		used = gasUsed
-	}
-	fee, _ := c.price(tx).Times(used)
+	fee, _ := c.price(tx).Times(c.gasOf(tx))
 	from.Gas = from.Gas.Sub(fee)
 	b.accounts[tx.From] = from
 	if tx.To != c.Token {
@@ -130,6 +126,14 @@ func (c *Chain) execute(b *block, tx Tx) chain.Receipt {
 	return chain.Receipt{Succeeded: true, Logs: []chain.Log{{
 		Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(to)}, Data: word[:],
 	}}}
+}
+
+// gasOf is the gas that tx uses.
+func (c *Chain) gasOf(tx Tx) uint64 {
+	if tx.To == c.Token {
+		return gasUsed
+	}
+	return chain.NoopGas
 }
 
 // price is the wei that tx pays for a unit of gas in the next block.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"remit/internal/chain"
 	"remit/internal/token"
@@ -20,7 +21,7 @@ type Faults struct {
 	Lag          uint64      // how many blocks its head is behind
 	Stuck        bool        // it keeps the head it has, even when a reorg removes that
 	NullReceipts bool        // it has no receipts, as while its index lags
-	Lies         bool        // it gives a wrong block hash in receipts
+	Lies         Lie         // how its receipts are wrong
 	BlackHole    bool        // it acknowledges transactions and drops them
 	Full         bool        // its pool takes no transaction
 	StrictFees   bool        // it refuses a transaction that the next block would not take
@@ -28,6 +29,19 @@ type Faults struct {
 	Floor        uint64      // gas that each byte of call data must be given (EIP-7623)
 	Unsteady     bool        // its head moves while an account is read
 	Answers      chain.Class // it gives this answer to every transaction and takes none; "": it does not
+}
+
+// A Lie changes a receipt that a node gives. Nil is none.
+type Lie func(chain.Receipt) chain.Receipt
+
+// The lies that nodes have been seen to tell, and those that they could.
+var Lies = map[string]Lie{
+	"another block":       func(r chain.Receipt) chain.Receipt { r.BlockHash[31] ^= 0xff; return r },
+	"no logs":             func(r chain.Receipt) chain.Receipt { r.Logs = nil; return r },
+	"status turned":       func(r chain.Receipt) chain.Receipt { r.Succeeded = !r.Succeeded; return r },
+	"another use of gas":  func(r chain.Receipt) chain.Receipt { r.GasUsed++; return r },
+	"logs twice":          func(r chain.Receipt) chain.Receipt { r.Logs = slices.Concat(r.Logs, r.Logs); return r },
+	"another transaction": func(r chain.Receipt) chain.Receipt { r.Tx[0] ^= 0xff; return r },
 }
 
 // A Node is one view of a Chain, with a pool of its own.
@@ -175,8 +189,8 @@ func (n *Node) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt
 	var found []chain.Receipt
 	for _, h := range hashes {
 		if r, ok := n.head.receipt(h); ok {
-			if n.Lies {
-				r.BlockHash[31] ^= 0xff
+			if n.Lies != nil {
+				r = n.Lies(r)
 			}
 			found = append(found, r)
 		}

@@ -114,6 +114,10 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		if !mined || !receipt.Succeeded || pays && (len(receipt.Logs) > 0 || !o.hopeless(p)) {
 			o.Violate(FailedIsUnpaid, "%s failed without a transfer, and the chain does not say so", r.Key)
 		}
+	case payment.AmountDiffers:
+		if arrived := p.Transfer().Arrived(receipt); !mined || !receipt.Succeeded || arrived.IsZero() || arrived == p.Amount {
+			o.Violate(FailedIsUnpaid, "%s failed with another amount, and the chain does not say so", r.Key)
+		}
 	case payment.NonceConsumed:
 		if !o.taken[nonce{p.Wallet, p.Nonce}] {
 			o.Violate(FailedIsUnpaid, "%s failed because of a thief who was not there", r.Key)
