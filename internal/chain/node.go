@@ -45,8 +45,8 @@ type Account struct {
 }
 
 // A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one.
-// Each method is one HTTP request but TxAtNonce, and Receipts and BlockHashes of
-// very many; each may be repeated.
+// Each method is one HTTP request but TxAtNonce, and those with more calls than the
+// node takes at once; each may be repeated.
 type Node interface {
 	// String names the node in logs: its host, never its path, which may
 	// hold a provider's key.
@@ -72,7 +72,8 @@ type Node interface {
 	Receipts(ctx context.Context, hashes []Hash) ([]Receipt, error)
 
 	// BlockHashes returns the hash of each numbered block on the node's
-	// canonical chain, zero where it has none.
+	// canonical chain, zero where it has none, and with an error also where it
+	// did not say; or nothing at all with an error.
 	BlockHashes(ctx context.Context, numbers []uint64) ([]Hash, error)
 
 	// TxAtNonce returns the hash of the transaction by which wallet used

@@ -68,11 +68,14 @@ func (s *stub) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt
 
 func (s *stub) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {
 	s.numbers = append(s.numbers, numbers...)
+	if s.down {
+		return nil, errDown
+	}
 	hashes := make([]chain.Hash, len(numbers))
 	for i, n := range numbers {
 		hashes[i] = s.blocks[n]
 	}
-	return hashes, s.err()
+	return hashes, nil
 }
 
 func (s *stub) Count(_ context.Context, _ token.Address, block uint64) (uint64, error) {

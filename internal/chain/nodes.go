@@ -167,10 +167,8 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	numbers := slices.Sorted(maps.Keys(final))
 	all(v.nodes(), func(i int, node Node) (struct{}, error) {
 		blocks, err := node.BlockHashes(ctx, numbers)
-		if err == nil && len(blocks) == len(numbers) {
-			for j, number := range numbers {
-				testimonies[i].blocks[number] = blocks[j]
-			}
+		for j := range blocks {
+			testimonies[i].blocks[numbers[j]] = blocks[j]
 		}
 		return struct{}{}, err
 	})

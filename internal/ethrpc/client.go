@@ -38,13 +38,14 @@ func NewTransport() *http.Transport {
 }
 
 // bounded is a transport whose response bodies end with an *http.MaxBytesError
-// after maxResponse bytes.
+// after maxResponse bytes, and that notes their Retry-After.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(r)
 	if err == nil {
 		response.Body = http.MaxBytesReader(nil, response.Body, maxResponse)
+		noteRetryAfter(r, response)
 	}
 	return response, err
 }

@@ -38,7 +38,7 @@ func Discover(ctx context.Context, rawURL string, contract token.Address) (chain
 		call("eth_call", &symbol, callObject{To: contract.String(), Data: symbolCall[:]}, "latest"),
 		call("eth_call", &decimals, callObject{To: contract.String(), Data: decimalsCall[:]}, "latest"),
 	}
-	if err := node.request(ctx, batch); err != nil {
+	if err := node.exchange(ctx, batch); err != nil {
 		return 0, token.Token{}, err
 	}
 	for _, elem := range batch {

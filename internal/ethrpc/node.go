@@ -4,9 +4,11 @@
 package ethrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"sync/atomic"
@@ -28,6 +30,12 @@ type Config struct {
 	// Transport carries the requests. Nil means one of NewTransport; several
 	// nodes may share one.
 	Transport http.RoundTripper
+	// Log is told when the node turns out to take smaller batches. Nil: slog's
+	// default.
+	Log *slog.Logger
+	// Wait sleeps while the node limits its rate, or returns early with the
+	// context's error. Nil: by the clock.
+	Wait func(ctx context.Context, d time.Duration) error
 }
 
 // A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens
@@ -44,6 +52,9 @@ type Node struct {
 	timeout time.Duration
 	client  *rpc.Client
 	secrets secrets
+	log     *slog.Logger
+	wait    func(context.Context, time.Duration) error
+	size    atomic.Int64          // the most calls of one request
 	right   atomic.Bool           // the node has answered with chainID
 	wrong   atomic.Pointer[error] // the node has answered with another chain id
 }
@@ -74,27 +85,33 @@ func Open(rawURL string, config Config) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: refused by the client", ErrURL)
 	}
-	return &Node{host: u.Host, chainID: config.ChainID, timeout: config.Timeout, client: client, secrets: secretsOf(u)}, nil
+	if config.Wait == nil {
+		config.Wait = sleep
+	}
+	n := &Node{
+		host: u.Host, chainID: config.ChainID, timeout: config.Timeout, client: client, secrets: secretsOf(u),
+		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait,
+	}
+	n.size.Store(maxBatch)
+	return n, nil
 }
 
 // String implements chain.Node: host and port.
 func (n *Node) String() string { return n.host }
 
-// batch makes one request of calls. An error means that no call has an answer;
-// otherwise each has its result or an Error, which is a *Rejection if the node
-// sent it.
+// batch makes calls, as one request if the node takes so many. An error means that
+// no call has an answer; otherwise each has its result or an Error, which is a
+// *Rejection if the node sent it.
 func (n *Node) batch(ctx context.Context, calls ...rpc.BatchElem) ([]rpc.BatchElem, error) {
 	if err := n.wrong.Load(); err != nil {
 		return nil, *err
 	}
-	ctx, cancel := context.WithTimeout(ctx, n.timeout)
-	defer cancel()
 	if n.right.Load() {
-		return calls, n.request(ctx, calls)
+		return calls, n.exchange(ctx, calls)
 	}
 	var id quantity
 	all := append([]rpc.BatchElem{call("eth_chainId", &id)}, calls...)
-	if err := n.request(ctx, all); err != nil {
+	if err := n.exchange(ctx, all); err != nil {
 		return nil, err
 	}
 	if err := n.admit(id, all[0].Error); err != nil {
@@ -115,26 +132,6 @@ func (n *Node) admit(id quantity, err error) error {
 	err = fmt.Errorf("%w: %v, not %d", chain.ErrWrongChain, id.Amount, n.chainID)
 	n.wrong.Store(&err)
 	return err
-}
-
-// request posts calls as a batch, a single call without one: some gateways
-// refuse batches of some methods.
-func (n *Node) request(ctx context.Context, calls []rpc.BatchElem) error {
-	if len(calls) == 1 {
-		err := n.client.CallContext(ctx, calls[0].Result, calls[0].Method, calls[0].Args...)
-		if _, answered := errors.AsType[rpc.Error](err); !answered && err != nil {
-			return n.unanswered(err)
-		}
-		calls[0].Error = n.rejection(err)
-		return nil
-	}
-	if err := n.client.BatchCallContext(ctx, calls); err != nil {
-		return n.unanswered(err)
-	}
-	for i := range calls {
-		calls[i].Error = n.rejection(calls[i].Error)
-	}
-	return nil
 }
 
 // call is one element of a batch; result is a pointer.
