@@ -27,13 +27,18 @@ func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	if err == nil {
 		err = firstError(calls[:1])
 	}
-	if err == nil && len(history.BaseFee) != 2 {
-		err = fmt.Errorf("eth_feeHistory: %w: %d base fees for one block and the next", errAnswer, len(history.BaseFee))
+	if n := len(history.BaseFee); err == nil && n != 1 && n != 2 {
+		err = fmt.Errorf("eth_feeHistory: %w: %d base fees for one block and the next", errAnswer, n)
 	}
 	if err != nil {
 		return chain.Market{}, fmt.Errorf("reading fees: %w", err)
 	}
-	market := chain.Market{BaseFee: history.BaseFee[1].Amount, Tip: tip.Amount}
+	market := chain.Market{BaseFee: history.BaseFee[len(history.BaseFee)-1].Amount, Tip: tip.Amount}
+	if len(history.BaseFee) == 1 {
+		// Avalanche's coreth leaves the next block's out: an eighth is the most
+		// that it can be higher (EIP-1559, BASE_FEE_MAX_CHANGE_DENOMINATOR).
+		market.BaseFee = market.BaseFee.ScaleUp(9, 8)
+	}
 	if unsuggested := calls[1].Error; unsuggested != nil {
 		if len(history.Reward) != 1 || len(history.Reward[0]) != 1 {
 			return chain.Market{}, fmt.Errorf("reading fees: eth_maxPriorityFeePerGas: %w", unsuggested)

@@ -29,6 +29,10 @@ func TestReadsFeesInOneRequest(t *testing.T) {
 			"leading zeros, which the specification forbids", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x0064","0x0062"]}`), result(`"0x00"`),
 			chain.Market{BaseFee: token.Units(0x62)},
 		},
+		{
+			"Avalanche leaves the next block's base fee out: an eighth more", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x64"]}`), result(`"0x1"`),
+			chain.Market{BaseFee: token.Units(113), Tip: token.Units(1)},
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var params string
@@ -61,7 +65,7 @@ func TestFeesAreUsableOrAnError(t *testing.T) {
 	}{
 		{"no history", failure("-32000", "header not found"), tip},
 		{"null", result("null"), tip},
-		{"no base fee of the next block", result(`{"baseFeePerGas":["0x64"],"reward":[["0x1"]]}`), tip},
+		{"no base fee", result(`{"baseFeePerGas":[],"reward":[["0x1"]]}`), tip},
 		{"more blocks than were asked for", result(`{"baseFeePerGas":["0x64","0x62","0x60"],"reward":[["0x1"],["0x1"]]}`), tip},
 		{"a base fee that is no quantity", result(`{"baseFeePerGas":["100","98"],"reward":[["0x1"]]}`), tip},
 		{"no tip and no rewards", result(`{"baseFeePerGas":["0x64","0x62"]}`), failure("-32601", "no such method")},
