@@ -134,8 +134,11 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	if err == nil && highest-lowest > apart {
 		err = fmt.Errorf("heads are %d blocks apart: %s", highest-lowest, saw)
 	}
-	if len(nodes) == 1 {
-		saw += "; two that share no backend are better"
+	switch len(nodes) {
+	case 1:
+		saw += "; it is believed alone: three that share no backend are better"
+	case 2:
+		saw += "; payments end while both answer: of three that share no backend, one may be gone"
 	}
 	return saw, err
 }
