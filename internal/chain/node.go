@@ -33,15 +33,19 @@ type Market struct {
 	Tip     token.Amount // that the node suggests
 }
 
-// An Account is one node's account of one wallet at one moment.
+// A Head is the end of one node's chain.
+type Head struct {
+	Number uint64 // of the latest block
+	Final  uint64 // of the highest block that the confirmation rule calls final
+}
+
+// An Account is one node's account of one wallet at one block.
 type Account struct {
-	Head    uint64 // number of the latest block
-	Final   uint64 // highest block that the finality rule calls final
-	Mined   uint64 // transactions of the wallet in blocks up to Head: its next nonce on the chain
-	Pending uint64 // the same with the node's own pool counted
+	Head
+	Mined   uint64 // transactions of the wallet in blocks up to the head: its next nonce on the chain
+	Pending uint64 // the same with the node's own pool counted, now
 	Balance token.Amount
 	Gas     token.Amount // ether, in wei
-	Steady  bool         // Head did not move while the rest was read, so all of it belongs to one block
 }
 
 // A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one.
@@ -59,8 +63,14 @@ type Node interface {
 	// ErrReverted.
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
-	// Account reads a wallet's count and balances.
-	Account(ctx context.Context, wallet, coin token.Address, confirmationRule ConfirmationRule) (Account, error)
+	// Head returns the end of the node's chain now.
+	Head(ctx context.Context, rule ConfirmationRule) (Head, error)
+
+	// Account reads a wallet's count and balances at the head's block, which the
+	// node has given. All of them belong to that block, also where the node
+	// answers the calls of a batch in any order. With the zero Head each of them
+	// is of the latest block, and they may be of different ones.
+	Account(ctx context.Context, wallet, coin token.Address, head Head) (Account, error)
 
 	// Count returns how many transactions of a wallet are in blocks up to the
 	// numbered one.

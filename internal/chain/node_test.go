@@ -49,7 +49,14 @@ func (s *stub) Estimate(context.Context, chain.Call) (uint64, error) {
 	return s.gas, s.err()
 }
 
-func (s *stub) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
+func (s *stub) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
+	return s.account.Head, s.err()
+}
+
+func (s *stub) Account(_ context.Context, _, _ token.Address, head chain.Head) (chain.Account, error) {
+	if head != s.account.Head {
+		return chain.Account{}, errors.New("asked at another node's head")
+	}
 	return s.account, s.err()
 }
 

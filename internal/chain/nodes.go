@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,12 +72,30 @@ type View struct {
 // Views are the answers of the nodes that gave one, in configured order.
 type Views []View
 
-// Views asks every node for its view of a wallet. It returns ErrUnavailable
-// when none answers.
-func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, confirmationRule ConfirmationRule) (Views, error) {
-	accounts, errs := all(n, func(_ int, node Node) (Account, error) { return node.Account(ctx, wallet, coin, confirmationRule) })
+// Heads are the ends of the nodes' chains, each from its own node.
+type Heads struct {
+	nodes Nodes
+	heads []Head
+	errs  []error // of the nodes that gave none
+}
+
+// Heads asks every node for the end of its chain.
+func (n Nodes) Heads(ctx context.Context, rule ConfirmationRule) Heads {
+	heads, errs := all(n, func(_ int, node Node) (Head, error) { return node.Head(ctx, rule) })
+	return Heads{n, heads, errs}
+}
+
+// Views asks every node for its view of a wallet, at its own head. It returns
+// ErrUnavailable when none answers.
+func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, error) {
+	accounts, errs := all(h.nodes, func(i int, node Node) (Account, error) {
+		if h.errs[i] != nil {
+			return Account{}, h.errs[i]
+		}
+		return node.Account(ctx, wallet, coin, h.heads[i])
+	})
 	var views Views
-	for i, node := range n {
+	for i, node := range h.nodes {
 		if errs[i] == nil {
 			views = append(views, View{node, accounts[i]})
 		}
@@ -87,22 +106,29 @@ func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, confirmati
 	return views, nil
 }
 
-// Leading returns the view with the highest count of the wallet's mined
+// Views asks every node for its head and then for its view of a wallet. It
+// returns ErrUnavailable when none answers.
+func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (Views, error) {
+	return n.Heads(ctx, rule).Views(ctx, wallet, coin)
+}
+
+// Latest asks every node for its view of a wallet, without its head: one request
+// where Views makes two. Count and balances may be of different blocks, and none
+// is known to be final. It returns ErrUnavailable when no node answers.
+func (n Nodes) Latest(ctx context.Context, wallet, coin token.Address) (Views, error) {
+	return Heads{n, make([]Head, len(n)), make([]error, len(n))}.Views(ctx, wallet, coin)
+}
+
+// Leading returns the first view with the highest count of the wallet's mined
 // transactions: the others lag, or are on another fork.
 func (v Views) Leading() View {
-	leading := v[0]
-	for _, view := range v[1:] {
-		if view.Mined > leading.Mined || view.Mined == leading.Mined && !leading.Steady {
-			leading = view
-		}
-	}
-	return leading
+	return slices.MaxFunc(v, func(a, b View) int { return cmp.Compare(a.Mined, b.Mined) })
 }
 
 // FinalCount returns how many of a wallet's transactions are final on every node
 // that gave a view: no re-organisation gives those nonces back.
 func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, error) {
-	counts, errs := all(v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Account.Final) })
+	counts, errs := all(v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
 	if err := errors.Join(errs...); err != nil {
 		return 0, fmt.Errorf("asking what is final of %s: %w", wallet, err)
 	}
@@ -193,7 +219,7 @@ type testimony struct {
 // final returns the receipt that the node gave, if it calls its block final.
 func (t testimony) final(h Hash) (Receipt, bool) {
 	r, gave := t.receipts[h]
-	return r, gave && r.Block <= t.Account.Final
+	return r, gave && r.Block <= t.Final
 }
 
 // testify asks the view's node for receipts, and drops those that nobody wants.
@@ -264,7 +290,7 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 		}
 	}
 	hashes, errs := all(views.nodes(), func(i int, node Node) (Hash, error) {
-		return node.TxAtNonce(ctx, wallet, nonce, views[i].Account.Final)
+		return node.TxAtNonce(ctx, wallet, nonce, views[i].Final)
 	})
 	if err := errors.Join(errs...); err != nil {
 		return Hash{}, fmt.Errorf("asking who used nonce %d of %s: %w", nonce, wallet, err)

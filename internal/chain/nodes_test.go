@@ -37,23 +37,20 @@ func TestEstimate(t *testing.T) {
 }
 
 func TestLeading(t *testing.T) {
-	view := func(mined, head uint64, steady bool) chain.View {
-		return chain.View{Account: chain.Account{Mined: mined, Head: head, Steady: steady}}
+	view := func(mined, number uint64) chain.View {
+		return chain.View{Account: chain.Account{Mined: mined, Head: chain.Head{Number: number}}}
 	}
 	for _, test := range []struct {
 		name  string
 		views chain.Views
-		want  uint64 // Head of the one that leads
+		want  uint64 // head of the one that leads
 	}{
-		{"a node that lags does not lead", chain.Views{view(1, 1, true), view(2, 2, true)}, 2},
-		{"nor when it comes last", chain.Views{view(2, 1, true), view(1, 2, true)}, 1},
-		{"of equals one whose answers belong to one block", chain.Views{view(2, 1, false), view(2, 2, true)}, 2},
-		{"of equals that are steady the first", chain.Views{view(2, 1, true), view(2, 2, true)}, 1},
-		{"of equals that are not the last", chain.Views{view(2, 1, false), view(2, 2, false)}, 2},
-		{"a higher count leads even when unsteady", chain.Views{view(2, 1, true), view(3, 2, false)}, 2},
+		{"a node that lags does not lead", chain.Views{view(1, 1), view(2, 2)}, 2},
+		{"nor when it comes last", chain.Views{view(2, 1), view(1, 2)}, 1},
+		{"of equals the first", chain.Views{view(2, 1), view(2, 2)}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := test.views.Leading().Head; got != test.want {
+			if got := test.views.Leading().Number; got != test.want {
 				t.Errorf("head %d leads, want %d", got, test.want)
 			}
 		})
@@ -83,7 +80,7 @@ func TestReceipts(t *testing.T) {
 	log := chain.Log{Topics: []chain.Hash{{7}}}
 	node := func(change func(*stub)) *stub {
 		s := &stub{
-			account: chain.Account{Final: 5}, blocks: map[uint64]chain.Hash{5: block},
+			account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: block},
 			receipts: []chain.Receipt{{Tx: tx, Block: 5, BlockHash: block, Succeeded: true, GasUsed: 9, Logs: []chain.Log{log}}},
 		}
 		change(s)
@@ -188,7 +185,7 @@ func TestDecide(t *testing.T) {
 // TestReceiptsOfOneBlock: the hash of a block is asked for once, whatever number
 // of transactions it has.
 func TestReceiptsOfOneBlock(t *testing.T) {
-	node := &stub{account: chain.Account{Final: 5}, blocks: map[uint64]chain.Hash{5: {5}}, receipts: []chain.Receipt{
+	node := &stub{account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: {5}}, receipts: []chain.Receipt{
 		{Tx: chain.Hash{1}, Block: 5, BlockHash: chain.Hash{5}}, {Tx: chain.Hash{2}, Block: 5, BlockHash: chain.Hash{5}},
 	}}
 	got, err := views(chain.Nodes{node}).Receipts(t.Context(), []chain.Hash{{1}, {2}})
@@ -205,7 +202,9 @@ func TestReceiptsOfOneBlock(t *testing.T) {
 // used by somebody else. Relayers that believed one of them paid twice.
 func TestTxAtNonce(t *testing.T) {
 	stranger := chain.Hash{9}
-	used := func() *stub { return &stub{account: chain.Account{Mined: 8, Final: 5}, atNonce: stranger} }
+	used := func() *stub {
+		return &stub{account: chain.Account{Mined: 8, Head: chain.Head{Final: 5}}, atNonce: stranger}
+	}
 	for _, test := range []struct {
 		name    string
 		nodes   []*stub
@@ -215,10 +214,10 @@ func TestTxAtNonce(t *testing.T) {
 	}{
 		{"all nodes name the same transaction", []*stub{used(), used()}, 2, stranger, false},
 		{"a node did not answer before", []*stub{used(), used()}, 1, chain.Hash{}, false},
-		{"a node has not got that far", []*stub{used(), {account: chain.Account{Mined: 7, Final: 5}, atNonce: stranger}}, 2, chain.Hash{}, false},
-		{"a node says it is not final", []*stub{used(), {account: chain.Account{Mined: 8, Final: 4}}}, 2, chain.Hash{}, false},
-		{"the nodes name different ones", []*stub{used(), {account: chain.Account{Mined: 8, Final: 5}, atNonce: chain.Hash{8}}}, 2, chain.Hash{}, false},
-		{"a node cannot tell", []*stub{used(), {account: chain.Account{Mined: 8, Final: 5}, atNonce: stranger, down: true}}, 2, chain.Hash{}, true},
+		{"a node has not got that far", []*stub{used(), {account: chain.Account{Mined: 7, Head: chain.Head{Final: 5}}, atNonce: stranger}}, 2, chain.Hash{}, false},
+		{"a node says it is not final", []*stub{used(), {account: chain.Account{Mined: 8, Head: chain.Head{Final: 4}}}}, 2, chain.Hash{}, false},
+		{"the nodes name different ones", []*stub{used(), {account: chain.Account{Mined: 8, Head: chain.Head{Final: 5}}, atNonce: chain.Hash{8}}}, 2, chain.Hash{}, false},
+		{"a node cannot tell", []*stub{used(), {account: chain.Account{Mined: 8, Head: chain.Head{Final: 5}}, atNonce: stranger, down: true}}, 2, chain.Hash{}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			all := nodes(test.nodes...)

@@ -105,7 +105,7 @@ func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint
 // diagnose says why the token reverted a simulated transfer: the wallet has
 // too little, the token pays nobody now, or it refuses this recipient.
 func (d sending) diagnose(ctx context.Context, w wallet.ID, r payment.Request) error {
-	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.ConfirmationRule)
+	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}

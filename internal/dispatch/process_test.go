@@ -210,9 +210,14 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 	return 50_000, nil
 }
 
-func (p *process) Account(_ context.Context, a, _ token.Address, _ chain.ConfirmationRule) (chain.Account, error) {
+func (p *process) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
 	time.Sleep(p.away)
-	return chain.Account{Head: 9, Final: 9, Mined: p.mined, Pending: p.mined, Balance: p.balance(a), Gas: token.Units(1 << 60), Steady: true}, nil
+	return chain.Head{Number: 9, Final: 9}, nil
+}
+
+func (p *process) Account(_ context.Context, a, _ token.Address, head chain.Head) (chain.Account, error) {
+	time.Sleep(p.away)
+	return chain.Account{Head: head, Mined: p.mined, Pending: p.mined, Balance: p.balance(a), Gas: token.Units(1 << 60)}, nil
 }
 
 func (p *process) Count(context.Context, token.Address, uint64) (uint64, error) {

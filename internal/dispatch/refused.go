@@ -21,7 +21,7 @@ func isRefusal(err error) bool {
 // raise asks the chain how far the wallet is, and lifts its ceiling if that is
 // further than the ceiling knew.
 func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
-	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.ConfirmationRule)
+	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
 	if err != nil {
 		return false
 	}

@@ -92,7 +92,7 @@ func abreast(n int, do func(i int) error) error {
 // knows from then on.
 func (d sending) compare(ctx context.Context, w wallet.Wallet) error {
 	d.pool.Saw(w)
-	views, err := d.Nodes.Views(ctx, w.Address, d.Token.Contract, d.ConfirmationRule)
+	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
 	if err != nil {
 		return err
 	}
@@ -115,12 +115,15 @@ func (d sending) compare(ctx context.Context, w wallet.Wallet) error {
 // open makes the record of a wallet seen for the first time, paused for the
 // suspicion that others are paused for.
 func (d sending) open(ctx context.Context, id wallet.ID, suspicion string) error {
-	views, err := d.Nodes.Views(ctx, id.Address, d.Token.Contract, d.ConfirmationRule)
+	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
 	if err != nil {
 		return err
 	}
 	settled := uint64(0)
 	if views.Leading().Mined > 0 {
+		if views, err = d.Nodes.Views(ctx, id.Address, d.Token.Contract, d.ConfirmationRule); err != nil {
+			return err
+		}
 		if settled, err = views.FinalCount(ctx, id.Address); err != nil {
 			return err
 		}

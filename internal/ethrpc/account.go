@@ -22,28 +22,48 @@ func balanceOf(account token.Address) []byte {
 	return data
 }
 
-// Account implements chain.Node. The head is read before and after the rest;
-// Head is the lower of the two.
-func (n *Node) Account(ctx context.Context, wallet, contract token.Address, rule chain.ConfirmationRule) (chain.Account, error) {
-	var before, after, mined, pending count
-	var gas quantity
-	var held hexutil.Bytes
+// Head implements chain.Node.
+func (n *Node) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Head, error) {
+	var number count
 	var tagged *header
-	calls := []rpc.BatchElem{
-		call("eth_blockNumber", &before),
-		call("eth_getTransactionCount", &mined, wallet.String(), "latest"),
-		call("eth_getTransactionCount", &pending, wallet.String(), "pending"),
-		call("eth_call", &held, callObject{To: contract.String(), Data: balanceOf(wallet)}, "latest"),
-		call("eth_getBalance", &gas, wallet.String(), "latest"),
-	}
+	calls := []rpc.BatchElem{call("eth_blockNumber", &number)}
 	if rule.Tag != "" {
 		calls = append(calls, call("eth_getBlockByNumber", &tagged, rule.Tag, false))
 	}
-	calls = append(calls, call("eth_blockNumber", &after))
 	calls, err := n.batch(ctx, calls...)
 	if err == nil {
-		if tag := &calls[5]; rule.Tag != "" && unknownBlock(tag.Error) {
+		if tag := &calls[len(calls)-1]; rule.Tag != "" && unknownBlock(tag.Error) {
 			tag.Error = nil // no block is final
+		}
+		err = firstError(calls)
+	}
+	if err != nil {
+		return chain.Head{}, fmt.Errorf("reading the head: %w", err)
+	}
+	return chain.Head{Number: uint64(number), Final: finalBlock(rule, uint64(number), tagged)}, nil
+}
+
+// Account implements chain.Node. Count and balances are asked for by the head's
+// number, since a server may make the calls of a batch in any order (JSON-RPC 2.0
+// section 6), and Erigon makes some at once. A node that does not know "pending"
+// counts its pool as empty.
+func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head chain.Head) (chain.Account, error) {
+	var mined, pending count
+	var gas quantity
+	var held hexutil.Bytes
+	at := hexOf(head.Number)
+	if head == (chain.Head{}) {
+		at = "latest"
+	}
+	calls, err := n.batch(ctx,
+		call("eth_getTransactionCount", &pending, wallet.String(), "pending"),
+		call("eth_getTransactionCount", &mined, wallet.String(), at),
+		call("eth_call", &held, callObject{To: contract.String(), Data: balanceOf(wallet)}, at),
+		call("eth_getBalance", &gas, wallet.String(), at),
+	)
+	if err == nil {
+		if _, refused := errors.AsType[*Rejection](calls[0].Error); refused {
+			calls[0].Error = nil
 		}
 		err = firstError(calls)
 	}
@@ -57,11 +77,7 @@ func (n *Node) Account(ctx context.Context, wallet, contract token.Address, rule
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("reading account %v: %w", wallet, err)
 	}
-	head := min(uint64(before), uint64(after))
-	return chain.Account{
-		Head: head, Final: finalBlock(rule, head, tagged), Mined: uint64(mined), Pending: uint64(pending),
-		Balance: units, Gas: gas.Amount, Steady: before == after,
-	}, nil
+	return chain.Account{Head: head, Mined: uint64(mined), Pending: max(uint64(mined), uint64(pending)), Balance: units, Gas: gas.Amount}, nil
 }
 
 // Count implements chain.Node.

@@ -48,9 +48,10 @@ func TestANodeOfAnotherChainIsNeverAskedAgain(t *testing.T) {
 		"Estimate": func() error { _, err := node.Estimate(t.Context(), chain.Call{}); return err },
 		"Fees":     func() error { _, err := node.Fees(t.Context()); return err },
 		"Account": func() error {
-			_, err := node.Account(t.Context(), account, contract, chain.ConfirmationRule{})
+			_, err := node.Account(t.Context(), account, contract, chain.Head{})
 			return err
 		},
+		"Head":        func() error { _, err := node.Head(t.Context(), chain.ConfirmationRule{}); return err },
 		"Receipts":    func() error { _, err := node.Receipts(t.Context(), hashes(1)); return err },
 		"BlockHashes": func() error { _, err := node.BlockHashes(t.Context(), []uint64{1}); return err },
 		"TxAtNonce":   func() error { _, err := node.TxAtNonce(t.Context(), account, 0, 1); return err },

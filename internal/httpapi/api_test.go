@@ -70,7 +70,7 @@ type api struct {
 
 // newAPI returns an api with one merchant.
 func newAPI(t *testing.T) *api {
-	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: 19241000, Balance: token.Units(2500000), Steady: true}}}
+	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: chain.Head{Number: 19241000}, Balance: token.Units(2500000)}}}
 	clock := func() time.Time { return a.now }
 	keyStore := &memory.APIKeys{}
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
@@ -367,7 +367,11 @@ type node struct {
 	asked   int
 }
 
-func (n *node) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
+func (n *node) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
+	return n.account.Head, n.err
+}
+
+func (n *node) Account(context.Context, token.Address, token.Address, chain.Head) (chain.Account, error) {
 	n.asked++
 	return n.account, n.err
 }

@@ -19,10 +19,6 @@ type balance struct {
 	BlockNumber uint64        `json:"block_number"`
 }
 
-// steadyReads is the most times that a balance is read until the node's head
-// does not move during the read.
-const steadyReads = 3
-
 // GetBalance serves GET /balance/{address} from the first of nodes that
 // answers. asset is the token whose balance is shown.
 func GetBalance(newID func() string, nodes chain.Provider, asset token.Token, network string, rule chain.ConfirmationRule) Endpoint {
@@ -40,7 +36,7 @@ func GetBalance(newID func() string, nodes chain.Provider, asset token.Token, ne
 		}
 		return answer{status: http.StatusOK, body: balance{
 			Address: address, Balance: account.Balance, Token: asset.Symbol, Decimals: asset.Decimals,
-			Network: network, BlockNumber: account.Head,
+			Network: network, BlockNumber: account.Number,
 		}}, nil
 	})
 }
@@ -54,15 +50,12 @@ func accountOf(ctx context.Context, provider chain.Provider, address, contract t
 	}
 	errs := []error{chain.ErrUnavailable}
 	for _, node := range nodes {
-		var account chain.Account
-		var err error
-		for range steadyReads {
-			if account, err = node.Account(ctx, address, contract, rule); err != nil || account.Steady {
-				break
-			}
-		}
+		head, err := node.Head(ctx, rule)
 		if err == nil {
-			return account, nil
+			var account chain.Account
+			if account, err = node.Account(ctx, address, contract, head); err == nil {
+				return account, nil
+			}
 		}
 		errs = append(errs, err)
 	}

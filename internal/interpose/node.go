@@ -27,9 +27,14 @@ func (n Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	return ask(ctx, n.Around, "Estimate", n.String(), func(ctx context.Context) (uint64, error) { return n.Node.Estimate(ctx, c) })
 }
 
+// Head implements chain.Node.
+func (n Node) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Head, error) {
+	return ask(ctx, n.Around, "Head", n.String(), func(ctx context.Context) (chain.Head, error) { return n.Node.Head(ctx, rule) })
+}
+
 // Account implements chain.Node.
-func (n Node) Account(ctx context.Context, w, contract token.Address, f chain.ConfirmationRule) (chain.Account, error) {
-	return ask(ctx, n.Around, "Account", n.String()+" "+short(w), func(ctx context.Context) (chain.Account, error) { return n.Node.Account(ctx, w, contract, f) })
+func (n Node) Account(ctx context.Context, w, contract token.Address, head chain.Head) (chain.Account, error) {
+	return ask(ctx, n.Around, "Account", n.String()+" "+short(w), func(ctx context.Context) (chain.Account, error) { return n.Node.Account(ctx, w, contract, head) })
 }
 
 // Receipts implements chain.Node.

@@ -122,13 +122,13 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	var heads []string
 	lowest, highest := uint64(math.MaxUint64), uint64(0)
 	for _, node := range nodes {
-		a, nodeErr := node.Account(ctx, token.Address{}, e.asset.Contract, chain.ConfirmationRule{})
+		head, nodeErr := node.Head(ctx, chain.ConfirmationRule{})
 		if nodeErr != nil {
 			err = errors.Join(err, nodeErr)
 			continue
 		}
-		heads = append(heads, fmt.Sprintf("%s at %d", node, a.Head))
-		lowest, highest = min(lowest, a.Head), max(highest, a.Head)
+		heads = append(heads, fmt.Sprintf("%s at %d", node, head.Number))
+		lowest, highest = min(lowest, head.Number), max(highest, head.Number)
 	}
 	saw := strings.Join(heads, ", ")
 	if err == nil && highest-lowest > apart {

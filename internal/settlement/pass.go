@@ -10,13 +10,15 @@ import (
 	"remit/internal/wallet"
 )
 
-// A pass is one look at one wallet. Its reads come in this order: wallet,
-// pending transactions, nodes. So every nonce that was reserved is in the wallet
-// or has a pending transaction, and every transaction that a node counts was a
-// pending transaction before.
+// A pass is one look at one wallet, at the nodes' heads of its round. Its reads come
+// in this order: wallet, pending transactions, nodes. So every nonce that was
+// reserved is in the wallet or has a pending transaction. A transaction that a
+// node counts at its head was a pending transaction before; heads may be older
+// than the tables, and then a node counts less than it could.
 type pass struct {
 	*Settler
-	Nodes      chain.Nodes // of this round
+	Nodes      chain.Nodes        // of this round
+	heads      func() chain.Heads // theirs
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
 	views      chain.Views
@@ -92,7 +94,7 @@ func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 
 func (p *pass) steps(ctx context.Context) error {
 	reservationErr := p.finishReservations(ctx)
-	views, err := p.Nodes.Views(ctx, p.wallet.Address, p.Token.Contract, p.ConfirmationRule)
+	views, err := p.heads().Views(ctx, p.wallet.Address, p.Token.Contract)
 	if err != nil {
 		return errors.Join(reservationErr, err)
 	}

@@ -24,9 +24,6 @@ func (p *pass) reconcile(ctx context.Context) error {
 			return err
 		}
 	}
-	if !leading.Steady {
-		return nil // next round
-	}
 	coin, gas, err := p.tied(ctx, leading.Mined)
 	if errors.Is(err, errUncertain) {
 		return nil

@@ -137,10 +137,17 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 	if err != nil {
 		return Report{}, fmt.Errorf("listing wallets: %w", err)
 	}
+	var heads chain.Heads
+	read := make(chan struct{}) // closed once heads are read, beside the tables of the first wallets
+	go func() {
+		defer close(read)
+		heads = nodes.Heads(ctx, s.ConfirmationRule)
+	}()
+	defer func() { <-read }()
 	var mu sync.Mutex
 	var report Report
 	err = abreast(ids, func(id wallet.ID) error {
-		p := &pass{Settler: s, Nodes: nodes}
+		p := &pass{Settler: s, Nodes: nodes, heads: func() chain.Heads { <-read; return heads }}
 		err := p.over(ctx, by, id, idle)
 		mu.Lock()
 		defer mu.Unlock()

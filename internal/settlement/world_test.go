@@ -60,7 +60,6 @@ type world struct {
 	final    uint64                       // highest final block
 	settled  uint64                       // transactions of the wallet that are final
 	pooled   uint64                       // the count with the node's pool
-	unsteady bool                         // the head moves under every reading
 	price    uint64                       // base fee
 	reply    chain.Class                  // to every broadcast
 	receipts map[chain.Hash]chain.Receipt // by transaction
@@ -251,11 +250,12 @@ func (w *world) Fees(context.Context) (chain.Market, error) {
 	return chain.Market{BaseFee: token.Units(w.price), Tip: token.Units(1)}, nil
 }
 
-func (w *world) Account(context.Context, token.Address, token.Address, chain.ConfirmationRule) (chain.Account, error) {
-	return chain.Account{
-		Head: 9, Final: w.final, Mined: w.mined, Pending: max(w.mined, w.pooled),
-		Balance: funds.Balance, Gas: funds.Gas, Steady: !w.unsteady,
-	}, nil
+func (w *world) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
+	return chain.Head{Number: 9, Final: w.final}, nil
+}
+
+func (w *world) Account(_ context.Context, _, _ token.Address, head chain.Head) (chain.Account, error) {
+	return chain.Account{Head: head, Mined: w.mined, Pending: max(w.mined, w.pooled), Balance: funds.Balance, Gas: funds.Gas}, nil
 }
 
 func (w *world) Count(context.Context, token.Address, uint64) (uint64, error) { return w.settled, nil }

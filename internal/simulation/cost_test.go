@@ -42,7 +42,7 @@ func TestCostOfSettling(t *testing.T) {
 			d.rpc.take()
 			report := d.round()
 			is(t, "pending", report.Pending, pending)
-			is(t, "requests with nothing mined", len(d.rpc.take()), costWallets)
+			is(t, "requests with nothing mined", len(d.rpc.take()), 1+costWallets)
 			_, reads := counted(d.calls.take())
 			is(t, "reads with nothing mined", reads, 1+2*costWallets)
 
@@ -63,7 +63,7 @@ func TestCostOfSettling(t *testing.T) {
 				}
 			}
 			is(t, "receipts asked for", receipts, each*costWallets)
-			is(t, "requests with 112 mined", len(d.rpc.take()), 3*costWallets)
+			is(t, "requests with 112 mined", len(d.rpc.take()), 1+3*costWallets)
 			all, reads := counted(d.calls.take())
 			is(t, "reads with 112 mined", reads, 1+2*costWallets+each*costWallets)
 			// Claim, RaiseCeiling and Reconcile of each wallet, Finish and DeletePendingTx of each payment.

@@ -154,7 +154,6 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 	"dear data everywhere": func(n *nemesis, _ *fakechain.Node) {
 		n.cluster.Chain.Each(func(on *fakechain.Node) { on.Floor = 10_000 })
 	},
-	"unsteady":   func(_ *nemesis, on *fakechain.Node) { on.Unsteady = true },
 	"forget":     func(_ *nemesis, on *fakechain.Node) { on.Forget() },
 	"forget all": func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Each((*fakechain.Node).Forget) },
 	"evict":      func(n *nemesis, on *fakechain.Node) { on.Drop(n.wallet(), uint64(n.rng.IntN(6))) },

@@ -88,21 +88,6 @@ func refusedFor(s *simulation.Scenario, answers <-chan oracle.Answer) {
 	s.Elapse(time.Minute)
 }
 
-// A node whose head moved while it was asked gives the count of one block and
-// the balance of another.
-func TestBalanceOfAnotherBlock(t *testing.T) {
-	simulation.Perform(t, tight, func(s *simulation.Scenario) {
-		s.Idle = true
-		answers := late(s)
-		s.Pay("client", order(0))
-		s.Elapse(13 * time.Second)
-		s.Chain.Each(func(n *fakechain.Node) { n.Unsteady = true })
-		s.StartRun()
-		s.Elapse(2 * time.Second)
-		refusedFor(s, answers)
-	})
-}
-
 // A handler reserves while a run sums up the amounts that are tied up. The sum
 // lacks that reservation, so it is not stored.
 func TestReservationWhileARunReconciles(t *testing.T) {

@@ -27,7 +27,6 @@ type Faults struct {
 	StrictFees   bool        // it refuses a transaction that the next block would not take
 	Deaf         bool        // it hears no gossip of other nodes
 	Floor        uint64      // gas that each byte of call data must be given (EIP-7623)
-	Unsteady     bool        // its head moves while an account is read
 	Answers      chain.Class // it gives this answer to every transaction and takes none; "": it does not
 }
 
@@ -155,24 +154,25 @@ func (n *Node) final(f chain.ConfirmationRule) uint64 {
 	return b.number
 }
 
+// Head implements chain.Node.
+func (n *Node) Head(_ context.Context, rule chain.ConfirmationRule) (chain.Head, error) {
+	return chain.Head{Number: n.head.number, Final: n.final(rule)}, n.usable()
+}
+
 // Account implements chain.Node.
-func (n *Node) Account(_ context.Context, wallet, _ token.Address, f chain.ConfirmationRule) (chain.Account, error) {
+func (n *Node) Account(_ context.Context, wallet, _ token.Address, head chain.Head) (chain.Account, error) {
 	a := n.head.accounts[wallet]
-	pending := a.Nonce
-	for n.pool[wallet] != nil {
+	if head != (chain.Head{}) {
+		a = n.head.ancestor(min(head.Number, n.head.number)).accounts[wallet]
+	}
+	pending := n.head.accounts[wallet].Nonce
+	for {
 		if _, ok := n.pool[wallet][pending]; !ok {
 			break
 		}
 		pending++
 	}
-	balances := a
-	if n.Unsteady && n.head.parent != nil {
-		balances = n.head.parent.accounts[wallet] // read before the head moved
-	}
-	return chain.Account{
-		Head: n.head.number, Final: n.final(f), Mined: a.Nonce, Pending: pending,
-		Balance: balances.Coins, Gas: balances.Gas, Steady: !n.Unsteady,
-	}, n.usable()
+	return chain.Account{Head: head, Mined: a.Nonce, Pending: pending, Balance: a.Coins, Gas: a.Gas}, n.usable()
 }
 
 // Count implements chain.Node.
