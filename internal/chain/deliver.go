@@ -1,18 +1,56 @@
 package chain
 
-import "context"
+import (
+	"context"
+	"slices"
+	"time"
+)
 
 // Deliver sends stored bytes to every node and returns the best reply: the
-// network can mine the bytes that one node holds. To a node that misses predecessors it
+// network can mine the bytes that one node holds. As soon as one holds them, it
+// waits only a little for the others; until then a node that says nothing may have
+// them. To a node that misses predecessors it
 // first sends those, in nonce order, then the bytes again. before fetches them
 // and is called at most once per node that asks for them; nil when the nonce
 // has none.
 func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Context) ([][]byte, error)) Reply {
-	replies, _ := all(n, func(_ int, node Node) (Reply, error) { return deliver(ctx, node, raw, before), nil })
-	best := replies[0]
-	for _, r := range replies[1:] {
-		if ranks[r.Class] < ranks[best.Class] {
-			best = r
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		of int
+		Reply
+	}
+	answers, missing := make(chan answer, len(n)), slices.Clone(n)
+	for i, closed := range n.closed() {
+		if !closed {
+			answers <- answer{i, Reply{Class: Ambiguous, Detail: ErrOpen.Error()}}
+			continue
+		}
+		go func() {
+			r := deliver(ctx, n[i], raw, before)
+			if r.Class != Ambiguous {
+				breakerOf(n[i]).note(nil)
+			}
+			answers <- answer{i, r}
+		}()
+	}
+	var best Reply
+	var late <-chan time.Time
+	for count := range n {
+		select {
+		case r := <-answers:
+			missing[r.of] = nil
+			if count == 0 || ranks[r.Class] < ranks[best.Class] {
+				best = r.Reply
+			}
+			if late == nil && best.Class.Held() {
+				late = n.late()
+			}
+		case <-late:
+			for _, node := range missing {
+				breakerOf(node).note(errLate)
+			}
+			return best
 		}
 	}
 	return best

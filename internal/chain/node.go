@@ -15,6 +15,9 @@ var (
 	// ErrReverted reports a call that the contract refused when it was
 	// simulated.
 	ErrReverted = errors.New("execution reverted")
+	// ErrRejected reports a question to which the node, which is up, answered
+	// with an error of its own.
+	ErrRejected = errors.New("node rejected")
 	// ErrUnavailable reports that no configured node gave a usable answer.
 	ErrUnavailable = errors.New("no node answered")
 	// ErrWrongChain reports a node of another chain. Its answers are not ours.

@@ -30,37 +30,14 @@ func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 // Fees returns the price of gas in the next block, from the first node that answers, or
 // ErrUnavailable.
 func (n Nodes) Fees(ctx context.Context) (Market, error) {
-	return first(n, func(node Node) (Market, error) { return node.Fees(ctx) })
+	return first(ctx, n, func(ctx context.Context, node Node) (Market, error) { return node.Fees(ctx) })
 }
 
 // Estimate returns the gas that the call needs. It returns ErrReverted when a
 // node simulated the call and no other says that it passes, and
 // ErrUnavailable when none could simulate it.
 func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
-	return first(n, func(node Node) (uint64, error) { return node.Estimate(ctx, call) })
-}
-
-// first returns the first good answer. A revert is an answer, but the worst
-// one: a node that lags may not have seen the wallet's funds yet.
-func first[T any](nodes Nodes, ask func(Node) (T, error)) (T, error) {
-	var none T
-	var reverted error
-	var errs []error
-	for _, node := range nodes {
-		answer, err := ask(node)
-		switch {
-		case err == nil:
-			return answer, nil
-		case errors.Is(err, ErrReverted):
-			reverted = err
-		default:
-			errs = append(errs, fmt.Errorf("asking %s: %w", node, err))
-		}
-	}
-	if reverted != nil {
-		return none, reverted
-	}
-	return none, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
+	return first(ctx, n, func(ctx context.Context, node Node) (uint64, error) { return node.Estimate(ctx, call) })
 }
 
 // A View is a wallet as one node sees it.
@@ -79,29 +56,32 @@ type Heads struct {
 	errs  []error // of the nodes that gave none
 }
 
-// Heads asks every node for the end of its chain.
+// Heads asks every node for the end of its chain, but not one whose circuit breaker
+// is open.
 func (n Nodes) Heads(ctx context.Context, rule ConfirmationRule) Heads {
 	heads, errs := all(n, func(_ int, node Node) (Head, error) { return node.Head(ctx, rule) })
 	return Heads{n, heads, errs}
 }
 
-// Views asks every node for its view of a wallet, at its own head. It returns
-// ErrUnavailable when none answers.
+// Views asks every node that gave its head for its view of a wallet there. It
+// returns ErrUnavailable when none answers.
 func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, error) {
-	accounts, errs := all(h.nodes, func(i int, node Node) (Account, error) {
-		if h.errs[i] != nil {
-			return Account{}, h.errs[i]
-		}
-		return node.Account(ctx, wallet, coin, h.heads[i])
-	})
-	var views Views
+	var nodes Nodes
+	var heads []Head
 	for i, node := range h.nodes {
+		if h.errs[i] == nil {
+			nodes, heads = append(nodes, node), append(heads, h.heads[i])
+		}
+	}
+	accounts, errs := all(nodes, func(i int, node Node) (Account, error) { return node.Account(ctx, wallet, coin, heads[i]) })
+	var views Views
+	for i, node := range nodes {
 		if errs[i] == nil {
 			views = append(views, View{node, accounts[i]})
 		}
 	}
 	if len(views) == 0 {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
+		return nil, unavailable(slices.Concat(h.errs, errs))
 	}
 	return views, nil
 }
@@ -186,7 +166,7 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	}
 	if len(final) == 0 {
 		if len(mined.Seen) == 0 && !slices.Contains(errs, nil) {
-			return mined, fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
+			return mined, unavailable(errs)
 		}
 		return mined, nil
 	}
@@ -303,18 +283,32 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 	return hashes[0], nil
 }
 
-// all asks every node at once and returns the answers in order. Its errors name
-// the nodes.
+// all asks every node at once and returns the answers in order. A node whose
+// circuit breaker is open answers with ErrOpen. Errors name the nodes.
 func all[T any](nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
 	answers, errs := make([]T, len(nodes)), make([]error, len(nodes))
+	closed := nodes.closed()
 	var wg sync.WaitGroup
 	for i, node := range nodes {
 		wg.Go(func() {
-			if answers[i], errs[i] = ask(i, node); errs[i] != nil {
-				errs[i] = fmt.Errorf("asking %s: %w", node, errs[i])
+			err := ErrOpen
+			if closed[i] {
+				answers[i], err = ask(i, node)
+				breakerOf(node).note(err)
+			}
+			if err != nil {
+				errs[i] = asking(node, err)
 			}
 		})
 	}
 	wg.Wait()
 	return answers, errs
+}
+
+// asking says of which node err is.
+func asking(node Node, err error) error { return fmt.Errorf("asking %s: %w", node, err) }
+
+// unavailable is the error of a question that no node answered.
+func unavailable(errs []error) error {
+	return fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(errs...))
 }

@@ -41,12 +41,15 @@ func Config(env *boot.Env) stack.Config {
 }
 
 // Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names at
-// the moment. The secret is not read yet: a function whose secret has no value
-// starts, and says so when a node is needed.
+// the moment, watched for as long as it names them. The secret is not read yet: a
+// function whose secret has no value starts, and says so when a node is needed.
 func Nodes(env *boot.Env, now func() time.Time) chain.Provider {
 	chainID := env.Uint64("CHAIN_ID")
 	secret := secrets.Open(env.AWS, env.String("RPC_SECRET"), now)
-	return provider{secrets.Cache(secret.Value, func(value []byte) (chain.Nodes, error) { return open(value, chainID) })}
+	return provider{secrets.Cache(secret.Value, func(value []byte) (chain.Nodes, error) {
+		nodes, err := open(value, chainID)
+		return nodes.Watch(now, time.After), err
+	})}
 }
 
 type provider struct{ nodes *secrets.Cached[chain.Nodes] }

@@ -94,4 +94,16 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want %q, %v", step.why, got, err, step.want, step.err)
 		}
 	}
+	secret = `{"urls":["http://127.0.0.1:1"]}` // where nothing listens
+	for missed := range 3 {
+		clock = clock.Add(secrets.KeepFor)
+		nodes, err := provider.Nodes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := nodes.Health()[0]; h.Silent != (missed > 0) {
+			t.Errorf("after %d requests without an answer: %+v", missed, h)
+		}
+		_, _ = nodes.Fees(t.Context())
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"remit/internal/chain"
 )
 
 // maxWords is the most bytes of a node's words that an error keeps.
@@ -20,7 +22,12 @@ type Rejection struct {
 }
 
 // Error implements error.
-func (r *Rejection) Error() string { return fmt.Sprintf("node rejected: %s (%d)", r.Words, r.Code) }
+func (r *Rejection) Error() string {
+	return fmt.Sprintf("%v: %s (%d)", chain.ErrRejected, r.Words, r.Code)
+}
+
+// Is implements the interface of errors.Is: every Rejection is a chain.ErrRejected.
+func (r *Rejection) Is(target error) bool { return target == chain.ErrRejected }
 
 // rejection turns a call's error into a *Rejection if the node sent it.
 func (n *Node) rejection(err error) error {

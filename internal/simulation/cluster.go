@@ -160,7 +160,7 @@ func (c *Cluster) newInstance() instance {
 	c.processes++
 	n := c.processes
 	return instance{skew: c.skew(n), Dispatcher: dispatch.New(c.config(), dispatch.Parts{
-		Store: c.store, Keys: c.Keys, Nodes: c.nodes, Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
+		Store: c.store, Keys: c.Keys, Nodes: c.nodes.Watch(c.clock(n), time.After), Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
 		Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
 	})}
 }
@@ -215,7 +215,7 @@ func (c *Cluster) StartRun() string {
 	name, skew := fmt.Sprintf("run%d", c.started), c.skew(c.started)
 	ctx, actor := c.scheduler.Actor(name, runTime)
 	s := settlement.New(c.config(), settlement.Parts{
-		Store: c.store, Keys: c.Keys, Nodes: c.nodes, Events: c,
+		Store: c.store, Keys: c.Keys, Nodes: c.nodes.Watch(c.clock(c.started), time.After), Events: c,
 		Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
 	})
 	c.trace(name, "starts")

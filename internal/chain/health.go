@@ -1,0 +1,212 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// patience is how long a node may take before another is asked as well, and
+	// how much later than another node's its answer may come. Nodes that are well
+	// answer in a fifth of it.
+	patience = 500 * time.Millisecond
+	// tolerance is how many requests in a row a node may leave unanswered before its
+	// circuit breaker opens, and rest is how long that then keeps requests from it.
+	tolerance, rest = 3, 10 * time.Second
+)
+
+// ErrOpen reports a node that was not asked, since its circuit breaker is open: it
+// left the last requests unanswered.
+var ErrOpen = errors.New("circuit breaker is open")
+
+// Watch returns nodes whose answers are remembered as long as the result lives. Of
+// them the one that has answered longest without a miss is asked first, another is
+// asked as well when an answer takes long, and one that has missed several in a row
+// is left alone for a while, unless all have. now and after are a clock's, as of
+// package time.
+func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time.Time) Nodes {
+	watched := make(Nodes, len(n))
+	for i, node := range n {
+		watched[i] = &breaker{Node: node, now: now, after: after}
+	}
+	return watched
+}
+
+// A breaker is the circuit breaker of a node. Nil is that of a node that is not
+// watched, which is always closed.
+type breaker struct {
+	Node
+	now   func() time.Time
+	after func(time.Duration) <-chan time.Time
+
+	mu     sync.Mutex
+	row    int       // requests in a row that the node left unanswered
+	total  int       // such requests since Health was last called
+	missed time.Time // the last of them
+}
+
+func breakerOf(node Node) *breaker {
+	b, _ := node.(*breaker)
+	return b
+}
+
+// note remembers the outcome of a request. A caller that gave it up says nothing of
+// the node.
+func (b *breaker) note(err error) {
+	if b == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil || errors.Is(err, ErrReverted) || errors.Is(err, ErrRejected) {
+		b.row = 0
+		return
+	}
+	b.row, b.total, b.missed = b.row+1, b.total+1, b.now()
+}
+
+// errLate is the outcome of a request that another node answered long before.
+var errLate = errors.New("another node was faster by far")
+
+// open reports whether the node is to be left alone. When its rest is over,
+// requests try it until one is not answered.
+func (b *breaker) open() bool {
+	if b == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.row >= tolerance && b.now().Sub(b.missed) < rest
+}
+
+// lastMiss returns when the node last left a request unanswered.
+func (b *breaker) lastMiss() time.Time {
+	if b == nil {
+		return time.Time{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.missed
+}
+
+// late returns a channel that receives when patience has run out, if the nodes are
+// watched.
+func (n Nodes) late() <-chan time.Time {
+	if len(n) == 0 || breakerOf(n[0]) == nil {
+		return nil
+	}
+	return breakerOf(n[0]).after(patience)
+}
+
+// closed reports of each node whether its breaker is closed. If none is, all are
+// taken to be: a breaker protects nothing where there is no other node.
+func (n Nodes) closed() []bool {
+	closed := make([]bool, len(n))
+	for i, node := range n {
+		closed[i] = !breakerOf(node).open()
+	}
+	if !slices.Contains(closed, true) {
+		for i := range closed {
+			closed[i] = true
+		}
+	}
+	return closed
+}
+
+// inOrder returns the nodes to ask one after the other, without those whose breaker
+// is open. Nodes that never missed stay in configured order.
+func (n Nodes) inOrder() Nodes {
+	var order Nodes
+	for i, closed := range n.closed() {
+		if closed {
+			order = append(order, n[i])
+		}
+	}
+	slices.SortStableFunc(order, func(a, b Node) int { return breakerOf(a).lastMiss().Compare(breakerOf(b).lastMiss()) })
+	return order
+}
+
+// A Health is what this process has seen of a watched node.
+type Health struct {
+	Node   string
+	Missed int  // requests that it left unanswered since Health was last called
+	Silent bool // the last request was one of them
+	Open   bool // its circuit breaker is
+}
+
+// Health returns the health of each watched node.
+func (n Nodes) Health() []Health {
+	var all []Health
+	for _, node := range n {
+		if b := breakerOf(node); b != nil {
+			open := b.open()
+			b.mu.Lock()
+			all = append(all, Health{Node: b.String(), Missed: b.total, Silent: b.row > 0, Open: open})
+			b.total = 0
+			b.mu.Unlock()
+		}
+	}
+	return all
+}
+
+// first returns the first good answer. Each node is asked when the one before has
+// answered badly or takes long. A revert is an answer, but the worst
+// one: a node that lags may not have seen the wallet's funds yet, so that only
+// the last answer makes it count.
+func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, Node) (T, error)) (T, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		of    int
+		value T
+		err   error
+	}
+	var none T
+	var reverted error
+	var errs []error
+	nodes = nodes.inOrder()
+	answers, came := make(chan answer, len(nodes)), make([]bool, len(nodes))
+	asked, late := 0, (<-chan time.Time)(nil)
+	next := func() {
+		late = nil
+		if i := asked; i < len(nodes) {
+			asked, late = i+1, nodes.late()
+			go func() {
+				value, err := ask(ctx, nodes[i])
+				answers <- answer{i, value, err}
+			}()
+		}
+	}
+	next()
+	for count := 0; count < asked; {
+		select {
+		case <-late:
+			next()
+		case a := <-answers:
+			count++
+			came[a.of] = true
+			breakerOf(nodes[a.of]).note(a.err)
+			switch {
+			case a.err == nil:
+				for i := range a.of { // asked before the one that was faster
+					if !came[i] {
+						breakerOf(nodes[i]).note(errLate)
+					}
+				}
+				return a.value, nil
+			case errors.Is(a.err, ErrReverted):
+				reverted = a.err
+			default:
+				errs = append(errs, asking(nodes[a.of], a.err))
+			}
+			next()
+		}
+	}
+	if reverted != nil {
+		return none, reverted
+	}
+	return none, unavailable(errs)
+}
