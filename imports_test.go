@@ -60,7 +60,7 @@ var mayImport = map[string]string{
 	"client": "",
 
 	// Assemblies: what several functions put together in the same way.
-	"emf/runreport": "emf settlement token",
+	"emf/runreport": "chain emf settlement token",
 	"chainenv":      "boot chain ethrpc secrets stack token",
 
 	// The rooms of the command line, which know nothing of each other.

@@ -32,11 +32,12 @@ func wire(env *boot.Env) boot.Run {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
-	r := runner{decimals: config.Token.Decimals, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
+	nodes := chainenv.Nodes(env, time.Now)
+	r := runner{decimals: config.Token.Decimals, nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	r.settler = settlement.New(config, settlement.Parts{
 		Store:  dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")),
 		Keys:   keyring.New(secrets.Cache(wallets.Value, keyring.Decode).Get),
-		Nodes:  chainenv.Nodes(env, time.Now),
+		Nodes:  nodes,
 		Events: webhook.NewPublisher(webhooks, jobs),
 		Log:    slog.Default(), Now: time.Now,
 	})

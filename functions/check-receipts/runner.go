@@ -7,6 +7,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
+	"remit/internal/chain"
 	"remit/internal/emf"
 	"remit/internal/emf/runreport"
 	"remit/internal/settlement"
@@ -20,6 +21,7 @@ const duePage = 500
 type runner struct {
 	settler  *settlement.Settler
 	pusher   *webhook.Pusher
+	nodes    chain.Provider
 	meter    *emf.Meter
 	decimals int // of the token
 }
@@ -34,5 +36,8 @@ func (r runner) run(ctx context.Context) error {
 	}
 	report, err := r.settler.Run(ctx, by)
 	runreport.Add(r.meter, report, r.decimals)
+	if nodes, err := r.nodes.Nodes(ctx); err == nil { // or Run has said that there are none
+		runreport.AddNodes(r.meter, nodes.Health())
+	}
 	return errors.Join(pushErr, err, r.meter.Flush())
 }

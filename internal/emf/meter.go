@@ -1,9 +1,11 @@
 // Package emf writes metrics as lines of the log, in Amazon CloudWatch's
 // embedded metric format: no call, and nothing to lose when a function ends.
-// Every metric has one dimension, the stack, so that their number stays small.
+// Every metric has one dimension, the stack, so that their number stays small; those
+// of a node have its host too.
 package emf
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -38,24 +40,31 @@ type Meter struct {
 	now   func() time.Time
 
 	mu     sync.Mutex
-	values map[string][]float64
+	values map[metric][]float64
 	units  map[string]string
 }
+
+// A metric is of a node, or of the stack where node is "".
+type metric struct{ node, name string }
 
 // New returns a meter of the named stack that writes to out, which is to be the
 // function's standard output.
 func New(out io.Writer, stack string, now func() time.Time) *Meter {
-	return &Meter{out: out, stack: stack, now: now, values: map[string][]float64{}, units: map[string]string{}}
+	return &Meter{out: out, stack: stack, now: now, values: map[metric][]float64{}, units: map[string]string{}}
 }
 
 // Add notes values of a metric. A name always has the same unit.
-func (m *Meter) Add(name, unit string, values ...float64) {
+func (m *Meter) Add(name, unit string, values ...float64) { m.AddOf("", name, unit, values...) }
+
+// AddOf notes values of a metric that each node has, by the node's host.
+func (m *Meter) AddOf(node, name, unit string, values ...float64) {
 	if len(values) == 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.values[name] = append(m.values[name], values...)
+	key := metric{node, name}
+	m.values[key] = append(m.values[key], values...)
 	m.units[name] = unit
 }
 
@@ -77,26 +86,36 @@ func (m *Meter) Flush() error {
 	return nil
 }
 
-// line takes the next line's worth of values.
+// line takes the next line's worth of values, of the stack or of one node.
 func (m *Meter) line() map[string]any {
-	line := map[string]any{"Stack": m.stack}
+	line, dimensions := map[string]any{"Stack": m.stack}, []string{"Stack"}
+	keys := slices.SortedFunc(maps.Keys(m.values), func(a, b metric) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.name, b.name))
+	})
+	node := keys[0].node
+	if node != "" {
+		line["Node"], dimensions = node, append(dimensions, "Node")
+	}
 	var metrics []map[string]string
-	for _, name := range slices.Sorted(maps.Keys(m.values)) {
-		values := m.values[name]
+	for _, key := range keys {
+		if key.node != node {
+			break
+		}
+		name, values := key.name, m.values[key]
 		n := min(len(values), most)
 		metrics = append(metrics, map[string]string{"Name": name, "Unit": m.units[name]})
 		line[name] = values[:n]
 		if n == 1 {
 			line[name] = values[0]
 		}
-		if m.values[name] = values[n:]; n == len(values) {
-			delete(m.values, name)
+		if m.values[key] = values[n:]; n == len(values) {
+			delete(m.values, key)
 		}
 	}
 	line["_aws"] = map[string]any{
 		"Timestamp": m.now().UnixMilli(),
 		"CloudWatchMetrics": []any{map[string]any{
-			"Namespace": namespace, "Dimensions": [][]string{{"Stack"}}, "Metrics": metrics,
+			"Namespace": namespace, "Dimensions": [][]string{dimensions}, "Metrics": metrics,
 		}},
 	}
 	return line

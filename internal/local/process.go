@@ -147,6 +147,7 @@ type Parts struct {
 	Secret    func() []byte // the wallet secret
 	PutSecret func([]byte) error
 	Nodes     []string // URLs
+	Health    func() []chain.Health
 	ChainID   uint64
 	Token     token.Token
 }
@@ -155,7 +156,7 @@ func (s *process) parts() Parts {
 	return Parts{
 		s.tables.payments, parkingStore{s.tables.webhooks, s.jobs}, s.tables.keys, s.jobs,
 		func() []byte { return keyring.Encode(*s.chain.entries.Load()) }, s.chain.put,
-		s.chain.urls, s.chain.chainID, s.chain.asset,
+		s.chain.urls, s.chain.nodes.Health, s.chain.chainID, s.chain.asset,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +51,9 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e := &examination{deployment: d}
 	e.check(ctx, "wallet secret", e.activeWallets, "remit wallet create --stack "+d.Stack)
 	e.check(ctx, "nodes agree", e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)`)
+	if _, local := d.platform.(*conversation); local || !c.Fresh {
+		e.check(ctx, "circuit breakers", e.breakersAreClosed, "replace in the RPC secret the node that leaves requests unanswered, if it goes on (docs/operate.md)")
+	}
 	e.check(ctx, "token", e.tokenIsRight, "correct TokenAddress and TokenDecimals and deploy, before anybody is paid")
 	e.walletsAreFunded(ctx, c.MinGasGwei)
 	if a, ok := d.platform.(*account); ok {
@@ -143,6 +147,23 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	return saw, err
 }
 
+// breakersAreClosed says what the stack has seen of its nodes.
+func (e *examination) breakersAreClosed(ctx context.Context) (string, error) {
+	nodes, _, err := e.nodes(ctx)
+	if err != nil {
+		return "", err
+	}
+	health, err := e.health(ctx, nodes)
+	saw := make([]string, len(health))
+	for i, h := range health {
+		saw[i] = fmt.Sprintf("%s left %d requests unanswered", h.Node, h.Missed)
+		if h.Open {
+			err = errors.Join(err, fmt.Errorf("the circuit breaker of %s is open", h.Node))
+		}
+	}
+	return strings.Join(saw, ", "), err
+}
+
 func (e *examination) tokenIsRight(ctx context.Context) (string, error) {
 	_, urls, err := e.nodes(ctx)
 	if err != nil {
@@ -193,23 +214,47 @@ func (a *account) scheduleIsAlive(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	end := time.Now()
-	stats, err := cloudwatch.NewFromConfig(a.aws).GetMetricStatistics(ctx, &cloudwatch.GetMetricStatisticsInput{
-		Namespace: aws.String("AWS/Lambda"), MetricName: aws.String("Invocations"), Period: aws.Int32(60),
-		StartTime: aws.Time(end.Add(-10 * time.Minute)), EndTime: aws.Time(end), Statistics: []cwtypes.Statistic{cwtypes.StatisticSum},
-		Dimensions: []cwtypes.Dimension{{Name: aws.String("FunctionName"), Value: &name}},
-	})
-	if err != nil {
-		return "", err
-	}
-	runs := 0.0
-	for _, point := range stats.Datapoints {
-		runs += aws.ToFloat64(point.Sum)
-	}
-	if runs == 0 {
+	runs, err := a.sum(ctx, 10*time.Minute, "AWS/Lambda", "Invocations", "FunctionName", name)
+	if err == nil && runs == 0 {
 		err = errors.New("check-receipts did not run in the last 10 minutes")
 	}
 	return fmt.Sprintf("%.0f runs in 10 minutes", runs), err
+}
+
+// health returns what check-receipts has seen of nodes in the last ten minutes. A
+// breaker is open if it was in the last two.
+func (a *account) health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error) {
+	var all []chain.Health
+	for _, n := range nodes {
+		missed, err := a.sum(ctx, 10*time.Minute, "Remit", "NodeErrors", "Stack", a.stack, "Node", n.String())
+		open, openErr := a.sum(ctx, 2*time.Minute, "Remit", "NodeBreakerOpen", "Stack", a.stack, "Node", n.String())
+		if err := errors.Join(err, openErr); err != nil {
+			return nil, err
+		}
+		all = append(all, chain.Health{Node: n.String(), Missed: int(missed), Open: open > 0})
+	}
+	return all, nil
+}
+
+// sum returns the sum of a metric's values in the last time. dimensions are names
+// and values in turn.
+func (a *account) sum(ctx context.Context, last time.Duration, namespace, metric string, dimensions ...string) (sum float64, err error) {
+	end := time.Now()
+	in := &cloudwatch.GetMetricStatisticsInput{
+		Namespace: &namespace, MetricName: &metric, Period: aws.Int32(60), Statistics: []cwtypes.Statistic{cwtypes.StatisticSum},
+		StartTime: aws.Time(end.Add(-last)), EndTime: &end,
+	}
+	for d := range slices.Chunk(dimensions, 2) {
+		in.Dimensions = append(in.Dimensions, cwtypes.Dimension{Name: &d[0], Value: &d[1]})
+	}
+	stats, err := cloudwatch.NewFromConfig(a.aws).GetMetricStatistics(ctx, in)
+	if err != nil {
+		return 0, fmt.Errorf("reading the metric %s: %w", metric, err)
+	}
+	for _, point := range stats.Datapoints {
+		sum += aws.ToFloat64(point.Sum)
+	}
+	return sum, nil
 }
 
 // empty returns the check that the queue which an output names holds no message.

@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"remit/internal/apikey"
+	"remit/internal/chain"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/webhook"
@@ -41,6 +42,7 @@ type Local struct {
 	Secret    func() []byte // the wallet secret
 	PutSecret func([]byte) error
 	Nodes     []string // URLs
+	Health    func() []chain.Health
 	ChainID   uint64
 	Token     token.Token
 }
@@ -146,6 +148,10 @@ func (c *conversation) secret(_ context.Context, output string) ([]byte, error) 
 		return json.Marshal(map[string][]string{"urls": c.Nodes})
 	}
 	return c.Secret(), nil
+}
+
+func (c *conversation) health(context.Context, chain.Nodes) ([]chain.Health, error) {
+	return c.Health(), nil
 }
 
 func (c *conversation) putWallets(_ context.Context, secret []byte) error {

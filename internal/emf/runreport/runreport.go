@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"remit/internal/chain"
 	"remit/internal/emf"
 	"remit/internal/settlement"
 	"remit/internal/token"
@@ -47,6 +48,26 @@ func Add(m *emf.Meter, r settlement.Report, decimals int) {
 		m.Add("WalletToken", emf.None, rounded(w.Balance, decimals))
 		m.Add("WalletGas", emf.None, rounded(w.Gas, gweiDecimals))
 		m.Add("NonceGap", emf.Count, float64(w.Gap))
+	}
+}
+
+// AddNodes adds to m what a run has seen of the configured nodes. NodesSilent is how
+// many of them left the last request unanswered.
+func AddNodes(m *emf.Meter, nodes []chain.Health) {
+	silent := 0.0
+	for _, n := range nodes {
+		if n.Silent {
+			silent++
+		}
+		if n.Missed > 0 {
+			m.AddOf(n.Node, "NodeErrors", emf.Count, float64(n.Missed))
+		}
+		if n.Open {
+			m.AddOf(n.Node, "NodeBreakerOpen", emf.Count, 1)
+		}
+	}
+	if silent > 0 {
+		m.Add("NodesSilent", emf.Count, silent)
 	}
 }
 
