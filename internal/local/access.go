@@ -26,12 +26,13 @@ type chainAccess struct {
 	asset    token.Token
 	urls     []string
 	nodes    chain.Nodes
+	silent   []error // of the nodes that did not answer at the start
 	keys     *keyring.Ring
 	entries  atomic.Pointer[[]keyring.Entry] // of the wallet secret, which is in memory only
 }
 
 // openChain starts the embedded chain unless --rpc names outside nodes, and asks
-// the first node for its chain and token.
+// the nodes for their chain and token.
 func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAccess, err error) {
 	a = &chainAccess{}
 	defer func() {
@@ -54,24 +55,42 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 	if err != nil {
 		return a, err
 	}
-	asking, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	if a.chainID, a.asset, err = ethrpc.Discover(asking, urls[0], contract); err != nil {
+	if err := a.discover(ctx, urls, contract); err != nil {
 		return a, fmt.Errorf("--rpc, --token: %w", err)
 	}
 	for _, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, Log: log})
 		if err != nil {
 			return a, fmt.Errorf("--rpc: %w", err)
 		}
 		a.nodes = append(a.nodes, node)
 	}
-	a.urls = urls
+	a.nodes, a.urls = a.nodes.Watch(time.Now, time.After), urls
 	if err := a.put(secret); err != nil {
 		return a, fmt.Errorf("reading %s: %w", s.WalletFile, err)
 	}
 	a.keys = keyring.New(func(context.Context) ([]keyring.Entry, error) { return *a.entries.Load(), nil })
 	return a, nil
+}
+
+// discover asks every node for its chain and token, of which the first answer
+// counts, and keeps which do not answer. Its error means that none does.
+func (a *chainAccess) discover(ctx context.Context, urls []string, contract token.Address) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	for i, url := range urls {
+		id, asset, err := ethrpc.Discover(ctx, url, contract)
+		switch {
+		case err != nil:
+			a.silent = append(a.silent, fmt.Errorf("node %d of %d does not answer: %w", i+1, len(urls), err))
+		case a.chainID == 0:
+			a.chainID, a.asset = id, asset
+		}
+	}
+	if a.chainID == 0 {
+		return errors.Join(a.silent...)
+	}
+	return nil
 }
 
 // put replaces the wallet secret.

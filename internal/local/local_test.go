@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -20,6 +22,7 @@ import (
 	"time"
 
 	"remit/internal/client"
+	"remit/internal/devnet"
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/httpapi"
 	"remit/internal/httpapi/httpapitest"
@@ -156,6 +159,50 @@ func TestTakenPorts(t *testing.T) {
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("MAKELEVEL=%s: %v", level, err)
 		}
+	}
+}
+
+// TestNodesThatAreNotWell: a stack starts beside a node that is down, on one that
+// refuses batches, and says so.
+func TestNodesThatAreNotWell(t *testing.T) {
+	chain, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = chain.Close() }()
+	target, err := url.Parse(chain.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	picky := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+			http.Error(w, "no batches", http.StatusMethodNotAllowed)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Host = target.Host
+		proxy.ServeHTTP(w, r)
+	}))
+	defer picky.Close()
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte(chain.Wallets()[0].PrivateKey()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--listen=127.0.0.1:0", "--token=" + chain.Token().Contract.String(), "--wallet-file=" + keys, "--rpc=http://127.0.0.1:1"}
+	out, _ := localtest.Start(t, &local.Command{}, append(flags, "--rpc="+picky.URL)...)
+	if url := strings.Fields(out.Await(t, "API"))[1]; !strings.Contains(out.Await(t, "wallets"), "1") {
+		t.Errorf("%s has not its wallet", url)
+	}
+	out.Await(t, "node 1 of 2 does not answer")
+
+	var none local.Command
+	if err := localtest.Parse(&none, flags...); err != nil {
+		t.Fatal(err)
+	}
+	if err := none.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "node 1 of 1 does not answer") {
+		t.Errorf("with no node at all: %v", err)
 	}
 }
 

@@ -26,6 +26,9 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 		fmt.Fprintf(&b, "  token      %s %s\n", facts.Token.Symbol, facts.Token.Address)
 		fmt.Fprintf(&b, "  wallets    %d\n", len(facts.Wallets))
 	}
+	for _, err := range s.chain.silent {
+		fmt.Fprintf(&b, "  warning    %v\n", err)
+	}
 	store := "in memory, gone when this ends"
 	if s.DynamoDB != "" {
 		store = "DynamoDB at " + s.DynamoDB
