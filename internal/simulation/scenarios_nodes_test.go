@@ -320,3 +320,28 @@ func TestInsufficientFundsThenATopUp(t *testing.T) {
 		s.Is("paused", s.Record(0).Paused, "")
 	})
 }
+
+// A node that takes requests and never answers (a gateway whose backend is gone)
+// holds no payment up: another is asked as well, and the broadcast does not wait.
+func TestOneNodeNeverAnswers(t *testing.T) {
+	for n := range 2 {
+		for _, hang := range []scheduler.Outcome{scheduler.Freeze, scheduler.FreezeDone} { // before or after it took the request
+			perform(t, fmt.Sprintf("node%d %s", n, hang), simulation.Setup{}, func(s *simulation.Scenario) {
+				for _, op := range []string{"Estimate", "Fees", "Send"} {
+					if n == 0 || op == "Send" { // of what the other answers in time, this one is not asked
+						s.On("client", fmt.Sprintf("%s node%d", op, n), 0, hang)
+					}
+				}
+				began := time.Now()
+				for i := range 4 {
+					s.Pay("client", order(i))
+				}
+				s.Is("answered in time", time.Since(began) < 8*time.Second, true)
+				s.Elapse(3 * time.Minute)
+				for i := range 4 {
+					s.IsState(order(i), payment.Confirmed)
+				}
+			})
+		}
+	}
+}
