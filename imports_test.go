@@ -33,7 +33,8 @@ var mayImport = map[string]string{
 	"webhook/guard": "webhook",
 
 	// What a deployment decides.
-	"stack": "chain token",
+	"stack":  "chain token",
+	"chains": "chain stack token",
 
 	// The port of the protocol, and what may stand before it.
 	"store":     "chain payment token wallet",
@@ -61,12 +62,12 @@ var mayImport = map[string]string{
 
 	// Assemblies: what several functions put together in the same way.
 	"emf/runreport": "chain emf settlement token",
-	"chainenv":      "boot chain ethrpc secrets stack token",
+	"chainenv":      "boot chain chains ethrpc secrets stack token",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory settlement stack store token webhook webhook/guard",
+	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory settlement stack store token webhook webhook/guard",
 	"merchant": "client",
-	"operator": "apikey chain dynamo ethrpc keyring payment queue secrets store token wallet webhook",
+	"operator": "apikey chain chains dynamo ethrpc keyring payment queue secrets stack store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"remit/internal/chains"
+	"remit/internal/stack"
 	"slices"
 	"strconv"
 	"strings"
@@ -255,9 +257,10 @@ func parse(text []byte) (deployment, error) {
 	if err := yaml.Unmarshal(text, &t.all); err != nil {
 		return deployment{}, fmt.Errorf("reading the template: %w", err)
 	}
+	own, _ := chains.Of(uint64(t.parameter("ChainId")))
 	s := deployment{
 		postGB: t.gb("SendPayment"), getGB: t.gb("GetTransaction"), authGB: t.gb("Authorizer"), hookGB: t.gb("DeliverWebhook"), settleGB: t.gb("CheckReceipts"),
-		cacheSeconds: t.parameter("AuthorizerCacheSeconds"), blockSeconds: t.parameter("BlockTime"), floorUnits: t.parameter("PaymentsCapacityMinimum"),
+		cacheSeconds: t.parameter("AuthorizerCacheSeconds"), blockSeconds: own.Complete(stack.Config{}).BlockTime.Seconds(), floorUnits: t.parameter("PaymentsCapacityMinimum"),
 		dailyLimit: t.parameter("DailyLimit") > 0, traceShare: sampledShare, traceReservoir: sampledPerSecond,
 		provisioned: t.at("Parameters/PaymentsCapacity/Default") == "provisioned",
 		queueTraced: t.at("Resources/DeliverWebhookFunction/Properties/Tracing") == "Active",

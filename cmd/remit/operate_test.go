@@ -54,7 +54,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"and resumes", "wallet resume --yes $wallet", "resumed"},
 		{"nothing is done without consent", "wallet create", "say --yes"},
 		{"a new wallet", "wallet create --yes --json", "address"},
-		{"holds nothing", "doctor", "1 of 9 checks"},
+		{"holds nothing", "doctor", "1 of 14 checks"},
 		{"until it is funded", "chain fund $address --token 5 --ether 1 --rpc " + rpc, "was given 5 tokens and 1 ether"},
 		{"and then all is well", "doctor", "5 USDC, 1 ether"},
 		{"a key from a file where the operator is", "wallet import --file key --yes", imported},

@@ -6,11 +6,12 @@ package chainenv
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"log/slog"
 	"time"
 
 	"remit/internal/boot"
 	"remit/internal/chain"
+	"remit/internal/chains"
 	"remit/internal/ethrpc"
 	"remit/internal/secrets"
 	"remit/internal/stack"
@@ -27,17 +28,29 @@ func Token(env *boot.Env) token.Token {
 	}
 }
 
-// Config returns the rules that both engines work by. It sets no limit to
-// amounts.
+// Config returns the rules that both engines work by: those of the environment
+// and, for each that is empty or 0 there, the chain's own. It sets no limit to
+// amounts. Of a chain that is not known it logs which values the stack has.
 func Config(env *boot.Env) stack.Config {
-	return stack.Config{
-		ChainID:          env.Uint64("CHAIN_ID"),
-		Token:            Token(env),
-		Window:           env.Uint64("NONCE_WINDOW"),
-		FeeLimit:         boot.Parse(env, "MAX_FEE_CAP_GWEI", parseGwei),
-		ConfirmationRule: boot.Parse(env, "CONFIRMATION_RULE", chain.ParseConfirmationRule),
-		BlockTime:        env.Duration("BLOCK_TIME"),
+	config := stack.Config{
+		ChainID:  env.Uint64("CHAIN_ID"),
+		Token:    Token(env),
+		Window:   env.Uint64("NONCE_WINDOW"),
+		FeeLimit: chains.Gwei(env.Uint64("MAX_FEE_CAP_GWEI")),
 	}
+	if env.Optional("CONFIRMATION_RULE", "") != "" {
+		config.ConfirmationRule = boot.Parse(env, "CONFIRMATION_RULE", chain.ParseConfirmationRule)
+	}
+	if env.Optional("BLOCK_TIME", "") != "" {
+		config.BlockTime = env.Duration("BLOCK_TIME")
+	}
+	own, known := chains.Of(config.ChainID)
+	full := own.Complete(config)
+	if !known && full != config && config.ChainID > 0 {
+		slog.Warn("chain is not known", "chain_id", config.ChainID, "confirmation_rule", full.ConfirmationRule.String(),
+			"block_time", full.BlockTime.String(), "fee_limit", full.FeeLimit.String(), "window", full.Window)
+	}
+	return full
 }
 
 // Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names at
@@ -73,13 +86,4 @@ func open(value []byte, chainID uint64) (chain.Nodes, error) {
 		nodes = append(nodes, node)
 	}
 	return nodes, nil
-}
-
-// parseGwei reads a whole number of gwei as an amount of wei.
-func parseGwei(s string) (token.Amount, error) {
-	gwei, err := strconv.ParseUint(s, 10, 63)
-	if err != nil {
-		return token.Amount{}, fmt.Errorf("%q is not a number of gwei", s)
-	}
-	return token.ParseAmount(strconv.FormatUint(gwei, 10) + "000000000")
 }

@@ -107,3 +107,30 @@ func TestNodes(t *testing.T) {
 		_, _ = nodes.Fees(t.Context())
 	}
 }
+
+// TestConfig: what is empty or 0 in the environment is the chain's own, and the
+// rest overrides it.
+func TestConfig(t *testing.T) {
+	for why, c := range map[string]struct {
+		vars map[string]string
+		want string
+	}{
+		"the chain's own":  {map[string]string{"NONCE_WINDOW": "0", "MAX_FEE_CAP_GWEI": "0"}, "safe 2s 1000000000 64"},
+		"another chain's":  {map[string]string{"CHAIN_ID": "1", "NONCE_WINDOW": "0", "MAX_FEE_CAP_GWEI": "0"}, "finalized 12s 200000000000 64"},
+		"all overridden":   {map[string]string{"NONCE_WINDOW": "7", "MAX_FEE_CAP_GWEI": "3", "CONFIRMATION_RULE": "4", "BLOCK_TIME": "250ms"}, "4 250ms 3000000000 7"},
+		"an unknown chain": {map[string]string{"CHAIN_ID": "31337", "NONCE_WINDOW": "9", "MAX_FEE_CAP_GWEI": "0"}, "safe 2s 200000000000 9"},
+	} {
+		env := stack(t, new(string), c.vars)
+		got := chainenv.Config(env)
+		if text := fmt.Sprint(got.ConfirmationRule, got.BlockTime, got.FeeLimit, got.Window); env.Err() != nil || text != c.want {
+			t.Errorf("%s: %s, %v; want %s", why, text, env.Err(), c.want)
+		}
+	}
+	env := stack(t, new(string), map[string]string{"NONCE_WINDOW": "many", "CONFIRMATION_RULE": "soon", "BLOCK_TIME": "2"})
+	chainenv.Config(env)
+	for _, name := range []string{"NONCE_WINDOW", "MAX_FEE_CAP_GWEI", "CONFIRMATION_RULE", "BLOCK_TIME"} {
+		if err := env.Err(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("error %v does not name %s", err, name)
+		}
+	}
+}

@@ -106,6 +106,10 @@ func (n *Node) shrink(ctx context.Context, size int) {
 	}
 }
 
+// BatchSize returns the most calls that the node gets in one request: what it took
+// when it refused more, or a number that most nodes take.
+func (n *Node) BatchSize() int { return int(n.size.Load()) }
+
 // A limit is the reason for which a node does not answer a call now.
 type limit int
 

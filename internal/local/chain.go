@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 // start starts the embedded chain, which runs until it is closed.
 func (s ChainSettings) start(ctx context.Context, log *slog.Logger) (*devnet.Chain, error) {
+	s.BlockTime = cmp.Or(s.BlockTime, time.Second)
 	if s.BlockTime < 10*time.Millisecond {
 		return nil, fmt.Errorf("--block-time %s: must be at least 10ms", s.BlockTime)
 	}

@@ -17,8 +17,8 @@ import (
 	"remit/internal/httpapi"
 	"remit/internal/keyring"
 	"remit/internal/settlement"
+	"remit/internal/stack"
 	"remit/internal/store"
-	"remit/internal/token"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 )
@@ -30,6 +30,7 @@ type process struct {
 	url     string
 	chain   *chainAccess
 	tables  *tables
+	rules   stack.Config
 	handler http.Handler
 
 	jobs    *jobs
@@ -58,6 +59,8 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 	sender := guard.NewClient(true)
 	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, webhook.NoMeter{}, time.Now, mathrand.Float64).Deliver
 	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
+	config = s.complete(config)
+	s.rules = config
 	s.settler = settlement.New(config, settlement.Parts{
 		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
 		Events: webhook.NewPublisher(deliveries, s.jobs), Log: log, Now: time.Now,
@@ -148,15 +151,14 @@ type Parts struct {
 	PutSecret func([]byte) error
 	Nodes     []string // URLs
 	Health    func() []chain.Health
-	ChainID   uint64
-	Token     token.Token
+	Config    stack.Config
 }
 
 func (s *process) parts() Parts {
 	return Parts{
 		s.tables.payments, parkingStore{s.tables.webhooks, s.jobs}, s.tables.keys, s.jobs,
 		func() []byte { return keyring.Encode(*s.chain.entries.Load()) }, s.chain.put,
-		s.chain.urls, s.chain.nodes.Health, s.chain.chainID, s.chain.asset,
+		s.chain.urls, s.chain.nodes.Health, s.rules,
 	}
 }
 

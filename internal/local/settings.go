@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/chains"
 	"remit/internal/stack"
 	"remit/internal/token"
 )
@@ -14,7 +15,7 @@ import (
 // Settings are the flags of a stack on one machine.
 type Settings struct {
 	Listen           string `default:"127.0.0.1:8080" env:"REMIT_LISTEN" help:"Where the API is served."`
-	ConfirmationRule string `default:"2" env:"REMIT_CONFIRMATION_RULE" help:"When a payment is final: a number of blocks, safe or finalized."`
+	ConfirmationRule string `env:"REMIT_CONFIRMATION_RULE" help:"When a payment is final: a number of blocks, safe or finalized. Empty: 2, or what docs/chains.md has for the outside chain."`
 
 	ChainSettings
 
@@ -24,11 +25,11 @@ type Settings struct {
 	DynamoDB   string        `name:"dynamodb" env:"REMIT_DYNAMODB" placeholder:"URL" help:"Keep everything in DynamoDB at this URL instead of in memory. Tables are created if absent."`
 
 	Network      string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
-	Window       uint64        `env:"REMIT_WINDOW" default:"1024" help:"Payments in flight per wallet. Public nodes hold about 64."`
+	Window       uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
 	Minimum      token.Amount  `env:"REMIT_AMOUNT_MINIMUM" default:"1" help:"Smallest amount of a payment, in the token's smallest unit."`
 	Maximum      token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
 	DailyLimit   token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
-	MaxFeeCap    uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" default:"200" help:"The most a transaction may offer per gas, in gwei; 0 for no limit. Above it payments wait."`
+	MaxFeeCap    uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"The most a transaction may offer per gas, in gwei. Above it payments wait. 0: 200, or what docs/chains.md has for the outside chain."`
 	KeyCreation  string        `env:"REMIT_KEY_CREATION" enum:"public,operator" default:"public" help:"Who may create API keys: public or operator."`
 	LogLevel     slog.Level    `env:"REMIT_LOG_LEVEL" default:"warn" help:"debug, info, warn or error. At info each payment says when it is committed and settled."`
 	ShutdownWait time.Duration `env:"REMIT_SHUTDOWN_WAIT" default:"10s" help:"How long requests under way may take when the server is told to stop."`
@@ -37,13 +38,26 @@ type Settings struct {
 // ChainSettings are the flags of the embedded chain.
 type ChainSettings struct {
 	ChainListen string        `default:"127.0.0.1:8545" env:"REMIT_CHAIN_LISTEN" help:"Where the embedded chain serves JSON-RPC."`
-	BlockTime   time.Duration `default:"1s" env:"REMIT_BLOCK_TIME" help:"Time between blocks."`
+	BlockTime   time.Duration `env:"REMIT_BLOCK_TIME" help:"Time between blocks. 0: 1s, or what docs/chains.md has for the outside chain."`
 	Wallets     int           `default:"4" env:"REMIT_WALLETS" help:"How many funded test wallets there are."`
 }
 
 // reservationAge is how long a reservation is left to its handler. There is one
 // process here: after a crash every reservation is an orphan.
 const reservationAge = 5 * time.Second
+
+// complete returns config with the chain's own values where no flag chose one, and
+// notes those that people are shown. The embedded chain has fast blocks and a pool
+// without limits, and so may a chain that is not known.
+func (s *Settings) complete(config stack.Config) stack.Config {
+	own, known := chains.Of(config.ChainID)
+	if !known {
+		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024}
+	}
+	config = own.Complete(config)
+	s.ConfirmationRule, s.BlockTime = config.ConfirmationRule.String(), config.BlockTime
+	return config
+}
 
 // config returns the flags as the engines read them, without the chain and the
 // token. Its error names the flag that cannot be read.
@@ -54,13 +68,15 @@ func (s *Settings) config() (stack.Config, error) {
 	case outside && (!named || s.WalletFile == ""):
 		return stack.Config{}, errors.New("--rpc needs --token ADDRESS and --wallet-file FILE: remit chain prints both")
 	}
-	rule, err := chain.ParseConfirmationRule(s.ConfirmationRule)
-	if err != nil {
-		return stack.Config{}, fmt.Errorf("--confirmation-rule: %w", err)
+	var rule chain.ConfirmationRule
+	if s.ConfirmationRule != "" {
+		var err error
+		if rule, err = chain.ParseConfirmationRule(s.ConfirmationRule); err != nil {
+			return stack.Config{}, fmt.Errorf("--confirmation-rule: %w", err)
+		}
 	}
-	limit, _ := token.Units(s.MaxFeeCap).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	return stack.Config{
-		Network: s.Network, Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Daily: s.DailyLimit, FeeLimit: limit,
+		Network: s.Network, Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
 		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge,
 	}, nil
 }

@@ -5,6 +5,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,11 +25,13 @@ import (
 
 	"remit/internal/apikey"
 	"remit/internal/chain"
+	"remit/internal/chains"
 	"remit/internal/dynamo"
 	"remit/internal/ethrpc"
 	"remit/internal/keyring"
 	"remit/internal/queue"
 	"remit/internal/secrets"
+	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/webhook"
@@ -49,6 +52,7 @@ type deployment struct {
 	keyCache string // seconds for which API Gateway remembers a key
 	chainID  uint64
 	asset    token.Token
+	rules    stack.Config // how its functions work, with the chain's own values
 	out      io.Writer
 	agree    func(yes bool, consequences string) error // asks for consent
 }
@@ -106,10 +110,29 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 	d.asset.Symbol = parameters["TokenSymbol"]
 	d.asset.Contract, contract = token.ParseAddress(parameters["TokenAddress"])
 	d.asset.Decimals, decimals = strconv.Atoi(parameters["TokenDecimals"])
-	if err := errors.Join(id, contract, decimals); err != nil {
-		return nil, fmt.Errorf("parameters ChainId, TokenAddress and TokenDecimals of stack %s (correct and deploy them): %w", t.Stack, err)
+	d.rules, err = rulesOf(d.chainID, parameters)
+	if err := errors.Join(id, contract, decimals, err); err != nil {
+		return nil, fmt.Errorf("parameters of stack %s (correct and deploy them): %w", t.Stack, err)
 	}
 	return d, nil
+}
+
+// rulesOf reads the parameters that have the chain's own values if they are empty
+// or 0, as package chainenv does from a function's environment.
+func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
+	c := stack.Config{ChainID: chainID}
+	var rule, blocks, fee, window error
+	if text := parameters["ConfirmationRule"]; text != "" {
+		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
+	}
+	if text := parameters["BlockTime"]; text != "" {
+		c.BlockTime, blocks = time.ParseDuration(text)
+	}
+	gwei, fee := strconv.ParseUint(cmp.Or(parameters["MaxFeeCapGwei"], "0"), 10, 64)
+	c.FeeLimit = chains.Gwei(gwei)
+	c.Window, window = strconv.ParseUint(cmp.Or(parameters["NonceWindow"], "0"), 10, 64)
+	own, _ := chains.Of(chainID)
+	return own.Complete(c), errors.Join(rule, blocks, fee, window)
 }
 
 // output returns a stack output, or an error that an older template is deployed.

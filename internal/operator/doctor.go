@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,14 +20,22 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"remit/internal/chain"
+	"remit/internal/chains"
 	"remit/internal/ethrpc"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
-// apart is how many blocks the heads of two nodes that are well may be apart:
-// two minutes on Ethereum, 20 s on Base.
-const apart = 10
+// apart and apartTime are how far apart the heads of two nodes that are well may
+// be, whichever is more blocks: two minutes on Ethereum, 20 s on faster chains.
+const (
+	apart     = 10
+	apartTime = 20 * time.Second
+)
+
+// calls is how many calls of one request a node is asked to take, as many as a
+// round of settling puts into one.
+const calls = 100
 
 // Doctor is `remit doctor`. MinGasGwei's default is that of the
 // template's GasLowGwei.
@@ -50,11 +60,16 @@ var errFindings = errors.New("the deployment is not well")
 func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e := &examination{deployment: d}
 	e.check(ctx, "wallet secret", e.activeWallets, "remit wallet create --stack "+d.Stack)
+	e.check(ctx, "chain", e.chainIsKnown, "")
 	e.check(ctx, "nodes agree", e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)`)
 	if _, local := d.platform.(*conversation); local || !c.Fresh {
 		e.check(ctx, "circuit breakers", e.breakersAreClosed, "replace in the RPC secret the node that leaves requests unanswered, if it goes on (docs/operate.md)")
 	}
-	e.check(ctx, "token", e.tokenIsRight, "correct TokenAddress and TokenDecimals and deploy, before anybody is paid")
+	e.check(ctx, "providers", e.providersDiffer, "replace one in the RPC secret: nodes of one provider fail, and are wrong, together")
+	e.check(ctx, "finality", e.everyNode(e.blocksBecomeFinal), "choose a ConfirmationRule that every node has (docs/chains.md), or a node that keeps the state of final blocks")
+	e.check(ctx, "fees", e.everyNode(e.feesAreKnown), "replace a node without eth_feeHistory in the RPC secret; raise MaxFeeCapGwei if the market stays above it")
+	e.check(ctx, "batches", e.everyNode(batchesAreTaken), "replace the node in the RPC secret, or ask its provider for a higher rate")
+	e.check(ctx, "token", e.everyNode(e.tokenIsRight), "correct ChainId, TokenAddress and TokenDecimals and deploy, before anybody is paid; or replace the node")
 	e.walletsAreFunded(ctx, c.MinGasGwei)
 	if a, ok := d.platform.(*account); ok {
 		if !c.Fresh {
@@ -135,7 +150,8 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 		lowest, highest = min(lowest, head.Number), max(highest, head.Number)
 	}
 	saw := strings.Join(heads, ", ")
-	if err == nil && highest-lowest > apart {
+	own, _ := chains.Of(e.chainID)
+	if err == nil && highest-lowest > max(apart, uint64(apartTime/own.BlockTime)) {
 		err = fmt.Errorf("heads are %d blocks apart: %s", highest-lowest, saw)
 	}
 	switch len(nodes) {
@@ -164,13 +180,111 @@ func (e *examination) breakersAreClosed(ctx context.Context) (string, error) {
 	return strings.Join(saw, ", "), err
 }
 
-func (e *examination) tokenIsRight(ctx context.Context) (string, error) {
-	_, urls, err := e.nodes(ctx)
+// chainIsKnown tells what the stack works by. It finds nothing wrong.
+func (e *examination) chainIsKnown(context.Context) (string, error) {
+	own, known := chains.Of(e.chainID)
+	name := own.Name
+	if !known {
+		name = fmt.Sprintf("%d, which docs/chains.md does not have", e.chainID)
+	}
+	saw := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.rules.ConfirmationRule, e.rules.BlockTime, tokens(e.rules.FeeLimit, 9), e.rules.Window)
+	if known && e.rules.ConfirmationRule != own.ConfirmationRule {
+		saw += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)
+	}
+	if known && own.USDC != "" && e.asset.Symbol == "USDC" && !strings.EqualFold(own.USDC, e.asset.Contract.String()) {
+		saw += "; the token is not Circle's USDC, which is at " + own.USDC
+	}
+	return saw, nil
+}
+
+// everyNode returns the check that see finds nothing wrong with any node.
+func (e *examination) everyNode(see func(ctx context.Context, node chain.Node, url string) (string, error)) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		nodes, urls, err := e.nodes(ctx)
+		var saw []string
+		for i, node := range nodes {
+			text, nodeErr := see(ctx, node, urls[i])
+			if nodeErr != nil {
+				err = errors.Join(err, fmt.Errorf("%s: %w", node, nodeErr))
+			}
+			saw = append(saw, fmt.Sprintf("%s: %s", node, text))
+		}
+		return strings.Join(saw, ", "), err
+	}
+}
+
+// providersDiffer takes hosts of one domain for nodes of one provider. Addresses
+// that are numbers have no domain: only equal ones are of one provider.
+func (e *examination) providersDiffer(ctx context.Context) (string, error) {
+	nodes, _, err := e.nodes(ctx)
+	of := map[string]string{}
+	for _, node := range nodes {
+		host := node.String()
+		domain := host
+		if name := (&url.URL{Host: host}).Hostname(); net.ParseIP(name) == nil && strings.Contains(name, ".") {
+			labels := strings.Split(name, ".")
+			domain = strings.Join(labels[max(0, len(labels)-2):], ".")
+		}
+		if other := of[domain]; other != "" {
+			err = errors.Join(err, fmt.Errorf("%s and %s are of one provider", other, host))
+		}
+		of[domain] = host
+	}
+	return fmt.Sprintf("%d", len(of)), err
+}
+
+// blocksBecomeFinal finds a node on which no payment would ever end: one that has
+// no block with the tag of the confirmation rule, or has dropped that block's state.
+func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node, _ string) (string, error) {
+	rule := e.rules.ConfirmationRule
+	head, err := node.Head(ctx, rule)
+	if err == nil && head.Final == 0 && rule.Tag != "" {
+		err = fmt.Errorf("has no %s block, so no payment would ever be final", rule.Tag)
+	}
 	if err != nil {
 		return "", err
 	}
-	_, got, err := ethrpc.Discover(ctx, urls[0], e.asset.Contract)
-	if err == nil && got.Decimals != e.asset.Decimals {
+	if _, err := node.Count(ctx, token.Address{}, head.Final); err != nil {
+		return "", fmt.Errorf("lacks the state of the final block, so no payment would ever end: %w", err)
+	}
+	pace, behind := e.rules.BlockTime, head.Number-head.Final
+	if own, known := chains.Of(e.chainID); known {
+		pace = own.BlockTime
+	}
+	return fmt.Sprintf("%d blocks behind, about %s", behind, (time.Duration(behind) * pace).Round(time.Second)), nil
+}
+
+// feesAreKnown finds a node that cannot price gas, and a market above the limit.
+func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ string) (string, error) {
+	m, err := node.Fees(ctx)
+	price, _ := m.BaseFee.Add(m.Tip)
+	saw := tokens(price, 9) + " gwei"
+	if err == nil && e.rules.FeeLimit.Less(price) {
+		err = fmt.Errorf("gas costs %s, more than MaxFeeCapGwei: payments wait", saw)
+	}
+	return saw, err
+}
+
+// batchesAreTaken finds a node that does not answer as many calls as a round makes,
+// in requests as large as it takes.
+func batchesAreTaken(ctx context.Context, node chain.Node, _ string) (string, error) {
+	if _, err := node.BlockHashes(ctx, make([]uint64, calls)); err != nil {
+		return "", err
+	}
+	size := calls
+	if n, ok := node.(*ethrpc.Node); ok {
+		size = n.BatchSize()
+	}
+	return fmt.Sprintf("takes %d calls in one request", size), nil
+}
+
+func (e *examination) tokenIsRight(ctx context.Context, _ chain.Node, url string) (string, error) {
+	id, got, err := ethrpc.Discover(ctx, url, e.asset.Contract)
+	switch {
+	case err != nil:
+	case id != e.chainID:
+		err = fmt.Errorf("%w: %d, ChainId is %d", chain.ErrWrongChain, id, e.chainID)
+	case got.Decimals != e.asset.Decimals:
 		err = fmt.Errorf("the contract has %d decimals, TokenDecimals is %d", got.Decimals, e.asset.Decimals)
 	}
 	return fmt.Sprintf("%s with %d decimals at %s", got.Symbol, got.Decimals, e.asset.Contract), err

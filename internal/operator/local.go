@@ -19,8 +19,8 @@ import (
 
 	"remit/internal/apikey"
 	"remit/internal/chain"
+	"remit/internal/stack"
 	"remit/internal/store"
-	"remit/internal/token"
 	"remit/internal/webhook"
 )
 
@@ -43,8 +43,7 @@ type Local struct {
 	PutSecret func([]byte) error
 	Nodes     []string // URLs
 	Health    func() []chain.Health
-	ChainID   uint64
-	Token     token.Token
+	Config    stack.Config
 }
 
 // socket is the file of the socket at which the stack that serves the API at an
@@ -129,7 +128,7 @@ func (c *conversation) run(r *http.Request) error {
 // deployment is the stack as a command sees it. A change that was not consented to
 // beforehand is left to another request, after the operator was asked.
 func (c *conversation) deployment(t Target, out io.Writer) *deployment {
-	return &deployment{Target: t, platform: c, mode: string(apikey.Test), keyCache: "0", chainID: c.ChainID, asset: c.Token, out: out, agree: func(yes bool, consequences string) error {
+	return &deployment{Target: t, platform: c, mode: string(apikey.Test), keyCache: "0", chainID: c.Config.ChainID, asset: c.Config.Token, rules: c.Config, out: out, agree: func(yes bool, consequences string) error {
 		c.Consequences, c.Asks = consequences, !yes
 		if !yes {
 			return errDeclined

@@ -1,0 +1,164 @@
+package operator_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/chains"
+	"remit/internal/memory"
+	"remit/internal/operator"
+	"remit/internal/stack"
+	"remit/internal/token"
+)
+
+// A rawNode answers JSON-RPC with the result or error that it has for a method,
+// or for a method and its last block: half an object of JSON.
+type rawNode map[string]string
+
+const oneBatch = "calls of a batch" // as a method: how many the node takes
+
+func word(n int) string { return fmt.Sprintf(`"result":"0x%064x"`, n) }
+
+// wellNode is a node of Base at block 1000, with block 700 final.
+func wellNode(faults rawNode) rawNode {
+	n := rawNode{
+		"eth_chainId": `"result":"0x2105"`, "eth_blockNumber": `"result":"0x3e8"`, "eth_getTransactionCount": `"result":"0x0"`, "eth_getBalance": `"result":"0x0"`,
+		"eth_getBlockByNumber finalized": `"result":{"number":"0x2bc"}`, "eth_getBlockByNumber 0x0": `"result":{"number":"0x0","hash":"0x` + strings.Repeat("1", 64) + `"}`,
+		"eth_feeHistory": `"result":{"baseFeePerGas":["0x1","0x5f5e100"],"reward":[["0x1"]]}`, "eth_maxPriorityFeePerGas": `"result":"0x1"`,
+		"eth_call 0x70a08231": word(5), "eth_call 0x313ce567": word(6),
+		"eth_call 0x95d89b41": `"result":"0x` + fmt.Sprintf("%064x%064x%-064s", 32, 4, "55534443") + `"`,
+	}
+	n["eth_call 0x95d89b41"] = strings.ReplaceAll(n["eth_call 0x95d89b41"], " ", "0")
+	maps.Copy(n, faults)
+	return n
+}
+
+func (n rawNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	type ask struct {
+		ID     json.RawMessage
+		Method string
+		Params []json.RawMessage
+	}
+	answer := func(a ask) string {
+		said, ok := n[a.Method]
+		for _, p := range a.Params {
+			var call struct{ Input, Data string }
+			_ = json.Unmarshal(p, &call)
+			key := strings.Trim(string(p), `"`)
+			if data := call.Input + call.Data; len(data) >= 10 {
+				key = data[:10]
+			}
+			if exact, found := n[a.Method+" "+key]; found {
+				said, ok = exact, true
+			}
+		}
+		if !ok {
+			said = `"error":{"code":-32601,"message":"no such method"}`
+		}
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,%s}`, a.ID, said)
+	}
+	var raw json.RawMessage
+	_ = json.NewDecoder(r.Body).Decode(&raw)
+	w.Header().Set("Content-Type", "application/json")
+	var one ask
+	if json.Unmarshal(raw, &one) == nil {
+		_, _ = fmt.Fprint(w, answer(one))
+		return
+	}
+	var many []ask
+	_ = json.Unmarshal(raw, &many)
+	if limit := n[oneBatch]; limit != "" && len(many) > len(limit) {
+		_, _ = fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32014,"message":"batch too large"}}`)
+		return
+	}
+	var answers []string
+	for _, a := range many {
+		answers = append(answers, answer(a))
+	}
+	_, _ = fmt.Fprintf(w, "[%s]", strings.Join(answers, ","))
+}
+
+// TestDoctorAsksEveryNode: the second of two nodes has the fault, which no other
+// check sees.
+func TestDoctorAsksEveryNode(t *testing.T) {
+	missing := `"error":{"code":-32000,"message":"missing trie node"}`
+	for _, c := range []struct {
+		why    string
+		faults rawNode
+		check  string
+		want   string // ! for what is said of a finding
+	}{
+		{"a stack that is well says what it works by", nil, "chain", "Base: finalized, 2s, at most 1 gwei, 64 in flight"},
+		{"how far finality is behind", nil, "finality", "300 blocks behind, about 10m0s"},
+		{"small batches are taken as they are", rawNode{oneBatch: "ten calls!"}, "batches", "takes 6 calls in one request"},
+		{"a tag that a node lacks would hang", rawNode{"eth_getBlockByNumber finalized": `"result":null`}, "finality", "!has no finalized block"},
+		{"a tag that it refuses too", rawNode{"eth_getBlockByNumber finalized": `"error":{"code":-32602,"message":"invalid block"}`}, "finality", "!invalid block"},
+		{"the state of the final block is needed", rawNode{"eth_getTransactionCount 0x2bc": missing}, "finality", "!lacks the state of the final block"},
+		{"without fees no payment is made", rawNode{"eth_feeHistory": missing}, "fees", "!reading fees"},
+		{"nor above the limit", rawNode{"eth_feeHistory": `"result":{"baseFeePerGas":["0x1","0x77359400"],"reward":[["0x1"]]}`}, "fees", "!gas costs 2.000000001 gwei, more than MaxFeeCapGwei"},
+		{"a node that answers no batch", rawNode{"eth_getBlockByNumber 0x0": missing}, "batches", "!missing trie node"},
+		{"decimals that differ", rawNode{"eth_call 0x313ce567": word(18)}, "token", "!has 18 decimals"},
+		{"another chain", rawNode{"eth_chainId": `"result":"0x1"`}, "token", "!another chain: 1, ChainId is 8453"},
+	} {
+		good, bad := httptest.NewServer(wellNode(nil)), httptest.NewServer(wellNode(c.faults))
+		own, _ := chains.Of(8453)
+		contract, _ := token.ParseAddress(own.USDC)
+		config := own.Complete(stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: contract}})
+		found := doctor(t, config, good.URL, bad.URL)[c.check]
+		want, finding := strings.CutPrefix(c.want, "!")
+		if got := fmt.Sprint(found); found.OK == finding || !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %q", c.why, got, c.want)
+		}
+		good.Close()
+		bad.Close()
+	}
+}
+
+// TestDoctorKnowsProviders, and says what an unknown chain works by.
+func TestDoctorKnowsProviders(t *testing.T) {
+	config := stack.Config{ChainID: 1337, ConfirmationRule: chain.ConfirmationRule{Tag: "safe"}, BlockTime: time.Second}
+	for urls, ok := range map[string]bool{
+		"http://127.0.0.1:1/a http://127.0.0.1:2/a":                    true,
+		"http://127.0.0.1:1/a http://127.0.0.1:1/b":                    false,
+		"http://base.provider.invalid/a http://eth.provider.invalid/b": false,
+		"http://base.one.invalid/a http://base.two.invalid/a":          true,
+	} {
+		found := doctor(t, config, strings.Fields(urls)...)
+		if found["providers"].OK != ok || !strings.Contains(found["chain"].Saw, "1337, which docs/chains.md does not have: safe") {
+			t.Errorf("%s: %+v, %+v", urls, found["providers"], found["chain"])
+		}
+	}
+}
+
+type seen struct {
+	Check, Saw, Do string
+	OK             bool
+}
+
+// doctor examines a stack without wallets and returns its findings by check.
+func doctor(t *testing.T, config stack.Config, nodes ...string) map[string]seen {
+	t.Helper()
+	local := operator.Local{Payments: memory.NewPayments(), Secret: func() []byte { return []byte(`{"wallets":[]}`) }, Nodes: nodes, Config: config}
+	recorder := httptest.NewRecorder()
+	local.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"Args":["doctor","--json"]}`)))
+	var ended struct{ Out, Error string }
+	var findings []seen
+	if err := json.Unmarshal(recorder.Body.Bytes(), &ended); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(ended.Out), &findings); err != nil {
+		t.Fatalf("%v: %+v", err, ended)
+	}
+	byCheck := map[string]seen{}
+	for _, f := range findings {
+		byCheck[f.Check] = f
+	}
+	return byCheck
+}
