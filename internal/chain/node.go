@@ -117,6 +117,7 @@ const (
 	Known       Class = "already_known" // it was already
 	Full        Class = "pool_full"     // same bytes later
 	FeeTooLow   Class = "fee_too_low"   // same bytes later, or a bump
+	GasTooLow   Class = "gas_too_low"   // the gas limit does not cover the charges before the call runs: a higher limit
 	Gap         Class = "nonce_gap"     // predecessors are missing: deliver them, then again
 	NonceTooLow Class = "nonce_too_low" // mined, or the nonce was used by another: ask for receipts
 	Replacement Class = "replacement"   // something else holds the nonce in the pool: never success
@@ -131,7 +132,7 @@ func (c Class) Held() bool { return c == Accepted || c == Known }
 // ranks orders classes when several nodes answered. The best answer counts,
 // since the network can mine the bytes that one node holds.
 var ranks = map[Class]int{
-	Accepted: 0, Known: 1, NonceTooLow: 2, Ambiguous: 3, Gap: 4, Full: 5, FeeTooLow: 6, Replacement: 7, Funds: 8, Wrong: 9,
+	Accepted: 0, Known: 1, NonceTooLow: 2, Ambiguous: 3, Gap: 4, Full: 5, FeeTooLow: 6, Replacement: 7, Funds: 8, GasTooLow: 9, Wrong: 10,
 }
 
 // Classes returns every class, in no particular order.

@@ -271,8 +271,8 @@ func TestDeliver(t *testing.T) {
 
 func TestClasses(t *testing.T) {
 	classes := chain.Classes()
-	if len(classes) != 10 {
-		t.Errorf("%d classes, want the 10 of eth_sendRawTransaction's replies", len(classes))
+	if len(classes) != 11 {
+		t.Errorf("%d classes, want the 11 of eth_sendRawTransaction's replies", len(classes))
 	}
 	for _, c := range classes {
 		if c.Held() != (c == chain.Accepted || c == chain.Known) {

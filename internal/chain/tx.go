@@ -1,6 +1,8 @@
 package chain
 
 import (
+	"context"
+
 	"remit/internal/token"
 )
 
@@ -47,12 +49,34 @@ func TransferData(to token.Address, amount token.Amount) []byte {
 	return data
 }
 
+// resetGas is how much more a transfer can cost than its estimate, when the
+// recipient spends its last coin in between: a balance that becomes non-zero
+// costs 20,000 gas instead of 2,900 (EIP-2200, SSTORE_SET_GAS less
+// SSTORE_RESET_GAS as EIP-2929 changed it).
+const resetGas = 17_100
+
+// TransferGas returns the gas limit of a transfer whose estimate is estimate: a
+// fifth more, since the price of the data that goes to L1 can rise before the
+// transfer is mined, and resetGas.
+func TransferGas(estimate uint64) uint64 { return estimate + estimate/5 + resetGas }
+
 // NoopGas is the cost of a plain transfer of ether, the intrinsic gas of any
 // transaction (Ethereum yellow paper, appendix G, G_transaction).
 const NoopGas = 21_000
 
+// Noop is the package's Noop with the gas limit that the nodes' estimate asks for:
+// Arbitrum charges more than NoopGas (OffchainLabs/nitro, GasChargingHook). It is
+// NoopGas while no node gives an estimate.
+func (n Nodes) Noop(ctx context.Context, chainID uint64, wallet token.Address, fees Fees) Tx {
+	tx := Noop(chainID, wallet, fees)
+	if gas, err := n.Estimate(ctx, Call{From: wallet, To: wallet}); err == nil {
+		tx.Gas = max(tx.Gas, gas+gas/5)
+	}
+	return tx
+}
+
 // Noop returns the transaction that consumes a nonce and does nothing else: a
-// transfer of no ether to the wallet itself.
+// transfer of no ether to the wallet itself, with NoopGas.
 func Noop(chainID uint64, wallet token.Address, fees Fees) Tx {
 	return Tx{ChainID: chainID, To: wallet, Gas: NoopGas, Fees: fees}
 }

@@ -14,12 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// resetGas is how much more a transfer can cost than its estimate, when the
-// recipient spends its last coin in between: a balance that becomes non-zero
-// costs 20,000 gas instead of 2,900 (EIP-2200, SSTORE_SET_GAS less
-// SSTORE_RESET_GAS as EIP-2929 changed it).
-const resetGas = 17_100
-
 // prepare does everything that can fail before anything is stored: limits, fee
 // quote, simulation, key, wallet. Nothing it does has an effect.
 func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
@@ -72,7 +66,7 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, r payment.Request) (
 		return chain.Tx{}, errors.Join(ErrUnavailable, err)
 	}
 	return chain.Tx{
-		ChainID: w.ChainID, To: call.To, Data: call.Data, Gas: gas + gas/5 + resetGas,
+		ChainID: w.ChainID, To: call.To, Data: call.Data, Gas: chain.TransferGas(gas),
 		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit),
 	}, nil
 }

@@ -65,6 +65,7 @@ type attemptItem struct {
 	Tip  string `dynamodbav:"tip"`
 	Cap  string `dynamodbav:"cap"`
 	At   string `dynamodbav:"at"`
+	Gas  uint64 `dynamodbav:"gas,omitempty"` // limit; absent: tx_gas
 	Noop bool   `dynamodbav:"noop,omitempty"`
 }
 
@@ -86,7 +87,7 @@ func encodePayment(p payment.Payment) attributes {
 // encodeAttempt returns a list of one attempt.
 func encodeAttempt(a payment.Attempt) types.AttributeValue {
 	return encodeList([]attemptItem{{
-		Hash: a.Hash.String(), Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: moment(a.At), Noop: a.Noop,
+		Hash: a.Hash.String(), Tip: a.Fees.Tip.String(), Cap: a.Fees.Cap.String(), At: moment(a.At), Gas: a.Gas, Noop: a.Noop,
 	}})
 }
 
@@ -112,7 +113,7 @@ func decodePayment(item attributes) (payment.Payment, error) {
 	}
 	for _, a := range it.Attempts {
 		p.Attempts = append(p.Attempts, payment.Attempt{
-			Hash: r.hash("hash", a.Hash), At: r.instant("at", a.At), Noop: a.Noop,
+			Hash: r.hash("hash", a.Hash), At: r.instant("at", a.At), Gas: a.Gas, Noop: a.Noop,
 			Fees: chain.Fees{Tip: r.amount("tip", a.Tip), Cap: r.amount("cap", a.Cap)},
 		})
 	}

@@ -89,7 +89,7 @@ func (s *stage) committed() payment.Payment {
 
 func (s *stage) bumped(p payment.Payment) payment.Payment {
 	s.Helper()
-	p, err := p.Bump(s.signed(p, p.Nonce, 1), chain.Fees{Tip: token.Units(1)}, noon)
+	p, err := p.Bump(s.signed(p, p.Nonce, 1), chain.Tx{Fees: chain.Fees{Tip: token.Units(1)}, Gas: 30_000}, noon)
 	s.must("bumping", err)
 	return p
 }

@@ -170,7 +170,7 @@ func TestUnderstandsARealNodesRefusals(t *testing.T) {
 		{"no tip", cheap, chain.FeeTooLow},
 		{"another chain", foreign, chain.Wrong},
 		{"too long", long, chain.Wrong},
-		{"too little gas for its data", func() chain.Tx { tx := noop; tx.Data = make([]byte, 100); return tx }(), chain.Wrong},
+		{"too little gas for its data", func() chain.Tx { tx := noop; tx.Data = make([]byte, 100); return tx }(), chain.GasTooLow},
 	} {
 		t.Run(row.name, func(t *testing.T) { r.send(r.sign(nonce+1, row.tx), row.want) })
 	}

@@ -72,8 +72,10 @@ var replies = []reply{
 	{"account limit exceeded", chain.Full},
 	{"in-flight transaction limit reached", chain.Full},
 
+	{"intrinsic gas too low", chain.GasTooLow},
+	{"insufficient gas for floor data gas cost", chain.GasTooLow},
+
 	{"exceeds block gas limit", chain.Wrong},
-	{"intrinsic gas too low", chain.Wrong},
 	{"invalid sender", chain.Wrong},
 	{"invalid chain id", chain.Wrong},
 	{"oversized data", chain.Wrong},

@@ -64,7 +64,7 @@ func TestBothHashesResolve(t *testing.T) {
 	a := newAPI(t)
 	a.pay().want(t, 201)
 	p, bumped := a.first(), chain.Hash{1, 2, 3}
-	p, err := p.Bump(chain.Signed{Nonce: p.Nonce, Hash: bumped, Raw: []byte{2}}, p.Tx.Fees, a.now)
+	p, err := p.Bump(chain.Signed{Nonce: p.Nonce, Hash: bumped, Raw: []byte{2}}, p.Tx, a.now)
 	must(t, err)
 	must(t, a.payments.AddAttempt(t.Context(), p))
 	p, err = p.Confirm(chain.Receipt{Tx: bumped, Block: 7}, a.now)

@@ -4,6 +4,7 @@
 package payment
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,6 +54,7 @@ type Attempt struct {
 	Hash chain.Hash
 	Raw  []byte // of one just signed; a store keeps bytes in the pending transaction alone, and gives none back here
 	Fees chain.Fees
+	Gas  uint64 // limit, in units of gas; zero: that of the payment's Tx
 	At   time.Time
 	Noop bool // it pays nothing: see Cancel
 }
@@ -109,6 +111,9 @@ func (p Payment) Transfer() chain.Transfer {
 // none: only Prepared payments do.
 func (p Payment) LastAttempt() Attempt { return p.Attempts[len(p.Attempts)-1] }
 
+// Gas returns the gas limit of the newest attempt. It panics when p has none.
+func (p Payment) Gas() uint64 { return cmp.Or(p.LastAttempt().Gas, p.Tx.Gas) }
+
 // Hashes returns the hashes of all attempts, oldest first.
 func (p Payment) Hashes() []chain.Hash {
 	hashes := make([]chain.Hash, len(p.Attempts))
@@ -131,23 +136,28 @@ func (p Payment) Commit(signed chain.Signed, now time.Time) (Payment, error) {
 	return p, nil
 }
 
-// Bump adds an attempt at the same nonce with higher fees. It is no visible
-// change. It returns an error unless p is Committed.
-func (p Payment) Bump(signed chain.Signed, fees chain.Fees, now time.Time) (Payment, error) {
-	return p.retry(Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: fees, At: now.UTC()})
+// Bump adds an attempt at the same nonce: signed is tx, which differs from the
+// payment's Tx in its fees and gas limit only. It is no visible change. It returns
+// an error unless p is Committed.
+func (p Payment) Bump(signed chain.Signed, tx chain.Tx, now time.Time) (Payment, error) {
+	return p.retry(signed, tx, now, false)
 }
 
 // Cancel adds an attempt at the same nonce that pays nothing, to a payment whose
 // bytes no node will ever take. Which attempt is mined decides: the payment ends
 // as Confirmed, or as Failed with TransferMissing. It is no visible change. It
 // returns an error unless p is Committed.
-func (p Payment) Cancel(signed chain.Signed, fees chain.Fees, now time.Time) (Payment, error) {
-	return p.retry(Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: fees, At: now.UTC(), Noop: true})
+func (p Payment) Cancel(signed chain.Signed, tx chain.Tx, now time.Time) (Payment, error) {
+	return p.retry(signed, tx, now, true)
 }
 
-func (p Payment) retry(a Attempt) (Payment, error) {
+func (p Payment) retry(signed chain.Signed, tx chain.Tx, now time.Time, noop bool) (Payment, error) {
 	if p.State != Committed {
 		return Payment{}, p.forbidden(Committed)
+	}
+	a := Attempt{Hash: signed.Hash, Raw: signed.Raw, Fees: tx.Fees, At: now.UTC(), Noop: noop}
+	if tx.Gas != p.Tx.Gas {
+		a.Gas = tx.Gas
 	}
 	p.Attempts = append(slices.Clone(p.Attempts), a)
 	return p, nil

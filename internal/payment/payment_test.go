@@ -64,8 +64,8 @@ func TestMoves(t *testing.T) {
 	receipt := chain.Receipt{Tx: chain.Hash{1}, Block: 5}
 	moves := map[string]func(payment.Payment) (payment.Payment, error){
 		"commit":  func(p payment.Payment) (payment.Payment, error) { return p.Commit(chain.Signed{Nonce: 4}, now) },
-		"bump":    func(p payment.Payment) (payment.Payment, error) { return p.Bump(chain.Signed{}, tx.Fees, now) },
-		"cancel":  func(p payment.Payment) (payment.Payment, error) { return p.Cancel(chain.Signed{}, tx.Fees, now) },
+		"bump":    func(p payment.Payment) (payment.Payment, error) { return p.Bump(chain.Signed{}, tx, now) },
+		"cancel":  func(p payment.Payment) (payment.Payment, error) { return p.Cancel(chain.Signed{}, tx, now) },
 		"confirm": func(p payment.Payment) (payment.Payment, error) { return p.Confirm(receipt, now) },
 		"fail": func(p payment.Payment) (payment.Payment, error) {
 			return p.Fail(payment.ExecutionReverted, receipt, now)
@@ -113,12 +113,12 @@ func TestStatuses(t *testing.T) {
 
 func TestAttempts(t *testing.T) {
 	p := in(t, payment.Committed)
-	first, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, chain.Fees{Cap: token.Units(20)}, now)
+	first, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(20)}, Gas: tx.Gas}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A second run bumps what it read before: neither may see the other's.
-	other, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{3}}, chain.Fees{Cap: token.Units(30)}, now)
+	other, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{3}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(30)}, Gas: 70_000}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +127,9 @@ func TestAttempts(t *testing.T) {
 	}
 	if want := []chain.Hash{{1}, {3}}; !slices.Equal(other.Hashes(), want) {
 		t.Errorf("hashes %v, want %v", other.Hashes(), want)
+	}
+	if p.Gas() != tx.Gas || first.Gas() != tx.Gas || other.Gas() != 70_000 {
+		t.Errorf("gas limits %d, %d, %d", p.Gas(), first.Gas(), other.Gas())
 	}
 	if first.TxHash != p.TxHash || first.LastAttempt().Fees.Cap != token.Units(20) || first.Version != p.Version {
 		t.Errorf("a bump changed what merchants see: %+v", first.Public())

@@ -101,24 +101,16 @@ func (p *pass) repause(ctx context.Context, reason string) error {
 // mined, if that has waited long enough, and sends it. It is stored before it is
 // sent: whichever attempt is mined is then known to be ours. A crash after the
 // write leaves an attempt that the next run sends.
-//
-// If every node says that it will never take the bytes, higher fees do not help:
-// the next attempt pays nothing, so that the nonces behind it get on. One node
-// that says anything else, or nothing, may have them yet.
 func (p *pass) bump(ctx context.Context, lowest *wallet.PendingTx, count uint64) error {
 	if lowest.Nonce != count || p.Now().Sub(lowest.At) < p.BumpAfter {
 		return nil
 	}
-	refused := p.rebroadcast(ctx, *lowest).Class == chain.Wrong
+	class := p.rebroadcast(ctx, *lowest).Class
 	market, err := p.Nodes.Fees(ctx)
 	if err != nil {
 		return err
 	}
-	fees, ok := lowest.Fees.Bump(chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit), p.FeeLimit)
-	if !ok && !refused {
-		return nil // the limit is reached: the same bytes, again and again
-	}
-	bumped, err := p.store(ctx, *lowest, fees, refused)
+	bumped, err := p.store(ctx, *lowest, class, chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit))
 	switch {
 	case errors.Is(err, store.ErrChanged), errors.Is(err, errSame):
 		return nil // another run bumped or settled it, or there is nothing else to try
@@ -139,15 +131,27 @@ func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply 
 	return reply
 }
 
-// errSame reports an attempt that is the one before.
-var errSame = errors.New("the same bytes again")
+// errSame reports that the next attempt would have no better chance than the last:
+// the same bytes, again and again.
+var errSame = errors.New("nothing better to send")
 
-// store signs and stores the next attempt at a pending transaction's nonce. One
-// that pays nothing is followed by none that pays.
-func (p *pass) store(ctx context.Context, s wallet.PendingTx, fees chain.Fees, refused bool) (wallet.PendingTx, error) {
+// store signs and stores the next attempt at a pending transaction's nonce. class
+// is the nodes' best reply to the last one. The gas limit is estimated again, and a
+// limit that all nodes call too low is raised even where the fees are at theirs.
+//
+// If every node says that it will never take the bytes, or wants more gas for a
+// transfer that the token refuses by now, nothing helps: the next attempt pays
+// nothing, so that the nonces behind it get on, and is followed by none that pays.
+// One node that says anything else, or nothing, may have the bytes yet.
+func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class, market chain.Fees) (wallet.PendingTx, error) {
+	fees, raised := s.Fees.Bump(market, p.FeeLimit)
+	better := func(tx chain.Tx) bool { return raised || class == chain.GasTooLow && s.Gas.Less(tx.Cost()) }
 	if s.Noop() {
-		tx := chain.Noop(p.ChainID, s.Address, fees)
-		signed, err := p.signNext(ctx, tx, s)
+		tx := p.Nodes.Noop(ctx, p.ChainID, s.Address, fees)
+		if !better(tx) {
+			return wallet.PendingTx{}, errSame
+		}
+		signed, err := p.sign(ctx, tx, s.Nonce)
 		if err != nil {
 			return wallet.PendingTx{}, err
 		}
@@ -162,30 +166,31 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, fees chain.Fees, r
 		return wallet.PendingTx{}, store.ErrChanged
 	}
 	tx, again := stored.Tx, stored.Bump
-	tx.Fees = fees
-	if refused || stored.LastAttempt().Noop {
-		p.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce)
-		tx, again = chain.Noop(p.ChainID, s.Address, fees), stored.Cancel
+	tx.Fees, tx.Gas = fees, stored.Gas()
+	cancelled, hopeless := stored.LastAttempt().Noop, class == chain.Wrong
+	if !cancelled {
+		gas, err := p.Nodes.Estimate(ctx, chain.Call{From: s.Address, To: tx.To, Data: tx.Data})
+		if err == nil {
+			tx.Gas = max(tx.Gas, chain.TransferGas(gas))
+		}
+		hopeless = hopeless || class == chain.GasTooLow && errors.Is(err, chain.ErrReverted)
 	}
-	signed, err := p.signNext(ctx, tx, s)
+	if hopeless || cancelled {
+		p.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce)
+		tx, again = p.Nodes.Noop(ctx, p.ChainID, s.Address, fees), stored.Cancel
+	}
+	if !better(tx) && (cancelled || !hopeless) {
+		return wallet.PendingTx{}, errSame
+	}
+	signed, err := p.sign(ctx, tx, s.Nonce)
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}
-	bumped, err := again(signed, fees, p.Now())
+	bumped, err := again(signed, tx, p.Now())
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}
 	return store.PendingTxOf(bumped), p.Store.AddAttempt(ctx, bumped)
-}
-
-// signNext signs the next attempt at a pending transaction's nonce, or returns
-// errSame.
-func (p *pass) signNext(ctx context.Context, tx chain.Tx, s wallet.PendingTx) (chain.Signed, error) {
-	signed, err := p.sign(ctx, tx, s.Nonce)
-	if err == nil && signed.Hash == s.Hash() {
-		err = errSame
-	}
-	return signed, err
 }
 
 // sign signs tx with the wallet's key.

@@ -107,7 +107,7 @@ func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, e
 	if err != nil {
 		return nil, err
 	}
-	tx := chain.Noop(p.ChainID, p.wallet.Address, chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit))
+	tx := p.Nodes.Noop(ctx, p.ChainID, p.wallet.Address, chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit))
 	signed, err := p.sign(ctx, tx, nonce)
 	if err != nil {
 		return nil, err

@@ -144,6 +144,11 @@ func TestRounds(t *testing.T) {
 			stored.Attempts = append(stored.Attempts, payment.Attempt{Hash: chain.Hash{3}})
 			return w.tables.AddAttempt(context.Background(), stored)
 		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
+		{"no room for a no-op's bump", func(w *world) {
+			w.reserve("a", 0)
+			w.noop(0, over)
+			w.pooled, w.gas, w.settler.FeeLimit = 1, 30_000, token.Units(21)
+		}, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"no signature of a no-op's bump", func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled = 1 }, breaks("Sign#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"the bump of a no-op is not stored", func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled = 1 }, breaks("BumpNoop#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"a node that does not answer still gets the bytes again", func(w *world) { stuck(w); w.pooled = 0 }, breaks("AddAttempt#1"), report{Busy: true, Resent: 1, Pending: 1, Oldest: over}, errBroken},

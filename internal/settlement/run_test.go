@@ -176,19 +176,24 @@ func TestOutOfGas(t *testing.T) {
 // every node has refused the bytes for ever.
 func TestBumps(t *testing.T) {
 	for _, test := range []struct {
-		name  string
-		reply chain.Class
-		noop  bool
+		name     string
+		reply    chain.Class
+		estimate uint64
+		noop     bool
+		limit    uint64
 	}{
-		{"the fees are too low", chain.FeeTooLow, false},
-		{"no node will ever take the bytes", chain.Wrong, true},
+		{"the fees are too low", chain.FeeTooLow, 0, false, 10},
+		{"the fees are too low, and the transfer needs more gas", chain.FeeTooLow, 50_000, false, chain.TransferGas(50_000)},
+		{"the gas is too low", chain.GasTooLow, 50_000, false, chain.TransferGas(50_000)},
+		{"the gas is too low, and the transfer reverts", chain.GasTooLow, 0, true, chain.NoopGas},
+		{"no node will ever take the bytes", chain.Wrong, 50_000, true, 60_000},
 	} {
 		w := newWorld(t, script{})
 		p := w.commit("a", 4*minute)
-		w.reply = test.reply
+		w.reply, w.gas = test.reply, test.estimate
 		_, err := w.round()
 		p = w.stored(p)
-		if last := p.LastAttempt(); err != nil || len(p.Attempts) != 2 || last.Noop != test.noop || last.Fees.Cap.Cmp(token.Units(24)) != 0 || !last.At.Equal(w.now) {
+		if last := p.LastAttempt(); err != nil || len(p.Attempts) != 2 || last.Noop != test.noop || p.Gas() != test.limit || last.Fees.Cap.Cmp(token.Units(24)) != 0 || !last.At.Equal(w.now) {
 			t.Errorf("%s: %+v, %v", test.name, p.Attempts, err)
 		}
 		if tx := w.pending()[0]; tx.Hash() != p.LastAttempt().Hash || w.times["Send"] < 2 {

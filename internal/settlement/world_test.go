@@ -61,6 +61,7 @@ type world struct {
 	settled  uint64                       // transactions of the wallet that are final
 	pooled   uint64                       // the count with the node's pool
 	price    uint64                       // base fee
+	gas      uint64                       // estimate of every call; 0: it reverts
 	reply    chain.Class                  // to every broadcast
 	receipts map[chain.Hash]chain.Receipt // by transaction
 	atNonce  chain.Hash                   // what used every mined nonce, by the blocks
@@ -248,6 +249,13 @@ func (w *world) String() string { return "node" }
 
 func (w *world) Fees(context.Context) (chain.Market, error) {
 	return chain.Market{BaseFee: token.Units(w.price), Tip: token.Units(1)}, nil
+}
+
+func (w *world) Estimate(context.Context, chain.Call) (uint64, error) {
+	if w.gas == 0 {
+		return 0, chain.ErrReverted
+	}
+	return w.gas, nil
 }
 
 func (w *world) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {

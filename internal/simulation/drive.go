@@ -156,7 +156,7 @@ func (c *Cluster) Finish(settled bool) []string {
 // were under way arrive, and handlers and clients come to their ends.
 func (c *Cluster) heal() {
 	c.trace("cluster", "heals")
-	c.Chain.BaseFee = quietFee
+	c.Chain.BaseFee, c.Chain.L1Gas = quietFee, 0
 	c.Chain.Each((*fakechain.Node).Heal)
 	c.Keys.Down(false)
 	c.skewed = c.Skews != nil

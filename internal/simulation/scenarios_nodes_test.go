@@ -41,7 +41,7 @@ func TestNonceTooLowFromANodeThatIsAhead(t *testing.T) {
 		s.Halted, s.Idle = true, true
 		p := s.Pay("client", order(0))
 		s.Elapse(2 * time.Minute)
-		s.Chain.Nodes[1].Floor = 10_000
+		s.Chain.Nodes[1].Answers = chain.Wrong
 		s.On("run", "Send node0", 1, scheduler.Freeze) // of the bytes that have waited
 		s.StartRun()
 		s.Elapse(time.Second)
@@ -72,26 +72,26 @@ func TestOneNodeStandsStill(t *testing.T) {
 	}
 }
 
-// In May 2025 Ethereum raised the least gas that call data needs (EIP-7623).
-// Bytes that were signed for less gas are refused by every node for ever, and all
-// nonces after theirs would wait: a no-op takes the nonce, and the payment fails.
+// Every node refuses the bytes for their gas limit, and the token the recipient by
+// now: no limit pays the payment, and all nonces after its nonce would wait. A
+// no-op takes the nonce, and the payment fails.
 func TestBytesThatNoNodeWillTake(t *testing.T) {
 	for _, limit := range []uint64{0, 210} { // with and without room for higher fees
 		perform(t, fmt.Sprintf("fee limit %d", limit), simulation.Setup{FeeLimit: token.Units(limit)}, func(s *simulation.Scenario) {
-			s.Chain.Each(func(n *fakechain.Node) { n.Floor = 10_000 })
+			s.Halted = true
 			p := s.Pay("client", order(0))
 			s.Pay("client", order(1))
+			s.Chain.Each((*fakechain.Node).Forget)
+			s.Chain.Each(func(n *fakechain.Node) { n.Floor = 10_000 })
+			s.Chain.Recipients[order(0).To] = fakechain.Reverts
+			s.Halted = false
 			s.Elapse(12 * time.Minute)
-			for n := range 2 {
-				got := s.Payment(order(n))
-				s.Is("code", codeOf(got), payment.TransferMissing)
-				s.Is("attempts", len(got.Attempts), 2)
-				s.Is("mined", got.Onchain, got.LastAttempt().Hash)
-			}
+			got := s.Payment(order(0))
+			s.Is("code", codeOf(got), payment.TransferMissing)
+			s.Is("attempts", len(got.Attempts), 2)
+			s.Is("mined", got.Onchain, got.LastAttempt().Hash)
+			s.IsState(order(1), payment.Confirmed)
 			s.Is("a retry's hash", s.Ask("client", order(0)).Payment.TxHash, p.TxHash)
-			s.Chain.Each(func(n *fakechain.Node) { n.Floor = 0 })
-			s.Pay("client", order(2))
-			s.After(3*time.Minute, order(2), payment.Confirmed)
 		})
 	}
 }
@@ -136,7 +136,7 @@ func TestOneNodeWillNotTakeTheBytes(t *testing.T) {
 			s.Halted = true
 			s.Pay("client", order(0))
 			s.Chain.Each((*fakechain.Node).Forget)
-			s.Chain.Nodes[0].Floor = 10_000
+			s.Chain.Nodes[0].Answers = chain.Wrong
 			doubt(s.Chain.Nodes[1])
 			s.Halted = false
 			s.After(20*time.Minute, order(0), payment.Committed)

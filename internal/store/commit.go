@@ -39,7 +39,7 @@ func Commit(ctx context.Context, to committer, keys wallet.Keys, p payment.Payme
 func PendingTxOf(p payment.Payment) wallet.PendingTx {
 	last := p.LastAttempt()
 	tx := p.Tx
-	tx.Fees = last.Fees
+	tx.Fees, tx.Gas = last.Fees, p.Gas()
 	return wallet.PendingTx{
 		ID: wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, Nonce: p.Nonce, Payment: p.ID, Hashes: p.Hashes(),
 		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Amount: p.Amount, Gas: tx.Cost(),

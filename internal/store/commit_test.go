@@ -73,19 +73,19 @@ func TestCommit(t *testing.T) {
 }
 
 // TestPendingTxOf: a payment's pending transaction has the newest bytes, at their
-// own price.
+// own price and gas limit.
 func TestPendingTxOf(t *testing.T) {
 	p, err := prepared().Commit(chain.Signed{Nonce: 4, Hash: chain.Hash{1}, Raw: []byte{1}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err = p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Fees{Cap: token.Units(3)}, now.Add(time.Minute))
+	p, err = p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Tx{Gas: 120, Fees: chain.Fees{Cap: token.Units(3)}}, now.Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	tx := store.PendingTxOf(p)
 	if tx.Noop() || tx.Nonce != 4 || tx.Payment != "pay_1" || !slices.Equal(tx.Hashes, []chain.Hash{{1}, {2}}) || string(tx.Raw) != "\x02" ||
-		tx.Amount != token.Units(9) || tx.Gas != token.Units(300) || !tx.At.Equal(now.Add(time.Minute)) || !tx.Since.Equal(now) {
+		tx.Amount != token.Units(9) || tx.Gas != token.Units(360) || !tx.At.Equal(now.Add(time.Minute)) || !tx.Since.Equal(now) {
 		t.Errorf("pending transaction of a bumped payment: %+v", tx)
 	}
 }

@@ -105,7 +105,7 @@ var commitPromises = []promise[*check]{
 			c.holdsTxOf(p)
 		}
 		fees := chain.Fees{Tip: token.Units(60), Cap: token.Units(1060)}
-		p, err := p.Cancel(signed("no-op", p.Nonce, fees.Tip), fees, noon)
+		p, err := p.Cancel(signed("no-op", p.Nonce, fees.Tip), chain.Noop(p.Tx.ChainID, p.Wallet, fees), noon)
 		c.ok("cancelling", err)
 		c.ok("adding an attempt that pays nothing", c.AddAttempt(c.Context(), p))
 		c.holds(p)

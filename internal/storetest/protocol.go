@@ -129,7 +129,9 @@ func (c *check) committed(p payment.Payment, nonce uint64) payment.Payment {
 func (c *check) bumping(p payment.Payment, tip uint64) payment.Payment {
 	c.Helper()
 	fees := chain.Fees{Tip: token.Units(tip), Cap: token.Units(1000 + tip)}
-	p, err := p.Bump(signed(p.Revision, p.Nonce, fees.Tip), fees, noon.Add(time.Minute))
+	tx := p.Tx
+	tx.Fees, tx.Gas = fees, tx.Gas+tip
+	p, err := p.Bump(signed(p.Revision, p.Nonce, fees.Tip), tx, noon.Add(time.Minute))
 	c.ok("bumping", err)
 	return p
 }

@@ -77,7 +77,7 @@ func (c *Chain) extend(parent *block, txs []Tx) *block {
 	b.hash[31] = 0xb0
 	for _, tx := range txs {
 		r := c.execute(b, tx)
-		r.Tx, r.Block, r.BlockHash, r.GasUsed = tx.Sign().Hash, b.number, b.hash, c.gasOf(tx)
+		r.Tx, r.Block, r.BlockHash, r.GasUsed = tx.Sign().Hash, b.number, b.hash, min(tx.Gas, c.gasOf(tx))
 		b.receipts = append(b.receipts, r)
 		c.mostMined[tx.From] = max(c.mostMined[tx.From], b.accounts[tx.From].Nonce)
 	}
@@ -101,7 +101,7 @@ func (c *Chain) branch(base *block, from pool, blocks uint64) *block {
 func (c *Chain) execute(b *block, tx Tx) chain.Receipt {
 	from := b.accounts[tx.From]
 	from.Nonce++
-	fee, _ := c.price(tx).Times(c.gasOf(tx))
+	fee, _ := c.price(tx).Times(min(tx.Gas, c.gasOf(tx)))
 	from.Gas = from.Gas.Sub(fee)
 	b.accounts[tx.From] = from
 	if tx.To != c.Token {
@@ -110,7 +110,7 @@ func (c *Chain) execute(b *block, tx Tx) chain.Receipt {
 	to, amount := ParseTransfer(tx.Data)
 	moved := amount
 	switch behaviour := c.Recipients[to]; {
-	case behaviour == Reverts, from.Coins.Less(amount):
+	case behaviour == Reverts, from.Coins.Less(amount), tx.Gas < c.gasOf(tx):
 		return chain.Receipt{}
 	case behaviour == ReturnsFalse:
 		return chain.Receipt{Succeeded: true}
@@ -131,9 +131,9 @@ func (c *Chain) execute(b *block, tx Tx) chain.Receipt {
 // gasOf is the gas that tx uses.
 func (c *Chain) gasOf(tx Tx) uint64 {
 	if tx.To == c.Token {
-		return gasUsed
+		return gasUsed + c.L1Gas
 	}
-	return chain.NoopGas
+	return chain.NoopGas + c.L1Gas
 }
 
 // price is the wei that tx pays for a unit of gas in the next block.
@@ -161,10 +161,10 @@ func (c *Chain) executable(parent *block, from pool) []Tx {
 		a := parent.accounts[sender]
 		for nonce := a.Nonce; c.PerSender == 0 || nonce < a.Nonce+c.PerSender; nonce++ {
 			tx, ok := from[sender][nonce]
-			if !ok || tx.Fees.Cap.Less(c.BaseFee) || a.Gas.Less(tx.Cost()) {
+			if !ok || tx.Fees.Cap.Less(c.BaseFee) || a.Gas.Less(tx.Cost()) || tx.Gas < chain.NoopGas+c.L1Gas {
 				break
 			}
-			used, _ := c.price(tx).Times(gasUsed)
+			used, _ := c.price(tx).Times(c.gasOf(tx))
 			a.Gas = a.Gas.Sub(used)
 			txs = append(txs, tx)
 		}

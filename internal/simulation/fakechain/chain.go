@@ -21,6 +21,7 @@ type Chain struct {
 	Token      token.Address
 	BaseFee    token.Amount                // in wei per gas
 	Depth      uint64                      // in blocks: no reorg goes deeper
+	L1Gas      uint64                      // that the next block charges each transaction for its data, before it runs (OffchainLabs/nitro, GasChargingHook)
 	Recipients map[token.Address]Recipient // how the token treats them; absent: Pays
 	Nodes      []*Node
 

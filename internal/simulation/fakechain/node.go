@@ -132,11 +132,18 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	if err := n.usable(); err != nil {
 		return 0, err
 	}
-	to, amount := ParseTransfer(call.Data)
-	if n.chain.Recipients[to] == Reverts || n.head.accounts[call.From].Coins.Less(amount) {
-		return 0, chain.ErrReverted
+	if call.To == n.chain.Token {
+		to, amount := ParseTransfer(call.Data)
+		if n.chain.Recipients[to] == Reverts || n.head.accounts[call.From].Coins.Less(amount) {
+			return 0, chain.ErrReverted
+		}
 	}
-	return gasUsed, nil
+	return max(n.chain.gasOf(Tx{Tx: chain.Tx{To: call.To}}), n.intrinsic(call.Data)), nil
+}
+
+// intrinsic is the least gas limit with which the node takes a transaction.
+func (n *Node) intrinsic(data []byte) uint64 {
+	return chain.NoopGas + n.chain.L1Gas + n.Floor*uint64(len(data))
 }
 
 // final is the number of the highest block that the node calls final: so many
@@ -233,8 +240,8 @@ func (n *Node) Send(_ context.Context, raw []byte) chain.Reply {
 	case n.OtherChain, !ok, tx.ChainID != n.chain.ID:
 		return chain.Reply{Class: chain.Wrong, Detail: "invalid chain id"}
 	}
-	if tx.Gas < chain.NoopGas+n.Floor*uint64(len(tx.Data)) {
-		return chain.Reply{Class: chain.Wrong, Detail: "intrinsic gas too low"}
+	if tx.Gas < n.intrinsic(tx.Data) {
+		return chain.Reply{Class: chain.GasTooLow, Detail: "intrinsic gas too low"}
 	}
 	if n.Answers != "" {
 		return chain.Reply{Class: n.Answers, Detail: string(n.Answers)}

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -107,7 +108,10 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		if !mined || receipt.Succeeded {
 			o.Violate(FailedIsUnpaid, "%s failed as reverted, and the chain does not say so", r.Key)
 		}
-		if pays && !o.Stolen() {
+		starved := slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool { // L1 data became dear
+			return a.Hash == p.Onchain && receipt.GasUsed == cmp.Or(a.Gas, p.Tx.Gas)
+		})
+		if pays && !starved && !o.Stolen() {
 			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)
 		}
 	case payment.TransferMissing:

@@ -172,7 +172,7 @@ func (o *Oracle) Sending(h chain.Hash) {
 
 // Replied records a node's reply to bytes.
 func (o *Oracle) Replied(node string, h chain.Hash, reply chain.Reply) {
-	if reply.Class != chain.Wrong {
+	if reply.Class != chain.Wrong && reply.Class != chain.GasTooLow {
 		return
 	}
 	if o.refusers[h] == nil {

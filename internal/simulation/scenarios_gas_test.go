@@ -1,0 +1,85 @@
+package simulation_test
+
+import (
+	"testing"
+	"time"
+
+	"remit/internal/payment"
+	"remit/internal/simulation"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/scheduler"
+)
+
+// Nitro charges the data that goes to L1 out of the gas limit, before a
+// transaction runs (OffchainLabs/nitro, GasChargingHook). A no-op of 21,000 gas is
+// never mined there, and all nonces of the wallet wait behind it.
+func TestNoopNeedsMoreGas(t *testing.T) {
+	for name, spike := range map[string]bool{"from the start": false, "since it was signed": true} {
+		perform(t, name, pair, func(s *simulation.Scenario) {
+			if !spike {
+				s.Chain.L1Gas = 500
+			}
+			first, second := moved(s)
+			s.Thaw()
+			s.Until(func() bool { return len(s.Reports()) > 0 || s.Record(first).NextNonce == 1 })
+			if spike {
+				s.Halted = true
+				s.Elapse(50 * time.Second)
+				s.Chain.Each((*fakechain.Node).Forget)
+				s.Chain.L1Gas = 90_000
+				s.Halted = false
+			}
+			s.Elapse(6 * time.Minute)
+			s.Is("mined on the first", s.Chain.Account(fakechain.Wallet(first), 2).Nonce, uint64(1))
+			s.Pause(second, "by hand")
+			s.Pay("client", order(1))
+			s.After(3*time.Minute, order(1), payment.Confirmed)
+			s.Resume(second)
+		})
+	}
+}
+
+// No node can estimate a no-op for a while: it is made with the gas that every
+// transaction needs on most chains, and gets more when a node can.
+func TestNoopWithoutAnEstimate(t *testing.T) {
+	simulation.Perform(t, pair, func(s *simulation.Scenario) {
+		s.Chain.L1Gas = 5_000
+		first, _ := moved(s)
+		s.Thaw()
+		s.On("run", "Estimate", 2, scheduler.FailBefore)
+		s.Elapse(8 * time.Minute)
+		s.Is("mined on the first", s.Chain.Account(fakechain.Wallet(first), 2).Nonce, uint64(1))
+	})
+}
+
+// The price of L1 data rises while a payment waits (cowprotocol/services#2795), or
+// a fork raises the least gas of call data (EIP-7623): every node refuses the bytes
+// for their gas limit. While the transfer can be estimated it is paid, with a
+// higher limit, and never given up.
+func TestGasLimitIsTooLow(t *testing.T) {
+	for name, dear := range map[string]func(s *simulation.Scenario){
+		"L1 data":       func(s *simulation.Scenario) { s.Chain.L1Gas = 200_000 },
+		"least gas":     func(s *simulation.Scenario) { s.Chain.Each(func(n *fakechain.Node) { n.Floor = 10_000 }) },
+		"a higher base": func(s *simulation.Scenario) { s.Chain.L1Gas, s.Chain.BaseFee = 200_000, spike },
+	} {
+		for _, limit := range []uint64{0, 210} { // with and without room for higher fees
+			if limit > 0 && name == "a higher base" {
+				continue
+			}
+			perform(t, name, simulation.Setup{FeeLimit: unit(limit)}, func(s *simulation.Scenario) {
+				s.Halted = true
+				p := s.Pay("client", order(0))
+				s.Pay("client", order(1))
+				s.Chain.Each((*fakechain.Node).Forget)
+				dear(s)
+				s.Halted = false
+				s.Elapse(12 * time.Minute)
+				s.IsState(order(0), payment.Confirmed)
+				s.IsState(order(1), payment.Confirmed)
+				s.Is("hash", s.Payment(order(0)).TxHash, p.TxHash)
+				s.Is("attempts", len(s.Payment(order(0)).Attempts), 2)
+				s.Chain.BaseFee = quiet
+			})
+		}
+	}
+}
