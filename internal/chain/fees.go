@@ -44,6 +44,13 @@ func (f Fees) Bump(market Fees, limit token.Amount) (Fees, bool) {
 	return bumped, true
 }
 
+// Asks reports whether the next block is dearer than f: its price is above the
+// cap, or the tip above f's.
+func (m Market) Asks(f Fees) bool {
+	price, err := m.BaseFee.Add(m.Tip)
+	return err != nil || f.Cap.Less(price) || f.Tip.Less(m.Tip)
+}
+
 func (f Fees) within(limit token.Amount) Fees {
 	if !limit.IsZero() && limit.Less(f.Cap) {
 		f.Cap = limit

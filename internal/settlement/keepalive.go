@@ -8,6 +8,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -20,8 +21,7 @@ const (
 )
 
 // keepAlive keeps transactions that are not mined in the nodes' pools, and
-// raises the fees of the lowest nonce when it has waited too long: all others
-// wait behind it.
+// raises their fees when they have waited too long and the market has gone up.
 func (p *pass) keepAlive(ctx context.Context) error {
 	count := p.views.Leading().Mined
 	var waiting []wallet.PendingTx
@@ -33,7 +33,7 @@ func (p *pass) keepAlive(ctx context.Context) error {
 	if len(waiting) == 0 {
 		return p.recover(ctx)
 	}
-	err := p.bump(ctx, &waiting[0], count)
+	err := p.bump(ctx, waiting, count)
 	for _, view := range p.views {
 		if err := p.resend(ctx, view, waiting); err != nil {
 			return err
@@ -97,31 +97,53 @@ func (p *pass) repause(ctx context.Context, reason string) error {
 	return err
 }
 
-// bump stores an attempt with higher fees for the lowest nonce that is not
-// mined, if that has waited long enough, and sends it. It is stored before it is
-// sent: whichever attempt is mined is then known to be ours. A crash after the
-// write leaves an attempt that the next run sends.
-func (p *pass) bump(ctx context.Context, lowest *wallet.PendingTx, count uint64) error {
-	if lowest.Nonce != count || p.Now().Sub(lowest.At) < p.BumpAfter {
+// bump stores attempts with higher fees, and sends them, for the nonces that have
+// waited long enough and for which the market asks more than their attempts offer
+// by now: all of them, since a block can take no more than are dear enough. The
+// lowest is sent to every node first, and gets an attempt as well when no node
+// holds it. An attempt is stored before it is sent: whichever is mined is then
+// known to be ours. A crash after the write leaves an attempt that the next run
+// sends.
+func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint64) error {
+	if waiting[0].Nonce != count {
 		return nil
 	}
-	class := p.rebroadcast(ctx, *lowest).Class
-	market, err := p.Nodes.Fees(ctx)
-	if err != nil {
-		return err
+	var market chain.Market
+	for i, s := range waiting {
+		if p.Now().Sub(s.At) < p.BumpAfter || p.short(ctx, 0) {
+			continue
+		}
+		class := chain.Known
+		if i == 0 {
+			class = p.rebroadcast(ctx, s).Class
+		}
+		if market == (chain.Market{}) {
+			var err error
+			if market, err = p.Nodes.Fees(ctx); err != nil {
+				return err
+			}
+		}
+		if !market.Asks(s.Fees) && !unheld[class] {
+			continue
+		}
+		bumped, err := p.store(ctx, s, class, market)
+		switch {
+		case errors.Is(err, store.ErrChanged), errors.Is(err, errSame):
+			continue // another run bumped or settled it, or there is nothing else to try
+		case err != nil:
+			return fmt.Errorf("bumping nonce %d: %w", s.Nonce, err)
+		}
+		p.report.Bumps++
+		p.wallet.Gas = p.wallet.Gas.Sub(bumped.Gas.Sub(s.Gas))
+		waiting[i] = bumped
+		p.rebroadcast(ctx, bumped)
 	}
-	bumped, err := p.store(ctx, *lowest, class, chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit))
-	switch {
-	case errors.Is(err, store.ErrChanged), errors.Is(err, errSame):
-		return nil // another run bumped or settled it, or there is nothing else to try
-	case err != nil:
-		return fmt.Errorf("bumping nonce %d: %w", lowest.Nonce, err)
-	}
-	p.report.Bumps++
-	*lowest = bumped
-	p.rebroadcast(ctx, bumped)
 	return nil
 }
+
+// unheld are the best replies of nodes of which none holds the bytes, and which
+// another attempt may change.
+var unheld = map[chain.Class]bool{chain.Full: true, chain.FeeTooLow: true, chain.Replacement: true, chain.GasTooLow: true, chain.Wrong: true}
 
 // rebroadcast sends an attempt to every node, also to those whose pools hold the
 // nonce already. It returns the best reply.
@@ -143,11 +165,17 @@ var errSame = errors.New("nothing better to send")
 // transfer that the token refuses by now, nothing helps: the next attempt pays
 // nothing, so that the nonces behind it get on, and is followed by none that pays.
 // One node that says anything else, or nothing, may have the bytes yet.
-func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class, market chain.Fees) (wallet.PendingTx, error) {
-	fees, raised := s.Fees.Bump(market, p.FeeLimit)
-	better := func(tx chain.Tx) bool { return raised || class == chain.GasTooLow && s.Gas.Less(tx.Cost()) }
+func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class, market chain.Market) (wallet.PendingTx, error) {
+	raised := false
+	raise := func(tx chain.Tx) chain.Tx {
+		tx.Fees, raised = s.Fees.Bump(chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit), p.limit(s, tx))
+		return tx
+	}
+	better := func(tx chain.Tx) bool {
+		return raised || class == chain.GasTooLow && s.Gas.Less(tx.Cost()) && !p.wallet.Gas.Less(tx.Cost().Sub(s.Gas))
+	}
 	if s.Noop() {
-		tx := p.Nodes.Noop(ctx, p.ChainID, s.Address, fees)
+		tx := raise(p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees))
 		if !better(tx) {
 			return wallet.PendingTx{}, errSame
 		}
@@ -166,7 +194,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 		return wallet.PendingTx{}, store.ErrChanged
 	}
 	tx, again := stored.Tx, stored.Bump
-	tx.Fees, tx.Gas = fees, stored.Gas()
+	tx.Gas = stored.Gas()
 	cancelled, hopeless := stored.LastAttempt().Noop, class == chain.Wrong
 	if !cancelled {
 		gas, err := p.Nodes.Estimate(ctx, chain.Call{From: s.Address, To: tx.To, Data: tx.Data})
@@ -177,8 +205,9 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	}
 	if hopeless || cancelled {
 		p.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce)
-		tx, again = p.Nodes.Noop(ctx, p.ChainID, s.Address, fees), stored.Cancel
+		tx, again = p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees), stored.Cancel
 	}
+	tx = raise(tx)
 	if !better(tx) && (cancelled || !hopeless) {
 		return wallet.PendingTx{}, errSame
 	}
@@ -191,6 +220,25 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 		return wallet.PendingTx{}, err
 	}
 	return store.PendingTxOf(bumped), p.Store.AddAttempt(ctx, bumped)
+}
+
+// limit returns the highest fee cap of tx as the next attempt at a pending
+// transaction's nonce: FeeLimit, or less where the wallet cannot pay for more beside
+// all that is reserved and pending.
+func (p *pass) limit(s wallet.PendingTx, tx chain.Tx) token.Amount {
+	gas, err := p.wallet.Gas.Add(s.Gas)
+	if err != nil {
+		gas = token.MaxAmount()
+	}
+	affordable := gas.Over(tx.Gas)
+	switch {
+	case affordable.IsZero():
+		return token.Units(1) // zero would be no limit
+	case p.FeeLimit.IsZero() || affordable.Less(p.FeeLimit):
+		return affordable
+	default:
+		return p.FeeLimit
+	}
 }
 
 // sign signs tx with the wallet's key.

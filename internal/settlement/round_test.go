@@ -39,7 +39,8 @@ func TestRounds(t *testing.T) {
 	const held, over = 2 * minute, 4 * minute // ages: of a reservation that is finished, of an attempt that is bumped
 	reserved := func(w *world) { w.reserve("a", held) }
 	sent := func(w *world) { w.commit("a", minute); w.pooled = 1 }
-	stuck := func(w *world) { w.commit("a", over); w.pooled = 1 }
+	stuck := func(w *world) { w.commit("a", over); w.pooled, w.price = 1, 21 }
+	unfilled := func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled, w.price = 1, 21 }
 	used := func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
 	ahead := func(w *world) { w.mined = 2 }
 	paid := func(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
@@ -127,10 +128,11 @@ func TestRounds(t *testing.T) {
 			}
 		}, script{}, report{Busy: true, Resent: 64, Pending: 66, Oldest: minute}, nil},
 
-		{"a transaction that waits too long", func(w *world) { w.commit("a", settlement.BumpAfter); w.pooled = 1 }, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
-		{"and the node has forgotten it", func(w *world) { w.commit("a", settlement.BumpAfter) }, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
+		{"a transaction that waits too long", func(w *world) { w.commit("a", settlement.BumpAfter); w.pooled, w.price = 1, 21 }, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
+		{"and the node has forgotten it", func(w *world) { w.commit("a", settlement.BumpAfter); w.price = 21 }, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
 		{"a transaction that waits", func(w *world) { w.commit("a", settlement.BumpAfter-1); w.pooled = 1 }, script{}, report{Busy: true, Pending: 1, Oldest: settlement.BumpAfter - 1}, nil},
-		{"a no-op that waits too long", func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled = 1 }, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
+		{"and the market asks no more than it offers", func(w *world) { stuck(w); w.price = 20 }, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
+		{"a no-op that waits too long", unfilled, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
 		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"no price", stuck, breaks("Fees#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"no room for a bump", func(w *world) { stuck(w); w.settler.FeeLimit = token.Units(21) }, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
@@ -145,12 +147,11 @@ func TestRounds(t *testing.T) {
 			return w.tables.AddAttempt(context.Background(), stored)
 		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"no room for a no-op's bump", func(w *world) {
-			w.reserve("a", 0)
-			w.noop(0, over)
-			w.pooled, w.gas, w.settler.FeeLimit = 1, 30_000, token.Units(21)
+			unfilled(w)
+			w.gas, w.settler.FeeLimit = 30_000, token.Units(21)
 		}, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
-		{"no signature of a no-op's bump", func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled = 1 }, breaks("Sign#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
-		{"the bump of a no-op is not stored", func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled = 1 }, breaks("BumpNoop#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
+		{"no signature of a no-op's bump", unfilled, breaks("Sign#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
+		{"the bump of a no-op is not stored", unfilled, breaks("BumpNoop#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"a node that does not answer still gets the bytes again", func(w *world) { stuck(w); w.pooled = 0 }, breaks("AddAttempt#1"), report{Busy: true, Resent: 1, Pending: 1, Oldest: over}, errBroken},
 
 		{"a payment that was made", paid, script{}, report{Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},

@@ -14,6 +14,7 @@ var keptFor = map[string]string{
 	"TestEveryReply":                         "a sweep over the classes of reply, of which only some have a rule",
 	"TestKeyRotatedWithTransactionsInFlight": "runs look at every wallet in the tables, draining or not; there is no line to take out",
 	"TestOneNodeNeverAnswers":                "hedges are for speed, and TestOneNodeHangs of package chain holds it; here a request that was given up arrives all the same",
+	"TestNoopWithoutAnEstimate":              "NoopGas is the floor of every no-op; there is no line to take out",
 	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }
 

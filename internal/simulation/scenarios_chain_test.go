@@ -41,8 +41,10 @@ func bumped(s *simulation.Scenario) payment.Payment {
 	s.T.Helper()
 	s.Pay("client", order(0))
 	s.Halted = true
+	s.Chain.BaseFee = spike
 	s.On("run", "Send", 0, scheduler.FailBefore)
 	s.Elapse(3 * time.Minute)
+	s.Chain.BaseFee = quiet
 	p := s.Payment(order(0))
 	if len(p.Attempts) < 2 {
 		s.T.Fatalf("%d attempts", len(p.Attempts))
@@ -70,6 +72,7 @@ func TestBumpInterrupted(t *testing.T) {
 	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
 		s.Pay("client", order(0))
 		s.Halted = true
+		s.Chain.BaseFee = spike
 		s.Elapse(time.Minute)
 		s.On("run", effect, 1, how)
 		s.Elapse(5 * time.Minute)
@@ -109,6 +112,7 @@ func TestBumpIsNoStranger(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Depth: 1}, func(s *simulation.Scenario) {
 		s.Idle, s.Halted = true, true
 		s.Pay("client", order(0))
+		s.Chain.BaseFee = spike
 		s.Elapse(58 * time.Second)
 		s.On("run1", "Account", 2, scheduler.Freeze) // on both nodes
 		s.StartRun()
@@ -118,6 +122,7 @@ func TestBumpIsNoStranger(t *testing.T) {
 		s.On("run2", "Send node1", 1, scheduler.KillAfter)
 		s.Elapse(time.Second)
 		s.Halted = false
+		s.Chain.BaseFee = quiet
 		s.After(25*time.Second, order(0), payment.Committed)
 		s.Thaw()
 		s.Elapse(time.Second)

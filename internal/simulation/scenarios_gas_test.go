@@ -83,3 +83,53 @@ func TestGasLimitIsTooLow(t *testing.T) {
 		}
 	}
 }
+
+// A chain, or its RPC, stands still for hours. Nobody asks for more than was
+// offered, so no fee rises.
+func TestMarketStandsStill(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Pay("client", order(0))
+		s.Halted = true
+		s.Elapse(4 * time.Hour)
+		s.Is("attempts", len(s.Payment(order(0)).Attempts), 1)
+		s.Halted = false
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+	})
+}
+
+// The price rises and stays. Every payment that waits below it is lifted at once,
+// not one after the other.
+func TestPriceRisesForAll(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Halted = true
+		for n := range 20 {
+			s.Pay("client", order(n))
+		}
+		s.Chain.BaseFee, s.Halted = spike, false
+		s.Elapse(4 * time.Minute)
+		for n := range 20 {
+			s.IsState(order(n), payment.Confirmed)
+			s.Is("attempts", len(s.Payment(order(n)).Attempts), 2)
+		}
+		s.Chain.BaseFee = quiet
+	})
+}
+
+// The price rises, and the wallet has not the ether for what the market asks. No
+// attempt is above what it has: one that it cannot pay is taken by no node, and
+// the payment that could wait for a better price would wait for a top-up.
+func TestBumpsThatTheWalletCanPay(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
+		s.Chain.TakeGas(fakechain.Wallet(0))
+		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(40_000_000))
+		s.Halted = true
+		s.Pay("client", order(0))
+		s.Chain.Each((*fakechain.Node).Forget)
+		s.Chain.BaseFee = spike
+		s.Elapse(20 * time.Minute)
+		s.Chain.BaseFee, s.Halted = unit(400), false
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+		s.Is("attempts", len(s.Payment(order(0)).Attempts), 2)
+		s.Chain.BaseFee = quiet
+	})
+}

@@ -107,7 +107,9 @@ func TestCancelledStaysCancelled(t *testing.T) {
 			s.Pay("client", order(0))
 			s.Elapse(15 * time.Minute)
 			s.Chain.Each(func(n *fakechain.Node) { n.Answers = "" })
+			s.Chain.BaseFee = unit(8_000) // above what the no-op offers by now
 			s.Elapse(15 * time.Minute)
+			s.Chain.BaseFee = quiet
 			attempts := s.Payment(order(0)).Attempts
 			seen := map[chain.Hash]bool{}
 			for i, a := range attempts {

@@ -130,6 +130,16 @@ func (a Amount) ScaleUp(num, den uint64) Amount {
 	return Amount{quotient}
 }
 
+// Over returns a/n rounded down. It panics when n is zero.
+func (a Amount) Over(n uint64) Amount {
+	if n == 0 {
+		panic("token: dividing by zero")
+	}
+	var quotient Amount
+	quotient.units.Div(&a.units, uint256.NewInt(n))
+	return quotient
+}
+
 // MarshalJSON writes a as an integer literal, exact to 2^256-1.
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
