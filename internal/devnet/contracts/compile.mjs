@@ -12,7 +12,7 @@ const compilerVersion = soljson.cwrap("solidity_version", "string", []);
 
 const source = readFileSync(new URL("TestToken.sol", import.meta.url), "utf8");
 const settings = {
-  evmVersion: "cancun",
+  evmVersion: "shanghai", // the newest that every node of tools/nodes runs
   optimizer: { enabled: true, runs: 10000 },
   // No metadata at the end of the code: equal code gives equal bytes, whatever the comments say.
   metadata: { bytecodeHash: "none", appendCBOR: false },
