@@ -13,7 +13,7 @@ import (
 )
 
 // everyTool lists the names that tools/install takes.
-const everyTool = "dynamodb aws webhooks browser race gotestsum golangci-lint govulncheck cfnlint checkov schemathesis clients"
+const everyTool = "dynamodb aws webhooks browser race gotestsum golangci-lint govulncheck cfnlint checkov schemathesis clients nodes"
 
 // machine is a machine on which `tools/install check` finds everything: each
 // command with the shell script that pretends to be it.
@@ -41,13 +41,13 @@ func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
 		{name: "no Python", with: map[string]string{"python3": missing}, want: []string{"Python 3.10"}},
 		{name: "Python that is too old or has no venv", with: map[string]string{"python3": "exit 1"}, want: []string{"Python 3.10"}},
 		{name: "no OpenSSL", with: map[string]string{"openssl": missing}, want: []string{"OpenSSL"}},
-		{name: "no npm", with: map[string]string{"npm": missing}, want: []string{"Node.js 18", "Node.js 18", "Node.js 20"}},
-		{name: "no Node.js", with: map[string]string{"node": missing}, want: []string{"Node.js 18", "Node.js 18", "Node.js 20"}},
-		{name: "Node.js 18", with: map[string]string{"node": `case $2 in *20*) exit 1 ;; esac`}, want: []string{"Node.js 20"}},
+		{name: "no npm", with: map[string]string{"npm": missing}, want: []string{"Node.js 18", "Node.js 18", "Node.js 20", "Node.js 20"}},
+		{name: "no Node.js", with: map[string]string{"node": missing}, want: []string{"Node.js 18", "Node.js 18", "Node.js 20", "Node.js 20"}},
+		{name: "Node.js 18", with: map[string]string{"node": `case $2 in *20*) exit 1 ;; esac`}, want: []string{"Node.js 20", "Node.js 20"}},
 		{name: "no curl", with: map[string]string{"curl": missing}, want: []string{"curl"}},
 		{name: "no C compiler", with: map[string]string{"cc": missing}, want: []string{"a C compiler"}},
-		{name: "a Mac without Chromium", with: map[string]string{"uname": "echo Darwin arm64"}, want: []string{"Chromium"}},
-		{name: "a Mac with a browser", with: map[string]string{"uname": "echo Darwin arm64", "google-chrome": ""}},
+		{name: "a Mac without Chromium", with: map[string]string{"uname": "echo Darwin arm64"}, want: []string{"Chromium", "Linux on"}},
+		{name: "a Mac with a browser", with: map[string]string{"uname": "echo Darwin arm64", "google-chrome": ""}, want: []string{"Linux on"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			commands := maps.Clone(machine)
