@@ -133,13 +133,21 @@ chaos: ## Break a running stack for FOR=10m (SIGKILL, lost answers, dead service
 	@tools/install dynamodb
 	go run ./bench -for $(FOR) $(ARGS) chaos
 
+# The nodes that `make nodes` pays through.
+NODES ?= remit,anvil,hardhat
+
+.PHONY: nodes
+nodes: ## Pay through nodes of other authors with the habits of real ones (NODES=anvil ARGS='-habits=none'; -table for docs/chains.md)
+	@tools/install dynamodb nodes
+	go test ./bench/measure -count=1 -timeout=60m -run '^TestNodes$$' -nodes=$(NODES) $(ARGS)
+
 .PHONY: contract
 contract: ## Recompile the test token and compare it with the bytecode in the repository
 	internal/devnet/contracts/compile.sh --check
 
 .PHONY: tools
 tools: ## Install every pinned tool under .cache/ (test and lint do it by themselves)
-	tools/install $(TEST_TOOLS) gotestsum golangci-lint govulncheck cfnlint checkov schemathesis
+	tools/install $(TEST_TOOLS) gotestsum golangci-lint govulncheck cfnlint checkov schemathesis nodes
 
 .PHONY: dynamodb
 dynamodb: ## DynamoDB Local on port 8000 (DYNAMODB_PORT) until Ctrl-C

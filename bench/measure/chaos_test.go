@@ -68,8 +68,9 @@ type victim struct {
 	proxies  []*proxy // before the database and the node
 	hooks    *receiver
 	merchant *client.Client
-	pace     *time.Ticker // one order each
-	command  []string     // of the server
+	pace     *time.Ticker  // one order each
+	within   time.Duration // of drain
+	command  []string      // of the server
 	server   *exec.Cmd
 
 	requests, failures atomic.Int64
@@ -94,13 +95,7 @@ func BenchmarkChaos(b *testing.B) {
 	mined, _, err := v.audit(ctx, false)
 	check(b, err)
 	say("asking again for payments that clients forgot: %d payments are mined 0 times, %d once, %d more often", mined[0], mined[1], mined[2])
-	check(b, each(ctx, 16, len(v.orders), func(ctx context.Context, n int) error { // a payment made meanwhile is only named
-		draw := rand.New(rand.NewPCG(*seed, uint64(10_000+n)))
-		for try := 0; try < 100 && v.answer(n) == "" && !v.ask(ctx, n, draw); try++ {
-			sleep(ctx, 100*time.Millisecond)
-		}
-		return nil
-	}))
+	v.askAgain(ctx)
 	check(b, v.drain(ctx))
 	again, noops, err := v.audit(ctx, true)
 	check(b, err)
@@ -136,18 +131,26 @@ func BenchmarkChaos(b *testing.B) {
 // say tells progress on standard error: standard output is the results.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
+// newVictim returns a victim without processes, which logs to a file of that name.
+func newVictim(t testing.TB, name string) *victim {
+	t.Helper()
+	dir := filepath.Join(root, ".cache", "chaos")
+	check(t, os.MkdirAll(dir, 0o755))
+	file := must(os.Create(filepath.Join(dir, name+".log")))(t)
+	t.Cleanup(func() { _ = file.Close() })
+	return &victim{log: log.New(file, "CHAOS ", log.Lmicroseconds), payments: dynamo.NewPayments(dynamotest.Client(t), "remit-payments"),
+		happened: map[string]int{}, broken: map[string][]string{}, within: drainWithin}
+}
+
 // startVictim starts all processes, and makes the merchant a customer of the
 // server.
 func startVictim(b *testing.B) *victim {
 	b.Helper()
-	dir := filepath.Join(root, ".cache", "chaos")
-	check(b, os.MkdirAll(dir, 0o755))
-	file := must(os.Create(filepath.Join(dir, fmt.Sprintf("chaos-%d.log", *seed))))(b)
-	say("seed %d; the log is %s", *seed, file.Name())
-	v := &victim{log: log.New(file, "CHAOS ", log.Lmicroseconds), payments: dynamo.NewPayments(dynamotest.Client(b), "remit-payments"),
-		happened: map[string]int{}, broken: map[string][]string{}, pace: time.NewTicker(time.Second / time.Duration(*rate))}
-	remit, wallets := build(b, nil, "remit/cmd/remit"), filepath.Join(dir, "chaos-chain.json")
-	chain, lines, err := start(b.Context(), file, "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms", "--wallets", "4")
+	v := newVictim(b, fmt.Sprintf("chaos-%d", *seed))
+	v.pace = time.NewTicker(time.Second / time.Duration(*rate))
+	say("seed %d; the log is .cache/chaos/chaos-%d.log", *seed, *seed)
+	remit, wallets := build(b, nil, "remit/cmd/remit"), filepath.Join(b.TempDir(), "chain.json")
+	chain, lines, err := start(b.Context(), v.log.Writer(), "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms", "--wallets", "4")
 	check(b, err)
 	b.Cleanup(func() { kill(chain) })
 	text := []byte(strings.Join(lines, "\n"))
@@ -155,21 +158,30 @@ func startVictim(b *testing.B) *victim {
 	check(b, os.WriteFile(wallets, text, 0o600)) // with the private keys
 	v.node = must(ethclient.DialContext(b.Context(), v.chain.RPCURL))(b)
 	v.proxies = []*proxy{newProxy(b, "database", dynamotest.Start(b)), newProxy(b, "node", v.chain.RPCURL)}
-	free := must(net.Listen("tcp", "127.0.0.1:0"))(b) // the server takes the same address after every restart
-	check(b, free.Close())
-	v.command = []string{remit, "local", "--listen", free.Addr().String(), "--dynamodb", v.proxies[0].URL, "--rpc", v.proxies[1].URL,
-		"--token", v.chain.Token.Address.String(), "--wallet-file", wallets, "--block-time", "500ms"}
-	check(b, v.serve(b.Context()))
-	b.Cleanup(func() { kill(v.server) })
-	v.hooks = newReceiver(b, func(_ *http.Request, e event) int {
+	check(b, v.open(b.Context(), b, remit, "--dynamodb", v.proxies[0].URL, "--rpc", v.proxies[1].URL, "--wallet-file", wallets))
+	return v
+}
+
+// open starts the server, which pays on v's chain, and makes the merchant its
+// customer.
+func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...string) error {
+	t.Helper()
+	free := must(net.Listen("tcp", "127.0.0.1:0"))(t) // the server takes the same address after every restart
+	check(t, free.Close())
+	v.command = append([]string{remit, "local", "--listen", free.Addr().String(), "--token", v.chain.Token.Address.String(), "--block-time", "500ms"}, args...)
+	if err := v.serve(ctx); err != nil {
+		return err
+	}
+	t.Cleanup(func() { kill(v.server) })
+	v.hooks = newReceiver(t, func(_ *http.Request, e event) int {
 		if e.times == 1 && crc32.ChecksumIEEE([]byte(e.ID))%20 == 0 {
 			return http.StatusInternalServerError // one event in twenty, so that retries are part of the test
 		}
 		return http.StatusOK
 	})
-	v.merchant = newMerchant(b, "http://"+free.Addr().String())
-	must(v.merchant.CreateWebhook(b.Context(), v.hooks.URL, ""))(b)
-	return v
+	v.merchant = newMerchant(t, "http://"+free.Addr().String())
+	must(v.merchant.CreateWebhook(t.Context(), v.hooks.URL, ""))(t)
+	return nil
 }
 
 // serve starts the server, and tries again until it serves or ctx ends.
@@ -311,6 +323,18 @@ func (v *victim) ask(ctx context.Context, n int, draw *rand.Rand) bool {
 	return true
 }
 
+// askAgain asks for every payment that has no answer until it has one: a payment
+// made meanwhile is only named.
+func (v *victim) askAgain(ctx context.Context) {
+	_ = each(ctx, 16, len(v.orders), func(ctx context.Context, n int) error {
+		draw := rand.New(rand.NewPCG(*seed, uint64(10_000+n)))
+		for try := 0; try < 100 && v.answer(n) == "" && !v.ask(ctx, n, draw); try++ {
+			sleep(ctx, 100*time.Millisecond)
+		}
+		return nil
+	})
+}
+
 // answer returns the hash of payment n, "" without a 201.
 func (v *victim) answer(n int) string {
 	v.mu.Lock()
@@ -387,10 +411,10 @@ func (v *victim) auditAPI(ctx context.Context) int {
 }
 
 // drain waits until the tables hold nothing unfinished and every event has
-// arrived. The wallets that are unfinished after drainWithin break a promise.
+// arrived. The wallets that are unfinished after v.within break a promise.
 func (v *victim) drain(ctx context.Context) error {
 	say("waiting until nothing is left to do")
-	for deadline := time.Now().Add(drainWithin); ctx.Err() == nil; sleep(ctx, 500*time.Millisecond) {
+	for deadline := time.Now().Add(v.within); ctx.Err() == nil; sleep(ctx, 500*time.Millisecond) {
 		left, err := v.unfinished(ctx)
 		if err != nil {
 			return fmt.Errorf("reading the tables: %w", err)

@@ -2,6 +2,7 @@
 // settles and tells merchants, what it asks of its services meanwhile, and whether
 // it keeps its promises while it is broken. Each is one long measurement and runs
 // with -benchtime 1x, as `make bench` does. docs/performance.md explains them.
+// TestNodes holds the promises on nodes of other authors; see docs/chains.md.
 package measure_test
 
 import (
@@ -146,7 +147,7 @@ func resident(pid int, entry string) float64 {
 }
 
 // build compiles a package of the module to .cache/bench and returns the path.
-func build(b *testing.B, env []string, pkg string) string {
+func build(b testing.TB, env []string, pkg string) string {
 	b.Helper()
 	path := must(filepath.Abs(filepath.Join(root, ".cache", "bench", filepath.Base(pkg), "bootstrap")))(b)
 	cmd := exec.CommandContext(b.Context(), "go", "build", "-o", path, pkg)
@@ -176,7 +177,7 @@ func startLocal(b *testing.B, remit string, wallets int) (*exec.Cmd, string) {
 
 // newMerchant returns a client of the API at url with the key of a new merchant
 // and connections for many requests at once.
-func newMerchant(b *testing.B, url string) *client.Client {
+func newMerchant(b testing.TB, url string) *client.Client {
 	b.Helper()
 	c := &client.Client{URL: url, HTTP: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}
 	c.Key = must(c.CreateKey(b.Context(), "Bench"))(b)

@@ -1,0 +1,202 @@
+package measure_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+	"github.com/ethereum/go-ethereum/params"
+
+	"remit/internal/devnet"
+	"remit/internal/token"
+)
+
+// nodeKinds are the nodes that the acceptance run knows. Blocks are made when the
+// run asks for one. Each command gets a port and a chain id.
+var nodeKinds = []struct {
+	name, title string
+	command     func(dir string, port int, id uint64) []string // nil for the embedded chain
+	gated       bool                                           // the node must get nothing while it makes a block
+	until       string                                         // beginning of the line that says it serves
+	reorg       func(n *testNode) error                        // makes a block that is seen, and takes it back; nil where the node cannot
+}{
+	{name: "remit", title: "embedded chain (go-ethereum)"},
+	{name: "anvil", title: "anvil 1.7.1", until: "Listening on", reorg: replace, command: func(dir string, port int, id uint64) []string {
+		return []string{filepath.Join(dir, "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"), "--port", fmt.Sprint(port), "--chain-id", fmt.Sprint(id), "--no-mining"}
+	}},
+	{name: "hardhat", title: "Hardhat 2.29.0", until: "Started HTTP", reorg: rewind, command: func(dir string, port int, id uint64) []string {
+		return []string{"env", "-C", filepath.Dir(dir), fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
+			"node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
+	}},
+	// ganache 7.9.2 was seen to mine a transaction twice that came again. That
+	// nothing is sent to it while it makes a block makes this rarer.
+	{name: "ganache", title: "ganache 7.9.2", gated: true, until: "RPC Listening", command: func(dir string, port int, id uint64) []string {
+		return []string{filepath.Join(dir, ".bin", "ganache"), "--server.port", fmt.Sprint(port), "--chain.chainId", fmt.Sprint(id),
+			"--miner.blockTime", "1000000", "--wallet.accounts", funded + ",0xd3c21bcecceda1000000"}
+	}},
+}
+
+// funded is the first key of the mnemonic "test test test test test test test test
+// test test test junk", to which development nodes give ether.
+const funded = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+
+// A testNode is a running node with a token and paying wallets of its own.
+type testNode struct {
+	*ethclient.Client
+	facts   devnet.Facts
+	mine    func() error
+	reorg   func() error  // makes a block that is seen, and replaces it
+	blocks  sync.RWMutex  // held while blocks are made
+	gate    *sync.RWMutex // nil, or blocks: nothing is sent to the node meanwhile
+	stopped bool          // no block is made by itself
+}
+
+// newKey returns a key that nobody used before.
+func newKey() (*ecdsa.PrivateKey, error) { return crypto.GenerateKey() }
+
+// startNode starts a node of a kind, with so many wallets, until the test ends.
+func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode {
+	t.Helper()
+	n := &testNode{}
+	id := 1_000_000 + rand.Uint64N(1_000_000_000) // of its own, since all runs share the tables
+	for _, k := range nodeKinds {
+		switch {
+		case k.name != kind:
+		case k.command == nil:
+			c := must(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id), Now: time.Now}))(t)
+			t.Cleanup(func() { _ = c.Close() })
+			n.facts = c.WithPrivateKeys(must(c.Facts(t.Context()))(t))
+			n.Client = must(ethclient.Dial(c.URL()))(t)
+			n.mine, n.reorg = c.Mine, func() error { return errors.Join(n.show(), c.Reorg(1)) }
+		default:
+			free := must(net.Listen("tcp", "127.0.0.1:0"))(t)
+			port := free.Addr().(*net.TCPAddr).Port
+			check(t, free.Close())
+			command := k.command(must(filepath.Abs(filepath.Join(root, ".cache", "nodes", "node_modules")))(t), port, id)
+			p, _, err := start(t.Context(), log, k.until, command[0], command[1:]...)
+			check(t, err)
+			t.Cleanup(func() { kill(p) })
+			n.facts = devnet.Facts{RPCURL: fmt.Sprint("http://127.0.0.1:", port), ChainID: id}
+			n.Client = must(ethclient.Dial(n.facts.RPCURL))(t)
+			n.mine = func() error { return n.Client.Client().Call(nil, "evm_mine") }
+			if k.gated {
+				n.gate = &n.blocks
+			}
+			if n.reorg = func() error { return nil }; k.reorg != nil {
+				n.reorg = func() error { return k.reorg(n) }
+			}
+			check(t, n.deploy(t.Context(), wallets))
+		}
+	}
+	var mining sync.WaitGroup
+	mining.Go(func() {
+		for sleep(t.Context(), 500*time.Millisecond); t.Context().Err() == nil; sleep(t.Context(), 500*time.Millisecond) {
+			n.blocks.Lock()
+			if !n.stopped {
+				_ = n.mine() // without a block payments do not settle, which the audit tells
+			}
+			n.blocks.Unlock()
+		}
+	})
+	t.Cleanup(mining.Wait) // before the node ends
+	return n
+}
+
+// still sets whether blocks are made by themselves.
+func (n *testNode) still(stopped bool) {
+	n.blocks.Lock()
+	defer n.blocks.Unlock()
+	n.stopped = stopped
+}
+
+// fork makes a block, lets it be seen, and replaces it by empty ones.
+func (n *testNode) fork() error {
+	n.blocks.Lock()
+	defer n.blocks.Unlock()
+	return errors.Join(n.reorg(), n.mine(), n.mine())
+}
+
+// show makes a block and lets it be seen.
+func (n *testNode) show() error {
+	defer time.Sleep(600 * time.Millisecond)
+	return n.mine()
+}
+
+// replace makes a block, lets it be seen, and has anvil replace it by an empty one.
+func replace(n *testNode) error {
+	return errors.Join(n.show(), n.Client.Client().Call(nil, "anvil_reorg", 1, []any{}))
+}
+
+// rewind makes a block, lets it be seen, and goes back to before it.
+func rewind(n *testNode) error {
+	var snapshot string
+	err := errors.Join(n.Client.Client().Call(&snapshot, "evm_snapshot"), n.show())
+	return errors.Join(err, n.Client.Client().Call(nil, "evm_revert", snapshot))
+}
+
+// deploy puts the test token on the chain and funds new wallets.
+func (n *testNode) deploy(ctx context.Context, wallets int) error {
+	text, err := os.ReadFile(filepath.Join(root, "internal", "devnet", "contracts", "TestToken.json"))
+	if err != nil {
+		return err
+	}
+	var compiled struct {
+		ABI      abi.ABI
+		Bytecode hexutil.Bytes
+	}
+	if err := json.Unmarshal(text, &compiled); err != nil {
+		return err
+	}
+	owner := crypto.ToECDSAUnsafe(common.FromHex(funded))
+	from := crypto.PubkeyToAddress(owner.PublicKey)
+	contract := crypto.CreateAddress(from, 0)
+	n.facts.Token.Address = token.Address(contract)
+	txs := []*types.DynamicFeeTx{{Data: compiled.Bytecode, Gas: 5_000_000}}
+	for range wallets {
+		key, err := newKey()
+		if err != nil {
+			return err
+		}
+		address := crypto.PubkeyToAddress(key.PublicKey)
+		mint, err := compiled.ABI.Pack("mint", address, big.NewInt(1e12))
+		if err != nil {
+			return err
+		}
+		txs = append(txs, &types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000}, &types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).Mul(big.NewInt(100), big.NewInt(params.Ether))})
+		n.facts.Wallets = append(n.facts.Wallets, devnet.WalletFacts{Address: token.Address(address)})
+		n.facts.PrivateKeys = append(n.facts.PrivateKeys, "0x"+hex.EncodeToString(crypto.FromECDSA(key)))
+	}
+	signer := types.LatestSignerForChainID(new(big.Int).SetUint64(n.facts.ChainID))
+	for i, tx := range txs {
+		tx.ChainID, tx.Nonce, tx.GasTipCap, tx.GasFeeCap = signer.ChainID(), uint64(i), big.NewInt(params.GWei), big.NewInt(100*params.GWei)
+		signed, err := types.SignNewTx(owner, signer, tx)
+		if err == nil {
+			err = errors.Join(n.SendTransaction(ctx, signed), n.mine())
+		}
+		if err != nil {
+			return fmt.Errorf("deploying the token: %w", err)
+		}
+		if receipt, err := n.TransactionReceipt(ctx, signed.Hash()); err != nil || receipt.Status != 1 {
+			return fmt.Errorf("deploying the token: transaction %d: %+v %w", i, receipt, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,290 @@
+package measure_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"remit/internal/dynamo/dynamotest"
+
+	"github.com/ethereum/go-ethereum/common"
+)
+
+var (
+	nodesFlag  = flag.String("nodes", "", "comma-separated nodes of the acceptance run: remit, anvil, hardhat, ganache; empty for a short run on the embedded chain")
+	habitsFlag = flag.String("habits", "", "habits of the acceptance run, comma-separated and without commas of their own; empty for all")
+	tableFlag  = flag.Bool("table", false, "write the results of the acceptance run to docs/chains.md")
+)
+
+// settleWithin is how long payments may take to settle once they are all made.
+const settleWithin = 2 * time.Minute
+
+// rateLimited is the habit whose payments are all made before it begins.
+const rateLimited = "3 calls a batch, 20 requests a second"
+
+// TestNodes is the acceptance run: payments through nodes of several authors, each
+// behind a gateway with one habit after the other. Clients give up, ask twice and
+// ask again; the server is killed twice with SIGKILL; one transaction in ten gets
+// lost; one block is replaced. In the end every payment that a client asked for is
+// mined once, settled and announced, with its hash, no wallet is paused and nothing
+// is left over.
+func TestNodes(t *testing.T) {
+	kinds, wanted := strings.Split(*nodesFlag, ","), strings.Split(*habitsFlag, ",")
+	if *nodesFlag == "" {
+		kinds, wanted = []string{"remit"}, []string{"3 calls a batch"}
+	}
+	remit := build(t, nil, "remit/cmd/remit")
+	for _, kind := range kinds {
+		for _, h := range habits {
+			if wanted[0] != "" && !slices.Contains(wanted, strings.ReplaceAll(h.name, ",", "")) {
+				continue
+			}
+			t.Run(kind+"/"+h.name, func(t *testing.T) {
+				c := cell{node: kind, habit: h.name}
+				begin := time.Now()
+				n, broken := accept(t, remit, kind, h)
+				for promise, found := range broken {
+					if len(found) > 0 {
+						c.failed = append(c.failed, promise)
+						t.Errorf("%s: %d: %.1000q", promise, len(found), found[:min(3, len(found))])
+					}
+				}
+				c.text = fmt.Sprintf("%d in %.0f s", n, time.Since(begin).Seconds())
+				say("%s, %s: %s %q", kind, h.name, c.text, c.failed)
+				if *tableFlag {
+					writeTable(t, c) // at once: the whole run takes a quarter of an hour
+				}
+			})
+		}
+	}
+}
+
+// accept pays through a node with a habit. It returns how many payments it asked
+// for, and the promises that were broken.
+func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string) {
+	payments, wallets := 60, 2
+	switch {
+	case *nodesFlag == "":
+		payments = 30
+	case h.name == "none":
+		payments = 500
+	case h.name == rateLimited:
+		payments, wallets = 200, 1
+	}
+	v := newVictim(t, "nodes-"+kind+"-"+strings.NewReplacer(" ", "-", ",", "").Replace(h.name))
+	n := startNode(t, v.log.Writer(), kind, wallets)
+	v.chain, v.node, v.within = n.facts, n.Client, settleWithin
+	honest := &habits[0]
+	g := newGateway(t, n.facts.RPCURL, n.gate, &h)
+	file := filepath.Join(t.TempDir(), "wallets")
+	check(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
+	args := []string{"--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4"}
+	if h.beside {
+		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, n.gate, honest).URL)
+	}
+	if h.name == rateLimited {
+		g.habit.Store(honest)
+		n.still(true)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := v.open(ctx, t, remit, args...); err != nil {
+		v.breaks("starting the server", "%v", err)
+		return payments, v.broken
+	}
+	v.orders = make([][]string, payments)
+	var load sync.WaitGroup
+	load.Go(func() {
+		_ = each(ctx, 16, payments, func(ctx context.Context, i int) error {
+			draw := rand.New(rand.NewPCG(*seed, uint64(i)))
+			var both sync.WaitGroup
+			if draw.IntN(100) < doubled || h.twins {
+				twin := rand.New(rand.NewPCG(draw.Uint64(), draw.Uint64()))
+				both.Go(func() { v.pursue(ctx, i, twin) })
+			}
+			v.pursue(ctx, i, draw)
+			both.Wait()
+			return nil
+		})
+	})
+	again := func() error { kill(v.server); return v.serve(ctx) }
+	for i, trouble := range []func() error{again, n.fork, again} {
+		if h.name == rateLimited && i == 1 {
+			continue // no block is made yet
+		}
+		for v.answered() < (i+1)*payments/4 && ctx.Err() == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if err := trouble(); err != nil {
+			v.breaks("the run itself", "trouble %d: %v", i, err)
+			return payments, v.broken
+		}
+	}
+	load.Wait()
+	v.askAgain(ctx)
+	for i := range v.orders {
+		if v.answer(i) == "" {
+			v.breaks("payments not answered 201 within two minutes", "order-%d", i)
+		}
+	}
+	ctx = t.Context()
+	switch {
+	case h.name == rateLimited:
+		g.habit.Store(&h)
+		n.still(false)
+	case h.lies:
+		v.sufferLies(ctx)
+		g.habit.Store(honest)
+	}
+	check(t, v.drain(ctx))
+	_, noops, err := v.audit(ctx, true)
+	check(t, err)
+	if h.twins && noops == 0 && len(v.broken["payments answered 201 and not mined"]) == 0 {
+		v.breaks("the run itself", "no nonce was left to a no-op")
+	}
+	v.auditAPI(ctx)
+	v.auditHashes(ctx, t)
+	v.log.Printf("%d requests through the gateway, %d transactions lost", g.requests.Load(), g.lost.Load())
+	return payments, v.broken
+}
+
+// answered returns how many payments have an answer.
+func (v *victim) answered() (n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, hashes := range v.orders {
+		n += min(1, len(hashes))
+	}
+	return n
+}
+
+// sufferLies waits until every payment is mined and long final, and holds that
+// none ended wrongly.
+func (v *victim) sufferLies(ctx context.Context) {
+	for deadline := time.Now().Add(v.within); time.Now().Before(deadline); sleep(ctx, 200*time.Millisecond) {
+		if found, err := transfers(ctx, v.node, common.Address(v.chain.Token.Address)); err == nil && len(found) == len(v.orders) {
+			break
+		}
+	}
+	sleep(ctx, 5*time.Second) // ten blocks
+	for i := range v.orders {
+		if p, err := v.merchant.Transaction(ctx, v.answer(i)); err != nil || p.Status == "failed" || v.hooks.of(v.answer(i)).Type == "payment.failed" {
+			v.breaks("payments that a lie ended", "order-%d: %+v %v", i, p, err)
+		}
+	}
+}
+
+// auditHashes compares the hash of each payment with that of its transfer's
+// transaction.
+func (v *victim) auditHashes(ctx context.Context, t *testing.T) {
+	found := must(transfers(ctx, v.node, common.Address(v.chain.Token.Address)))(t)
+	for i := range v.orders {
+		var told struct {
+			Mined common.Hash `json:"onchain_tx_hash"`
+		}
+		answer, err := v.merchant.Call(ctx, "GET", "/transaction/"+v.answer(i), "")
+		if err == nil {
+			err = json.Unmarshal(answer.Body, &told)
+		}
+		if err != nil || !slices.Contains(found[i], told.Mined) {
+			v.breaks("payments whose hash is not the mined one", "order-%d: %s of %v: %v", i, told.Mined, found[i], err)
+		}
+	}
+}
+
+// A cell is the result of one node with one habit.
+type cell struct {
+	node, habit, text string
+	failed            []string // the promises that were broken
+}
+
+// chainsPage is the page whose table TestNodes writes, between two marks.
+const (
+	chainsPage             = root + "/docs/chains.md"
+	tableBegin, tableClose = "<!-- nodes: generated by the acceptance runs against nodes of others -->\n", "<!-- end of nodes -->\n"
+)
+
+// readTable returns the page around the table and the cells in it, by habit and
+// then by the node's title.
+func readTable(t *testing.T) (before, after string, cells map[string]map[string]string) {
+	t.Helper()
+	before, rest, _ := strings.Cut(string(must(os.ReadFile(chainsPage))(t)), tableBegin)
+	table, after, ok := strings.Cut(rest, tableClose)
+	if !ok {
+		t.Fatalf("%s has no place for the table", chainsPage)
+	}
+	cells = map[string]map[string]string{}
+	var head []string
+	for line := range strings.Lines(strings.TrimSpace(table)) {
+		var row []string
+		for _, text := range strings.Split(strings.Trim(line, "|\n"), "|") {
+			row = append(row, strings.TrimSpace(text))
+		}
+		if head == nil {
+			head = row
+		}
+		name, _, _ := strings.Cut(row[0], " (")
+		cells[name] = map[string]string{}
+		for i := 1; i < min(len(row), len(head)); i++ {
+			cells[name][head[i]] = row[i]
+		}
+	}
+	return before, after, cells
+}
+
+// writeTable puts a result into the table and keeps the other ones.
+func writeTable(t *testing.T, c cell) {
+	t.Helper()
+	before, after, cells := readTable(t)
+	var page strings.Builder
+	page.WriteString(before + tableBegin + "\n| habit |")
+	for _, k := range nodeKinds {
+		page.WriteString(" " + k.title + " |")
+	}
+	page.WriteString("\n|" + strings.Repeat(" --- |", 1+len(nodeKinds)) + "\n")
+	for _, h := range habits {
+		page.WriteString("| " + h.name)
+		if h.seen != "" {
+			page.WriteString(" (" + h.seen + ")")
+		}
+		for _, k := range nodeKinds {
+			text := cells[h.name][k.title]
+			if c.node == k.name && c.habit == h.name {
+				if text = c.text; len(c.failed) > 0 {
+					text = "**not passed**: " + strings.Join(slices.Sorted(slices.Values(c.failed)), "; ")
+				}
+			}
+			page.WriteString(" | " + text)
+		}
+		page.WriteString(" |\n")
+	}
+	check(t, os.WriteFile(chainsPage, []byte(page.String()+"\n"+tableClose+after), 0o644))
+}
+
+// TestTableOfNodesIsWhole holds the page against the nodes and habits of the run.
+func TestTableOfNodesIsWhole(t *testing.T) {
+	_, _, cells := readTable(t)
+	for _, h := range habits {
+		for _, k := range nodeKinds {
+			if text := cells[h.name][k.title]; text == "" {
+				t.Errorf("docs/chains.md says nothing of %q on %s: make nodes ARGS='-nodes=%s'", h.name, k.title, k.name)
+			}
+		}
+		delete(cells, h.name)
+	}
+	delete(cells, "habit")
+	delete(cells, "---")
+	if len(cells) > 0 {
+		t.Errorf("docs/chains.md has results of %q, which are no habits", slices.Collect(maps.Keys(cells)))
+	}
+}
