@@ -60,7 +60,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) 
 			d.pool.Saw(w)
 			refusals = append(refusals, err)
 			tried = append(tried, p.Wallet)
-			next, err := d.reassign(ctx, p, &tried)
+			next, err := d.reassign(ctx, p, &tried, &refusals)
 			switch {
 			case errors.Is(err, errNoWallet):
 				return d.giveUp(ctx, p, refusals)

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/wallet"
 
 	"golang.org/x/sync/errgroup"
@@ -37,21 +39,63 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
 	refusal := ErrUnavailable
-	for _, w := range d.pool.Choose(d.ChainID, active, r.Amount) {
+	var blocked []wallet.ID
+	for _, w := range d.pool.Choose(d.ChainID, active, r.Amount, d.Now()) {
 		tx, err := d.simulate(ctx, w, r)
 		switch {
 		case errors.Is(err, ErrInsufficient):
-			refusal = err // this wallet's: another may have more
+			if len(blocked) == 0 {
+				refusal = err // this wallet's: another may have more
+			}
+			continue
+		case errors.Is(err, errBlocked):
+			refusal = err
+			if blocked = append(blocked, w); len(blocked) == blockedMost {
+				return payment.Payment{}, refusal
+			}
 			continue
 		case err != nil:
 			return payment.Payment{}, err
 		}
+		d.pool.Wake(w)
+		d.rest(ctx, blocked)
 		if _, err := d.Keys.Signer(ctx, w.Address); err != nil {
 			return payment.Payment{}, errors.Join(ErrUnavailable, err)
 		}
 		return payment.New(id, r, d.Token, d.Network, d.Now()).AssignedTo(w.Address, tx), nil
 	}
 	return payment.Payment{}, refusal
+}
+
+// errBlocked reports a wallet from which the token pays nobody.
+var errBlocked = fmt.Errorf("%w: the token pays nobody from it", ErrUnavailable)
+
+const (
+	// blockedMost is how many wallets a request finds blocked before it takes
+	// the token itself to be stopped: each costs three requests to a node.
+	blockedMost = 4
+	// blockedFor is how long a wallet is blocked before it is paused: longer
+	// than an issuer's short stop of the token takes to reach every node.
+	blockedFor = 5 * time.Minute
+	// blockedReason is why it is paused.
+	blockedReason = "blocked: the token pays nobody from it"
+)
+
+// rest lets wallets rest that are blocked while the token pays from another: an
+// issuer can freeze an account (EIP-20 tokens such as USDC and USDT do). One that
+// has been blocked for long is paused, so that an operator hears of it. A
+// pause for another reason stays.
+func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
+	for _, id := range blocked {
+		since := d.pool.Rest(id, d.Now())
+		d.Log.WarnContext(ctx, "wallet rests: the token pays nobody from it", "wallet", id.Address, "since", since)
+		if d.Now().Sub(since) < blockedFor {
+			continue
+		}
+		if err := d.Store.Repause(ctx, id, "", blockedReason); err != nil && !errors.Is(err, store.ErrChanged) {
+			d.Log.WarnContext(ctx, "pause unknown", "wallet", id.Address, "err", err)
+		}
+	}
 }
 
 // simulate returns the unsigned transaction by which w would make r, if the
@@ -97,7 +141,7 @@ func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint
 }
 
 // diagnose says why the token reverted a simulated transfer: the wallet has
-// too little, the token pays nobody now, or it refuses this recipient.
+// too little, the token pays nobody from it, or it refuses this recipient.
 func (d sending) diagnose(ctx context.Context, w wallet.ID, r payment.Request) error {
 	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
 	if err != nil {
@@ -108,7 +152,7 @@ func (d sending) diagnose(ctx context.Context, w wallet.ID, r payment.Request) e
 	}
 	self := chain.Call{From: w.Address, To: d.Token.Contract, Data: chain.TransferData(w.Address, r.Amount)}
 	if _, err := d.Nodes.Estimate(ctx, self); err != nil {
-		return fmt.Errorf("%w: the token pays nobody from %s: %w", ErrUnavailable, w.Address, err)
+		return fmt.Errorf("%w: %s: %w", errBlocked, w.Address, err)
 	}
 	return ErrRecipient
 }

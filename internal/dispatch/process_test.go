@@ -67,6 +67,8 @@ type process struct {
 	unsettled uint64          // of the count, not final yet
 	draining  []token.Address // of keys
 	refuses   []token.Address // recipients that the token refuses
+	unable    []token.Address // wallets from which the token pays nobody
+	blocked   int             // simulated transfers from those to others
 	away      time.Duration   // how long the node takes to read an account
 }
 
@@ -204,7 +206,14 @@ func (p *process) balance(a token.Address) token.Amount {
 }
 
 func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
-	if to, amount := fakechain.ParseTransfer(c.Data); slices.Contains(p.refuses, to) || p.balance(c.From).Less(amount) {
+	to, amount := fakechain.ParseTransfer(c.Data)
+	if slices.Contains(p.unable, c.From) {
+		if to != c.From {
+			p.blocked++
+		}
+		return 0, chain.ErrReverted
+	}
+	if slices.Contains(p.refuses, to) || p.balance(c.From).Less(amount) {
 		return 0, chain.ErrReverted
 	}
 	return 50_000, nil

@@ -35,24 +35,36 @@ func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 // errNoWallet reports that every active wallet was tried.
 var errNoWallet = errors.New("no wallet is left to try")
 
-// reassign moves the payment to a wallet that was not tried, and returns it as
-// it is stored then: another process may have changed it first. It returns
-// errNoWallet when every wallet was tried. A crash after the write leaves a
+// reassign moves the payment to a wallet that was not tried and from which the
+// token makes it, and returns it as it is stored then: another process may have
+// changed it first. It returns errNoWallet when no wallet is left, and adds to
+// refusals why those that it tried cannot pay. A crash after the write leaves a
 // payment that the next request under its key finishes; a reservation that it
 // holds on the wallet it left is an orphan, which check-receipts fills with a
 // no-op.
-func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address) (payment.Payment, error) {
+func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
 	active, err := d.Keys.Active(ctx)
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	for _, id := range d.pool.Choose(d.ChainID, active, p.Amount) {
+	for _, id := range d.pool.Choose(d.ChainID, active, p.Amount, d.Now()) {
 		if slices.Contains(*tried, id.Address) {
 			continue
 		}
 		*tried = append(*tried, id.Address)
-		moved := p.AssignedTo(id.Address, p.Tx)
-		err := d.Store.Reassign(ctx, moved, p.Revision)
+		tx, err := d.simulate(ctx, id, payment.Request{To: p.To, Amount: p.Amount})
+		if errors.Is(err, ErrInsufficient) {
+			err = wallet.ErrToken
+		}
+		if err != nil {
+			*refusals = append(*refusals, fmt.Errorf("moving to %s: %w", id.Address, err))
+			if errors.Is(err, wallet.ErrToken) || errors.Is(err, errBlocked) {
+				continue
+			}
+			break // no node answers, or the token refuses the recipient: so it would be with each
+		}
+		moved := p.AssignedTo(id.Address, tx)
+		err = d.Store.Reassign(ctx, moved, p.Revision)
 		if err == nil {
 			return moved, nil
 		}

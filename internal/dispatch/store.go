@@ -24,4 +24,5 @@ type Store interface {
 	Open(ctx context.Context, w wallet.Wallet) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
+	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }

@@ -36,7 +36,7 @@ func draw(c *Cluster, rng *rand.Rand, r Reduction) *nemesis {
 		faults: []int{0, 10, 40}[rng.IntN(3)], rush: []int{3, 15, 30}[rng.IntN(3)], stick: []int{0, 50, 90}[rng.IntN(3)],
 	}
 	// Faults that end others come twice, so that things get better too.
-	kinds := slices.AppendSeq([]string{"heal", "heal", "go on", "fees down", "keys"}, maps.Keys(faults))
+	kinds := slices.AppendSeq([]string{"heal", "heal", "go on", "fees down", "keys", "unblock"}, maps.Keys(faults))
 	slices.Sort(kinds)
 	for _, kind := range kinds {
 		if kind != thief && rng.IntN(3) == 0 {
@@ -170,6 +170,12 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 	"restart":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Restart(n.rng.IntN(n.cluster.Instances)) },
 	"no keys":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(true) },
 	"keys":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(false) },
+	"block":      func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Blocked[n.wallet()] = true },
+	"unblock": func(n *nemesis, _ *fakechain.Node) {
+		for w := range n.cluster.Chain.Blocked {
+			n.cluster.Chain.Blocked[w] = false
+		}
+	},
 	thief: func(n *nemesis, on *fakechain.Node) {
 		wallet := n.wallet()
 		n.cluster.oracle.Steal(wallet, on.Mined(wallet)+n.rng.Uint64N(2), token.Units(uint64(1+n.steps)))

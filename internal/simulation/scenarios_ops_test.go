@@ -66,6 +66,28 @@ func TestWalletPausedInFlight(t *testing.T) {
 	})
 }
 
+// An issuer freezes a wallet, as Circle and Tether do. The other wallet pays while it
+// has nonces, and no payment is moved to the frozen one, where it would revert.
+func TestWalletBlockedByTheToken(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Wallets: 2, Window: 4}, func(s *simulation.Scenario) {
+		s.Halted = true
+		s.Chain.Blocked[fakechain.Wallet(0)] = true
+		for n := range 4 {
+			s.Is("the other wallet pays", s.Pay("client", order(n)).Wallet, fakechain.Wallet(1))
+		}
+		s.Is("its window is full", s.Ask("client", order(4)).Refused(), true)
+		s.Halted = false
+		s.Elapse(6 * time.Minute)
+		for n := range 4 {
+			s.IsState(order(n), payment.Confirmed)
+		}
+		s.Pay("client", order(4))
+		s.Is("paused", s.Record(0).Paused, "blocked: the token pays nobody from it")
+		s.Chain.Blocked[fakechain.Wallet(0)] = false
+		s.Resume(0)
+	})
+}
+
 // A pause that an operator must end is not ended by a top-up, in whichever order
 // the two come.
 func TestPauseByHandOutlivesATopUp(t *testing.T) {

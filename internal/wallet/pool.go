@@ -1,7 +1,9 @@
 package wallet
 
 import (
+	"slices"
 	"sync"
+	"time"
 
 	"remit/internal/token"
 )
@@ -13,14 +15,26 @@ type Pool struct {
 	window uint64 // payments in flight per wallet
 	draw   func(n int) int
 
-	mu   sync.Mutex
-	seen map[ID]Wallet
+	mu    sync.Mutex
+	seen  map[ID]Wallet
+	rests map[ID]rest
 }
+
+// A rest is the time in which a wallet from which the token pays nobody is tried
+// last. since is the begin of the first of its rests that follow each other.
+type rest struct{ since, until time.Time }
+
+const (
+	// restTime is how long a wallet rests before it is tried again.
+	restTime = time.Minute
+	// apart is how long after the end of a rest another still follows it.
+	apart = 10 * time.Minute
+)
 
 // NewPool returns a pool that knows no wallet yet. draw(n) returns a random
 // number from 0 to n-1.
 func NewPool(window uint64, draw func(n int) int) *Pool {
-	return &Pool{window: window, draw: draw, seen: map[ID]Wallet{}}
+	return &Pool{window: window, draw: draw, seen: map[ID]Wallet{}, rests: map[ID]rest{}}
 }
 
 // Saw keeps a wallet's record that a store has just returned.
@@ -30,11 +44,33 @@ func (p *Pool) Saw(w Wallet) {
 	p.seen[w.ID] = w
 }
 
+// Rest puts a wallet behind the others for a minute from now: the token pays
+// nobody from it. It returns since when that has been so.
+func (p *Pool) Rest(id ID, now time.Time) (since time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.rests[id]
+	if now.Sub(r.until) > apart {
+		r.since = now
+	}
+	r.until = now.Add(restTime)
+	p.rests[id] = r
+	return r.since
+}
+
+// Wake ends a wallet's rest: the token pays from it.
+func (p *Pool) Wake(id ID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.rests, id)
+}
+
 // Choose returns candidates in the order to try them: first the better of two
 // random ones, which keeps the fullest wallet within O(log log n) of the mean
 // (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing"),
-// then the rest at random. need is the amount of the token that the payment takes.
-func (p *Pool) Choose(chainID uint64, candidates []token.Address, need token.Amount) []ID {
+// then the others at random; those that rest at now come last of all. need is the
+// amount of the token that the payment takes.
+func (p *Pool) Choose(chainID uint64, candidates []token.Address, need token.Amount, now time.Time) []ID {
 	ids := make([]ID, len(candidates))
 	for i, a := range candidates {
 		ids[i] = ID{chainID, a}
@@ -45,10 +81,17 @@ func (p *Pool) Choose(chainID uint64, candidates []token.Address, need token.Amo
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(ids) > 1 && p.load(ids[1], need) < p.load(ids[0], need) {
+	awake := func(id ID) bool { return !p.rests[id].until.After(now) }
+	ids = slices.Concat(only(ids, awake), only(ids, func(id ID) bool { return !awake(id) }))
+	if len(ids) > 1 && awake(ids[1]) && p.load(ids[1], need) < p.load(ids[0], need) {
 		ids[0], ids[1] = ids[1], ids[0]
 	}
 	return ids
+}
+
+// only returns the wallets of which keep is true, in their order.
+func only(ids []ID, keep func(ID) bool) []ID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return !keep(id) })
 }
 
 // load orders wallets: those that would refuse come last.

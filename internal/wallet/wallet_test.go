@@ -114,6 +114,9 @@ func TestNoop(t *testing.T) {
 
 const window = 64
 
+// noon is the present of the pools.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
 // stored returns a wallet with so many payments in flight.
 func stored(last byte, inFlight uint64) wallet.Wallet {
 	return wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{19: last}}, NextNonce: 100 + inFlight, Ceiling: 100 + window, Balance: token.Units(1000)}
@@ -143,7 +146,7 @@ func TestChoose(t *testing.T) {
 			for _, w := range test.seen {
 				pool.Saw(w)
 			}
-			got := pool.Choose(1, []token.Address{{19: 1}, {19: 2}}, token.Units(10))
+			got := pool.Choose(1, []token.Address{{19: 1}, {19: 2}}, token.Units(10), noon)
 			if got[0].Address[19] != test.want || len(got) != 2 {
 				t.Errorf("order %v, want %d first", got, test.want)
 			}
@@ -162,10 +165,13 @@ func TestChooseAll(t *testing.T) {
 			if rapid.Bool().Draw(t, "seen") {
 				pool.Saw(w)
 			}
+			if rapid.Bool().Draw(t, "rests") {
+				pool.Rest(w.ID, noon)
+			}
 			candidates = append(candidates, w.Address)
 		}
 		var got []token.Address
-		for _, id := range pool.Choose(1, candidates, token.Units(1)) {
+		for _, id := range pool.Choose(1, candidates, token.Units(1), noon) {
 			if id.ChainID != 1 {
 				t.Fatalf("chain %d", id.ChainID)
 			}
@@ -176,4 +182,43 @@ func TestChooseAll(t *testing.T) {
 			t.Fatalf("chose among %v, want %v", got, candidates)
 		}
 	})
+}
+
+// TestRest: a wallet that rests is tried last for a minute, also when the others
+// are full, and its rests that follow each other count from the first.
+func TestRest(t *testing.T) {
+	pool, a := wallet.NewPool(window, inOrder), stored(1, 0)
+	candidates := []token.Address{{19: 1}, {19: 2}, {19: 3}}
+	pool.Saw(stored(2, window))
+	pool.Saw(stored(3, window))
+	for _, step := range []struct {
+		at   time.Duration // after now
+		do   func(time.Time)
+		want token.Address // that is tried last
+	}{
+		{0, func(at time.Time) { pool.Rest(a.ID, at) }, candidates[0]},
+		{time.Minute - 1, func(time.Time) {}, candidates[0]},
+		{time.Minute, func(time.Time) {}, candidates[2]},
+		{2 * time.Minute, func(at time.Time) {
+			if since := pool.Rest(a.ID, at); !since.Equal(noon) {
+				t.Errorf("rests since %v", since)
+			}
+		}, candidates[0]},
+		{2 * time.Minute, func(time.Time) { pool.Wake(a.ID) }, candidates[2]},
+		{3 * time.Minute, func(at time.Time) {
+			if since := pool.Rest(a.ID, at); !since.Equal(at) {
+				t.Errorf("after it was woken it rests since %v", since)
+			}
+		}, candidates[0]},
+		{time.Hour, func(at time.Time) {
+			if since := pool.Rest(a.ID, at); !since.Equal(at) {
+				t.Errorf("long after its last rest it rests since %v", since)
+			}
+		}, candidates[0]},
+	} {
+		step.do(noon.Add(step.at))
+		if order := pool.Choose(1, candidates, token.Units(1), noon.Add(step.at)); order[2].Address != step.want {
+			t.Errorf("after %v: order %v", step.at, order)
+		}
+	}
 }

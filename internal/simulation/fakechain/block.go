@@ -110,7 +110,7 @@ func (c *Chain) execute(b *block, tx Tx) chain.Receipt {
 	to, amount := ParseTransfer(tx.Data)
 	moved := amount
 	switch behaviour := c.Recipients[to]; {
-	case behaviour == Reverts, from.Coins.Less(amount), tx.Gas < c.gasOf(tx):
+	case behaviour == Reverts, c.Blocked[tx.From], from.Coins.Less(amount), tx.Gas < c.gasOf(tx):
 		return chain.Receipt{}
 	case behaviour == ReturnsFalse:
 		return chain.Receipt{Succeeded: true}

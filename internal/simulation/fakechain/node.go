@@ -134,7 +134,7 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	}
 	if call.To == n.chain.Token {
 		to, amount := ParseTransfer(call.Data)
-		if n.chain.Recipients[to] == Reverts || n.head.accounts[call.From].Coins.Less(amount) {
+		if n.chain.Recipients[to] == Reverts || n.chain.Blocked[call.From] || n.head.accounts[call.From].Coins.Less(amount) {
 			return 0, chain.ErrReverted
 		}
 	}

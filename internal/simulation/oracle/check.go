@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -108,10 +109,11 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		if !mined || receipt.Succeeded {
 			o.Violate(FailedIsUnpaid, "%s failed as reverted, and the chain does not say so", r.Key)
 		}
+		_, blocked := o.Chain.Blocked[p.Wallet]
 		starved := slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool { // L1 data became dear
 			return a.Hash == p.Onchain && receipt.GasUsed == cmp.Or(a.Gas, p.Tx.Gas)
 		})
-		if pays && !starved && !o.Stolen() {
+		if pays && !blocked && !starved && !o.Stolen() {
 			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)
 		}
 	case payment.TransferMissing:
@@ -194,7 +196,7 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 		if thieves {
 			continue
 		}
-		if w.Paused != "" {
+		if _, blocked := o.Chain.Blocked[a]; w.Paused != "" && !(blocked && strings.HasPrefix(w.Paused, "blocked:")) {
 			o.Violate(Settles, "wallet %s is paused: %s", short(a), w.Paused)
 		}
 		if w.NextNonce != on.Nonce {
