@@ -172,6 +172,9 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	if p.State != payment.Prepared {
 		return Result{Payment: p, Replayed: true}, nil
 	}
+	if err := d.startupCheck(ctx); err != nil {
+		return Result{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
+	}
 	if err := d.charge(ctx, p); err != nil {
 		if held, _ := d.reserved(ctx, p); !held {
 			return d.refuse(ctx, p, err)

@@ -9,6 +9,7 @@ import (
 
 	"remit/internal/dispatch"
 	"remit/internal/token"
+	"remit/internal/wallet"
 )
 
 // four returns a process with four wallets, of which the token pays nobody from
@@ -108,5 +109,20 @@ func TestATokenThatPaysNobody(t *testing.T) {
 	p.unable = nil
 	if result, err := p.pay(); err != nil || result.Payment.Wallet != first {
 		t.Errorf("once it pays again: %+v, %v", result, err)
+	}
+}
+
+// TestTakenUpWhileTheChainIsAhead: a payment that restored tables show as prepared may
+// have been made since. A request under its key does not make it, and is not told
+// that nothing was started.
+func TestTakenUpWhileTheChainIsAhead(t *testing.T) {
+	earlier := newProcess(t, breaks("Reserve#1", "Payment#1"))
+	if _, err := earlier.pay(); !errors.Is(err, dispatch.ErrInProgress) {
+		t.Fatal(err)
+	}
+	p := start(t, earlier.tables, script{})
+	p.mined = 5
+	if result, err := p.pay(); !errors.Is(err, wallet.ErrBehind) || !errors.Is(err, dispatch.ErrInProgress) || p.did("Reserve#1") {
+		t.Errorf("%+v, %v, after %v", result, err, p.calls)
 	}
 }
