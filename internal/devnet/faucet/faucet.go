@@ -61,12 +61,13 @@ func Give(ctx context.Context, url string, to token.Address, tokens, wei token.A
 	}
 	amount, account := tokens.Bytes32(), common.Address(to)
 	mint := append(crypto.Keccak256([]byte("mint(address,uint256)"))[:4], common.LeftPadBytes(to[:], 32)...)
-	last, err := send(ctx, node, key, &types.DynamicFeeTx{Nonce: nonce, To: &contract, Data: append(mint, amount[:]...)})
+	_, err = send(ctx, node, key, &types.DynamicFeeTx{Nonce: nonce, To: &contract, Data: append(mint, amount[:]...)})
 	if err != nil {
 		return fmt.Errorf("minting tokens: %w", err)
 	}
 	value := wei.Bytes32()
-	if last, err = send(ctx, node, key, &types.DynamicFeeTx{Nonce: nonce + 1, To: &account, Value: new(big.Int).SetBytes(value[:])}); err != nil {
+	last, err := send(ctx, node, key, &types.DynamicFeeTx{Nonce: nonce + 1, To: &account, Value: new(big.Int).SetBytes(value[:])})
+	if err != nil {
 		return fmt.Errorf("sending ether: %w", err)
 	}
 	for tick := time.NewTicker(100 * time.Millisecond); ; { // the last is mined after the first
