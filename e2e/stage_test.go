@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"remit/internal/guidetest"
 )
 
 // TestStage types the lines that `make stage` prints, and then Ctrl-C.
@@ -46,7 +48,7 @@ func TestStage(t *testing.T) {
 	_, invitation, _ := strings.Cut(screen(), "\n  . ")
 	variables, rest, _ := strings.Cut(invitation, "\n")
 	typed := func(line string) string {
-		shell := exec.CommandContext(t.Context(), "sh", "-c", ". "+variables+"\n"+line)
+		shell := exec.CommandContext(t.Context(), "bash", "-c", ". "+variables+"\n"+guidetest.Curl+line)
 		shell.Dir = root
 		out, err := shell.CombinedOutput()
 		if err != nil {

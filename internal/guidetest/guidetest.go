@@ -53,8 +53,10 @@ func Read(t testing.TB, root, page, start string) string {
 	return found[0]
 }
 
+// Curl are lines of bash that take the place of curl on a machine that has none.
+//
 //go:embed curl.bash
-var curl string
+var Curl string
 
 // Run runs lines of blocks in one bash, in a directory of its own, and returns the
 // text that they print, standard error included. Each odd element of replace
@@ -67,7 +69,7 @@ func Run(t testing.TB, lines string, replace ...string) string {
 			t.Fatalf("no %s is in these lines:\n%s", replace[i], lines)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", curl+strings.NewReplacer(replace...).Replace(lines))
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", Curl+strings.NewReplacer(replace...).Replace(lines))
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()
 	if err != nil {

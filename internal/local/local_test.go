@@ -24,6 +24,7 @@ import (
 	"remit/internal/client"
 	"remit/internal/devnet"
 	"remit/internal/dynamo/dynamotest"
+	"remit/internal/guidetest"
 	"remit/internal/httpapi"
 	"remit/internal/httpapi/httpapitest"
 	"remit/internal/local"
@@ -243,7 +244,7 @@ func TestWelcome(t *testing.T) {
 		}
 		fmt.Fprintln(&script, strings.Replace(line, "sleep 4", "sleep 1", 1))
 	}
-	shell := exec.CommandContext(t.Context(), "sh", "-c", script.String())
+	shell := exec.CommandContext(t.Context(), "bash", "-c", guidetest.Curl+script.String())
 	shell.Stdout, shell.Stderr = log, log
 	if err := shell.Run(); err != nil {
 		t.Error(err)
