@@ -114,7 +114,7 @@ func TestBumpIsNoStranger(t *testing.T) {
 		s.Pay("client", order(0))
 		s.Chain.BaseFee = spike
 		s.Elapse(58 * time.Second)
-		s.On("run1", "Account", 2, scheduler.Freeze) // on both nodes
+		s.On("run1", "Head", 2, scheduler.Freeze) // on both nodes
 		s.StartRun()
 		s.Elapse(17 * time.Second)
 		s.StartRun()
