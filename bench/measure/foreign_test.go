@@ -43,7 +43,7 @@ var nodeKinds = []struct {
 		return []string{filepath.Join(dir, "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"), "--port", fmt.Sprint(port), "--chain-id", fmt.Sprint(id), "--no-mining"}
 	}},
 	{name: "hardhat", title: "Hardhat 2.29.0", until: "Started HTTP", reorg: rewind, command: func(dir string, port int, id uint64) []string {
-		return []string{"env", "-C", filepath.Dir(dir), fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
+		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
 			"node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
 	// ganache 7.9.2 was seen to mine a transaction twice that came again. That
