@@ -4,14 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"remit/internal/chains"
-	"remit/internal/stack"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"remit/internal/chains"
+	"remit/internal/stack"
 )
 
 // Prices in dollars, us-east-1, without any free tier or volume discount, as AWS

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/wallet"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // prepare does everything that can fail before anything is stored: limits, fee
