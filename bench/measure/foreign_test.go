@@ -106,6 +106,9 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 			check(t, n.deploy(t.Context(), wallets))
 		}
 	}
+	if n.Client == nil {
+		t.Fatalf("no node is called %q: see the flag -nodes", kind)
+	}
 	var mining sync.WaitGroup
 	mining.Go(func() {
 		for sleep(t.Context(), 500*time.Millisecond); t.Context().Err() == nil; sleep(t.Context(), 500*time.Millisecond) {
