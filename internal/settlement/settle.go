@@ -120,6 +120,20 @@ func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, at
 	p.Log.WarnContext(ctx, "payment undecided: "+why, append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
 }
 
+// decided reports whether enough nodes stand by an agreement for a verdict. If all
+// nodes answer and one of them does not call the block final yet, that is no doubt:
+// nodes are always some blocks apart.
+func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
+	if p.Nodes.Decide(v, a.By) {
+		return true
+	}
+	behind := slices.ContainsFunc(p.views, func(view chain.View) bool { return view.Final < a.Block })
+	if len(p.views) < len(p.Nodes) || !behind {
+		p.undecided(ctx, s, "too few nodes", "verdict", v, "by", a.By, "nodes", len(p.Nodes))
+	}
+	return false
+}
+
 // end makes the pending transaction's payment final, publishes its event, and only
 // then drops the pending transaction. Each step may be repeated: a crash after
 // the first leaves a final payment whose pending transaction is still there,
@@ -128,8 +142,7 @@ func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, at
 // not ours used the nonce.
 func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (bool, error) {
 	if s.Noop() {
-		if !p.Nodes.Decide(chain.Used, a.By) {
-			p.undecided(ctx, s, "too few nodes", "by", a.By, "nodes", len(p.Nodes))
+		if !p.decided(ctx, s, a, chain.Used) {
 			return false, nil
 		}
 		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
@@ -205,8 +218,7 @@ func (p *pass) judge(ctx context.Context, s wallet.PendingTx, stored payment.Pay
 		return stored.Fail(payment.NonceConsumed, chain.Receipt{}, p.Now())
 	}
 	verdict := stored.Transfer().Judge(a.Receipt)
-	if !p.Nodes.Decide(verdict, a.By) {
-		p.undecided(ctx, s, "too few nodes", "verdict", verdict, "by", a.By, "nodes", len(p.Nodes))
+	if !p.decided(ctx, s, a, verdict) {
 		return stored, nil
 	}
 	switch verdict {
