@@ -43,7 +43,7 @@ type chainServe struct {
 // Run serves the chain until ctx ends. The facts that it prints hold the test
 // wallets' keys: they are public, and --wallet-file takes them.
 func (c *chainServe) Run(ctx context.Context, out io.Writer) error {
-	if err := free(address{"--chain-listen", c.ChainListen}); err != nil {
+	if err := free(false, address{"--chain-listen", c.ChainListen}); err != nil {
 		return err
 	}
 	chain, err := c.start(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)))

@@ -25,6 +25,8 @@ type Command struct {
 	// Operate takes operators' commands for the stack that serves at an address,
 	// until its result is closed. Nil takes none.
 	Operate func(address string, stack Parts) (io.Closer, error) `kong:"-"`
+
+	MakeLevel string `env:"MAKELEVEL" hidden:""` // set by make for the commands that it runs
 }
 
 // Run serves the stack until ctx ends, then lets requests under way finish. It
@@ -36,7 +38,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	if len(c.RPC) == 0 {
 		addresses = append(addresses, address{"--chain-listen", c.ChainListen})
 	}
-	if err := free(addresses...); err != nil {
+	if err := free(c.MakeLevel != "", addresses...); err != nil {
 		return err
 	}
 	listener, err := net.Listen("tcp", c.Listen)
@@ -80,8 +82,8 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 type address struct{ flag, at string }
 
 // free returns an error that names all of the addresses that are taken and, for
-// these, flags that take free ones: in the words of `make run`, if make runs this.
-func free(addresses ...address) error {
+// these, flags that take free ones: in the words of `make run`, if byMake.
+func free(byMake bool, addresses ...address) error {
 	var taken, flags []string
 	for _, a := range addresses {
 		listener, err := net.Listen("tcp", a.at)
@@ -98,7 +100,7 @@ func free(addresses ...address) error {
 		return nil
 	}
 	advice := strings.Join(flags, " ")
-	if os.Getenv("MAKELEVEL") != "" {
+	if byMake {
 		advice = "make run ARGS='" + advice + "'"
 	}
 	are := "is"
