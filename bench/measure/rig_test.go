@@ -31,6 +31,10 @@ import (
 const (
 	blockTime = 250 * time.Millisecond
 	merchant  = "mer_bench0000000"
+
+	// window is how many payments of a wallet may wait to be mined: more than one
+	// wallet makes, at 3,000 a second, while a block is made and its count is read.
+	window = 8192
 )
 
 // confirmed is the rule of every rig: a block that has another on top of it.
@@ -80,7 +84,7 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 		return nil
 	}}
 	log := slog.New(slog.DiscardHandler) // failures show in the answers
-	config := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: 1024, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
+	config := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: window, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
 	r.handler = httpapi.SendPayment(rand.Text, dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	}), c.Token())
