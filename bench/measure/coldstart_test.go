@@ -25,7 +25,7 @@ func BenchmarkColdstart(b *testing.B) {
 		init, resident    []float64 // milliseconds and MB
 	}
 	var flags []string // for Lambda, from the Makefile
-	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\): export (\w+) := (.*)$`).FindAllStringSubmatch(string(must(os.ReadFile(root+"/Makefile"))(b)), -1) {
+	for _, export := range regexp.MustCompile(`(?m)^\$\(LAMBDA_TARGETS\)[a-z0-9 ]*: export (\w+) := (.*)$`).FindAllStringSubmatch(string(must(os.ReadFile(root+"/Makefile"))(b)), -1) {
 		flags = append(flags, export[1]+"="+export[2])
 	}
 	all := []*function{{name: "hello", path: build(b, flags, "remit/bench/hello"), chain: "no"}}
