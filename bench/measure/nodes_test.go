@@ -85,12 +85,12 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	n := startNode(t, v.log.Writer(), kind, wallets)
 	v.chain, v.node, v.within = n.facts, n.Client, settleWithin
 	honest := &habits[0]
-	g := newGateway(t, n.facts.RPCURL, n.gate, &h)
+	g := newGateway(t, n.facts.RPCURL, &h)
 	file := filepath.Join(t.TempDir(), "wallets")
 	check(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	args := []string{"--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4"}
 	if h.beside {
-		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, n.gate, honest).URL)
+		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, honest).URL)
 	}
 	if h.name == rateLimited {
 		g.habit.Store(honest)
