@@ -96,9 +96,9 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 		g.habit.Store(honest)
 		n.still(true)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // for the clients
 	defer cancel()
-	if err := v.open(ctx, t, remit, args...); err != nil {
+	if err := v.open(t.Context(), t, remit, args...); err != nil {
 		v.breaks("starting the server", "%v", err)
 		return payments, v.broken
 	}
@@ -117,7 +117,7 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 			return nil
 		})
 	})
-	again := func() error { kill(v.server); return v.serve(ctx) }
+	again := func() error { kill(v.server); return v.serve(t.Context()) }
 	for i, trouble := range []func() error{again, n.fork, again} {
 		if h.name == rateLimited && i == 1 {
 			continue // no block is made yet
