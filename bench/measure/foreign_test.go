@@ -34,7 +34,6 @@ import (
 var nodeKinds = []struct {
 	name, title string
 	command     func(dir string, port int, id uint64) []string // nil for the embedded chain
-	gated       bool                                           // the node must get nothing while it makes a block
 	until       string                                         // beginning of the line that says it serves
 	reorg       func(n *testNode) error                        // makes a block that is seen, and takes it back; nil where the node cannot
 }{
@@ -46,9 +45,7 @@ var nodeKinds = []struct {
 		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
 			"node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
-	// ganache 7.9.2 was seen to mine a transaction twice that came again. That
-	// nothing is sent to it while it makes a block makes this rarer.
-	{name: "ganache", title: "ganache 7.9.2", gated: true, until: "RPC Listening", command: func(dir string, port int, id uint64) []string {
+	{name: "ganache", title: "ganache 7.9.2", until: "RPC Listening", reorg: rewind, command: func(dir string, port int, id uint64) []string {
 		return []string{filepath.Join(dir, ".bin", "ganache"), "--server.port", fmt.Sprint(port), "--chain.chainId", fmt.Sprint(id),
 			"--miner.blockTime", "1000000", "--wallet.accounts", funded + ",0xd3c21bcecceda1000000"}
 	}},
@@ -63,10 +60,9 @@ type testNode struct {
 	*ethclient.Client
 	facts   devnet.Facts
 	mine    func() error
-	reorg   func() error  // makes a block that is seen, and replaces it
-	blocks  sync.RWMutex  // held while blocks are made
-	gate    *sync.RWMutex // nil, or blocks: nothing is sent to the node meanwhile
-	stopped bool          // no block is made by itself
+	reorg   func() error // makes a block that is seen, and replaces it
+	blocks  sync.Mutex   // held while blocks are made
+	stopped bool         // no block is made by itself
 }
 
 // newKey returns a key that nobody used before.
@@ -97,9 +93,6 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 			n.facts = devnet.Facts{RPCURL: fmt.Sprint("http://127.0.0.1:", port), ChainID: id}
 			n.Client = must(ethclient.Dial(n.facts.RPCURL))(t)
 			n.mine = func() error { return n.Client.Client().Call(nil, "evm_mine") }
-			if k.gated {
-				n.gate = &n.blocks
-			}
 			if n.reorg = func() error { return nil }; k.reorg != nil {
 				n.reorg = func() error { return k.reorg(n) }
 			}
@@ -155,7 +148,9 @@ func rewind(n *testNode) error {
 	return errors.Join(err, n.Client.Client().Call(nil, "evm_revert", snapshot))
 }
 
-// deploy puts the test token on the chain and funds new wallets.
+// deploy puts the test token on the chain and funds new wallets. Each of them
+// sends one transaction first: ganache takes the nonce 0 of a signed transaction
+// for none, and mines the transaction again each time it comes.
 func (n *testNode) deploy(ctx context.Context, wallets int) error {
 	text, err := os.ReadFile(filepath.Join(root, "internal", "devnet", "contracts", "TestToken.json"))
 	if err != nil {
@@ -172,7 +167,25 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 	from := crypto.PubkeyToAddress(owner.PublicKey)
 	contract := crypto.CreateAddress(from, 0)
 	n.facts.Token.Address = token.Address(contract)
-	txs := []*types.DynamicFeeTx{{Data: compiled.Bytecode, Gas: 5_000_000}}
+	signer, nonce := types.LatestSignerForChainID(new(big.Int).SetUint64(n.facts.ChainID)), uint64(0)
+	send := func(by *ecdsa.PrivateKey, tx types.DynamicFeeTx) error {
+		if tx.ChainID, tx.GasTipCap, tx.GasFeeCap = signer.ChainID(), big.NewInt(params.GWei), big.NewInt(100*params.GWei); by == owner {
+			tx.Nonce = nonce
+			nonce++
+		}
+		signed, err := types.SignNewTx(by, signer, &tx)
+		if err == nil {
+			err = errors.Join(n.SendTransaction(ctx, signed), n.mine())
+		}
+		if err != nil {
+			return err
+		}
+		if receipt, err := n.TransactionReceipt(ctx, signed.Hash()); err != nil || receipt.Status != 1 {
+			return fmt.Errorf("%s: %+v %w", signed.Hash(), receipt, err)
+		}
+		return nil
+	}
+	failed := []error{send(owner, types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000})}
 	for range wallets {
 		key, err := newKey()
 		if err != nil {
@@ -183,23 +196,17 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 		if err != nil {
 			return err
 		}
-		txs = append(txs, &types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000}, &types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).Mul(big.NewInt(100), big.NewInt(params.Ether))})
+		failed = append(failed, send(owner, types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000}),
+			send(owner, types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).Mul(big.NewInt(100), big.NewInt(params.Ether))}),
+			send(key, types.DynamicFeeTx{To: &address, Gas: 21_000}))
 		n.facts.Wallets = append(n.facts.Wallets, devnet.WalletFacts{Address: token.Address(address)})
 		n.facts.PrivateKeys = append(n.facts.PrivateKeys, "0x"+hex.EncodeToString(crypto.FromECDSA(key)))
 	}
-	signer := types.LatestSignerForChainID(new(big.Int).SetUint64(n.facts.ChainID))
-	for i, tx := range txs {
-		tx.ChainID, tx.Nonce, tx.GasTipCap, tx.GasFeeCap = signer.ChainID(), uint64(i), big.NewInt(params.GWei), big.NewInt(100*params.GWei)
-		signed, err := types.SignNewTx(owner, signer, tx)
-		if err == nil {
-			err = errors.Join(n.SendTransaction(ctx, signed), n.mine())
-		}
-		if err != nil {
-			return fmt.Errorf("deploying the token: %w", err)
-		}
-		if receipt, err := n.TransactionReceipt(ctx, signed.Hash()); err != nil || receipt.Status != 1 {
-			return fmt.Errorf("deploying the token: transaction %d: %+v %w", i, receipt, err)
-		}
+	for range 5 { // until the wallets' own transactions are final
+		failed = append(failed, n.mine())
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("deploying the token: %w", err)
 	}
 	return nil
 }

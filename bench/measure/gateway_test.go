@@ -199,8 +199,7 @@ func holdGap(g *gateway, c rpcCall) rpcAnswer {
 // it answers with the hash and hands nothing on.
 type gateway struct {
 	*httptest.Server
-	node     string        // URL
-	gate     *sync.RWMutex // nil, or held while nothing may be sent to the node
+	node     string // URL
 	habit    atomic.Pointer[habit]
 	requests atomic.Int64
 	lost     atomic.Int64 // transactions forgotten
@@ -212,9 +211,9 @@ type gateway struct {
 }
 
 // newGateway serves before the node until the test ends.
-func newGateway(t testing.TB, node string, gate *sync.RWMutex, h *habit) *gateway {
+func newGateway(t testing.TB, node string, h *habit) *gateway {
 	t.Helper()
-	g := &gateway{node: node, gate: gate, sent: map[common.Hash]bool{}}
+	g := &gateway{node: node, sent: map[common.Hash]bool{}}
 	g.habit.Store(h)
 	g.Server = httptest.NewServer(g)
 	t.Cleanup(func() { _ = g.Listener.Close(); g.CloseClientConnections() }) // without waiting for a node that hangs
@@ -302,10 +301,6 @@ var nodeClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transp
 
 // ask hands one call on to the node.
 func (g *gateway) ask(c rpcCall) rpcAnswer {
-	if g.gate != nil && c.Method == "eth_sendRawTransaction" {
-		g.gate.RLock()
-		defer g.gate.RUnlock()
-	}
 	body, _ := json.Marshal(c)
 	response, err := nodeClient.Post(g.node, "application/json", bytes.NewReader(body))
 	if err != nil {
@@ -349,7 +344,7 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		"every third request hangs": "EOF",
 	}
 	for _, h := range habits {
-		g := newGateway(t, node.URL, nil, &h)
+		g := newGateway(t, node.URL, &h)
 		if h.name == "every third request hangs" {
 			g.requests.Store(2)
 			time.AfterFunc(200*time.Millisecond, g.CloseClientConnections)
@@ -377,7 +372,7 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 			t.Errorf("%s: answered %.300s, want %s", h.name, got, want[h.name])
 		}
 	}
-	if g := newGateway(t, node.URL, nil, &habits[0]); !g.take(1) || g.take(1) {
+	if g := newGateway(t, node.URL, &habits[0]); !g.take(1) || g.take(1) {
 		t.Error("a gateway of one call a second takes none, or two")
 	}
 }

@@ -85,20 +85,20 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	n := startNode(t, v.log.Writer(), kind, wallets)
 	v.chain, v.node, v.within = n.facts, n.Client, settleWithin
 	honest := &habits[0]
-	g := newGateway(t, n.facts.RPCURL, n.gate, &h)
+	g := newGateway(t, n.facts.RPCURL, &h)
 	file := filepath.Join(t.TempDir(), "wallets")
 	check(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	args := []string{"--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4"}
 	if h.beside {
-		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, n.gate, honest).URL)
+		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, honest).URL)
 	}
 	if h.name == rateLimited {
 		g.habit.Store(honest)
 		n.still(true)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // for the clients
 	defer cancel()
-	if err := v.open(ctx, t, remit, args...); err != nil {
+	if err := v.open(t.Context(), t, remit, args...); err != nil {
 		v.breaks("starting the server", "%v", err)
 		return payments, v.broken
 	}
@@ -117,7 +117,7 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 			return nil
 		})
 	})
-	again := func() error { kill(v.server); return v.serve(ctx) }
+	again := func() error { kill(v.server); return v.serve(t.Context()) }
 	for i, trouble := range []func() error{again, n.fork, again} {
 		if h.name == rateLimited && i == 1 {
 			continue // no block is made yet

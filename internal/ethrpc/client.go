@@ -1,6 +1,8 @@
 package ethrpc
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"time"
 )
@@ -14,7 +16,7 @@ const maxResponse = 32 << 20
 // host.
 func clientOver(transport http.RoundTripper) *http.Client {
 	return &http.Client{
-		Transport:     bounded{transport},
+		Transport:     bounded{repeating{transport}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -48,4 +50,75 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		noteRetryAfter(r, response)
 	}
 	return response, err
+}
+
+// overdue is how long the answer to a request may take to begin before the request
+// is sent again. Nodes that are well begin within a tenth of it; one behind a
+// balancer with a stuck machine answers the second.
+const overdue = 2 * time.Second
+
+// repeating is a transport that sends a request a second time when its answer is
+// overdue, and returns the answer that begins first. The second request may be
+// the one that has effect, or both: bytes of a transaction are the same.
+type repeating struct{ next http.RoundTripper }
+
+func (t repeating) RoundTrip(r *http.Request) (*http.Response, error) {
+	type answer struct {
+		of       int
+		response *http.Response
+		err      error
+	}
+	answers, cancels := make(chan answer, 2), [2]context.CancelFunc{func() {}, func() {}}
+	send := func(i int, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancels[i] = cancel
+		go func() {
+			response, err := t.next.RoundTrip(r.WithContext(ctx))
+			answers <- answer{i, response, err}
+		}()
+	}
+	send(0, r)
+	late := time.NewTimer(overdue)
+	defer late.Stop()
+	for sent, answered := 1, 0; ; {
+		select {
+		case <-late.C:
+			if again := r.Clone(r.Context()); r.GetBody != nil {
+				if body, err := r.GetBody(); err == nil {
+					again.Body = body
+					send(1, again)
+					sent++
+				}
+			}
+		case a := <-answers:
+			if answered++; a.err != nil && answered < sent {
+				continue // the other request may still be answered
+			}
+			cancels[1-a.of]()
+			if a.err != nil {
+				cancels[a.of]()
+				return nil, a.err
+			}
+			if answered < sent {
+				go func() {
+					if slower := <-answers; slower.err == nil {
+						_ = slower.response.Body.Close()
+					}
+				}()
+			}
+			a.response.Body = ending{a.response.Body, cancels[a.of]}
+			return a.response, nil
+		}
+	}
+}
+
+// ending is the body of a response whose request ends with it.
+type ending struct {
+	io.ReadCloser
+	end context.CancelFunc
+}
+
+func (e ending) Close() error {
+	defer e.end()
+	return e.ReadCloser.Close()
 }

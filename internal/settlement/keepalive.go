@@ -13,7 +13,9 @@ import (
 )
 
 const (
-	// resends bounds how many pending transactions one round sends again to one node.
+	// resends bounds how many pending transactions one round sends again to one
+	// node, beside the time of a block: a node that leaves requests hanging holds up
+	// no other node's round for longer.
 	resends = 64
 	// outOfGas is the reason of the one pause that ends by itself: when the
 	// wallet was topped up, the same bytes are taken and reservations go on.
@@ -45,13 +47,13 @@ func (p *pass) keepAlive(ctx context.Context) error {
 // resend gives a node the stored bytes that its pool does not count, in nonce
 // order. A handler that has just committed is sending its own.
 func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.PendingTx) error {
-	sent := 0
+	sent, begin := 0, p.Now()
 	for _, s := range waiting {
 		pooled := s.Nonce < view.Pending && len(s.Hashes) == 1 // perhaps with an older attempt, if there are more
 		if pooled || p.age(s.At) < p.BlockTime {
 			continue
 		}
-		if sent++; sent > resends || p.short(ctx, 0) {
+		if sent++; sent > resends || p.age(begin) > p.BlockTime || p.short(ctx, 0) {
 			return nil
 		}
 		p.report.Resent++

@@ -128,6 +128,19 @@ func TestNoStepIsBegunInTheLastFiveSeconds(t *testing.T) {
 	}
 }
 
+// TestANodeThatHangsGetsATransactionARound: a node that takes longer than a block
+// for one transaction gets the next one in the next round.
+func TestANodeThatHangsGetsATransactionARound(t *testing.T) {
+	for takes, next := range map[time.Duration]bool{12 * second: true, 12*second + 1: false} {
+		w := newWorld(t, script{"Send#1": func(w *world) error { w.now = w.now.Add(takes); return nil }})
+		w.commit("a", minute)
+		w.commit("b", minute)
+		if _, err := w.round(); err != nil || w.did("Send#2") != next {
+			t.Errorf("after a Send of %v there is another: %v, %v", takes, w.did("Send#2"), err)
+		}
+	}
+}
+
 // TestOutOfGas: the pause for lack of gas ends when a node takes the bytes again
 // or none wait, and no other pause does.
 func TestOutOfGas(t *testing.T) {
