@@ -141,13 +141,13 @@ func bill(n float64, p consumption, s deployment) []line {
 	batches := webhooks / (1 + rate*s.gather/pollers)
 
 	// Units of the table of payments, and of the others, which are always on demand.
-	writes := n*(p.writes-p.hookWrites) + looks*active*p.lookWrites
+	minutes := float64(secondsPerMonth) / 60
+	writes := n*(p.writes-p.hookWrites) + looks*active*p.lookWrites + minutes + hints // each run stores when it has compared the wallets
 	reads := n*(p.reads-p.hookReads) + looks*(active*p.lookReads+pending/math.Max(busy, 1e-12)*p.pendingReads)
 	otherWrites, otherReads := webhooks*p.hookWrites, webhooks*p.hookReads+asked*p.authorizerReads
 	if s.dailyLimit {
 		writes += n
 	}
-	minutes := float64(secondsPerMonth) / 60
 	billed := func(seconds, gb float64) float64 { return (seconds + p.work*(wholeCoreGB/min(gb, wholeCoreGB)-1)) * gb }
 	gbSeconds := n*(billed(p.post, s.postGB)+billed(p.get, s.getGB)) + asked*billed(p.auth, s.authGB) + batches*billed(p.hook, s.hookGB) +
 		(busy*secondsPerMonth+(1-busy)*minutes*idleRun)*s.settleGB

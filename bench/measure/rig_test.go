@@ -72,7 +72,7 @@ type rig struct {
 func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store.Store, d distance, events settlement.Events) *rig {
 	b.Helper()
 	r := &rig{next: ethrpc.NewTransport(), distance: d, calls: map[string]int{}}
-	nodes := chain.Nodes{must(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Transport: r}))(b)}
+	nodes := chain.Nodes{must(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Transport: r}))(b)}.Watch(time.Now, time.After)
 	var entries []keyring.Entry
 	for _, w := range wallets {
 		entries = append(entries, keyring.Entry{Key: must(keyring.ParseKey(w.PrivateKey()))(b)})

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -54,6 +55,22 @@ func (n Nodes) Deliver(ctx context.Context, raw []byte, before func(context.Cont
 		}
 	}
 	return best
+}
+
+// Send sends stored bytes to one of the nodes, unless its circuit breaker is open and
+// another's is not. What it does not answer counts against it.
+func (n Nodes) Send(ctx context.Context, to Node, raw []byte) Reply {
+	b := breakerOf(to)
+	if b.open() && slices.ContainsFunc(n, func(other Node) bool { return !breakerOf(other).open() }) {
+		return Reply{Class: Ambiguous, Detail: ErrOpen.Error()}
+	}
+	reply := to.Send(ctx, raw)
+	if reply.Class == Ambiguous {
+		b.note(cmp.Or(ctx.Err(), ErrUnavailable))
+	} else {
+		b.note(nil)
+	}
+	return reply
 }
 
 func deliver(ctx context.Context, node Node, raw []byte, before func(context.Context) ([][]byte, error)) Reply {

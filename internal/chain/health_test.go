@@ -255,6 +255,40 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// TestSend: a node that hangs holds up the bytes for it three times, not for each of
+// them, as long as another is well.
+func TestSend(t *testing.T) {
+	for _, test := range []struct {
+		why   string
+		alone bool
+		took  time.Duration
+		asks  int
+	}{{"beside another", false, 30 * time.Second, 3}, {"alone", true, 50 * time.Second, 5}} {
+		synctest.Test(t, func(t *testing.T) {
+			a, b := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
+			nodes := slowly(a, b)
+			if test.alone {
+				nodes = nodes[:1]
+			}
+			took := took(func() {
+				for range 5 {
+					if reply := nodes.Send(t.Context(), nodes[0], []byte("x")); reply.Class != chain.Ambiguous {
+						t.Errorf("%s: %v", test.why, reply)
+					}
+				}
+			})
+			if took != test.took || a.asked != test.asks {
+				t.Errorf("%s: %d requests in %v, want %d in %v", test.why, a.asked, took, test.asks, test.took)
+			}
+			time.Sleep(10 * time.Second)
+			a.takes = always(usual)
+			if reply := nodes.Send(t.Context(), nodes[0], []byte("x")); reply.Class != chain.Accepted || nodes.Health()[0].Silent {
+				t.Errorf("%s: %v once it is well, %v", test.why, reply, nodes.Health())
+			}
+		})
+	}
+}
+
 // TestAnswersThatAreNoMiss: a node that refuses is up.
 func TestAnswersThatAreNoMiss(t *testing.T) {
 	for _, err := range []error{nil, chain.ErrReverted, fmt.Errorf("eth_call: %w", chain.ErrRejected), context.Canceled} {

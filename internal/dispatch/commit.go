@@ -45,10 +45,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) 
 				d.deliver(ctx, p, w)
 				return Result{Payment: p}, nil
 			}
-		case errors.Is(err, wallet.ErrUnknown): // its key was added after this process started
-			if err := d.look(ctx); err != nil {
-				return Result{}, errors.Join(ErrInProgress, err)
-			}
+		case errors.Is(err, wallet.ErrUnknown) && d.open(ctx, walletOf(p)): // its key was added after this process started
 		case !isRefusal(err):
 			// The payment may hold the reservation. Then it will be made.
 			d.Log.WarnContext(ctx, "reservation unknown", "payment", p.ID, "err", err)

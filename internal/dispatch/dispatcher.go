@@ -78,10 +78,11 @@ type Dispatcher struct {
 	Parts
 	pool *wallet.Pool
 
-	mu      sync.Mutex // guards market and quoted
-	market  chain.Market
-	quoted  time.Time
-	checked atomic.Bool
+	mu       sync.Mutex // guards market and quoted
+	market   chain.Market
+	quoted   time.Time
+	checked  atomic.Bool // the startup check has passed
+	compared sync.Map    // the wallet.IDs that it has compared so far
 }
 
 // New returns a dispatcher that has called none of its ports yet.
@@ -124,12 +125,20 @@ func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 	if err != nil {
 		return d.answerStored(ctx, id, r, err)
 	}
+	// No money moves for a payment that is only created, so that this need not wait for
+	// the startup check. What a node leaves unanswered then is asked for once more below.
+	var begun sync.WaitGroup
+	begun.Go(func() { _ = d.startupCheck(ctx) })
 	p, created, err := d.Store.Create(ctx, offer)
+	begun.Wait()
 	if err != nil {
 		return Result{}, unknown(r, err)
 	}
 	if !created {
 		return d.resume(ctx, p, r)
+	}
+	if err := d.startupCheck(ctx); err != nil {
+		return d.refuse(ctx, p, err)
 	}
 	if err := d.charge(ctx, p); err != nil {
 		return d.refuse(ctx, p, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -77,12 +78,17 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 
 		{"no node is known", breaks("Nodes#1"), unavailable},
 		{"the addresses cannot be read", breaks("All#1"), unavailable},
-		{"nor at the start-up check", breaks("All#2"), unavailable},
-		{"the wallets cannot be listed", breaks("Wallets#1"), unavailable},
-		{"a wallet cannot be read", breaks("Wallet#1"), unavailable},
-		{"nor after it was opened", breaks("Wallet#3"), unavailable},
-		{"the node does not know a wallet's count", breaks("Account#1"), unavailable},
-		{"a wallet cannot be opened", breaks("Open#1"), unavailable},
+		{"nor at the startup check", breaks("All#2"), nil},
+		{"nor when it is repeated", breaks("All#2", "All#3"), unavailable},
+		{"and the payment perhaps not discarded then", breaks("All#2", "All#3", "Discard#1"), inProgress},
+		{"the wallets cannot be listed", breaks("Wallets#1"), nil},
+		{"nor when the startup check is repeated", breaks("Wallets#1", "Wallets#2"), unavailable},
+		{"the last comparison is unknown", breaks("Compared#1"), nil},
+		{"the node does not know a wallet's count", breaks("Account#1"), nil},
+		{"nor any other's", breaks("Account#1", "Account#2", "Account#3", "Account#4"), []error{dispatch.ErrUnavailable, wallet.ErrUnknown}},
+		{"a wallet cannot be opened", breaks("Open#1"), nil},
+		{"nor any other", breaks("Open#1", "Open#2", "Open#3", "Open#4"), []error{dispatch.ErrUnavailable, wallet.ErrUnknown}},
+		{"the wallets cannot be listed to open one", breaks("Wallets#2"), nil},
 		{"the active wallets cannot be read", breaks("Active#1"), unavailable},
 		{"the node does not simulate", breaks("Estimate#1"), unavailable},
 		{"the node knows no price", breaks("Fees#1"), unavailable},
@@ -196,7 +202,7 @@ func TestFirstUse(t *testing.T) {
 		mined, unsettled uint64
 		script           script
 		want             error
-	}{{0, 0, script{}, nil}, {2, 0, script{}, nil}, {2, 1, script{}, wallet.ErrForeign}, {2, 0, breaks("Count#1"), errBroken}} {
+	}{{0, 0, script{}, nil}, {2, 0, script{}, nil}, {2, 1, script{}, wallet.ErrUnknown}, {2, 0, breaks("Count#1", "Count#2", "Count#3", "Count#4"), wallet.ErrUnknown}} {
 		p := newProcess(t, test.script)
 		p.mined, p.unsettled = test.mined, test.unsettled
 		result, err := p.pay()
@@ -349,7 +355,7 @@ func TestTakenUp(t *testing.T) {
 		{"without a nonce", breaks("Reserve#1", "Payment#1"), script{}, func(*process) {}, nil},
 		{"without a nonce, on a day that is over", breaks("Reserve#1", "Payment#1"), script{}, exhaust, store.ErrDailyLimit},
 		{"with a nonce, on a day that is over", breaks("Sign#1"), script{}, exhaust, nil},
-		{"with a nonce perhaps, on a day that is over", breaks("Reserve#1", "Payment#1"), breaks("Wallet#5"), exhaust, nil},
+		{"with a nonce perhaps, on a day that is over", breaks("Reserve#1", "Payment#1"), breaks("Wallet#1"), exhaust, nil},
 		{"and committed before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": overtake}, exhaust, nil},
 		{"and discarded before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
 			return p.tables.Discard(context.Background(), p.stored())
@@ -486,23 +492,31 @@ func TestTheLessLoadedWalletPays(t *testing.T) {
 	}
 	p = newProcess(t, script{})
 	p.poor = first
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.did("Estimate#2") {
+	_, err := p.send("the process is cold")
+	p.must(err)
+	before := p.times["Estimate"]
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.times["Estimate"] != before+1 {
 		t.Errorf("a wallet without the token is tried: %+v, %v, after %v", result, err, p.calls)
 	}
 }
 
 // TestAnotherProcessKnowsTheWallets: a process that starts on tables with
-// payments reads each wallet once, and knows its load.
+// payments reads each wallet once, and knows which of them are paused.
 func TestAnotherProcessKnowsTheWallets(t *testing.T) {
 	earlier := newProcess(t, script{})
-	result, err := earlier.pay()
-	if err != nil || result.Payment.Wallet != first {
-		t.Fatal(result, err)
+	for n, want := range earlier.keys {
+		if result, err := earlier.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != want {
+			t.Fatal(result, err)
+		}
 	}
+	earlier.must(pause(second)(earlier))
 	for _, mined := range []uint64{0, 1} {
 		p := start(t, earlier.tables, script{})
 		p.mined = mined
-		if result, err := p.send("next"); err != nil || result.Payment.Wallet != second || p.times["Wallet"] != 2 {
+		_, err := p.send(fmt.Sprint("cold ", mined))
+		p.must(err)
+		p.must(p.tables.RaiseCeiling(t.Context(), walletOf(first), 9))
+		if result, err := p.send(fmt.Sprint("next ", mined)); err != nil || result.Payment.Wallet != first || p.times["Wallet"] != 2 || p.did("Reassign#1") {
 			t.Errorf("%d mined: wallet %v pays, %v, after %v", mined, result.Payment.Wallet, err, p.calls)
 		}
 	}
@@ -514,31 +528,26 @@ func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
 	earlier.keys = earlier.keys[:1]
 	_, err := earlier.pay()
 	earlier.must(err)
-	for call, want := range map[string]error{"Account#1": errBroken, "Wallet#2": errBroken, "": wallet.ErrBehind} {
-		p := start(t, earlier.tables, breaks(call))
+	for calls, want := range map[string]error{"Wallet#1 Wallet#2": errBroken, "Account#1 Account#2": errBroken, "Wallet#2 Wallet#4": errBroken, "": wallet.ErrBehind} {
+		p := start(t, earlier.tables, breaks(strings.Fields(calls)...))
 		p.keys, p.mined = p.keys[:1], 2 // one more than was given out
-		if _, err := p.send("next"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) {
-			t.Errorf("%q fails: %v, want %v", call, err, want)
+		if _, err := p.send("next"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) || p.did("Reserve#1") || !p.did("Discard#1") {
+			t.Errorf("%q fail: %v, want %v, after %v", calls, err, want, p.calls)
 		}
 	}
 }
 
 // TestPaymentsSinceTheWalletWasRead do not make it look behind the chain.
 func TestPaymentsSinceTheWalletWasRead(t *testing.T) {
-	earlier := newProcess(t, script{})
-	earlier.keys = earlier.keys[:1]
-	earlier.poor = first // it opens the wallet and cannot pay
-	if _, err := earlier.pay(); !errors.Is(err, dispatch.ErrInsufficient) && !errors.Is(err, dispatch.ErrUnavailable) {
-		t.Fatal(err)
-	}
-	p := start(t, earlier.tables, script{"Account#1": func(p *process) error {
+	p := newProcess(t, script{"Account#1": func(p *process) error {
 		p.mined = 1
 		_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: "pay_other", At: p.now})
 		return err
 	}})
 	p.keys = p.keys[:1]
-	if _, err := p.pay(); errors.Is(err, wallet.ErrBehind) {
-		t.Error(err)
+	p.must(p.tables.Open(t.Context(), wallet.Wallet{ID: walletOf(first), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
+	if _, err := p.pay(); err != nil || !p.did("Wallet#2") || p.did("Account#2") {
+		t.Errorf("%v, after %v", err, p.calls)
 	}
 }
 
@@ -556,8 +565,8 @@ func TestQuotesAreKept(t *testing.T) {
 			t.Errorf("request %d: %v, asked for the price %v", n, err, p.times["Fees"] > before)
 		}
 	}
-	if p.times["Wallets"] != 1 {
-		t.Errorf("%d start-up checks", p.times["Wallets"])
+	if p.times["Compared"] != 1 {
+		t.Errorf("%d startup checks", p.times["Compared"])
 	}
 }
 
@@ -589,14 +598,14 @@ func TestStartupCheckAsksForAllWalletsAtOnce(t *testing.T) {
 		tables := memory.NewPayments()
 		for _, how := range []string{"opens them", "knows them"} {
 			p := start(t, tables, script{})
-			p.away = time.Second
+			p.delays = map[string]time.Duration{"Account": time.Second}
 			for i := range 14 {
 				p.keys = append(p.keys, token.Address{3, byte(i)})
 			}
 			began := time.Now()
 			_, err := p.send(how)
-			if took := time.Since(began); err != nil || took != p.away {
-				t.Errorf("a process that %s took %v, want %v; %v", how, took, p.away, err)
+			if took := time.Since(began); err != nil || took != time.Second {
+				t.Errorf("a process that %s took %v, want a second; %v", how, took, err)
 			}
 		}
 	})

@@ -31,9 +31,6 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	case !d.Maximum.IsZero() && d.Maximum.Less(r.Amount):
 		return payment.Payment{}, ErrAmountAbove
 	}
-	if err := d.startupCheck(ctx); err != nil {
-		return payment.Payment{}, err
-	}
 	active, err := d.Keys.Active(ctx)
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)

@@ -64,12 +64,13 @@ type process struct {
 	mu     sync.Mutex      // guards calls, script and sent
 	times  map[string]int  // of each operation
 
-	unsettled uint64          // of the count, not final yet
-	draining  []token.Address // of keys
-	refuses   []token.Address // recipients that the token refuses
-	unable    []token.Address // wallets from which the token pays nobody
-	blocked   int             // simulated transfers from those to others
-	away      time.Duration   // how long the node takes to read an account
+	unsettled uint64                   // of the count, not final yet
+	draining  []token.Address          // of keys
+	refuses   []token.Address          // recipients that the token refuses
+	unable    []token.Address          // wallets from which the token pays nobody
+	blocked   int                      // simulated transfers from those to others
+	foreign   token.Address            // the wallet of which the node's pool holds a transaction
+	delays    map[string]time.Duration // of operations
 }
 
 // asked is a request that a process can make.
@@ -104,6 +105,7 @@ func (p *process) around(ctx context.Context, c interpose.Call, apply func(conte
 	act := p.script[call]
 	delete(p.script, call)
 	p.mu.Unlock()
+	time.Sleep(p.delays[c.Op])
 	if act != nil {
 		if err := act(p); err != nil {
 			return err
@@ -220,16 +222,21 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 }
 
 func (p *process) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {
-	time.Sleep(p.away)
 	return chain.Head{Number: 9, Final: 9}, nil
 }
 
 func (p *process) Account(_ context.Context, a, _ token.Address, head chain.Head) (chain.Account, error) {
-	time.Sleep(p.away)
-	return chain.Account{Head: head, Mined: p.mined, Pending: p.mined, Balance: p.balance(a), Gas: token.Units(1 << 60)}, nil
+	pending := p.mined
+	if a == p.foreign {
+		pending++
+	}
+	return chain.Account{Head: head, Mined: p.mined, Pending: pending, Balance: p.balance(a), Gas: token.Units(1 << 60)}, nil
 }
 
-func (p *process) Count(context.Context, token.Address, uint64) (uint64, error) {
+func (p *process) Count(_ context.Context, _ token.Address, block uint64) (uint64, error) {
+	if block != 9 {
+		return 0, nil
+	}
 	return p.mined - p.unsettled, nil
 }
 

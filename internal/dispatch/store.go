@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"time"
 
 	"remit/internal/payment"
 	"remit/internal/store"
@@ -24,5 +25,6 @@ type Store interface {
 	Open(ctx context.Context, w wallet.Wallet) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
+	Compared(ctx context.Context, chainID uint64) (time.Time, error)
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }

@@ -1,13 +1,16 @@
 package dispatch_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"remit/internal/dispatch"
+	"remit/internal/memory"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -124,5 +127,117 @@ func TestTakenUpWhileTheChainIsAhead(t *testing.T) {
 	p.mined = 5
 	if result, err := p.pay(); !errors.Is(err, wallet.ErrBehind) || !errors.Is(err, dispatch.ErrInProgress) || p.did("Reserve#1") {
 		t.Errorf("%+v, %v, after %v", result, err, p.calls)
+	}
+}
+
+// TestAForeignWalletStopsNoOther: a key that another program uses is left out, and
+// is opened once that has ended.
+func TestAForeignWalletStopsNoOther(t *testing.T) {
+	p := newProcess(t, script{})
+	p.foreign = first
+	for n := range 3 {
+		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != second {
+			t.Errorf("payment %d: wallet %v, %v", n, result.Payment.Wallet, err)
+		}
+	}
+	if p.times["Account"] != 3 { // of the startup check, and before the first payment moved to the second wallet
+		t.Errorf("%d looks at two wallets within a minute", p.times["Account"])
+	}
+	p.foreign, p.now = token.Address{}, p.now.Add(time.Minute)
+	if result, err := p.send("later"); err != nil || result.Payment.Wallet != first {
+		t.Errorf("once it is free: wallet %v, %v", result.Payment.Wallet, err)
+	}
+}
+
+// TestAWalletIsOpenedOnceThePausesOfOthersAreKnown: it would be paused with them.
+func TestAWalletIsOpenedOnceThePausesOfOthersAreKnown(t *testing.T) {
+	p := newProcess(t, breaks("Wallets#2")) // the first list is the startup check's own
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != first || p.did("Open#2") {
+		t.Errorf("wallet %v, %v, after %v", result.Payment.Wallet, err, p.calls)
+	}
+}
+
+// TestAWalletThatAnotherProcessOpens meanwhile, and pays from, is used as any other.
+func TestAWalletThatAnotherProcessOpens(t *testing.T) {
+	open := func(p *process) error {
+		w := wallet.Wallet{ID: walletOf(first), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}
+		return p.tables.Open(context.Background(), w)
+	}
+	p := newProcess(t, script{"Account#1": open, "Account#2": open})
+	p.foreign = first
+	for n, want := range []token.Address{first, second, first} {
+		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != want {
+			t.Errorf("payment %d: wallet %v, %v", n, result.Payment.Wallet, err)
+		}
+	}
+}
+
+// opened returns the tables and the keys of 500 wallets that have paid nothing.
+func opened(t *testing.T) (tables *memory.Payments, keys []token.Address) {
+	tables = memory.NewPayments()
+	for n := range 500 {
+		a := token.Address{3, byte(n >> 8), byte(n)}
+		keys = append(keys, a)
+		if err := tables.Open(t.Context(), wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tables, keys
+}
+
+// TestManyWalletsAndAFailingNode: of 500 wallets each is compared once, but for
+// those whose requests fail, and no wallet is paid from before all are.
+func TestManyWalletsAndAFailingNode(t *testing.T) {
+	tables, keys := opened(t)
+	s := script{}
+	for n := range 5 { // one in a hundred requests
+		s = s.with(fmt.Sprint("Account#", 100*n+1), func(*process) error { return errBroken })
+	}
+	p := start(t, tables, s)
+	p.keys = keys
+	if _, err := p.pay(); err != nil || p.times["Account"] != 500+5 {
+		t.Errorf("%v after %d requests", err, p.times["Account"])
+	}
+	for n := range 5 { // and when they are repeated
+		s = s.with(fmt.Sprint("Account#", 100*n+1), func(*process) error { return errBroken }).
+			with(fmt.Sprint("Account#", 501+n), func(*process) error { return errBroken })
+	}
+	p = start(t, tables, s)
+	p.keys = keys
+	if _, err := p.send("first"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) || p.did("Reserve#1") || !p.did("Discard#1") {
+		t.Errorf("while some are not compared: %v", err)
+	}
+	if _, err := p.send("second"); err != nil || p.times["Account"] != 500+5+5 {
+		t.Errorf("%v after %d requests", err, p.times["Account"])
+	}
+}
+
+// TestColdProcess: where a run of check-receipts has compared 500 wallets lately, the
+// first payment of a process takes three round trips to the store in sequence and
+// two to the nodes, and asks no node for a wallet.
+func TestColdProcess(t *testing.T) {
+	for _, test := range []struct {
+		age      time.Duration
+		believed bool
+	}{{-5*time.Second - 1, false}, {-5 * time.Second, true}, {90*time.Second - 1, true}, {90 * time.Second, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			tables, keys := opened(t)
+			p := start(t, tables, script{})
+			p.keys, p.d.Daily = keys, token.Amount{}
+			p.must(tables.SetCompared(t.Context(), 1, p.now.Add(-test.age)))
+			p.delays = map[string]time.Duration{}
+			for _, op := range []string{"Estimate", "Fees", "Account", "Head", "Count", "Send"} {
+				p.delays[op] = time.Second
+			}
+			for _, op := range []string{"Wallets", "Compared", "Wallet", "Open", "Create", "Payment", "Reserve", "Reassign", "Commit", "Release"} {
+				p.delays[op] = time.Millisecond
+			}
+			p.delays["Wallets"]--
+			began := time.Now()
+			_, err := p.pay()
+			if took := time.Since(began); err != nil || (took == 2*time.Second+3*time.Millisecond) != test.believed || p.did("Account#1") == test.believed {
+				t.Errorf("compared %v ago: %v, took %v", test.age, err, took)
+			}
+		})
 	}
 }

@@ -87,6 +87,12 @@ const walletListPrefix = "wallet#"
 
 func walletListPK(chainID uint64) string { return "wallets#" + strconv.FormatUint(chainID, 10) }
 
+// comparedKey is the key of the time at which a chain's wallets were compared. It
+// names the table: in a copy of it, no item has the key that is asked for.
+func comparedKey(chainID uint64, table string) primaryKey {
+	return pair("compared#"+strconv.FormatUint(chainID, 10), table)
+}
+
 // listPK and listSK are a payment's place in its merchant's list. listSK sorts
 // as text by time, then by id.
 

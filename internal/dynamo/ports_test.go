@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -54,6 +55,34 @@ func TestPayments(t *testing.T) {
 			},
 		}
 	})
+}
+
+// TestACopyOfATable: that the wallets of the first were compared, it does not say of
+// itself.
+func TestACopyOfATable(t *testing.T) {
+	db, at := new(wire).client(t), time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
+	first, second := tables(t, db).Payments, tables(t, db).Payments
+	if err := dynamo.NewPayments(db, first).SetCompared(t.Context(), 1, at); err != nil {
+		t.Fatal(err)
+	}
+	out, err := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: &first})
+	if err != nil || len(out.Items) != 1 {
+		t.Fatal(out, err)
+	}
+	for _, item := range out.Items {
+		if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &second, Item: item}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]time.Time{first: at, second: {}} {
+		if got, err := dynamo.NewPayments(db, name).Compared(t.Context(), 1); err != nil || !got.Equal(want) {
+			t.Errorf("%s: compared at %v, %v, want %v", name, got, err, want)
+		}
+	}
+	damage(t, db, first, "compared#1", first, "compared_at", "yesterday")
+	if _, err := dynamo.NewPayments(db, first).Compared(t.Context(), 1); err == nil {
+		t.Error("a damaged time is read")
+	}
 }
 
 // damage gives an attribute of a stored item a value that Remit never writes.

@@ -57,6 +57,30 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, er
 	return ids, nil
 }
 
+// SetCompared implements store.Wallets with one unconditional write.
+func (s *Payments) SetCompared(ctx context.Context, chainID uint64, at time.Time) error {
+	item := comparedKey(chainID, s.name)
+	item["compared_at"] = text(instant(at))
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item})
+	return outcome(err, nil, fmt.Sprintf("storing when the wallets of chain %d were compared", chainID))
+}
+
+// Compared implements store.Wallets.
+func (s *Payments) Compared(ctx context.Context, chainID uint64) (time.Time, error) {
+	name := fmt.Sprintf("when the wallets of chain %d were compared", chainID)
+	at, err := get(ctx, s.table, comparedKey(chainID, s.name), name, store.ErrNotFound, func(item attributes) (time.Time, error) {
+		var it struct {
+			At string `dynamodbav:"compared_at"`
+		}
+		r := read(item, &it)
+		return decoded(r, r.instant("compared_at", it.At), name)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return time.Time{}, nil
+	}
+	return at, err
+}
+
 // Claim implements store.Wallets.
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
 	err := s.change(ctx, id, "claiming", "SET claimed_by = :by, claimed_until = :until",

@@ -146,6 +146,16 @@ func (s *Store) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error
 	return ask(ctx, s.Around, "Wallets", "", func(ctx context.Context) ([]wallet.ID, error) { return s.Store.Wallets(ctx, chainID) })
 }
 
+// SetCompared implements store.Wallets.
+func (s *Store) SetCompared(ctx context.Context, chainID uint64, at time.Time) error {
+	return s.run(ctx, "SetCompared", "", func(ctx context.Context) error { return s.Store.SetCompared(ctx, chainID, at) })
+}
+
+// Compared implements store.Wallets.
+func (s *Store) Compared(ctx context.Context, chainID uint64) (time.Time, error) {
+	return ask(ctx, s.Around, "Compared", "", func(ctx context.Context) (time.Time, error) { return s.Store.Compared(ctx, chainID) })
+}
+
 // Claim implements store.Wallets.
 func (s *Store) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
 	return ask(ctx, s.Around, "Claim", short(id.Address), func(ctx context.Context) (bool, error) { return s.Store.Claim(ctx, id, by, now, until) })

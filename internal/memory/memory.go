@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -28,6 +29,7 @@ type Payments struct {
 	spent    map[day]token.Amount
 	wallets  map[wallet.ID]*purse
 	txs      map[wallet.ID][]*pendingTx // in nonce order
+	compared map[uint64]time.Time       // by chain
 }
 
 var _ store.Store = (*Payments)(nil)
@@ -48,6 +50,7 @@ func NewPayments() *Payments {
 		spent:    map[day]token.Amount{},
 		wallets:  map[wallet.ID]*purse{},
 		txs:      map[wallet.ID][]*pendingTx{},
+		compared: map[uint64]time.Time{},
 	}
 }
 
@@ -120,15 +123,16 @@ func (s *Payments) Image() *Payments {
 			to.txs[id] = append(to.txs[id], new(*tx))
 		}
 	}
-	to.hashes, to.spent = maps.Clone(s.hashes), maps.Clone(s.spent)
+	to.hashes, to.spent, to.compared = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.compared)
 	return to
 }
 
-// Restore replaces the store's content by image, which must not be used
-// afterwards.
+// Restore replaces the store by another that holds image, as DynamoDB restores a
+// backup to another table. image must not be used afterwards.
 func (s *Payments) Restore(image *Payments) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.payments, s.hashes, s.lists = image.payments, image.hashes, image.lists
 	s.spent, s.wallets, s.txs = image.spent, image.wallets, image.txs
+	s.compared = map[uint64]time.Time{} // image's is of another table
 }

@@ -66,6 +66,23 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (ids []wallet.ID
 	return ids, err
 }
 
+// SetCompared implements store.Wallets.
+func (s *Payments) SetCompared(ctx context.Context, chainID uint64, at time.Time) error {
+	return s.locked(ctx, func() error {
+		s.compared[chainID] = at.UTC()
+		return nil
+	})
+}
+
+// Compared implements store.Wallets.
+func (s *Payments) Compared(ctx context.Context, chainID uint64) (at time.Time, err error) {
+	err = s.locked(ctx, func() error {
+		at = s.compared[chainID]
+		return nil
+	})
+	return at, err
+}
+
 // Claim implements store.Wallets.
 func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error) {
 	err = s.change(ctx, id, func(p *purse) error {

@@ -57,7 +57,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 			return nil
 		}
 		p.report.Resent++
-		reply := view.Node.Send(ctx, s.Raw)
+		reply := p.Nodes.Send(ctx, view.Node, s.Raw)
 		switch reply.Class {
 		case chain.Funds:
 			p.Log.ErrorContext(ctx, "wallet is out of gas funds", "wallet", s.Address, "reply", reply.Detail)

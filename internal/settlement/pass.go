@@ -22,6 +22,7 @@ type pass struct {
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
 	views      chain.Views
+	compared   bool // the chain is not ahead of the wallet
 
 	mu     sync.Mutex // guards report while payments settle side by side
 	report Report
@@ -102,6 +103,7 @@ func (p *pass) steps(ctx context.Context) error {
 	if ahead, err := p.chainAhead(ctx); ahead || err != nil {
 		return errors.Join(reservationErr, err)
 	}
+	p.compared = true
 	return errors.Join(reservationErr, p.settle(ctx), p.keepAlive(ctx), p.reconcile(ctx))
 }
 

@@ -82,7 +82,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestIdleWallets are looked at in a run's first round only.
+// TestIdleWallets are looked at once in a run.
 func TestIdleWallets(t *testing.T) {
 	w := newWorld(t, script{})
 	if _, err := w.settler.Round(t.Context(), "run", false); err != nil || w.did("Account#1") || w.did("Claim#1") {
@@ -92,7 +92,7 @@ func TestIdleWallets(t *testing.T) {
 	w = newWorld(t, breaks().with("Claim#1", func(w *world) error { w.claim("other", 15*second); return nil }).
 		with("Wallets#2", func(w *world) error { return w.tables.DeletePendingTx(context.Background(), id, 0) }))
 	w.commit("a", minute)
-	if _, err := w.settler.Run(t.Context(), "run"); err != nil || w.did("Account#1") || len(w.waits) != 1 {
+	if _, err := w.settler.Run(t.Context(), "run"); err != nil || w.times["Account"] != 1 || len(w.waits) != 1 {
 		t.Errorf("a wallet that became idle: %v, after %v", err, w.calls)
 	}
 	w = newWorld(t, script{})
@@ -323,6 +323,43 @@ func TestBusyWhicheverWalletIsLast(t *testing.T) {
 			if report, err := w.round(); err != nil || !report.Busy || report.Pending != 1 {
 				t.Fatalf("wallet %d has a pending transaction: report %+v, error %v", busy, report, err)
 			}
+		}
+	}
+}
+
+// TestARunTellsThatItHasComparedEveryWallet since it began: processes that start
+// believe it. One that it could not compare it asks for again.
+func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
+	none := func(*world) {}
+	for _, test := range []struct {
+		name   string
+		before func(*world)
+		script script
+		want   bool
+		looks  int // at two wallets; 0: as many as there are
+	}{
+		{"idle wallets", none, script{}, true, 2},
+		{"a busy one", func(w *world) { w.commit("a", minute) }, script{"Claim#2": func(w *world) error {
+			return w.tables.DeletePendingTx(context.Background(), id, 0)
+		}}, true, 3},
+		{"one that a node gives in the next round", none, breaks("Account#2"), true, 3},
+		{"one that the table gives then", none, breaks("Wallet#1"), true, 2},
+		{"one that no round gets", none, breaks("Account#1", "Account#3", "Account#4", "Account#5"), false, 5},
+		{"one that another run claims all the time", func(w *world) { w.commit("a", minute); w.claim("other", 16*second) }, script{}, false, 1},
+		{"the list of wallets comes late", none, breaks("Wallets#1"), true, 2},
+		{"the chain is ahead of one", func(w *world) { w.mined = 7 }, script{}, false, 0},
+		{"the write is lost", none, breaks("SetCompared#1"), false, 2},
+	} {
+		w := newWorld(t, test.script)
+		w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: wallet.ID{ChainID: 1, Address: token.Address{2}}, NextNonce: 7, Ceiling: 64}))
+		test.before(w)
+		began := w.now
+		ctx, cancel := context.WithDeadline(t.Context(), began.Add(50*second))
+		defer cancel()
+		_, _ = w.settler.Run(ctx, "run")
+		at, err := w.tables.Compared(t.Context(), id.ChainID)
+		if err != nil || at.Equal(began) != test.want || at.IsZero() == test.want || w.times["Account"] != test.looks && test.looks > 0 {
+			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.calls)
 		}
 	}
 }

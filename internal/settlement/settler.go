@@ -88,10 +88,15 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	if _, err := s.Nodes.Nodes(ctx); err != nil {
 		return total, fmt.Errorf("finding nodes: %w", err)
 	}
-	patient := true
-	for first := true; ; first = false {
-		round, err := s.Round(ctx, by, first)
+	patient, began := true, s.Now()
+	compared := new(sync.Map) // the wallet.IDs that this run has compared; nil once those are all
+	for {
+		round, all, err := s.round(ctx, by, compared)
 		total.next(round)
+		if all {
+			compared = nil
+			s.share(ctx, began, total)
+		}
 		pause := s.BlockTime
 		switch {
 		case round.Busy || err != nil:
@@ -126,16 +131,40 @@ func (s *Settler) yield(ctx context.Context, by string) error {
 	return errors.Join(errs...)
 }
 
+// share tells processes that start that a run has compared every wallet with the
+// chain since began, unless the chain was ahead of one. A crash before costs such
+// a process a comparison of its own.
+func (s *Settler) share(ctx context.Context, began time.Time, run Report) {
+	if run.Suspect > 0 {
+		return
+	}
+	if err := s.Store.SetCompared(ctx, s.ChainID, began); err != nil {
+		s.Log.WarnContext(ctx, "comparison not stored", "err", err)
+	}
+}
+
 // Round passes over every wallet once. An idle wallet is looked at only when
 // idle is true.
 func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, error) {
+	var compared *sync.Map
+	if idle {
+		compared = new(sync.Map)
+	}
+	report, _, err := s.round(ctx, by, compared)
+	return report, err
+}
+
+// round passes over every wallet once, over an idle one only if it is not in
+// compared. It adds to compared each wallet with which it has compared the chain, and
+// reports whether all are in it then.
+func (s *Settler) round(ctx context.Context, by string, compared *sync.Map) (report Report, all bool, err error) {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
-		return Report{}, fmt.Errorf("finding nodes: %w", err)
+		return report, false, fmt.Errorf("finding nodes: %w", err)
 	}
 	ids, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
-		return Report{}, fmt.Errorf("listing wallets: %w", err)
+		return report, false, fmt.Errorf("listing wallets: %w", err)
 	}
 	var heads chain.Heads
 	read := make(chan struct{}) // closed once heads are read, beside the tables of the first wallets
@@ -145,19 +174,28 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 	}()
 	defer func() { <-read }()
 	var mu sync.Mutex
-	var report Report
+	all = compared != nil
 	err = abreast(ids, func(id wallet.ID) error {
 		p := &pass{Settler: s, Nodes: nodes, heads: func() chain.Heads { <-read; return heads }}
-		err := p.over(ctx, by, id, idle)
+		missing := false
+		if compared != nil {
+			_, done := compared.Load(id)
+			missing = !done
+		}
+		err := p.over(ctx, by, id, missing)
+		if missing && p.compared {
+			compared.Store(id, nil)
+		}
 		mu.Lock()
 		defer mu.Unlock()
+		all = all && (!missing || p.compared)
 		report.add(p.report)
 		if err != nil {
 			return fmt.Errorf("settling wallet %s: %w", id.Address, err)
 		}
 		return nil
 	})
-	return report, err
+	return report, all, err
 }
 
 // short reports whether less than need, and the time to end cleanly, is left.

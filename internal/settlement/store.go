@@ -22,6 +22,7 @@ type Store interface {
 
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
+	SetCompared(ctx context.Context, chainID uint64, at time.Time) error
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
 	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
 	Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error

@@ -15,6 +15,7 @@ var keptFor = map[string]string{
 	"TestKeyRotatedWithTransactionsInFlight": "runs look at every wallet in the tables, draining or not; there is no line to take out",
 	"TestOneNodeNeverAnswers":                "hedges are for speed, and TestOneNodeHangs of package chain holds it; here a request that was given up arrives all the same",
 	"TestNoopWithoutAnEstimate":              "NoopGas is the floor of every no-op; there is no line to take out",
+	"TestTwoProcessesOpenAWallet":            "a wallet that looks like a thief's is left out, and has a record to reserve from all the same",
 	"TestANodeThatLagsIsNoDispute":           "it holds a count for an alarm, which protects no money",
 	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }

@@ -146,6 +146,49 @@ func TestTablesRestoredToAnHourAgo(t *testing.T) {
 	}
 }
 
+// Tables restored to a moment ago carry the word of a run that it has just compared
+// every wallet. No process believes it in another table, nor in one that was put in
+// the place of the first when that word is minutes old.
+func TestTablesRestoredToAMomentAgo(t *testing.T) {
+	for _, test := range []struct {
+		since time.Duration
+		same  bool // it has the name of the first table
+	}{{10 * time.Second, false}, {time.Minute, false}, {5 * time.Minute, false}, {90 * time.Second, true}, {5 * time.Minute, true}} {
+		perform(t, fmt.Sprintf("%v ago, under the same name %t", test.since, test.same), simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+			s.Pending = true
+			s.Pay("before", order(0))
+			s.Elapse(time.Hour)
+			mined := func() uint64 { return s.Chain.MostMined(fakechain.Wallet(0)) + s.Chain.MostMined(fakechain.Wallet(1)) }
+			image, before := s.Store.Image(), mined()
+			compared, err := image.Compared(s.T.Context(), s.Chain.ID)
+			if age := time.Since(compared); err != nil || age > time.Minute+time.Second {
+				s.T.Errorf("the last run has compared the wallets %v ago, %v", age, err)
+			}
+			s.Pay("lost", order(1))
+			s.Elapse(test.since)
+			for n := 0; mined() == before && n < 12; n++ { // a block later at most
+				s.Elapse(time.Second)
+			}
+			s.Restore(image)
+			if test.same {
+				if err := s.Store.SetCompared(s.T.Context(), s.Chain.ID, compared); err != nil {
+					s.T.Error(err)
+				}
+			}
+			s.Idle = true
+			s.Is("at once", s.Ask("again", order(1)).Refused(), true)
+			s.Idle = false
+			s.Elapse(5 * time.Minute)
+			s.Is("later", s.Ask("again2", order(1)).Refused(), true)
+			for n := range 2 {
+				if s.Record(n).Paused == "" {
+					s.T.Errorf("wallet %d is not paused", n)
+				}
+			}
+		})
+	}
+}
+
 // A process that was warm when the tables were restored learns it from the next
 // run: every wallet is paused, not only the one of the lost payment.
 func TestEveryWalletStopsWhenOneIsBehind(t *testing.T) {

@@ -108,7 +108,7 @@ func Shrink(fails func(Reduction) bool) Reduction {
 }
 
 // routine are the operations that say nothing in a trace when they go well.
-var routine = []string{"Wallet", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment", "Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
+var routine = []string{"Wallet", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment", "Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
 
 // Brief returns a trace without its routine.
 func Brief(trace []string) []string {

@@ -148,6 +148,15 @@ type Wallets interface {
 	// Wallets returns every wallet ever opened on a chain, sorted by address.
 	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
 
+	// SetCompared stores that a run has compared every wallet of a chain with it
+	// since at.
+	SetCompared(ctx context.Context, chainID uint64, at time.Time) error
+
+	// Compared returns the time that was stored last, zero when none is. Another
+	// table has another time: one that came with a copy, as restored tables are,
+	// says nothing of the payments since, and is not returned.
+	Compared(ctx context.Context, chainID uint64) (at time.Time, err error)
+
 	// Claim claims the wallet until a time for the run named by, if no other
 	// run's claim lasts beyond now. It reports whether the run holds the claim.
 	// Claims save work; no promise relies on them.

@@ -86,6 +86,23 @@ var walletPromises = []promise[*check]{
 		c.ok("reading the list of wallets", err)
 		c.same("wallets", want, ids)
 	}},
+	{"when a chain's wallets were compared is found as it was stored last", func(c *check) {
+		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
+		for n, want := range []time.Time{{}, noon.Add(1), noon, {}} {
+			if n > 0 {
+				c.ok("storing", c.SetCompared(c.Context(), chainID, want))
+			}
+			at, err := c.Compared(c.Context(), chainID)
+			c.ok("reading", err)
+			c.same("time", want, at)
+			at, err = c.Compared(c.Context(), chainID+1)
+			c.ok("reading another chain's", err)
+			c.same("another chain's", time.Time{}, at)
+		}
+		ids, err := c.Wallets(c.Context(), chainID)
+		c.ok("reading the list of wallets", err)
+		c.same("list of wallets", []wallet.ID{}, ids)
+	}},
 	{"a wallet is claimed by one run until its claim ends", func(c *check) {
 		w := c.opened()
 		for _, row := range []struct {

@@ -20,8 +20,7 @@ type Pool struct {
 	rests map[ID]rest
 }
 
-// A rest is the time in which a wallet from which the token pays nobody is tried
-// last. since is the begin of the first of its rests that follow each other.
+// A rest is the time in which a wallet that cannot pay is tried last. since is the begin of the first of its rests that follow each other.
 type rest struct{ since, until time.Time }
 
 const (
@@ -44,8 +43,8 @@ func (p *Pool) Saw(w Wallet) {
 	p.seen[w.ID] = w
 }
 
-// Rest puts a wallet behind the others for a minute from now: the token pays
-// nobody from it. It returns since when that has been so.
+// Rest puts a wallet that cannot pay behind the others for a minute from now. It
+// returns since when that has been so.
 func (p *Pool) Rest(id ID, now time.Time) (since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +57,7 @@ func (p *Pool) Rest(id ID, now time.Time) (since time.Time) {
 	return r.since
 }
 
-// Wake ends a wallet's rest: the token pays from it.
+// Wake ends a wallet's rest: it can pay.
 func (p *Pool) Wake(id ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
