@@ -63,7 +63,8 @@ type Node interface {
 	Fees(ctx context.Context) (Market, error)
 
 	// Estimate simulates the call and returns the gas it needs, or
-	// ErrReverted.
+	// ErrReverted. A transfer also gets the gas that it needs once its recipient
+	// holds nothing (Call.ToNewHolder).
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
 	// Head returns the end of the node's chain now.

@@ -31,6 +31,8 @@ type Config struct {
 	Wallets int    // number of funded wallets; zero means 4
 	Seed    string // the wallets' keys follow from it; see Wallet
 
+	Amsterdam bool // the rules are those of the fork Amsterdam, not of Osaka
+
 	Now func() time.Time
 	Log *slog.Logger // of errors in the background; nil discards them
 }

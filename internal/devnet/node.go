@@ -103,6 +103,9 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	rules := *params.AllDevChainProtocolChanges
 	rules.ChainID = bigInt(c.cfg.ChainID)
 	rules.BogotaTime = nil // not on any live chain yet
+	if c.cfg.Amsterdam {
+		rules.AmsterdamTime = new(uint64)
+	}
 
 	alloc := core.SystemContractAllocs()
 	maps.Copy(alloc, types.GenesisAlloc{

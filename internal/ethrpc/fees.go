@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ethereum/go-ethereum/rpc"
+
 	"remit/internal/chain"
 )
 
@@ -59,10 +61,25 @@ var reverted = []string{
 // anvil and recent Nethermind).
 const codeReverted = 3
 
-// Estimate implements chain.Node.
+// setGas is how much more a balance that becomes non-zero can cost than one that
+// changes: 64 bytes of state for 1,530 gas each (EIP-8037, of the fork Amsterdam). It
+// was 17,100 before (EIP-2200, as EIP-2929 changed it).
+const setGas = 64 * 1530
+
+// Estimate implements chain.Node. The node estimates both cases of a transfer in one
+// request, so that the dearer one follows the chain's forks. Where a token refuses
+// unknown recipients, the dearer case is setGas above the other.
 func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
-	var gas count
-	calls, err := n.batch(ctx, call("eth_estimateGas", &gas, callObject{From: c.From.String(), To: c.To.String(), Data: c.Data}))
+	var gas, dearer count
+	estimate := func(c chain.Call, gas *count) rpc.BatchElem {
+		return call("eth_estimateGas", gas, callObject{From: c.From.String(), To: c.To.String(), Data: c.Data})
+	}
+	calls := []rpc.BatchElem{estimate(c, &gas)}
+	other, transfer := c.ToNewHolder()
+	if transfer {
+		calls = append(calls, estimate(other, &dearer))
+	}
+	calls, err := n.batch(ctx, calls...)
 	if err == nil {
 		err = calls[0].Error
 	}
@@ -72,7 +89,10 @@ func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("estimating a call of %v: %w", c.To, err)
 	}
-	return uint64(gas), nil
+	if transfer && calls[1].Error != nil {
+		dearer = gas + setGas
+	}
+	return uint64(max(gas, dearer)), nil
 }
 
 func (r *Rejection) reverted() bool {

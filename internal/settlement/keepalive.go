@@ -199,7 +199,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	if !cancelled {
 		gas, err := p.Nodes.Estimate(ctx, chain.Call{From: s.Address, To: tx.To, Data: tx.Data})
 		if err == nil {
-			tx.Gas = max(tx.Gas, chain.TransferGas(gas))
+			tx.Gas = max(tx.Gas, chain.GasLimit(gas))
 		}
 		hopeless = hopeless || class == chain.GasTooLow && errors.Is(err, chain.ErrReverted)
 	}

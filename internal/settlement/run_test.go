@@ -183,8 +183,8 @@ func TestBumps(t *testing.T) {
 		limit    uint64
 	}{
 		{"the fees are too low", chain.FeeTooLow, 0, false, 10},
-		{"the fees are too low, and the transfer needs more gas", chain.FeeTooLow, 50_000, false, chain.TransferGas(50_000)},
-		{"the gas is too low", chain.GasTooLow, 50_000, false, chain.TransferGas(50_000)},
+		{"the fees are too low, and the transfer needs more gas", chain.FeeTooLow, 50_000, false, chain.GasLimit(50_000)},
+		{"the gas is too low", chain.GasTooLow, 50_000, false, chain.GasLimit(50_000)},
 		{"the gas is too low, and the transfer reverts", chain.GasTooLow, 0, true, chain.NoopGas},
 		{"no node will ever take the bytes", chain.Wrong, 50_000, true, 60_000},
 	} {
