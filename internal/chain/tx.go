@@ -19,12 +19,16 @@ type Tx struct {
 	Data    []byte
 	Gas     uint64 // limit, in units of gas
 	Fees    Fees
+	L1Fee   token.Amount // wei that the wallet must hold beside gas; no part of what is signed
 }
 
-// Cost is the most wei the transaction can take: gas limit times fee cap. It
-// saturates, so that an absurd cost is refused as unaffordable.
+// Cost is the most wei the transaction can take: gas limit times fee cap, and the L1
+// fee. It saturates, so that an absurd cost is refused as unaffordable.
 func (tx Tx) Cost() token.Amount {
 	cost, err := tx.Fees.Cap.Times(tx.Gas)
+	if err == nil {
+		cost, err = cost.Add(tx.L1Fee)
+	}
 	if err != nil {
 		return token.MaxAmount()
 	}

@@ -111,7 +111,7 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, r payment.Request) (
 	}
 	return chain.Tx{
 		ChainID: w.ChainID, To: call.To, Data: call.Data, Gas: chain.GasLimit(gas),
-		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit),
+		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit), L1Fee: market.L1Reserve(),
 	}, nil
 }
 

@@ -244,3 +244,28 @@ func TestRecipientSpendsItsLastCoin(t *testing.T) {
 		})
 	}
 }
+
+// TestL1Fee reads what a chain of the OP stack charges beside gas.
+func TestL1Fee(t *testing.T) {
+	oracle := []byte{0x60, 4, 0x35, 0x60, 0, 0x35, 0x60, 0xe0, 0x1c, 0x01, 0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0xf3} // returns its argument and the selector added
+	for name, code := range map[string][]byte{"an oracle": oracle, "no oracle": nil, "an oracle that reverts": {0x60, 0, 0x60, 0, 0xfd}} {
+		t.Run(name, func(t *testing.T) {
+			r := startRigWith(t, devnet.Config{Contracts: map[token.Address][]byte{{0: 0x42, 19: 0x0f}: code}})
+			node, err := ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: r.chain.ID(), L1Fee: true})
+			must(t, err)
+			market, err := node.Fees(t.Context())
+			if name != "an oracle" {
+				if err == nil {
+					t.Errorf("Fees = %+v: what is not known is not zero", market)
+				}
+				return
+			}
+			if want := token.Units(0xf1c7a58b + 192 + 0x275aedd2 + 300_000); err != nil || market.L1Fee != want || market.BaseFee.IsZero() {
+				t.Errorf("Fees = %+v, %v, want an L1 fee of %v", market, err, want)
+			}
+			if market, err := r.node.Fees(t.Context()); err != nil || !market.L1Fee.IsZero() {
+				t.Errorf("Fees of a chain without an L1 fee = %+v, %v", market, err)
+			}
+		})
+	}
+}

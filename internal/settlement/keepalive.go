@@ -175,8 +175,9 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 		return raised || class == chain.GasTooLow && s.Gas.Less(tx.Cost()) && !p.wallet.Gas.Less(tx.Cost().Sub(s.Gas))
 	}
 	if s.Noop() {
-		tx := raise(p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees))
-		if !better(tx) {
+		tx := p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees)
+		tx.L1Fee = market.L1Reserve()
+		if tx = raise(tx); !better(tx) {
 			return wallet.PendingTx{}, errSame
 		}
 		signed, err := p.sign(ctx, tx, s.Nonce)
@@ -230,7 +231,7 @@ func (p *pass) limit(s wallet.PendingTx, tx chain.Tx) token.Amount {
 	if err != nil {
 		gas = token.MaxAmount()
 	}
-	affordable := gas.Over(tx.Gas)
+	affordable := gas.Sub(tx.L1Fee).Over(tx.Gas)
 	switch {
 	case affordable.IsZero():
 		return token.Units(1) // zero would be no limit

@@ -133,3 +133,28 @@ func TestBumpsThatTheWalletCanPay(t *testing.T) {
 		s.Chain.BaseFee = quiet
 	})
 }
+
+// Chains of the OP stack charge an L1 fee beside gas, and take no transaction of a
+// wallet that has not both. A wallet with gas alone gives no reservation, also while
+// the fees of other payments are still to be paid.
+func TestL1FeeIsReserved(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
+		const gas, l1 = 60_000 * (2*100 + 10), 1_000_000
+		s.Chain.L1Fee = unit(l1)
+		s.Chain.TakeGas(fakechain.Wallet(0))
+		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(gas+l1/2))
+		s.Is("refused with gas alone", s.Ask("client", order(0)).Refused(), true)
+		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(gas+3*l1))
+		s.Elapse(2 * time.Minute)
+		s.Halted = true
+		s.Pay("client", order(0))
+		s.Is("refused with gas for two and one L1 fee", s.Ask("client", order(1)).Refused(), true)
+		s.Elapse(2 * time.Minute)
+		s.Is("refused after a round", s.Ask("client", order(1)).Refused(), true)
+		s.Is("paused", s.Record(0).Paused, "")
+		s.Halted = false
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+		s.Pay("client", order(1))
+		s.After(3*time.Minute, order(1), payment.Confirmed)
+	})
+}

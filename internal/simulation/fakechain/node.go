@@ -124,7 +124,8 @@ func (n *Node) usable() error {
 
 // Fees implements chain.Node.
 func (n *Node) Fees(context.Context) (chain.Market, error) {
-	return chain.Market{BaseFee: n.chain.BaseFee, Tip: token.Units(10)}, n.usable()
+	market := chain.Market{BaseFee: n.chain.BaseFee, Tip: token.Units(10), L1Fee: n.chain.L1Fee}
+	return market, n.usable()
 }
 
 // Estimate implements chain.Node.
@@ -272,7 +273,7 @@ func (n *Node) take(tx Tx) chain.Class {
 		return chain.Full
 	case n.StrictFees && tx.Fees.Cap.Less(n.chain.BaseFee):
 		return chain.FeeTooLow
-	case a.Gas.Less(tx.Cost()):
+	case a.Gas.Less(n.chain.cost(tx)):
 		return chain.Funds
 	case taken && !replaces(tx, there):
 		return chain.Replacement
