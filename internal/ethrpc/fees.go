@@ -30,9 +30,9 @@ var (
 	operatorFeeCall = [4]byte{0x27, 0x5a, 0xed, 0xd2}
 )
 
-// What the oracle is asked about: the most bytes that an unsigned transfer has
-// (EIP-1559: 31 of prefixes and addresses, 91 of call data with 20 after it, and
-// numbers of 12 bytes where more would be absurd), and more gas than one may use.
+// What the oracle is asked about: more than the 169 bytes that an unsigned transfer has
+// with fees of 12 bytes and 20 bytes after its call data (EIP-1559), and more gas than
+// one may use.
 const (
 	transferSize = 192
 	transferMost = 300_000
