@@ -110,7 +110,7 @@ func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint6
 	}
 	var market chain.Market
 	for i, s := range waiting {
-		if p.Now().Sub(s.At) < p.BumpAfter || p.short(ctx, 0) {
+		if p.age(s.At) < p.BumpAfter || p.short(ctx, 0) {
 			continue
 		}
 		class := chain.Known

@@ -115,6 +115,20 @@ func TestPriceRisesForAll(t *testing.T) {
 	})
 }
 
+// The handler's clock is ten minutes ahead. The price rises, and the payment is not
+// left alone for as long.
+func TestPriceRisesUnderAWrongClock(t *testing.T) {
+	setup := simulation.Setup{Skews: []time.Duration{0, 10 * time.Minute, 0, 0, 0, 0, 0, 0, 0}} // of the first instance and the first run
+	simulation.Perform(t, setup, func(s *simulation.Scenario) {
+		s.Halted = true
+		s.Pay("client", order(0))
+		s.Elapse(2 * time.Minute) // the first run ends
+		s.Chain.BaseFee, s.Halted = spike, false
+		s.After(4*time.Minute, order(0), payment.Confirmed)
+		s.Chain.BaseFee = quiet
+	})
+}
+
 // The price rises, and the wallet has not the ether for what the market asks. No
 // attempt is above what it has: one that it cannot pay is taken by no node, and
 // the payment that could wait for a better price would wait for a top-up.
