@@ -207,6 +207,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	if hopeless || cancelled {
 		p.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce)
 		tx, again = p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees), stored.Cancel
+		tx.L1Fee = stored.Tx.L1Fee
 	}
 	tx = raise(tx)
 	if !better(tx) && (cancelled || !hopeless) {
