@@ -292,13 +292,13 @@ func gather[T any](nodes Nodes, hurry bool, ask func(i int, node Node) (T, error
 		err   error
 	}
 	values, errs := make([]T, len(nodes)), make([]error, len(nodes))
-	answers, waiting := make(chan answer, len(nodes)), map[int]bool{}
+	answers, waiting := make(chan answer, len(nodes)), map[int]struct{}{}
 	for i, closed := range nodes.closed() {
 		if !closed {
 			errs[i] = asking(nodes[i], ErrOpen)
 			continue
 		}
-		waiting[i] = true
+		waiting[i] = struct{}{}
 		go func() {
 			value, err := ask(i, nodes[i])
 			answers <- answer{i, value, err}
