@@ -163,6 +163,7 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 	"nonsense": func(n *nemesis, on *fakechain.Node) {
 		names := slices.Sorted(maps.Keys(fakechain.Nonsenses))
 		on.Quotes = fakechain.Nonsenses[names[n.rng.IntN(len(names))]]
+		n.cluster.mispriced = true
 	},
 	"forget":     func(_ *nemesis, on *fakechain.Node) { on.Forget() },
 	"forget all": func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Each((*fakechain.Node).Forget) },
