@@ -25,6 +25,10 @@ func QuoteFees(baseFee, tip, limit token.Amount) Fees {
 	return Fees{Tip: tip, Cap: feeCap}.within(limit)
 }
 
+// L1Reserve is what a wallet must hold for the L1 fee of a transaction until it is
+// mined: room for it to double, as QuoteFees leaves the base fee.
+func (m Market) L1Reserve() token.Amount { return m.L1Fee.ScaleUp(2, 1) }
+
 // Bump returns the fees of a replacement for a transaction with fees f: both
 // fields at least an eighth higher, since nodes refuse a replacement that
 // raises either by less (geth wants 10 %, core/txpool/legacypool PriceBump;

@@ -1,6 +1,8 @@
 package chain_test
 
 import (
+	"bytes"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -98,5 +100,22 @@ func TestBumpOfNothing(t *testing.T) {
 	}
 	if bumped, ok := old.Bump(chain.Fees{Tip: token.Units(3)}, token.Amount{}); !ok || bumped.Tip != token.Units(3) {
 		t.Errorf("a tip of nothing goes to %v in a market of 3, %v", bumped.Tip, ok)
+	}
+}
+
+func TestToNewHolder(t *testing.T) {
+	transfer := chain.TransferData(token.Address{1}, token.Units(5))
+	approval := slices.Concat([]byte{0x09, 0x5e, 0xa7, 0xb3}, transfer[4:])
+	for why, data := range map[string][]byte{"a no-op": nil, "another method": approval, "less than a transfer": transfer[:67]} {
+		if c, ok := (chain.Call{Data: data}).ToNewHolder(); ok || !bytes.Equal(c.Data, data) {
+			t.Errorf("%s is taken for a transfer: %x", why, c.Data)
+		}
+	}
+	for why, data := range map[string][]byte{"a transfer": transfer, "one with a memo": append(slices.Clone(transfer), 7)} {
+		before := slices.Clone(data)
+		c, ok := (chain.Call{Data: data}).ToNewHolder()
+		if !ok || !bytes.Equal(data, before) || bytes.Equal(c.Data[16:36], data[16:36]) || !bytes.Equal(c.Data[:16], data[:16]) || !bytes.Equal(c.Data[36:], data[36:]) {
+			t.Errorf("%s of %x is to a new holder %x, %t", why, data, c.Data, ok)
+		}
 	}
 }

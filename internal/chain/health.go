@@ -28,9 +28,9 @@ var ErrOpen = errors.New("circuit breaker is open")
 // is left alone for a while, unless all have. now and after are a clock's, as of
 // package time.
 func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time.Time) Nodes {
-	watched := make(Nodes, len(n))
+	watched, known := make(Nodes, len(n)), new(quotes)
 	for i, node := range n {
-		watched[i] = &breaker{Node: node, now: now, after: after}
+		watched[i] = &breaker{Node: node, now: now, after: after, quotes: known}
 	}
 	return watched
 }
@@ -39,8 +39,9 @@ func (n Nodes) Watch(now func() time.Time, after func(time.Duration) <-chan time
 // watched, which is always closed.
 type breaker struct {
 	Node
-	now   func() time.Time
-	after func(time.Duration) <-chan time.Time
+	now    func() time.Time
+	after  func(time.Duration) <-chan time.Time
+	quotes *quotes // of all nodes
 
 	mu     sync.Mutex
 	row    int       // requests in a row that the node left unanswered

@@ -30,10 +30,12 @@ type Call struct {
 	Data     []byte
 }
 
-// A Market is the price of gas in a block now, in wei per gas.
+// A Market is the price of gas in a block now, in wei per gas, and of what chains
+// charge beside gas.
 type Market struct {
 	BaseFee token.Amount // of the next block
 	Tip     token.Amount // that the node suggests
+	L1Fee   token.Amount // wei that a transfer pays for its data on L1 and to the chain's operator; zero where gas is all that is paid
 }
 
 // A Head is the end of one node's chain.
@@ -63,7 +65,8 @@ type Node interface {
 	Fees(ctx context.Context) (Market, error)
 
 	// Estimate simulates the call and returns the gas it needs, or
-	// ErrReverted.
+	// ErrReverted. A transfer also gets the gas that it needs once its recipient
+	// holds nothing (Call.ToNewHolder).
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
 	// Head returns the end of the node's chain now.

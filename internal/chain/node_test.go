@@ -39,7 +39,8 @@ func (s *stub) err() error {
 }
 
 func (s *stub) Fees(context.Context) (chain.Market, error) {
-	return chain.Market{BaseFee: token.Units(s.gas)}, s.err()
+	price := token.Units(s.gas)
+	return chain.Market{BaseFee: price, Tip: price, L1Fee: price}, s.err()
 }
 
 func (s *stub) Estimate(context.Context, chain.Call) (uint64, error) {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
+	"time"
 
 	"remit/internal/token"
 )
@@ -26,12 +26,6 @@ type Provider interface {
 
 // Nodes implements Provider for nodes that never change.
 func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
-
-// Fees returns the price of gas in the next block, from the first node that answers, or
-// ErrUnavailable.
-func (n Nodes) Fees(ctx context.Context) (Market, error) {
-	return first(ctx, n, func(ctx context.Context, node Node) (Market, error) { return node.Fees(ctx) })
-}
 
 // Estimate returns the gas that the call needs. It returns ErrReverted when a
 // node simulated the call and no other says that it passes, and
@@ -286,23 +280,49 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 // all asks every node at once and returns the answers in order. A node whose
 // circuit breaker is open answers with ErrOpen. Errors name the nodes.
 func all[T any](nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
-	answers, errs := make([]T, len(nodes)), make([]error, len(nodes))
-	closed := nodes.closed()
-	var wg sync.WaitGroup
-	for i, node := range nodes {
-		wg.Go(func() {
-			err := ErrOpen
-			if closed[i] {
-				answers[i], err = ask(i, node)
-				breakerOf(node).note(err)
-			}
-			if err != nil {
-				errs[i] = asking(node, err)
-			}
-		})
+	return gather(nodes, false, ask)
+}
+
+// gather is all. In a hurry it waits only a little for other nodes once one has given
+// an answer; the error of those is errLate.
+func gather[T any](nodes Nodes, hurry bool, ask func(i int, node Node) (T, error)) ([]T, []error) {
+	type answer struct {
+		of    int
+		value T
+		err   error
 	}
-	wg.Wait()
-	return answers, errs
+	values, errs := make([]T, len(nodes)), make([]error, len(nodes))
+	answers, waiting := make(chan answer, len(nodes)), map[int]struct{}{}
+	for i, closed := range nodes.closed() {
+		if !closed {
+			errs[i] = asking(nodes[i], ErrOpen)
+			continue
+		}
+		waiting[i] = struct{}{}
+		go func() {
+			value, err := ask(i, nodes[i])
+			answers <- answer{i, value, err}
+		}()
+	}
+	for late := (<-chan time.Time)(nil); len(waiting) > 0; {
+		select {
+		case a := <-answers:
+			delete(waiting, a.of)
+			breakerOf(nodes[a.of]).note(a.err)
+			if values[a.of] = a.value; a.err != nil {
+				errs[a.of] = asking(nodes[a.of], a.err)
+			} else if hurry && late == nil {
+				late = nodes.late()
+			}
+		case <-late:
+			for i := range waiting {
+				breakerOf(nodes[i]).note(errLate)
+				errs[i] = asking(nodes[i], errLate)
+			}
+			return values, errs
+		}
+	}
+	return values, errs
 }
 
 // asking says of which node err is.

@@ -1,7 +1,10 @@
 package chain
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"slices"
 
 	"remit/internal/token"
 )
@@ -16,12 +19,16 @@ type Tx struct {
 	Data    []byte
 	Gas     uint64 // limit, in units of gas
 	Fees    Fees
+	L1Fee   token.Amount // wei that the wallet must hold beside gas; no part of what is signed
 }
 
-// Cost is the most wei the transaction can take: gas limit times fee cap. It
-// saturates, so that an absurd cost is refused as unaffordable.
+// Cost is the most wei the transaction can take: gas limit times fee cap, and the L1
+// fee. It saturates, so that an absurd cost is refused as unaffordable.
 func (tx Tx) Cost() token.Amount {
 	cost, err := tx.Fees.Cap.Times(tx.Gas)
+	if err == nil {
+		cost, err = cost.Add(tx.L1Fee)
+	}
 	if err != nil {
 		return token.MaxAmount()
 	}
@@ -49,16 +56,24 @@ func TransferData(to token.Address, amount token.Amount) []byte {
 	return data
 }
 
-// resetGas is how much more a transfer can cost than its estimate, when the
-// recipient spends its last coin in between: a balance that becomes non-zero
-// costs 20,000 gas instead of 2,900 (EIP-2200, SSTORE_SET_GAS less
-// SSTORE_RESET_GAS as EIP-2929 changed it).
-const resetGas = 17_100
+// ToNewHolder returns the call with a recipient that holds nothing of the token, if
+// it is a transfer. A balance that becomes non-zero costs more gas than one that
+// changes, so this is what the call needs if its recipient spends its last coin
+// before the block.
+func (c Call) ToNewHolder() (Call, bool) {
+	if len(c.Data) < 4+32+32 || !bytes.HasPrefix(c.Data, transferSelector[:]) {
+		return c, false
+	}
+	nobody := sha256.Sum256(c.Data[4+12 : 4+32]) // the hash of a recipient is no one's address
+	c.Data = slices.Clone(c.Data)
+	copy(c.Data[4+12:4+32], nobody[:])
+	return c, true
+}
 
-// TransferGas returns the gas limit of a transfer whose estimate is estimate: a
+// GasLimit returns the gas limit of a transaction whose estimate is estimate: a
 // fifth more, since the price of the data that goes to L1 can rise before the
-// transfer is mined, and resetGas.
-func TransferGas(estimate uint64) uint64 { return estimate + estimate/5 + resetGas }
+// transaction is mined.
+func GasLimit(estimate uint64) uint64 { return estimate + estimate/5 }
 
 // NoopGas is the cost of a plain transfer of ether, the intrinsic gas of any
 // transaction (Ethereum yellow paper, appendix G, G_transaction).
@@ -70,7 +85,7 @@ const NoopGas = 21_000
 func (n Nodes) Noop(ctx context.Context, chainID uint64, wallet token.Address, fees Fees) Tx {
 	tx := Noop(chainID, wallet, fees)
 	if gas, err := n.Estimate(ctx, Call{From: wallet, To: wallet}); err == nil {
-		tx.Gas = max(tx.Gas, gas+gas/5)
+		tx.Gas = max(tx.Gas, GasLimit(gas))
 	}
 	return tx
 }

@@ -76,10 +76,11 @@ func open(value []byte, chainID uint64) (chain.Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
+	own, _ := chains.Of(chainID)
 	transport := ethrpc.NewTransport()
 	var nodes chain.Nodes
 	for i, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Transport: transport})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Transport: transport})
 		if err != nil {
 			return nil, fmt.Errorf("opening urls[%d]: %w", i, err)
 		}

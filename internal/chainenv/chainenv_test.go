@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -105,6 +106,28 @@ func TestNodes(t *testing.T) {
 			t.Errorf("after %d requests without an answer: %+v", missed, h)
 		}
 		_, _ = nodes.Fees(t.Context())
+	}
+}
+
+// TestL1Fee: nodes of a chain of the OP stack are asked for what it charges beside
+// gas, others are not.
+func TestL1Fee(t *testing.T) {
+	for id, want := range map[string]bool{"8453": true, "84532": true, "10": true, "11155420": true, "1": false, "42220": false, "31337": false} {
+		asked := make(chan bool, 10)
+		node := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			asked <- strings.Contains(strings.ToLower(string(body)), "0x420000000000000000000000000000000000000f")
+		}))
+		secret := `{"urls":["` + node.URL + `"]}`
+		nodes, err := chainenv.Nodes(stack(t, &secret, map[string]string{"CHAIN_ID": id}), time.Now).Nodes(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = nodes.Fees(t.Context())
+		if got := <-asked; got != want {
+			t.Errorf("chain %s: its GasPriceOracle was asked: %t", id, got)
+		}
+		node.Close()
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"remit/internal/token"
 )
 
 // gasLimit of every block. An ordinary transfer to a new holder uses about
@@ -30,6 +32,9 @@ type Config struct {
 	ChainID uint64 // zero means 1337
 	Wallets int    // number of funded wallets; zero means 4
 	Seed    string // the wallets' keys follow from it; see Wallet
+
+	Amsterdam bool                     // the rules are those of the fork Amsterdam, not of Osaka
+	Contracts map[token.Address][]byte // code of contracts that are there from the start
 
 	Now func() time.Time
 	Log *slog.Logger // of errors in the background; nil discards them

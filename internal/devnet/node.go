@@ -103,6 +103,9 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	rules := *params.AllDevChainProtocolChanges
 	rules.ChainID = bigInt(c.cfg.ChainID)
 	rules.BogotaTime = nil // not on any live chain yet
+	if c.cfg.Amsterdam {
+		rules.AmsterdamTime = new(uint64)
+	}
 
 	alloc := core.SystemContractAllocs()
 	maps.Copy(alloc, types.GenesisAlloc{
@@ -110,6 +113,9 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 		common.Address(c.burner.Address): {Balance: ether(burnerGas)},
 		burnTarget:                       {Balance: new(big.Int), Code: burnCode},
 	})
+	for a, code := range c.cfg.Contracts {
+		alloc[common.Address(a)] = types.Account{Balance: new(big.Int), Code: code}
+	}
 	for _, w := range c.wallets {
 		alloc[common.Address(w.Address)] = types.Account{Balance: ether(walletGas)}
 	}

@@ -107,8 +107,8 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, r payment.Request) (
 		return chain.Tx{}, errors.Join(ErrUnavailable, err)
 	}
 	return chain.Tx{
-		ChainID: w.ChainID, To: call.To, Data: call.Data, Gas: chain.TransferGas(gas),
-		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit),
+		ChainID: w.ChainID, To: call.To, Data: call.Data, Gas: chain.GasLimit(gas),
+		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit), L1Fee: market.L1Reserve(),
 	}, nil
 }
 

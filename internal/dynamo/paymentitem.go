@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -37,6 +38,7 @@ type paymentItem struct {
 	TxGas    uint64 `dynamodbav:"tx_gas"`
 	TxTip    string `dynamodbav:"tx_tip"`
 	TxCap    string `dynamodbav:"tx_cap"`
+	TxL1Fee  string `dynamodbav:"tx_l1_fee,omitempty"` // absent: 0
 	Revision string `dynamodbav:"revision"`
 
 	State    string        `dynamodbav:"state"`
@@ -72,7 +74,7 @@ type attemptItem struct {
 // encodePayment returns the item of a Prepared payment. Commit, AddAttempt and
 // Finish set the attributes of later states.
 func encodePayment(p payment.Payment) attributes {
-	return encode(paymentItem{
+	it := paymentItem{
 		PK: paymentPrefix + string(p.ID), SK: "payment",
 		MerchantID: p.Merchant, Mode: p.Mode, Key: p.IdempotencyKey, Fingerprint: p.Fingerprint,
 		To: p.To.String(), Amount: p.Amount.String(), Reference: p.Reference, Metadata: p.Metadata,
@@ -81,7 +83,11 @@ func encodePayment(p payment.Payment) attributes {
 		TxGas: p.Tx.Gas, TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
 		State: string(p.State), Version: p.Version,
 		CreatedAt: moment(p.CreatedAt), UpdatedAt: moment(p.UpdatedAt),
-	})
+	}
+	if !p.Tx.L1Fee.IsZero() {
+		it.TxL1Fee = p.Tx.L1Fee.String()
+	}
+	return encode(it)
 }
 
 // encodeAttempt returns a list of one attempt.
@@ -102,7 +108,8 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		Network: it.Network, Wallet: r.address("wallet", it.Wallet),
 		Tx: chain.Tx{
 			ChainID: it.ChainID, To: r.address("tx_to", it.TxTo), Data: it.TxData, Gas: it.TxGas,
-			Fees: chain.Fees{Tip: r.amount("tx_tip", it.TxTip), Cap: r.amount("tx_cap", it.TxCap)},
+			Fees:  chain.Fees{Tip: r.amount("tx_tip", it.TxTip), Cap: r.amount("tx_cap", it.TxCap)},
+			L1Fee: r.amount("tx_l1_fee", cmp.Or(it.TxL1Fee, "0")),
 		},
 		Revision: it.Revision, State: payment.State(it.State), Block: it.Block,
 		TxHash: r.hash("tx_hash", it.TxHash), Onchain: r.hash("onchain_tx_hash", it.Onchain),

@@ -84,13 +84,13 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key: paymentKey(string(p.ID)),
 		UpdateExpression: aws.String("SET wallet = :wallet, chain_id = :chain, tx_to = :to, tx_data = :data, " +
-			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, revision = :revision"),
+			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, tx_l1_fee = :l1, revision = :revision"),
 		ConditionExpression:      aws.String("#state = :prepared AND (revision = :old OR revision = :revision)"),
 		ExpressionAttributeNames: stateName,
 		ExpressionAttributeValues: attributes{
 			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":to": text(p.Tx.To.String()),
 			":data": binary(p.Tx.Data), ":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
-			":cap": text(p.Tx.Fees.Cap.String()), ":revision": text(p.Revision), ":old": text(old),
+			":cap": text(p.Tx.Fees.Cap.String()), ":l1": text(p.Tx.L1Fee.String()), ":revision": text(p.Revision), ":old": text(old),
 			":prepared": text(string(payment.Prepared)),
 		},
 	})

@@ -23,9 +23,12 @@ type rig struct {
 	fees  chain.Fees
 }
 
-func startRig(t *testing.T) *rig {
+func startRig(t *testing.T) *rig { return startRigWith(t, devnet.Config{}) }
+
+func startRigWith(t *testing.T, config devnet.Config) *rig {
 	t.Helper()
-	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: time.Now})
+	config.Listen, config.Wallets, config.Now = "127.0.0.1:0", 2, time.Now
+	c, err := devnet.Start(t.Context(), config)
 	must(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -207,5 +210,62 @@ func TestDiscoversATokenOnARealNode(t *testing.T) {
 	must(t, err)
 	if _, err := wrong.Fees(t.Context()); !errors.Is(err, chain.ErrWrongChain) {
 		t.Errorf("Fees of another chain: %v, want ErrWrongChain", err)
+	}
+}
+
+// TestRecipientSpendsItsLastCoin: between estimate and block the recipient's balance
+// becomes zero, so that the transfer sets it anew. That costs 17,100 gas more under
+// the rules of Osaka and 97,920 under those of Amsterdam.
+func TestRecipientSpendsItsLastCoin(t *testing.T) {
+	for name, amsterdam := range map[string]bool{"Osaka": false, "Amsterdam": true} {
+		t.Run(name, func(t *testing.T) {
+			r := startRigWith(t, devnet.Config{Amsterdam: amsterdam})
+			holder := r.chain.Wallets()[1]
+			call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(holder.Address, token.Units(5))}
+			gas, err := r.node.Estimate(t.Context(), call)
+			must(t, err)
+			key, err := keyring.ParseKey(holder.PrivateKey())
+			must(t, err)
+			all, err := r.chain.TokenBalance(t.Context(), holder.Address)
+			must(t, err)
+			tx := chain.Tx{ChainID: r.chain.ID(), To: call.To, Data: chain.TransferData(token.Address{9}, all), Gas: 300_000, Fees: r.fees}
+			spent, err := key.Sign(tx, 0)
+			must(t, err)
+			tx.Data, tx.Gas = call.Data, chain.GasLimit(gas)
+			paid := r.sign(0, tx)
+			must(t, r.chain.MineExactly(spent.Raw, paid.Raw))
+			receipts, err := r.node.Receipts(t.Context(), []chain.Hash{spent.Hash, paid.Hash})
+			if err != nil || len(receipts) != 2 || !receipts[0].Succeeded || !receipts[1].Succeeded {
+				t.Errorf("estimate %d, limit %d: %+v, %v", gas, tx.Gas, receipts, err)
+			}
+			if tx.Gas > 2*receipts[1].GasUsed {
+				t.Errorf("limit %d ties up more than twice the %d that were used", tx.Gas, receipts[1].GasUsed)
+			}
+		})
+	}
+}
+
+// TestL1Fee reads what a chain of the OP stack charges beside gas.
+func TestL1Fee(t *testing.T) {
+	oracle := []byte{0x60, 4, 0x35, 0x60, 0, 0x35, 0x60, 0xe0, 0x1c, 0x01, 0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0xf3} // returns its argument and the selector added
+	for name, code := range map[string][]byte{"an oracle": oracle, "no oracle": nil, "an oracle that reverts": {0x60, 0, 0x60, 0, 0xfd}} {
+		t.Run(name, func(t *testing.T) {
+			r := startRigWith(t, devnet.Config{Contracts: map[token.Address][]byte{{0: 0x42, 19: 0x0f}: code}})
+			node, err := ethrpc.Open(r.chain.URL(), ethrpc.Config{ChainID: r.chain.ID(), L1Fee: true})
+			must(t, err)
+			market, err := node.Fees(t.Context())
+			if name != "an oracle" {
+				if err == nil {
+					t.Errorf("Fees = %+v: what is not known is not zero", market)
+				}
+				return
+			}
+			if want := token.Units(0xf1c7a58b + 192 + 0x275aedd2 + 300_000); err != nil || market.L1Fee != want || market.BaseFee.IsZero() {
+				t.Errorf("Fees = %+v, %v, want an L1 fee of %v", market, err, want)
+			}
+			if market, err := r.node.Fees(t.Context()); err != nil || !market.L1Fee.IsZero() {
+				t.Errorf("Fees of a chain without an L1 fee = %+v, %v", market, err)
+			}
+		})
 	}
 }

@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+
 	"remit/internal/chain"
+	"remit/internal/token"
 )
 
 // feeHistory is the answer of eth_feeHistory.
@@ -15,17 +20,64 @@ type feeHistory struct {
 	Reward  [][]quantity `json:"reward"`        // of each block, each percentile
 }
 
+// The OP stack's GasPriceOracle, a contract at the same address on each of its chains
+// (ethereum-optimism/specs, protocol/predeploys.md), and the first four bytes of
+// keccak256("getL1FeeUpperBound(uint256)"), since Fjord, and
+// keccak256("getOperatorFee(uint256)"), since Isthmus.
+var (
+	gasPriceOracle  = token.Address{0: 0x42, 19: 0x0f}
+	l1FeeCall       = [4]byte{0xf1, 0xc7, 0xa5, 0x8b}
+	operatorFeeCall = [4]byte{0x27, 0x5a, 0xed, 0xd2}
+)
+
+// What the oracle is asked about: more than the 169 bytes that an unsigned transfer has
+// with fees of 12 bytes and 20 bytes after its call data (EIP-1559), and more gas than
+// one may use.
+const (
+	transferSize = 192
+	transferMost = 300_000
+)
+
+// oracleCall asks the oracle for a fee of something of size n.
+func oracleCall(result *hexutil.Bytes, method [4]byte, n uint64) rpc.BatchElem {
+	word := token.Units(n).Bytes32()
+	return call("eth_call", result, callObject{To: gasPriceOracle.String(), Data: slices.Concat(method[:], word[:])}, "latest")
+}
+
+// l1Fee adds the answers of the oracle. A fee that is not known is not zero: a wallet
+// without it cannot send what it has signed.
+func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
+	for _, word := range words {
+		if len(word) != 32 {
+			return sum, fmt.Errorf("%w: %d bytes of the gas price oracle at %v, which every chain of the OP stack has", errAnswer, len(word), gasPriceOracle)
+		}
+		fee, err := token.AmountFromBytes(word)
+		if err != nil {
+			return sum, err
+		}
+		if sum, err = sum.Add(fee); err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
 // Fees implements chain.Node. For a node that does not suggest a tip, the tip is
 // the median of the latest block's.
 func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	var history feeHistory
 	var tip quantity
-	calls, err := n.batch(ctx,
-		call("eth_feeHistory", &history, "0x1", "latest", []int{50}),
+	calls := []rpc.BatchElem{
 		call("eth_maxPriorityFeePerGas", &tip),
-	)
+		call("eth_feeHistory", &history, "0x1", "latest", []int{50}),
+	}
+	var l1, operator hexutil.Bytes
+	if n.l1Fee {
+		calls = append(calls, oracleCall(&l1, l1FeeCall, transferSize), oracleCall(&operator, operatorFeeCall, transferMost))
+	}
+	calls, err := n.batch(ctx, calls...)
 	if err == nil {
-		err = firstError(calls[:1])
+		err = firstError(calls[1:])
 	}
 	if n := len(history.BaseFee); err == nil && n != 1 && n != 2 {
 		err = fmt.Errorf("eth_feeHistory: %w: %d base fees for one block and the next", errAnswer, n)
@@ -39,7 +91,12 @@ func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 		// that it can be higher (EIP-1559, BASE_FEE_MAX_CHANGE_DENOMINATOR).
 		market.BaseFee = market.BaseFee.ScaleUp(9, 8)
 	}
-	if unsuggested := calls[1].Error; unsuggested != nil {
+	if n.l1Fee {
+		if market.L1Fee, err = l1Fee(l1, operator); err != nil {
+			return chain.Market{}, fmt.Errorf("reading fees: %w", err)
+		}
+	}
+	if unsuggested := calls[0].Error; unsuggested != nil {
 		if len(history.Reward) != 1 || len(history.Reward[0]) != 1 {
 			return chain.Market{}, fmt.Errorf("reading fees: eth_maxPriorityFeePerGas: %w", unsuggested)
 		}
@@ -59,10 +116,25 @@ var reverted = []string{
 // anvil and recent Nethermind).
 const codeReverted = 3
 
-// Estimate implements chain.Node.
+// setGas is how much more a balance that becomes non-zero can cost than one that
+// changes: 64 bytes of state for 1,530 gas each (EIP-8037, of the fork Amsterdam). It
+// was 17,100 before (EIP-2200, as EIP-2929 changed it).
+const setGas = 64 * 1530
+
+// Estimate implements chain.Node. The node estimates both cases of a transfer in one
+// request, so that the dearer one follows the chain's forks. Where a token refuses
+// unknown recipients, the dearer case is setGas above the other.
 func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
-	var gas count
-	calls, err := n.batch(ctx, call("eth_estimateGas", &gas, callObject{From: c.From.String(), To: c.To.String(), Data: c.Data}))
+	var gas, dearer count
+	estimate := func(c chain.Call, gas *count) rpc.BatchElem {
+		return call("eth_estimateGas", gas, callObject{From: c.From.String(), To: c.To.String(), Data: c.Data})
+	}
+	calls := []rpc.BatchElem{estimate(c, &gas)}
+	other, transfer := c.ToNewHolder()
+	if transfer {
+		calls = append(calls, estimate(other, &dearer))
+	}
+	calls, err := n.batch(ctx, calls...)
 	if err == nil {
 		err = calls[0].Error
 	}
@@ -72,7 +144,10 @@ func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("estimating a call of %v: %w", c.To, err)
 	}
-	return uint64(gas), nil
+	if transfer && calls[1].Error != nil {
+		dearer = gas + setGas
+	}
+	return uint64(max(gas, dearer)), nil
 }
 
 func (r *Rejection) reverted() bool {

@@ -1,6 +1,7 @@
 package ethrpc_test
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -93,6 +94,42 @@ func TestEstimatesGas(t *testing.T) {
 	const want = `{"from":"0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F","to":"0x036CbD53842c5426634e7929541eC2318f3dCF7e","data":"0xa905"}`
 	if asked != want {
 		t.Errorf("asked %s, want %s", asked, want)
+	}
+}
+
+// TestEstimatesBothCases: a transfer is estimated as it is, and to a recipient that
+// holds nothing, in one request.
+func TestEstimatesBothCases(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		nobody raw
+		want   uint64
+	}{
+		{"a holder", result(`"0x12345"`), 0x12345},
+		{"a new holder", result(`"0xb000"`), 0xb000},
+		{"an address that holds nothing and still costs less", result(`"0xa000"`), 0xb000},
+		{"a token that pays none it does not know", failure("3", "execution reverted"), 0xb000 + 97_920},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var asked []string
+			s := serve(t, map[string]func(request) raw{"eth_estimateGas": func(r request) raw {
+				var call struct{ Data string }
+				_ = json.Unmarshal(r.Params[0], &call)
+				asked = append(asked, call.Data)
+				if len(asked) == 1 {
+					return result(`"0xb000"`)
+				}
+				return row.nobody
+			}})
+			call := chain.Call{From: account, To: contract, Data: append(chain.TransferData(token.Address{7}, token.Units(5)), 0xee)}
+			got, err := open(t, s.URL).Estimate(t.Context(), call)
+			if err != nil || got != row.want || len(s.methods()) != 1 {
+				t.Errorf("Estimate = %d, %v in requests of %q, want %d in one", got, err, s.methods(), row.want)
+			}
+			if len(asked) != 2 || asked[0][:34] != asked[1][:34] || asked[0][34:74] == asked[1][34:74] || asked[0][74:] != asked[1][74:] {
+				t.Errorf("the calls differ in more than the recipient: %q", asked)
+			}
+		})
 	}
 }
 

@@ -25,6 +25,9 @@ var ErrURL = errors.New("invalid node URL")
 // A Config holds the settings that all nodes of a chain share.
 type Config struct {
 	ChainID uint64
+	// L1Fee says that the chain charges an L1 fee and an operator fee beside gas, as
+	// those of the OP stack do.
+	L1Fee bool
 	// Timeout bounds each HTTP request, body included. Zero means 10 seconds.
 	Timeout time.Duration
 	// Transport carries the requests. Nil means one of NewTransport; several
@@ -49,6 +52,7 @@ type Config struct {
 type Node struct {
 	host    string
 	chainID uint64
+	l1Fee   bool
 	timeout time.Duration
 	client  *rpc.Client
 	secrets secrets
@@ -89,7 +93,7 @@ func Open(rawURL string, config Config) (*Node, error) {
 		config.Wait = sleep
 	}
 	n := &Node{
-		host: u.Host, chainID: config.ChainID, timeout: config.Timeout, client: client, secrets: secretsOf(u),
+		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, timeout: config.Timeout, client: client, secrets: secretsOf(u),
 		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait,
 	}
 	n.size.Store(maxBatch)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/chains"
 	"remit/internal/devnet"
 	"remit/internal/ethrpc"
 	"remit/internal/keyring"
@@ -58,8 +59,9 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 	if err := a.discover(ctx, urls, contract); err != nil {
 		return a, fmt.Errorf("--rpc, --token: %w", err)
 	}
+	own, _ := chains.Of(a.chainID)
 	for _, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, Log: log})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Log: log})
 		if err != nil {
 			return a, fmt.Errorf("--rpc: %w", err)
 		}

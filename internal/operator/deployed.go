@@ -178,8 +178,9 @@ func (d *deployment) nodes(ctx context.Context) (nodes chain.Nodes, urls []strin
 	if urls, err = secrets.RPC(value); err != nil {
 		return nil, nil, err
 	}
+	own, _ := chains.Of(d.chainID)
 	for _, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.chainID})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.chainID, L1Fee: own.L1Fee})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -18,6 +18,7 @@ import (
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"golang.org/x/net/publicsuffix"
 
 	"remit/internal/chain"
 	"remit/internal/chains"
@@ -138,7 +139,7 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var heads []string
+	var heads, blocks []string
 	lowest, highest := uint64(math.MaxUint64), uint64(0)
 	for _, node := range nodes {
 		head, nodeErr := node.Head(ctx, chain.ConfirmationRule{})
@@ -153,6 +154,19 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 	own, _ := chains.Of(e.chainID)
 	if err == nil && highest-lowest > max(apart, uint64(apartTime/own.BlockTime)) {
 		err = fmt.Errorf("heads are %d blocks apart: %s", highest-lowest, saw)
+	}
+	number := lowest - min(apart, lowest)
+	for _, node := range nodes {
+		if err != nil {
+			break
+		}
+		hashes, nodeErr := node.BlockHashes(ctx, []uint64{number})
+		if err = nodeErr; err == nil {
+			blocks = append(blocks, hashes[0].String())
+		}
+	}
+	if err == nil && len(slices.Compact(slices.Clone(blocks))) > 1 {
+		err = fmt.Errorf("nodes are on different branches, or one lacks blocks: block %d of %s is %s", number, saw, strings.Join(blocks, ", "))
 	}
 	switch len(nodes) {
 	case 1:
@@ -221,9 +235,10 @@ func (e *examination) providersDiffer(ctx context.Context) (string, error) {
 	for _, node := range nodes {
 		host := node.String()
 		domain := host
-		if name := (&url.URL{Host: host}).Hostname(); net.ParseIP(name) == nil && strings.Contains(name, ".") {
-			labels := strings.Split(name, ".")
-			domain = strings.Join(labels[max(0, len(labels)-2):], ".")
+		if name := (&url.URL{Host: host}).Hostname(); net.ParseIP(name) == nil {
+			if registered, nameErr := publicsuffix.EffectiveTLDPlusOne(name); nameErr == nil {
+				domain = registered
+			}
 		}
 		if other := of[domain]; other != "" {
 			err = errors.Join(err, fmt.Errorf("%s and %s are of one provider", other, host))
@@ -258,9 +273,13 @@ func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node, _ 
 func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ string) (string, error) {
 	m, err := node.Fees(ctx)
 	price, _ := m.BaseFee.Add(m.Tip)
-	saw := tokens(price, 9) + " gwei"
+	gas := tokens(price, 9) + " gwei"
+	saw := gas
+	if !m.L1Fee.IsZero() {
+		saw += ", and " + tokens(m.L1Fee, 9) + " gwei a payment beside gas"
+	}
 	if err == nil && e.rules.FeeLimit.Less(price) {
-		err = fmt.Errorf("gas costs %s, more than MaxFeeCapGwei: payments wait", saw)
+		err = fmt.Errorf("gas costs %s, more than MaxFeeCapGwei: payments wait", gas)
 	}
 	return saw, err
 }

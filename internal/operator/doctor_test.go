@@ -24,13 +24,17 @@ type rawNode map[string]string
 
 const oneBatch = "calls of a batch" // as a method: how many the node takes
 
+func block(digit string) string {
+	return `"result":{"number":"0x3de","hash":"0x` + strings.Repeat(digit, 64) + `"}`
+}
+
 func word(n int) string { return fmt.Sprintf(`"result":"0x%064x"`, n) }
 
 // wellNode is a node of Base at block 1000, with block 700 final.
 func wellNode(faults rawNode) rawNode {
 	n := rawNode{
 		"eth_chainId": `"result":"0x2105"`, "eth_blockNumber": `"result":"0x3e8"`, "eth_getTransactionCount": `"result":"0x0"`, "eth_getBalance": `"result":"0x0"`,
-		"eth_getBlockByNumber finalized": `"result":{"number":"0x2bc"}`, "eth_getBlockByNumber 0x0": `"result":{"number":"0x0","hash":"0x` + strings.Repeat("1", 64) + `"}`,
+		"eth_getBlockByNumber finalized": `"result":{"number":"0x2bc"}`, "eth_getBlockByNumber 0x3de": block("1"), "eth_call 0xf1c7a58b": word(7), "eth_call 0x275aedd2": word(0), "eth_getBlockByNumber 0x0": `"result":{"number":"0x0","hash":"0x` + strings.Repeat("1", 64) + `"}`,
 		"eth_feeHistory": `"result":{"baseFeePerGas":["0x1","0x5f5e100"],"reward":[["0x1"]]}`, "eth_maxPriorityFeePerGas": `"result":"0x1"`,
 		"eth_call 0x70a08231": word(5), "eth_call 0x313ce567": word(6),
 		"eth_call 0x95d89b41": `"result":"0x` + fmt.Sprintf("%064x%064x%-064s", 32, 4, "55534443") + `"`,
@@ -97,6 +101,10 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 	}{
 		{"a stack that is well says what it works by", nil, "chain", "Base: finalized, 2s, at most 1 gwei, 64 in flight"},
 		{"how far finality is behind", nil, "finality", "300 blocks behind, about 10m0s"},
+		{"nodes of one chain have the same blocks", rawNode{"eth_getBlockByNumber 0x3de": block("2")}, "nodes agree", "!different branches"},
+		{"and all of them", rawNode{"eth_getBlockByNumber 0x3de": `"result":null`}, "nodes agree", "!lacks blocks"},
+		{"what is paid beside gas", nil, "fees", "0.100000001 gwei, and 0.000000007 gwei a payment beside gas"},
+		{"which is not known without the oracle of the OP stack", rawNode{"eth_call 0x275aedd2": `"result":"0x"`}, "fees", "!gas price oracle"},
 		{"small batches are taken as they are", rawNode{oneBatch: "ten calls!"}, "batches", "takes 6 calls in one request"},
 		{"a tag that a node lacks would hang", rawNode{"eth_getBlockByNumber finalized": `"result":null`}, "finality", "!has no finalized block"},
 		{"a tag that it refuses too", rawNode{"eth_getBlockByNumber finalized": `"error":{"code":-32602,"message":"invalid block"}`}, "finality", "!invalid block"},
@@ -129,6 +137,7 @@ func TestDoctorKnowsProviders(t *testing.T) {
 		"http://127.0.0.1:1/a http://127.0.0.1:1/b":                    false,
 		"http://base.provider.invalid/a http://eth.provider.invalid/b": false,
 		"http://base.one.invalid/a http://base.two.invalid/a":          true,
+		"http://base.one.co.uk/a http://base.two.co.uk/a":              true,
 	} {
 		found := doctor(t, config, strings.Fields(urls)...)
 		if found["providers"].OK != ok || !strings.Contains(found["chain"].Saw, "1337, which docs/chains.md does not have: safe") {

@@ -112,7 +112,7 @@ func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint6
 	}
 	var market chain.Market
 	for i, s := range waiting {
-		if p.Now().Sub(s.At) < p.BumpAfter || p.short(ctx, 0) {
+		if p.age(s.At) < p.BumpAfter || p.short(ctx, 0) {
 			continue
 		}
 		class := chain.Known
@@ -177,8 +177,9 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 		return raised || class == chain.GasTooLow && s.Gas.Less(tx.Cost()) && !p.wallet.Gas.Less(tx.Cost().Sub(s.Gas))
 	}
 	if s.Noop() {
-		tx := raise(p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees))
-		if !better(tx) {
+		tx := p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees)
+		tx.L1Fee = market.L1Reserve()
+		if tx = raise(tx); !better(tx) {
 			return wallet.PendingTx{}, errSame
 		}
 		signed, err := p.sign(ctx, tx, s.Nonce)
@@ -201,13 +202,14 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	if !cancelled {
 		gas, err := p.Nodes.Estimate(ctx, chain.Call{From: s.Address, To: tx.To, Data: tx.Data})
 		if err == nil {
-			tx.Gas = max(tx.Gas, chain.TransferGas(gas))
+			tx.Gas = max(tx.Gas, chain.GasLimit(gas))
 		}
 		hopeless = hopeless || class == chain.GasTooLow && errors.Is(err, chain.ErrReverted)
 	}
 	if hopeless || cancelled {
 		p.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce)
 		tx, again = p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees), stored.Cancel
+		tx.L1Fee = stored.Tx.L1Fee
 	}
 	tx = raise(tx)
 	if !better(tx) && (cancelled || !hopeless) {
@@ -232,7 +234,7 @@ func (p *pass) limit(s wallet.PendingTx, tx chain.Tx) token.Amount {
 	if err != nil {
 		gas = token.MaxAmount()
 	}
-	affordable := gas.Over(tx.Gas)
+	affordable := gas.Sub(tx.L1Fee).Over(tx.Gas)
 	switch {
 	case affordable.IsZero():
 		return token.Units(1) // zero would be no limit

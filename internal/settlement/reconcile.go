@@ -16,22 +16,23 @@ import (
 // next round.
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
-	p.report.Wallets = append(p.report.Wallets, Funds{
-		Address: p.wallet.Address, Balance: leading.Balance, Gas: leading.Gas, Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce),
-	})
 	if ceiling := leading.Mined + p.Window; ceiling > p.wallet.Ceiling {
 		if err := p.Store.RaiseCeiling(ctx, p.wallet.ID, ceiling); err != nil {
 			return err
 		}
 	}
 	coin, gas, err := p.tied(ctx, leading.Mined)
-	if errors.Is(err, errUncertain) {
-		return nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errUncertain):
+		coin, gas = p.wallet.Balance, p.wallet.Gas
+	case err != nil:
 		return err
+	default:
+		coin, gas = leading.Balance.Sub(coin), leading.Gas.Sub(gas)
 	}
-	coin, gas = leading.Balance.Sub(coin), leading.Gas.Sub(gas)
+	p.report.Wallets = append(p.report.Wallets, Funds{
+		Address: p.wallet.Address, Balance: coin, Gas: gas, Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce),
+	})
 	if coin == p.wallet.Balance && gas == p.wallet.Gas {
 		return nil
 	}

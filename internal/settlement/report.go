@@ -28,7 +28,8 @@ type Report struct {
 	Wallets          []Funds
 }
 
-// Funds are a wallet's balances as the leading node has them.
+// Funds are a wallet's balances as the leading node has them, less what payments in
+// flight tie up; or the last such balances where the nodes leave that uncertain.
 type Funds struct {
 	Address token.Address
 	Balance token.Amount

@@ -108,6 +108,7 @@ func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, e
 		return nil, err
 	}
 	tx := p.Nodes.Noop(ctx, p.ChainID, p.wallet.Address, chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit))
+	tx.L1Fee = market.L1Reserve()
 	signed, err := p.sign(ctx, tx, nonce)
 	if err != nil {
 		return nil, err

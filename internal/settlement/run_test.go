@@ -196,8 +196,8 @@ func TestBumps(t *testing.T) {
 		limit    uint64
 	}{
 		{"the fees are too low", chain.FeeTooLow, 0, false, 10},
-		{"the fees are too low, and the transfer needs more gas", chain.FeeTooLow, 50_000, false, chain.TransferGas(50_000)},
-		{"the gas is too low", chain.GasTooLow, 50_000, false, chain.TransferGas(50_000)},
+		{"the fees are too low, and the transfer needs more gas", chain.FeeTooLow, 50_000, false, chain.GasLimit(50_000)},
+		{"the gas is too low", chain.GasTooLow, 50_000, false, chain.GasLimit(50_000)},
 		{"the gas is too low, and the transfer reverts", chain.GasTooLow, 0, true, chain.NoopGas},
 		{"no node will ever take the bytes", chain.Wrong, 50_000, true, 60_000},
 	} {
@@ -262,14 +262,18 @@ func TestReconciling(t *testing.T) {
 	if got := w.record(); err != nil || got.Balance != spendable || got.Gas != gas || report.Wallets[0].Gap != 3 {
 		t.Errorf("spendable %v and %v, gap %d, %v; want %v and %v", got.Balance, got.Gas, report.Wallets[0].Gap, err, spendable, gas)
 	}
+	if seen := report.Wallets[0]; seen.Balance != spendable || seen.Gas != gas {
+		t.Errorf("reported %v and %v, want what is spendable", seen.Balance, seen.Gas)
+	}
 	if _, err := w.round(); err != nil || w.did("Reconcile#2") || w.did("RaiseCeiling#1") {
 		t.Errorf("written again: %v, after %v", err, w.calls)
 	}
 	// A nonce without an owner tells nothing.
 	w.must(w.tables.Reconcile(t.Context(), id, 3, token.Units(5), token.Units(5)))
 	w.must(w.tables.Release(t.Context(), p.ID, wallet.PendingTx{ID: id, Nonce: 2}))
-	if _, err := w.round(); err != nil || w.did("Reconcile#2") {
-		t.Errorf("stored without the owner of a nonce: %v", err)
+	report, err = w.round()
+	if err != nil || w.did("Reconcile#2") || report.Wallets[0].Gas != token.Units(5) {
+		t.Errorf("stored without the owner of a nonce, or reported otherwise: %v, %v", err, report.Wallets)
 	}
 }
 

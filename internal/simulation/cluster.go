@@ -79,6 +79,7 @@ type Cluster struct {
 	started   int  // runs
 	processes int  // instances ever made
 	skewed    bool // some clocks were wrong
+	mispriced bool // some node said nonsense of the price of gas
 
 	mu      sync.Mutex
 	hinted  bool // a handler asked for a run

@@ -157,6 +157,14 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 	"dear L1 data": func(n *nemesis, _ *fakechain.Node) {
 		n.cluster.Chain.L1Gas = []uint64{0, 500, 5_000, 50_000}[n.rng.IntN(4)]
 	},
+	"L1 fee": func(n *nemesis, _ *fakechain.Node) {
+		n.cluster.Chain.L1Fee = token.Units([]uint64{0, 1_000, 1_000_000}[n.rng.IntN(3)])
+	},
+	"nonsense": func(n *nemesis, on *fakechain.Node) {
+		names := slices.Sorted(maps.Keys(fakechain.Nonsenses))
+		on.Quotes = fakechain.Nonsenses[names[n.rng.IntN(len(names))]]
+		n.cluster.mispriced = true
+	},
 	"forget":     func(_ *nemesis, on *fakechain.Node) { on.Forget() },
 	"forget all": func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Each((*fakechain.Node).Forget) },
 	"evict":      func(n *nemesis, on *fakechain.Node) { on.Drop(n.wallet(), uint64(n.rng.IntN(6))) },

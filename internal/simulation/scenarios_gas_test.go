@@ -115,6 +115,20 @@ func TestPriceRisesForAll(t *testing.T) {
 	})
 }
 
+// The handler's clock is ten minutes ahead. The price rises, and the payment is not
+// left alone for as long.
+func TestPriceRisesUnderAWrongClock(t *testing.T) {
+	setup := simulation.Setup{Skews: []time.Duration{0, 10 * time.Minute, 0, 0, 0, 0, 0, 0, 0}} // of the first instance and the first run
+	simulation.Perform(t, setup, func(s *simulation.Scenario) {
+		s.Halted = true
+		s.Pay("client", order(0))
+		s.Elapse(2 * time.Minute) // the first run ends
+		s.Chain.BaseFee, s.Halted = spike, false
+		s.After(4*time.Minute, order(0), payment.Confirmed)
+		s.Chain.BaseFee = quiet
+	})
+}
+
 // The price rises, and the wallet has not the ether for what the market asks. No
 // attempt is above what it has: one that it cannot pay is taken by no node, and
 // the payment that could wait for a better price would wait for a top-up.
@@ -131,5 +145,30 @@ func TestBumpsThatTheWalletCanPay(t *testing.T) {
 		s.After(3*time.Minute, order(0), payment.Confirmed)
 		s.Is("attempts", len(s.Payment(order(0)).Attempts), 2)
 		s.Chain.BaseFee = quiet
+	})
+}
+
+// Chains of the OP stack charge an L1 fee beside gas, and take no transaction of a
+// wallet that has not both. A wallet with gas alone gives no reservation, also while
+// the fees of other payments are still to be paid.
+func TestL1FeeIsReserved(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
+		const gas, l1 = 60_000 * (2*100 + 10), 1_000_000
+		s.Chain.L1Fee = unit(l1)
+		s.Chain.TakeGas(fakechain.Wallet(0))
+		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(gas+l1/2))
+		s.Is("refused with gas alone", s.Ask("client", order(0)).Refused(), true)
+		s.Chain.Fund(fakechain.Wallet(0), unit(0), unit(gas+3*l1))
+		s.Elapse(2 * time.Minute)
+		s.Halted = true
+		s.Pay("client", order(0))
+		s.Is("refused with gas for two and one L1 fee", s.Ask("client", order(1)).Refused(), true)
+		s.Elapse(2 * time.Minute)
+		s.Is("refused after a round", s.Ask("client", order(1)).Refused(), true)
+		s.Is("paused", s.Record(0).Paused, "")
+		s.Halted = false
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+		s.Pay("client", order(1))
+		s.After(3*time.Minute, order(1), payment.Confirmed)
 	})
 }

@@ -364,3 +364,46 @@ func TestOneNodeNeverAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A node that is broken, or lies, says a base fee a thousand times the market's, or
+// none, or such a tip. Beside a node that is well the payment has the market's fees;
+// of two, once both have agreed.
+func TestOneNodeQuotesNonsense(t *testing.T) {
+	for name, nonsense := range fakechain.Nonsenses {
+		for nodes := 2; nodes <= 3; nodes++ {
+			for liar := range nodes {
+				perform(t, fmt.Sprintf("%s by node%d of %d", name, liar, nodes), simulation.Setup{Nodes: nodes}, func(s *simulation.Scenario) {
+					s.Chain.L1Fee = unit(1_000)
+					if nodes == 3 {
+						s.Chain.Nodes[liar].Quotes = nonsense
+					}
+					first := s.Pay("client", order(0)).Tx
+					s.Is("cap", first.Fees.Cap, unit(2*100+10))
+					s.Chain.Nodes[liar].Quotes = nonsense
+					s.Elapse(15 * time.Second)
+					second := s.Pay("client", order(1)).Tx
+					s.Is("fees", second.Fees, first.Fees)
+					s.Is("L1 fee", second.L1Fee, unit(2*1_000))
+					s.Elapse(3 * time.Minute)
+					s.IsState(order(1), payment.Confirmed)
+				})
+			}
+		}
+	}
+}
+
+// One of two nodes is gone, and the other's prices are a hundred times what they
+// were: for some minutes payments have the old prices, then its word is taken.
+func TestPricesOfTheNodeThatIsLeft(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		old := s.Pay("client", order(0)).Tx.Fees
+		s.Chain.Nodes[1].Down, s.Chain.BaseFee = true, quiet.ScaleUp(100, 1)
+		s.Elapse(15 * time.Second)
+		s.Is("fees soon after", s.Pay("client", order(1)).Tx.Fees, old)
+		s.Elapse(5 * time.Minute)
+		s.Is("cap later", s.Pay("client", order(2)).Tx.Fees.Cap, unit(2*100*100+10))
+		s.Chain.Nodes[1].Heal()
+		s.Chain.BaseFee = quiet
+		s.After(5*time.Minute, order(1), payment.Confirmed)
+	})
+}

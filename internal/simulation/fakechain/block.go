@@ -102,7 +102,7 @@ func (c *Chain) execute(b *block, tx Tx) chain.Receipt {
 	from := b.accounts[tx.From]
 	from.Nonce++
 	fee, _ := c.price(tx).Times(min(tx.Gas, c.gasOf(tx)))
-	from.Gas = from.Gas.Sub(fee)
+	from.Gas = from.Gas.Sub(fee).Sub(c.L1Fee)
 	b.accounts[tx.From] = from
 	if tx.To != c.Token {
 		return chain.Receipt{Succeeded: true}
@@ -136,6 +136,12 @@ func (c *Chain) gasOf(tx Tx) uint64 {
 	return chain.NoopGas + c.L1Gas
 }
 
+// cost is what the sender of tx must hold for the next block to take it.
+func (c *Chain) cost(tx Tx) token.Amount {
+	tx.L1Fee = c.L1Fee
+	return tx.Cost()
+}
+
 // price is the wei that tx pays for a unit of gas in the next block.
 func (c *Chain) price(tx Tx) token.Amount {
 	price, _ := c.BaseFee.Add(tx.Fees.Tip)
@@ -161,11 +167,11 @@ func (c *Chain) executable(parent *block, from pool) []Tx {
 		a := parent.accounts[sender]
 		for nonce := a.Nonce; c.PerSender == 0 || nonce < a.Nonce+c.PerSender; nonce++ {
 			tx, ok := from[sender][nonce]
-			if !ok || tx.Fees.Cap.Less(c.BaseFee) || a.Gas.Less(tx.Cost()) || tx.Gas < chain.NoopGas+c.L1Gas {
+			if !ok || tx.Fees.Cap.Less(c.BaseFee) || a.Gas.Less(c.cost(tx)) || tx.Gas < chain.NoopGas+c.L1Gas {
 				break
 			}
 			used, _ := c.price(tx).Times(c.gasOf(tx))
-			a.Gas = a.Gas.Sub(used)
+			a.Gas = a.Gas.Sub(used).Sub(c.L1Fee)
 			txs = append(txs, tx)
 		}
 	}

@@ -21,6 +21,7 @@ type Chain struct {
 	Token      token.Address
 	BaseFee    token.Amount                // in wei per gas
 	Depth      uint64                      // in blocks: no reorg goes deeper
+	L1Fee      token.Amount                // wei that each transaction pays beside gas (OP stack); room for it to double is asked for
 	L1Gas      uint64                      // that the next block charges each transaction for its data, before it runs (OffchainLabs/nitro, GasChargingHook)
 	Recipients map[token.Address]Recipient // how the token treats them; absent: Pays
 	Blocked    map[token.Address]bool      // whether the token pays nobody from an address now; absent: it always did

@@ -22,6 +22,7 @@ type Faults struct {
 	Stuck        bool        // it keeps the head it has, even when a reorg removes that
 	NullReceipts bool        // it has no receipts, as while its index lags
 	Lies         Lie         // how its receipts are wrong
+	Quotes       Nonsense    // how its prices are wrong
 	BlackHole    bool        // it acknowledges transactions and drops them
 	Full         bool        // its pool takes no transaction
 	StrictFees   bool        // it refuses a transaction that the next block would not take
@@ -41,6 +42,18 @@ var Lies = map[string]Lie{
 	"another use of gas":  func(r chain.Receipt) chain.Receipt { r.GasUsed++; return r },
 	"logs twice":          func(r chain.Receipt) chain.Receipt { r.Logs = slices.Concat(r.Logs, r.Logs); return r },
 	"another transaction": func(r chain.Receipt) chain.Receipt { r.Tx[0] ^= 0xff; return r },
+}
+
+// Nonsense changes the prices that a node gives. Nil does not.
+type Nonsense func(chain.Market) chain.Market
+
+// Nonsenses are prices of a node that is broken, or that wants to be paid.
+var Nonsenses = map[string]Nonsense{
+	"dear":     func(m chain.Market) chain.Market { m.BaseFee = m.BaseFee.ScaleUp(1000, 1); return m },
+	"free":     func(m chain.Market) chain.Market { m.BaseFee = token.Amount{}; return m },
+	"dear tip": func(m chain.Market) chain.Market { m.Tip = m.Tip.ScaleUp(1000, 1); return m },
+	"no tip":   func(m chain.Market) chain.Market { m.Tip = token.Amount{}; return m },
+	"dear L1":  func(m chain.Market) chain.Market { m.L1Fee = token.Units(1_000_000_000); return m },
 }
 
 // A Node is one view of a Chain, with a pool of its own.
@@ -124,7 +137,11 @@ func (n *Node) usable() error {
 
 // Fees implements chain.Node.
 func (n *Node) Fees(context.Context) (chain.Market, error) {
-	return chain.Market{BaseFee: n.chain.BaseFee, Tip: token.Units(10)}, n.usable()
+	market := chain.Market{BaseFee: n.chain.BaseFee, Tip: token.Units(10), L1Fee: n.chain.L1Fee}
+	if n.Quotes != nil {
+		market = n.Quotes(market)
+	}
+	return market, n.usable()
 }
 
 // Estimate implements chain.Node.
@@ -272,7 +289,7 @@ func (n *Node) take(tx Tx) chain.Class {
 		return chain.Full
 	case n.StrictFees && tx.Fees.Cap.Less(n.chain.BaseFee):
 		return chain.FeeTooLow
-	case a.Gas.Less(tx.Cost()):
+	case a.Gas.Less(n.chain.cost(tx)):
 		return chain.Funds
 	case taken && !replaces(tx, there):
 		return chain.Replacement

@@ -1,0 +1,107 @@
+package chain
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"remit/internal/token"
+)
+
+const (
+	// alike is the factor within which nodes that are well agree on a price: the
+	// base fee takes six blocks to double (EIP-1559, an eighth a block).
+	alike = 2
+	// beyond is the factor beyond which a price is not believed without most nodes,
+	// and quoteAge how long the last one that most nodes agreed on holds against
+	// it: the time in which EIP-1559 lets the base fee of Ethereum rise so much, 20
+	// blocks of 12 s.
+	beyond, quoteAge = 10, 4 * time.Minute
+)
+
+// prices are the numbers of a quote. Of two in the middle the larger base fee and L1
+// fee count, which tie up ether and cost none, and the smaller tip, which is paid.
+var prices = [...]struct {
+	of     func(*Market) *token.Amount
+	larger bool
+}{
+	{func(m *Market) *token.Amount { return &m.BaseFee }, true},
+	{func(m *Market) *token.Amount { return &m.L1Fee }, true},
+	{func(m *Market) *token.Amount { return &m.Tip }, false},
+}
+
+// quotes are the prices on which most nodes last agreed, in the order of prices.
+type quotes struct {
+	mu   sync.Mutex
+	last [len(prices)]struct {
+		price token.Amount
+		at    time.Time
+	}
+}
+
+// Fees asks every node for the price of gas in the next block, and returns the
+// median of the answers that come soon, or ErrUnavailable. Watched nodes that are far
+// from what most of them last agreed on are left out unless most agree; if no other
+// answers, that is returned.
+func (n Nodes) Fees(ctx context.Context) (Market, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	markets, errs := gather(n, true, func(_ int, node Node) (Market, error) { return node.Fees(ctx) })
+	var market Market
+	for i, price := range prices {
+		var said []token.Amount
+		for j, m := range markets {
+			if errs[j] == nil {
+				said = append(said, *price.of(&m))
+			}
+		}
+		if len(said) == 0 {
+			return Market{}, unavailable(errs)
+		}
+		*price.of(&market) = n.price(i, said)
+	}
+	return market, nil
+}
+
+// price returns the price to believe of those that nodes said.
+func (n Nodes) price(kind int, said []token.Amount) token.Amount {
+	larger, b := prices[kind].larger, breakerOf(n[0])
+	price := median(said, larger)
+	if b == nil {
+		return price
+	}
+	b.quotes.mu.Lock()
+	defer b.quotes.mu.Unlock()
+	last := &b.quotes.last[kind]
+	switch {
+	case 2*len(near(said, price, alike)) > len(n):
+		last.price, last.at = price, b.now()
+	case b.now().Sub(last.at) < quoteAge:
+		if said = near(said, last.price, beyond); len(said) == 0 {
+			return last.price
+		}
+		return median(said, larger)
+	}
+	return price
+}
+
+// near returns those of said that are no more than factor times price, nor price than
+// they.
+func near(said []token.Amount, price token.Amount, factor uint64) (all []token.Amount) {
+	for _, a := range said {
+		if !a.ScaleUp(factor, 1).Less(price) && !price.ScaleUp(factor, 1).Less(a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// median returns the middle one of amounts, of which there is at least one.
+func median(amounts []token.Amount, larger bool) token.Amount {
+	sorted := slices.SortedFunc(slices.Values(amounts), token.Amount.Cmp)
+	if larger {
+		return sorted[len(sorted)/2]
+	}
+	return sorted[(len(sorted)-1)/2]
+}

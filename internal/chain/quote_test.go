@@ -1,0 +1,97 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+func (s *slow) Fees(ctx context.Context) (chain.Market, error) {
+	if err := s.wait(ctx); err != nil {
+		return chain.Market{}, err
+	}
+	return s.stub.Fees(ctx)
+}
+
+// priced is a node that answers in time and says n for each price.
+func priced(n uint64) *slow { return &slow{stub: &stub{gas: n}, takes: always(usual)} }
+
+func TestFees(t *testing.T) {
+	never := &slow{stub: &stub{gas: 9}, takes: always(time.Hour)}
+	for _, test := range []struct {
+		why       string
+		nodes     []*slow
+		base, tip uint64
+		took      time.Duration
+	}{
+		{"one node is believed", []*slow{priced(5)}, 5, 5, usual},
+		{"of two the larger base fee and the smaller tip", []*slow{priced(5), priced(7)}, 7, 5, usual},
+		{"of three the middle", []*slow{priced(7_000), priced(5), priced(6)}, 6, 6, usual},
+		{"of four the middle two", []*slow{priced(7_000), priced(5), priced(6), priced(0)}, 6, 5, usual},
+		{"a node that is late is not waited for", []*slow{never, priced(5), priced(6)}, 6, 5, usual + 500*time.Millisecond},
+		{"one that is slow is", []*slow{priced(5), {stub: &stub{gas: 6}, takes: always(499 * time.Millisecond)}}, 6, 5, 499 * time.Millisecond},
+		{"while none has answered all are", []*slow{{stub: &stub{down: true}, takes: always(usual)}, {stub: &stub{gas: 6}, takes: always(9 * time.Second)}}, 6, 6, 9 * time.Second},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := slowly(test.nodes...)
+				var got chain.Market
+				var err error
+				took := took(func() { got, err = nodes.Fees(t.Context()) })
+				want := chain.Market{BaseFee: token.Units(test.base), Tip: token.Units(test.tip), L1Fee: token.Units(test.base)}
+				if err != nil || got != want || took != test.took {
+					t.Errorf("%v, %v after %v; want %v after %v", got, err, took, want, test.took)
+				}
+				for i, h := range nodes.Health() {
+					if late := test.nodes[i] == never || test.nodes[i].down; (h.Missed == 1) != late {
+						t.Errorf("node %s missed %d", h.Node, h.Missed)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestPricesAreHeldAgainstTheLast: a price that is far from the one on which most
+// nodes last agreed counts when most say so, or when that is four minutes old.
+func TestPricesAreHeldAgainstTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := priced(100), priced(100)
+		nodes := slowly(a, b)
+		quote := func(why string, ofA, ofB, want uint64) {
+			t.Helper()
+			a.gas, b.gas, b.down = ofA, ofB, ofB == 0
+			if got, err := nodes.Fees(t.Context()); err != nil || got.BaseFee != token.Units(want) {
+				t.Errorf("%s: %v, %v; want %d", why, got.BaseFee, err, want)
+			}
+		}
+		quote("both agree", 100, 100, 100)
+		agreed := time.Now()
+		quote("one is far", 1001, 100, 100)
+		quote("one is far below", 9, 100, 100)
+		quote("one is alone and near", 1000, 0, 1000)
+		quote("one is alone and near below", 10, 0, 10)
+		quote("one is alone and far", 1001, 0, 100)
+		time.Sleep(4*time.Minute - time.Since(agreed) - 2*usual)
+		quote("it still is", 9, 0, 100)
+		quote("one is alone, four minutes after", 1001, 0, 1001)
+		quote("which nobody remembers", 9, 0, 9)
+		time.Sleep(10 * time.Second) // until the circuit breaker lets a request through
+		quote("both agree that far", 20_000, 10_000, 20_000)
+		quote("that is remembered", 201, 0, 20_000)
+		quote("two that differ more are not agreed", 20_000, 9_999, 20_000)
+		quote("both agree, as far below", 4, 2, 4)
+	})
+}
+
+func TestFeesWithoutAnAnswer(t *testing.T) {
+	_, err := nodes(&stub{down: true}, &stub{down: true}).Fees(t.Context())
+	if !errors.Is(err, chain.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+}
