@@ -1,13 +1,16 @@
 package dispatch_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"remit/internal/dispatch"
+	"remit/internal/payment"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -94,7 +97,7 @@ func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {
 }
 
 // TestATokenThatPaysNobody is no reason to rest a wallet, and costs a request the
-// simulations of four wallets, however many there are.
+// simulations of four wallets, however many there are, and one without the memo.
 func TestATokenThatPaysNobody(t *testing.T) {
 	p := newProcess(t, script{})
 	for n := range 10 {
@@ -102,13 +105,33 @@ func TestATokenThatPaysNobody(t *testing.T) {
 	}
 	p.unable = slices.Clone(p.keys)
 	for n := range 2 {
-		if _, err := p.send(fmt.Sprint(n)); !errors.Is(err, dispatch.ErrUnavailable) || p.blocked != 4*(n+1) {
+		if _, err := p.send(fmt.Sprint(n)); !errors.Is(err, dispatch.ErrUnavailable) || p.blocked != 5*(n+1) {
 			t.Errorf("%v after %d simulations", err, p.blocked)
 		}
 	}
 	p.unable = nil
 	if result, err := p.pay(); err != nil || result.Payment.Wallet != first {
 		t.Errorf("once it pays again: %+v, %v", result, err)
+	}
+}
+
+// TestATokenThatRefusesTheMemo: nothing is stored, no wallet rests, and the error says
+// which parameter to change. Without the memo the payment is made.
+func TestATokenThatRefusesTheMemo(t *testing.T) {
+	p := newProcess(t, script{})
+	p.strict = true
+	_, err := p.pay()
+	if !errors.Is(err, dispatch.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "set the parameter Memo to off") || p.did("Create#1") {
+		t.Errorf("%v, after %v", err, p.calls)
+	}
+	p.d.MemoOff = true
+	if result, err := p.pay(); err != nil || result.Payment.Memo() || result.Payment.Wallet != first {
+		t.Errorf("with Memo=off: %+v, %v", result, err)
+	}
+	p.d.MemoOff, p.strict = false, false
+	result, err := p.send("k2")
+	if data := result.Payment.Tx.Data; err != nil || len(data) != 68+20 || !bytes.HasSuffix(data, payment.KeyID("mer_1", "test", "k2").Memo()) {
+		t.Errorf("call data is %x, %v", data, err)
 	}
 }
 

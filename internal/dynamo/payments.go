@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -83,13 +84,13 @@ func decodeHash(item attributes) (payment.ID, error) {
 func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key: paymentKey(string(p.ID)),
-		UpdateExpression: aws.String("SET wallet = :wallet, chain_id = :chain, tx_to = :to, tx_data = :data, " +
+		UpdateExpression: aws.String("SET wallet = :wallet, chain_id = :chain, memo = :memo, " +
 			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, revision = :revision"),
 		ConditionExpression:      aws.String("#state = :prepared AND (revision = :old OR revision = :revision)"),
 		ExpressionAttributeNames: stateName,
 		ExpressionAttributeValues: attributes{
-			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":to": text(p.Tx.To.String()),
-			":data": binary(p.Tx.Data), ":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
+			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":memo": &types.AttributeValueMemberBOOL{Value: p.Memo()},
+			":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
 			":cap": text(p.Tx.Fees.Cap.String()), ":revision": text(p.Revision), ":old": text(old),
 			":prepared": text(string(payment.Prepared)),
 		},

@@ -107,6 +107,20 @@ func (p Payment) Transfer() chain.Transfer {
 	return chain.Transfer{Contract: p.Token.Contract, From: p.Wallet, To: p.To, Amount: p.Amount}
 }
 
+// CallData returns the call data of the payment's transfer. With memo, the ID's
+// bytes follow the arguments, where Solidity reads nothing: whoever reads the chain
+// then knows the payment by its transaction.
+func (p Payment) CallData(memo bool) []byte {
+	data := chain.TransferData(p.To, p.Amount)
+	if memo {
+		data = append(data, p.ID.Memo()...)
+	}
+	return data
+}
+
+// Memo reports whether the payment's ID follows its transfer in the call data.
+func (p Payment) Memo() bool { return len(p.Tx.Data) > len(p.CallData(false)) }
+
 // LastAttempt returns the newest attempt: none has higher fees. It panics when p has
 // none: only Prepared payments do.
 func (p Payment) LastAttempt() Attempt { return p.Attempts[len(p.Attempts)-1] }

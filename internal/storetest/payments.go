@@ -20,7 +20,7 @@ var paymentPromises = []promise[*check]{
 			c.leadsNowhere(signed(p.Revision, 0, p.Tx.Fees.Tip).Hash)
 		}
 		bare := payment.New("pay_"+payment.ID(c.merchant), payment.Request{Merchant: c.merchant, Mode: "live"}, usdc, "base", noon)
-		c.holds(c.create(bare.AssignedTo(token.Address{1}, chain.Tx{})))
+		c.holds(c.create(bare.AssignedTo(token.Address{1}, chain.Tx{To: usdc.Contract, Data: bare.CallData(false)})))
 	}},
 	{"an unknown payment is not found", func(c *check) {
 		c.missing(c.unstored().ID)
