@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"context"
 
 	"remit/internal/token"
@@ -47,6 +48,18 @@ func TransferData(to token.Address, amount token.Amount) []byte {
 	word := amount.Bytes32()
 	copy(data[4+32:], word[:])
 	return data
+}
+
+// ParseTransfer reads the call data of an ERC-20 transfer. rest follows its arguments.
+// It reports false if data is no such call.
+func ParseTransfer(data []byte) (to token.Address, amount token.Amount, rest []byte, ok bool) {
+	const size = 4 + 32 + 32
+	if len(data) < size {
+		return to, amount, nil, false
+	}
+	copy(to[:], data[4+12:])
+	amount, err := token.AmountFromBytes(data[4+32 : size])
+	return to, amount, data[size:], err == nil && bytes.Equal(data[:size], TransferData(to, amount))
 }
 
 // resetGas is how much more a transfer can cost than its estimate, when the

@@ -38,6 +38,9 @@ func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) 
 		switch {
 		case err == nil:
 			d.pool.Saw(w)
+			if w.Suspect() { // it holds the nonce from before the tables were restored
+				return Result{}, ErrInProgress
+			}
 			if p, err = d.commit(ctx, p, w.Reservations[p.ID].Nonce); err != nil {
 				return Result{}, unfinished(err)
 			}

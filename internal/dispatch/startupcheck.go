@@ -30,8 +30,9 @@ func (d sending) startupCheck(ctx context.Context) error {
 
 // look holds every wallet against the chain, those too that are draining or
 // whose key is gone: a payment that the tables have forgotten may be theirs.
-// Then it opens those that have no record. If it crashes in between, the next
-// request looks again.
+// Then it opens those that have no record, and pauses them if one of them has paid
+// before: the tables may have lost its record, and the payments with it. If it
+// crashes in between, the next request looks again.
 func (d sending) look(ctx context.Context) error {
 	held, err := d.Keys.All(ctx)
 	if err != nil {
@@ -62,17 +63,29 @@ func (d sending) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	first := make([]firstUse, len(ids))
+	err = abreast(len(ids), func(i int) (err error) {
+		if unknown[i] {
+			first[i], err = d.firstUse(ctx, ids[i])
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	suspicion := ""
-	for _, reason := range paused {
-		if strings.HasPrefix(reason, wallet.Suspicion) {
-			suspicion = reason
+	for i := range ids {
+		if strings.HasPrefix(paused[i], wallet.Suspicion) {
+			suspicion = paused[i]
+		} else if first[i].forgotten {
+			suspicion = fmt.Sprintf("%s: %d transactions of %s are mined, and the tables have no record of it", wallet.Suspicion, first[i].wallet.NextNonce, ids[i].Address)
 		}
 	}
 	return abreast(len(ids), func(i int) error {
 		if !unknown[i] {
 			return nil
 		}
-		return d.open(ctx, ids[i], suspicion)
+		return d.open(ctx, ids[i], first[i], suspicion)
 	})
 }
 
@@ -112,35 +125,55 @@ func (d sending) compare(ctx context.Context, w wallet.Wallet) error {
 	return nil
 }
 
-// open makes the record of a wallet seen for the first time, paused for the
-// suspicion that others are paused for.
-func (d sending) open(ctx context.Context, id wallet.ID, suspicion string) error {
+// A firstUse is the record of a wallet that has none, or why it cannot be used yet.
+type firstUse struct {
+	wallet    wallet.Wallet
+	foreign   error
+	forgotten bool // it has paid before: another program did, or the tables have lost it
+}
+
+// firstUse returns the record of a wallet seen for the first time.
+func (d sending) firstUse(ctx context.Context, id wallet.ID) (first firstUse, err error) {
 	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
 	if err != nil {
-		return err
+		return first, err
 	}
 	settled := uint64(0)
 	if views.Leading().Mined > 0 {
 		if views, err = d.Nodes.Views(ctx, id.Address, d.Token.Contract, d.ConfirmationRule); err != nil {
-			return err
+			return first, err
 		}
 		if settled, err = views.FinalCount(ctx, id.Address); err != nil {
-			return err
+			return first, err
 		}
 	}
-	w, foreign := wallet.FirstUse(id, views, settled, d.Window)
-	if foreign == nil {
-		w.Paused = suspicion
-		if err := d.Store.Open(ctx, w); err != nil {
+	first.wallet, first.foreign = wallet.FirstUse(id, views, settled, d.Window)
+	if first.foreign == nil && settled > 0 && !d.Ephemeral {
+		// Read again: another process may have opened it, and paid since.
+		_, err = d.Store.Wallet(ctx, id)
+		first.forgotten = errors.Is(err, wallet.ErrUnknown)
+		if first.forgotten {
+			err = nil
+		}
+	}
+	return first, err
+}
+
+// open makes the record of a wallet seen for the first time, paused for the
+// suspicion, if there is one.
+func (d sending) open(ctx context.Context, id wallet.ID, first firstUse, suspicion string) error {
+	if first.foreign == nil {
+		first.wallet.Paused = suspicion
+		if err := d.Store.Open(ctx, first.wallet); err != nil {
 			return err
 		}
 	}
 	// Another process may have opened it first. Then the transactions that the
 	// nodes hold of it may be ours.
-	w, err = d.Store.Wallet(ctx, id)
+	w, err := d.Store.Wallet(ctx, id)
 	switch {
-	case errors.Is(err, wallet.ErrUnknown) && foreign != nil:
-		return foreign
+	case errors.Is(err, wallet.ErrUnknown) && first.foreign != nil:
+		return first.foreign
 	case err != nil:
 		return err
 	}

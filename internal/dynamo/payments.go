@@ -117,6 +117,32 @@ func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 	return outcome(err, store.ErrChanged, "discarding "+string(p.ID))
 }
 
+// Adopt implements store.Payments. When the SDK repeats it after a lost answer the
+// payment has a merchant, and the caller gets ErrChanged.
+func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
+	set := "SET merchant_id = :merchant, #mode = :mode, idempotency_key = :key, fingerprint = :fingerprint, list_pk = :list, list_sk = :place"
+	names := map[string]string{"#state": attrState, "#mode": "mode"}
+	values := attributes{
+		":nobody": text(""), ":prepared": text(string(payment.Prepared)),
+		":merchant": text(p.Merchant), ":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
+		":list": text(listPK(p.Merchant, p.Mode)), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+	}
+	if p.Reference != "" {
+		set, names["#reference"], values[":reference"] = set+", #reference = :reference", "reference", text(p.Reference)
+	}
+	if len(p.Metadata) > 0 {
+		set, names["#metadata"], values[":metadata"] = set+", #metadata = :metadata", "metadata", encode(struct{ M map[string]string }{p.Metadata})["M"]
+	}
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key:                       paymentKey(string(p.ID)),
+		UpdateExpression:          &set,
+		ConditionExpression:       aws.String("merchant_id = :nobody AND #state <> :prepared"),
+		ExpressionAttributeNames:  names,
+		ExpressionAttributeValues: values,
+	})
+	return outcome(err, store.ErrChanged, "adopting "+string(p.ID))
+}
+
 // Finish implements store.Payments. When the SDK repeats it after a lost answer
 // the payment is final, and the caller gets ErrChanged.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {

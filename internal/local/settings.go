@@ -77,7 +77,7 @@ func (s *Settings) config() (stack.Config, error) {
 		}
 	}
 	return stack.Config{
-		Network: s.Network, MemoOff: s.Memo == "off", Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
+		Network: s.Network, MemoOff: s.Memo == "off", Ephemeral: s.DynamoDB == "", Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
 		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge,
 	}, nil
 }

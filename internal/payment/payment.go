@@ -19,7 +19,7 @@ import (
 // has taken it.
 type Payment struct {
 	ID             ID
-	Merchant       string
+	Merchant       string // empty while the payment is known from the chain alone: see Recovered
 	Mode           string // "test" or "live"
 	IdempotencyKey string // Idempotency-Key, empty when none was sent
 	Fingerprint    string // Request.Fingerprint
@@ -92,6 +92,23 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 		To: r.To, Amount: r.Amount, Reference: r.Reference, Metadata: r.Metadata,
 		Token: coin, Network: network, State: Prepared, CreatedAt: now, UpdatedAt: now,
 	}
+}
+
+// Recovered returns the payment of a transfer that was found on the chain, unsigned
+// and not yet stored. The chain does not tell its merchant, which stays empty until
+// Adopted. at is the time of its block.
+func Recovered(id ID, to token.Address, amount token.Amount, coin token.Token, network string, at time.Time) Payment {
+	at = at.UTC().Truncate(time.Millisecond)
+	return Payment{ID: id, To: to, Amount: amount, Token: coin, Network: network, State: Prepared, CreatedAt: at, UpdatedAt: at}
+}
+
+// Adopted returns a Recovered payment as the answer to r, a request whose merchant,
+// mode and key give its ID. Reference and metadata are those of r: they are not on
+// the chain.
+func (p Payment) Adopted(r Request) Payment {
+	p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint = r.Merchant, r.Mode, r.IdempotencyKey, r.Fingerprint()
+	p.Reference, p.Metadata = r.Reference, r.Metadata
+	return p
 }
 
 // AssignedTo returns p to be paid by wallet with tx. Only a Prepared payment may be
