@@ -257,8 +257,8 @@ func (c *Cluster) Forget(image *memory.Payments) {
 	before := c.Store.Image()
 	ofEngines := func(actor string) bool { return !strings.HasPrefix(actor, "client") || strings.Contains(actor, ".") }
 	c.scheduler.Kill(ofEngines, func(op string) bool { return op == "Send" })
-	for n := range c.Chain.Funded() {
-		txs, _, _ := before.PendingTxs(context.Background(), wallet.ID{ChainID: chainID, Address: n})
+	for n := range len(c.Chain.Funded()) {
+		txs, _, _ := before.PendingTxs(context.Background(), walletID(n))
 		for _, tx := range txs {
 			c.Chain.Keep(tx.Raw)
 		}

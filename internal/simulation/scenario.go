@@ -254,6 +254,13 @@ func (s *Scenario) Recover() bool {
 	for end := time.Now().Add(time.Hour); time.Now().Before(end) && s.scheduler.Busy("recover") > 0; synctest.Wait() {
 		s.step(s, s.due)
 	}
+	return s.Recovered()
+}
+
+// Recovered reports whether the tables were recovered since they were last lost.
+func (s *Scenario) Recovered() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return !s.recovers
 }
 
