@@ -14,8 +14,12 @@ import (
 	"remit/internal/wallet"
 )
 
-// held begins the reason for which Hold pauses a wallet. An earlier reason follows.
-const held = wallet.Suspicion + ": remit recover is at work. "
+const (
+	// held begins the reason for which Hold pauses a wallet.
+	held = wallet.Suspicion + ": remit recover is at work"
+	// earlier begins the reason of a pause that Hold replaced.
+	earlier = "; paused before: "
+)
 
 // A Recovery puts the payments that the tables have lost back from the chain. First
 // it uses up every nonce that may have been signed and that the tables know nothing
@@ -86,7 +90,11 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) error {
 		case err == nil && w.Suspect():
 			return nil
 		case err == nil:
-			err = r.Store.Repause(ctx, id, w.Paused, held+w.Paused)
+			reason := held
+			if w.Paused != "" {
+				reason += earlier + w.Paused
+			}
+			err = r.Store.Repause(ctx, id, w.Paused, reason)
 		}
 		if err != nil && !errors.Is(err, store.ErrChanged) {
 			return err
@@ -100,10 +108,7 @@ func (r *Recovery) Resume(ctx context.Context, ids []wallet.ID) error {
 	for _, id := range ids {
 		w, err := r.Store.Wallet(ctx, id)
 		if err == nil && w.Suspect() {
-			before, ours := strings.CutPrefix(w.Paused, held)
-			if !ours {
-				before = ""
-			}
+			_, before, _ := strings.Cut(w.Paused, earlier)
 			err = r.Store.Repause(ctx, id, w.Paused, before)
 		}
 		if err != nil {
@@ -145,7 +150,7 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 	}
 	var hashes []chain.Hash
 	for _, t := range moved {
-		hashes = append(hashes, t.Tx) // those of one transaction follow each other
+		hashes = append(hashes, t.Tx) // the logs of one transaction follow each other
 	}
 	for some := range slices.Chunk(slices.Compact(hashes), 100) {
 		txs, err := nodes.Transactions(ctx, some)
@@ -200,7 +205,7 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 		}
 	}
 	w, err := r.Store.Wallet(ctx, id)
-	if err != nil && !(r.DryRun && errors.Is(err, wallet.ErrUnknown)) {
+	if err != nil && (!r.DryRun || !errors.Is(err, wallet.ErrUnknown)) {
 		return 0, 0, err
 	}
 	signer, err := r.Keys.Signer(ctx, id.Address)
