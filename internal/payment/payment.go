@@ -125,8 +125,8 @@ func (p Payment) Transfer() chain.Transfer {
 }
 
 // CallData returns the call data of the payment's transfer. With memo, the ID's
-// bytes follow the arguments, where Solidity reads nothing: whoever reads the chain
-// then knows the payment by its transaction.
+// bytes follow the arguments, where Solidity reads nothing: then the chain itself says
+// which payment a transaction makes.
 func (p Payment) CallData(memo bool) []byte {
 	data := chain.TransferData(p.To, p.Amount)
 	if memo {

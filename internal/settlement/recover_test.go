@@ -43,7 +43,7 @@ type quiet struct{}
 
 func (quiet) Publish(_ context.Context, e webhook.Event) error {
 	if e.Merchant == "" {
-		return errors.New("an event of nobody's payment")
+		return errors.New("an event of a payment without a merchant")
 	}
 	return nil
 }
@@ -108,8 +108,9 @@ func (l *loss) wallet(n int) wallet.Wallet {
 	return w
 }
 
-// TestRecover (nonce 2 is not final yet, so it gets a no-op too): a dry run says what a run then does. The payment is confirmed with the
-// values of the chain; what reverted is nobody's; the transfer without an id is listed.
+// TestRecover: a dry run says what a run then does. The payment is confirmed with the
+// values of the chain; the transfer that reverted leaves none; the one without an id is
+// listed. Nonce 2 is not final yet, so it gets a no-op too.
 func TestRecover(t *testing.T) {
 	l := newLoss(t)
 	want := settlement.Recovered{Noops: 9, Stored: 1, Sum: token.Units(7), Foreign: []chain.Hash{l.bare}}

@@ -192,7 +192,7 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 		Merchant: final.Merchant, Mode: final.Mode,
 		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
 	}
-	if e.Merchant != "" { // a payment that was found on the chain is nobody's until it is asked for
+	if e.Merchant != "" { // a payment that was found on the chain has no merchant until a request shows its key
 		if err := p.Events.Publish(ctx, e); err != nil {
 			return false, fmt.Errorf("publishing %s: %w", e.ID, err)
 		}
