@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/chain"
+	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/settlement"
@@ -65,9 +67,16 @@ func newLoss(t *testing.T) *loss {
 		l.bare = map[bool]chain.Hash{true: signed.Hash, false: l.bare}[nonce == 1]
 	}
 	l.paid.TxHash = l.sign(0, l.paid.CallData(true)).Hash
+	var mu sync.Mutex // the fake chain takes one request at a time
+	inTurn := func(ctx context.Context, _ interpose.Call, apply func(context.Context)) error {
+		mu.Lock()
+		defer mu.Unlock()
+		apply(ctx)
+		return nil
+	}
 	l.Recovery = &settlement.Recovery{
 		Settler: settlement.New(stack.Config{ChainID: 1, Token: coin, Network: "net", Window: 4, BlockTime: time.Minute, ConfirmationRule: chain.ConfirmationRule{Depth: 1}}, settlement.Parts{
-			Store: l.tables, Keys: l.keys, Nodes: chain.Nodes{c.Nodes[0], c.Nodes[1]}, Events: quiet{}, Log: slog.New(slog.DiscardHandler),
+			Store: l.tables, Keys: l.keys, Nodes: chain.Nodes{interpose.Node{Node: c.Nodes[0], Around: inTurn}, interpose.Node{Node: c.Nodes[1], Around: inTurn}}, Events: quiet{}, Log: slog.New(slog.DiscardHandler),
 			Now: func() time.Time { return l.now },
 			Wait: func(_ context.Context, d time.Duration) {
 				l.now = l.now.Add(d)
