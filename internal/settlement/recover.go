@@ -119,8 +119,8 @@ func (r *Recovery) Resume(ctx context.Context, ids []wallet.ID) error {
 }
 
 // Run recovers the payments of the wallets that Hold returned, which stay paused. An
-// error leaves the tables as safe as they were; Run again goes on. A nonce that
-// an earlier Run used up costs nothing more.
+// error leaves the tables as safe as they were; the next Run goes on. Each uses up
+// Window nonces of every wallet from its count on.
 func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, err error) {
 	nodes, err := r.Nodes.Nodes(ctx)
 	if err != nil {
