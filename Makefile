@@ -141,6 +141,11 @@ nodes: ## Pay through nodes of other authors with the habits of real ones (NODES
 	@tools/install dynamodb nodes
 	go test ./bench/measure -count=1 -timeout=60m -run '^TestNodes$$' -nodes=$(NODES) $(ARGS)
 
+.PHONY: recover
+recover: ## Lose the tables under load, recover, and ask for every payment again (NODES=anvil for one node)
+	@tools/install dynamodb nodes
+	go test ./bench/measure -count=1 -timeout=60m -run '^TestRecover$$' -nodes=$(NODES) $(ARGS)
+
 .PHONY: contract
 contract: ## Recompile the test token and compare it with the bytecode in the repository
 	internal/devnet/contracts/compile.sh --check

@@ -13,8 +13,8 @@ import (
 	"remit/internal/guidetest"
 )
 
-// TestOperatorsPages runs the remit commands of docs/deploy.md and docs/operate.md
-// line by line as they are printed, with the ids of a payment in the place of the
+// TestOperatorsPages runs the remit commands of docs/deploy.md, docs/operate.md and
+// docs/recover.md line by line as they are printed, with the ids of a payment in the place of the
 // pages' 0x… and pay_…. A command that asks for consent is repeated with --yes,
 // since a test has no terminal.
 func TestOperatorsPages(t *testing.T) {
@@ -38,6 +38,7 @@ func TestOperatorsPages(t *testing.T) {
 		{"docs/deploy.md", ".cache/bin/remit wallet balance", "ok   alarms"},
 		{"docs/operate.md", "remit payment show", paid.ID},
 		{"docs/operate.md", "remit wallet pause", "resumed"},
+		{"docs/recover.md", "remit recover --dry-run", "0 payments put back, 0 "},
 		{"docs/operate.md", "remit webhooks failed", "none"},
 		{"docs/operate.md", "remit wallet drain", "draining"},
 		{"docs/operate.md", "remit wallet create", "Fund it"},

@@ -84,7 +84,7 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 		return nil
 	}}
 	log := slog.New(slog.DiscardHandler) // failures show in the answers
-	config := stack.Config{ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: window, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
+	config := stack.Config{Ephemeral: true, ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: window, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
 	r.handler = httpapi.SendPayment(rand.Text, dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	}), c.Token())

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"remit/internal/guidetest"
 )
 
 // TestOperateALocalStack types an operator's commands for a stack of remit local.
@@ -75,5 +77,25 @@ func TestOperateALocalStack(t *testing.T) {
 	}
 	if got := remit("wallet list"); !strings.Contains(got, "looking for a stack of remit local at "+m.url) {
 		t.Errorf("of a stack that has ended: %s", got)
+	}
+}
+
+// TestRecoverPage types the commands of docs/recover.md for a stack that has lost
+// nothing: they find its payment, put nothing back, and let the wallets pay again.
+func TestRecoverPage(t *testing.T) {
+	p, m := local(t, "--window", "4", "--wallets", "2")
+	m.join()
+	hash := m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)["tx_hash"].(string)
+	m.awaitConfirmed([]string{hash})
+	t.Setenv("REMIT_STACK", m.url)
+	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/recover.md", "remit recover --dry-run"), "remit recover", binary+" recover")
+	for _, want := range []string{"nothing was changed", "Every wallet of stack", "2 wallets, 16 nonces used up", "1 payments of the tables are on the chain", "0 payments put back, 0 USDC", "the wallets pay again"} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("the page's commands do not print %q:\n%s", want, printed)
+		}
+	}
+	m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)
+	if err := p.interrupt(); err != nil {
+		t.Error(err)
 	}
 }

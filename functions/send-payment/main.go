@@ -32,6 +32,7 @@ func wire(env *boot.Env) http.Handler {
 	config.Minimum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount)
 	config.Maximum = boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
 	config.Daily = boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)
+	config.MemoOff = env.String("MEMO") == "off"
 	wallets := secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now)
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")),

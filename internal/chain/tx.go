@@ -70,6 +70,18 @@ func (c Call) ToNewHolder() (Call, bool) {
 	return c, true
 }
 
+// ParseTransfer reads the call data of an ERC-20 transfer. rest follows its arguments.
+// It reports false if data is no such call.
+func ParseTransfer(data []byte) (to token.Address, amount token.Amount, rest []byte, ok bool) {
+	const size = 4 + 32 + 32
+	if len(data) < size {
+		return to, amount, nil, false
+	}
+	copy(to[:], data[4+12:])
+	amount, err := token.AmountFromBytes(data[4+32 : size])
+	return to, amount, data[size:], err == nil && bytes.Equal(data[:size], TransferData(to, amount))
+}
+
 // GasLimit returns the gas limit of a transaction whose estimate is estimate: a
 // fifth more, since the price of the data that goes to L1 can rise before the
 // transaction is mined.

@@ -30,6 +30,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) 
 	defer cancel()
 	var tried []token.Address
 	var refusals []error
+	looked := false
 	for round := 0; round < rounds; round++ {
 		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
@@ -38,6 +39,9 @@ func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) 
 		switch {
 		case err == nil:
 			d.pool.Saw(w)
+			if w.Suspect() { // it holds the nonce from before the tables were restored
+				return Result{}, ErrInProgress
+			}
 			if p, err = d.commit(ctx, p, w.Reservations[p.ID].Nonce); err != nil {
 				return Result{}, unfinished(err)
 			}
@@ -45,7 +49,11 @@ func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) 
 				d.deliver(ctx, p, w)
 				return Result{Payment: p}, nil
 			}
-		case errors.Is(err, wallet.ErrUnknown) && d.open(ctx, walletOf(p)): // its key was added after this process started
+		case errors.Is(err, wallet.ErrUnknown) && !looked: // its key was added after this process started
+			looked = true
+			if err := d.look(ctx); err != nil {
+				return Result{}, unfinished(err)
+			}
 		case !isRefusal(err):
 			// The payment may hold the reservation. Then it will be made.
 			d.Log.WarnContext(ctx, "reservation unknown", "payment", p.ID, "err", err)

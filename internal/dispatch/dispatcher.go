@@ -175,6 +175,9 @@ func unknown(r payment.Request, cause error) error {
 // resume answers from a payment that was stored by another request, and
 // finishes it if that one did not.
 func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
+	if p.Merchant == "" {
+		return d.adopt(ctx, p, r)
+	}
 	if p.Fingerprint != r.Fingerprint() {
 		return Result{}, ErrKeyReused
 	}
@@ -195,6 +198,28 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	result, err := d.submit(ctx, p)
 	result.Replayed = true
 	return result, err
+}
+
+// adopt answers from a payment that was found on the chain. Its ID shows that it is
+// the merchant's, and made under this key; recipient and amount are compared.
+func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
+	switch {
+	case p.To != r.To || p.Amount != r.Amount:
+		return Result{}, ErrKeyReused
+	case p.State == payment.Prepared:
+		return Result{}, ErrInProgress // remit recover is about to commit it
+	}
+	p = p.Adopted(r)
+	err := d.Store.Adopt(ctx, p)
+	if errors.Is(err, store.ErrChanged) { // another request has
+		if p, err = d.Store.Payment(ctx, p.ID); err == nil {
+			return d.resume(ctx, p, r)
+		}
+	}
+	if err != nil {
+		return Result{}, errors.Join(ErrInProgress, err)
+	}
+	return Result{Payment: p, Replayed: true}, nil
 }
 
 // reserved reports whether the payment holds a nonce already. Then it is too

@@ -85,7 +85,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"nor when the startup check is repeated", breaks("Wallets#1", "Wallets#2"), unavailable},
 		{"the last comparison is unknown", breaks("Compared#1"), nil},
 		{"the node does not know a wallet's count", breaks("Account#1"), nil},
-		{"nor any other's", breaks("Account#1", "Account#2", "Account#3", "Account#4"), []error{dispatch.ErrUnavailable, wallet.ErrUnknown}},
+		{"nor any other's", breaks("Account#1", "Account#2", "Account#3", "Account#4"), unavailable},
 		{"a wallet cannot be opened", breaks("Open#1"), nil},
 		{"nor any other", breaks("Open#1", "Open#2", "Open#3", "Open#4"), []error{dispatch.ErrUnavailable, wallet.ErrUnknown}},
 		{"the wallets cannot be listed to open one", breaks("Wallets#2"), nil},
@@ -196,14 +196,20 @@ func TestAClientThatHangsUp(t *testing.T) {
 }
 
 // TestFirstUse: a key that was used before is opened at the chain's count, once
-// all of its transactions are final.
+// all of its transactions are final; paused, unless the tables end with the process:
+// they may have lost its payments.
 func TestFirstUse(t *testing.T) {
 	for _, test := range []struct {
 		mined, unsettled uint64
 		script           script
+		ephemeral        bool
 		want             error
-	}{{0, 0, script{}, nil}, {2, 0, script{}, nil}, {2, 1, script{}, wallet.ErrUnknown}, {2, 0, breaks("Count#1", "Count#2", "Count#3", "Count#4"), wallet.ErrUnknown}} {
+	}{
+		{0, 0, script{}, false, nil}, {2, 0, script{}, false, wallet.ErrPaused}, {2, 0, script{}, true, nil},
+		{2, 1, script{}, false, wallet.ErrForeign}, {2, 0, breaks("Count#1", "Count#2", "Count#3", "Count#4"), false, errBroken},
+	} {
 		p := newProcess(t, test.script)
+		p.d.Ephemeral = test.ephemeral
 		p.mined, p.unsettled = test.mined, test.unsettled
 		result, err := p.pay()
 		if !errors.Is(err, test.want) || err == nil && result.Payment.Nonce != test.mined || p.did("Count#1") != (test.mined > 0) {
@@ -609,4 +615,59 @@ func TestStartupCheckAsksForAllWalletsAtOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFoundOnTheChain: a payment that only the chain had is its merchant's once a
+// request shows the key: it must have the same recipient and amount. Then the payment
+// is in the merchant's list, with the reference of that request.
+func TestFoundOnTheChain(t *testing.T) {
+	found := func(s script, commit bool) *process {
+		p := newProcess(t, s)
+		id := payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey)
+		stored := payment.Recovered(id, asked.To, asked.Amount, token.Token{}, "", p.now).AssignedTo(first, chain.Tx{ChainID: 1})
+		_, _, err := p.tables.Create(t.Context(), stored)
+		p.must(err)
+		if commit {
+			committed, err := stored.Commit(chain.Signed{Nonce: 7, Hash: chain.Hash{7}, Raw: []byte{}}, p.now)
+			p.must(err)
+			p.must(p.tables.Commit(t.Context(), committed))
+		}
+		return p
+	}
+	faster := func(p *process) error { _, err := start(t, p.tables, script{}).pay(); return err }
+	request := asked
+	request.Reference = "order 1"
+	p := found(script{}, true)
+	for name, other := range map[string]payment.Request{
+		"another recipient": {Merchant: asked.Merchant, Mode: asked.Mode, IdempotencyKey: asked.IdempotencyKey, To: token.Address{8}, Amount: asked.Amount},
+		"another amount":    {Merchant: asked.Merchant, Mode: asked.Mode, IdempotencyKey: asked.IdempotencyKey, To: asked.To, Amount: token.Units(101)},
+	} {
+		if _, err := p.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for range 2 {
+		if result, err := p.d.Send(t.Context(), request); err != nil || !result.Replayed || result.Payment.TxHash != (chain.Hash{7}) || result.Payment.Reference != "order 1" {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+	if _, err := p.pay(); !errors.Is(err, dispatch.ErrKeyReused) {
+		t.Errorf("without the reference: %v", err)
+	}
+	page, _, err := p.tables.List(t.Context(), store.Filter{Merchant: asked.Merchant, Mode: asked.Mode})
+	if err != nil || len(page) != 1 || page[0].IdempotencyKey != asked.IdempotencyKey {
+		t.Errorf("the list has %+v, %v", page, err)
+	}
+	for name, p := range map[string]*process{
+		"not committed yet":                found(script{}, false),
+		"the write is unknown":             found(breaks("Adopt#1"), true),
+		"and so is another request's read": found(breaks("Payment#1").with("Adopt#1", faster), true),
+	} {
+		if result, err := p.d.Send(t.Context(), request); !errors.Is(err, dispatch.ErrInProgress) || len(p.sent) > 0 {
+			t.Errorf("%s: %+v, %v", name, result, err)
+		}
+	}
+	if result, err := found(script{"Adopt#1": faster}, true).pay(); err != nil || result.Payment.TxHash != (chain.Hash{7}) {
+		t.Errorf("another request was faster: %+v, %v", result, err)
+	}
 }

@@ -35,10 +35,11 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
+	offer := payment.New(id, r, d.Token, d.Network, d.Now())
 	refusal := ErrUnavailable
 	var blocked []wallet.ID
 	for _, w := range d.pool.Choose(d.ChainID, active, r.Amount, d.Now()) {
-		tx, err := d.simulate(ctx, w, r)
+		tx, err := d.simulate(ctx, w, offer)
 		switch {
 		case errors.Is(err, ErrInsufficient):
 			if len(blocked) == 0 {
@@ -48,7 +49,7 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 		case errors.Is(err, errBlocked):
 			refusal = err
 			if blocked = append(blocked, w); len(blocked) == blockedMost {
-				return payment.Payment{}, refusal
+				return payment.Payment{}, d.refusedMemo(ctx, blocked[0], offer, refusal)
 			}
 			continue
 		case err != nil:
@@ -59,9 +60,28 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 		if _, err := d.Keys.Signer(ctx, w.Address); err != nil {
 			return payment.Payment{}, errors.Join(ErrUnavailable, err)
 		}
-		return payment.New(id, r, d.Token, d.Network, d.Now()).AssignedTo(w.Address, tx), nil
+		return offer.AssignedTo(w.Address, tx), nil
+	}
+	if len(blocked) > 0 {
+		refusal = d.refusedMemo(ctx, blocked[0], offer, refusal)
 	}
 	return payment.Payment{}, refusal
+}
+
+// errMemo reports a token that makes a transfer only if nothing follows its
+// arguments.
+var errMemo = fmt.Errorf("%w: the token refuses a payment's id after the arguments of a transfer: set the parameter Memo to off (docs/deploy.md)", ErrUnavailable)
+
+// refusedMemo returns errMemo if the token would make p without the memo from a
+// wallet from which it pays nobody with it, and refusal otherwise.
+func (d sending) refusedMemo(ctx context.Context, w wallet.ID, p payment.Payment, refusal error) error {
+	if d.MemoOff {
+		return refusal
+	}
+	if _, err := d.Nodes.Estimate(ctx, chain.Call{From: w.Address, To: d.Token.Contract, Data: p.CallData(false)}); err != nil {
+		return refusal
+	}
+	return errMemo
 }
 
 // errBlocked reports a wallet from which the token pays nobody.
@@ -95,14 +115,14 @@ func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
 	}
 }
 
-// simulate returns the unsigned transaction by which w would make r, if the
+// simulate returns the unsigned transaction by which w would make p, if the
 // token lets it.
-func (d sending) simulate(ctx context.Context, w wallet.ID, r payment.Request) (chain.Tx, error) {
-	call := chain.Call{From: w.Address, To: d.Token.Contract, Data: chain.TransferData(r.To, r.Amount)}
+func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (chain.Tx, error) {
+	call := chain.Call{From: w.Address, To: d.Token.Contract, Data: p.CallData(!d.MemoOff)}
 	market, gas, err := d.quote(ctx, call)
 	switch {
 	case errors.Is(err, chain.ErrReverted):
-		return chain.Tx{}, d.diagnose(ctx, w, r)
+		return chain.Tx{}, d.diagnose(ctx, call, p)
 	case err != nil:
 		return chain.Tx{}, errors.Join(ErrUnavailable, err)
 	}
@@ -137,19 +157,20 @@ func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint
 	return market, gas, nil
 }
 
-// diagnose says why the token reverted a simulated transfer: the wallet has
+// diagnose says why the token reverted the call, a transfer of p: the wallet has
 // too little, the token pays nobody from it, or it refuses this recipient.
-func (d sending) diagnose(ctx context.Context, w wallet.ID, r payment.Request) error {
-	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
+func (d sending) diagnose(ctx context.Context, call chain.Call, p payment.Payment) error {
+	views, err := d.Nodes.Latest(ctx, call.From, d.Token.Contract)
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
-	if views.Leading().Balance.Less(r.Amount) {
+	if views.Leading().Balance.Less(p.Amount) {
 		return ErrInsufficient
 	}
-	self := chain.Call{From: w.Address, To: d.Token.Contract, Data: chain.TransferData(w.Address, r.Amount)}
-	if _, err := d.Nodes.Estimate(ctx, self); err != nil {
-		return fmt.Errorf("%w: %s: %w", errBlocked, w.Address, err)
+	p.To = call.From
+	call.Data = p.CallData(!d.MemoOff)
+	if _, err := d.Nodes.Estimate(ctx, call); err != nil {
+		return fmt.Errorf("%w: %s: %w", errBlocked, call.From, err)
 	}
 	return ErrRecipient
 }

@@ -68,6 +68,7 @@ type process struct {
 	draining  []token.Address          // of keys
 	refuses   []token.Address          // recipients that the token refuses
 	unable    []token.Address          // wallets from which the token pays nobody
+	strict    bool                     // the token refuses call data of another length than a transfer's
 	blocked   int                      // simulated transfers from those to others
 	foreign   token.Address            // the wallet of which the node's pool holds a transaction
 	delays    map[string]time.Duration // of operations
@@ -215,7 +216,7 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 		}
 		return 0, chain.ErrReverted
 	}
-	if slices.Contains(p.refuses, to) || p.balance(c.From).Less(amount) {
+	if p.strict && len(c.Data) != 4+32+32 || slices.Contains(p.refuses, to) || p.balance(c.From).Less(amount) {
 		return 0, chain.ErrReverted
 	}
 	return 50_000, nil

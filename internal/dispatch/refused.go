@@ -52,7 +52,7 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 			continue
 		}
 		*tried = append(*tried, id.Address)
-		tx, err := d.simulate(ctx, id, payment.Request{To: p.To, Amount: p.Amount})
+		tx, err := d.simulate(ctx, id, p)
 		if errors.Is(err, ErrInsufficient) {
 			err = wallet.ErrToken
 		}

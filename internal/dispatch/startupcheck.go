@@ -43,7 +43,9 @@ func (d sending) startupCheck(ctx context.Context) error {
 // look compares every wallet that has a record, also one that is draining or whose
 // key is gone: a payment that the tables have forgotten may be its own. It believes
 // the run of check-receipts that has just done so. Then it opens the wallets that
-// have no record. If it crashes in between, the next request looks again.
+// have no record. Tables that know no wallet may have lost them all: then it is an
+// error if one cannot be opened, and none is. If it crashes in between, the next
+// request looks again.
 func (d sending) look(ctx context.Context) error {
 	held, err := d.Keys.All(ctx)
 	if err != nil {
@@ -68,10 +70,10 @@ func (d sending) look(ctx context.Context) error {
 			unopened = append(unopened, id)
 		}
 	}
-	if len(unopened) > 0 {
-		d.open(ctx, unopened...)
+	if len(unopened) == 0 {
+		return nil
 	}
-	return nil
+	return d.open(ctx, unopened, len(ids) == 0)
 }
 
 // abreast calls do for every wallet, some at once, and returns the first error once
@@ -118,23 +120,55 @@ func (d sending) compare(ctx context.Context, id wallet.ID) error {
 	return nil
 }
 
-// open makes the records of wallets seen for the first time, and reports whether it
-// has made them all. One that it cannot open, since another program uses its key or
-// a node does not answer, stops no other: it has no record to reserve from, and is
-// tried last for a minute.
-func (d sending) open(ctx context.Context, ids ...wallet.ID) bool {
+// open makes the records of wallets seen for the first time. If one of them has paid
+// before, it pauses them all: the tables may have lost its record, and its payments
+// with it. One that cannot be opened, since another program uses its key or a node
+// does not answer, stops no other: it has no record to reserve from, and is tried
+// last for a minute. When all are wanted, that is an error, and none is opened.
+func (d sending) open(ctx context.Context, ids []wallet.ID, all bool) error {
 	suspicion, unknown := d.suspicion(ctx)
-	return abreast(ids, func(id wallet.ID) error {
-		err := unknown
+	var mu sync.Mutex
+	opening := map[wallet.ID]wallet.Wallet{}
+	err := abreast(ids, func(id wallet.ID) error {
+		w, forgotten, err := wallet.Wallet{}, false, unknown
 		if err == nil {
-			err = d.firstUse(ctx, id, suspicion)
+			w, forgotten, err = d.firstUse(ctx, id)
 		}
 		if err != nil {
-			d.pool.Rest(id, d.Now())
-			d.Log.ErrorContext(ctx, "wallet left out", "wallet", id.Address, "err", err)
+			d.leaveOut(ctx, id, err)
+			return err
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		opening[id] = w
+		if forgotten {
+			suspicion = fmt.Sprintf("%s: %d transactions of %s are mined, and the tables have no record of it", wallet.Suspicion, w.NextNonce, id.Address)
+		}
+		return nil
+	})
+	if err != nil && all {
 		return err
-	}) == nil
+	}
+	_ = abreast(ids, func(id wallet.ID) error {
+		w, known := opening[id]
+		if !known {
+			return nil
+		}
+		w.Paused = suspicion
+		if err := d.Store.Open(ctx, w); err != nil {
+			d.leaveOut(ctx, id, err)
+			return err
+		}
+		d.pool.Saw(w)
+		return nil
+	})
+	return nil
+}
+
+// leaveOut has the wallet tried last for a minute, and says why.
+func (d sending) leaveOut(ctx context.Context, id wallet.ID, err error) {
+	d.pool.Rest(id, d.Now())
+	d.Log.ErrorContext(ctx, "wallet left out", "wallet", id.Address, "err", err)
 }
 
 // suspicion returns the reason of a wallet's pause for an ErrBehind, empty when no
@@ -157,33 +191,34 @@ func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 	return reason, err
 }
 
-// firstUse makes the record of a wallet seen for the first time, paused for the
-// suspicion that others are paused for.
-func (d sending) firstUse(ctx context.Context, id wallet.ID, suspicion string) error {
+// firstUse returns the record of a wallet seen for the first time, and whether it has
+// paid before: another program did, or the tables have lost that it did.
+func (d sending) firstUse(ctx context.Context, id wallet.ID) (w wallet.Wallet, forgotten bool, err error) {
 	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
 	if err != nil {
-		return err
+		return w, false, err
 	}
 	settled := uint64(0)
 	if views.Leading().Mined > 0 {
 		if views, err = d.Nodes.Views(ctx, id.Address, d.Token.Contract, d.ConfirmationRule); err != nil {
-			return err
+			return w, false, err
 		}
 		if settled, err = views.FinalCount(ctx, id.Address); err != nil {
-			return err
+			return w, false, err
 		}
 	}
-	w, err := wallet.FirstUse(id, views, settled, d.Window)
-	if err != nil {
-		if _, unread := d.Store.Wallet(ctx, id); unread == nil {
-			return nil // another process has opened it, and the transactions are its own
-		}
-		return err
+	w, err = wallet.FirstUse(id, views, settled, d.Window)
+	if err == nil && (settled == 0 || d.Ephemeral) {
+		return w, false, nil
 	}
-	w.Paused = suspicion
-	if err := d.Store.Open(ctx, w); err != nil {
-		return err
+	stored, unread := d.Store.Wallet(ctx, id)
+	switch {
+	case unread == nil: // another process has opened it, and the transactions are its own
+		return stored, false, nil
+	case err != nil:
+		return w, false, err
+	case !errors.Is(unread, wallet.ErrUnknown):
+		return w, false, unread
 	}
-	d.pool.Saw(w)
-	return nil
+	return w, true, nil
 }

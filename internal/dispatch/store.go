@@ -18,6 +18,7 @@ type Store interface {
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
 	Reassign(ctx context.Context, p payment.Payment, old string) error
 	Discard(ctx context.Context, p payment.Payment) error
+	Adopt(ctx context.Context, p payment.Payment) error
 	Commit(ctx context.Context, p payment.Payment) error
 	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
 	PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error)

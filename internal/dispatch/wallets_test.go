@@ -1,16 +1,19 @@
 package dispatch_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"remit/internal/dispatch"
 	"remit/internal/memory"
+	"remit/internal/payment"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -97,7 +100,7 @@ func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {
 }
 
 // TestATokenThatPaysNobody is no reason to rest a wallet, and costs a request the
-// simulations of four wallets, however many there are.
+// simulations of four wallets, however many there are, and one without the memo.
 func TestATokenThatPaysNobody(t *testing.T) {
 	p := newProcess(t, script{})
 	for n := range 10 {
@@ -105,13 +108,33 @@ func TestATokenThatPaysNobody(t *testing.T) {
 	}
 	p.unable = slices.Clone(p.keys)
 	for n := range 2 {
-		if _, err := p.send(fmt.Sprint(n)); !errors.Is(err, dispatch.ErrUnavailable) || p.blocked != 4*(n+1) {
+		if _, err := p.send(fmt.Sprint(n)); !errors.Is(err, dispatch.ErrUnavailable) || p.blocked != 5*(n+1) {
 			t.Errorf("%v after %d simulations", err, p.blocked)
 		}
 	}
 	p.unable = nil
 	if result, err := p.pay(); err != nil || result.Payment.Wallet != first {
 		t.Errorf("once it pays again: %+v, %v", result, err)
+	}
+}
+
+// TestATokenThatRefusesTheMemo: nothing is stored, no wallet rests, and the error says
+// which parameter to change. Without the memo the payment is made.
+func TestATokenThatRefusesTheMemo(t *testing.T) {
+	p := newProcess(t, script{})
+	p.strict = true
+	_, err := p.pay()
+	if !errors.Is(err, dispatch.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "set the parameter Memo to off") || p.did("Create#1") {
+		t.Errorf("%v, after %v", err, p.calls)
+	}
+	p.d.MemoOff = true
+	if result, err := p.pay(); err != nil || result.Payment.Memo() || result.Payment.Wallet != first {
+		t.Errorf("with Memo=off: %+v, %v", result, err)
+	}
+	p.d.MemoOff, p.strict = false, false
+	result, err := p.send("k2")
+	if data := result.Payment.Tx.Data; err != nil || len(data) != 68+20 || !bytes.HasSuffix(data, payment.KeyID("mer_1", "test", "k2").Memo()) {
+		t.Errorf("call data is %x, %v", data, err)
 	}
 }
 
@@ -131,10 +154,17 @@ func TestTakenUpWhileTheChainIsAhead(t *testing.T) {
 }
 
 // TestAForeignWalletStopsNoOther: a key that another program uses is left out, and
-// is opened once that has ended.
+// is opened once that has ended. Where no wallet has a record, all wait for it: the
+// tables may be lost, and the other program may be this stack.
 func TestAForeignWalletStopsNoOther(t *testing.T) {
 	p := newProcess(t, script{})
 	p.foreign = first
+	if _, err := p.pay(); !errors.Is(err, wallet.ErrForeign) || p.did("Open#1") {
+		t.Errorf("where the tables know no wallet: %v", err)
+	}
+	p = newProcess(t, script{})
+	p.foreign = first
+	p.must(p.tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
 	for n := range 3 {
 		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != second {
 			t.Errorf("payment %d: wallet %v, %v", n, result.Payment.Wallet, err)
@@ -151,8 +181,9 @@ func TestAForeignWalletStopsNoOther(t *testing.T) {
 
 // TestAWalletIsOpenedOnceThePausesOfOthersAreKnown: it would be paused with them.
 func TestAWalletIsOpenedOnceThePausesOfOthersAreKnown(t *testing.T) {
-	p := newProcess(t, breaks("Wallets#2")) // the first list is the startup check's own
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != first || p.did("Open#2") {
+	p := newProcess(t, breaks("Wallets#2", "Wallets#4")) // each second list is for the pauses
+	p.must(p.tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.did("Open#1") {
 		t.Errorf("wallet %v, %v, after %v", result.Payment.Wallet, err, p.calls)
 	}
 }

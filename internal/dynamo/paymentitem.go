@@ -14,7 +14,8 @@ import (
 
 // paymentItem is the item of a payment. Fields may be added, but none changes
 // its meaning: old items stay readable. Amounts are decimal text, since a
-// DynamoDB number ends at 38 digits.
+// DynamoDB number ends at 38 digits. The recipient and the call data of the
+// transaction are not stored: they follow from the token, the request and memo.
 type paymentItem struct {
 	PK          string            `dynamodbav:"pk"`
 	SK          string            `dynamodbav:"sk"`
@@ -33,8 +34,7 @@ type paymentItem struct {
 
 	Wallet   string `dynamodbav:"wallet"`
 	ChainID  uint64 `dynamodbav:"chain_id"`
-	TxTo     string `dynamodbav:"tx_to"`
-	TxData   []byte `dynamodbav:"tx_data"`
+	Memo     bool   `dynamodbav:"memo"`
 	TxGas    uint64 `dynamodbav:"tx_gas"`
 	TxTip    string `dynamodbav:"tx_tip"`
 	TxCap    string `dynamodbav:"tx_cap"`
@@ -79,7 +79,7 @@ func encodePayment(p payment.Payment) attributes {
 		MerchantID: p.Merchant, Mode: p.Mode, Key: p.IdempotencyKey, Fingerprint: p.Fingerprint,
 		To: p.To.String(), Amount: p.Amount.String(), Reference: p.Reference, Metadata: p.Metadata,
 		Symbol: p.Token.Symbol, Decimals: p.Token.Decimals, Contract: p.Token.Contract.String(), Network: p.Network,
-		Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, TxTo: p.Tx.To.String(), TxData: p.Tx.Data,
+		Wallet: p.Wallet.String(), ChainID: p.Tx.ChainID, Memo: p.Memo(),
 		TxGas: p.Tx.Gas, TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
 		State: string(p.State), Version: p.Version,
 		CreatedAt: moment(p.CreatedAt), UpdatedAt: moment(p.UpdatedAt),
@@ -107,7 +107,7 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		Token:   token.Token{Symbol: it.Symbol, Decimals: it.Decimals, Contract: r.address("token_contract", it.Contract)},
 		Network: it.Network, Wallet: r.address("wallet", it.Wallet),
 		Tx: chain.Tx{
-			ChainID: it.ChainID, To: r.address("tx_to", it.TxTo), Data: it.TxData, Gas: it.TxGas,
+			ChainID: it.ChainID, Gas: it.TxGas,
 			Fees:  chain.Fees{Tip: r.amount("tx_tip", it.TxTip), Cap: r.amount("tx_cap", it.TxCap)},
 			L1Fee: r.amount("tx_l1_fee", cmp.Or(it.TxL1Fee, "0")),
 		},
@@ -115,6 +115,7 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		TxHash: r.hash("tx_hash", it.TxHash), Onchain: r.hash("onchain_tx_hash", it.Onchain),
 		Version: it.Version, CreatedAt: r.instant("created_at", it.CreatedAt), UpdatedAt: r.instant("updated_at", it.UpdatedAt),
 	}
+	p.Tx.To, p.Tx.Data = p.Token.Contract, p.CallData(it.Memo)
 	if it.Nonce != nil {
 		p.Nonce = *it.Nonce
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -83,13 +84,13 @@ func decodeHash(item attributes) (payment.ID, error) {
 func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key: paymentKey(string(p.ID)),
-		UpdateExpression: aws.String("SET wallet = :wallet, chain_id = :chain, tx_to = :to, tx_data = :data, " +
+		UpdateExpression: aws.String("SET wallet = :wallet, chain_id = :chain, memo = :memo, " +
 			"tx_gas = :gas, tx_tip = :tip, tx_cap = :cap, tx_l1_fee = :l1, revision = :revision"),
 		ConditionExpression:      aws.String("#state = :prepared AND (revision = :old OR revision = :revision)"),
 		ExpressionAttributeNames: stateName,
 		ExpressionAttributeValues: attributes{
-			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":to": text(p.Tx.To.String()),
-			":data": binary(p.Tx.Data), ":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
+			":wallet": text(p.Wallet.String()), ":chain": number(p.Tx.ChainID), ":memo": &types.AttributeValueMemberBOOL{Value: p.Memo()},
+			":gas": number(p.Tx.Gas), ":tip": text(p.Tx.Fees.Tip.String()),
 			":cap": text(p.Tx.Fees.Cap.String()), ":l1": text(p.Tx.L1Fee.String()), ":revision": text(p.Revision), ":old": text(old),
 			":prepared": text(string(payment.Prepared)),
 		},
@@ -114,6 +115,32 @@ func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 		},
 	}, conflicts)
 	return outcome(err, store.ErrChanged, "discarding "+string(p.ID))
+}
+
+// Adopt implements store.Payments. When the SDK repeats it after a lost answer the
+// payment has a merchant, and the caller gets ErrChanged.
+func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
+	set := "SET merchant_id = :merchant, #mode = :mode, idempotency_key = :key, fingerprint = :fingerprint, list_pk = :list, list_sk = :place"
+	names := map[string]string{"#state": attrState, "#mode": "mode"}
+	values := attributes{
+		":nobody": text(""), ":prepared": text(string(payment.Prepared)),
+		":merchant": text(p.Merchant), ":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
+		":list": text(listPK(p.Merchant, p.Mode)), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+	}
+	if p.Reference != "" {
+		set, names["#reference"], values[":reference"] = set+", #reference = :reference", "reference", text(p.Reference)
+	}
+	if len(p.Metadata) > 0 {
+		set, names["#metadata"], values[":metadata"] = set+", #metadata = :metadata", "metadata", encode(struct{ M map[string]string }{p.Metadata})["M"]
+	}
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key:                       paymentKey(string(p.ID)),
+		UpdateExpression:          &set,
+		ConditionExpression:       aws.String("merchant_id = :nobody AND #state <> :prepared"),
+		ExpressionAttributeNames:  names,
+		ExpressionAttributeValues: values,
+	})
+	return outcome(err, store.ErrChanged, "adopting "+string(p.ID))
 }
 
 // Finish implements store.Payments. When the SDK repeats it after a lost answer

@@ -65,7 +65,7 @@ func (s *stage) draft() payment.Payment {
 	key := fmt.Sprint("key ", s.made)
 	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: token.Address{1}, Amount: token.Units(10)}
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, token.Token{Symbol: "USDC", Decimals: 6}, "local", noon)
-	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, Data: []byte(key), Gas: 21_000})
+	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, Data: p.CallData(true), Gas: 21_000})
 }
 
 func (s *stage) signed(p payment.Payment, nonce, tip uint64) chain.Signed {

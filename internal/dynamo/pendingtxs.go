@@ -203,7 +203,7 @@ func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
 		}
 		r.require("nonce", it.Nonce != nil && pendingTxSK(tx.Nonce) == it.SK)
 		r.require("hashes", len(tx.Hashes) > 0)
-		r.require("raw_bytes", len(tx.Raw) > 0)
+		r.require("raw_bytes", tx.Raw != nil)
 		return readable(r, tx, it.SK+" of "+id.Address.String())
 	}
 }

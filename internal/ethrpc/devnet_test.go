@@ -11,6 +11,7 @@ import (
 	"remit/internal/devnet"
 	"remit/internal/ethrpc"
 	"remit/internal/keyring"
+	"remit/internal/payment"
 	"remit/internal/token"
 )
 
@@ -47,6 +48,34 @@ func startRigWith(t *testing.T, config devnet.Config) *rig {
 		t.Fatalf("geth quotes %+v", market)
 	}
 	return r
+}
+
+// TestGasOfTheMemo: a payment's id after its transfer costs the least that call data
+// can: 16 gas a byte (EIP-2028), and nothing in the token. docs/performance.md says so.
+func TestGasOfTheMemo(t *testing.T) {
+	r := startRig(t)
+	first := r.account(chain.ConfirmationRule{}).Mined
+	p := payment.New(payment.KeyID("mer_1", "test", "order-1"), payment.Request{To: token.Address{1, 2, 3}, Amount: token.Units(5)}, token.Token{}, "", time.Time{})
+	var hashes []chain.Hash
+	for i, data := range [][]byte{p.CallData(false), p.CallData(false), p.CallData(true)} { // the first makes a holder
+		signed := r.sign(first+uint64(i), chain.Tx{ChainID: r.chain.ID(), To: r.chain.Token().Contract, Data: data, Gas: 100_000, Fees: r.fees})
+		r.send(signed, chain.Accepted)
+		r.mine()
+		hashes = append(hashes, signed.Hash)
+	}
+	receipts, err := r.node.Receipts(t.Context(), hashes)
+	must(t, err)
+	transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: p.To, Amount: p.Amount}
+	for _, receipt := range receipts {
+		if verdict := transfer.Judge(receipt); verdict != chain.Transferred {
+			t.Errorf("%s: %s", receipt.Tx, verdict)
+		}
+	}
+	more := int64(receipts[2].GasUsed) - int64(receipts[1].GasUsed)
+	t.Logf("a transfer takes %d gas, with the memo %d more", receipts[1].GasUsed, more)
+	if more <= 0 || more > 400 {
+		t.Errorf("the memo takes %d gas, at most 400 are promised", more)
+	}
 }
 
 // pay signs a transfer of units at nonce.
@@ -128,6 +157,15 @@ func TestPaysOnARealNode(t *testing.T) {
 		if verdict := transfer.Judge(receipt); verdict != chain.Transferred || receipt.Block != block.Number || receipt.BlockHash != block.Hash {
 			t.Errorf("receipt %+v: %s", receipt, verdict)
 		}
+	}
+	wallets := []token.Address{r.key.Address()}
+	moved, err := r.node.Transfers(t.Context(), r.chain.Token().Contract, wallets, 0, block.Number)
+	if err != nil || len(moved) != 2 || moved[0].Tx != payments[0].Hash || moved[1].Amount != token.Units(6) || moved[1].To != to || moved[1].BlockHash != block.Hash {
+		t.Errorf("Transfers = %+v, %v, want the two", moved, err)
+	}
+	txs, err := r.node.Transactions(t.Context(), []chain.Hash{payments[1].Hash})
+	if err != nil || len(txs) != 1 || txs[0].From != wallets[0] || txs[0].To != r.chain.Token().Contract || txs[0].Nonce != before.Mined+1 || txs[0].Data != string(chain.TransferData(to, token.Units(6))) {
+		t.Errorf("Transactions = %+v, %v, want the second", txs, err)
 	}
 	hashes, err := r.node.BlockHashes(t.Context(), []uint64{block.Number, block.Number + 100})
 	if diff := cmp.Diff([]chain.Hash{block.Hash, {}}, hashes); err != nil || diff != "" {

@@ -62,6 +62,11 @@ func (s *Store) Discard(ctx context.Context, p payment.Payment) error {
 	return s.run(ctx, "Discard", string(p.ID), func(ctx context.Context) error { return s.Store.Discard(ctx, p) })
 }
 
+// Adopt implements store.Payments.
+func (s *Store) Adopt(ctx context.Context, p payment.Payment) error {
+	return s.run(ctx, "Adopt", string(p.ID), func(ctx context.Context) error { return s.Store.Adopt(ctx, p) })
+}
+
 // Finish implements store.Payments.
 func (s *Store) Finish(ctx context.Context, p payment.Payment) error {
 	return s.run(ctx, "Finish", string(p.ID)+" "+string(p.State), func(ctx context.Context) error { return s.Store.Finish(ctx, p) })

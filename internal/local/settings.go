@@ -26,6 +26,7 @@ type Settings struct {
 
 	Network      string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
 	Window       uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
+	Memo         string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether a payment's id follows the transfer in its call data: on, or off for a token that refuses that."`
 	Minimum      token.Amount  `env:"REMIT_AMOUNT_MINIMUM" default:"1" help:"Smallest amount of a payment, in the token's smallest unit."`
 	Maximum      token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
 	DailyLimit   token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
@@ -76,7 +77,7 @@ func (s *Settings) config() (stack.Config, error) {
 		}
 	}
 	return stack.Config{
-		Network: s.Network, Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
+		Network: s.Network, MemoOff: s.Memo == "off", Ephemeral: s.DynamoDB == "", Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
 		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge,
 	}, nil
 }

@@ -77,6 +77,21 @@ func (s *Payments) prepared(p payment.Payment) bool {
 	return there != nil && there.p.State == payment.Prepared && there.p.Revision == p.Revision
 }
 
+// Adopt implements store.Payments.
+func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
+	return s.locked(ctx, func() error {
+		there := s.payments[p.ID]
+		if there == nil || there.p.Merchant != "" || there.p.State == payment.Prepared {
+			return store.ErrChanged
+		}
+		own := &there.p
+		own.Merchant, own.Mode, own.IdempotencyKey, own.Fingerprint = p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint
+		own.Reference, own.Metadata = p.Reference, p.Metadata
+		s.enlist(there)
+		return nil
+	})
+}
+
 // Finish implements store.Payments.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {

@@ -30,7 +30,9 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 		committed := &there.p
 		committed.State, committed.Nonce, committed.Attempts, committed.TxHash = p.State, p.Nonce, bare(p.Attempts), p.TxHash
 		committed.Version, committed.UpdatedAt = p.Version, p.UpdatedAt
-		s.enlist(there)
+		if p.Merchant != "" {
+			s.enlist(there)
+		}
 		return nil
 	})
 }

@@ -111,6 +111,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 	d.asset.Contract, contract = token.ParseAddress(parameters["TokenAddress"])
 	d.asset.Decimals, decimals = strconv.Atoi(parameters["TokenDecimals"])
 	d.rules, err = rulesOf(d.chainID, parameters)
+	d.rules.Token, d.rules.Network = d.asset, parameters["Network"]
 	if err := errors.Join(id, contract, decimals, err); err != nil {
 		return nil, fmt.Errorf("parameters of stack %s (correct and deploy them): %w", t.Stack, err)
 	}

@@ -30,6 +30,7 @@ type Commands struct {
 	Keys     Keys     `cmd:"" help:"Merchants' API keys."`
 	Payment  Payment  `cmd:"" help:"Look into a payment."`
 	Webhooks Webhooks `cmd:"" help:"Deliveries that failed."`
+	Recover  Recover  `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
 	Doctor   Doctor   `cmd:"" help:"Examine a stack and say what to do about each finding."`
 }
 

@@ -120,7 +120,7 @@ func (d *deployment) addWallet(ctx context.Context, store store.Store, p payment
 }
 
 func (d *deployment) addDeliveries(ctx context.Context, p payment.Payment, dos *dossier) error {
-	if p.Event == nil {
+	if p.Event == nil || p.Merchant == "" {
 		return nil
 	}
 	hooks, err := d.webhooks()

@@ -18,7 +18,7 @@ type ID string
 // record. Without a key the ID is drawn from random, which must not fail.
 func NewID(merchant, mode, key string, random io.Reader) (ID, error) {
 	if key == "" {
-		var b [20]byte
+		var b [memoSize]byte
 		if _, err := io.ReadFull(random, b[:]); err != nil {
 			return "", err
 		}
@@ -31,6 +31,23 @@ func NewID(merchant, mode, key string, random io.Reader) (ID, error) {
 func KeyID(merchant, mode, key string) ID {
 	return ID("pay_" + digest("payment", merchant, mode, key))
 }
+
+// Memo returns the 160 bits of the ID, which follow the transfer in a payment's call
+// data. It is nil for an ID of another form than NewID's.
+func (id ID) Memo() []byte {
+	digits, ok := strings.CutPrefix(string(id), "pay_")
+	memo, err := base32.StdEncoding.DecodeString(strings.ToUpper(digits))
+	if !ok || err != nil || len(memo) != memoSize {
+		return nil
+	}
+	return memo
+}
+
+// MemoID returns the ID whose Memo is the 20 bytes of memo.
+func MemoID(memo []byte) ID { return ID("pay_" + encode(memo)) }
+
+// memoSize is how many bytes of an ID follow a transfer.
+const memoSize = 20
 
 // EventID returns the stable ID of the event that announces a payment's end:
 // "evt_" and 32 base32 characters.
@@ -48,7 +65,7 @@ func digest(parts ...string) string {
 		h.Write(n[:])
 		_, _ = io.WriteString(h, part) // a hash never errs
 	}
-	return encode(h.Sum(nil)[:20])
+	return encode(h.Sum(nil)[:memoSize])
 }
 
 func encode(b []byte) string { return strings.ToLower(base32.StdEncoding.EncodeToString(b)) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -87,4 +88,19 @@ func TestFingerprint(t *testing.T) {
 			t.Fatalf("same meaning %v, fingerprints %s and %s", same, a.Fingerprint(), b.Fingerprint())
 		}
 	})
+}
+
+// TestMemo: an ID and its memo name each other. An ID of another form has no memo.
+func TestMemo(t *testing.T) {
+	for _, key := range []string{"k", "order 2"} {
+		id := payment.KeyID("m", "test", key)
+		if memo := id.Memo(); len(memo) != 20 || payment.MemoID(memo) != id {
+			t.Errorf("memo of %s is %x, which is of %s", id, memo, payment.MemoID(memo))
+		}
+	}
+	for _, id := range []payment.ID{"", "pay_1", "evt_" + payment.ID(strings.Repeat("a", 32)), "pay_" + payment.ID(strings.Repeat("1", 32)), "pay_" + payment.ID(strings.Repeat("a", 40))} {
+		if memo := id.Memo(); memo != nil {
+			t.Errorf("memo of %q is %x", id, memo)
+		}
+	}
 }

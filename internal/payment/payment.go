@@ -19,7 +19,7 @@ import (
 // has taken it.
 type Payment struct {
 	ID             ID
-	Merchant       string
+	Merchant       string // empty while the payment is known from the chain alone: see Recovered
 	Mode           string // "test" or "live"
 	IdempotencyKey string // Idempotency-Key, empty when none was sent
 	Fingerprint    string // Request.Fingerprint
@@ -94,6 +94,23 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 	}
 }
 
+// Recovered returns the payment of a transfer that was found on the chain, unsigned
+// and not yet stored. The chain does not tell its merchant, which stays empty until
+// Adopted. at is the time of its block.
+func Recovered(id ID, to token.Address, amount token.Amount, coin token.Token, network string, at time.Time) Payment {
+	at = at.UTC().Truncate(time.Millisecond)
+	return Payment{ID: id, To: to, Amount: amount, Token: coin, Network: network, State: Prepared, CreatedAt: at, UpdatedAt: at}
+}
+
+// Adopted returns a Recovered payment as the answer to r, a request whose merchant,
+// mode and key give its ID. Reference and metadata are those of r: they are not on
+// the chain.
+func (p Payment) Adopted(r Request) Payment {
+	p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint = r.Merchant, r.Mode, r.IdempotencyKey, r.Fingerprint()
+	p.Reference, p.Metadata = r.Reference, r.Metadata
+	return p
+}
+
 // AssignedTo returns p to be paid by wallet with tx. Only a Prepared payment may be
 // assigned again: its store refuses once it is committed.
 func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
@@ -106,6 +123,20 @@ func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 func (p Payment) Transfer() chain.Transfer {
 	return chain.Transfer{Contract: p.Token.Contract, From: p.Wallet, To: p.To, Amount: p.Amount}
 }
+
+// CallData returns the call data of the payment's transfer. With memo, the ID's
+// bytes follow the arguments, where Solidity reads nothing: then the chain itself says
+// which payment a transaction makes.
+func (p Payment) CallData(memo bool) []byte {
+	data := chain.TransferData(p.To, p.Amount)
+	if memo {
+		data = append(data, p.ID.Memo()...)
+	}
+	return data
+}
+
+// Memo reports whether the payment's ID follows its transfer in the call data.
+func (p Payment) Memo() bool { return len(p.Tx.Data) > len(p.CallData(false)) }
 
 // LastAttempt returns the newest attempt: none has higher fees. It panics when p has
 // none: only Prepared payments do.

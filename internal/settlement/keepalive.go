@@ -28,7 +28,7 @@ func (p *pass) keepAlive(ctx context.Context) error {
 	count := p.views.Leading().Mined
 	var waiting []wallet.PendingTx
 	for _, s := range p.pendingTxs {
-		if s.Nonce >= count {
+		if s.Nonce >= count && len(s.Raw) > 0 {
 			waiting = append(waiting, s)
 		}
 	}

@@ -71,6 +71,8 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.P
 		return nil, err
 	case stored.Wallet != p.wallet.Address || stored.Tx.ChainID != p.wallet.ChainID:
 		return p.fillNoop(ctx, nonce) // it is, or will be, paid by another wallet
+	case stored.State == payment.Prepared && p.wallet.Suspect():
+		return nil, nil // it may have been made since the tables were copied
 	case stored.State == payment.Prepared:
 		return p.commit(ctx, stored, nonce)
 	case stored.Nonce != nonce:

@@ -105,6 +105,9 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 		p.Log.WarnContext(ctx, "no-op not needed", "wallet", s.Address, "nonce", s.Nonce, "used_by", atNonce)
 		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
+	if lost, err := p.lostAttempt(ctx, s, atNonce); lost || err != nil {
+		return false, err
+	}
 	reason := fmt.Sprintf("nonce %d was used by %s, which is not ours", s.Nonce, atNonce)
 	p.Log.ErrorContext(ctx, "wallet paused", "wallet", s.Address, "payment", s.Payment, "reason", reason)
 	p.tally(func(r *Report) { r.Suspect++ })
@@ -112,6 +115,37 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 		return false, err
 	}
 	return p.end(ctx, s, chain.Agreement{})
+}
+
+// lostAttempt stores a transaction as an attempt of the payment whose nonce it used,
+// and reports whether it is one: it has the payment's own call data, with the ID. The
+// tables were restored from the past, and have forgotten a bump. While the wallet is
+// under suspicion, a no-op counts as one too. The next round settles it.
+func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
+	stored, err := p.Store.Payment(ctx, s.Payment)
+	if err != nil || stored.State != payment.Committed {
+		return false, err
+	}
+	mined, err := p.Nodes.Transactions(ctx, []chain.Hash{hash})
+	if err != nil || len(mined) == 0 {
+		return false, err
+	}
+	again := stored.Bump
+	switch {
+	case stored.Memo() && mined[0].To == stored.Tx.To && mined[0].Data == string(stored.Tx.Data):
+	case p.wallet.Suspect() && mined[0].To == s.Address && mined[0].Data == "":
+		again = stored.Cancel
+	default:
+		return false, nil
+	}
+	tx := stored.Tx
+	tx.Fees, tx.Gas = stored.LastAttempt().Fees, stored.Gas()
+	found, err := again(chain.Signed{Nonce: s.Nonce, Hash: hash, Raw: s.Raw}, tx, p.Now())
+	if err != nil {
+		return false, err
+	}
+	p.Log.WarnContext(ctx, "attempt found that the tables had lost", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tx", hash)
+	return true, p.Store.AddAttempt(ctx, found)
 }
 
 // undecided counts a mined nonce whose end must wait for nodes, and says why.
@@ -158,8 +192,10 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 		Merchant: final.Merchant, Mode: final.Mode,
 		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
 	}
-	if err := p.Events.Publish(ctx, e); err != nil {
-		return false, fmt.Errorf("publishing %s: %w", e.ID, err)
+	if e.Merchant != "" { // a payment that was found on the chain has no merchant until a request shows its key
+		if err := p.Events.Publish(ctx, e); err != nil {
+			return false, fmt.Errorf("publishing %s: %w", e.ID, err)
+		}
 	}
 	return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
 	"remit/internal/stack"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
@@ -80,6 +82,9 @@ type Cluster struct {
 	processes int  // instances ever made
 	skewed    bool // some clocks were wrong
 	mispriced bool // some node said nonsense of the price of gas
+	losses    int  // how often the tables were lost
+	recovers  bool // a loss has not been recovered from
+	recovery  int  // recoveries ever started
 
 	mu      sync.Mutex
 	hinted  bool // a handler asked for a run
@@ -95,7 +100,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	for range setup.Wallets {
 		c.AddWallet()
 	}
-	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Trace: c.trace})
+	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Spare: spare, Trace: c.trace})
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
@@ -231,6 +236,82 @@ func (c *Cluster) StartRun() string {
 		}
 	}()
 	return name
+}
+
+// spare is how many nonces from a wallet's count on a recovery uses up: more than the
+// payments and no-ops of a seed take.
+const spare = 16
+
+// Lose takes the tables back to an image, as an operator does who has lost them. Every
+// process is a new one, and none of them works before every wallet is paused. The
+// bytes of every transaction that the lost tables had signed are in strangers' hands.
+func (c *Cluster) Lose(image *memory.Payments) {
+	c.Forget(image)
+	c.Keys.Down(false) // until then the operator waits
+	if _, err := c.recoverer(c.Store, "").Hold(context.Background()); err != nil {
+		c.oracle.Violate(oracle.Settles, "pausing every wallet: %v", err)
+	}
+}
+
+// Forget is Lose with an operator who has not noticed.
+func (c *Cluster) Forget(image *memory.Payments) {
+	before := c.Store.Image()
+	ofEngines := func(actor string) bool { return !strings.HasPrefix(actor, "client") || strings.Contains(actor, ".") }
+	c.scheduler.Kill(ofEngines, func(op string) bool { return op == "Send" })
+	for n := range len(c.Chain.Funded()) {
+		txs, _, _ := before.PendingTxs(context.Background(), walletID(n))
+		for _, tx := range txs {
+			c.Chain.Keep(tx.Raw)
+		}
+	}
+	c.Store.Restore(image)
+	c.oracle.Lost(before)
+	c.losses, c.recovers = c.losses+1, true
+	for i := range c.instances {
+		c.Restart(i)
+	}
+}
+
+// recoverer is `remit recover` on a store, by the clock of its process.
+func (c *Cluster) recoverer(store store.Store, name string) *settlement.Recovery {
+	return &settlement.Recovery{
+		Settler: settlement.New(c.config(), settlement.Parts{
+			Store: store, Keys: c.Keys, Nodes: c.nodes, Events: c,
+			Log: slog.New(slog.DiscardHandler), Now: c.clock(c.recovery), Wait: c.scheduler.Sleep,
+		}),
+		Tables: store, Window: spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },
+	}
+}
+
+// StartRecovery starts `remit recover`. When it has ended without an error, the
+// wallets are resumed.
+func (c *Cluster) StartRecovery() {
+	c.recovery++
+	name := fmt.Sprint("recover", c.recovery)
+	ctx, actor := c.scheduler.Actor(name, 0)
+	r := c.recoverer(c.store, name)
+	c.trace(name, "starts")
+	go func() {
+		defer actor.End()
+		ids, err := r.Hold(ctx)
+		var done settlement.Recovered
+		if err == nil {
+			done, err = r.Run(ctx, ids)
+		}
+		if err == nil {
+			err = r.Resume(ctx, ids)
+		}
+		if errors.Is(err, scheduler.ErrOver) {
+			return
+		}
+		c.trace(name, "ends: %+v, %v", done, err)
+		if len(done.Differ) > 0 {
+			c.oracle.Violate(oracle.SumsAgree, "tables and chain differ on %v", done.Differ)
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.recovers = c.recovers && err != nil
+	}()
 }
 
 func (c *Cluster) trace(who, format string, args ...any) {

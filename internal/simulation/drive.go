@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"testing/synctest"
 	"time"
 
@@ -144,12 +145,35 @@ func (c *Cluster) drain(p policy, due *timetable) {
 // have ended by then.
 func (c *Cluster) Finish(settled bool) []string {
 	c.heal()
+	if c.losses > 0 {
+		c.recoverAll()
+	}
 	c.settle()
 	c.Chain.Replay()
 	for range c.Depth + 2 {
 		c.Chain.Mine(c.Chain.Nodes[0])
 	}
 	return c.oracle.Violations(settled)
+}
+
+// recoverAll recovers from a loss of the tables, if that has not been done. Strangers
+// send all that they have, and every payment is asked for again.
+func (c *Cluster) recoverAll() {
+	p := &faultless{chain: c.Chain, Idle: true}
+	due := newTimetable()
+	for tries := 0; c.recovers && tries < 3; tries++ {
+		c.StartRecovery()
+		c.drain(p, due)
+	}
+	if c.recovers && !c.oracle.Stolen() {
+		c.oracle.Violate(oracle.Settles, "the tables were not recovered")
+	}
+	c.Chain.Replay()
+	c.settle()
+	for i, o := range c.oracle.Orders() {
+		c.StartClient(fmt.Sprint("client-again", i), o, 3, false)
+	}
+	c.drain(p, due)
 }
 
 // heal ends every fault: nodes are honest, frozen effects happen, requests that

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"remit/internal/memory"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/scheduler"
 	"remit/internal/token"
@@ -26,7 +27,8 @@ type nemesis struct {
 	stick     int      // in 100 picks, the actor that went last goes on
 	last      *scheduler.Actor
 	steps     int
-	halted    bool // no blocks are made
+	halted    bool               // no blocks are made
+	images    []*memory.Payments // of the tables since they were last lost, oldest first
 }
 
 // draw draws the nemesis of a seed.
@@ -116,6 +118,12 @@ func (n *nemesis) miner() *fakechain.Node {
 
 // strike plays at most one fault of those that this seed plays.
 func (n *nemesis) strike() {
+	if c := n.cluster; n.steps%20 == 0 && slices.Contains(n.kinds, loss) {
+		n.images = append(n.images, c.Store.Image())
+	}
+	if c := n.cluster; c.recovers && c.scheduler.Busy("recover") == 0 && n.one(30) {
+		c.StartRecovery()
+	}
 	if n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {
 		return
 	}
@@ -132,6 +140,9 @@ func (n *nemesis) strike() {
 // operator has to look at the wallet then, so not everything settles by itself;
 // but no payment may be made twice or reported wrongly.
 const thief = "stranger"
+
+// loss is the fault that takes the tables back by any amount, or empties them.
+const loss = "lose the tables"
 
 // faults are those of the chain, the nodes and the processes, and their ends.
 var faults = map[string]func(n *nemesis, on *fakechain.Node){
@@ -183,6 +194,18 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 		for w := range n.cluster.Chain.Blocked {
 			n.cluster.Chain.Blocked[w] = false
 		}
+	},
+	"old copies": func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Replay() },
+	loss: func(n *nemesis, _ *fakechain.Node) {
+		if n.cluster.losses == 2 {
+			return
+		}
+		image := memory.NewPayments()
+		if len(n.images) > 0 && !n.one(4) {
+			image = n.images[n.rng.IntN(len(n.images))]
+		}
+		n.images = nil
+		n.cluster.Lose(image)
 	},
 	thief: func(n *nemesis, on *fakechain.Node) {
 		wallet := n.wallet()

@@ -248,6 +248,22 @@ func (s *Scenario) Reports() []settlement.Report {
 	return slices.Clone(s.reports)
 }
 
+// Recover runs `remit recover` to its end, and reports whether that was good.
+func (s *Scenario) Recover() bool {
+	s.StartRecovery()
+	for end := time.Now().Add(time.Hour); time.Now().Before(end) && s.scheduler.Busy("recover") > 0; synctest.Wait() {
+		s.step(s, s.due)
+	}
+	return s.Recovered()
+}
+
+// Recovered reports whether the tables were recovered since they were last lost.
+func (s *Scenario) Recovered() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.recovers
+}
+
 // Restore takes the tables back to an image, and replaces every instance.
 func (s *Scenario) Restore(image *memory.Payments) {
 	s.Store.Restore(image)

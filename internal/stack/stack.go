@@ -17,6 +17,14 @@ type Config struct {
 	Token   token.Token
 	Network string // "base-sepolia", as merchants read it
 
+	// MemoOff keeps payments' IDs out of the call data of their transfers, for a
+	// token that refuses them. Then restored tables cannot be completed from the chain.
+	MemoOff bool
+
+	// Ephemeral says that the tables end with the process. Then a wallet that has paid
+	// before, and of which they have no record, is no sign that they were lost.
+	Ephemeral bool
+
 	Window   uint64       // payments in flight per wallet
 	Minimum  token.Amount // of one payment
 	Maximum  token.Amount // of one payment

@@ -71,6 +71,11 @@ type Payments interface {
 	// if the payment is gone already, ErrChanged.
 	Discard(ctx context.Context, p payment.Payment) error
 
+	// Adopt stores the Merchant, Mode, IdempotencyKey, Fingerprint, Reference and
+	// Metadata of p, and its place in the merchant's list, if the stored payment
+	// has no merchant and is not Prepared. Otherwise ErrChanged.
+	Adopt(ctx context.Context, p payment.Payment) error
+
 	// Finish stores a final p with its event if the stored payment is
 	// Committed. Otherwise ErrChanged: another run has made it final before,
 	// or this call has, and its first answer was lost.

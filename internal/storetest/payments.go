@@ -10,6 +10,7 @@ import (
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
+	"remit/internal/wallet"
 )
 
 var paymentPromises = []promise[*check]{
@@ -20,7 +21,7 @@ var paymentPromises = []promise[*check]{
 			c.leadsNowhere(signed(p.Revision, 0, p.Tx.Fees.Tip).Hash)
 		}
 		bare := payment.New("pay_"+payment.ID(c.merchant), payment.Request{Merchant: c.merchant, Mode: "live"}, usdc, "base", noon)
-		c.holds(c.create(bare.AssignedTo(token.Address{1}, chain.Tx{})))
+		c.holds(c.create(bare.AssignedTo(token.Address{1}, chain.Tx{To: usdc.Contract, Data: bare.CallData(false)})))
 	}},
 	{"an unknown payment is not found", func(c *check) {
 		c.missing(c.unstored().ID)
@@ -126,6 +127,37 @@ var paymentPromises = []promise[*check]{
 		committed := c.committed(p, 1)
 		c.refused("discarding a committed payment", c.Discard(c.Context(), p), store.ErrChanged)
 		c.holds(committed)
+	}},
+	{"a payment that was found on the chain is adopted once it is committed", func(c *check) {
+		draft := c.unstored()
+		request := payment.Request{
+			Merchant: draft.Merchant, Mode: draft.Mode, IdempotencyKey: draft.IdempotencyKey, To: draft.To, Amount: draft.Amount,
+			Reference: draft.Reference, Metadata: draft.Metadata,
+		}
+		found := payment.Recovered(draft.ID, draft.To, draft.Amount, usdc, draft.Network, noon)
+		found = c.create(found.AssignedTo(draft.Wallet, chain.Tx{ChainID: draft.Tx.ChainID, To: usdc.Contract, Data: found.CallData(true)}))
+		c.refused("adopting a prepared payment", c.Adopt(c.Context(), found.Adopted(request)), store.ErrChanged)
+		c.holds(found)
+		committed, err := found.Commit(chain.Signed{Nonce: 3, Hash: chain.Hash([]byte(found.Revision)), Raw: []byte{}}, noon)
+		c.ok("committing", err)
+		c.ok("committing", c.Commit(c.Context(), committed))
+		adopted := committed.Adopted(request)
+		c.ok("adopting", c.Adopt(c.Context(), adopted))
+		c.holds(adopted)
+		other := request
+		other.Merchant, other.Reference, other.Metadata = "mer_other", "", nil
+		c.refused("adopting it for another merchant", c.Adopt(c.Context(), committed.Adopted(other)), store.ErrChanged)
+		c.refused("adopting a payment of a merchant", c.Adopt(c.Context(), c.created(c.walletID())), store.ErrChanged)
+		c.holds(adopted)
+		page, _, err := c.List(c.Context(), store.Filter{Merchant: c.merchant, Mode: draft.Mode})
+		c.ok("listing", err)
+		if len(page) != 1 || page[0].ID != draft.ID {
+			c.Errorf("the merchant's list has %d payments", len(page))
+		}
+		tx, err := c.PendingTx(c.Context(), wallet.ID{ChainID: draft.Tx.ChainID, Address: draft.Wallet}, 3)
+		if err != nil || len(tx.Raw) != 0 {
+			c.Errorf("its pending transaction is %+v, %v", tx, err)
+		}
 	}},
 	{"a confirmed payment is stored with its event", func(c *check) {
 		p := c.confirmed(c.bumped(c.committed(c.created(c.walletID()), 4), 99))

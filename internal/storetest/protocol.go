@@ -77,7 +77,7 @@ func (c *check) unstored() payment.Payment { return c.draft(c.walletID(), noon, 
 
 func unsigned(id wallet.ID, p payment.Payment, tip uint64) chain.Tx {
 	return chain.Tx{
-		ChainID: id.ChainID, To: usdc.Contract, Data: chain.TransferData(p.To, p.Amount), Gas: 65_000,
+		ChainID: id.ChainID, To: usdc.Contract, Data: p.CallData(tip%2 == 1), Gas: 65_000,
 		Fees: chain.Fees{Tip: token.Units(tip), Cap: token.Units(1000 + tip)}, L1Fee: token.Units(30 * tip),
 	}
 }

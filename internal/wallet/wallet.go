@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"remit/internal/chain"
@@ -55,7 +56,7 @@ type PendingTx struct {
 	Nonce   uint64
 	Payment payment.ID   // empty for a no-op
 	Hashes  []chain.Hash // every attempt at this nonce, oldest first
-	Raw     []byte       // the newest attempt: the only bytes ever sent
+	Raw     []byte       // the newest attempt: the only bytes ever sent; empty if it was found mined
 	Fees    chain.Fees   // of Raw
 	At      time.Time    // when Raw was signed
 	Since   time.Time    // when the first attempt was
@@ -118,6 +119,11 @@ var (
 // wallet is paused for it, a wallet that is seen for the first time is paused
 // too: it would make the payments again that the tables know nothing of.
 const Suspicion = "chain ahead"
+
+// Suspect reports whether the wallet is paused for Suspicion. As long as it is, none
+// of its reservations is committed: restored tables do not tell whether the payment
+// was made since.
+func (w Wallet) Suspect() bool { return strings.HasPrefix(w.Paused, Suspicion) }
 
 // FirstUse returns the record of a wallet seen for the first time: it starts
 // at the chain's count. While a node's pool holds more than is mined, or more is

@@ -149,6 +149,13 @@ func (c *Chain) Replay() {
 	}
 }
 
+// Keep gives a stranger a copy of bytes.
+func (c *Chain) Keep(raw []byte) {
+	if tx, ok := Decode(raw); ok {
+		c.keep(tx)
+	}
+}
+
 // keep copies a transaction that a node took.
 func (c *Chain) keep(tx Tx) {
 	if h := tx.Sign().Hash; !c.copied[h] {

@@ -46,6 +46,7 @@ type Config struct {
 	Chain  *fakechain.Chain
 	Depth  uint64                             // in blocks: nothing that deep is re-organised
 	Window uint64                             // payments in flight per wallet
+	Spare  uint64                             // nonces that a recovery uses up beyond a wallet's count
 	Trace  func(who, format string, a ...any) // of the simulation
 }
 
@@ -64,6 +65,7 @@ type Oracle struct {
 	taken      map[nonce]bool                 // those of which a block took
 	refusers   map[chain.Hash]map[string]bool // nodes that said that they will never take these bytes
 	lost       map[string]bool                // keys of which restored tables know nothing
+	past       []*memory.Payments             // tables that were lost, as they were then
 	ceilings   map[token.Address]uint64
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 }
@@ -151,16 +153,37 @@ func (o *Oracle) Restored() {
 	clear(o.pending)
 }
 
+// Lost accepts that the tables are not any more what they were before. A recovery
+// is going to complete them: then no payment is made twice, or unknown.
+func (o *Oracle) Lost(before *memory.Payments) {
+	o.past = append(o.past, before)
+	clear(o.ceilings)
+	clear(o.pending)
+	clear(o.requests)
+	clear(o.answers)
+	clear(o.events)
+}
+
+// Orders returns every order that was ever asked for, in the order of keys.
+func (o *Oracle) Orders() (all []Order) {
+	for _, key := range slices.Sorted(maps.Keys(o.orders)) {
+		all = append(all, o.orders[key])
+	}
+	return all
+}
+
 // ours reports whether the tables know a transaction, or knew it for a no-op.
 func (o *Oracle) ours(h chain.Hash) bool {
 	if o.noops[h] {
 		return true
 	}
-	p, err := o.Store.PaymentByHash(context.Background(), h)
-	if err != nil {
-		return errors.Is(err, store.ErrUnreadable) // damaged, and ours
+	for _, tables := range append([]*memory.Payments{o.Store}, o.past...) {
+		p, err := tables.PaymentByHash(context.Background(), h)
+		if errors.Is(err, store.ErrUnreadable) || err == nil && slices.Contains(p.Hashes(), h) {
+			return true // perhaps damaged, and ours
+		}
 	}
-	return slices.Contains(p.Hashes(), h)
+	return false
 }
 
 // Sending checks bytes on their way to a node.
@@ -207,7 +230,7 @@ func (o *Oracle) deleted(tx wallet.PendingTx) {
 	switch {
 	case err != nil || !p.State.Final():
 		o.Violate(NonceOwned, "pending transaction %s goes while its payment is %s (%v)", at(tx.ID, tx.Nonce), p.State, err)
-	case len(o.events[p.Event.ID]) == 0:
+	case len(o.events[p.Event.ID]) == 0 && p.Merchant != "":
 		o.Violate(Announced, "pending transaction %s goes before its payment was announced", at(tx.ID, tx.Nonce))
 	}
 }
@@ -261,7 +284,11 @@ func (o *Oracle) owners(id wallet.ID) {
 		o.Violate(WithinBounds, "the ceiling of %s fell from %d to %d", short(id.Address), o.ceilings[id.Address], w.Ceiling)
 	}
 	o.ceilings[id.Address] = w.Ceiling
-	if most := o.Chain.MostMined(id.Address) + o.Window; w.NextNonce > most {
+	most := o.Chain.MostMined(id.Address) + o.Window
+	if len(o.past) > 0 {
+		most += o.Spare
+	}
+	if w.NextNonce > most {
 		o.Violate(WithinBounds, "next nonce of %s is %d: more than %d are in flight", short(id.Address), w.NextNonce, o.Window)
 	}
 	owner := map[uint64]payment.ID{} // "": a no-op

@@ -230,6 +230,19 @@ func (s *Scheduler) remove(e *Effect) {
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *Effect) bool { return w == e })
 }
 
+// Kill kills the actors that which names, with what they have under way but for the
+// requests that arrives names: these arrive some time.
+func (s *Scheduler) Kill(which, arrives func(name string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.actors {
+		if which(a.Name) {
+			a.dead.Store(true)
+		}
+	}
+	s.waiting = slices.DeleteFunc(s.waiting, func(e *Effect) bool { return which(e.Actor.Name) && !arrives(e.Call.Op) })
+}
+
 // Thaw ends every freeze.
 func (s *Scheduler) Thaw() {
 	s.mu.Lock()

@@ -1,0 +1,133 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/keyring"
+	"remit/internal/payment"
+	"remit/internal/settlement"
+	"remit/internal/token"
+	"remit/internal/webhook"
+)
+
+// Recover is `remit recover`.
+type Recover struct {
+	Target
+	Since  uint64          `help:"The block from which on payments may be lost. 0 reads the whole chain."`
+	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed. 0: twice the stack's NonceWindow. Say more if that was larger when the tables were lost."`
+	Wallet []token.Address `help:"A wallet that has paid and is neither in the tables nor in the wallet secret; may be repeated."`
+	DryRun bool            `help:"Say what there is to do, and change nothing."`
+	Resume bool            `help:"Let the wallets pay again, if every transfer is a payment's."`
+	Yes    bool            `help:"Do not ask."`
+}
+
+// A recovered is the account of a recovery.
+type recovered struct {
+	Wallets int          `json:"wallets"`
+	Noops   int          `json:"nonces_used_up"`
+	Known   int          `json:"payments_known"`
+	Stored  int          `json:"payments_put_back"`
+	Sum     token.Amount `json:"amount_put_back"`
+	Foreign []chain.Hash `json:"transfers_without_id"`
+	Differ  []payment.ID `json:"payments_that_differ"`
+	DryRun  bool         `json:"dry_run"`
+	Resumed bool         `json:"resumed"`
+}
+
+// Run recovers. It says on standard error how far it is.
+func (c *Recover) Run(ctx context.Context, d *deployment) error {
+	r, err := c.recovery(ctx, d)
+	if err != nil {
+		return err
+	}
+	if !c.DryRun {
+		err := d.agree(c.Yes, fmt.Sprintf("Every wallet of stack %s is paused. From each, up to %d transactions that move nothing use up the nonces that lost transactions may have. "+
+			"Payments that only the chain has are put into the tables. remit recover --dry-run says how many.", d.Stack, r.Window))
+		if err != nil {
+			return err
+		}
+	}
+	ids, err := r.Hold(ctx)
+	if err != nil {
+		return err
+	}
+	done, err := r.Run(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("%w (run remit recover again: it goes on)", err)
+	}
+	report := recovered{len(ids), done.Noops, done.Known, done.Stored, done.Sum, done.Foreign, done.Differ, c.DryRun, false}
+	if c.Resume && !c.DryRun && len(done.Foreign)+len(done.Differ) == 0 {
+		if err := r.Resume(ctx, ids); err != nil {
+			return err
+		}
+		report.Resumed = true
+	}
+	if err := d.show(report, report.text(d)); err != nil {
+		return err
+	}
+	if len(done.Differ) > 0 {
+		return errors.New("the tables know payments otherwise than the chain: the wallets stay paused")
+	}
+	return nil
+}
+
+// recovery puts the parts together as check-receipts has them.
+func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Recovery, error) {
+	tables, err := d.payments()
+	if err != nil {
+		return nil, err
+	}
+	hooks, err := d.webhooks()
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := d.jobs()
+	if err != nil {
+		return nil, err
+	}
+	nodes, _, err := d.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := d.wallets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &settlement.Recovery{
+		Settler: settlement.New(d.rules, settlement.Parts{
+			Store: tables, Keys: keyring.New(func(context.Context) ([]keyring.Entry, error) { return entries, nil }), Nodes: nodes,
+			Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
+		}),
+		Tables: tables, Wallets: c.Wallet, Window: cmp.Or(c.Window, 2*d.rules.Window), Since: c.Since, DryRun: c.DryRun,
+		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+	}, nil
+}
+
+func (r recovered) text(d *deployment) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, %s %s\n%d transfers without a payment's id\n",
+		r.Wallets, r.Noops, r.Known, r.Stored, tokens(r.Sum, d.asset.Decimals), d.asset.Symbol, len(r.Foreign))
+	for _, hash := range r.Foreign {
+		fmt.Fprintf(&b, "  %s\n", hash)
+	}
+	for _, id := range r.Differ {
+		fmt.Fprintf(&b, "  %s is on the chain, and the tables know it otherwise: remit payment show %s\n", id, id)
+	}
+	switch {
+	case r.DryRun:
+		b.WriteString("nothing was changed")
+	case r.Resumed:
+		b.WriteString("the wallets pay again")
+	default:
+		b.WriteString("the wallets are paused: remit wallet resume lets each pay again")
+	}
+	return b.String()
+}

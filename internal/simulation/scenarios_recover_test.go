@@ -1,0 +1,183 @@
+package simulation_test
+
+import (
+	"testing"
+	"time"
+
+	"remit/internal/memory"
+	"remit/internal/payment"
+	"remit/internal/simulation"
+	"remit/internal/simulation/scheduler"
+)
+
+// The tables are lost with payments that are mined, and others that are signed and
+// that no node has. When the chain is read, none of the lost transactions can be mined
+// any more; every key is answered with the payment that was made, and the others are
+// made once.
+func TestLostTables(t *testing.T) {
+	for _, emptied := range []bool{false, true} {
+		for _, killed := range []string{"", "PutNoop", "Advance", "Transfers", "Create", "Commit", "Repause"} {
+			perform(t, map[bool]string{false: "rolled back", true: "emptied"}[emptied]+" "+killed, simulation.Setup{Wallets: 2, Window: 4}, func(s *simulation.Scenario) {
+				s.Pay("before", order(0))
+				s.Elapse(4 * time.Minute)
+				image := s.Store.Image()
+				s.Pay("mined", order(1))
+				s.Pay("mined too", order(2))
+				s.Elapse(4 * time.Minute)
+				s.Idle = true
+				s.On("unsent", "Send", 0, scheduler.FailBefore)
+				for n := 3; n < 8; n++ {
+					s.Pay("unsent", order(n))
+				}
+				if emptied {
+					image = memory.NewPayments()
+				}
+				s.Lose(image)
+				s.Idle = false
+				s.Is("a retry before", s.Ask("too early", order(1)).Refused(), true)
+				if killed != "" {
+					s.On("recover1", killed, 1, scheduler.KillAfter)
+					s.Is("recovered by one that was killed", s.Recover(), false)
+				}
+				s.Is("recovered", s.Recover(), true)
+				s.Chain.Replay()
+				s.Elapse(time.Minute)
+				for n := range 8 {
+					p := s.Pay("again", order(n))
+					s.Is("paid before", p.State == payment.Confirmed, n < 3)
+				}
+			})
+		}
+	}
+}
+
+// Operators have not noticed that the tables are empty. A wallet that has paid and has
+// no record pays nobody, nor does another that has none.
+func TestEmptiedTables(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Wallets: 3}, func(s *simulation.Scenario) {
+		s.Pay("before", order(0))
+		s.Elapse(4 * time.Minute)
+		s.Forget(memory.NewPayments())
+		for range 3 {
+			s.Is("refused", s.Ask("again", order(0)).Refused(), true)
+			s.Elapse(2 * time.Minute)
+		}
+		s.Is("recovered", s.Recover(), true)
+		s.Is("paid once", s.Pay("again", order(0)).State, payment.Confirmed)
+	})
+}
+
+// The image shows a payment as prepared, which was made since, by a request that came
+// later: it is committed by its transfer. A wallet that was paused before stays so.
+func TestPreparedInTheImage(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+		s.Begin("killed", 0, order(0), "Reserve", scheduler.KillBefore)
+		s.Begin("killed later", 0, order(1), "Reserve", scheduler.KillAfter)
+		image := s.Store.Image()
+		s.Pay("lost", order(0))
+		s.Pay("lost too", order(1))
+		s.Elapse(4 * time.Minute)
+		s.Lose(image)
+		s.Elapse(4 * time.Minute)
+		s.IsState(order(0), payment.Prepared)
+		s.IsState(order(1), payment.Prepared)
+		s.Is("recovered", s.Recover(), true)
+		for n := range 2 {
+			s.IsState(order(n), payment.Confirmed)
+			s.Pay("again", order(n))
+		}
+	})
+}
+
+// In the image a payment holds a nonce of one wallet. It was moved since, and another
+// wallet has made it. Nobody commits it at the nonce that it held.
+func TestReservationFromBeforeTheLoss(t *testing.T) {
+	for _, by := range []string{"a run", "a request"} {
+		perform(t, by, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+			s.Idle = true
+			s.Pay("opens both", order(9))
+			s.Elapse(time.Minute)
+			from := 0
+			s.On("a", "Reserve", 1, scheduler.Freeze)
+			s.On("a", "Commit", 1, scheduler.Freeze)
+			s.On("b", "Reassign", 1, scheduler.Freeze)
+			s.Post("a", 0, order(0))
+			s.Elapse(time.Second)
+			if s.Payment(order(0)).Wallet != s.Record(0).Address {
+				from = 1
+			}
+			s.Pause(from, "moved away from")
+			s.Post("b", 0, order(0))
+			s.Elapse(time.Second)
+			s.Resume(from)
+			s.Thaw()
+			s.Until(func() bool { return len(s.Record(from).Reservations) > 0 })
+			image := s.Store.Image()
+			s.Is("the image has it reserved", len(s.Record(from).Reservations), 1)
+			s.Pay("c", order(0)) // it finds b's frozen write or makes the payment itself
+			s.Thaw()
+			s.Elapse(time.Minute)
+			s.Idle = false
+			s.Elapse(4 * time.Minute)
+			s.Lose(image)
+			s.Elapse(4 * time.Minute) // a run looks at the reservation, and raises next_nonce to the chain's count
+			if by == "a request" {
+				s.Ask("too early", order(0))
+			}
+			s.IsState(order(0), payment.Prepared)
+			s.Is("recovered", s.Recover(), true)
+			s.Pay("again", order(0))
+		})
+	}
+}
+
+// The tables were copied before a bump, and the bump is mined. Its transaction carries
+// the payment's id: it is no stranger's.
+func TestBumpFromAfterTheImage(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Pay("before", order(9))
+		s.Elapse(4 * time.Minute)
+		s.Chain.BaseFee = unit(900)
+		s.Pay("bumped", order(0))
+		s.Chain.BaseFee = unit(9_000)
+		image := s.Store.Image()
+		s.Elapse(10 * time.Minute)
+		s.Is("attempts", len(s.Payment(order(0)).Attempts) > 1, true)
+		s.Lose(image)
+		s.Is("recovered", s.Recover(), true)
+		s.Is("paid", s.Pay("again", order(0)).State, payment.Confirmed)
+	})
+}
+
+// Of two nodes one does not answer, and the other is far behind: by its count, the
+// nonces that were signed last could not have been. Nothing is concluded until both say
+// the same.
+func TestRecoveryAsksEveryNode(t *testing.T) {
+	const mined = 20 // more than a recovery uses up
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		for n := range mined {
+			s.Pay("mined", order(n))
+		}
+		s.Elapse(4 * time.Minute)
+		s.Idle = true
+		s.On("unsent", "Send", 0, scheduler.FailBefore)
+		s.Pay("unsent", order(mined))
+		s.Lose(memory.NewPayments())
+		behind, down := s.Chain.Nodes[0], s.Chain.Nodes[1]
+		behind.Lag, down.Down = 1_000, true
+		behind.Follow()
+		s.StartRecovery()
+		s.Elapse(time.Minute)
+		behind.Heal()
+		down.Heal()
+		s.Elapse(10 * time.Minute)
+		s.Is("recovered by one node's word", s.Recovered(), false)
+		s.Is("recovered", s.Recovered() || s.Recover(), true)
+		s.Chain.Replay()
+		s.Elapse(time.Minute)
+		for n := range mined + 1 {
+			s.Pay("again", order(n))
+		}
+		s.Idle = false
+	})
+}
