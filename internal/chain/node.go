@@ -52,8 +52,8 @@ type Account struct {
 }
 
 // A Node is one configured JSON-RPC endpoint. ethrpc.Node is the real one.
-// Each method is one HTTP request but TxAtNonce, and those with more calls than the
-// node takes at once; each may be repeated.
+// Each method is one HTTP request but TxAtNonce, Transfers, and those with more calls
+// than the node takes at once; each may be repeated.
 type Node interface {
 	// String names the node in logs: its host, never its path, which may
 	// hold a provider's key.
@@ -95,6 +95,15 @@ type Node interface {
 	// It returns the zero Hash when the nonce is not used by then, and an
 	// error when the node cannot tell.
 	TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (Hash, error)
+
+	// Transfers returns the transfers of a token out of wallets in the blocks
+	// from first to last, in the order of the chain, each once. All of these blocks
+	// must exist. With an error comes none.
+	Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]LoggedTransfer, error)
+
+	// Transactions returns the mined transactions that the node has under hashes,
+	// in their order. One that is absent proves nothing. With an error comes none.
+	Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, error)
 
 	// Send hands signed bytes to the node's pool. What came of it is a
 	// Reply; an answer that never came is the Ambiguous one.

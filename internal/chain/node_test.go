@@ -27,6 +27,9 @@ type stub struct {
 	generous bool                   // it gives receipts that nobody asked for
 	numbers  []uint64               // of the blocks whose hashes it was asked for
 	sent     []string
+
+	transfers []chain.LoggedTransfer
+	txs       []chain.MinedTx
 }
 
 func (s *stub) String() string { return s.name }
@@ -97,6 +100,14 @@ func (s *stub) TxAtNonce(_ context.Context, _ token.Address, _, final uint64) (c
 		return chain.Hash{}, errors.New("asked with another node's final block")
 	}
 	return s.atNonce, s.err()
+}
+
+func (s *stub) Transfers(context.Context, token.Address, []token.Address, uint64, uint64) ([]chain.LoggedTransfer, error) {
+	return s.transfers, s.err()
+}
+
+func (s *stub) Transactions(context.Context, []chain.Hash) ([]chain.MinedTx, error) {
+	return s.txs, s.err()
 }
 
 func (s *stub) Send(_ context.Context, raw []byte) chain.Reply {

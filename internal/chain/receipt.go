@@ -107,16 +107,32 @@ func (t Transfer) Arrived(r Receipt) token.Amount {
 func (t Transfer) amounts(r Receipt) []token.Amount {
 	var amounts []token.Amount
 	for i, log := range r.Logs {
-		transfer := log.Contract == t.Contract && len(log.Topics) == 3 && log.Topics[0] == transferTopic &&
-			log.Topics[1] == addressTopic(t.From) && log.Topics[2] == addressTopic(t.To) && len(log.Data) == 32
-		if !transfer || slices.ContainsFunc(r.Logs[:i], log.equal) {
-			continue
-		}
-		if amount, err := token.AmountFromBytes(log.Data); err == nil {
-			amounts = append(amounts, amount)
+		moved, ok := log.Transfer()
+		if ok && moved.Contract == t.Contract && moved.From == t.From && moved.To == t.To && !slices.ContainsFunc(r.Logs[:i], log.equal) {
+			amounts = append(amounts, moved.Amount)
 		}
 	}
 	return amounts
+}
+
+// Transfer returns the transfer of which l tells, and false if l tells of none.
+func (l Log) Transfer() (Transfer, bool) {
+	if len(l.Topics) != 3 || l.Topics[0] != transferTopic || len(l.Data) != 32 {
+		return Transfer{}, false
+	}
+	from, to := token.Address(l.Topics[1][12:]), token.Address(l.Topics[2][12:])
+	amount, err := token.AmountFromBytes(l.Data)
+	return Transfer{l.Contract, from, to, amount}, err == nil && addressTopic(from) == l.Topics[1] && addressTopic(to) == l.Topics[2]
+}
+
+// TransferTopics returns the topics of the logs of transfers out of wallets, as
+// eth_getLogs takes them.
+func TransferTopics(wallets []token.Address) [][]Hash {
+	out := make([]Hash, len(wallets))
+	for i, w := range wallets {
+		out[i] = addressTopic(w)
+	}
+	return [][]Hash{{transferTopic}, out}
 }
 
 func addressTopic(a token.Address) Hash {

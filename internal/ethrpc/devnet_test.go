@@ -126,6 +126,15 @@ func TestPaysOnARealNode(t *testing.T) {
 			t.Errorf("receipt %+v: %s", receipt, verdict)
 		}
 	}
+	wallets := []token.Address{r.key.Address()}
+	moved, err := r.node.Transfers(t.Context(), r.chain.Token().Contract, wallets, 0, block.Number)
+	if err != nil || len(moved) != 2 || moved[0].Tx != payments[0].Hash || moved[1].Amount != token.Units(6) || moved[1].To != to || moved[1].BlockHash != block.Hash {
+		t.Errorf("Transfers = %+v, %v, want the two", moved, err)
+	}
+	txs, err := r.node.Transactions(t.Context(), []chain.Hash{payments[1].Hash})
+	if err != nil || len(txs) != 1 || txs[0].From != wallets[0] || txs[0].To != r.chain.Token().Contract || txs[0].Nonce != before.Mined+1 || txs[0].Data != string(chain.TransferData(to, token.Units(6))) {
+		t.Errorf("Transactions = %+v, %v, want the second", txs, err)
+	}
 	hashes, err := r.node.BlockHashes(t.Context(), []uint64{block.Number, block.Number + 100})
 	if diff := cmp.Diff([]chain.Hash{block.Hash, {}}, hashes); err != nil || diff != "" {
 		t.Errorf("block hashes, %v (-want +got):\n%s", err, diff)

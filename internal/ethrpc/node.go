@@ -55,6 +55,7 @@ type Node struct {
 	log     *slog.Logger
 	wait    func(context.Context, time.Duration) error
 	size    atomic.Int64          // the most calls of one request
+	span    atomic.Uint64         // the most blocks of which one request asks for logs
 	right   atomic.Bool           // the node has answered with chainID
 	wrong   atomic.Pointer[error] // the node has answered with another chain id
 }
@@ -93,6 +94,7 @@ func Open(rawURL string, config Config) (*Node, error) {
 		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait,
 	}
 	n.size.Store(maxBatch)
+	n.span.Store(maxSpan)
 	return n, nil
 }
 

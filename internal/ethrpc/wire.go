@@ -71,6 +71,7 @@ type callObject struct {
 type header struct {
 	Number *count      `json:"number"`
 	Hash   *chain.Hash `json:"hash"`
+	Time   *count      `json:"timestamp"` // seconds since 1970
 }
 
 // block is a header and its transactions in full.
@@ -91,12 +92,19 @@ type receipt struct {
 	Block     *count      `json:"blockNumber"`
 	BlockHash *chain.Hash `json:"blockHash"`
 	GasUsed   count       `json:"gasUsed"`
-	Logs      []struct {
-		Contract common.Address `json:"address"`
-		Topics   []chain.Hash   `json:"topics"`
-		Data     hexutil.Bytes  `json:"data"`
-		Removed  bool           `json:"removed"`
-	} `json:"logs"`
+	Logs      []logged    `json:"logs"`
+}
+
+// logged has the fields of a log that are read.
+type logged struct {
+	Contract common.Address `json:"address"`
+	Topics   []chain.Hash   `json:"topics"`
+	Data     hexutil.Bytes  `json:"data"`
+	Removed  bool           `json:"removed"`
+}
+
+func (l logged) event() chain.Log {
+	return chain.Log{Contract: token.Address(l.Contract), Topics: l.Topics, Data: l.Data}
 }
 
 // of returns the receipt of tx, and false if tx is not mined. Some nodes send a
@@ -113,7 +121,7 @@ func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: uint64(r.GasUsed)}
 	for _, log := range r.Logs {
 		if !log.Removed {
-			read.Logs = append(read.Logs, chain.Log{Contract: token.Address(log.Contract), Topics: log.Topics, Data: log.Data})
+			read.Logs = append(read.Logs, log.event())
 		}
 	}
 	return read, true, nil

@@ -57,6 +57,18 @@ func (n Node) TxAtNonce(ctx context.Context, w token.Address, nonce, final uint6
 	return ask(ctx, n.Around, "TxAtNonce", fmt.Sprint(n.String(), " ", short(w), "#", nonce), func(ctx context.Context) (chain.Hash, error) { return n.Node.TxAtNonce(ctx, w, nonce, final) })
 }
 
+// Transfers implements chain.Node.
+func (n Node) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]chain.LoggedTransfer, error) {
+	return ask(ctx, n.Around, "Transfers", fmt.Sprint(n.String(), " ", first, "-", last), func(ctx context.Context) ([]chain.LoggedTransfer, error) {
+		return n.Node.Transfers(ctx, coin, wallets, first, last)
+	})
+}
+
+// Transactions implements chain.Node.
+func (n Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
+	return ask(ctx, n.Around, "Transactions", fmt.Sprint(n.String(), " of ", len(hashes)), func(ctx context.Context) ([]chain.MinedTx, error) { return n.Node.Transactions(ctx, hashes) })
+}
+
 // Send implements chain.Node.
 func (n Node) Send(ctx context.Context, raw []byte) chain.Reply {
 	reply, err := ask(ctx, n.Around, "Send", fmt.Sprintf("%s %x", n, raw[max(0, len(raw)-4):]), func(ctx context.Context) (chain.Reply, error) {

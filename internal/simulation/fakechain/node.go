@@ -1,10 +1,12 @@
 package fakechain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/token"
@@ -12,6 +14,9 @@ import (
 
 // ErrDown is the error of every request to a node that is down.
 var ErrDown = errors.New("node is down")
+
+// errNoBlock is the error of a range of blocks that a node does not have.
+var errNoBlock = errors.New("node has no such block")
 
 // Faults are the ways in which a node can go wrong. The zero Faults are those of
 // an honest node that follows the chain.
@@ -229,6 +234,41 @@ func (n *Node) TxAtNonce(_ context.Context, wallet token.Address, nonce, final u
 		}
 	}
 	return chain.Hash{}, nil
+}
+
+// Transfers implements chain.Node.
+func (n *Node) Transfers(_ context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]chain.LoggedTransfer, error) {
+	if err := n.usable(); err != nil || last > n.head.number {
+		return nil, cmp.Or(err, errNoBlock)
+	}
+	var found []chain.LoggedTransfer
+	for b := n.head.ancestor(last); b != nil && b.number >= first; b = b.parent {
+		var here []chain.LoggedTransfer
+		for i, r := range b.receipts {
+			for _, log := range r.Logs {
+				if t, ok := log.Transfer(); ok && t.Contract == coin && slices.Contains(wallets, t.From) {
+					here = append(here, chain.LoggedTransfer{Transfer: t, Tx: r.Tx, Block: b.number, BlockHash: b.hash, Index: uint64(i)})
+				}
+			}
+		}
+		found = append(here, found...)
+	}
+	return found, nil
+}
+
+// Transactions implements chain.Node.
+func (n *Node) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
+	var found []chain.MinedTx
+	for _, h := range hashes {
+		for b := n.head; b != nil; b = b.parent {
+			for i, tx := range b.txs {
+				if b.receipts[i].Tx == h {
+					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Data: string(tx.Data), Block: b.number, At: time.Unix(int64(b.number), 0).UTC()})
+				}
+			}
+		}
+	}
+	return found, n.usable()
 }
 
 // Send implements chain.Node.

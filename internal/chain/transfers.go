@@ -1,0 +1,115 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"remit/internal/token"
+)
+
+// ErrDisagree reports nodes that do not say the same of blocks that all of them
+// call final.
+var ErrDisagree = errors.New("nodes disagree")
+
+// A LoggedTransfer is a transfer in a block, by its log.
+type LoggedTransfer struct {
+	Transfer
+	Tx        Hash
+	Block     uint64
+	BlockHash Hash
+	Index     uint64 // of the log in its block
+}
+
+// A MinedTx is a transaction in a block.
+type MinedTx struct {
+	Hash     Hash
+	From, To token.Address // To is zero where a contract was created
+	Nonce    uint64
+	Value    token.Amount // ether that it moves, in wei
+	Data     string       // its call data
+	Block    uint64
+	At       time.Time // of the block, in UTC
+}
+
+// String describes l for errors.
+func (l LoggedTransfer) String() string {
+	return fmt.Sprintf("%s units from %s to %s by %s in block %d %s", l.Amount, l.From, l.To, l.Tx, l.Block, l.BlockHash)
+}
+
+// String describes tx for errors.
+func (tx MinedTx) String() string {
+	return fmt.Sprintf("%s of %s at nonce %d in block %d", tx.Hash, tx.From, tx.Nonce, tx.Block)
+}
+
+// FinalOnAll returns the highest block that every node calls final by rule.
+func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, error) {
+	h := n.Heads(ctx, rule)
+	if errors.Join(h.errs...) != nil || len(n) == 0 {
+		return 0, unavailable(h.errs)
+	}
+	final := h.heads[0].Final
+	for _, head := range h.heads {
+		final = min(final, head.Final)
+	}
+	return final, nil
+}
+
+// Transfers returns the transfers of a token out of wallets in the blocks from first
+// to last, which must be final, if every node has the same block last and gives the
+// same transfers. A node that differs is ErrDisagree, and one that does not answer is
+// an error too: nothing may be concluded from the others.
+func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]LoggedTransfer, error) {
+	if _, err := agreed(n, fmt.Sprint("block ", last), func(node Node) ([]Hash, error) {
+		hashes, err := node.BlockHashes(ctx, []uint64{last})
+		if err == nil && slices.Contains(hashes, Hash{}) {
+			err = fmt.Errorf("node has no block %d", last)
+		}
+		return hashes, err
+	}); err != nil {
+		return nil, err
+	}
+	return agreed(n, fmt.Sprintf("the transfers of blocks %d to %d", first, last), func(node Node) ([]LoggedTransfer, error) {
+		return node.Transfers(ctx, coin, wallets, first, last)
+	})
+}
+
+// Transactions returns the transactions of hashes, in their order, if every node has
+// them in the same block. A node that differs is ErrDisagree.
+func (n Nodes) Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, error) {
+	return agreed(n, fmt.Sprintf("%d transactions", len(hashes)), func(node Node) ([]MinedTx, error) { return node.Transactions(ctx, hashes) })
+}
+
+// agreed asks every node, and returns the answer that all of them give. what says
+// in errors what they were asked of.
+func agreed[T comparable](nodes Nodes, what string, ask func(Node) ([]T, error)) ([]T, error) {
+	answers, errs := all(nodes, func(_ int, node Node) ([]T, error) { return ask(node) })
+	if err := errors.Join(errs...); err != nil || len(nodes) == 0 {
+		return nil, fmt.Errorf("asking every node of %s: %w", what, unavailable(errs))
+	}
+	for i, answer := range answers {
+		if at := differ(answers[0], answer); at >= 0 {
+			return nil, fmt.Errorf("%w on %s: %s says %s, %s says %s", ErrDisagree, what, nodes[0], sayOf(answers[0], at), nodes[i], sayOf(answer, at))
+		}
+	}
+	return answers[0], nil
+}
+
+// differ returns the first place at which two answers differ, -1 if they are the same.
+func differ[T comparable](a, b []T) int {
+	for i := range max(len(a), len(b)) {
+		if i >= len(a) || i >= len(b) || a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+func sayOf[T any](answer []T, i int) string {
+	if i >= len(answer) {
+		return "nothing"
+	}
+	return fmt.Sprintf("%+v", answer[i])
+}

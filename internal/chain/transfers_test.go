@@ -1,0 +1,62 @@
+package chain_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"remit/internal/chain"
+	"remit/internal/token"
+)
+
+// TestTransfers: what left the wallets is what every node says, or nothing is known.
+func TestTransfers(t *testing.T) {
+	moved := func(tx byte) chain.LoggedTransfer { return chain.LoggedTransfer{Tx: chain.Hash{tx}, Block: 9} }
+	node := func(change func(*stub)) *stub {
+		s := &stub{
+			blocks: map[uint64]chain.Hash{9: {9}}, account: chain.Account{Head: chain.Head{Number: 12, Final: 9}},
+			transfers: []chain.LoggedTransfer{moved(1), moved(2)}, txs: []chain.MinedTx{{Hash: chain.Hash{1}, Block: 9}},
+		}
+		change(s)
+		return s
+	}
+	same := func(*stub) {}
+	for _, test := range []struct {
+		name  string
+		other func(*stub)
+		want  error
+		words string
+	}{
+		{"two that agree", same, nil, ""},
+		{"one that is down", func(s *stub) { s.down = true }, chain.ErrUnavailable, "asking b: connection refused"},
+		{"one that has not the last block yet", func(s *stub) { s.blocks = nil }, chain.ErrUnavailable, "asking b: node has no block 9"},
+		{"one on a fork", func(s *stub) { s.blocks[9] = chain.Hash{0xf9} }, chain.ErrDisagree, "b says 0xf9"},
+		{"one without the last transfer", func(s *stub) { s.transfers = s.transfers[:1] }, chain.ErrDisagree, "b says nothing"},
+		{"one with a transfer that no other has", func(s *stub) { s.transfers = append(s.transfers, moved(3)) }, chain.ErrDisagree, "a says nothing, b says 0 units"},
+		{"one with another transfer", func(s *stub) { s.transfers[1] = moved(3) }, chain.ErrDisagree, "0x02"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := nodes(node(same), node(test.other)).Transfers(t.Context(), token.Address{}, nil, 0, 9)
+			if !errors.Is(err, test.want) || err == nil && !slices.Equal(got, node(same).transfers) || err != nil && (got != nil || !strings.Contains(err.Error(), test.words)) {
+				t.Errorf("Transfers() = %v, %v; want %v with %q", got, err, test.want, test.words)
+			}
+		})
+	}
+	if _, err := nodes(node(same), node(func(s *stub) { s.txs = nil })).Transactions(t.Context(), []chain.Hash{{1}}); !errors.Is(err, chain.ErrDisagree) {
+		t.Errorf("a node without the transaction: %v, want ErrDisagree", err)
+	}
+	behind := node(func(s *stub) { s.account.Final = 7 })
+	if final, err := nodes(node(same), behind).FinalOnAll(t.Context(), chain.ConfirmationRule{}); final != 7 || err != nil {
+		t.Errorf("FinalOnAll() = %d, %v, want that of the node that is behind", final, err)
+	}
+	behind.down = true
+	for _, few := range []chain.Nodes{nodes(node(same), behind), nil} {
+		if _, err := few.FinalOnAll(t.Context(), chain.ConfirmationRule{}); !errors.Is(err, chain.ErrUnavailable) {
+			t.Errorf("%d nodes, one or all silent: %v, want ErrUnavailable", len(few), err)
+		}
+		if _, err := few.Transfers(t.Context(), token.Address{}, nil, 0, 9); !errors.Is(err, chain.ErrUnavailable) {
+			t.Errorf("%d nodes, one or all silent: %v, want ErrUnavailable", len(few), err)
+		}
+	}
+}
