@@ -30,6 +30,8 @@ type Commands struct {
 	Keys     Keys     `cmd:"" help:"Merchants' API keys."`
 	Payment  Payment  `cmd:"" help:"Look into a payment."`
 	Webhooks Webhooks `cmd:"" help:"Deliveries that failed."`
+	Audit    Audit    `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
+	Export   Export   `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
 	Doctor   Doctor   `cmd:"" help:"Examine a stack and say what to do about each finding."`
 }
 
@@ -119,8 +121,10 @@ func (c *conversation) run(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if file := &commands.Wallet.Import.File; *file != "" && !filepath.IsAbs(*file) {
-		*file = filepath.Join(typed.Dir, *file)
+	for _, file := range []*string{&commands.Wallet.Import.File, &commands.Audit.Keep} {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(typed.Dir, *file)
+		}
 	}
 	return parsed.Run()
 }
