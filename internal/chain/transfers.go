@@ -151,10 +151,21 @@ func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uin
 	return hashes[0], nil
 }
 
+// tries is how many times a node is asked that does not answer: a reader of the whole
+// chain makes thousands of requests, of which some get lost.
+const tries = 3
+
 // agreed asks every node, and returns the answer that all of them give. what says
 // in errors what they were asked of.
 func agreed[T comparable](nodes Nodes, what string, ask func(Node) ([]T, error)) ([]T, error) {
-	answers, errs := all(nodes, func(_ int, node Node) ([]T, error) { return ask(node) })
+	answers, errs := all(nodes, func(_ int, node Node) (answer []T, err error) {
+		for range tries {
+			if answer, err = ask(node); err == nil || errors.Is(err, ErrRejected) {
+				break
+			}
+		}
+		return answer, err
+	})
 	if err := errors.Join(errs...); err != nil || len(nodes) == 0 {
 		return nil, fmt.Errorf("asking every node of %s: %w", what, unavailable(errs))
 	}

@@ -43,6 +43,11 @@ func TestTransfers(t *testing.T) {
 			}
 		})
 	}
+	for lost, want := range map[int]error{2: nil, 3: chain.ErrUnavailable} {
+		if txs, err := nodes(node(same), node(func(s *stub) { s.lost = lost })).Transactions(t.Context(), []chain.Hash{{1}}); !errors.Is(err, want) || (err == nil) != (len(txs) == 1) {
+			t.Errorf("%d requests in a row are lost: %v, %v, want %v", lost, txs, err, want)
+		}
+	}
 	if _, err := nodes(node(same), node(func(s *stub) { s.txs = nil })).Transactions(t.Context(), []chain.Hash{{1}}); !errors.Is(err, chain.ErrDisagree) {
 		t.Errorf("a node without the transaction: %v, want ErrDisagree", err)
 	}
