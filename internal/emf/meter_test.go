@@ -160,6 +160,11 @@ func TestTemplateNamesThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, body, _ := strings.Cut(string(template), "DashboardBody: !Sub |\n")
+	body, _, _ = strings.Cut(body, "\n\n")
+	if err := json.Unmarshal([]byte(regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(body, "x")), &map[string]any{}); err != nil {
+		t.Errorf("the dashboard's body is no JSON, which CloudWatch refuses: %v", err)
+	}
 	written := everything(t)
 	watched := regexp.MustCompile(`Namespace: Remit\n\s*MetricName: (\w+)|\["Remit", "(\w+)"`).FindAllStringSubmatch(string(template), -1)
 	if len(watched) < 10 {
