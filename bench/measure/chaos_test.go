@@ -29,6 +29,7 @@ import (
 	"remit/internal/devnet"
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
+	"remit/internal/token"
 )
 
 var (
@@ -56,7 +57,10 @@ const (
 // promises are what an audit holds, by the names of the results.
 var promises = []string{"payments mined more than once", "payments answered 201 and not mined", "transfers that no client asked for", "payments answered with two hashes",
 	"payments answered 201 and not confirmed", "confirmed payments never announced", "events announced in two forms", "wallets with something left for a person",
-	"answers that refuse what must not be refused", "payments not mined once all were asked for again", "transactions left in the node's pool"}
+	"answers that refuse what must not be refused", "payments not mined once all were asked for again", "transactions left in the node's pool", unbalanced}
+
+// unbalanced is the promise of `remit audit`.
+const unbalanced = "differences between the tables and the chain"
 
 // A victim is a whole stack of processes, the clients that pay through it, and the
 // faults it has met.
@@ -92,13 +96,14 @@ func BenchmarkChaos(b *testing.B) {
 	calm := time.Now()
 	check(b, v.drain(ctx))
 	drained := time.Since(calm).Seconds()
-	mined, _, err := v.audit(ctx, false)
+	mined, err := v.audit(ctx, false)
 	check(b, err)
 	say("asking again for payments that clients forgot: %d payments are mined 0 times, %d once, %d more often", mined[0], mined[1], mined[2])
 	v.askAgain(ctx)
 	check(b, v.drain(ctx))
-	again, noops, err := v.audit(ctx, true)
+	again, err := v.audit(ctx, true)
 	check(b, err)
+	noops := v.auditBooks(ctx)
 	arrived := v.auditAPI(ctx)
 
 	fmt.Printf("seed: %d\nfor: %s\n", *seed, *length)
@@ -351,17 +356,15 @@ func (v *victim) breaks(promise, format string, args ...any) {
 
 // audit counts transfers and compares them with the answers. Once clients have
 // asked again for everything, every payment must be mined. It returns how many
-// payments are mined 0, 1, and 2 or more times, and how many nonces were filled
-// with a no-op for payments that went elsewhere.
-func (v *victim) audit(ctx context.Context, askedAgain bool) (mined [3]int, noops int, err error) {
+// payments are mined 0, 1, and 2 or more times.
+func (v *victim) audit(ctx context.Context, askedAgain bool) (mined [3]int, err error) {
 	found, err := transfers(ctx, v.node, common.Address(v.chain.Token.Address))
 	if err != nil {
-		return mined, 0, err
+		return mined, err
 	}
 	for n := range v.orders {
 		hashes := found[n]
 		delete(found, n)
-		noops -= len(hashes)
 		mined[min(len(hashes), 2)]++
 		switch {
 		case len(hashes) > 1:
@@ -379,13 +382,52 @@ func (v *victim) audit(ctx context.Context, askedAgain bool) (mined [3]int, noop
 		latest, err := v.node.NonceAt(ctx, common.Address(w.Address), nil)
 		pooled, err2 := v.node.PendingNonceAt(ctx, common.Address(w.Address))
 		if err = errors.Join(err, err2); err != nil {
-			return mined, noops, err
+			return mined, err
 		}
-		if noops += int(latest); pooled > latest && askedAgain {
+		if pooled > latest && askedAgain {
 			v.breaks("transactions left in the node's pool", "%d of wallet %s", pooled-latest, w.Address)
 		}
 	}
-	return mined, noops, nil
+	return mined, nil
+}
+
+// auditBooks has the stack audit itself when everything is settled: the tables are those
+// of the chain, and what payments and no-ops cost is what left the wallets, to the wei.
+// It returns how many nonces were filled with a no-op.
+func (v *victim) auditBooks(ctx context.Context) (noops int) {
+	cmd := exec.CommandContext(ctx, v.command[0], "audit", "--json", "--stack", "http://"+v.command[3])
+	var words strings.Builder
+	cmd.Stderr = &words
+	out, err := cmd.Output()
+	var books struct {
+		Sums []struct {
+			Kind  string
+			Count int
+		}
+		Ether []struct {
+			Wallet         token.Address
+			Noops, Closing token.Amount
+			Payments       token.Amount `json:"network_fees"`
+		}
+	}
+	if decoded := json.Unmarshal(out, &books); err != nil || decoded != nil {
+		v.breaks(unbalanced, "%v, %v: %s", err, decoded, words.String())
+	}
+	for _, s := range books.Sums {
+		if s.Kind == "no-op" {
+			noops += s.Count
+		}
+	}
+	for _, e := range books.Ether {
+		for _, w := range v.chain.Wallets { // as they were before
+			left := w.GasBalance.Sub(e.Payments).Sub(e.Noops)
+			if w.Address == e.Wallet && !w.GasBalance.IsZero() && left != e.Closing {
+				v.breaks(unbalanced, "%s has %s wei, by the books %s", w.Address, e.Closing, left)
+			}
+		}
+	}
+	v.log.Printf("AUDIT %s", out)
+	return noops
 }
 
 // auditAPI asks the stack for every answered payment, as a merchant would, and

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,7 +45,16 @@ func TestOperateALocalStack(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "key"), []byte("4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []struct{ why, line, want string }{
+	type step struct{ why, line, want string }
+	page := func(start string, wants ...string) (steps []step) {
+		for i, line := range strings.Split(strings.TrimSpace(guidetest.Read(t, "../..", "docs/operate.md", start)), "\n") {
+			line = strings.ReplaceAll(strings.TrimPrefix(line, "remit "), "mer_…", "$merchant")
+			steps = append(steps, step{"docs/operate.md", line, wants[i]})
+		}
+		return steps
+	}
+	books := slices.Concat(page("remit audit", "No difference.", "No difference.", "wallet,day,kind,"), page("remit export", "$hash", "$hash"))
+	for _, step := range slices.Insert([]step{
 		{"a payment", "payment show --json $hash", "mined in block"},
 		{"the same by its id", "payment show $payment", "$hash"},
 		{"one that does not exist", "payment show 0x" + strings.Repeat("0", 64), "payment not found"},
@@ -66,7 +76,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"is listed", "keys list $merchant", "$id"},
 		{"and ends", "keys revoke --yes $merchant $id", "revoked"},
 		{"but no other", "keys revoke --yes $merchant key_zzzzzzzzzzzz", "no such API key"},
-	} {
+	}, 2, books...) {
 		known := strings.NewReplacer("$hash", hash, "$hook", hook, "$payment", made.ID, "$id", made.ID, "$merchant", made.Merchant, "$address", made.Address, "$wallet", made.Wallet)
 		if got := remit(known.Replace(step.line)); !strings.Contains(got, known.Replace(step.want)) {
 			t.Errorf("%s: remit %s answered %s, want %s", step.why, step.line, got, step.want)

@@ -100,8 +100,9 @@ type Node interface {
 	TxAtNonce(ctx context.Context, wallet token.Address, nonce, final uint64) (Hash, error)
 
 	// Transfers returns the transfers of a token out of wallets in the blocks
-	// from first to last, in the order of the chain, each once. All of these blocks
-	// must exist. With an error comes none.
+	// from first to last, in the order of the chain, each once, but not those of
+	// nothing: anyone can have a token log that any wallet sent 0 units. All of
+	// these blocks must exist. With an error comes none.
 	Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]LoggedTransfer, error)
 
 	// Transactions returns the mined transactions that the node has under hashes,

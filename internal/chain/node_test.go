@@ -30,6 +30,7 @@ type stub struct {
 
 	transfers []chain.LoggedTransfer
 	txs       []chain.MinedTx
+	lost      int // requests for transactions that get no answer
 }
 
 func (s *stub) String() string { return s.name }
@@ -108,6 +109,10 @@ func (s *stub) Transfers(context.Context, token.Address, []token.Address, uint64
 }
 
 func (s *stub) Transactions(context.Context, []chain.Hash) ([]chain.MinedTx, error) {
+	if s.lost > 0 {
+		s.lost--
+		return nil, errDown
+	}
 	return s.txs, s.err()
 }
 

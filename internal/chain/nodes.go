@@ -117,7 +117,8 @@ type Mined struct {
 }
 
 // An Agreement is a receipt that nodes gave alike. By names those that gave it,
-// call its block final, and still have that very block.
+// call its block final, and still have that very block. Its fee is nil if they do not
+// all give the same: that holds up no payment.
 type Agreement struct {
 	Receipt
 	By []string
@@ -234,6 +235,9 @@ func compare(h Hash, testimonies []testimony) (Agreement, string) {
 			says = "no receipt"
 		case final && !block.IsZero():
 			agreement.By = append(agreement.By, t.Node.String())
+			if r.Fee == nil || agreement.Fee != nil && *r.Fee != *agreement.Fee {
+				agreement.Fee = nil
+			}
 		}
 		if says != "" {
 			return Agreement{}, fmt.Sprintf("%s: %s; %s: %s", testimonies[first].Node, agreement.Receipt, t.Node, says)

@@ -151,6 +151,34 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
+// TestFeesThatDiffer: nodes that differ on what a transaction cost hold up no payment,
+// and the cost is then not known.
+func TestFeesThatDiffer(t *testing.T) {
+	one, same, other := token.Units(1), token.Units(1), token.Units(2)
+	for _, test := range []struct {
+		name string
+		fees []*token.Amount
+		want *token.Amount
+	}{
+		{"the same", []*token.Amount{&one, &same}, &one},
+		{"another", []*token.Amount{&one, &same, &other}, nil},
+		{"another first", []*token.Amount{&other, &one}, nil},
+		{"none on one", []*token.Amount{&one, nil, &one}, nil},
+		{"none on the first", []*token.Amount{nil, &one, &one}, nil},
+	} {
+		var all chain.Nodes
+		for _, fee := range test.fees {
+			all = append(all, &stub{account: chain.Account{Head: chain.Head{Final: 5}}, blocks: map[uint64]chain.Hash{5: {5}},
+				receipts: []chain.Receipt{{Tx: chain.Hash{1}, Block: 5, BlockHash: chain.Hash{5}, Fee: fee}}})
+		}
+		got, err := views(all).Receipts(t.Context(), []chain.Hash{{1}})
+		a := got.Agreed[chain.Hash{1}]
+		if err != nil || len(a.By) != len(all) || (a.Fee == nil) != (test.want == nil) || a.Fee != nil && *a.Fee != *test.want {
+			t.Errorf("%s: %+v, %v, want the fee %v by all", test.name, a, err, test.want)
+		}
+	}
+}
+
 // views are those of nodes that have all answered.
 func views(all chain.Nodes) chain.Views {
 	views := make(chain.Views, len(all))

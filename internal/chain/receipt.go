@@ -14,7 +14,8 @@ type Receipt struct {
 	Succeeded bool // status 1
 	Block     uint64
 	BlockHash Hash
-	GasUsed   uint64 // in units of gas
+	GasUsed   uint64        // in units of gas
+	Fee       *token.Amount // taken from the sender, in wei, with the fees of a layer 2; nil: the node does not say
 	Logs      []Log
 }
 

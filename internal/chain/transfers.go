@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -79,13 +80,92 @@ func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []toke
 // Transactions returns the transactions of hashes, in their order, if every node has
 // them in the same block. A node that differs is ErrDisagree.
 func (n Nodes) Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, error) {
-	return agreed(n, fmt.Sprintf("%d transactions", len(hashes)), func(node Node) ([]MinedTx, error) { return node.Transactions(ctx, hashes) })
+	return n.TransactionsUntil(ctx, hashes, math.MaxUint64)
 }
+
+// TransactionsUntil is Transactions without those of blocks after last.
+func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64) ([]MinedTx, error) {
+	return agreed(n, fmt.Sprintf("%d transactions", len(hashes)), func(node Node) ([]MinedTx, error) {
+		txs, err := node.Transactions(ctx, hashes)
+		return slices.DeleteFunc(txs, func(tx MinedTx) bool { return tx.Block > last }), err
+	})
+}
+
+// Costs returns what mined transactions took from their senders, in wei and in the order
+// of hashes, if every node says the same.
+func (n Nodes) Costs(ctx context.Context, hashes []Hash) ([]token.Amount, error) {
+	return agreed(n, fmt.Sprintf("the fees of %d transactions", len(hashes)), func(node Node) ([]token.Amount, error) {
+		receipts, err := node.Receipts(ctx, hashes)
+		if err != nil {
+			return nil, err
+		}
+		costs := make([]token.Amount, len(hashes))
+		for i, h := range hashes {
+			at := slices.IndexFunc(receipts, func(r Receipt) bool { return r.Tx == h && r.Fee != nil })
+			if at < 0 {
+				return nil, fmt.Errorf("node gives no fee of %s", h)
+			}
+			costs[i] = *receipts[at].Fee
+		}
+		return costs, nil
+	})
+}
+
+// AccountAt returns a wallet's account at a block, if every node gives the same.
+func (n Nodes) AccountAt(ctx context.Context, wallet, coin token.Address, block uint64) (Account, error) {
+	at := Head{Number: block, Final: block}
+	accounts, err := agreed(n, fmt.Sprintf("%s at block %d", wallet, block), func(node Node) ([]Account, error) {
+		account, err := node.Account(ctx, wallet, coin, at)
+		account.Pending = 0 // now
+		return []Account{account}, err
+	})
+	if err != nil {
+		return Account{}, err
+	}
+	return accounts[0], nil
+}
+
+// CountAt returns how many transactions of a wallet are in blocks up to a final one, if
+// every node says the same.
+func (n Nodes) CountAt(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
+	counts, err := agreed(n, fmt.Sprintf("the count of %s at block %d", wallet, block), func(node Node) ([]uint64, error) {
+		count, err := node.Count(ctx, wallet, block)
+		return []uint64{count}, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return counts[0], nil
+}
+
+// UserOf returns the hash of the transaction by which a wallet used a nonce by the
+// block last, if every node names the same one.
+func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uint64) (Hash, error) {
+	hashes, err := agreed(n, fmt.Sprintf("nonce %d of %s", nonce, wallet), func(node Node) ([]Hash, error) {
+		hash, err := node.TxAtNonce(ctx, wallet, nonce, last)
+		return []Hash{hash}, err
+	})
+	if err != nil {
+		return Hash{}, err
+	}
+	return hashes[0], nil
+}
+
+// tries is how many times a node is asked that does not answer: a reader of the whole
+// chain makes thousands of requests, of which some get lost.
+const tries = 3
 
 // agreed asks every node, and returns the answer that all of them give. what says
 // in errors what they were asked of.
 func agreed[T comparable](nodes Nodes, what string, ask func(Node) ([]T, error)) ([]T, error) {
-	answers, errs := all(nodes, func(_ int, node Node) ([]T, error) { return ask(node) })
+	answers, errs := all(nodes, func(_ int, node Node) (answer []T, err error) {
+		for range tries {
+			if answer, err = ask(node); err == nil || errors.Is(err, ErrRejected) {
+				break
+			}
+		}
+		return answer, err
+	})
 	if err := errors.Join(errs...); err != nil || len(nodes) == 0 {
 		return nil, fmt.Errorf("asking every node of %s: %w", what, unavailable(errs))
 	}

@@ -3,6 +3,7 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
 )
@@ -116,6 +118,44 @@ func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.
 		}
 		in.ExclusiveStartKey, in.Limit = out.LastEvaluatedKey, nil
 	}
+}
+
+// Entries implements store.Books with a scan of the table, strongly consistent.
+func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{
+			TableName:                 &s.name,
+			FilterExpression:          aws.String("begins_with(pk, :payment) OR begins_with(pk, :tx) AND attribute_not_exists(payment_id)"),
+			ExpressionAttributeValues: attributes{":payment": text(paymentPrefix), ":tx": text(txPrefix)},
+			ConsistentRead:            aws.Bool(true),
+		})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield(store.Entry{}, fmt.Errorf("reading the whole table: %w", err))
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(entryOf(item)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// entryOf reads a payment, or the hash of a no-op.
+func entryOf(item attributes) (store.Entry, error) {
+	pk, _ := item[attrPK].(*types.AttributeValueMemberS)
+	if hash, noop := strings.CutPrefix(pk.Value, txPrefix); noop {
+		h, err := chain.ParseHash(hash)
+		if err != nil {
+			err = fmt.Errorf("%w: %s", store.ErrUnreadable, pk.Value)
+		}
+		return store.Entry{Noop: h}, err
+	}
+	p, err := decodePayment(item)
+	return store.Entry{Payment: p}, err
 }
 
 // bounds returns the range of list_sk that may be on the page, both ends

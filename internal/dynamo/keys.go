@@ -71,7 +71,9 @@ func pendingTxKey(chainID uint64, address string, nonce uint64) primaryKey {
 	return pair(walletPK(chainID, address), pendingTxSK(nonce))
 }
 
-func txKey(hash string) primaryKey { return pair("tx#"+hash, "tx") }
+const txPrefix = "tx#"
+
+func txKey(hash string) primaryKey { return pair(txPrefix+hash, "tx") }
 
 func spendKey(merchantID, mode string, now time.Time) primaryKey {
 	return pair("merchant#"+merchantID, "spend#"+now.UTC().Format(time.DateOnly)+"#"+mode)

@@ -48,6 +48,7 @@ type paymentItem struct {
 
 	Onchain        string `dynamodbav:"onchain_tx_hash,omitempty"`
 	Block          uint64 `dynamodbav:"block_number,omitempty"`
+	Fee            string `dynamodbav:"network_fee,omitempty"` // wei; absent in items of before it was read
 	FailureCode    string `dynamodbav:"failure_code,omitempty"`
 	FailureMessage string `dynamodbav:"failure_message,omitempty"`
 	EventID        string `dynamodbav:"event_id,omitempty"`
@@ -124,6 +125,10 @@ func decodePayment(item attributes) (payment.Payment, error) {
 			Hash: r.hash("hash", a.Hash), At: r.instant("at", a.At), Gas: a.Gas, Noop: a.Noop,
 			Fees: chain.Fees{Tip: r.amount("tip", a.Tip), Cap: r.amount("cap", a.Cap)},
 		})
+	}
+	if it.Fee != "" {
+		fee := r.amount("network_fee", it.Fee)
+		p.Fee = &fee
 	}
 	if it.FailureCode != "" {
 		p.Failure = &payment.Failure{Code: payment.FailureCode(it.FailureCode), Message: it.FailureMessage}

@@ -155,6 +155,10 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 		set += ", onchain_tx_hash = :onchain, block_number = :block"
 		values[":onchain"], values[":block"] = text(p.Onchain.String()), number(p.Block)
 	}
+	if p.Fee != nil {
+		set += ", network_fee = :fee"
+		values[":fee"] = text(p.Fee.String())
+	}
 	if p.Failure != nil {
 		set += ", failure_code = :code, failure_message = :message"
 		values[":code"], values[":message"] = text(string(p.Failure.Code)), text(p.Failure.Message)

@@ -1,7 +1,7 @@
 // Package emf writes metrics as lines of the log, in Amazon CloudWatch's
 // embedded metric format: no call, and nothing to lose when a function ends.
 // Every metric has one dimension, the stack, so that their number stays small; those
-// of a node have its host too.
+// of a node or of a wallet have its name too.
 package emf
 
 import (
@@ -44,8 +44,9 @@ type Meter struct {
 	units  map[string]string
 }
 
-// A metric is of a node, or of the stack where node is "".
-type metric struct{ node, name string }
+// A metric is of one of several, a node or a wallet as the dimension says, or of the
+// stack where both are "".
+type metric struct{ dimension, of, name string }
 
 // New returns a meter of the named stack that writes to out, which is to be the
 // function's standard output.
@@ -54,16 +55,17 @@ func New(out io.Writer, stack string, now func() time.Time) *Meter {
 }
 
 // Add notes values of a metric. A name always has the same unit.
-func (m *Meter) Add(name, unit string, values ...float64) { m.AddOf("", name, unit, values...) }
+func (m *Meter) Add(name, unit string, values ...float64) { m.AddOf("", "", name, unit, values...) }
 
-// AddOf notes values of a metric that each node has, by the node's host.
-func (m *Meter) AddOf(node, name, unit string, values ...float64) {
+// AddOf notes values of a metric that each of several has: the dimension says of what
+// kind they are, and of which of them it is.
+func (m *Meter) AddOf(dimension, of, name, unit string, values ...float64) {
 	if len(values) == 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := metric{node, name}
+	key := metric{dimension, of, name}
 	m.values[key] = append(m.values[key], values...)
 	m.units[name] = unit
 }
@@ -86,19 +88,19 @@ func (m *Meter) Flush() error {
 	return nil
 }
 
-// line takes the next line's worth of values, of the stack or of one node.
+// line takes the next line's worth of values, of the stack, one node or one wallet.
 func (m *Meter) line() map[string]any {
 	line, dimensions := map[string]any{"Stack": m.stack}, []string{"Stack"}
 	keys := slices.SortedFunc(maps.Keys(m.values), func(a, b metric) int {
-		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(a.dimension, b.dimension), cmp.Compare(a.of, b.of), cmp.Compare(a.name, b.name))
 	})
-	node := keys[0].node
-	if node != "" {
-		line["Node"], dimensions = node, append(dimensions, "Node")
+	dimension, of := keys[0].dimension, keys[0].of
+	if dimension != "" {
+		line[dimension], dimensions = of, append(dimensions, dimension)
 	}
 	var metrics []map[string]string
 	for _, key := range keys {
-		if key.node != node {
+		if key.dimension != dimension || key.of != of {
 			break
 		}
 		name, values := key.name, m.values[key]

@@ -102,6 +102,7 @@ func everything(t *testing.T) string {
 	runreport.Add(m, settlement.Report{
 		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9, Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{time.Second, 1500 * time.Millisecond},
+		Spent:   []settlement.Spent{{Wallet: token.Address{0xaa}, Fee: amount}, {Wallet: token.Address{0xaa}, Fee: amount}, {Wallet: token.Address{0xbb}, Noop: true, Fee: amount}},
 		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12}},
 	}, 6)
 	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true, Open: true}, {Node: "b", Missed: 15}, {Node: "c", Silent: true}})
@@ -116,15 +117,18 @@ func everything(t *testing.T) string {
 }
 
 func TestMetrics(t *testing.T) {
-	stack, nodes, _ := strings.Cut(everything(t), "\n")
+	stack, parts, _ := strings.Cut(everything(t), "\n")
 	var got map[string]any
 	if err := json.Unmarshal([]byte(stack), &got); err != nil {
 		t.Fatal(err)
 	}
 	delete(got, "_aws")
-	for _, of := range []string{`{"Node":"a","NodeBreakerOpen":1,"NodeErrors":14,"Stack":"remit-dev",`, `{"Node":"b","NodeErrors":15,"Stack":"remit-dev",`} {
-		if !strings.Contains(nodes, of) || strings.Count(nodes, `"Dimensions":[["Stack","Node"]]`) != 2 {
-			t.Errorf("no line %s in %s", of, nodes)
+	for _, of := range []string{`{"Node":"a","NodeBreakerOpen":1,"NodeErrors":14,"Stack":"remit-dev",`, `{"Node":"b","NodeErrors":15,"Stack":"remit-dev",`,
+		`{"PaymentFees":[1.23456789,1.23456789],"Stack":"remit-dev","Wallet":"0xaa00000000000000000000000000000000000000",`,
+		`{"NoopFees":1.23456789,"Stack":"remit-dev","Wallet":"0xbb00000000000000000000000000000000000000",`,
+	} {
+		if !strings.Contains(parts, of) || strings.Count(parts, `"Dimensions":[["Stack","Node"]]`) != 2 || strings.Count(parts, `"Dimensions":[["Stack","Wallet"]]`) != 2 {
+			t.Errorf("no line %s in %s", of, parts)
 		}
 	}
 	want := map[string]any{
@@ -155,6 +159,11 @@ func TestTemplateNamesThem(t *testing.T) {
 	template, err := os.ReadFile("../../template.yaml")
 	if err != nil {
 		t.Fatal(err)
+	}
+	_, body, _ := strings.Cut(string(template), "DashboardBody: !Sub |\n")
+	body, _, _ = strings.Cut(body, "\n\n")
+	if err := json.Unmarshal([]byte(regexp.MustCompile(`\$\{[^}]*\}`).ReplaceAllString(body, "x")), &map[string]any{}); err != nil {
+		t.Errorf("the dashboard's body is no JSON, which CloudWatch refuses: %v", err)
 	}
 	written := everything(t)
 	watched := regexp.MustCompile(`Namespace: Remit\n\s*MetricName: (\w+)|\["Remit", "(\w+)"`).FindAllStringSubmatch(string(template), -1)

@@ -152,6 +152,10 @@ func TestPaysOnARealNode(t *testing.T) {
 	if err != nil || len(receipts) != 2 {
 		t.Fatalf("%d receipts, %v, want 2", len(receipts), err)
 	}
+	fees, _ := receipts[0].Fee.Add(*receipts[1].Fee)
+	if before.Gas.Sub(after.Gas) != fees {
+		t.Errorf("%v wei have left the wallet, the receipts tell of %v", before.Gas.Sub(after.Gas), fees)
+	}
 	for i, receipt := range receipts {
 		transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: to, Amount: token.Units(uint64(5 + i))}
 		if verdict := transfer.Judge(receipt); verdict != chain.Transferred || receipt.Block != block.Number || receipt.BlockHash != block.Hash {

@@ -29,8 +29,10 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 	tx := hash(t, signedHash)
 	reverted := strings.Replace(recordedReceipt(tx), `"status":"0x1"`, `"status":"0x0"`, 1)
 	withoutLog := strings.Replace(recordedReceipt(tx), `"removed":false`, `"removed":true`, 1)
+	fee := token.Units(46_322*1_000_000 + 1)
 	want := chain.Receipt{
-		Tx: tx, Succeeded: true, Block: 2_000_000, BlockHash: hash(t, strings.Repeat("b1", 32)), GasUsed: 46_322,
+		Fee: &fee,
+		Tx:  tx, Succeeded: true, Block: 2_000_000, BlockHash: hash(t, strings.Repeat("b1", 32)), GasUsed: 46_322,
 		Logs: []chain.Log{{
 			Contract: contract,
 			Topics: []chain.Hash{
@@ -58,7 +60,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 			s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(row.json))})
 			got, err := open(t, s.URL).Receipts(t.Context(), []chain.Hash{tx})
 			must(t, err)
-			if diff := cmp.Diff(row.want, got, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(row.want, got, cmpopts.EquateEmpty(), exact); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -66,6 +68,34 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 	transfer := chain.Transfer{Contract: contract, From: account, To: token.Address{18: 0xde, 19: 0xad}, Amount: token.Units(1_000_000)}
 	if verdict := transfer.Judge(want); verdict != chain.Transferred {
 		t.Errorf("the receipt reads %s, want a transfer of one USDC", verdict)
+	}
+}
+
+// TestFees: what a transaction cost its sender, as each kind of chain says it.
+func TestFees(t *testing.T) {
+	tx := hash(t, signedHash)
+	const l1 = `"l1Fee":"0x1"`
+	for _, row := range []struct {
+		name, fields string
+		want         uint64 // 0: not known
+	}{
+		{"gas alone", `"x":"0x1"`, 46_322_000_000},
+		{"the layer-1 fee of the OP stack", `"l1Fee":"0xa"`, 46_322_000_010},
+		{"an operator's fee since Isthmus", `"l1Fee":"0xa","operatorFeeScalar":"0x1e8480","operatorFeeConstant":"0x7"`, 46_322_000_010 + 2*46_322 + 7},
+		{"an operator's fee since Jovian", `"l1Fee":"0xa","operatorFeeScalar":"0x2","operatorFeeConstant":"0x7","daFootprintGasScalar":"0x190"`, 46_322_000_010 + 200*46_322 + 7},
+		{"a fee of more than 256 bits", `"l1Fee":"0x` + strings.Repeat("f", 64) + `"`, 0},
+		{"no price", `"effectiveGasPrice":null`, 0},
+	} {
+		text := strings.Replace(recordedReceipt(tx), l1, row.fields, 1)
+		if row.name == "no price" {
+			text = strings.Replace(recordedReceipt(tx), `"effectiveGasPrice":"0xf4240"`, row.fields, 1)
+		}
+		s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(text))})
+		got, err := open(t, s.URL).Receipts(t.Context(), []chain.Hash{tx})
+		must(t, err)
+		if fee := got[0].Fee; (fee == nil) != (row.want == 0) || fee != nil && *fee != token.Units(row.want) {
+			t.Errorf("%s: %v, want %d", row.name, fee, row.want)
+		}
 	}
 }
 

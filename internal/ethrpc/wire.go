@@ -92,7 +92,45 @@ type receipt struct {
 	Block     *count      `json:"blockNumber"`
 	BlockHash *chain.Hash `json:"blockHash"`
 	GasUsed   count       `json:"gasUsed"`
-	Logs      []logged    `json:"logs"`
+	price
+	Logs []logged `json:"logs"`
+}
+
+// price has the fields of a receipt that say what its gas cost. Those after the first are of
+// the OP stack: the layer-1 fee of Base, OP Mainnet and others, and the operator's
+// fee. Other chains charge for layer 1 in gas (Arbitrum, ZKsync) or in its price
+// (Linea).
+type price struct {
+	Gas      *quantity `json:"effectiveGasPrice"`
+	L1       quantity  `json:"l1Fee"`
+	Scalar   count     `json:"operatorFeeScalar"`
+	Constant quantity  `json:"operatorFeeConstant"`
+	Jovian   *count    `json:"daFootprintGasScalar"` // since the fork Jovian
+}
+
+// fee returns what the sender paid for gas, nil if the node does not say. The operator's fee is
+// that of https://specs.optimism.io/protocol/jovian/exec-engine.html#operator-fee,
+// and that of Isthmus before.
+func (p price) fee(gas uint64) *token.Amount {
+	if p.Gas == nil {
+		return nil
+	}
+	fee, err := p.Gas.Times(gas)
+	operator, operatorErr := token.Units(gas).Times(uint64(p.Scalar))
+	if p.Jovian == nil {
+		operator = operator.Over(1_000_000)
+	} else if operatorErr == nil {
+		operator, operatorErr = operator.Times(100)
+	}
+	errs := []error{err, operatorErr}
+	for _, part := range []token.Amount{p.L1.Amount, operator, p.Constant.Amount} {
+		fee, err = fee.Add(part)
+		errs = append(errs, err)
+	}
+	if errors.Join(errs...) != nil {
+		return nil
+	}
+	return &fee
 }
 
 // logged has the fields of a log that are read.
@@ -118,7 +156,7 @@ func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 	case r.Status == nil || *r.Status > 1:
 		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without a status of 0 or 1", errAnswer, tx)
 	}
-	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: uint64(r.GasUsed)}
+	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: uint64(r.GasUsed), Fee: r.fee(uint64(r.GasUsed))}
 	for _, log := range r.Logs {
 		if !log.Removed {
 			read.Logs = append(read.Logs, log.event())

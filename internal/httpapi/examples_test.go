@@ -16,6 +16,7 @@ import (
 	"remit/internal/httpapi"
 	"remit/internal/payment"
 	"remit/internal/tabletest"
+	"remit/internal/token"
 )
 
 const (
@@ -53,7 +54,8 @@ func (a *api) fail() {
 func (a *api) end(end func(payment.Payment, chain.Receipt) (payment.Payment, error)) {
 	a.now = a.now.Add(4 * time.Second)
 	p := a.first()
-	p, err := end(p, chain.Receipt{Tx: p.Attempts[0].Hash, Block: 19241000})
+	fee := token.Units(61_234_567_890)
+	p, err := end(p, chain.Receipt{Tx: p.Attempts[0].Hash, Block: 19241000, Fee: &fee})
 	must(a, err)
 	must(a, a.payments.Finish(a.Context(), p))
 }

@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"remit/internal/apikey"
 	"remit/internal/chain"
@@ -72,8 +74,25 @@ func ListTransactions(newID func() string, history store.History, payments IDFin
 		} else {
 			list, err = pageOf(c.Context(), history, f)
 		}
+		if err == nil && slices.Equal(c.Header.Values("Accept"), []string{"text/csv"}) {
+			return list.csv()
+		}
 		return answer{status: http.StatusOK, body: list}, err
 	})
+}
+
+// csv answers with the page as CSV. The link to the next page is relative to the
+// address of this one, which the function does not know in full behind API Gateway.
+func (l transactionList) csv() (answer, error) {
+	var text bytes.Buffer
+	if err := payment.CSV(&text, true, l.Data...); err != nil {
+		return answer{}, err
+	}
+	a := answer{status: http.StatusOK, body: page{"text/csv; charset=utf-8", "no-store", text.Bytes()}}
+	if l.NextCursor != nil {
+		a.header = map[string]string{"Link": "<?cursor=" + *l.NextCursor + `>; rel="next"`}
+	}
+	return a, nil
 }
 
 // readFilter reads the query of GET /transactions. A cursor carries the filters

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -89,6 +90,45 @@ func TestUnderKey(t *testing.T) {
 	answers(t, func(*testing.T) *api { return a }, "GET /transactions?%s")
 	if got := a.get("/transactions"); strings.Count(got.body, `"tx_hash"`) != 1 {
 		t.Errorf("a payment that is not signed is listed: %s", got.body)
+	}
+}
+
+// TestCSV: with exactly Accept: text/csv the same page comes as CSV, which leads on to the
+// next one, and in which no spreadsheet finds a formula. Errors stay JSON.
+func TestCSV(t *testing.T) {
+	a := newAPI(t)
+	a.payTimes(1, 2)
+	a.post("/send-payment", `{"to":"`+alice+`","amount":3,"reference":"=HYPERLINK(1)","metadata":{"a":"<b>, \"c\""}}`).want(t, 201)
+	a.fail()
+	page := a.get("/transactions?limit=2", "Accept: text/csv")
+	page.want(t, 200)
+	rows, err := csv.NewReader(strings.NewReader(page.body)).ReadAll()
+	must(t, err)
+	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,version,mode,created_at,updated_at"
+	if len(rows) != 3 || strings.Join(rows[0], ",") != names {
+		t.Fatalf("%d rows: %s", len(rows), page.body)
+	}
+	if newest := rows[1]; newest[2] != "3" || newest[8] != "'=HYPERLINK(1)" || newest[9] != `{"a":"<b>, \"c\""}` || newest[11]+newest[12]+newest[13] != "" {
+		t.Errorf("%q", newest)
+	}
+	next, ok := strings.CutPrefix(page.header.Get("Link"), "<")
+	next, rel, _ := strings.Cut(next, ">")
+	here, err := url.Parse("/v1/transactions?limit=2")
+	must(t, err)
+	there, err := here.Parse(next)
+	if must(t, err); !ok || rel != `; rel="next"` || there.Path != here.Path {
+		t.Fatalf("Link: %s", page.header.Get("Link"))
+	}
+	last := a.get("/transactions?"+there.RawQuery, "Accept: text/csv")
+	if last.want(t, 200, `,61234567890,"{""code"":""execution_reverted"",`); strings.Count(last.body, "\n") != 2 || last.header.Get("Link") != "" {
+		t.Errorf("the last page: %v %s", last.header, last.body)
+	}
+	if got := a.get("/transactions?status=confirmed", "Accept: text/csv"); got.body != names+"\n" {
+		t.Errorf("no payment at all: %q", got.body)
+	}
+	a.get("/transactions?limit=0", "Accept: text/csv").want(t, 422, `"integer_range"`)
+	for _, other := range []string{"text/csv, */*", "text/CSV", "application/json", "*/*"} {
+		a.get("/transactions", "Accept: "+other).want(t, 200, `{"data":[`)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"remit/internal/wallet"
 )
 
-// A Store passes every call of the embedded store but List through Around. No
-// decision about money reads List.
+// A Store passes every call of the embedded store but List and Entries through
+// Around. No decision about money reads these.
 type Store struct {
 	store.Store
 	Around Around

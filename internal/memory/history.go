@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"remit/internal/payment"
@@ -19,6 +20,23 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 		return nil
 	})
 	return page, more, err
+}
+
+// Entries implements store.Books.
+func (s *Payments) Entries(ctx context.Context) iter.Seq2[store.Entry, error] {
+	image := s.Image()
+	return func(yield func(store.Entry, error) bool) {
+		for _, r := range image.payments {
+			if p, err := r.read(); !yield(store.Entry{Payment: p}, cmp.Or(ctx.Err(), err)) || ctx.Err() != nil {
+				return
+			}
+		}
+		for hash, id := range image.hashes {
+			if id == "" && !yield(store.Entry{Noop: hash}, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (s *Payments) page(f store.Filter) (page []payment.Payment, more bool) {

@@ -100,7 +100,7 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 			return store.ErrChanged
 		}
 		end := &there.p
-		end.State, end.Onchain, end.Block, end.Failure, end.Event = p.State, p.Onchain, p.Block, p.Failure, p.Event
+		end.State, end.Onchain, end.Block, end.Fee, end.Failure, end.Event = p.State, p.Onchain, p.Block, p.Fee, p.Failure, p.Event
 		end.Version, end.UpdatedAt = p.Version, p.UpdatedAt
 		return nil
 	})

@@ -31,6 +31,8 @@ type Commands struct {
 	Payment  Payment  `cmd:"" help:"Look into a payment."`
 	Webhooks Webhooks `cmd:"" help:"Deliveries that failed."`
 	Recover  Recover  `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
+	Audit    Audit    `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
+	Export   Export   `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
 	Doctor   Doctor   `cmd:"" help:"Examine a stack and say what to do about each finding."`
 }
 
@@ -120,8 +122,10 @@ func (c *conversation) run(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if file := &commands.Wallet.Import.File; *file != "" && !filepath.IsAbs(*file) {
-		*file = filepath.Join(typed.Dir, *file)
+	for _, file := range []*string{&commands.Wallet.Import.File, &commands.Audit.Keep} {
+		if *file != "" && !filepath.IsAbs(*file) {
+			*file = filepath.Join(typed.Dir, *file)
+		}
 	}
 	return parsed.Run()
 }

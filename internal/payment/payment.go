@@ -39,10 +39,11 @@ type Payment struct {
 	Attempts []Attempt  // first the committed one, then every fee bump; all pay the same, or nothing
 	TxHash   chain.Hash // of the first attempt: the payment's public name for ever
 
-	Onchain chain.Hash // the attempt that was mined; zero until final
-	Block   uint64     // the block it was mined in; zero until final, or when none of ours was mined
-	Failure *Failure   // set when Failed
-	Event   *Event     // set when final, serialised once
+	Onchain chain.Hash    // the attempt that was mined; zero until final
+	Block   uint64        // the block it was mined in; zero until final, or when none of ours was mined
+	Fee     *token.Amount // what the mined transaction cost the wallet, in wei; nil until final, when none of ours was mined, and when the nodes did not agree on it
+	Failure *Failure      // set when Failed
+	Event   *Event        // set when final, serialised once
 
 	Version   int64 // visible changes: 0 when Prepared, 1 when Committed, 2 when final
 	CreatedAt time.Time
@@ -215,7 +216,7 @@ func (p Payment) end(to State, r chain.Receipt, failure *Failure, now time.Time)
 	if err != nil {
 		return Payment{}, err
 	}
-	p.Onchain, p.Block, p.Failure = r.Tx, r.Block, failure
+	p.Onchain, p.Block, p.Fee, p.Failure = r.Tx, r.Block, r.Fee, failure
 	event, err := eventOf(p, previous)
 	if err != nil {
 		return Payment{}, fmt.Errorf("writing the event of %s: %w", p.ID, err)

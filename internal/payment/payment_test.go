@@ -176,7 +176,7 @@ func TestPublic(t *testing.T) {
 	)
 	pending := `{"tx_hash":"` + one + `","status":"pending","amount":1000000,"wallet_address":"` + to + `","to":"` + to + `",` +
 		`"token":"USDC","decimals":6,"network":"net","reference":"inv-1","metadata":{"order":"2041"},` +
-		`"onchain_tx_hash":null,"block_number":null,"failure":null,"version":1,"mode":"test",` +
+		`"onchain_tx_hash":null,"block_number":null,"network_fee":null,"failure":null,"version":1,"mode":"test",` +
 		`"created_at":"2026-01-02T03:04:05.678Z","updated_at":"2026-01-02T03:04:05.678Z"}`
 	got, err := json.Marshal(in(t, payment.Committed).Public())
 	if err != nil {
@@ -194,6 +194,11 @@ func TestPublic(t *testing.T) {
 	}
 	if paid := in(t, payment.Confirmed).Public(); paid.OnchainTxHash == nil || *paid.OnchainTxHash != (chain.Hash{1}) || paid.BlockNumber == nil || *paid.BlockNumber != 5 {
 		t.Errorf("a payment that was made: %+v", paid)
+	}
+	dear := token.MaxAmount()
+	failed, err := in(t, payment.Committed).Fail(payment.ExecutionReverted, chain.Receipt{Tx: chain.Hash{1}, Block: 5, Fee: &dear}, now)
+	if err != nil || view.NetworkFee != nil || !bytes.Contains(failed.Event.Body, []byte(`"network_fee":`+dear.String()+`,"failure":`)) {
+		t.Errorf("the fee of one that failed, and of one of which nothing was mined: %s, %v, %v", failed.Event.Body, view.NetworkFee, err)
 	}
 	if got, err := json.Marshal(view.Amount); err != nil || string(got) != token.MaxAmount().String() {
 		t.Errorf("the largest amount is written as %s, %v", got, err)

@@ -24,6 +24,7 @@ type Public struct {
 	Metadata      map[string]string `json:"metadata"`
 	OnchainTxHash *chain.Hash       `json:"onchain_tx_hash"`
 	BlockNumber   *uint64           `json:"block_number"`
+	NetworkFee    *token.Amount     `json:"network_fee"` // in wei
 	Failure       *Failure          `json:"failure"`
 	Version       int64             `json:"version"`
 	Mode          string            `json:"mode"`
@@ -37,7 +38,7 @@ func (p Payment) Public() Public {
 	v := Public{
 		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: p.To, To: p.To,
 		Token: p.Token.Symbol, Decimals: p.Token.Decimals, Network: p.Network,
-		Metadata: p.Metadata, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
+		Metadata: p.Metadata, NetworkFee: p.Fee, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
 		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt),
 	}
 	if v.Metadata == nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"remit/internal/token"
+	"remit/internal/wallet"
 )
 
 // A Report counts the acts of a run and describes the wallets that it saw.
@@ -25,7 +26,22 @@ type Report struct {
 	Pending          int             // pending transactions not yet settled
 	Oldest           time.Duration   // since the first attempt of the pending transaction that is pending longest was signed, whether mined or not
 	ToFinal          []time.Duration // from creation to final, of each payment settled
+	Spent            []Spent         // of each transaction settled
 	Wallets          []Funds
+}
+
+// Spent is what a mined transaction cost its wallet.
+type Spent struct {
+	Wallet token.Address
+	Noop   bool         // it paid nobody
+	Fee    token.Amount // wei
+}
+
+// spend notes the cost of a settled transaction, if it is known.
+func (r *Report) spend(s wallet.PendingTx, fee *token.Amount) {
+	if fee != nil {
+		r.Spent = append(r.Spent, Spent{s.Address, s.Noop(), *fee})
+	}
 }
 
 // Funds are a wallet's balances as the leading node has them, less what payments in
@@ -54,6 +70,7 @@ func (r *Report) add(o Report) {
 	r.Pending += o.Pending
 	r.Oldest = max(r.Oldest, o.Oldest)
 	r.ToFinal = append(r.ToFinal, o.ToFinal...)
+	r.Spent = append(r.Spent, o.Spent...)
 	r.Wallets = append(r.Wallets, o.Wallets...)
 }
 

@@ -19,7 +19,7 @@ func TestReportsAddUp(t *testing.T) {
 	first := settlement.Funds{Address: token.Address{1}, Gap: 1}
 	second := settlement.Funds{Address: token.Address{2}, Gap: 2}
 	both, again := []settlement.Funds{first, second}, settlement.Funds{Address: token.Address{1}, Gap: 3}
-	equal := cmpopts.EquateComparable(settlement.Funds{})
+	equal := cmpopts.EquateComparable(settlement.Funds{}, settlement.Spent{})
 	untested := map[string]bool{}
 	for f := range reflect.TypeFor[settlement.Report]().Fields() {
 		untested[f.Name] = true
@@ -44,6 +44,7 @@ func TestReportsAddUp(t *testing.T) {
 		{"Refused", 2, 3, 5, 5},
 		{"Suspect", 2, 3, 5, 5},
 		{"ToFinal", []time.Duration{2}, []time.Duration{3}, []time.Duration{2, 3}, []time.Duration{2, 3}},
+		{"Spent", []settlement.Spent{{Noop: true}}, []settlement.Spent{{}}, []settlement.Spent{{Noop: true}, {}}, []settlement.Spent{{Noop: true}, {}}},
 		{"Unreadable", 2, 3, 5, 3},
 		{"Unreadable", 3, 0, 3, 0},
 		{"Undecided", 2, 3, 5, 3},

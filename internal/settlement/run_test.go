@@ -16,6 +16,34 @@ import (
 	"remit/internal/wallet"
 )
 
+// TestSpent: what a payment and a no-op cost is stored with the payment and reported of the
+// wallet; a cost that no node says is neither.
+func TestSpent(t *testing.T) {
+	w := newWorld(t, script{})
+	fee := func(units uint64) *token.Amount { return new(token.Units(units)) }
+	paid, silent, away := w.commit("a", time.Minute), w.commit("b", time.Minute), w.reserve("c", time.Minute)
+	noop := w.noop(2, time.Minute)
+	w.must(w.tables.Release(t.Context(), away.ID, noop))
+	for hash, fee := range map[chain.Hash]*token.Amount{paid.TxHash: fee(7), silent.TxHash: nil, noop.Hash(): fee(5)} {
+		w.paid(paid, hash)
+		r := w.receipts[hash]
+		r.Fee = fee
+		w.receipts[hash] = r
+	}
+	report, err := w.round()
+	w.must(err)
+	slices.SortFunc(report.Spent, func(a, b settlement.Spent) int { return a.Fee.Cmp(b.Fee) })
+	if want := []settlement.Spent{{Wallet: payer, Noop: true, Fee: *fee(5)}, {Wallet: payer, Fee: *fee(7)}}; !slices.Equal(report.Spent, want) {
+		t.Errorf("spent %+v, want %+v", report.Spent, want)
+	}
+	if p := w.stored(paid); p.Fee == nil || *p.Fee != *fee(7) || p.Public().NetworkFee != p.Fee {
+		t.Errorf("%s cost %v, want 7", p.State, p.Fee)
+	}
+	if p := w.stored(silent); !p.State.Final() || p.Fee != nil {
+		t.Errorf("%s cost %v, want a cost that is not known", p.State, p.Fee)
+	}
+}
+
 // TestRun: a run goes round once a block while something is pending, waits once
 // for a claim of another run to end, and leaves the wallets free when its time is
 // over.

@@ -179,6 +179,7 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 		if !p.decided(ctx, s, a, chain.Used) {
 			return false, nil
 		}
+		p.tally(func(r *Report) { r.spend(s, a.Fee) })
 		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
 	final, err := p.finish(ctx, s, a)
@@ -243,6 +244,7 @@ func (p *pass) finish(ctx context.Context, s wallet.PendingTx, a chain.Agreement
 			r.Failed++
 		}
 		r.ToFinal = append(r.ToFinal, final.UpdatedAt.Sub(final.CreatedAt))
+		r.spend(s, final.Fee)
 	})
 	return final, nil
 }

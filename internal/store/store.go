@@ -12,6 +12,7 @@ package store
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"remit/internal/chain"
@@ -46,6 +47,7 @@ type Store interface {
 	Wallets
 	DailyLimits
 	History
+	Books
 }
 
 // Payments keeps payments.
@@ -208,6 +210,21 @@ type History interface {
 	// first, at most f.Limit, and whether more follow. It leaves out
 	// Prepared payments and those that do not decode.
 	List(ctx context.Context, f Filter) (page []payment.Payment, more bool, err error)
+}
+
+// Books reads the tables whole, for audits and exports. No decision about a payment
+// reads it.
+type Books interface {
+	// Entries yields every payment, and every attempt of a no-op, in no order. An
+	// item that does not decode is an ErrUnreadable of its own; the others follow.
+	// It ends after any other error. What is written meanwhile may be missing.
+	Entries(ctx context.Context) iter.Seq2[Entry, error]
+}
+
+// An Entry is a payment, or the hash of a no-op's attempt.
+type Entry struct {
+	Payment payment.Payment // zero for a no-op
+	Noop    chain.Hash
 }
 
 // A Filter says which payments to list. Zero fields do not restrict.

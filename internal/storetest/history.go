@@ -2,6 +2,8 @@ package storetest
 
 import (
 	stdcmp "cmp"
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
 )
 
 var listPromises = []promise[*check]{
@@ -28,6 +32,44 @@ var listPromises = []promise[*check]{
 		p = c.committed(p, 0)
 		c.lists(store.Filter{}, 10, p)
 		c.lists(store.Filter{}, 10, c.confirmed(c.bumped(p, 30)))
+	}},
+	{"the books have every payment, every no-op, and what cannot be read", func(c *check) {
+		id := c.walletID()
+		ended, prepared := c.confirmed(c.bumped(c.committed(c.created(id), 4), 30)), c.unstored()
+		prepared = c.create(prepared)
+		spoiled := c.committed(c.created(id), 5)
+		noop := wallet.PendingTx{ID: id, Nonce: 6, Hashes: []chain.Hash{{6, 6, byte(len(c.merchant))}}, Raw: []byte{6}, Fees: ended.Tx.Fees, At: noon, Since: noon, Gas: token.Units(1)}
+		noop = c.put(noop)
+		c.Spoil(spoiled.ID)
+		unreadable := 0
+		payments, noops := map[payment.ID]payment.Payment{}, map[chain.Hash]int{}
+		for entry, err := range c.Entries(c.Context()) {
+			switch {
+			case errors.Is(err, store.ErrUnreadable):
+				unreadable++
+			case err != nil:
+				c.Fatal(err)
+			case entry.Noop.IsZero():
+				payments[entry.Payment.ID] = entry.Payment
+			default:
+				noops[entry.Noop]++
+			}
+		}
+		c.samePayment("the entry", ended, payments[ended.ID])
+		c.samePayment("the entry", prepared, payments[prepared.ID])
+		if _, readable := payments[spoiled.ID]; readable || unreadable == 0 || noops[noop.Hash()] != 1 || noops[ended.TxHash] != 0 {
+			c.Errorf("spoiled %v, %d unreadable, no-ops %v", readable, unreadable, noops)
+		}
+		for range c.Entries(c.Context()) {
+			break // must not go on
+		}
+		gone, stop := context.WithCancel(c.Context())
+		stop()
+		for _, err := range c.Entries(gone) {
+			if err == nil {
+				c.Error("an entry after the caller has left")
+			}
+		}
 	}},
 	{"merchants and modes have lists of their own", func(c *check) {
 		mine, live, other := c.created(c.walletID()), c.unstored(), c.unstored()

@@ -165,9 +165,11 @@ var paymentPromises = []promise[*check]{
 		c.leads(p, p.Hashes()...)
 	}},
 	{"a failed payment is stored with its failure", func(c *check) {
+		dear := token.MaxAmount()
 		for code, receipt := range map[payment.FailureCode]chain.Receipt{
 			payment.NonceConsumed:     {},
-			payment.ExecutionReverted: {Tx: chain.Hash{9}, Block: 12},
+			payment.TransferMissing:   {Tx: chain.Hash{9}, Block: 12},
+			payment.ExecutionReverted: {Tx: chain.Hash{9}, Block: 12, Fee: &dear},
 		} {
 			p := c.failing(c.committed(c.created(c.walletID()), 4), code, receipt)
 			c.ok("finishing", c.Finish(c.Context(), p))

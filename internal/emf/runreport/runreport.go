@@ -44,6 +44,9 @@ func Add(m *emf.Meter, r settlement.Report, decimals int) {
 	for _, took := range r.ToFinal {
 		m.Add("SecondsToFinal", emf.Seconds, took.Seconds())
 	}
+	for _, s := range r.Spent {
+		m.AddOf("Wallet", s.Wallet.String(), map[bool]string{false: "PaymentFees", true: "NoopFees"}[s.Noop], emf.None, rounded(s.Fee, gweiDecimals))
+	}
 	for _, w := range r.Wallets {
 		m.Add("WalletToken", emf.None, rounded(w.Balance, decimals))
 		m.Add("WalletGas", emf.None, rounded(w.Gas, gweiDecimals))
@@ -60,10 +63,10 @@ func AddNodes(m *emf.Meter, nodes []chain.Health) {
 			silent++
 		}
 		if n.Missed > 0 {
-			m.AddOf(n.Node, "NodeErrors", emf.Count, float64(n.Missed))
+			m.AddOf("Node", n.Node, "NodeErrors", emf.Count, float64(n.Missed))
 		}
 		if n.Open {
-			m.AddOf(n.Node, "NodeBreakerOpen", emf.Count, 1)
+			m.AddOf("Node", n.Node, "NodeBreakerOpen", emf.Count, 1)
 		}
 	}
 	if silent > 0 {

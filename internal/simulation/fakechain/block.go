@@ -76,8 +76,9 @@ func (c *Chain) extend(parent *block, txs []Tx) *block {
 	binary.BigEndian.PutUint64(b.hash[8:], c.blocks)
 	b.hash[31] = 0xb0
 	for _, tx := range txs {
-		r := c.execute(b, tx)
+		r, fee := c.execute(b, tx)
 		r.Tx, r.Block, r.BlockHash, r.GasUsed = tx.Sign().Hash, b.number, b.hash, min(tx.Gas, c.gasOf(tx))
+		r.Fee = &fee
 		b.receipts = append(b.receipts, r)
 		c.mostMined[tx.From] = max(c.mostMined[tx.From], b.accounts[tx.From].Nonce)
 	}
@@ -97,23 +98,24 @@ func (c *Chain) branch(base *block, from pool, blocks uint64) *block {
 	return base
 }
 
-// execute applies tx to the accounts of b and returns its receipt.
-func (c *Chain) execute(b *block, tx Tx) chain.Receipt {
+// execute applies tx to the accounts of b and returns its receipt and its fee.
+func (c *Chain) execute(b *block, tx Tx) (r chain.Receipt, fee token.Amount) {
 	from := b.accounts[tx.From]
 	from.Nonce++
-	fee, _ := c.price(tx).Times(min(tx.Gas, c.gasOf(tx)))
-	from.Gas = from.Gas.Sub(fee).Sub(c.L1Fee)
+	fee, _ = c.price(tx).Times(min(tx.Gas, c.gasOf(tx)))
+	fee, _ = fee.Add(c.L1Fee)
+	from.Gas = from.Gas.Sub(fee)
 	b.accounts[tx.From] = from
 	if tx.To != c.Token {
-		return chain.Receipt{Succeeded: true}
+		return chain.Receipt{Succeeded: true}, fee
 	}
 	to, amount := ParseTransfer(tx.Data)
 	moved := amount
 	switch behaviour := c.Recipients[to]; {
 	case behaviour == Reverts, c.Blocked[tx.From], from.Coins.Less(amount), tx.Gas < c.gasOf(tx):
-		return chain.Receipt{}
+		return chain.Receipt{}, fee
 	case behaviour == ReturnsFalse:
-		return chain.Receipt{Succeeded: true}
+		return chain.Receipt{Succeeded: true}, fee
 	case behaviour == LogsLess:
 		moved = amount.Sub(token.Units(1))
 	}
@@ -125,7 +127,7 @@ func (c *Chain) execute(b *block, tx Tx) chain.Receipt {
 	word := moved.Bytes32()
 	return chain.Receipt{Succeeded: true, Logs: []chain.Log{{
 		Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(to)}, Data: word[:],
-	}}}
+	}}}, fee
 }
 
 // gasOf is the gas that tx uses.

@@ -31,6 +31,8 @@ type Chain struct {
 	// all.
 	PerSender uint64
 
+	Lied bool // a node has given a receipt that is not true
+
 	// Mined, if set, sees every transaction that a block puts on the canonical
 	// branch.
 	Mined func(Tx)

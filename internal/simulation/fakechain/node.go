@@ -44,6 +44,8 @@ var Lies = map[string]Lie{
 	"another block":       func(r chain.Receipt) chain.Receipt { r.BlockHash[31] ^= 0xff; return r },
 	"no logs":             func(r chain.Receipt) chain.Receipt { r.Logs = nil; return r },
 	"status turned":       func(r chain.Receipt) chain.Receipt { r.Succeeded = !r.Succeeded; return r },
+	"another fee":         func(r chain.Receipt) chain.Receipt { fee := token.Units(1); r.Fee = &fee; return r },
+	"no fee":              func(r chain.Receipt) chain.Receipt { r.Fee = nil; return r },
 	"another use of gas":  func(r chain.Receipt) chain.Receipt { r.GasUsed++; return r },
 	"logs twice":          func(r chain.Receipt) chain.Receipt { r.Logs = slices.Concat(r.Logs, r.Logs); return r },
 	"another transaction": func(r chain.Receipt) chain.Receipt { r.Tx[0] ^= 0xff; return r },
@@ -219,7 +221,7 @@ func (n *Node) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt
 	for _, h := range hashes {
 		if r, ok := n.head.receipt(h); ok {
 			if n.Lies != nil {
-				r = n.Lies(r)
+				r, n.chain.Lied = n.Lies(r), true
 			}
 			found = append(found, r)
 		}

@@ -45,6 +45,7 @@ func (o *Oracle) Violations(settled bool) []string {
 			continue
 		}
 		o.checkState(r, p, seen, settled)
+		o.checkFee(r, p)
 		o.checkAnswers(r, p)
 		o.checkEvents(r, p, settled)
 		if p.State == payment.Confirmed {
@@ -97,6 +98,15 @@ func (o *Oracle) checkState(r Order, p payment.Payment, seen paid, settled bool)
 		if seen.times != 0 {
 			o.Violate(PaidOnce, "%s was paid and is not even committed", r.Key)
 		}
+	}
+}
+
+// checkFee compares the stored cost of a payment with the chain. It may be missing only
+// where nothing was mined, or where nodes lied of receipts.
+func (o *Oracle) checkFee(r Order, p payment.Payment) {
+	receipt, mined := o.Chain.Receipt(p.Onchain)
+	if p.Fee == nil && mined && !o.Chain.Lied || p.Fee != nil && (!mined || *p.Fee != *receipt.Fee) {
+		o.Violate(SumsAgree, "%s cost %v, mined %v: %s", r.Key, p.Fee, mined, receipt)
 	}
 }
 

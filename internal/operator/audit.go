@@ -1,0 +1,421 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/payment"
+	"remit/internal/store"
+	"remit/internal/token"
+)
+
+// Audit is `remit audit`.
+type Audit struct {
+	Target
+	From    uint64       `help:"First block."`
+	To      uint64       `help:"Last block. 0 is the last one that every node calls final."`
+	Own     []chain.Hash `placeholder:"HASH" help:"A transaction that you made yourself with a wallet's key, which is then no difference. May be repeated."`
+	NoEther bool         `help:"Leave out the ether of the wallets, and transactions that move no tokens."`
+	Keep    string       `placeholder:"FILE" help:"Keep in this file the transfers that were read, and go on behind them the next time."`
+	CSV     bool         `name:"csv" help:"Write the sums as CSV."`
+}
+
+// The kinds of transactions of wallets, as an audit sees them.
+const (
+	kindPaid    = "paid and known"
+	kindPending = "paid and pending"
+	kindFailed  = "failed and known"
+	kindNoop    = "no-op"
+	kindOwn     = "your own"
+	kindUnknown = "on the chain and unknown"
+	kindMissing = "known and not on the chain"
+	kindDiffers = "differs"
+)
+
+// An auditSum adds up one kind of transactions of a wallet's day.
+type auditSum struct {
+	Wallet  token.Address `json:"wallet"`
+	Day     string        `json:"day"` // of UTC, by the block; of a payment that is not on the chain, by its end
+	Kind    string        `json:"kind"`
+	Count   int           `json:"count"`
+	Amount  token.Amount  `json:"amount"`
+	Decimal string        `json:"amount_decimal"`
+	Fees    token.Amount  `json:"fees_wei"`
+}
+
+// A difference is a fact on which the tables and the chain are not of one mind.
+type difference struct {
+	Kind    string        `json:"kind"`
+	Wallet  token.Address `json:"wallet"`
+	Tx      *chain.Hash   `json:"tx_hash"`
+	Payment payment.ID    `json:"payment,omitempty"`
+	What    string        `json:"what"`
+}
+
+// An auditReport is the whole answer.
+type auditReport struct {
+	From        uint64       `json:"from_block"`
+	To          uint64       `json:"to_block"`
+	Nodes       []string     `json:"nodes"`
+	Sums        []auditSum   `json:"sums"`
+	Ether       []etherSum   `json:"ether"`
+	Differences []difference `json:"differences"`
+}
+
+// An auditor holds what an audit has read so far.
+type auditor struct {
+	*deployment
+	*Audit
+	auditReport
+	nodes     chain.Nodes
+	wallets   []token.Address
+	transfers []chain.LoggedTransfer
+	known     map[chain.Hash]*bookEntry // payments, by every attempt of which they wait, or by the one that ended them
+	noops     []chain.Hash
+	txs       map[chain.Hash]chain.MinedTx // of the wallets, in the blocks of the audit
+	sums      map[auditSum]*auditSum       // by wallet, day and kind
+	counted   map[chain.Hash]string        // the kinds of the transactions that are in sums
+}
+
+// A bookEntry is a payment in the tables, and whether the chain has its transfer.
+type bookEntry struct {
+	payment.Payment
+	found bool
+}
+
+// Run reads the chain, then the tables: a payment that the chain has is in the tables
+// by then. It changes nothing.
+func (c *Audit) Run(ctx context.Context, d *deployment) error {
+	a := &auditor{
+		deployment: d, Audit: c, known: map[chain.Hash]*bookEntry{}, txs: map[chain.Hash]chain.MinedTx{},
+		sums: map[auditSum]*auditSum{}, counted: map[chain.Hash]string{},
+		auditReport: auditReport{Sums: []auditSum{}, Ether: []etherSum{}, Differences: []difference{}},
+	}
+	for _, step := range []func(context.Context) error{a.open, a.readChain, a.readTables, a.readTransactions, a.compare, a.weigh} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return a.answer()
+}
+
+// open finds wallets, nodes and the range of blocks.
+func (a *auditor) open(ctx context.Context) error {
+	rows, err := a.walletRows(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		a.wallets = append(a.wallets, r.Address)
+	}
+	slices.SortFunc(a.wallets, func(x, y token.Address) int { return slices.Compare(x[:], y[:]) })
+	if len(a.wallets) == 0 {
+		return errors.New("the stack has no wallet yet: there is nothing to audit")
+	}
+	nodes, _, err := a.deployment.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		a.Nodes = append(a.Nodes, node.String())
+	}
+	a.nodes = nodes
+	final, err := nodes.FinalOnAll(ctx, a.rules.ConfirmationRule)
+	if err != nil {
+		return fmt.Errorf("every configured node must answer for an audit: %w", err)
+	}
+	a.auditReport.From, a.auditReport.To = a.Audit.From, cmp.Or(a.Audit.To, final)
+	switch first, last := a.auditReport.From, a.auditReport.To; {
+	case last > final:
+		return fmt.Errorf("--to %d is beyond block %d, the last one that every node calls final: wait, or leave --to out", last, final)
+	case first > last:
+		return fmt.Errorf("--from %d is beyond block %d, the last one of this audit", first, last)
+	}
+	return nil
+}
+
+// chunk is how many blocks are asked for and kept at once. A node that takes fewer is
+// asked for fewer.
+const chunk = 10_000
+
+// A keptRange is a line of the file in which an audit keeps the transfers that it read.
+type keptRange struct {
+	Chain       uint64
+	Token       token.Address
+	Wallets     []token.Address
+	First, Last uint64
+	Transfers   []chain.LoggedTransfer
+}
+
+// readChain reads the transfers out of the wallets, as far as they are not kept.
+func (a *auditor) readChain(ctx context.Context) error {
+	next, last := a.auditReport.From, a.auditReport.To
+	keep := io.Writer(io.Discard)
+	if a.Keep != "" {
+		file, err := os.OpenFile(a.Keep, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return fmt.Errorf("keeping transfers: %w", err)
+		}
+		defer func() { _ = file.Close() }() // each write has been checked
+		if next, err = a.kept(file); err != nil {
+			return err
+		}
+		keep = file
+	}
+	for next <= last {
+		end := min(last, next+chunk-1)
+		found, err := a.nodes.Transfers(ctx, a.asset.Contract, a.wallets, next, end)
+		if err != nil {
+			return err
+		}
+		if err := json.NewEncoder(keep).Encode(keptRange{a.chainID, a.asset.Contract, a.wallets, next, end, found}); err != nil {
+			return fmt.Errorf("keeping transfers: %w", err)
+		}
+		a.transfers = append(a.transfers, found...)
+		if _, here := a.platform.(*conversation); !here && end < last {
+			fmt.Fprintf(os.Stderr, "read blocks up to %d of %d: %d transfers\n", end, last, len(a.transfers))
+		}
+		next = end + 1
+	}
+	a.transfers = slices.DeleteFunc(a.transfers, func(t chain.LoggedTransfer) bool { return t.Block > last })
+	return nil
+}
+
+// kept reads the transfers in the file of an earlier audit, and returns the block that
+// follows. A last line that a killed process left unfinished is cut off.
+func (a *auditor) kept(file *os.File) (next uint64, err error) {
+	lines, good := json.NewDecoder(file), int64(0)
+	next = a.auditReport.From
+	for {
+		var r keptRange
+		if lines.Decode(&r) != nil {
+			break
+		}
+		if r.Chain != a.chainID || r.Token != a.asset.Contract || !slices.Equal(r.Wallets, a.wallets) || r.First != next || r.Last < r.First {
+			return 0, fmt.Errorf("%s is of another audit (other wallets, another token or --from): name another file, or remove it", a.Keep)
+		}
+		a.transfers, next, good = append(a.transfers, r.Transfers...), r.Last+1, lines.InputOffset()
+	}
+	err = file.Truncate(good)
+	if err == nil {
+		_, err = file.Seek(good, io.SeekStart)
+	}
+	if err == nil && good > 0 {
+		_, err = file.WriteString("\n")
+	}
+	if err != nil {
+		err = fmt.Errorf("keeping transfers: %w", err)
+	}
+	return next, err
+}
+
+// readTables reads every payment of the chain and token, and every no-op.
+func (a *auditor) readTables(ctx context.Context) error {
+	books, err := a.payments()
+	if err != nil {
+		return err
+	}
+	for entry, err := range books.Entries(ctx) {
+		p := entry.Payment
+		switch {
+		case errors.Is(err, store.ErrUnreadable):
+			a.differ(kindDiffers, difference{What: err.Error()})
+		case err != nil:
+			return err
+		case !entry.Noop.IsZero():
+			a.noops = append(a.noops, entry.Noop)
+		case p.Tx.ChainID == a.chainID && p.Token.Contract == a.asset.Contract:
+			hashes := p.Hashes()
+			p.Metadata, p.Event, p.Attempts, p.Tx = nil, nil, nil, chain.Tx{}
+			book := &bookEntry{Payment: p}
+			for _, h := range hashes {
+				a.known[h] = book
+			}
+		}
+	}
+	return nil
+}
+
+// readTransactions reads the transactions that the transfers and the tables name.
+func (a *auditor) readTransactions(ctx context.Context) error {
+	wanted := map[chain.Hash]bool{}
+	for _, t := range a.transfers {
+		wanted[t.Tx] = true
+	}
+	for _, h := range slices.Concat(a.noops, slices.Collect(maps.Keys(a.known))) {
+		if p := a.known[h]; p == nil || !p.State.Final() || p.Onchain == h && p.Block >= a.auditReport.From && p.Block <= a.auditReport.To {
+			wanted[h] = true
+		}
+	}
+	return a.fetch(ctx, slices.Collect(maps.Keys(wanted)))
+}
+
+// fetch reads transactions and keeps those of the audit's blocks.
+func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
+	for some := range slices.Chunk(hashes, 200) {
+		txs, err := a.nodes.TransactionsUntil(ctx, some, a.auditReport.To)
+		if err != nil {
+			return err
+		}
+		for _, tx := range txs {
+			if tx.Block >= a.auditReport.From {
+				a.txs[tx.Hash] = tx
+			}
+		}
+	}
+	return nil
+}
+
+// compare holds the transfers against the payments, both ways.
+func (a *auditor) compare(context.Context) error {
+	for _, t := range a.transfers {
+		p := a.known[t.Tx]
+		kind, what := a.judge(t, p)
+		if what != "" {
+			d := difference{Wallet: t.From, Tx: &t.Tx, What: what}
+			if p != nil {
+				d.Payment = p.ID
+			}
+			a.differ(kind, d)
+		}
+		if p != nil && kind != kindUnknown {
+			p.found = true
+		}
+		a.count(kind, t.From, a.txs[t.Tx].At, t.Amount)
+		a.counted[t.Tx] = kind
+	}
+	for h, p := range a.known {
+		if p.State == payment.Confirmed && p.Onchain == h && !p.found && p.Block >= a.auditReport.From && p.Block <= a.auditReport.To {
+			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID,
+				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s to %s", p.Block, a.coins(p.Amount), p.To)})
+			a.count(kindMissing, p.Wallet, p.UpdatedAt, p.Amount)
+			a.counted[h] = kindMissing
+		}
+	}
+	return nil
+}
+
+// judge returns the kind of a transfer, and a description if it is a difference.
+func (a *auditor) judge(t chain.LoggedTransfer, p *bookEntry) (kind, what string) {
+	paid := fmt.Sprintf("%s to %s in block %d", a.coins(t.Amount), t.To, t.Block)
+	switch {
+	case slices.Contains(a.Own, t.Tx):
+		return kindOwn, ""
+	case p == nil:
+		return kindUnknown, paid
+	case p.found || p.To != t.To || p.Wallet != t.From:
+		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.coins(p.Amount), p.To, p.Wallet)
+	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers && p.Amount != t.Amount:
+		return kindFailed, ""
+	case p.State == payment.Failed:
+		return kindDiffers, fmt.Sprintf("%s; the tables have it as failed: %s", paid, p.Failure.Code)
+	case p.Amount != t.Amount:
+		return kindDiffers, fmt.Sprintf("%s; the tables say %s", paid, a.coins(p.Amount))
+	case p.State == payment.Confirmed && (p.Onchain != t.Tx || p.Block != t.Block):
+		return kindDiffers, fmt.Sprintf("%s; the tables say transaction %s in block %d", paid, p.Onchain, p.Block)
+	case p.State == payment.Confirmed:
+		return kindPaid, ""
+	}
+	return kindPending, ""
+}
+
+// coins writes an amount of the stack's token.
+func (a *auditor) coins(amount token.Amount) string {
+	return tokens(amount, a.asset.Decimals) + " " + a.asset.Symbol
+}
+
+// differ notes a difference.
+func (a *auditor) differ(kind string, d difference) {
+	d.Kind = kind
+	a.Differences = append(a.Differences, d)
+}
+
+// count adds a transaction to the sums of its wallet, day and kind.
+func (a *auditor) count(kind string, wallet token.Address, at time.Time, amount token.Amount) {
+	sum := a.sum(kind, wallet, at)
+	sum.Count++
+	sum.Amount = plus(sum.Amount, amount)
+}
+
+func (a *auditor) sum(kind string, wallet token.Address, at time.Time) *auditSum {
+	key := auditSum{Wallet: wallet, Day: at.UTC().Format(time.DateOnly), Kind: kind}
+	if a.sums[key] == nil {
+		a.sums[key] = &auditSum{Wallet: key.Wallet, Day: key.Day, Kind: key.Kind}
+	}
+	return a.sums[key]
+}
+
+// plus adds amounts that are on one chain, and so never above all there is.
+func plus(a token.Amount, more ...token.Amount) token.Amount {
+	for _, b := range more {
+		sum, err := a.Add(b)
+		if err != nil {
+			sum = token.MaxAmount()
+		}
+		a = sum
+	}
+	return a
+}
+
+// answer writes the report. Differences are an error.
+func (a *auditor) answer() error {
+	for _, sum := range a.sums {
+		sum.Decimal = tokens(sum.Amount, a.asset.Decimals)
+		a.Sums = append(a.Sums, *sum)
+	}
+	slices.SortFunc(a.Sums, func(x, y auditSum) int {
+		return cmp.Or(slices.Compare(x.Wallet[:], y.Wallet[:]), cmp.Compare(x.Day, y.Day), cmp.Compare(x.Kind, y.Kind))
+	})
+	slices.SortFunc(a.Differences, func(x, y difference) int {
+		return cmp.Or(slices.Compare(x.Wallet[:], y.Wallet[:]), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.What, y.What))
+	})
+	var err error
+	if a.CSV {
+		err = payment.CSV(a.out, true, a.Sums...)
+	} else {
+		err = a.show(a.auditReport, a.text())
+	}
+	if n := len(a.Differences); n > 0 && err == nil {
+		err = fmt.Errorf("%d differences between the tables and the chain:\n%s", n, strings.Join(a.lines(), "\n"))
+	}
+	return err
+}
+
+// lines describes each difference.
+func (a *auditor) lines() []string {
+	var lines []string
+	for _, d := range a.Differences {
+		line := fmt.Sprintf("%s: %s", d.Kind, d.What)
+		if d.Tx != nil {
+			line = fmt.Sprintf("%s: %s %s: %s", d.Kind, d.Tx, d.Payment, d.What)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func (a *auditor) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Blocks %d to %d, final on %s.\n\n", a.auditReport.From, a.auditReport.To, strings.Join(a.Nodes, ", "))
+	fmt.Fprintf(&b, "%-42s  %-10s  %-26s  %7s  %20s  %20s\n", "WALLET", "DAY", "TRANSACTIONS", "NUMBER", a.asset.Symbol, "FEES (WEI)")
+	for _, s := range a.Sums {
+		fmt.Fprintf(&b, "%s  %s  %-26s  %7d  %20s  %20s\n", s.Wallet, s.Day, s.Kind, s.Count, s.Decimal, s.Fees)
+	}
+	for _, e := range a.Ether {
+		b.WriteString(e.text())
+	}
+	if len(a.Differences) == 0 {
+		b.WriteString("\nNo difference.")
+	}
+	return b.String()
+}

@@ -1,0 +1,428 @@
+package operator_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"remit/internal/chain"
+	"remit/internal/devnet"
+	"remit/internal/ethrpc"
+	"remit/internal/keyring"
+	"remit/internal/memory"
+	"remit/internal/operator"
+	"remit/internal/payment"
+	"remit/internal/stack"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// A ledger is a stack on a chain of its own: payments from its two wallets, and the tables as
+// they should be. An audit's tables are made of them anew each time.
+type ledger struct {
+	*testing.T
+	chain    *devnet.Chain
+	node     *ethrpc.Node
+	urls     []string // of the nodes
+	keys     []keyring.Entry
+	nonces   map[token.Address]uint64
+	payments []payment.Payment
+	noops    []wallet.PendingTx
+	dir      string
+}
+
+var (
+	fees  = chain.Fees{Tip: token.Units(1_000_000_000), Cap: token.Units(20_000_000_000)}
+	payee = token.Address{0: 0x11, 19: 0x11}
+	nine  = time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC)
+)
+
+// newLedger returns a ledger in which payments ended in each way, a no-op took a nonce,
+// and one payment is mined and not settled yet.
+func newLedger(t *testing.T) *ledger {
+	t.Helper()
+	now := nine
+	c, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: 2, Now: func() time.Time { return now }})
+	l := &ledger{T: t, chain: c, nonces: map[token.Address]uint64{}, dir: t.TempDir()}
+	l.must(err)
+	t.Cleanup(func() { l.must(c.Close()) })
+	l.node, err = ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID()})
+	l.must(err)
+	l.urls = []string{c.URL()}
+	for _, w := range c.Wallets() {
+		key, err := keyring.ParseKey(w.PrivateKey())
+		l.must(err)
+		l.keys = append(l.keys, keyring.Entry{Key: key})
+	}
+	l.must(c.Blacklist(token.Address{0xbb}))
+	l.pay(0, payee, 5, true)
+	l.pay(1, payee, 6, true)
+	l.pay(0, token.Address{0xbb}, 7, true) // reverts
+	noop := chain.Noop(c.ID(), l.keys[0].Key.Address(), fees)
+	signed := l.mine(0, noop)
+	l.noops = append(l.noops, wallet.PendingTx{ID: wallet.ID{ChainID: c.ID(), Address: noop.To}, Nonce: signed.Nonce, Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw, Fees: fees})
+	now = now.AddDate(0, 0, 1)
+	l.pay(0, payee, 1_500_000, true)
+	l.pay(1, payee, 9, false)
+	return l
+}
+
+func (l *ledger) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// mine signs a transaction with a wallet's key and puts it into a block.
+func (l *ledger) mine(from int, tx chain.Tx) chain.Signed {
+	l.Helper()
+	key := l.keys[from].Key
+	signed, err := key.Sign(tx, l.nonces[key.Address()])
+	l.must(err)
+	l.nonces[key.Address()]++
+	l.must(l.chain.MineExactly(signed.Raw))
+	return signed
+}
+
+func (l *ledger) transfer(to token.Address, units uint64) chain.Tx {
+	return chain.Tx{ChainID: l.chain.ID(), To: l.chain.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 100_000, Fees: fees}
+}
+
+// pay makes a payment, and settles it if it is to be.
+func (l *ledger) pay(from int, to token.Address, units uint64, settled bool) {
+	l.Helper()
+	key := fmt.Sprint("order-", len(l.payments))
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: to, Amount: token.Units(units), Reference: "=1+1"}
+	at := nine.Add(time.Duration(len(l.payments)) * 24 * time.Hour)
+	p := payment.New(payment.KeyID("mer_1", "test", key), r, l.chain.Token(), "local", at).AssignedTo(l.keys[from].Key.Address(), l.transfer(to, units))
+	p, err := p.Commit(l.mine(from, p.Tx), at)
+	l.must(err)
+	if settled {
+		receipts, err := l.node.Receipts(l.Context(), p.Hashes())
+		l.must(err)
+		if receipts[0].Succeeded {
+			p, err = p.Confirm(receipts[0], at)
+		} else {
+			p, err = p.Fail(payment.ExecutionReverted, receipts[0], at)
+		}
+		l.must(err)
+	}
+	l.payments = append(l.payments, p)
+}
+
+// send sends ether from one wallet to an address.
+func (l *ledger) send(from int, to token.Address, wei int64) chain.Hash {
+	l.Helper()
+	w := l.chain.Wallets()[from]
+	key, err := crypto.ToECDSA(w.Key[:])
+	l.must(err)
+	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(big.NewInt(int64(l.chain.ID()))), &types.DynamicFeeTx{
+		ChainID: big.NewInt(int64(l.chain.ID())), Nonce: l.nonces[w.Address], To: new(common.Address(to)), Value: big.NewInt(wei), Gas: 21_000, GasTipCap: big.NewInt(1_000_000_000), GasFeeCap: big.NewInt(20_000_000_000),
+	})
+	l.must(err)
+	raw, err := tx.MarshalBinary()
+	l.must(err)
+	l.nonces[w.Address]++
+	l.must(l.chain.MineExactly(raw))
+	return chain.Hash(tx.Hash())
+}
+
+// run runs a command against tables that change has changed.
+func (l *ledger) run(change func([]payment.Payment) []payment.Payment, args ...string) (string, error) {
+	l.Helper()
+	tables := memory.NewPayments()
+	all := slices.Clone(l.payments)
+	if change != nil {
+		all = change(all)
+	}
+	for _, p := range all {
+		prepared := p
+		prepared.State, prepared.Attempts = payment.Prepared, nil
+		_, _, err := tables.Create(l.Context(), prepared)
+		l.must(err)
+		committed := p
+		committed.State = payment.Committed
+		l.must(tables.Commit(l.Context(), committed))
+		if p.State.Final() {
+			l.must(tables.Finish(l.Context(), p))
+		}
+	}
+	for _, tx := range l.noops {
+		l.must(tables.PutNoop(l.Context(), tx))
+	}
+	server := httptest.NewServer(operator.Local{
+		Payments: tables, Nodes: l.urls, Secret: func() []byte { return keyring.Encode(l.keys) },
+		Config: stack.Config{ChainID: l.chain.ID(), Token: l.chain.Token()},
+	})
+	defer server.Close()
+	asked, err := json.Marshal(map[string]any{"Args": args, "Dir": l.dir})
+	l.must(err)
+	answer, err := http.Post(server.URL, "application/json", bytes.NewReader(asked))
+	l.must(err)
+	defer func() { _ = answer.Body.Close() }()
+	var ended struct{ Out, Error string }
+	l.must(json.NewDecoder(answer.Body).Decode(&ended))
+	if ended.Error != "" {
+		return ended.Out, errors.New(ended.Error)
+	}
+	return ended.Out, nil
+}
+
+// audited is the answer of remit audit --json, as far as tests read it.
+type audited struct {
+	Sums []struct {
+		Wallet    token.Address
+		Day, Kind string
+		Count     int
+		Amount    token.Amount
+		Fees      token.Amount `json:"fees_wei"`
+	}
+	Ether []struct {
+		Wallet                                          token.Address
+		Opening, Received, Closing, Noops, Own, Unknown token.Amount
+		Payments                                        token.Amount `json:"network_fees"`
+		Unrecorded                                      token.Amount `json:"network_fees_not_in_the_tables"`
+	}
+	Differences []struct{ Kind, What string }
+}
+
+func (l *ledger) audit(args ...string) (a audited) {
+	l.Helper()
+	out, err := l.run(nil, append([]string{"audit", "--json"}, args...)...)
+	l.must(err)
+	l.must(json.Unmarshal([]byte(out), &a))
+	return a
+}
+
+// TestAuditOfBooksThatBalance: every unit and every wei that left the wallets is in the
+// books, by wallet, day and kind, and ether that came in is told from it.
+func TestAuditOfBooksThatBalance(t *testing.T) {
+	l := newLedger(t)
+	const topUp = 123_456_789_012_345
+	own := l.send(1, l.keys[0].Key.Address(), topUp)
+	got := l.audit("--own", own.String())
+	found := map[string]int{}
+	sum := token.Amount{}
+	for _, s := range got.Sums {
+		found[fmt.Sprint(s.Day, " ", s.Kind)] += s.Count
+		sum, _ = sum.Add(s.Amount)
+	}
+	want := "map[2026-01-02 failed and known:1 2026-01-02 no-op:1 2026-01-02 paid and known:2 2026-01-03 paid and known:1 2026-01-03 paid and pending:1 2026-01-03 your own:1]"
+	if fmt.Sprint(found) != want || sum != token.Units(5+6+1_500_000+9) {
+		t.Errorf("%v, %v units; want %s", found, sum, want)
+	}
+	facts, err := l.chain.Facts(t.Context())
+	l.must(err)
+	for i, e := range got.Ether {
+		at := slices.IndexFunc(facts.Wallets, func(w devnet.WalletFacts) bool { return w.Address == e.Wallet })
+		if e.Closing != facts.Wallets[at].GasBalance {
+			t.Errorf("%s has %v, the audit says %v", e.Wallet, facts.Wallets[at].GasBalance, e.Closing)
+		}
+		left, received := token.Amount{}, token.Amount{}
+		for _, part := range []token.Amount{e.Payments, e.Unrecorded, e.Noops, e.Own, e.Unknown} {
+			left, _ = left.Add(part)
+		}
+		booked := token.Amount{}
+		for _, p := range l.payments {
+			if p.Wallet == e.Wallet && p.Fee != nil {
+				booked, _ = booked.Add(*p.Fee)
+			}
+		}
+		if e.Wallet == l.keys[0].Key.Address() {
+			received = token.Units(topUp)
+		}
+		before := token.Units(1_000_000_000_000_000_000)
+		before, _ = before.Times(1_000) // walletGas
+		after, _ := before.Add(received)
+		if e.Opening != before || e.Received != received || e.Closing != after.Sub(left) || e.Payments != booked || !e.Unknown.IsZero() {
+			t.Errorf("wallet %d: %+v; want %v before, %v received, fees of %v", i, e, before, received, booked)
+		}
+	}
+	if text, err := l.run(nil, "audit", "--own", own.String()); err != nil || !strings.Contains(text, "\nNo difference.") || !strings.Contains(text, "received ") {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	text, err := l.run(nil, "audit", "--csv", "--no-ether")
+	rows, parse := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err = errors.Join(err, parse); err != nil || strings.Join(rows[0], ",") != "wallet,day,kind,count,amount,amount_decimal,fees_wei" || len(rows) != 5 || !strings.Contains(text, ",1500000,1.5,0\n") {
+		t.Errorf("%v, %q", err, text)
+	}
+}
+
+// TestAuditFindsEachDifference: whatever the tables and the chain differ on is named, and
+// is an error.
+func TestAuditFindsEachDifference(t *testing.T) {
+	l := newLedger(t)
+	alter := func(i int, change func(*payment.Payment)) func([]payment.Payment) []payment.Payment {
+		return func(all []payment.Payment) []payment.Payment {
+			change(&all[i])
+			return all
+		}
+	}
+	id, hash := func(i int) string { return string(l.payments[i].ID) }, func(i int) string { return l.payments[i].TxHash.String() }
+	for _, row := range []struct {
+		name   string
+		change func([]payment.Payment) []payment.Payment
+		want   []string
+	}{
+		{"an item that was deleted", func(all []payment.Payment) []payment.Payment { return slices.Delete(all, 0, 1) },
+			[]string{"1 differences", "on the chain and unknown: " + hash(0), "0.000005 USDC to " + payee.String()}},
+		{"an amount that was changed", alter(1, func(p *payment.Payment) { p.Amount = token.Units(600) }),
+			[]string{"1 differences", "differs: " + hash(1) + " " + id(1), "0.000006 USDC", "the tables say 0.0006 USDC"}},
+		{"a recipient that was changed", alter(1, func(p *payment.Payment) { p.To = token.Address{0xcc} }),
+			[]string{"2 differences", "unknown: " + hash(1) + " " + id(1), "known and not on the chain: " + hash(1) + " " + id(1)}},
+		{"a payment that ended otherwise", alter(1, func(p *payment.Payment) {
+			p.State, p.Failure = payment.Failed, &payment.Failure{Code: payment.TransferMissing}
+		}), []string{"1 differences", "differs: " + hash(1), "the tables have it as failed: transfer_missing"}},
+		{"a payment that the chain reverted", alter(2, func(p *payment.Payment) { p.State, p.Failure = payment.Confirmed, nil }),
+			[]string{"1 differences", "known and not on the chain: " + hash(2) + " " + id(2), "0.000007 USDC"}},
+		{"another block", alter(0, func(p *payment.Payment) { p.Block++ }), []string{"1 differences", "differs: " + hash(0), "the tables say transaction " + hash(0) + " in block"}},
+		{"a fee that was changed", alter(0, func(p *payment.Payment) { p.Fee = new(token.Units(1)) }), []string{"1 differences", "differs: " + hash(0), "the tables say 1"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			out, err := l.run(row.change, "audit")
+			for _, want := range row.want {
+				if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(out, "No difference") {
+					t.Errorf("%v: want %q in:\n%s", err, want, out)
+				}
+			}
+		})
+	}
+	foreign, drained := l.mine(0, l.transfer(token.Address{0xdd}, 77)), l.send(1, token.Address{0xdd}, 5)
+	_, err := l.run(nil, "audit")
+	for _, want := range []string{"2 differences", "unknown: " + foreign.Hash.String(), "0.000077 USDC to 0xdD", "unknown: " + drained.String(), "5 wei to 0xdD"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("transactions of a stranger: %v, want %q", err, want)
+		}
+	}
+	if _, err := l.run(nil, "audit", "--no-ether"); err == nil || !strings.Contains(err.Error(), "1 differences") {
+		t.Errorf("without the ether: %v, want the transfer alone", err)
+	}
+	got := l.audit("--own", foreign.Hash.String(), "--own", drained.String())
+	if len(got.Differences) != 0 {
+		t.Errorf("%+v: the operator has named both", got.Differences)
+	}
+}
+
+// TestAuditNeedsNodesThatAgree: a node that gives other transfers, or none, is named, and
+// nothing is concluded.
+func TestAuditNeedsNodesThatAgree(t *testing.T) {
+	l := newLedger(t)
+	logs, lie := 0, func(body []byte) []byte { return body }
+	liar := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked, _ := io.ReadAll(r.Body)
+		answer, err := http.Post(l.chain.URL(), "application/json", bytes.NewReader(asked))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer func() { _ = answer.Body.Close() }()
+		body, _ := io.ReadAll(answer.Body)
+		if bytes.Contains(asked, []byte("eth_getLogs")) {
+			logs++
+			body = lie(body)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	}))
+	defer liar.Close()
+	l.urls = append(l.urls, liar.URL)
+	keep := filepath.Join(l.dir, "kept")
+	if out, err := l.run(nil, "audit", "--keep", "kept"); err != nil || logs != 1 {
+		t.Fatalf("both are honest: %v, %d requests for logs\n%s", err, logs, out)
+	}
+	lie = func(body []byte) []byte { return bytes.Replace(body, []byte(`0011"`), []byte(`0022"`), 1) }
+	if out, err := l.run(nil, "audit"); err == nil || !strings.Contains(err.Error(), "nodes disagree") || !strings.Contains(err.Error(), strings.TrimPrefix(liar.URL, "http://")) || out != "" {
+		t.Errorf("one lies: %v\n%s", err, out)
+	}
+	// What was kept is not asked for again, and a line that a killed process left half
+	// written is.
+	logs = 0
+	file, err := os.ReadFile(keep)
+	l.must(err)
+	if _, err := l.run(nil, "audit", "--keep", keep); err != nil || logs != 0 {
+		t.Errorf("everything was kept: %v, %d requests for logs", err, logs)
+	}
+	l.mine(0, l.transfer(token.Address{0xdd}, 77))
+	lie = func(body []byte) []byte { return body }
+	l.must(os.WriteFile(keep, append(file, `{"Chain":1337,"Fir`...), 0o600))
+	if _, err := l.run(nil, "audit", "--keep", keep); err == nil || !strings.Contains(err.Error(), "0.000077 USDC") || logs != 1 {
+		t.Errorf("a new transfer: %v, %d requests for logs", err, logs)
+	}
+	if _, err := l.run(nil, "audit", "--keep", keep, "--from", "1"); err == nil || !strings.Contains(err.Error(), "is of another audit") {
+		t.Errorf("the file of another range: %v", err)
+	}
+	for _, row := range [][2]string{{"--from", "is beyond block"}, {"--to", "every node calls final: wait"}} {
+		if _, err := l.run(nil, "audit", row[0], "1000000"); err == nil || !strings.Contains(err.Error(), row[1]) {
+			t.Errorf("%s in the future: %v", row[0], err)
+		}
+	}
+	liar.Close()
+	if _, err := l.run(nil, "audit"); err == nil || !strings.Contains(err.Error(), "every configured node must answer") {
+		t.Errorf("one is down: %v", err)
+	}
+}
+
+// TestExport: every payment of a time, whole, and in two forms.
+func TestExport(t *testing.T) {
+	l := newLedger(t)
+	for _, row := range []struct {
+		line string
+		want []uint64 // amounts, in any order
+	}{
+		{"export", []uint64{5, 6, 7, 9, 1_500_000}},
+		{"export --merchant mer_1", []uint64{5, 6, 7, 9, 1_500_000}},
+		{"export --merchant mer_2", nil},
+		{"export --since 2026-01-03 --until 2026-01-04", []uint64{6, 7}},
+		{"export --merchant mer_1 --since 2026-01-03 --until 2026-01-04", []uint64{6, 7}},
+		{"export --since 2026-01-05", []uint64{9, 1_500_000}},
+	} {
+		text, err := l.run(nil, strings.Fields(row.line)...)
+		l.must(err)
+		var amounts []uint64
+		for line := range strings.Lines(text) {
+			var p struct {
+				Amount   uint64
+				Decimal  string  `json:"amount_decimal"`
+				Merchant string  `json:"merchant_id"`
+				Fee      *uint64 `json:"network_fee"`
+			}
+			l.must(json.Unmarshal([]byte(line), &p))
+			amounts = append(amounts, p.Amount)
+			if p.Merchant != "mer_1" || p.Amount == 1_500_000 && p.Decimal != "1.5" || (p.Fee == nil) != (p.Amount == 9) {
+				t.Errorf("remit %s: %s", row.line, line)
+			}
+		}
+		slices.Sort(amounts)
+		if !slices.Equal(amounts, row.want) {
+			t.Errorf("remit %s: amounts %v, want %v", row.line, amounts, row.want)
+		}
+		text, err = l.run(nil, append(strings.Fields(row.line), "--csv")...)
+		rows, parse := csv.NewReader(strings.NewReader(text)).ReadAll()
+		if err = errors.Join(err, parse); err != nil || len(rows) != len(row.want)+1 || !strings.HasPrefix(text, "id,merchant_id,idempotency_key,paid_by,amount_decimal,tx_hash,status,amount,") {
+			t.Errorf("remit %s --csv: %v\n%s", row.line, err, text)
+		}
+		if len(row.want) > 0 && !strings.Contains(text, ",'=1+1,{},") {
+			t.Errorf("remit %s --csv: a spreadsheet would take the reference for a formula:\n%s", row.line, text)
+		}
+	}
+	if _, err := l.run(nil, "export", "--since", "2026-01-05", "--until", "2026-01-04"); err == nil || !strings.Contains(err.Error(), "is before --since") {
+		t.Errorf("no time at all: %v", err)
+	}
+}

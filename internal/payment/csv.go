@@ -1,0 +1,67 @@
+package payment
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// CSV writes rows as CSV, after a row of the names of their fields if header is true.
+// The fields are those that T has in JSON, in their order: a text as it is, null as an empty
+// cell, and a list or an object as JSON. A cell that a spreadsheet would take for a
+// formula is preceded by an apostrophe.
+func CSV[T any](w io.Writer, header bool, rows ...T) error {
+	out := csv.NewWriter(w)
+	if header {
+		var none T
+		names, _, err := fields(none)
+		if err != nil {
+			return err
+		}
+		_ = out.Write(names) // an error stays until Error
+	}
+	for _, row := range rows {
+		_, cells, err := fields(row)
+		if err != nil {
+			return err
+		}
+		_ = out.Write(cells)
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// fields returns the names and the cells of a struct.
+func fields(v any) (names, cells []string, err error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, nil, fmt.Errorf("writing a row: %w", err)
+	}
+	dec := json.NewDecoder(&text)
+	_, _ = dec.Token() // the brace; what Encode wrote can be read
+	for dec.More() {
+		name, _ := dec.Token()
+		var value json.RawMessage
+		_ = dec.Decode(&value)
+		names, cells = append(names, fmt.Sprint(name)), append(cells, cell(value))
+	}
+	return names, cells, nil
+}
+
+// cell writes one value of JSON.
+func cell(value json.RawMessage) string {
+	if string(value) == "null" {
+		return ""
+	}
+	text := string(value)
+	_ = json.Unmarshal(value, &text) // stays as it is unless it is text
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
