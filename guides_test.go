@@ -15,8 +15,8 @@ import (
 	"remit/internal/guidetest"
 )
 
-// TestGuides holds docs/deploy.md and docs/operate.md against what exists:
-// every remit command, stack parameter and output.
+// TestGuides holds docs/deploy.md, docs/operate.md and docs/restore.md against what
+// exists: every remit command, stack parameter and output.
 func TestGuides(t *testing.T) {
 	remit := filepath.Join(t.TempDir(), "remit")
 	if out, err := exec.Command("go", "build", "-o", remit, "./cmd/remit").CombinedOutput(); err != nil {
@@ -41,10 +41,10 @@ func TestGuides(t *testing.T) {
 			t.Errorf("docs/deploy.md: the table lacks the parameter %s", name)
 		}
 	}
-	for _, file := range []string{"docs/deploy.md", "docs/operate.md"} {
+	for _, file := range []string{"docs/deploy.md", "docs/operate.md", "docs/restore.md"} {
 		text := read(file)
 		found := 0
-		for _, m := range regexp.MustCompile("(?m)(?:^|`|bin/)remit ((?:wallet|keys|payment|webhooks) [a-z]+|smoke|doctor|audit|export)((?: --[a-z-]+)*)").FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile("(?m)(?:^|`|bin/)remit ((?:wallet|keys|payment|webhooks) [a-z-]+|smoke|doctor|audit|export|recover)((?: --[a-z-]+)*)").FindAllStringSubmatch(text, -1) {
 			found++
 			help, err := exec.Command(remit, append(strings.Fields(m[1]), "--help")...).CombinedOutput()
 			if err != nil {

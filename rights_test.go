@@ -21,12 +21,12 @@ func TestRightsFollowTheVariables(t *testing.T) {
 	for name, f := range functions(t) {
 		named, granted := map[string]string{}, map[string][]string{}
 		for variable, value := range at[node](f, "Environment.Variables") {
-			if id, _ := value.(string); grantable(id) {
+			if id, _ := own(value).(string); grantable(id) {
 				named[id] = variable
 			}
 		}
 		for _, s := range statements(f["Policies"]) {
-			for _, resource := range words(s["Resource"]) {
+			for _, resource := range words(own(s["Resource"])) {
 				if id, _, _ := strings.Cut(strings.TrimPrefix(resource, "${"), "."); grantable(id) {
 					granted[id] = append(granted[id], words(s["Action"])...)
 				}

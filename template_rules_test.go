@@ -3,6 +3,7 @@ package remit_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +66,37 @@ func TestTemplateRules(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRestoredTablesAreUsed: each use of a table or secret that a parameter may
+// replace has both. A changed parameter alone publishes no version of a function,
+// so its alias would go on with the table that was lost: a changed description of
+// the version does (https://github.com/aws/serverless-application-model/issues/3820).
+// A version of a function that does not change fails the deployment.
+func TestRestoredTablesAreUsed(t *testing.T) {
+	found := 0
+	for name := range at[node](readTemplate(t), "Parameters") {
+		id, replaces := strings.CutPrefix(name, "Existing")
+		if !replaces {
+			continue
+		}
+		found++
+		use := regexp.MustCompile(`(?:!Ref |!GetAtt |\$\{)` + id + `\b`)
+		for line := range strings.Lines(string(files(t)["template.yaml"])) {
+			if both := strings.Contains(line, "!If [Own"+id+", ") && strings.Contains(line, name); use.MatchString(line) && !both {
+				t.Errorf("template.yaml uses %s and not %s: %s", id, name, line)
+			}
+		}
+		for function, f := range functions(t) {
+			reads := strings.Contains(fmt.Sprint(at[node](f, "Environment.Variables")), name)
+			if told := strings.Contains(at[string](f, "VersionDescription"), name); told != reads && strings.HasSuffix(id, "Table") {
+				t.Errorf("%s reads %s: %v, its VersionDescription changes with it: %v", function, name, reads, told)
+			}
+		}
+	}
+	if found != 5 {
+		t.Errorf("%d tables and secrets can be replaced", found)
 	}
 }
 

@@ -2,6 +2,7 @@ package remit_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"regexp"
@@ -36,6 +37,15 @@ func at[T any](v any, path string) T {
 	}
 	found, _ := v.(T)
 	return found
+}
+
+// own returns the value that a stack with resources of its own gets: the first of
+// the two in !If [OwnPaymentsTable, …, …].
+func own(v any) any {
+	if choice, ok := v.([]any); ok && len(choice) == 3 && strings.HasPrefix(fmt.Sprint(choice[0]), "Own") {
+		return choice[1]
+	}
+	return v
 }
 
 // resources returns the template's resources of a type, of all types if it is

@@ -185,14 +185,18 @@ func grantedRights(t *testing.T) map[right]bool {
 		for _, policy := range function.Policies {
 			for _, statement := range policy.Statement {
 				var allow struct {
-					Action   []string `yaml:"Action"`
-					Resource string   `yaml:"Resource"`
+					Action   []string  `yaml:"Action"`
+					Resource yaml.Node `yaml:"Resource"`
 				}
 				if statement.Kind != yaml.MappingNode || statement.Decode(&allow) != nil {
 					continue // the one for a key of one's own
 				}
+				resource := &allow.Resource
+				if resource.Kind == yaml.SequenceNode { // !If [OwnPaymentsTable, its own, another]
+					resource = resource.Content[1]
+				}
 				for _, action := range allow.Action {
-					granted[right{name, action, resourceName(allow.Resource)}] = true
+					granted[right{name, action, resourceName(resource.Value)}] = true
 				}
 			}
 		}

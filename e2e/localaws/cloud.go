@@ -49,6 +49,7 @@ type Cloud struct {
 	Bundle   string       // file with its certificate
 	HTTP     *http.Client // trusts the cloud's certificate and no other
 	Log      string       // file with its output
+	Region   string       // that commands and clients are about
 
 	roots *x509.CertPool
 	hold  io.WriteCloser
@@ -66,7 +67,7 @@ kill $!; sleep 1; kill -9 $!`
 // environment, and with it Lambda's log format and a permission that AWS never
 // gives: webhooks to this machine.
 func StartCloud(ctx context.Context, config Config) (*Cloud, error) {
-	c := &Cloud{Config: config, ended: make(chan struct{}), Bundle: filepath.Join(config.Dir, "cert.pem"), Log: filepath.Join(config.Dir, "cloud.log")}
+	c := &Cloud{Config: config, Region: "us-east-1", ended: make(chan struct{}), Bundle: filepath.Join(config.Dir, "cert.pem"), Log: filepath.Join(config.Dir, "cloud.log")}
 	program, err := c.tool("ministack")
 	if err != nil {
 		return nil, err
@@ -197,7 +198,7 @@ func (c *Cloud) certify(keyFile string) error {
 // Account returns the configuration of the account or role that the keys belong to.
 func (c *Cloud) Account(accessKey, secretKey, session string) aws.Config {
 	return aws.Config{
-		Region: "us-east-1", BaseEndpoint: &c.Endpoint,
+		Region: c.Region, BaseEndpoint: &c.Endpoint,
 		Credentials: credentials.NewStaticCredentialsProvider(accessKey, secretKey, session),
 		HTTPClient: awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.TLSClientConfig = &tls.Config{RootCAs: c.roots}
@@ -213,7 +214,7 @@ func (c *Cloud) Administrator() aws.Config { return c.Account("test", "test", ""
 func (c *Cloud) Environment() []string {
 	return []string{
 		"AWS_ENDPOINT_URL=" + c.Endpoint, "AWS_CA_BUNDLE=" + c.Bundle, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
-		"AWS_DEFAULT_REGION=us-east-1", "AWS_REGION=us-east-1", "SAM_CLI_TELEMETRY=0",
+		"AWS_DEFAULT_REGION=" + c.Region, "AWS_REGION=" + c.Region, "SAM_CLI_TELEMETRY=0",
 	}
 }
 

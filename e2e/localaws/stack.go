@@ -15,6 +15,8 @@ import (
 	apitypes "github.com/aws/aws-sdk-go-v2/service/apigateway/types"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cfntypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
 	"remit/internal/devnet"
@@ -101,22 +103,62 @@ var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64
 // Install deploys a build, over the one that is there if there is one.
 func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
 	err := s.step("Deploying the template", func() error {
-		return s.Run(ctx, "sam", slices.Concat([]string{
-			"deploy", "--template-file", filepath.Join(build, "template.yaml"), "--stack-name", StackName, "--resolve-s3",
-			"--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset", "--parameter-overrides",
-			Architecture, "TraceRule=false", // ministack knows no X-Ray
-			"Network=devnet", fmt.Sprintf("ChainId=%d", s.Chain.ID()), fmt.Sprintf("TokenAddress=%v", s.Chain.Token().Contract),
-			"TokenSymbol=" + s.Chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.Chain.Token().Decimals),
-			fmt.Sprintf("ConfirmationRule=%d", ConfirmationRule), fmt.Sprintf("BlockTime=%v", BlockTime),
-		}, parameters)...)
+		return s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, s.Parameters(), parameters)...)
 	})
 	if err != nil {
 		return err
 	}
+	return s.Refresh(ctx)
+}
+
+// Where returns the flags of sam deploy that samconfig.toml has for a stage.
+func Where(build string) []string {
+	return []string{
+		"--template-file", filepath.Join(build, "template.yaml"), "--stack-name", StackName, "--resolve-s3",
+		"--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset",
+	}
+}
+
+// Parameters returns the parameters for this machine and its chain.
+func (s *Stack) Parameters() []string {
+	return []string{
+		Architecture, "TraceRule=false", // ministack knows no X-Ray
+		"Network=devnet", fmt.Sprintf("ChainId=%d", s.Chain.ID()), fmt.Sprintf("TokenAddress=%v", s.Chain.Token().Contract),
+		"TokenSymbol=" + s.Chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.Chain.Token().Decimals),
+		fmt.Sprintf("ConfirmationRule=%d", ConfirmationRule), fmt.Sprintf("BlockTime=%v", BlockTime),
+	}
+}
+
+// Refresh reads the outputs and resources of what was deployed, and applies what
+// ministack leaves out of a template.
+func (s *Stack) Refresh(ctx context.Context) error {
 	if err := s.describe(ctx); err != nil {
 		return err
 	}
-	return s.gatewayResponses(ctx)
+	return errors.Join(s.gatewayResponses(ctx), s.tableSettings(ctx))
+}
+
+// tableSettings gives the stack's own tables the backups and the expiry of items
+// that the template declares. ministack takes both by their calls alone.
+func (s *Stack) tableSettings(ctx context.Context) error {
+	client := dynamodb.NewFromConfig(s.Administrator())
+	for logical, name := range s.Resources {
+		if !slices.Contains([]string{"ApiKeysTable", "PaymentsTable", "WebhooksTable"}, logical) {
+			continue
+		}
+		_, err := client.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
+			TableName: &name, PointInTimeRecoverySpecification: &ddbtypes.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
+		})
+		if err == nil && logical != "ApiKeysTable" {
+			_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
+				TableName: &name, TimeToLiveSpecification: &ddbtypes.TimeToLiveSpecification{Enabled: aws.Bool(true), AttributeName: aws.String("ttl")},
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // describe reads the outputs and the resources of the deployment.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -40,7 +41,23 @@ func (r *Registry) Create(ctx context.Context, merchantName string) (Minted, err
 	if err != nil {
 		return Minted{}, fmt.Errorf("naming a merchant: %w", err)
 	}
-	m, err := r.mint("mer_"+id, merchantName)
+	return r.Issue(ctx, "mer_"+id, merchantName)
+}
+
+// ErrMerchant reports an id that no merchant can have.
+var ErrMerchant = errors.New("a merchant's id is mer_ and 16 letters or digits")
+
+// Issue makes one more key of a merchant whose keys are lost. Whoever holds it is
+// that merchant, so it must be given to no one else. It returns ErrMerchant for an
+// id that is none, and otherwise the errors of Create.
+func (r *Registry) Issue(ctx context.Context, merchantID, merchantName string) (Minted, error) {
+	if err := CheckName(merchantName); err != nil {
+		return Minted{}, err
+	}
+	if id, ok := strings.CutPrefix(merchantID, "mer_"); !ok || len(id) != merchantLen || strings.Trim(id, alphabet) != "" {
+		return Minted{}, fmt.Errorf("%q: %w", merchantID, ErrMerchant)
+	}
+	m, err := r.mint(merchantID, merchantName)
 	if err != nil {
 		return Minted{}, err
 	}

@@ -152,6 +152,54 @@ func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Has
 	return decodeAPIKey(item)
 }
 
+// All returns every key of the table, in no order. It reads the whole table, which
+// no function may do: it is for operators.
+func (s *APIKeys) All(ctx context.Context) (keys []apikey.Key, err error) {
+	for pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{TableName: &s.name, ConsistentRead: aws.Bool(true)}); pages.HasMorePages(); {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("reading table %s: %w", s.name, err)
+		}
+		for _, item := range page.Items {
+			k, err := decodeAPIKey(item)
+			if err != nil {
+				return nil, err
+			}
+			keys = append(keys, k)
+		}
+	}
+	return keys, nil
+}
+
+// End gives the stored key of k.Hash the revocation and the expiry of k, each
+// where k has one and the stored key none or a later one. It returns
+// apikey.ErrNotFound if no such key is stored. A crash leaves the revocation alone.
+func (s *APIKeys) End(ctx context.Context, k apikey.Key) error {
+	for _, end := range []struct {
+		attribute string
+		at        time.Time
+	}{{"revoked_at", k.RevokedAt}, {"expires_at", k.ExpiresAt}} {
+		if end.at.IsZero() {
+			continue
+		}
+		_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+			Key:                                 apiKeyKey(k.Hash),
+			UpdateExpression:                    aws.String("SET #end = :at"),
+			ConditionExpression:                 aws.String("attribute_exists(key_hash) AND (attribute_not_exists(#end) OR #end > :at)"),
+			ExpressionAttributeNames:            map[string]string{"#end": end.attribute},
+			ExpressionAttributeValues:           attributes{":at": text(instant(end.at))},
+			ReturnValuesOnConditionCheckFailure: allOld,
+		})
+		if stored, ok := refused(err); ok && stored == nil {
+			return apikey.ErrNotFound
+		}
+		if err := outcome(err, nil, "ending "+k.ID); err != nil { // refused: it ends earlier already
+			return err
+		}
+	}
+	return nil
+}
+
 // apiKeyItem is the item of an API key. Fields may be added, but none changes its
 // meaning: old items stay readable.
 type apiKeyItem struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -49,6 +50,55 @@ func (t Tables) definitions() []*dynamodb.CreateTableInput {
 		definition(t.Webhooks, attrPK, attrSK,
 			index(indexDue, attrShard, attrNextAttemptAt, types.ProjectionTypeKeysOnly)),
 	}
+}
+
+// Lacks says what the tables lack of that which template.yaml gives them, a
+// sentence for each: their keys and indexes, backups to any second, an expiry of
+// items, and, if protected, a protection against being deleted. A table that a
+// restore has made lacks all but the first until it is set again.
+func (t Tables) Lacks(ctx context.Context, db *dynamodb.Client, protected bool) (lacks []string, err error) {
+	for _, want := range t.definitions() {
+		name := want.TableName
+		found, err := db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: name})
+		if err != nil {
+			return nil, fmt.Errorf("describing table %s: %w", *name, err)
+		}
+		backups, err := db.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: name})
+		if err != nil {
+			return nil, fmt.Errorf("asking for the backups of table %s: %w", *name, err)
+		}
+		expiry, err := db.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: name})
+		if err != nil {
+			return nil, fmt.Errorf("asking for the expiry of table %s: %w", *name, err)
+		}
+		lack := func(is bool, what string) {
+			if is {
+				lacks = append(lacks, fmt.Sprintf("table %s %s", *name, what))
+			}
+		}
+		index := want.GlobalSecondaryIndexes[0]
+		lack(found.Table.TableStatus != types.TableStatusActive, "is "+string(found.Table.TableStatus))
+		lack(!sameKeys(found.Table.KeySchema, want.KeySchema), "has the keys of another table")
+		lack(!slices.ContainsFunc(found.Table.GlobalSecondaryIndexes, func(i types.GlobalSecondaryIndexDescription) bool {
+			return aws.ToString(i.IndexName) == *index.IndexName && i.IndexStatus == types.IndexStatusActive && sameKeys(i.KeySchema, index.KeySchema) &&
+				(i.Projection.ProjectionType == index.Projection.ProjectionType)
+		}), "has no usable index "+*index.IndexName)
+		lack(backups.ContinuousBackupsDescription.PointInTimeRecoveryDescription == nil ||
+			backups.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus != types.PointInTimeRecoveryStatusEnabled,
+			"cannot be restored to a point in time")
+		ttl := expiry.TimeToLiveDescription
+		lack(*name != t.APIKeys && (ttl == nil || aws.ToString(ttl.AttributeName) != attrTTL ||
+			ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling), "does not expire items by "+attrTTL)
+		lack(protected && !aws.ToBool(found.Table.DeletionProtectionEnabled), "can be deleted by mistake")
+	}
+	return lacks, nil
+}
+
+// sameKeys reports whether two schemas have the same attributes in the same roles.
+func sameKeys(a, b []types.KeySchemaElement) bool {
+	return slices.EqualFunc(a, b, func(a, b types.KeySchemaElement) bool {
+		return aws.ToString(a.AttributeName) == aws.ToString(b.AttributeName) && a.KeyType == b.KeyType
+	})
 }
 
 func definition(name, hash, sort string, indexes ...types.GlobalSecondaryIndex) *dynamodb.CreateTableInput {

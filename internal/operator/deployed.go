@@ -42,7 +42,12 @@ import (
 type Target struct {
 	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the CloudFormation stack, or http://… of a stack that remit local runs on this machine."`
 	JSON  bool   `name:"json" help:"Answer in JSON."`
+
+	Table map[string]string `placeholder:"KIND=NAME" help:"Take this table in place of the stack's own, which a restore has made; KIND is keys, payments or webhooks."`
 }
+
+// tableOutputs are the outputs that name tables, by the kinds of --table.
+var tableOutputs = map[string]string{"keys": "ApiKeysTableName", "payments": "PaymentsTableName", "webhooks": "WebhooksTableName"}
 
 // A deployment is a stack and the person who operates it.
 type deployment struct {
@@ -72,15 +77,24 @@ type platform interface {
 // An account is the platform of a stack on AWS: its outputs and, through them, its
 // tables, secrets and queues.
 type account struct {
-	stack   string
-	aws     aws.Config
-	outputs map[string]string
+	stack      string
+	aws        aws.Config
+	outputs    map[string]string
+	parameters map[string]string
 }
 
 // ProvideDeployment reads the stack's outputs and parameters, for the Run method
 // of the command that kong has found. Answers go to out.
 func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployment, error) {
+	for kind := range t.Table {
+		if tableOutputs[kind] == "" {
+			return nil, fmt.Errorf("--table %s=…: a table is one of keys, payments and webhooks", kind)
+		}
+	}
 	if here, ok := ctx.Value(conversationKey{}).(*conversation); ok {
+		if len(t.Table) > 0 {
+			return nil, errors.New("--table is for a stack on AWS: remit local chooses its tables itself")
+		}
 		return here.deployment(t, out), nil
 	}
 	cfg, err := config.LoadDefaultConfig(ctx)
@@ -101,8 +115,11 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 	for _, p := range found.Stacks[0].Parameters {
 		parameters[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
 	}
+	for kind, name := range t.Table {
+		outputs[tableOutputs[kind]] = name
+	}
 	d := &deployment{
-		Target: t, platform: &account{t.Stack, cfg, outputs}, out: out, agree: agree,
+		Target: t, platform: &account{t.Stack, cfg, outputs, parameters}, out: out, agree: agree,
 		mode: parameters["Mode"], keyCache: parameters["AuthorizerCacheSeconds"],
 	}
 	var id, contract, decimals error

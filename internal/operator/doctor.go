@@ -16,12 +16,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"golang.org/x/net/publicsuffix"
 
 	"remit/internal/chain"
 	"remit/internal/chains"
+	"remit/internal/dynamo"
 	"remit/internal/ethrpc"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -75,6 +79,10 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	if a, ok := d.platform.(*account); ok {
 		if !c.Fresh {
 			e.check(ctx, "schedule", a.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
+		}
+		e.check(ctx, "tables", a.tablesAreKept, "set it as docs/restore.md says; a table with the keys of another is in the wrong parameter")
+		if a.parameters["ReplicaRegion"] != "" {
+			e.check(ctx, "replicas of the secrets", a.secretsAreReplicated, "look at the secret's replication in Secrets Manager; docs/restore.md says what it is for")
 		}
 		e.check(ctx, "WebhookDeadLetterQueue", a.empty("WebhookDeadLetterQueueUrl"), "docs/alarms; then remit webhooks resend")
 		e.check(ctx, "CheckReceiptsDeadLetterQueue", a.empty("CheckReceiptsDeadLetterQueueUrl"), "docs/alarms: look at the log of check-receipts")
@@ -339,6 +347,37 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 		}
 		e.found(name, tokens(v.Balance, e.asset.Decimals)+" "+e.asset.Symbol+", "+gas, err, advice)
 	}
+}
+
+// tablesAreKept looks for what a restored table lacks.
+func (a *account) tablesAreKept(ctx context.Context) (string, error) {
+	t := dynamo.Tables{APIKeys: a.outputs["ApiKeysTableName"], Payments: a.outputs["PaymentsTableName"], Webhooks: a.outputs["WebhooksTableName"]}
+	lacks, err := t.Lacks(ctx, dynamodb.NewFromConfig(a.aws), a.parameters["Environment"] == "prod")
+	if err == nil && len(lacks) > 0 {
+		err = errors.New(strings.Join(lacks, "; "))
+	}
+	return strings.Join([]string{t.APIKeys, t.Payments, t.Webhooks}, ", "), err
+}
+
+// secretsAreReplicated looks for the copies of the secrets in the second region.
+func (a *account) secretsAreReplicated(ctx context.Context) (string, error) {
+	region := a.parameters["ReplicaRegion"]
+	for _, output := range []string{"WalletSecretArn", "RpcSecretArn"} {
+		arn, err := a.output(output)
+		if err != nil {
+			return "", err
+		}
+		secret, err := secretsmanager.NewFromConfig(a.aws).DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &arn})
+		if err != nil {
+			return "", fmt.Errorf("describing %s: %w", output, err)
+		}
+		if !slices.ContainsFunc(secret.ReplicationStatus, func(r smtypes.ReplicationStatusType) bool {
+			return aws.ToString(r.Region) == region && r.Status == smtypes.StatusTypeInSync
+		}) {
+			return "", fmt.Errorf("%s is not in %s", output, region)
+		}
+	}
+	return "in " + region, nil
 }
 
 // scheduleIsAlive looks for a run of check-receipts in the last minutes.

@@ -2,36 +2,50 @@ package operator
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"remit/internal/apikey"
+	"remit/internal/dynamo"
 )
 
 // Keys is `remit keys`.
 type Keys struct {
-	Create keyCreate `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
-	List   keyList   `cmd:"" help:"List a merchant's keys."`
-	Revoke keyRevoke `cmd:"" help:"End a key at once."`
+	Create    keyCreate    `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
+	List      keyList      `cmd:"" help:"List a merchant's keys."`
+	Revoke    keyRevoke    `cmd:"" help:"End a key at once."`
+	RevokeAll keyRevokeAll `cmd:"" help:"After a restore, end every key, or those that another table knows as ended."`
 }
 
 type keyCreate struct {
 	Target
-	Name string `arg:"" help:"The merchant's name."`
-	Yes  bool   `help:"Do not ask."`
+	Name     string `arg:"" help:"The merchant's name."`
+	Merchant string `placeholder:"mer_…" help:"A merchant who is there already and has lost its keys: make one more for it."`
+	Yes      bool   `help:"Do not ask."`
 }
 
 // Run makes the key with the operator's rights, so it works also where KeyCreation
 // closes the API's endpoint.
 func (c *keyCreate) Run(ctx context.Context, d *deployment) error {
-	if err := d.agree(c.Yes, fmt.Sprintf("This makes a merchant %q in stack %s, with an API key that can order payments in %s mode.", c.Name, d.Stack, d.mode)); err != nil {
+	consequences := fmt.Sprintf("This makes a merchant %q in stack %s, with an API key that can order payments in %s mode.", c.Name, d.Stack, d.mode)
+	if c.Merchant != "" {
+		consequences = fmt.Sprintf("This makes an API key in stack %s that can order payments in %s mode. Whoever has it is merchant %s: it sees that merchant's payments.", d.Stack, d.mode, c.Merchant)
+	}
+	if err := d.agree(c.Yes, consequences); err != nil {
 		return err
 	}
-	answer, err := d.createKey(ctx, c.Name)
+	create := d.createKey
+	if c.Merchant != "" {
+		create = func(ctx context.Context, name string) ([]byte, error) { return d.issueKey(ctx, c.Merchant, name) }
+	}
+	answer, err := create(ctx, c.Name)
 	if err != nil {
 		return err
 	}
@@ -75,6 +89,19 @@ func (a *account) createKey(ctx context.Context, merchant string) ([]byte, error
 		return nil, fmt.Errorf("%s answered %d %s", name, answer.StatusCode, answer.Body)
 	}
 	return []byte(answer.Body), nil
+}
+
+// issueKey stores a key of a merchant who is there already.
+func (d *deployment) issueKey(ctx context.Context, merchant, name string) ([]byte, error) {
+	store, err := d.keys()
+	if err != nil {
+		return nil, err
+	}
+	made, err := apikey.NewRegistry(store, apikey.Mode(d.mode), time.Now, rand.Reader).Issue(ctx, merchant, name)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]string{"api_key": made.Secret.Reveal(), "id": made.Key.ID, "merchant_id": made.Key.MerchantID})
 }
 
 type keyList struct {
@@ -133,4 +160,58 @@ func (c *keyRevoke) Run(ctx context.Context, d *deployment) error {
 		return err
 	}
 	return d.show(map[string]any{"id": key.ID, "revoked_at": stamp(key.RevokedAt)}, fmt.Sprint("revoked ", stamp(key.RevokedAt)))
+}
+
+type keyRevokeAll struct {
+	Target
+	EndedIn string `placeholder:"TABLE" help:"The table that was in use before the restore: end only the keys that are revoked or expire there, as they do there."`
+	Yes     bool   `help:"Do not ask."`
+}
+
+// Run ends keys that a restore has brought back to life. A crash leaves some of
+// them alive, and the command is run again: a key that has ended stays so.
+func (c *keyRevokeAll) Run(ctx context.Context, d *deployment) error {
+	a, ok := d.platform.(*account)
+	if !ok {
+		return errors.New("keys of a stack on this machine are not restored: remit keys revoke ends each")
+	}
+	store, err := table(a, "ApiKeysTableName", dynamo.NewAPIKeys)
+	if err != nil {
+		return err
+	}
+	keys, err := store.All(ctx)
+	if err != nil {
+		return err
+	}
+	if c.EndedIn == a.outputs["ApiKeysTableName"] {
+		return fmt.Errorf("--ended-in %s is the table itself: say the one that was in use before, and with --table keys=NAME the restored one until the stack uses it", c.EndedIn)
+	}
+	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can order payments before it has a new one (remit keys create --merchant). This cannot be undone.", a.outputs["ApiKeysTableName"], d.keyCache)
+	if c.EndedIn != "" {
+		if keys, err = dynamo.NewAPIKeys(dynamodb.NewFromConfig(a.aws), c.EndedIn).All(ctx); err != nil {
+			return err
+		}
+		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This cannot be undone.", c.EndedIn, a.outputs["ApiKeysTableName"])
+	}
+	if err := d.agree(c.Yes, consequences); err != nil {
+		return err
+	}
+	ended, now := []string{}, time.Now()
+	for _, k := range keys {
+		if c.EndedIn == "" {
+			k.RevokedAt, k.ExpiresAt = now, time.Time{}
+		}
+		if k.RevokedAt.IsZero() && k.ExpiresAt.IsZero() {
+			continue
+		}
+		err := store.End(ctx, k)
+		if errors.Is(err, apikey.ErrNotFound) {
+			continue // made since, so the restored table does not have it
+		}
+		if err != nil {
+			return err
+		}
+		ended = append(ended, k.ID)
+	}
+	return d.show(map[string]any{"ended": ended}, fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n")))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"remit/internal/chain"
 	"remit/internal/keyring"
@@ -12,93 +13,175 @@ import (
 	"remit/internal/wallet"
 )
 
-// A change is the command line of a command that changes one wallet.
-type change struct {
+// A pausing is the command line of a command that pauses wallets or resumes them.
+type pausing struct {
 	Target
-	Address token.Address `arg:"" help:"The wallet."`
+	Address token.Address `arg:"" optional:"" help:"The wallet."`
+	All     bool          `help:"Every wallet that the tables or the wallet secret have."`
 	Yes     bool          `help:"Do not ask."`
 }
 
-// wallet reads the wallet's record.
-func (c *change) wallet(ctx context.Context, d *deployment) (wallet.ID, wallet.Wallet, store.Store, error) {
-	id := wallet.ID{ChainID: d.chainID, Address: c.Address}
-	store, err := d.payments()
-	if err != nil {
-		return id, wallet.Wallet{}, nil, err
+// wallets reads the records of the wallets that the command is about. Of all
+// wallets, one without a record is there with its ID alone; known says which.
+func (c *pausing) wallets(ctx context.Context, d *deployment) (_ store.Store, ws []wallet.Wallet, known map[wallet.ID]bool, err error) {
+	ids := []wallet.ID{{ChainID: d.chainID, Address: c.Address}}
+	if c.All == (c.Address != token.Address{}) {
+		return nil, nil, nil, errors.New("say the address of one wallet, or --all")
 	}
-	w, err := store.Wallet(ctx, id)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", c.Address, err)
+	s, err := d.payments()
+	if err == nil && c.All {
+		ids, err = d.everyWallet(ctx, s)
 	}
-	return id, w, store, err
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	known = map[wallet.ID]bool{}
+	for _, id := range ids {
+		w, err := s.Wallet(ctx, id)
+		if unknown := c.All && errors.Is(err, wallet.ErrUnknown); err != nil && !unknown {
+			return nil, nil, nil, fmt.Errorf("%s: %w", id.Address, err)
+		}
+		known[id], w.ID = err == nil, id
+		ws = append(ws, w)
+	}
+	return s, ws, known, nil
+}
+
+// everyWallet names the wallets of the secret, and those of the tables whose key is
+// gone.
+func (d *deployment) everyWallet(ctx context.Context, s store.Store) (ids []wallet.ID, err error) {
+	entries, err := d.wallets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		ids = append(ids, wallet.ID{ChainID: d.chainID, Address: e.Key.Address()})
+	}
+	used, err := s.Wallets(ctx, d.chainID)
+	for _, id := range used {
+		if indexOf(entries, id.Address) < 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+// paused shows the wallets of a command and what it did.
+func (c *pausing) paused(d *deployment, reason string, ws []wallet.Wallet, did string) error {
+	if !c.All {
+		return d.show(map[string]any{"address": c.Address, "paused": reason}, did)
+	}
+	rows, text := []map[string]any{}, ""
+	for _, w := range ws {
+		rows = append(rows, map[string]any{"address": w.Address, "paused": w.Paused})
+		text += fmt.Sprintf("%s  %s\n", w.Address, strings.TrimSuffix("paused: "+w.Paused, "paused: "))
+	}
+	return d.show(rows, text+did)
 }
 
 type walletPause struct {
-	change
+	pausing
 	Reason string `default:"paused by an operator" help:"Why; shown in lists and logs."`
 }
 
-// Run pauses a wallet.
+// Run pauses wallets. With --all, one that is paused keeps its reason, unless that
+// pause ends by itself, and one without a record gets one that is behind the chain:
+// in tables from the past it may have paid since. A crash leaves the rest as they
+// were, and the command is run again.
 func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 	if c.Reason == "" {
 		return errors.New("--reason is empty: say why, for whoever finds the wallet paused")
 	}
-	id, w, store, err := c.wallet(ctx, d)
+	s, ws, known, err := c.wallets(ctx, d)
 	if err != nil {
 		return err
 	}
-	consequences := fmt.Sprintf("No new payment will use wallet %s. What it has signed is still sent and settled.", c.Address)
-	if w.Paused != "" {
-		consequences = fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address, w.Paused, c.Reason)
+	consequences := ""
+	for _, w := range ws {
+		switch {
+		case w.Paused == "":
+			consequences += fmt.Sprintf("No new payment will use wallet %s. What it has signed is still sent and settled.\n", w.Address)
+		case !c.All:
+			consequences += fmt.Sprintf("Wallet %s is paused already: %s\nThis changes the reason to: %s", c.Address, w.Paused, c.Reason)
+		default:
+			consequences += fmt.Sprintf("Wallet %s is paused already: %s\n", w.Address, w.Paused)
+		}
 	}
-	if err := d.agree(c.Yes, consequences); err != nil {
+	if err := d.agree(c.Yes, strings.TrimSuffix(consequences, "\n")); err != nil {
 		return err
 	}
-	if err := store.Repause(ctx, id, w.Paused, c.Reason); err != nil { // changes only the reason that was shown
-		return err
+	for i, w := range ws {
+		if !known[w.ID] {
+			if err := s.Open(ctx, wallet.Wallet{ID: w.ID, Paused: c.Reason}); err != nil {
+				return err
+			}
+			if w, err = s.Wallet(ctx, w.ID); err != nil { // a handler may have been first
+				return err
+			}
+		}
+		if !c.All || w.Paused == "" || w.Paused == wallet.OutOfGas {
+			if err := s.Repause(ctx, w.ID, w.Paused, c.Reason); err != nil { // changes only the reason that was shown
+				return err
+			}
+			w.Paused = c.Reason
+		}
+		ws[i] = w
 	}
-	return d.show(map[string]any{"address": c.Address, "paused": c.Reason}, "paused")
+	return c.paused(d, c.Reason, ws, "paused")
 }
 
-type walletResume struct{ change }
+type walletResume struct{ pausing }
 
-// Run resumes a wallet, after it has shown the nonces of the chain and of the
-// tables.
+// Run resumes wallets, after it has shown the nonces of the chain and of the
+// tables. It resumes none while the chain is ahead of one.
 func (c *walletResume) Run(ctx context.Context, d *deployment) error {
-	id, w, store, err := c.wallet(ctx, d)
+	s, all, _, err := c.wallets(ctx, d)
 	if err != nil {
 		return err
 	}
-	resumed := map[string]any{"address": c.Address, "paused": ""}
-	if w.Paused == "" {
-		return d.show(resumed, "it was not paused")
+	var ws []wallet.Wallet
+	for _, w := range all {
+		if w.Paused != "" {
+			ws = append(ws, w)
+		}
+	}
+	if len(ws) == 0 {
+		return c.paused(d, "", nil, "it was not paused")
 	}
 	nodes, _, err := d.nodes(ctx)
 	if err != nil {
 		return err
 	}
-	views, err := nodes.Views(ctx, c.Address, d.asset.Contract, chain.ConfirmationRule{})
-	if err != nil {
+	consequences := ""
+	for _, w := range ws {
+		views, err := nodes.Views(ctx, w.Address, d.asset.Contract, chain.ConfirmationRule{})
+		if err != nil {
+			return err
+		}
+		mined := views.Leading().Mined
+		if mined > w.NextNonce {
+			return fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read docs/alarms on wallets that are paused before you resume", mined, w.Address, w.NextNonce)
+		}
+		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address, w.Paused, w.NextNonce, mined, len(w.Reservations))
+	}
+	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, payments can be made twice."
+	if err := d.agree(c.Yes, consequences); err != nil {
 		return err
 	}
-	mined := views.Leading().Mined
-	if mined > w.NextNonce {
-		return fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read docs/alarms on wallets that are paused before you resume", mined, c.Address, w.NextNonce)
+	for i, w := range ws {
+		if err := s.Repause(ctx, w.ID, w.Paused, ""); err != nil { // clears only the reason that was shown
+			return err
+		}
+		ws[i].Paused = ""
 	}
-	err = d.agree(c.Yes, fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations. Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, payments can be made twice.",
-		c.Address, w.Paused, w.NextNonce, mined, len(w.Reservations)))
-	if err != nil {
-		return err
-	}
-	if err := store.Repause(ctx, id, w.Paused, ""); err != nil { // clears only the reason that was shown
-		return err
-	}
-	return d.show(resumed, "resumed")
+	return c.paused(d, "", ws, "resumed")
 }
 
 type walletDrain struct {
-	change
-	Undo bool `help:"Let new payments use it again."`
+	Target
+	Address token.Address `arg:"" help:"The wallet."`
+	Yes     bool          `help:"Do not ask."`
+	Undo    bool          `help:"Let new payments use it again."`
 }
 
 // Run marks a wallet in the secret.

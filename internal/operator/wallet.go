@@ -132,23 +132,20 @@ func (d *deployment) walletRows(ctx context.Context) ([]walletRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := []walletRow{}
-	for _, e := range entries {
-		rows = append(rows, walletRow{Address: e.Key.Address(), Key: map[bool]string{false: "active", true: "draining"}[e.Draining]})
-	}
-	used, err := store.Wallets(ctx, d.chainID)
+	ids, err := d.everyWallet(ctx, store)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range used {
-		if indexOf(entries, id.Address) < 0 {
-			rows = append(rows, walletRow{Address: id.Address, Key: "gone"})
+	rows := []walletRow{}
+	for _, id := range ids {
+		row := walletRow{Address: id.Address, Key: "gone"}
+		if i := indexOf(entries, id.Address); i >= 0 {
+			row.Key = map[bool]string{false: "active", true: "draining"}[entries[i].Draining]
 		}
-	}
-	for i := range rows {
-		if err := rows[i].fill(ctx, store, d.chainID); err != nil {
+		if err := row.fill(ctx, store, d.chainID); err != nil {
 			return nil, err
 		}
+		rows = append(rows, row)
 	}
 	return rows, nil
 }

@@ -12,15 +12,10 @@ import (
 	"remit/internal/wallet"
 )
 
-const (
-	// resends bounds how many pending transactions one round sends again to one
-	// node, beside the time of a block: a node that leaves requests hanging holds up
-	// no other node's round for longer.
-	resends = 64
-	// outOfGas is the reason of the one pause that ends by itself: when the
-	// wallet was topped up, the same bytes are taken and reservations go on.
-	outOfGas = "out of gas funds"
-)
+// resends bounds how many pending transactions one round sends again to one
+// node, beside the time of a block: a node that leaves requests hanging holds up
+// no other node's round for longer.
+const resends = 64
 
 // keepAlive keeps transactions that are not mined in the nodes' pools, and
 // raises their fees when they have waited too long and the market has gone up.
@@ -64,7 +59,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 			if p.wallet.Paused != "" {
 				return nil
 			}
-			return p.repause(ctx, outOfGas)
+			return p.repause(ctx, wallet.OutOfGas)
 		case chain.Wrong, chain.Replacement:
 			p.report.Refused++
 			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "class", reply.Class, "reply", reply.Detail)
@@ -80,7 +75,7 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 // recover ends a pause for lack of gas funds once a node takes our bytes again
 // or nothing is waiting any more.
 func (p *pass) recover(ctx context.Context) error {
-	if p.wallet.Paused != outOfGas {
+	if p.wallet.Paused != wallet.OutOfGas {
 		return nil
 	}
 	return p.repause(ctx, "")

@@ -125,6 +125,10 @@ const Suspicion = "chain ahead"
 // was made since.
 func (w Wallet) Suspect() bool { return strings.HasPrefix(w.Paused, Suspicion) }
 
+// OutOfGas is the reason of the one pause that ends by itself: when the wallet
+// was topped up, the same bytes are taken and reservations go on.
+const OutOfGas = "out of gas funds"
+
 // FirstUse returns the record of a wallet seen for the first time: it starts
 // at the chain's count. While a node's pool holds more than is mined, or more is
 // mined than the settled count that is final, another program is sending from

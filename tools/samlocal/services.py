@@ -135,6 +135,8 @@ def environment(template, refs, url):
     def value(v):
         if not isinstance(v, dict):
             return str(v)
+        if list(v) == ["Fn::If"] and v["Fn::If"][0].startswith("Own"):
+            return value(v["Fn::If"][1])
         if list(v) != ["Ref"]:
             sys.exit(f"cannot tell what {v} in template.yaml is here")
         return str(refs[v["Ref"]])

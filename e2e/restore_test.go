@@ -1,0 +1,309 @@
+package e2e_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/e2e/localaws"
+	"remit/internal/guidetest"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// A drill follows docs/restore.md on a stack of its own, in one terminal.
+type drill struct {
+	*testing.T
+	s        *stack
+	state    string   // file with the terminal's variables
+	replaces []string // names on the page and those of this stack
+}
+
+// variables are those of the page that later blocks use.
+const variables = "SINCE RESTORED AT LOST BUCKET EXISTING"
+
+// newDrill deploys the template as for production.
+func newDrill(t *testing.T) *drill {
+	t.Helper()
+	config, calls := recorded(t.TempDir())
+	started, err := localaws.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = started.Close() })
+	d := &drill{T: t, s: &stack{started, calls}, state: filepath.Join(t.TempDir(), "variables")}
+	build := filepath.Join(scratch, "build") // that of the other tests, if they came first
+	if _, err := os.Stat(filepath.Join(build, "template.yaml")); err != nil {
+		d.ok(started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
+	}
+	d.ok(started.Install(t.Context(), build, "Environment=prod", "AuthorizerCacheSeconds=0"))
+	d.ok(started.FillSecrets(t.Context()))
+
+	// An operator's PATH. Without a terminal to ask on, consent is --yes.
+	program, err := remit()
+	d.ok(err)
+	bin := t.TempDir()
+	d.ok(os.WriteFile(filepath.Join(bin, "remit"), []byte(`#!/bin/bash
+said=$("`+program+`" "$@" 2>&1) && echo "$said" && exit
+[[ $said != *"say --yes"* ]] && echo "$said" && exit 1
+exec "`+program+`" "$@" --yes 2>&1
+`), 0o700))
+	tools, err := filepath.Abs(filepath.Join(root, ".cache"))
+	d.ok(err)
+	for _, variable := range append(started.Environment(), "SSL_CERT_FILE="+started.Bundle, "AWS_PAGER=", "PATH="+strings.Join([]string{bin, tools + "/awscli/bin", os.Getenv("PATH")}, ":")) {
+		name, value, _ := strings.Cut(variable, "=")
+		t.Setenv(name, value)
+	}
+	d.replaces = []string{
+		"remit-prod", localaws.StackName, "make build ENV=prod\n", "", ".cache/venv/bin/sam", tools + "/venv/bin/sam",
+		"--config-env prod", strings.Join(localaws.Where(build), " "),
+		"PARAMETERS=$(", "PARAMETERS='Environment=prod AuthorizerCacheSeconds=0 " + strings.Join(started.Parameters(), " ") + "' # $(",
+	}
+	return d
+}
+
+func (d *drill) ok(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// follow runs the block of the page that begins with start, and returns the text
+// that it prints.
+func (d *drill) follow(start string, replaces ...string) string {
+	d.Helper()
+	began := time.Now()
+	before := guidetest.Read(d, root, "docs/restore.md", "export REMIT_STACK=") + "[ ! -e " + d.state + " ] || . " + d.state + "\nset -e\n"
+	after := "\nset +e\nfor v in " + variables + "; do declare -p $v 2>/dev/null; done > " + d.state + " || true\n"
+	lines := strings.NewReplacer(append(replaces, d.replaces...)...).Replace(before + guidetest.Read(d, root, "docs/restore.md", start) + after)
+	printed := guidetest.Run(d, lines)
+	d.Logf("%s… took %v and printed:\n%s", start, time.Since(began).Round(time.Second), printed)
+	return printed
+}
+
+// use follows a block that changes the stack, and looks at it.
+func (d *drill) use(start string, replaces ...string) {
+	d.Helper()
+	d.follow(start, replaces...)
+	d.ok(d.s.Refresh(d.Context()))
+}
+
+// variable returns the value of a variable of the terminal.
+func (d *drill) variable(name string) string {
+	d.Helper()
+	return strings.TrimSpace(guidetest.Run(d, ". "+d.state+"\necho $"+name))
+}
+
+// doctor returns the findings that are not well, but for paused wallets.
+func (d *drill) doctor(arguments string) (bad []string) {
+	d.Helper()
+	var findings []finding
+	printed := guidetest.Run(d, "export REMIT_STACK="+localaws.StackName+"\nremit doctor --fresh --json "+arguments+" || true")
+	if err := json.NewDecoder(strings.NewReader(printed)).Decode(&findings); err != nil || len(findings) < 8 {
+		d.Fatalf("doctor: %v, %s", err, printed)
+	}
+	for _, f := range findings {
+		if !f.OK && !strings.Contains(f.Saw, "is paused") {
+			bad = append(bad, f.Check+": "+f.Saw)
+		}
+	}
+	return bad
+}
+
+// items reads a whole table.
+func (d *drill) items(table string) (all []map[string]types.AttributeValue) {
+	d.Helper()
+	found, err := dynamodb.NewFromConfig(d.s.Administrator()).Scan(d.Context(), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	d.ok(err)
+	return found.Items
+}
+
+// rollBack makes the restored table as the table was when the items were read.
+// ministack restores a table as it is now, whatever second it is told.
+func (d *drill) rollBack(items []map[string]types.AttributeValue) {
+	d.Helper()
+	table, db := d.variable("RESTORED"), dynamodb.NewFromConfig(d.s.Administrator())
+	found, err := db.DescribeTable(d.Context(), &dynamodb.DescribeTableInput{TableName: &table})
+	d.ok(err)
+	for _, item := range d.items(table) {
+		key := map[string]types.AttributeValue{}
+		for _, k := range found.Table.KeySchema {
+			key[*k.AttributeName] = item[*k.AttributeName]
+		}
+		_, err := db.DeleteItem(d.Context(), &dynamodb.DeleteItemInput{TableName: &table, Key: key})
+		d.ok(err)
+	}
+	for _, item := range items {
+		_, err := db.PutItem(d.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item})
+		d.ok(err)
+	}
+}
+
+// paid pays under a key and waits for the end.
+func (d *drill) paid(m merchant, key string) (hash string) {
+	d.Helper()
+	hash = m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 5}, "Idempotency-Key", key).want(d.T, 201).get("tx_hash")
+	until(d.T, "confirming "+key, 3*time.Minute, func() bool {
+		return m.call("GET", "/transaction/"+hash, nil).want(d.T, 200).get("status") == "confirmed"
+	})
+	return hash
+}
+
+// refused checks that a payment is not made now, as while wallets are paused.
+func (d *drill) refused(m merchant, key string) {
+	d.Helper()
+	a, err := m.api().Call(d.Context(), "POST", "/send-payment", fmt.Sprintf(`{"to":%q,"amount":5}`, recipient), "Idempotency-Key", key)
+	if d.ok(err); a.Status != 503 {
+		d.Errorf("a payment while every wallet is paused: %d %s", a.Status, a.Body)
+	}
+}
+
+// TestRestorePage follows docs/restore.md from its top to its end: back to a point in
+// time, a lost table, a stack that was deleted, a lost region.
+func TestRestorePage(t *testing.T) {
+	const bucket = "remit-exports" // of the page
+	d := newDrill(t)
+	m := newMerchant(t, d.s)
+	ended := rotated(t, m, m.id(), time.Hour)
+	before := d.paid(m, "before")
+	payments, keys := d.items(d.s.Outputs["PaymentsTableName"]), d.items(d.s.Outputs["ApiKeysTableName"])
+	lost := d.paid(m, "lost") // what follows is after the point in time
+	m.call("POST", "/api-keys/"+ended.id()+"/revoke", nil).want(t, 200)
+	since := time.Now().UTC().Format(time.RFC3339)
+
+	d.follow("remit wallet pause --all --reason \"restore\"\n")
+	d.refused(m, "new")
+	d.follow("SINCE=", "2026-11-22T09:30:00Z", since)
+	d.rollBack(payments)
+	if bad := strings.Join(d.doctor("--table payments="+d.variable("RESTORED")), "\n"); !strings.Contains(bad, "cannot be restored to a point in time") ||
+		!strings.Contains(bad, "does not expire items by ttl") || !strings.Contains(bad, "can be deleted by mistake") {
+		t.Errorf("a table that was just restored: %s", bad)
+	}
+	d.follow("keep ")
+	d.follow("remit wallet pause --all --reason \"restore\" --table")
+	d.use("use ExistingPaymentsTable")
+	m.call("GET", "/transaction/"+before, nil).want(t, 200)
+	m.call("GET", "/transaction/"+lost, nil).want(t, 404) // the functions do use the restored table
+	d.refused(m, "lost")
+	until(t, "the run that sees the chain ahead", 2*time.Minute, func() bool {
+		return strings.Contains(guidetest.Run(t, "remit wallet list --stack "+localaws.StackName), "chain ahead")
+	})
+
+	d.follow("RESTORED=\"$REMIT_STACK-keys-")
+	d.rollBack(keys)
+	d.use("remit keys revoke-all --ended-in")
+	ended.call("GET", "/transactions", nil).want(t, 401)
+	m.call("GET", "/transactions", nil).want(t, 200)
+	d.use("RESTORED=\"$REMIT_STACK-webhooks-")
+	if bad := d.doctor(""); len(bad) > 0 {
+		t.Errorf("after every table was restored: %v", bad)
+	}
+	d.follow("remit wallet resume --all")
+	after := d.paid(m, "after")
+
+	// AWS makes a copy of a table with backups when it is deleted; ministack does not.
+	db, name := dynamodb.NewFromConfig(d.s.Administrator()), d.s.Outputs["PaymentsTableName"]
+	_, err := db.CreateBackup(t.Context(), &dynamodb.CreateBackupInput{TableName: &name, BackupName: aws.String("system")})
+	d.ok(err)
+	if _, err := db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name}); err == nil {
+		t.Error("the restored table of a stack for production is not protected")
+	}
+	_, err = db.UpdateTable(t.Context(), &dynamodb.UpdateTableInput{TableName: &name, DeletionProtectionEnabled: aws.Bool(false)})
+	d.ok(err)
+	_, err = db.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: &name})
+	d.ok(err)
+	d.follow("LOST=")
+	d.follow("keep ")
+	d.follow("remit wallet pause --all --reason \"restore\" --table")
+	d.use("use ExistingPaymentsTable")
+	d.refused(m, "new")
+	d.follow("remit wallet resume --all")
+	m.call("GET", "/transaction/"+after, nil).want(t, 200)
+	d.paid(m, "after-the-loss")
+
+	d.use("use ReplicaRegion")
+	if bad := d.doctor(""); len(bad) > 0 {
+		t.Errorf("with replicas: %v", bad)
+	}
+	outputs := d.s.Outputs
+	d.ok(d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
+	found := d.follow("aws dynamodb list-tables")
+	replaces := []string{}
+	for name, output := range map[string]string{
+		"remit-prod-ApiKeysTable-1": "ApiKeysTableName", "remit-prod-PaymentsTable-1": "PaymentsTableName", "remit-prod-WebhooksTable-1": "WebhooksTableName",
+		"arn:aws:secretsmanager:us-east-1:1:secret:WalletSecret-1": "WalletSecretArn", "arn:aws:secretsmanager:us-east-1:1:secret:RpcSecret-1": "RpcSecretArn",
+	} {
+		if !strings.Contains(found, outputs[output]) {
+			t.Errorf("%s is not among those that were found", outputs[output])
+		}
+		replaces = append(replaces, name, outputs[output])
+	}
+	d.use("EXISTING=", replaces...)
+	if bad := d.doctor(""); len(bad) > 0 {
+		t.Errorf("after the stack was made again: %v", bad)
+	}
+	d.follow("remit doctor --fresh")
+	m.call("GET", "/transaction/"+after, nil).want(t, 200)
+	ended.call("GET", "/transactions", nil).want(t, 401)
+	if again := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 5}, "Idempotency-Key", "after").want(t, 201); again.get("tx_hash") != after {
+		t.Errorf("a key that was paid is paid again: %s, not %s", again.get("tx_hash"), after)
+	}
+	d.paid(m, "by-the-new-stack")
+
+	unused := rotated(t, m, m.id(), time.Hour) // API Gateway remembers one that was used
+	guidetest.Run(t, "aws s3 mb --region us-west-2 s3://"+bucket)
+	d.follow("BUCKET=")
+	for _, kind := range []string{"ApiKeys", "Payments", "Webhooks"} {
+		d.export(bucket, kind)
+	}
+	later := d.paid(m, "since-the-export")
+	// The region is lost: what stands for it here is a stack that was deleted there.
+	d.ok(d.s.Run(t.Context(), "sam", "delete", "--stack-name", localaws.StackName, "--no-prompts"))
+	d.s.Region = "us-west-2"
+	t.Setenv("AWS_REGION", d.s.Region)
+	t.Setenv("AWS_DEFAULT_REGION", d.s.Region)
+	d.replaces = append(d.replaces, "AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1", "AWS_REGION=us-west-2 AWS_DEFAULT_REGION=us-west-2")
+	d.follow("export AWS_REGION=us-west-2")
+	// ministack cannot end a replication; a replica can be read as it is.
+	d.use("secret() {")
+	if bad := d.doctor(""); len(bad) > 0 {
+		t.Errorf("in the other region: %v", bad)
+	}
+	m.call("GET", "/transaction/"+after, nil).want(t, 200)
+	m.call("GET", "/transaction/"+later, nil).want(t, 404)
+	d.refused(m, "since-the-export")
+
+	key, _, _ := strings.Cut(d.follow("remit keys revoke-all\n", "mer_…", m.owner, "remit keys revoke-all\n", "remit keys revoke-all >/dev/null\n"), "\n")
+	unused.call("GET", "/transactions", nil).want(t, 401)
+	m.key = key
+	m.call("GET", "/transaction/"+after, nil).want(t, 200)
+}
+
+// export writes a table to the bucket as DynamoDB does. ministack takes the request
+// and writes nothing.
+func (d *drill) export(bucket, kind string) {
+	d.Helper()
+	var table struct{ Items []json.RawMessage }
+	d.ok(json.Unmarshal([]byte(guidetest.Run(d, "aws dynamodb scan --output json --table-name "+d.s.Outputs[kind+"TableName"])), &table))
+	var data bytes.Buffer
+	zip := gzip.NewWriter(&data)
+	for _, item := range table.Items {
+		var line bytes.Buffer
+		d.ok(json.Compact(&line, item))
+		fmt.Fprintf(zip, "{\"Item\":%s}\n", &line)
+	}
+	d.ok(zip.Close())
+	file := filepath.Join(d.TempDir(), "data")
+	d.ok(os.WriteFile(file, data.Bytes(), 0o600))
+	to := " s3://" + bucket + "/" + kind + "/AWSDynamoDB/01/"
+	guidetest.Run(d, "aws s3 cp --region us-west-2 "+file+to+"data/0.json.gz && echo {} | aws s3 cp --region us-west-2 -"+to+"manifest-summary.json")
+}

@@ -1,0 +1,155 @@
+package operator_test
+
+import (
+	"crypto/rand"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/internal/apikey"
+	"remit/internal/dynamo"
+	"remit/internal/dynamo/dynamotest"
+	"remit/internal/keyring"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// TestPauseAll pauses every wallet of a restored table: those that it does not know
+// too, and those whose pause would end by itself.
+func TestPauseAll(t *testing.T) {
+	a := newAccount(t)
+	restored := dynamo.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}
+	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), restored); err != nil {
+		t.Fatal(err)
+	}
+	own, store := dynamo.NewPayments(dynamotest.Client(t), "operator-payments"), dynamo.NewPayments(dynamotest.Client(t), restored.Payments)
+	var entries []keyring.Entry
+	for range 3 {
+		key, err := keyring.Generate(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, keyring.Entry{Key: key})
+	}
+	a.secret = string(keyring.Encode(entries))
+	id := func(i int) wallet.ID { return wallet.ID{ChainID: 84532, Address: entries[i].Key.Address()} }
+	gone := wallet.ID{ChainID: 84532, Address: token.Address{1}} // its key is not in the secret
+	for _, w := range []wallet.Wallet{
+		{ID: id(0), NextNonce: 7, Ceiling: 71, Paused: wallet.OutOfGas}, {ID: id(1), NextNonce: 3, Ceiling: 67, Paused: "audit"}, {ID: gone, NextNonce: 1, Ceiling: 65},
+	} {
+		if err := store.Open(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := a.remit("wallet pause --all --reason restore --table payments=pause-payments"); err == nil || out != "" {
+		t.Errorf("without consent: %q, %v", out, err)
+	}
+	if w, _ := store.Wallet(t.Context(), gone); w.Paused != "" {
+		t.Error("a wallet is paused without consent")
+	}
+	for range 2 { // a command that crashed is run again
+		if out, err := a.remit("wallet pause --all --yes --reason restore --table payments=pause-payments"); err != nil || strings.Count(out, "paused: restore") != 3 {
+			t.Errorf("%q, %v", out, err)
+		}
+	}
+	for _, c := range []struct {
+		why    string
+		id     wallet.ID
+		reason string
+		next   uint64
+	}{
+		{"a pause that would end by itself is an operator's now", id(0), "restore", 7},
+		{"another reason stays", id(1), "audit", 3},
+		{"a wallet that the table does not know is behind the chain", id(2), "restore", 0},
+		{"a wallet whose key is gone", gone, "restore", 1},
+	} {
+		if w, err := store.Wallet(t.Context(), c.id); err != nil || w.Paused != c.reason || w.NextNonce != c.next {
+			t.Errorf("%s: %+v, %v", c.why, w, err)
+		}
+	}
+	if ids, err := own.Wallets(t.Context(), 84532); err != nil || len(ids) != 0 {
+		t.Errorf("the stack's own table was changed: %v, %v", ids, err)
+	}
+	for line, want := range map[string]string{
+		"wallet pause --yes": "say the address of one wallet, or --all",
+		"wallet resume --all --yes " + gone.Address.String():     "say the address of one wallet, or --all",
+		"wallet pause --all --yes --table wallets=pause-wallets": "a table is one of keys, payments and webhooks",
+	} {
+		if _, err := a.remit(line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("remit %s: %v, want %q", line, err, want)
+		}
+	}
+}
+
+// TestRevokedKeysStayRevoked restores keys to a moment before one was revoked and
+// one rotated.
+func TestRevokedKeysStayRevoked(t *testing.T) {
+	a := newAccount(t)
+	for _, name := range []string{"ends-before", "ends-after"} {
+		if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), dynamo.Tables{APIKeys: name, Payments: "ends-payments", Webhooks: "ends-webhooks"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged, restored := dynamo.NewAPIKeys(dynamotest.Client(t), "ends-before"), dynamo.NewAPIKeys(dynamotest.Client(t), "ends-after")
+	registry := apikey.NewRegistry(damaged, apikey.Test, time.Now, rand.Reader)
+	made := map[string]apikey.Minted{}
+	for _, name := range []string{"kept", "revoked", "rotated away", "in its overlap"} {
+		m, err := registry.Create(t.Context(), name)
+		if err == nil {
+			err = restored.Create(t.Context(), m.Key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[name] = m
+	}
+	_, err := registry.Revoke(t.Context(), made["revoked"].Key.MerchantID, made["revoked"].Key.ID)
+	for name, overlap := range map[string]time.Duration{"rotated away": 0, "in its overlap": time.Hour} {
+		if err == nil {
+			_, err = registry.Rotate(t.Context(), made[name].Key.MerchantID, made[name].Key.ID, overlap)
+		}
+	}
+	if err == nil { // an operator has shortened its overlap meanwhile
+		err = restored.End(t.Context(), apikey.Key{Hash: made["in its overlap"].Key.Hash, ExpiresAt: time.Now().Add(30 * time.Minute)})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	works := func(name string, at time.Time) bool {
+		_, err := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), made[name].Secret.Reveal(), at)
+		return err == nil
+	}
+	for range 2 { // a command that crashed is run again
+		if out, err := a.remit("keys revoke-all --yes --ended-in ends-before --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "3 keys end\n") {
+			t.Errorf("%q, %v", out, err)
+		}
+	}
+	now := time.Now()
+	for _, c := range []struct {
+		name  string
+		after time.Duration
+		want  bool
+	}{{"kept", 0, true}, {"revoked", 0, false}, {"rotated away", 0, false}, {"in its overlap", 0, true}, {"in its overlap", 45 * time.Minute, false}} {
+		if works(c.name, now.Add(c.after)) != c.want {
+			t.Errorf("the key that is %s works %v later: %v", c.name, c.after, !c.want)
+		}
+	}
+	if _, err := a.remit("keys revoke-all --yes --ended-in ends-after --table keys=ends-after"); err == nil || !strings.Contains(err.Error(), "is the table itself") {
+		t.Errorf("with the table itself: %v", err)
+	}
+	who := made["kept"].Key.MerchantID
+	if out, err := a.remit("keys revoke-all --yes --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "4 keys end\n") || works("kept", time.Now()) {
+		t.Errorf("every key: %q, %v", out, err)
+	}
+	out, err := a.remit("keys create Shop --yes --table keys=ends-after --merchant " + who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _, _ := strings.Cut(out, "\n")
+	if p, err := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), key, time.Now()); err != nil || p.MerchantID != who {
+		t.Errorf("the new key is of %s, not of %s: %v", p.MerchantID, who, err)
+	}
+	if _, err := a.remit("keys create Shop --yes --merchant mer_1"); err == nil || !strings.Contains(err.Error(), "a merchant's id is mer_ and 16 letters or digits") {
+		t.Errorf("for no merchant: %v", err)
+	}
+}
