@@ -301,8 +301,8 @@ func (c *Cluster) StartRecovery() {
 		if err == nil {
 			err = r.Resume(ctx, ids)
 		}
-		if errors.Is(err, scheduler.ErrOver) {
-			return
+		if ctx.Err() != nil {
+			return // the simulation is over
 		}
 		c.trace(name, "ends: %+v, %v", done, err)
 		if len(done.Differ) > 0 {
