@@ -45,6 +45,8 @@ var nodeKinds = []struct {
 		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
 			"node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
+	// ganache 7.9.2 takes the nonce 0 of a signed transaction for none, and mines the
+	// transaction again each time it comes: the first payment of a wallet is made twice.
 	{name: "ganache", title: "ganache 7.9.2", until: "RPC Listening", reorg: rewind, command: func(dir string, port int, id uint64) []string {
 		return []string{filepath.Join(dir, ".bin", "ganache"), "--server.port", fmt.Sprint(port), "--chain.chainId", fmt.Sprint(id),
 			"--miner.blockTime", "1000000", "--wallet.accounts", funded + ",0xd3c21bcecceda1000000"}
@@ -148,9 +150,7 @@ func rewind(n *testNode) error {
 	return errors.Join(err, n.Client.Client().Call(nil, "evm_revert", snapshot))
 }
 
-// deploy puts the test token on the chain and funds new wallets. Each of them
-// sends one transaction first: ganache takes the nonce 0 of a signed transaction
-// for none, and mines the transaction again each time it comes.
+// deploy puts the test token on the chain and funds new wallets.
 func (n *testNode) deploy(ctx context.Context, wallets int) error {
 	text, err := os.ReadFile(filepath.Join(root, "internal", "devnet", "contracts", "TestToken.json"))
 	if err != nil {
@@ -168,12 +168,10 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 	contract := crypto.CreateAddress(from, 0)
 	n.facts.Token.Address = token.Address(contract)
 	signer, nonce := types.LatestSignerForChainID(new(big.Int).SetUint64(n.facts.ChainID)), uint64(0)
-	send := func(by *ecdsa.PrivateKey, tx types.DynamicFeeTx) error {
-		if tx.ChainID, tx.GasTipCap, tx.GasFeeCap = signer.ChainID(), big.NewInt(params.GWei), big.NewInt(100*params.GWei); by == owner {
-			tx.Nonce = nonce
-			nonce++
-		}
-		signed, err := types.SignNewTx(by, signer, &tx)
+	send := func(tx types.DynamicFeeTx) error {
+		tx.ChainID, tx.GasTipCap, tx.GasFeeCap, tx.Nonce = signer.ChainID(), big.NewInt(params.GWei), big.NewInt(100*params.GWei), nonce
+		nonce++
+		signed, err := types.SignNewTx(owner, signer, &tx)
 		if err == nil {
 			err = errors.Join(n.SendTransaction(ctx, signed), n.mine())
 		}
@@ -185,7 +183,7 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 		}
 		return nil
 	}
-	failed := []error{send(owner, types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000})}
+	failed := []error{send(types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000})}
 	for range wallets {
 		key, err := newKey()
 		if err != nil {
@@ -196,14 +194,10 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 		if err != nil {
 			return err
 		}
-		failed = append(failed, send(owner, types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000}),
-			send(owner, types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).Mul(big.NewInt(100), big.NewInt(params.Ether))}),
-			send(key, types.DynamicFeeTx{To: &address, Gas: 21_000}))
+		failed = append(failed, send(types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000}),
+			send(types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).Mul(big.NewInt(100), big.NewInt(params.Ether))}))
 		n.facts.Wallets = append(n.facts.Wallets, devnet.WalletFacts{Address: token.Address(address)})
 		n.facts.PrivateKeys = append(n.facts.PrivateKeys, "0x"+hex.EncodeToString(crypto.FromECDSA(key)))
-	}
-	for range 5 { // until the wallets' own transactions are final
-		failed = append(failed, n.mine())
 	}
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("deploying the token: %w", err)

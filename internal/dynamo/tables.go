@@ -80,7 +80,7 @@ func (t Tables) Lacks(ctx context.Context, db *dynamodb.Client, protected bool) 
 		lack(found.Table.TableStatus != types.TableStatusActive, "is "+string(found.Table.TableStatus))
 		lack(!sameKeys(found.Table.KeySchema, want.KeySchema), "has the keys of another table")
 		lack(!slices.ContainsFunc(found.Table.GlobalSecondaryIndexes, func(i types.GlobalSecondaryIndexDescription) bool {
-			return aws.ToString(i.IndexName) == *index.IndexName && i.IndexStatus == types.IndexStatusActive && sameKeys(i.KeySchema, index.KeySchema) &&
+			return aws.ToString(i.IndexName) == *index.IndexName && i.IndexStatus != types.IndexStatusCreating && i.IndexStatus != types.IndexStatusDeleting && sameKeys(i.KeySchema, index.KeySchema) &&
 				(i.Projection.ProjectionType == index.Projection.ProjectionType)
 		}), "has no usable index "+*index.IndexName)
 		lack(backups.ContinuousBackupsDescription.PointInTimeRecoveryDescription == nil ||

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,14 +41,13 @@ func TestAnOverdueRequestIsSentAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sent := 0
+				var sent atomic.Int64
 				node, err := ethrpc.Open("http://node.example", ethrpc.Config{ChainID: 1, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 					var calls []request
 					if err := json.NewDecoder(r.Body).Decode(&calls); err != nil || len(calls) != 2 {
 						t.Errorf("request of %d calls: %v", len(calls), err)
 					}
-					sent++
-					switch takes := c.requests[sent-1]; takes {
+					switch takes := c.requests[sent.Add(1)-1]; takes {
 					case hangs:
 						<-r.Context().Done()
 						return nil, context.Cause(r.Context())
@@ -64,8 +64,8 @@ func TestAnOverdueRequestIsSentAgain(t *testing.T) {
 				}
 				begin := time.Now()
 				count, err := node.Count(t.Context(), token.Address{}, 5)
-				if took := time.Since(begin); took != c.took || (err != nil) != c.fails || err == nil && count != 7 || sent != len(c.requests) {
-					t.Errorf("%d requests in %v: %v; want %d in %v", sent, took, err, len(c.requests), c.took)
+				if took := time.Since(begin); took != c.took || (err != nil) != c.fails || err == nil && count != 7 || int(sent.Load()) != len(c.requests) {
+					t.Errorf("%d requests in %v: %v; want %d in %v", sent.Load(), took, err, len(c.requests), c.took)
 				}
 			})
 		})

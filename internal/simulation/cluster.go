@@ -266,7 +266,9 @@ func (c *Cluster) Forget(image *memory.Payments) {
 	}
 	c.Store.Restore(image)
 	c.oracle.Lost(before)
+	c.mu.Lock()
 	c.losses, c.recovers = c.losses+1, true
+	c.mu.Unlock()
 	for i := range c.instances {
 		c.Restart(i)
 	}
@@ -287,6 +289,7 @@ func (c *Cluster) recoverer(store store.Store, name string) *settlement.Recovery
 // wallets are resumed.
 func (c *Cluster) StartRecovery() {
 	c.recovery++
+	losses := c.losses
 	name := fmt.Sprint("recover", c.recovery)
 	ctx, actor := c.scheduler.Actor(name, 0)
 	r := c.recoverer(c.store, name)
@@ -310,8 +313,17 @@ func (c *Cluster) StartRecovery() {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.recovers = c.recovers && err != nil
+		if err == nil && c.losses == losses {
+			c.recovers = false
+		}
 	}()
+}
+
+// lost reports whether a loss has not been recovered from.
+func (c *Cluster) lost() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.recovers
 }
 
 func (c *Cluster) trace(who, format string, args ...any) {

@@ -161,11 +161,11 @@ func (c *Cluster) Finish(settled bool) []string {
 func (c *Cluster) recoverAll() {
 	p := &faultless{chain: c.Chain, Idle: true}
 	due := newTimetable()
-	for tries := 0; c.recovers && tries < 3; tries++ {
+	for tries := 0; c.lost() && tries < 3; tries++ {
 		c.StartRecovery()
 		c.drain(p, due)
 	}
-	if c.recovers && !c.oracle.Stolen() {
+	if c.lost() && !c.oracle.Stolen() {
 		c.oracle.Violate(oracle.Settles, "the tables were not recovered")
 	}
 	c.Chain.Replay()

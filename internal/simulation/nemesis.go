@@ -121,7 +121,7 @@ func (n *nemesis) strike() {
 	if c := n.cluster; n.steps%20 == 0 && slices.Contains(n.kinds, loss) {
 		n.images = append(n.images, c.Store.Image())
 	}
-	if c := n.cluster; c.recovers && c.scheduler.Busy("recover") == 0 && n.one(30) {
+	if c := n.cluster; c.lost() && c.scheduler.Busy("recover") == 0 && n.one(30) {
 		c.StartRecovery()
 	}
 	if n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {

@@ -261,7 +261,7 @@ func (s *Scenario) Recover() bool {
 func (s *Scenario) Recovered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.recovers
+	return !s.lost()
 }
 
 // Restore takes the tables back to an image, and replaces every instance.
