@@ -259,8 +259,6 @@ func (s *Scenario) Recover() bool {
 
 // Recovered reports whether the tables were recovered since they were last lost.
 func (s *Scenario) Recovered() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return !s.lost()
 }
 
