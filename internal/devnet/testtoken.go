@@ -33,7 +33,7 @@ const (
 // Limits and tip of the owner's transactions.
 const (
 	deployGas = 15_000_000    // gas limit; under the rules of Amsterdam a byte of code costs 1,530
-	callGas   = 300_000       // gas limit; under those rules a new slot costs 97,920
+	callGas   = 300_000       // gas limit; under those rules a balance that becomes non-zero costs 97,920
 	ownerTip  = 1_000_000_000 // wei per gas
 )
 
