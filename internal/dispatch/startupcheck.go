@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -154,7 +153,9 @@ func (d sending) open(ctx context.Context, ids []wallet.ID, all bool) error {
 		if !known {
 			return nil
 		}
-		w.Paused = suspicion
+		if w.Paused == "" {
+			w.Paused = suspicion
+		}
 		if err := d.Store.Open(ctx, w); err != nil {
 			d.leaveOut(ctx, id, err)
 			return err
@@ -181,7 +182,7 @@ func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 	var mu sync.Mutex
 	err = abreast(ids, func(id wallet.ID) error {
 		w, err := d.Store.Wallet(ctx, id)
-		if strings.HasPrefix(w.Paused, wallet.Suspicion) {
+		if w.Suspect() {
 			mu.Lock()
 			defer mu.Unlock()
 			reason = w.Paused
