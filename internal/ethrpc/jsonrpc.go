@@ -13,7 +13,7 @@ import (
 
 // A query is a call of a node's method, and what came of it. go-ethereum's rpc
 // does the same with WebSockets, subscriptions, metrics and OpenTelemetry, which
-// would be an eighth of a function that speaks to nodes.
+// are a megabyte of each function that speaks to nodes.
 type query struct {
 	Method string
 	Args   []any

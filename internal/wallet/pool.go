@@ -20,7 +20,8 @@ type Pool struct {
 	rests map[ID]rest
 }
 
-// A rest is the time in which a wallet that cannot pay is tried last. since is the begin of the first of its rests that follow each other.
+// A rest is the time in which a wallet that cannot pay is tried last. since is the
+// begin of the first of its rests that follow each other.
 type rest struct{ since, until time.Time }
 
 const (
