@@ -46,6 +46,7 @@ type Config struct {
 	Chain  *fakechain.Chain
 	Depth  uint64                             // in blocks: nothing that deep is re-organised
 	Window uint64                             // payments in flight per wallet
+	Limits []payment.DailyLimit               // of every payment's day
 	Trace  func(who, format string, a ...any) // of the simulation
 }
 
