@@ -120,15 +120,15 @@ func (c *keyIssue) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	by, err := registry.Operator(ctx, c.Merchant)
-	if err != nil {
-		return err
-	}
 	hooks, err := d.webhooks()
 	if err != nil {
 		return err
 	}
 	jobs, err := d.jobs()
+	if err != nil {
+		return err
+	}
+	by, err := registry.Operator(ctx, c.Merchant)
 	if err != nil {
 		return err
 	}
