@@ -81,7 +81,7 @@ func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recip
 		KeyConditionExpression:    aws.String("merchant_id = :m"),
 		ExpressionAttributeValues: attributes{":m": text(bookList(merchant, mode))},
 		ScanIndexForward:          aws.Bool(false),
-		Limit:                     aws.Int32(int32(min(limit+1, 1000))), //nolint:gosec // small
+		Limit:                     aws.Int32(int32(min(limit+1, 1000))),
 	}
 	if !from.CreatedAt.IsZero() {
 		in.ExclusiveStartKey = entryKey(merchant, mode, from.Address)

@@ -231,7 +231,7 @@ func (f *form) life() time.Duration {
 	if _, ok := f.given(field); !ok {
 		return 0
 	}
-	return time.Duration(*f.count(field, longestLife)) * time.Second //nolint:gosec // a year
+	return time.Duration(*f.count(field, longestLife)) * time.Second
 }
 
 // RotateAPIKey serves POST /api-keys/{id}/rotate.
