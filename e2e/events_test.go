@@ -76,8 +76,8 @@ var answers = []struct {
 	{"delete-recipient-bad", 404, `"recipient_not_found"`},
 	{"rotate-api-key", 201, `"api_key":"remit_test_`},
 	{"rotate-api-key-bad", 422, `["body","expires_in_seconds"]`},
-	{"revoke-api-key", 200, `"revoked_at":"`},
 	{"revoke-api-key-bad", 404, `"api_key_not_found"`},
+	{"revoke-api-key", 200, `"revoked_at":"`},
 }
 
 // TestEvents hands every sample event to the bootstrap that is deployed for it,

@@ -79,8 +79,6 @@ func (s *stack) useEverything(t *testing.T) {
 	hook := m.call("POST", "/webhooks", map[string]any{"url": url}).want(t, 201)
 	at := "/webhooks/" + hook.get("id")
 	m.call("GET", "/webhooks", nil).want(t, 200)
-	m.call("POST", at, map[string]any{"description": "till 3"}).want(t, 200)
-	m.call("POST", at+"/test", nil).want(t, 200)
 	m.call("POST", "/api-keys", map[string]any{"label": "till 3"}).want(t, 201)
 	verified(t, got, hook.get("secret"), "api_key.created")
 	m.call("POST", "/api-keys/"+m.id()+"/rotate", nil).want(t, 201)
@@ -88,16 +86,18 @@ func (s *stack) useEverything(t *testing.T) {
 	m.call("POST", "/recipients", map[string]any{"address": recipient}).want(t, 201)
 	verified(t, got, hook.get("secret"), "recipient.created")
 	m.call("GET", "/recipients", nil).want(t, 200)
+	m.call("POST", at, map[string]any{"description": "till 3"}).want(t, 200)
+	m.call("POST", at+"/test", nil).want(t, 200)
 	secret := m.call("POST", at+"/rotate-secret", map[string]int{"expires_in_seconds": 0}).want(t, 200).get("secret")
 	verified(t, got, hook.get("secret"), "webhook.test")
 
 	failing, retried := receive(t, 1)
 	flaky := m.call("POST", "/webhooks", map[string]any{"url": failing}).want(t, 201)
 
+	careful := m.keyOf(map[string]any{"recipients": "book"})
 	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}, "Idempotency-Key", "rights").want(t, 201).get("tx_hash")
 	verified(t, got, secret, "payment.confirmed")
 	verified(t, retried, flaky.get("secret"), "payment.confirmed")
-	careful := merchant{t: t, s: s, key: m.call("POST", "/api-keys", map[string]any{"recipients": "book"}).want(t, 201).get("api_key")}
 	careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}, "Idempotency-Key", "rights").want(t, 201)
 	m.call("POST", "/recipients/"+recipient+"/delete", nil).want(t, 200)
 	m.call("GET", "/transaction/"+hash, nil).want(t, 200)

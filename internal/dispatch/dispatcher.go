@@ -200,10 +200,12 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		return Result{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
 	}
 	if err := d.charge(ctx, p, r); err != nil {
-		switch held, _ := d.reserved(ctx, p); {
+		switch held, unknown := d.reserved(ctx, p); {
+		case unknown != nil: // neither charged nor certain that another request has charged it
+			return Result{}, errors.Join(ErrInProgress, unknown)
 		case held:
 		case d.Now().Sub(p.CreatedAt) < handlerLife:
-			return Result{}, errors.Join(ErrInProgress, err) // what fills the day may be the charge of the request that is making it
+			return Result{}, ErrInProgress // what fills the day may be the charge of the request that is making it
 		default:
 			return d.refuse(ctx, p, err)
 		}
@@ -216,12 +218,12 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	return result, err
 }
 
-// reserved reports whether the payment holds a nonce already. Then it is too
-// late to refuse it. An unknown outcome counts as held.
+// reserved reports whether the payment holds a nonce already. Then it is charged,
+// and it is too late to refuse it.
 func (d sending) reserved(ctx context.Context, p payment.Payment) (bool, error) {
 	w, err := d.Store.Wallet(ctx, walletOf(p))
 	if err != nil {
-		return true, err
+		return false, err
 	}
 	_, held := w.Reservations[p.ID]
 	return held, nil

@@ -362,7 +362,7 @@ func TestTakenUp(t *testing.T) {
 		{"without a nonce", breaks("Reserve#1", "Payment#1"), script{}, func(*process) {}, nil},
 		{"without a nonce, on a day that is over", breaks("Reserve#1", "Payment#1"), script{}, exhaust, store.ErrDailyLimit},
 		{"with a nonce, on a day that is over", breaks("Sign#1"), script{}, exhaust, nil},
-		{"with a nonce perhaps, on a day that is over", breaks("Reserve#1", "Payment#1"), breaks("Wallet#1"), exhaust, nil},
+		{"with a nonce perhaps, on a day that is over", breaks("Reserve#1", "Payment#1"), breaks("Wallet#1"), exhaust, dispatch.ErrInProgress},
 		{"and committed before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": overtake}, exhaust, nil},
 		{"and discarded before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
 			return p.tables.Discard(context.Background(), p.stored())
