@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"remit/internal/chain"
 	"remit/internal/token"
@@ -26,7 +25,7 @@ func balanceOf(account token.Address) []byte {
 func (n *Node) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Head, error) {
 	var number count
 	var tagged *header
-	calls := []rpc.BatchElem{call("eth_blockNumber", &number)}
+	calls := []query{call("eth_blockNumber", &number)}
 	if rule.Tag != "" {
 		calls = append(calls, call("eth_getBlockByNumber", &tagged, rule.Tag, false))
 	}

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/ethereum/go-ethereum/rpc"
 )
 
 const (
@@ -33,8 +31,8 @@ const (
 // size that it then takes is remembered as long as the process lives. Calls
 // beyond the node's rate are made again later, until patience runs out. An error means
 // that no call has an answer; otherwise each has its result or an Error.
-func (n *Node) exchange(ctx context.Context, calls []rpc.BatchElem) error {
-	waiting := make([]*rpc.BatchElem, len(calls))
+func (n *Node) exchange(ctx context.Context, calls []query) error {
+	waiting := make([]*query, len(calls))
 	for i := range calls {
 		waiting[i] = &calls[i]
 	}
@@ -46,7 +44,7 @@ func (n *Node) exchange(ctx context.Context, calls []rpc.BatchElem) error {
 		after, err := n.request(ctx, part)
 		limit := limitOf(err)
 		if err == nil {
-			var again []*rpc.BatchElem
+			var again []*query
 			for _, c := range part {
 				if l := limitOf(c.Error); l == ofRate || l == ofSize && size > 1 {
 					limit, again = max(limit, l), append(again, c)
@@ -79,7 +77,7 @@ func (n *Node) exchange(ctx context.Context, calls []rpc.BatchElem) error {
 
 // end ends an exchange with the calls that still wait, for which err is the reason.
 // Those that were answered keep their answers.
-func (n *Node) end(err error, calls []rpc.BatchElem, waiting []*rpc.BatchElem) error {
+func (n *Node) end(err error, calls []query, waiting []*query) error {
 	if err != nil && len(waiting) == len(calls) {
 		return n.unanswered(err)
 	}
@@ -124,8 +122,8 @@ func limitOf(err error) limit {
 	if err == nil {
 		return none
 	}
-	if status, ok := errors.AsType[rpc.HTTPError](err); ok {
-		switch code := status.StatusCode; {
+	if status, ok := errors.AsType[*httpError](err); ok {
+		switch code := status.Status; {
 		case code == http.StatusTooManyRequests:
 			return ofRate
 		case code >= 400 && code < 500 && code != http.StatusUnauthorized, code == http.StatusInternalServerError, code == http.StatusNotImplemented:
@@ -136,10 +134,10 @@ func limitOf(err error) limit {
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return ofSize // one error object in place of a batch: Base's public endpoint
 	}
-	if errors.Is(err, rpc.ErrMissingBatchResponse) {
+	if errors.Is(err, errUnanswered) {
 		return ofSize // geth answers a batch beyond its limit with one element
 	}
-	answer, ok := errors.AsType[rpc.Error](err)
+	answer, ok := errors.AsType[*rpcError](err)
 	if !ok {
 		return none
 	}
@@ -148,7 +146,7 @@ func limitOf(err error) limit {
 		return slices.ContainsFunc(all, func(w string) bool { return strings.Contains(words, w) })
 	}
 	switch {
-	case answer.ErrorCode() == http.StatusTooManyRequests, about(rateWords):
+	case answer.Code == http.StatusTooManyRequests, about(rateWords):
 		return ofRate
 	case about(sizeWords):
 		return ofSize
@@ -168,27 +166,12 @@ var (
 // request posts calls as a batch, a single call without one: some gateways
 // refuse batches of some methods. It returns the time after which the node wants
 // to be asked again, 0 if it says none.
-func (n *Node) request(ctx context.Context, calls []*rpc.BatchElem) (time.Duration, error) {
+func (n *Node) request(ctx context.Context, calls []*query) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	var after atomic.Int64
 	ctx = context.WithValue(ctx, retryAfter{}, &after)
-	if len(calls) == 1 {
-		err := n.client.CallContext(ctx, calls[0].Result, calls[0].Method, calls[0].Args...)
-		if _, answered := errors.AsType[rpc.Error](err); !answered && err != nil {
-			return time.Duration(after.Load()), err
-		}
-		calls[0].Error = err
-		return time.Duration(after.Load()), nil
-	}
-	batch := make([]rpc.BatchElem, len(calls))
-	for i, c := range calls {
-		batch[i] = rpc.BatchElem{Method: c.Method, Args: c.Args, Result: c.Result}
-	}
-	err := n.client.BatchCallContext(ctx, batch)
-	for i, c := range calls {
-		c.Error = batch[i].Error
-	}
+	err := n.post(ctx, calls)
 	return time.Duration(after.Load()), err
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"remit/internal/token"
 )
@@ -33,7 +32,7 @@ func Discover(ctx context.Context, rawURL string, contract token.Address) (chain
 	}
 	var id hexutil.Uint64
 	var symbol, decimals hexutil.Bytes
-	batch := []rpc.BatchElem{
+	batch := []query{
 		call("eth_chainId", &id),
 		call("eth_call", &symbol, callObject{To: contract.String(), Data: symbolCall[:]}, "latest"),
 		call("eth_call", &decimals, callObject{To: contract.String(), Data: decimalsCall[:]}, "latest"),

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"remit/internal/chain"
 	"remit/internal/token"
@@ -39,7 +38,7 @@ const (
 )
 
 // oracleCall asks the oracle for a fee of something of size n.
-func oracleCall(result *hexutil.Bytes, method [4]byte, n uint64) rpc.BatchElem {
+func oracleCall(result *hexutil.Bytes, method [4]byte, n uint64) query {
 	word := token.Units(n).Bytes32()
 	return call("eth_call", result, callObject{To: gasPriceOracle.String(), Data: slices.Concat(method[:], word[:])}, "latest")
 }
@@ -67,7 +66,7 @@ func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	var history feeHistory
 	var tip quantity
-	calls := []rpc.BatchElem{
+	calls := []query{
 		call("eth_maxPriorityFeePerGas", &tip),
 		call("eth_feeHistory", &history, "0x1", "latest", []int{50}),
 	}
@@ -126,10 +125,10 @@ const setGas = 64 * 1530
 // unknown recipients, the dearer case is setGas above the other.
 func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	var gas, dearer count
-	estimate := func(c chain.Call, gas *count) rpc.BatchElem {
+	estimate := func(c chain.Call, gas *count) query {
 		return call("eth_estimateGas", gas, callObject{From: c.From.String(), To: c.To.String(), Data: c.Data})
 	}
-	calls := []rpc.BatchElem{estimate(c, &gas)}
+	calls := []query{estimate(c, &gas)}
 	other, transfer := c.ToNewHolder()
 	if transfer {
 		calls = append(calls, estimate(other, &dearer))

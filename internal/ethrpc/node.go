@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ethereum/go-ethereum/rpc"
-
 	"remit/internal/chain"
 )
 
@@ -54,7 +52,8 @@ type Node struct {
 	chainID uint64
 	l1Fee   bool
 	timeout time.Duration
-	client  *rpc.Client
+	client  *http.Client
+	url     string
 	secrets secrets
 	log     *slog.Logger
 	wait    func(context.Context, time.Duration) error
@@ -82,19 +81,11 @@ func Open(rawURL string, config Config) (*Node, error) {
 	if config.Transport == nil {
 		config.Transport = NewTransport()
 	}
-	// Every request may be repeated, a broadcast too: its bytes are the same.
-	// With this key, which it does not send, net/http itself repeats a request
-	// whose idle connection turns out to be dead, as after a Lambda's sleep.
-	headers := http.Header{"X-Idempotency-Key": {}}
-	client, err := rpc.DialOptions(context.Background(), rawURL, rpc.WithHTTPClient(clientOver(config.Transport)), rpc.WithHeaders(headers))
-	if err != nil {
-		return nil, fmt.Errorf("%w: refused by the client", ErrURL)
-	}
 	if config.Wait == nil {
 		config.Wait = sleep
 	}
 	n := &Node{
-		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, timeout: config.Timeout, client: client, secrets: secretsOf(u),
+		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
 		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait,
 	}
 	n.size.Store(maxBatch)
@@ -108,7 +99,7 @@ func (n *Node) String() string { return n.host }
 // batch makes calls, as one request if the node takes so many. An error means that
 // no call has an answer; otherwise each has its result or an Error, which is a
 // *Rejection if the node sent it.
-func (n *Node) batch(ctx context.Context, calls ...rpc.BatchElem) ([]rpc.BatchElem, error) {
+func (n *Node) batch(ctx context.Context, calls ...query) ([]query, error) {
 	if err := n.wrong.Load(); err != nil {
 		return nil, *err
 	}
@@ -116,7 +107,7 @@ func (n *Node) batch(ctx context.Context, calls ...rpc.BatchElem) ([]rpc.BatchEl
 		return calls, n.exchange(ctx, calls)
 	}
 	var id quantity
-	all := append([]rpc.BatchElem{call("eth_chainId", &id)}, calls...)
+	all := append([]query{call("eth_chainId", &id)}, calls...)
 	if err := n.exchange(ctx, all); err != nil {
 		return nil, err
 	}
@@ -141,12 +132,12 @@ func (n *Node) admit(id quantity, err error) error {
 }
 
 // call is one element of a batch; result is a pointer.
-func call(method string, result any, args ...any) rpc.BatchElem {
-	return rpc.BatchElem{Method: method, Args: args, Result: result}
+func call(method string, result any, args ...any) query {
+	return query{Method: method, Args: args, Result: result}
 }
 
 // firstError returns the error of the first call that has one, with its method.
-func firstError(calls []rpc.BatchElem) error {
+func firstError(calls []query) error {
 	for _, c := range calls {
 		if c.Error != nil {
 			return fmt.Errorf("%s: %w", c.Method, c.Error)

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ethereum/go-ethereum/rpc"
-
 	"remit/internal/chain"
 )
 
@@ -15,7 +13,7 @@ import (
 // same, the first.
 func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	answers := make([]*receipt, len(hashes))
-	calls := make([]rpc.BatchElem, len(hashes))
+	calls := make([]query, len(hashes))
 	for i, h := range hashes {
 		calls[i] = call("eth_getTransactionReceipt", &answers[i], h.String())
 	}
@@ -47,7 +45,7 @@ func (n *Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Recei
 // the error of those that could not.
 func (n *Node) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
 	answers := make([]*header, len(numbers))
-	calls := make([]rpc.BatchElem, len(numbers))
+	calls := make([]query, len(numbers))
 	for i, number := range numbers {
 		calls[i] = call("eth_getBlockByNumber", &answers[i], hexOf(number), false)
 	}

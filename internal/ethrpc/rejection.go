@@ -7,8 +7,6 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/rpc"
-
 	"remit/internal/chain"
 )
 
@@ -31,7 +29,7 @@ func (r *Rejection) Is(target error) bool { return target == chain.ErrRejected }
 
 // rejection turns a call's error into a *Rejection if the node sent it.
 func (n *Node) rejection(err error) error {
-	answer, ok := errors.AsType[rpc.Error](err)
+	answer, ok := errors.AsType[*rpcError](err)
 	if !ok {
 		if err != nil {
 			return n.secrets.clean(err)
@@ -39,19 +37,17 @@ func (n *Node) rejection(err error) error {
 		return nil
 	}
 	words := answer.Error()
-	if more, ok := errors.AsType[rpc.DataError](err); ok {
-		if data, ok := more.ErrorData().(string); ok && data != "" {
-			words += ": " + data
-		}
+	if data, ok := answer.Data.(string); ok && data != "" {
+		words += ": " + data
 	}
-	return &Rejection{Code: answer.ErrorCode(), Words: n.secrets.cut(words)}
+	return &Rejection{Code: answer.Code, Words: n.secrets.cut(words)}
 }
 
 // unanswered returns the error of a request that failed as a whole, without the
 // URL's secrets: net/http's errors begin with the URL, and gateways quote it.
 func (n *Node) unanswered(err error) error {
-	if status, ok := errors.AsType[rpc.HTTPError](err); ok {
-		return fmt.Errorf("HTTP %d: %s", status.StatusCode, n.secrets.cut(string(status.Body)))
+	if status, ok := errors.AsType[*httpError](err); ok {
+		return fmt.Errorf("HTTP %d: %s", status.Status, n.secrets.cut(string(status.Body)))
 	}
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/rpc"
 
 	"remit/internal/chain"
 	"remit/internal/token"
@@ -97,7 +96,7 @@ type minedTx struct {
 // of the blocks.
 func (n *Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
 	answers := make([]*minedTx, len(hashes))
-	calls := make([]rpc.BatchElem, len(hashes))
+	calls := make([]query, len(hashes))
 	for i, h := range hashes {
 		calls[i] = call("eth_getTransactionByHash", &answers[i], h.String())
 	}
@@ -136,7 +135,7 @@ func (n *Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.M
 
 // times reads the headers of numbered blocks, each of which must have a time.
 func (n *Node) times(ctx context.Context, blocks map[uint64]*header) error {
-	var calls []rpc.BatchElem
+	var calls []query
 	for number, read := range blocks {
 		calls = append(calls, call("eth_getBlockByNumber", read, hexOf(number), false))
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ethereum/go-ethereum/rpc"
-
 	"remit/internal/chain"
 	"remit/internal/token"
 )
@@ -70,7 +68,7 @@ type bracket struct {
 func (n *Node) look(ctx context.Context, wallet token.Address, nonce uint64, blocks []uint64, final uint64) (bracket, error) {
 	counts := make([]count, len(blocks))
 	var head count
-	calls := []rpc.BatchElem{call("eth_blockNumber", &head)}
+	calls := []query{call("eth_blockNumber", &head)}
 	for i, b := range blocks {
 		calls = append(calls, call("eth_getTransactionCount", &counts[i], wallet.String(), hexOf(b)))
 	}

@@ -1,0 +1,143 @@
+package ethrpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+)
+
+// A query is a call of a node's method, and what came of it. go-ethereum's rpc
+// does the same with WebSockets, subscriptions, metrics and OpenTelemetry, which
+// would be an eighth of a function that speaks to nodes.
+type query struct {
+	Method string
+	Args   []any
+	Result any   // pointer to what the answer is decoded into
+	Error  error // an *rpcError if the node sent it
+}
+
+// An rpcError is an error object of JSON-RPC 2.0, section 5.1.
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data"`
+}
+
+func (e *rpcError) Error() string { return e.Message }
+
+// An httpError is an answer whose HTTP status is not of the class 2xx.
+type httpError struct {
+	Status int
+	Body   []byte
+}
+
+func (e *httpError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Status, e.Body) }
+
+var (
+	errUnanswered = errors.New("node left a call of the batch unanswered")
+	errNoResult   = errors.New("node answered with neither a result nor an error")
+)
+
+// message is a request object, section 4.
+type message struct {
+	Version string `json:"jsonrpc"`
+	ID      int    `json:"id"`
+	Method  string `json:"method"`
+	Params  []any  `json:"params,omitempty"`
+}
+
+// answer is a response object, section 5.
+type answer struct {
+	ID            json.RawMessage `json:"id"`
+	Result, Error json.RawMessage
+}
+
+// into decodes the answer into the query.
+func (a answer) into(q *query) {
+	switch {
+	case a.Error != nil && string(a.Error) != "null":
+		told := new(rpcError)
+		_ = json.Unmarshal(a.Error, told) // another form has no words, and is an error all the same
+		q.Error = told
+	case a.Result == nil:
+		q.Error = errNoResult
+	default:
+		q.Error = json.Unmarshal(a.Result, q.Result)
+	}
+}
+
+// post sends queries in one HTTP request, as a batch unless there is one alone. An
+// error means that none has an answer; otherwise each has its Result or an Error.
+func (n *Node) post(ctx context.Context, queries []*query) error {
+	messages := make([]message, len(queries))
+	for i, q := range queries {
+		messages[i] = message{"2.0", i + 1, q.Method, q.Args}
+	}
+	var body any = messages
+	answers := make([]*answer, 1)
+	var into any = &answers
+	if len(queries) == 1 {
+		body, into = messages[0], &answers[0]
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	if err := n.roundTrip(ctx, text, into); err != nil {
+		return err
+	}
+	if len(queries) == 1 {
+		if answers[0] == nil {
+			return errNoResult
+		}
+		answers[0].into(queries[0])
+		return nil
+	}
+	unanswered := map[string]*query{}
+	for i, q := range queries {
+		unanswered[strconv.Itoa(i+1)] = q
+	}
+	for _, a := range answers {
+		if a == nil {
+			continue
+		}
+		if q := unanswered[string(a.ID)]; q != nil {
+			a.into(q)
+			delete(unanswered, string(a.ID))
+		}
+	}
+	for _, q := range unanswered {
+		q.Error = errUnanswered
+	}
+	return nil
+}
+
+// roundTrip posts text and decodes the body of the answer.
+func (n *Node) roundTrip(ctx context.Context, text []byte, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	// Every request may be repeated, a broadcast too: its bytes are the same.
+	// With this key, which it does not send, net/http itself repeats a request
+	// whose idle connection turns out to be dead, as after a Lambda's sleep.
+	request.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "X-Idempotency-Key": {}}
+	response, err := n.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, _ = io.Copy(io.Discard, response.Body) // so that the connection is used again
+		_ = response.Body.Close()
+	}()
+	if response.StatusCode/100 != 2 {
+		told, _ := io.ReadAll(response.Body)
+		return &httpError{response.StatusCode, told}
+	}
+	return json.NewDecoder(response.Body).Decode(into)
+}
