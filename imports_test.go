@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	domains = "apikey chain payment token wallet webhook"
+	domains = "apikey chain payment recipient token wallet webhook"
 	engines = "dispatch settlement"
 )
 
@@ -25,9 +25,10 @@ var mayImport = map[string]string{
 	"token":      "",
 
 	// Domains. Webhooks and keys know nothing of payments.
-	"apikey":        "",
+	"apikey":        "token",
 	"chain":         "token",
 	"payment":       "chain token",
+	"recipient":     "token",
 	"wallet":        "chain payment token",
 	"webhook":       "",
 	"webhook/guard": "webhook",
@@ -65,7 +66,7 @@ var mayImport = map[string]string{
 	"chainenv":      "boot chain chains ethrpc secrets stack token",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory settlement stack store token webhook webhook/guard",
+	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory recipient settlement stack store token webhook webhook/guard",
 	"merchant": "client",
 	"operator": "apikey chain chains dynamo ethrpc keyring payment queue secrets settlement stack store token wallet webhook",
 

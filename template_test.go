@@ -178,7 +178,7 @@ func TestRoutes(t *testing.T) {
 	coded := map[route]bool{}
 	for _, r := range httpapi.Routes {
 		authorizer := "NONE"
-		if r.Key {
+		if r.Scope != "" {
 			authorizer = ""
 		}
 		if r.Function != "" {

@@ -66,10 +66,18 @@ var answers = []struct {
 	{"create-api-key-bad", 422, `["body","merchant_name"]`},
 	{"list-api-keys", 200, `"key_0aB1cD2eF3gH"`},
 	{"list-api-keys-bad", 401, invalidKey},
+	{"issue-api-key", 201, `"recipients":"book"`},
+	{"issue-api-key-bad", 422, `["body","scopes"]`},
+	{"create-recipient", 201, `"label":"Alice"`},
+	{"create-recipient-bad", 422, `["body","address"]`},
+	{"list-recipients", 200, `"has_more":false`},
+	{"list-recipients-bad", 401, invalidKey},
+	{"delete-recipient", 200, `"deleted":true`},
+	{"delete-recipient-bad", 404, `"recipient_not_found"`},
 	{"rotate-api-key", 201, `"api_key":"remit_test_`},
 	{"rotate-api-key-bad", 422, `["body","expires_in_seconds"]`},
-	{"revoke-api-key", 200, `"revoked_at":"`},
 	{"revoke-api-key-bad", 404, `"api_key_not_found"`},
+	{"revoke-api-key", 200, `"revoked_at":"`},
 }
 
 // TestEvents hands every sample event to the bootstrap that is deployed for it,
@@ -121,7 +129,7 @@ func (s *stack) seed(t *testing.T) {
 	}
 	err = dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"]).Create(t.Context(), apikey.Key{
 		Hash: key.Hash(), ID: key.ID(), MerchantID: sampleMerchant, MerchantName: "Corner Shop", Mode: apikey.Test,
-		Prefix: key.Prefix(), Last4: key.Last4(), CreatedAt: now,
+		Prefix: key.Prefix(), Last4: key.Last4(), CreatedAt: now, Grant: apikey.Full(),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -120,7 +120,7 @@ func (r *rig) take() map[string]int {
 
 // pay asks the handler for payment n, under a new idempotency key.
 func (r *rig) pay(ctx context.Context, n int) error {
-	ctx = apikey.WithPrincipal(ctx, apikey.Principal{MerchantID: merchant, KeyID: "key_bench", Mode: apikey.Test})
+	ctx = apikey.WithPrincipal(ctx, apikey.Principal{MerchantID: merchant, KeyID: "key_bench", Mode: apikey.Test, Grant: apikey.Full()})
 	q := httptest.NewRequestWithContext(ctx, http.MethodPost, "/send-payment",
 		strings.NewReader(fmt.Sprintf(`{"to":"%s","amount":%d,"reference":"inv-2041"}`, payee, base+n)))
 	q.Header.Set("Content-Type", "application/json")

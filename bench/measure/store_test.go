@@ -48,7 +48,7 @@ func BenchmarkStore(b *testing.B) {
 	}
 
 	keys := dynamo.NewAPIKeys(db, tables.APIKeys)
-	minted := must(apikey.NewRegistry(keys, apikey.Test, time.Now, rand.Reader).Create(b.Context(), "Acme"))(b)
+	minted := must(apikey.NewRegistry(keys, apikey.Test, time.Now, rand.Reader).Create(b.Context(), "Acme", apikey.Wish{}))(b)
 	auth := apikey.NewAuthenticator(keys, apikey.Test)
 	m.take()
 	for range n { // without the gateway's cache

@@ -76,6 +76,9 @@ func TestOperateALocalStack(t *testing.T) {
 		{"is listed", "keys list $merchant", "$id"},
 		{"and ends", "keys revoke --yes $merchant $id", "revoked"},
 		{"but no other", "keys revoke --yes $merchant key_zzzzzzzzzzzz", "no such API key"},
+		{"a merchant that has lost its key", "keys issue --yes --scopes payments:read --daily-count 3 $merchant", "May do: payments:read, 3 a day."},
+		{"one that never had any", "keys issue --yes mer_none", "no such API key"},
+		{"gets one that says what it may do", "keys list $merchant", "payments:read, 3 a day"},
 	}, 2, books...) {
 		known := strings.NewReplacer("$hash", hash, "$hook", hook, "$payment", made.ID, "$id", made.ID, "$merchant", made.Merchant, "$address", made.Address, "$wallet", made.Wallet)
 		if got := remit(known.Replace(step.line)); !strings.Contains(got, known.Replace(step.want)) {

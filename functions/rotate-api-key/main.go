@@ -7,11 +7,14 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"remit/internal/apikey"
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/queue"
+	"remit/internal/webhook"
 )
 
 func main() { boot.HTTP(wire) }
@@ -19,7 +22,10 @@ func main() { boot.HTTP(wire) }
 // wire names everything this function may touch. RotateApiKeyFunction in
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
-	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
+	db := dynamodb.NewFromConfig(env.AWS)
+	keys := dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE"))
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
-	return httpapi.RotateAPIKey(rand.Text, registry)
+	webhooks := dynamo.NewWebhooks(db, env.String("WEBHOOKS_TABLE"))
+	events := webhook.NewPublisher(webhooks, queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL")))
+	return httpapi.RotateAPIKey(rand.Text, registry, events)
 }

@@ -18,6 +18,7 @@ import (
 	"remit/internal/httpapi"
 	"remit/internal/keyring"
 	"remit/internal/queue"
+	"remit/internal/recipient"
 	"remit/internal/secrets"
 	"remit/internal/token"
 )
@@ -28,18 +29,17 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	config := chainenv.Config(env)
-	config.Network = env.String("NETWORK")
+	config.Network, config.MemoOff = env.String("NETWORK"), env.String("MEMO") == "off"
 	config.Minimum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount)
 	config.Maximum = boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
 	config.Daily = boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)
-	config.MemoOff = env.String("MEMO") == "off"
-	wallets := secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now)
+	db := dynamodb.NewFromConfig(env.AWS)
 	dispatcher := dispatch.New(config, dispatch.Parts{
-		Store: dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")),
-		Keys:  keyring.New(secrets.Cache(wallets.Value, keyring.Decode).Get),
-		Nodes: chainenv.Nodes(env, time.Now),
+		Store: dynamo.NewPayments(db, env.String("PAYMENTS_TABLE")),
+		Book:  recipient.NewBook(dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE")), 0, time.Now), // no entry is made here
+		Keys:  keyring.New(secrets.Cache(secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now).Value, keyring.Decode).Get),
+		Nodes: chainenv.Nodes(env, time.Now), Log: slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),
-		Log:   slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
 	return httpapi.SendPayment(rand.Text, dispatcher, config.Token)
 }

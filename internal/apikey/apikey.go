@@ -41,8 +41,11 @@ type Key struct {
 	Last4        string    // the key's last four characters, which are checksum digits
 	CreatedAt    time.Time // UTC
 	ExpiresAt    time.Time // zero: never. The key is refused from this instant on
+	Term         time.Time // the expiry that the key was made with, which a rotated key keeps; zero: none
 	RevokedAt    time.Time // zero: not revoked
 	LastUsedAt   time.Time // zero: never used; at most a minute behind
+	Label        string    // the merchant's words for it; empty: none
+	Grant
 }
 
 // Valid reports whether the key may be used at now.
@@ -65,6 +68,16 @@ var ErrInvalid = errors.New("invalid API key")
 // merchant.
 var ErrNotFound = errors.New("no such API key")
 
+// ErrNotPermitted reports an act beyond what the asking key may do.
+var ErrNotPermitted = errors.New("the API key does not permit that")
+
+// ErrLimit reports a merchant that has MaxLive keys.
+var ErrLimit = errors.New("too many live API keys")
+
+// MaxLive is how many keys of a merchant may be neither revoked nor expired for
+// another to be created.
+const MaxLive = 25
+
 // ErrExists reports that another key is stored under the same hash.
 var ErrExists = errors.New("API key exists")
 
@@ -85,9 +98,17 @@ type Finder interface {
 // A Store keeps the keys of a Registry. Each of its writes is all or nothing,
 // and may be answered with an error although it was applied.
 type Store interface {
+	// Find is Finder's.
+	Find(ctx context.Context, hash Hash) (Key, error)
+
 	// Create stores a new key. Creating the very same key again changes
 	// nothing and returns nil; ErrExists says that its hash is another's.
 	Create(ctx context.Context, k Key) error
+
+	// Issue is Create for a further key of k.MerchantID. It returns ErrLimit,
+	// storing nothing, if most of its keys or more are valid at k.CreatedAt,
+	// however many callers issue keys at the same time.
+	Issue(ctx context.Context, k Key, most int) error
 
 	// List returns the merchant's keys, newest first and by descending id
 	// among keys of the same instant; none is not an error. It may lag a

@@ -52,7 +52,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, presented string, now 
 		return Principal{}, ErrInvalid
 	}
 	a.touch(ctx, k, now)
-	return Principal{MerchantID: k.MerchantID, KeyID: k.ID, Mode: k.Mode}, nil
+	return Principal{MerchantID: k.MerchantID, KeyID: k.ID, Mode: k.Mode, Hash: k.Hash, Grant: k.Grant}, nil
 }
 
 func (a *Authenticator) touch(ctx context.Context, k Key, now time.Time) {

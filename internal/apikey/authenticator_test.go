@@ -58,12 +58,19 @@ func (s *store) Revoke(ctx context.Context, m string, h apikey.Hash, at time.Tim
 	return k, err
 }
 
+func (s *store) Issue(ctx context.Context, k apikey.Key, most int) error {
+	return s.call("Issue", func() error { return s.APIKeys.Issue(ctx, k, most) })
+}
+
+// silent announces nothing.
+func silent(context.Context, apikey.Key) error { return nil }
+
 // stack returns a test-mode stack with one merchant, whose key was made at noon.
 func stack(t *testing.T) (*store, *apikey.Registry, apikey.Minted) {
 	t.Helper()
 	s := &store{calls: map[string]int{}}
 	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
-	m, err := registry.Create(t.Context(), "Shop")
+	m, err := registry.Create(t.Context(), "Shop", apikey.Wish{})
 	must(t, err)
 	return s, registry, m
 }
@@ -72,11 +79,11 @@ func TestAuthenticate(t *testing.T) {
 	f, registry, m := stack(t)
 	auth := apikey.NewAuthenticator(f, apikey.Test)
 	key := m.Secret.Reveal()
-	successor, err := registry.Rotate(t.Context(), m.Key.MerchantID, m.Key.ID, time.Hour)
+	successor, err := registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent)
 	must(t, err)
-	gone, err := registry.Create(t.Context(), "Gone")
+	gone, err := registry.Create(t.Context(), "Gone", apikey.Wish{})
 	must(t, err)
-	if _, err := registry.Revoke(t.Context(), gone.Key.MerchantID, gone.Key.ID); err != nil {
+	if _, err := registry.Revoke(t.Context(), gone.Key, gone.Key.ID); err != nil {
 		t.Fatal(err)
 	}
 	live, unheard := mint(t, apikey.Live), mint(t, apikey.Test)
@@ -115,7 +122,7 @@ func TestAuthenticate(t *testing.T) {
 func TestPrincipal(t *testing.T) {
 	f, _, m := stack(t)
 	who, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon)
-	want := apikey.Principal{MerchantID: m.Key.MerchantID, KeyID: m.Key.ID, Mode: apikey.Test}
+	want := apikey.Principal{MerchantID: m.Key.MerchantID, KeyID: m.Key.ID, Mode: apikey.Test, Hash: m.Key.Hash, Grant: apikey.Full()}
 	if err != nil || who != want {
 		t.Errorf("Authenticate = %+v, %v; want %+v", who, err, want)
 	}

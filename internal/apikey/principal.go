@@ -2,11 +2,14 @@ package apikey
 
 import "context"
 
-// A Principal is the merchant and key that a request was authenticated with.
+// A Principal is the merchant and key that a request was authenticated with, and
+// what the key may do.
 type Principal struct {
 	MerchantID string
 	KeyID      string
 	Mode       Mode
+	Hash       Hash // of the key; zero: not known
+	Grant      Grant
 }
 
 type principalKey struct{}

@@ -29,11 +29,12 @@ func NewRegistry(store Store, mode Mode, now func() time.Time, random io.Reader)
 	return &Registry{store, mode, now, random}
 }
 
-// Create makes a merchant of that name and its first key. Two calls with one
-// name make two merchants. It returns an error of CheckName for a name that a
-// merchant may not have. After any other error the merchant may be stored; its
-// key was never handed out, so no request can use it.
-func (r *Registry) Create(ctx context.Context, merchantName string) (Minted, error) {
+// Create makes a merchant of that name and its first key, as wished; the zero Wish
+// is a key that may do everything. Two calls with one name make two merchants. It
+// returns an error of CheckName for a name that a merchant may not have. After any
+// other error the merchant may be stored; its key was never handed out, so no
+// request can use it.
+func (r *Registry) Create(ctx context.Context, merchantName string, w Wish) (Minted, error) {
 	if err := CheckName(merchantName); err != nil {
 		return Minted{}, err
 	}
@@ -41,24 +42,11 @@ func (r *Registry) Create(ctx context.Context, merchantName string) (Minted, err
 	if err != nil {
 		return Minted{}, fmt.Errorf("naming a merchant: %w", err)
 	}
-	return r.Issue(ctx, "mer_"+id, merchantName)
-}
-
-// ErrMerchant reports an id that no merchant can have.
-var ErrMerchant = errors.New("a merchant's id is mer_ and 16 letters or digits")
-
-// Issue makes one more key of a merchant whose keys are lost. Whoever holds it is
-// that merchant, so it must be given to no one else. It returns ErrMerchant for an
-// id that is none, and otherwise the errors of Create.
-func (r *Registry) Issue(ctx context.Context, merchantID, merchantName string) (Minted, error) {
-	if err := CheckName(merchantName); err != nil {
+	m, err := r.mint("mer_"+id, merchantName)
+	if err != nil {
 		return Minted{}, err
 	}
-	if id, ok := strings.CutPrefix(merchantID, "mer_"); !ok || len(id) != merchantLen || strings.Trim(id, alphabet) != "" {
-		return Minted{}, fmt.Errorf("%q: %w", merchantID, ErrMerchant)
-	}
-	m, err := r.mint(merchantID, merchantName)
-	if err != nil {
+	if m.Key, err = w.of(operator("mer_"+id, merchantName), m.Key); err != nil {
 		return Minted{}, err
 	}
 	if err := r.store.Create(ctx, m.Key); err != nil {
@@ -76,56 +64,158 @@ func (r *Registry) List(ctx context.Context, merchantID string) ([]Key, error) {
 	return keys, nil
 }
 
-// Rotate gives the merchant a new key in place of the key named id. The old key
-// works for overlap more (0: not at all), unless its own expiry or revocation
-// ends it earlier. The new key is valid even if the old one was not.
+// An Announce tells the merchant of a key that is about to be stored. An error of
+// it stops that.
+type Announce func(ctx context.Context, k Key) error
+
+// Asking returns the key that p was authenticated with, as it is now: API Gateway
+// remembers a principal for a while, in which its key may have ended. It returns
+// ErrInvalid for a key that has.
+func (r *Registry) Asking(ctx context.Context, p Principal) (Key, error) {
+	k, err := r.store.Find(ctx, p.Hash)
+	if errors.Is(err, ErrNotFound) || err == nil && (k.MerchantID != p.MerchantID || !k.Valid(r.instant())) {
+		return Key{}, ErrInvalid
+	}
+	if err != nil {
+		return Key{}, fmt.Errorf("looking up %s: %w", p.KeyID, err)
+	}
+	return k, nil
+}
+
+// ErrMerchant reports an id that no merchant can have.
+var ErrMerchant = errors.New("a merchant's id is mer_ and 16 letters or digits")
+
+// Operator returns a key that is nobody's, to ask in the place of a key of the
+// merchant: it may do everything. The store may have lost every key of the merchant:
+// then name is the merchant's, and the errors are ErrMerchant and those of CheckName.
+// Without a name it returns ErrNotFound for a merchant without keys.
+func (r *Registry) Operator(ctx context.Context, merchantID, name string) (Key, error) {
+	keys, err := r.List(ctx, merchantID)
+	id, ok := strings.CutPrefix(merchantID, "mer_")
+	switch {
+	case err != nil:
+		return Key{}, err
+	case len(keys) > 0:
+		return operator(merchantID, keys[0].MerchantName), nil
+	case name == "":
+		return Key{}, fmt.Errorf("looking for keys of %q: %w", merchantID, ErrNotFound)
+	case !ok || len(id) != merchantLen || strings.Trim(id, alphabet) != "":
+		return Key{}, fmt.Errorf("%q: %w", merchantID, ErrMerchant)
+	}
+	return operator(merchantID, name), CheckName(name)
+}
+
+func operator(merchantID, merchantName string) Key {
+	by := Key{MerchantID: merchantID, MerchantName: merchantName, Grant: Full()}
+	by.Depth = -1 // a key that it makes descends from no other
+	return by
+}
+
+// Issue makes a further key of by's merchant as wished, no wider than by. The
+// merchant is told first, so that no key works of which it was not told; after a
+// crash, or when others take its place under MaxLive meanwhile, it may have been
+// told of a key that was never stored. The errors are ErrNotPermitted and ErrLimit.
+// After any other error the key may be stored; it was never handed out.
+func (r *Registry) Issue(ctx context.Context, by Key, w Wish, announce Announce) (Minted, error) {
+	m, err := r.mint(by.MerchantID, by.MerchantName)
+	if err != nil {
+		return Minted{}, err
+	}
+	if m.Key, err = w.of(by, m.Key); err != nil {
+		return Minted{}, err
+	}
+	keys, err := r.List(ctx, by.MerchantID)
+	if err != nil {
+		return Minted{}, err
+	}
+	if live(keys, m.Key.CreatedAt) >= MaxLive {
+		return Minted{}, ErrLimit
+	}
+	if err := announce(ctx, m.Key); err != nil {
+		return Minted{}, fmt.Errorf("announcing %s: %w", m.Key.ID, err)
+	}
+	if err := r.store.Issue(ctx, m.Key, MaxLive); err != nil {
+		return Minted{}, fmt.Errorf("storing %s: %w", m.Key.ID, err)
+	}
+	return m, nil
+}
+
+// live counts the keys that are valid at now.
+func live(keys []Key, now time.Time) (n int) {
+	for _, k := range keys {
+		if k.Valid(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// Rotate gives by's merchant a new key in place of the key named id: it may do the
+// same, and counts for the same daily limits. The old key works for overlap more
+// (0: not at all), unless its own expiry or revocation ends it earlier. The new key
+// is valid even if the old one was not. The merchant is told first, as by Issue.
 //
-// It returns ErrOverlap, or ErrNotFound for a key that is not the merchant's.
+// It returns ErrOverlap, ErrNotFound for a key that is not the merchant's, or
+// ErrNotPermitted for one that is wider than by or does not count for by's limits.
 // After any other error the rotation may have been stored, but its new key was
 // never handed out: the caller rotates again, which is safe.
-func (r *Registry) Rotate(ctx context.Context, merchantID, id string, overlap time.Duration) (Minted, error) {
+func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.Duration, announce Announce) (Minted, error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return Minted{}, ErrOverlap
 	}
-	old, err := r.find(ctx, merchantID, id)
+	old, err := r.find(ctx, by, id)
 	if err != nil {
 		return Minted{}, err
 	}
-	m, err := r.mint(merchantID, old.MerchantName)
+	if !old.Limits.chargesAllOf(by.Limits) {
+		return Minted{}, fmt.Errorf("rotating %s: %w", id, ErrNotPermitted)
+	}
+	m, err := r.mint(by.MerchantID, old.MerchantName)
 	if err != nil {
 		return Minted{}, err
 	}
-	if err := r.store.Replace(ctx, merchantID, old.Hash, m.Key.CreatedAt.Add(overlap), m.Key); err != nil {
+	m.Key.Label, m.Key.Grant, m.Key.ExpiresAt, m.Key.Term = old.Label, old.Grant, old.Term, old.Term
+	if err := announce(ctx, m.Key); err != nil {
+		return Minted{}, fmt.Errorf("announcing %s: %w", m.Key.ID, err)
+	}
+	if err := r.store.Replace(ctx, by.MerchantID, old.Hash, m.Key.CreatedAt.Add(overlap), m.Key); err != nil {
 		return Minted{}, fmt.Errorf("rotating %s: %w", id, err)
 	}
 	return m, nil
 }
 
 // Revoke makes the key named id invalid at once and returns it. A revoked key
-// stays as it is. It returns ErrNotFound for a key that is not the merchant's.
-func (r *Registry) Revoke(ctx context.Context, merchantID, id string) (Key, error) {
-	k, err := r.find(ctx, merchantID, id)
+// stays as it is. It returns ErrNotFound for a key that is not of by's merchant,
+// and ErrNotPermitted for one that is wider than by.
+func (r *Registry) Revoke(ctx context.Context, by Key, id string) (Key, error) {
+	k, err := r.find(ctx, by, id)
 	if err != nil {
 		return Key{}, err
 	}
-	k, err = r.store.Revoke(ctx, merchantID, k.Hash, r.instant())
+	k, err = r.store.Revoke(ctx, by.MerchantID, k.Hash, r.instant())
 	if err != nil {
 		return Key{}, fmt.Errorf("revoking %s: %w", id, err)
 	}
 	return k, nil
 }
 
-func (r *Registry) find(ctx context.Context, merchantID, id string) (Key, error) {
-	keys, err := r.List(ctx, merchantID)
+// find returns a key of by's merchant that is not wider than by, and was not made
+// to live longer.
+func (r *Registry) find(ctx context.Context, by Key, id string) (Key, error) {
+	keys, err := r.List(ctx, by.MerchantID)
 	if err != nil {
 		return Key{}, err
 	}
 	for _, k := range keys {
-		if k.ID == id {
-			return k, nil
+		if k.ID != id {
+			continue
 		}
+		if later := !by.Term.IsZero() && (k.Term.IsZero() || k.Term.After(by.Term)); later || !by.covers(k.Grant) {
+			return Key{}, fmt.Errorf("acting on %s: %w", id, ErrNotPermitted)
+		}
+		return k, nil
 	}
-	return Key{}, fmt.Errorf("looking for %q of %s: %w", id, merchantID, ErrNotFound)
+	return Key{}, fmt.Errorf("looking for %q of %s: %w", id, by.MerchantID, ErrNotFound)
 }
 
 func (r *Registry) mint(merchantID, merchantName string) (Minted, error) {

@@ -11,9 +11,9 @@ import (
 
 func TestEveryCreateMakesAMerchant(t *testing.T) {
 	f, registry, first := stack(t)
-	second, err := registry.Create(t.Context(), "Shop")
+	second, err := registry.Create(t.Context(), "Shop", apikey.Wish{})
 	must(t, err)
-	if _, err := registry.Create(t.Context(), "\u00a0"); !errors.Is(err, apikey.ErrNameBlank) {
+	if _, err := registry.Create(t.Context(), "\u00a0", apikey.Wish{}); !errors.Is(err, apikey.ErrNameBlank) {
 		t.Errorf("a blank name: %v, want ErrNameBlank", err)
 	}
 	if first.Key.MerchantID == second.Key.MerchantID || first.Key.ID == second.Key.ID {
@@ -30,7 +30,7 @@ func TestEveryCreateMakesAMerchant(t *testing.T) {
 
 func TestRotate(t *testing.T) {
 	f, registry, m := stack(t)
-	who, id := m.Key.MerchantID, m.Key.ID
+	who, id := m.Key, m.Key.ID
 	for _, test := range []struct {
 		why     string
 		overlap time.Duration
@@ -44,28 +44,28 @@ func TestRotate(t *testing.T) {
 		{"less than nothing", -1, time.Hour, apikey.ErrOverlap},
 		{"at once", 0, 0, nil},
 	} {
-		next, err := registry.Rotate(t.Context(), who, id, test.overlap)
+		next, err := registry.Rotate(t.Context(), who, id, test.overlap, silent)
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: error = %v, want %v", test.why, err, test.want)
 		}
-		if err == nil && (next.Key.MerchantID != who || next.Key.MerchantName != "Shop" || next.Key.ID == id || !next.Key.ExpiresAt.IsZero()) {
+		if err == nil && (next.Key.MerchantID != who.MerchantID || next.Key.MerchantName != "Shop" || next.Key.ID == id || !next.Key.ExpiresAt.IsZero()) {
 			t.Errorf("%s: made %+v", test.why, next.Key)
 		}
 		if k, err := f.APIKeys.Find(t.Context(), m.Key.Hash); err != nil || !k.ExpiresAt.Equal(noon.Add(test.expires)) {
 			t.Errorf("%s: the old key expires at %v, %v", test.why, k.ExpiresAt, err)
 		}
 	}
-	if keys, err := registry.List(t.Context(), who); err != nil || len(keys) != 5 {
+	if keys, err := registry.List(t.Context(), who.MerchantID); err != nil || len(keys) != 5 {
 		t.Errorf("%d keys, %v; want 5", len(keys), err)
 	}
 }
 
 func TestARevokedKeyMayBeRotated(t *testing.T) {
 	f, registry, m := stack(t)
-	if _, err := registry.Revoke(t.Context(), m.Key.MerchantID, m.Key.ID); err != nil {
+	if _, err := registry.Revoke(t.Context(), m.Key, m.Key.ID); err != nil {
 		t.Fatal(err)
 	}
-	next, err := registry.Rotate(t.Context(), m.Key.MerchantID, m.Key.ID, time.Hour)
+	next, err := registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent)
 	must(t, err)
 	auth := apikey.NewAuthenticator(f, apikey.Test)
 	if _, err := auth.Authenticate(t.Context(), next.Secret.Reveal(), noon); err != nil {
@@ -79,7 +79,7 @@ func TestARevokedKeyMayBeRotated(t *testing.T) {
 func TestRevokeIsIdempotent(t *testing.T) {
 	_, registry, m := stack(t)
 	for range 3 {
-		k, err := registry.Revoke(t.Context(), m.Key.MerchantID, m.Key.ID)
+		k, err := registry.Revoke(t.Context(), m.Key, m.Key.ID)
 		if err != nil || !k.RevokedAt.Equal(noon) || k.Valid(noon) {
 			t.Errorf("Revoke = %+v, %v", k, err)
 		}
@@ -88,13 +88,13 @@ func TestRevokeIsIdempotent(t *testing.T) {
 
 func TestAnotherMerchantsKey(t *testing.T) {
 	_, registry, m := stack(t)
-	other, err := registry.Create(t.Context(), "Other")
+	other, err := registry.Create(t.Context(), "Other", apikey.Wish{})
 	must(t, err)
 	for _, id := range []string{m.Key.ID, "key_", "", m.Key.Prefix} {
-		if _, err := registry.Rotate(t.Context(), other.Key.MerchantID, id, 0); !errors.Is(err, apikey.ErrNotFound) {
+		if _, err := registry.Rotate(t.Context(), other.Key, id, 0, silent); !errors.Is(err, apikey.ErrNotFound) {
 			t.Errorf("rotating %q: %v, want ErrNotFound", id, err)
 		}
-		if _, err := registry.Revoke(t.Context(), other.Key.MerchantID, id); !errors.Is(err, apikey.ErrNotFound) {
+		if _, err := registry.Revoke(t.Context(), other.Key, id); !errors.Is(err, apikey.ErrNotFound) {
 			t.Errorf("revoking %q: %v, want ErrNotFound", id, err)
 		}
 	}
@@ -107,13 +107,13 @@ func TestAnotherMerchantsKey(t *testing.T) {
 func TestStoreOutage(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		s, registry, m := stack(t)
-		who, id := m.Key.MerchantID, m.Key.ID
+		who, id := m.Key, m.Key.ID
 		s.failing, s.applied = []string{"Create", "Replace", "Revoke"}, applied
-		made, err := registry.Create(t.Context(), "Shop")
+		made, err := registry.Create(t.Context(), "Shop", apikey.Wish{})
 		if !errors.Is(err, errLost) || made != (apikey.Minted{}) {
 			t.Errorf("applied %v: Create = %v, %v", applied, made, err)
 		}
-		if made, err = registry.Rotate(t.Context(), who, id, time.Hour); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
+		if made, err = registry.Rotate(t.Context(), who, id, time.Hour, silent); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
 			t.Errorf("applied %v: Rotate = %v, %v", applied, made, err)
 		}
 		if _, err := registry.Revoke(t.Context(), who, id); !errors.Is(err, errLost) {
@@ -121,7 +121,7 @@ func TestStoreOutage(t *testing.T) {
 		}
 		// Applied or not, each call succeeds when it is repeated.
 		s.failing = nil
-		if _, err := registry.Rotate(t.Context(), who, id, time.Hour); err != nil {
+		if _, err := registry.Rotate(t.Context(), who, id, time.Hour, silent); err != nil {
 			t.Errorf("applied %v: rotating again: %v", applied, err)
 		}
 		if k, err := registry.Revoke(t.Context(), who, id); err != nil || k.Valid(noon) {

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,6 +18,8 @@ const (
 	contextMerchant = "merchant_id"
 	contextKey      = "key_id"
 	contextMode     = "mode"
+	contextHash     = "key_hash" // SHA-256 of the key, in hex
+	contextGrant    = "grant"    // apikey.Grant's text
 )
 
 // Authenticate returns the principal of a presented key, or apikey.ErrInvalid.
@@ -48,8 +51,15 @@ func Authorize(authenticate Authenticate) func(context.Context, events.APIGatewa
 		if err != nil {
 			return events.APIGatewayCustomAuthorizerResponse{}, fmt.Errorf("authenticating: %w", err)
 		}
+		grant, err := who.Grant.MarshalText()
+		if err != nil {
+			return events.APIGatewayCustomAuthorizerResponse{}, fmt.Errorf("writing the grant of %s: %w", who.KeyID, err)
+		}
 		allow := policy(who.MerchantID, "Allow", resource)
-		allow.Context = map[string]any{contextMerchant: who.MerchantID, contextKey: who.KeyID, contextMode: string(who.Mode)}
+		allow.Context = map[string]any{
+			contextMerchant: who.MerchantID, contextKey: who.KeyID, contextMode: string(who.Mode),
+			contextHash: hex.EncodeToString(who.Hash[:]), contextGrant: string(grant),
+		}
 		return allow, nil
 	}
 }

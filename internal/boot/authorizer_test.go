@@ -16,7 +16,8 @@ import (
 const (
 	methodARN = "arn:aws:execute-api:us-east-1:123456789012:abcdef/v1/GET/balance/0xAb/c"
 	allowed   = `{"principalId":"mer_1","policyDocument":{"Version":"2012-10-17","Statement":[{"Action":["execute-api:Invoke"],"Effect":"Allow",` +
-		`"Resource":["arn:aws:execute-api:us-east-1:123456789012:abcdef/v1/*/*"]}]},"context":{"key_id":"key_1","merchant_id":"mer_1","mode":"test"}}`
+		`"Resource":["arn:aws:execute-api:us-east-1:123456789012:abcdef/v1/*/*"]}]},"context":{"grant":"{\"scopes\":[\"keys\"],\"book\":true}",` +
+		`"key_hash":"ab00000000000000000000000000000000000000000000000000000000000000","key_id":"key_1","merchant_id":"mer_1","mode":"test"}}`
 	denied = `{"principalId":"anonymous","policyDocument":{"Version":"2012-10-17","Statement":[{"Action":["execute-api:Invoke"],"Effect":"Deny",` +
 		`"Resource":["arn:aws:execute-api:us-east-1:123456789012:abcdef/v1/*/*"]}]}}`
 )
@@ -27,7 +28,7 @@ var errTable = errors.New("table unavailable")
 func authenticate(_ context.Context, presented string) (apikey.Principal, error) {
 	switch presented {
 	case "good":
-		return apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test}, nil
+		return apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test, Hash: apikey.Hash{0xab}, Grant: apikey.Grant{Scopes: apikey.ScopesOf(apikey.Keys), Book: true}}, nil
 	case "outage":
 		return apikey.Principal{}, errTable
 	}

@@ -3,6 +3,8 @@ package boot
 import (
 	"context"
 	"encoding/base64"
+	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -118,10 +120,15 @@ func headers(ev events.APIGatewayProxyRequest) map[string][]string {
 	return multi
 }
 
-// principal reads the authorizer's context. Only API Gateway can write it.
+// principal reads the authorizer's context. Only API Gateway can write it. What an
+// authorizer wrote that knew no grants, and API Gateway remembers for a while, is
+// of a key that may do everything.
 func principal(authorizer map[string]any) (apikey.Principal, bool) {
 	text := func(name string) string { s, _ := authorizer[name].(string); return s }
 	mode, err := apikey.ParseMode(text(contextMode))
 	who := apikey.Principal{MerchantID: text(contextMerchant), KeyID: text(contextKey), Mode: mode}
-	return who, err == nil && who.MerchantID != "" && who.KeyID != ""
+	hash, hashErr := hex.DecodeString(text(contextHash))
+	copy(who.Hash[:], hash)
+	grantErr := who.Grant.UnmarshalText([]byte(text(contextGrant)))
+	return who, errors.Join(err, hashErr, grantErr) == nil && who.MerchantID != "" && who.KeyID != ""
 }

@@ -2,6 +2,7 @@ package boot_test
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"remit/internal/apikey"
 	"remit/internal/boot"
 	"remit/internal/tabletest"
+	"remit/internal/token"
 )
 
 // event is a request as API Gateway sends it.
@@ -84,13 +86,26 @@ func TestRequests(t *testing.T) {
 }
 
 func TestPrincipalOfARequest(t *testing.T) {
-	merchant := apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test}
+	merchant := apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test, Grant: apikey.Full()}
+	restricted := merchant
+	restricted.Hash, restricted.Grant = apikey.Hash{0xab}, apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true, Depth: 2}
+	restricted.Grant.Limits[0], restricted.Grant.Limits[1] = apikey.Limit{Key: "key_a", Amount: token.Units(9)}, apikey.Limit{Key: "key_b", Count: 3}
+	grant, err := restricted.Grant.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := hex.EncodeToString(restricted.Hash[:])
 	for _, test := range []struct {
 		why        string
 		authorizer map[string]any
 		want       apikey.Principal
 	}{
-		{"whom the authorizer found", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "principalId": "mer_1"}, merchant},
+		{"a restricted key", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash, "grant": string(grant)}, restricted},
+		{"a grant that cannot be read", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash, "grant": "{"}, apikey.Principal{}},
+		{"a grant with more limits than there are", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test",
+			"grant": `{"scopes":["keys"],"limits":[{"key":"1"},{"key":"2"},{"key":"3"},{"key":"4"},{"key":"5"}]}`}, apikey.Principal{}},
+		{"a hash that cannot be read", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash + hash + "x"}, apikey.Principal{}},
+		{"whom an older authorizer found", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "principalId": "mer_1"}, merchant},
 		{"no authorizer", nil, apikey.Principal{}},
 		{"no merchant", map[string]any{"key_id": "key_1", "mode": "test"}, apikey.Principal{}},
 		{"a blank key id", map[string]any{"merchant_id": "mer_1", "key_id": "", "mode": "test"}, apikey.Principal{}},

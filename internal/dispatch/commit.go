@@ -22,7 +22,7 @@ const rounds = 8
 // client that hangs up must not leave a reservation behind. A crash before the
 // reservation leaves a payment for which no money can move; one after it
 // leaves a payment that check-receipts finishes from the tables.
-func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) {
+func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
 	if d.short(ctx) {
 		return Result{}, ErrUnavailable
 	}
@@ -68,7 +68,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment) (Result, error) 
 			next, err := d.reassign(ctx, p, &tried, &refusals)
 			switch {
 			case errors.Is(err, errNoWallet):
-				return d.giveUp(ctx, p, refusals)
+				return d.giveUp(ctx, p, r, refusals)
 			case err != nil:
 				return Result{}, unfinished(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"remit/internal/payment"
 	"remit/internal/stack"
 	"remit/internal/store"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -29,6 +31,8 @@ var (
 	ErrOwnWallet    = errors.New("recipient is a wallet of this service")
 	ErrRecipient    = errors.New("the token refuses this recipient")
 	ErrInsufficient = errors.New("insufficient funds")
+	// ErrNotInBook reports a recipient that the key may not pay (yet).
+	ErrNotInBook = errors.New("recipient is no active entry of the book")
 	// ErrUnavailable reports that payments cannot be made now. Safe to retry.
 	ErrUnavailable = errors.New("payment rail unavailable")
 )
@@ -52,6 +56,9 @@ const (
 	// broadcastBudget is how long an answer waits for nodes: the bytes are
 	// stored by then, and check-receipts sends them again.
 	broadcastBudget = 4 * time.Second
+	// handlerLife is longer than a handler lives: a payment as old as that is at
+	// work in no other.
+	handlerLife = 35 * time.Second
 )
 
 // A Hinter starts a check-receipts run soon. A lost hint costs at most the
@@ -60,10 +67,18 @@ type Hinter interface {
 	Hint(ctx context.Context) error
 }
 
+// A Book says whom keys that pay from a recipient book may pay.
+type Book interface {
+	// Active reports whether to is an entry of the merchant's book whose hold is
+	// over at now. It sees every entry and deletion that was answered before.
+	Active(ctx context.Context, merchant, mode string, to token.Address, now time.Time) (bool, error)
+}
+
 // Parts are the ports of a Dispatcher.
 type Parts struct {
 	Store  Store
 	Keys   wallet.Keys
+	Book   Book // asked for keys that pay from it only
 	Nodes  chain.Provider
 	Hints  Hinter
 	Log    *slog.Logger
@@ -140,10 +155,10 @@ func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 	if err := d.startupCheck(ctx); err != nil {
 		return d.refuse(ctx, p, err)
 	}
-	if err := d.charge(ctx, p); err != nil {
+	if err := d.charge(ctx, p, r); err != nil {
 		return d.refuse(ctx, p, err)
 	}
-	return d.submit(ctx, p)
+	return d.submit(ctx, p, r)
 }
 
 // answerStored answers a request that could not be prepared. If its payment is
@@ -187,15 +202,21 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	if err := d.startupCheck(ctx); err != nil {
 		return Result{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
 	}
-	if err := d.charge(ctx, p); err != nil {
-		if held, _ := d.reserved(ctx, p); !held {
+	if err := d.charge(ctx, p, r); err != nil {
+		switch held, unknown := d.reserved(ctx, p); {
+		case unknown != nil: // neither charged nor certain that another request has charged it
+			return Result{}, errors.Join(ErrInProgress, unknown)
+		case held:
+		case d.Now().Sub(p.CreatedAt) < handlerLife:
+			return Result{}, ErrInProgress // what fills the day may be the charge of the request that is making it
+		default:
 			return d.refuse(ctx, p, err)
 		}
 	}
 	if d.short(ctx) {
 		return Result{}, ErrInProgress // the request that began it may hold a reservation
 	}
-	result, err := d.submit(ctx, p)
+	result, err := d.submit(ctx, p, r)
 	result.Replayed = true
 	return result, err
 }
@@ -222,29 +243,40 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 	return Result{Payment: p, Replayed: true}, nil
 }
 
-// reserved reports whether the payment holds a nonce already. Then it is too
-// late to refuse it. An unknown outcome counts as held.
+// reserved reports whether the payment holds a nonce already. Then it is charged,
+// and it is too late to refuse it.
 func (d sending) reserved(ctx context.Context, p payment.Payment) (bool, error) {
 	w, err := d.Store.Wallet(ctx, walletOf(p))
 	if err != nil {
-		return true, err
+		return false, err
 	}
 	_, held := w.Reservations[p.ID]
 	return held, nil
 }
 
-// charge takes the payment from its merchant's daily limit for the day it was
-// created on, whenever that is done. Whoever carries a payment on charges it: a
-// crash may count it twice, never not at all.
-func (d sending) charge(ctx context.Context, p payment.Payment) error {
-	if d.Daily.IsZero() {
+// charge takes the payment from the daily limits of its merchant and of the key
+// that asks for it, for the day it was created on, whenever that is done. The
+// request that carries a payment on charges it: a crash may count it twice, never
+// not at all.
+func (d sending) charge(ctx context.Context, p payment.Payment, r payment.Request) error {
+	c := d.chargeOf(p, r)
+	if len(c.Limits) == 0 {
 		return nil
 	}
-	err := d.Store.Charge(ctx, p.Merchant, p.Mode, p.Amount, d.Daily, p.CreatedAt)
+	err := d.Store.Charge(ctx, c)
 	if err != nil && !errors.Is(err, store.ErrDailyLimit) {
 		return errors.Join(ErrUnavailable, err)
 	}
 	return err
+}
+
+// chargeOf is what the payment that r asks for takes from daily limits.
+func (d sending) chargeOf(p payment.Payment, r payment.Request) store.Charge {
+	limits := r.Key.Daily
+	if !d.Daily.IsZero() {
+		limits = append(slices.Clip(limits), payment.DailyLimit{Amount: d.Daily})
+	}
+	return store.Charge{Merchant: p.Merchant, Mode: p.Mode, At: p.CreatedAt, Amount: p.Amount, Count: 1, Limits: limits}
 }
 
 // refuse discards a payment that was stored and cannot be made, so that its

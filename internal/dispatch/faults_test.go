@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -59,9 +61,14 @@ func fill(p *process) error {
 	return nil
 }
 
+// day is a charge of the merchant's day, of which 5000 may be spent.
+func day(amount uint64, at time.Time) store.Charge {
+	return store.Charge{Merchant: asked.Merchant, Mode: asked.Mode, At: at, Amount: token.Units(amount), Count: 1, Limits: []payment.DailyLimit{{Amount: token.Units(5000)}}}
+}
+
 // exhaust charges what asked has left of the merchant's day.
 func exhaust(p *process) {
-	p.must(p.tables.Charge(context.Background(), asked.Merchant, asked.Mode, token.Units(4900), token.Units(5000), p.now))
+	p.must(p.tables.Charge(context.Background(), day(4900, p.now)))
 }
 
 // TestEveryFailureIsAnswered: whichever call of a request fails, its answer is
@@ -361,7 +368,7 @@ func TestTakenUp(t *testing.T) {
 		{"without a nonce", breaks("Reserve#1", "Payment#1"), script{}, func(*process) {}, nil},
 		{"without a nonce, on a day that is over", breaks("Reserve#1", "Payment#1"), script{}, exhaust, store.ErrDailyLimit},
 		{"with a nonce, on a day that is over", breaks("Sign#1"), script{}, exhaust, nil},
-		{"with a nonce perhaps, on a day that is over", breaks("Reserve#1", "Payment#1"), breaks("Wallet#1"), exhaust, nil},
+		{"with a nonce perhaps, on a day that is over", breaks("Reserve#1", "Payment#1"), breaks("Wallet#1"), exhaust, dispatch.ErrInProgress},
 		{"and committed before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": overtake}, exhaust, nil},
 		{"and discarded before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
 			return p.tables.Discard(context.Background(), p.stored())
@@ -384,6 +391,7 @@ func TestTakenUp(t *testing.T) {
 			}
 			// A charge of this payment that is repeated finds the day full.
 			test.before(p)
+			p.now = p.now.Add(time.Minute) // the first handler is no longer alive
 			p.script = test.then
 			result, err := p.pay()
 			if !errors.Is(err, test.want) {
@@ -400,6 +408,114 @@ func TestTakenUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestADuplicateIsNotRefusedForTheDay: what fills the day may be the very payment
+// that another request is making.
+func TestADuplicateIsNotRefusedForTheDay(t *testing.T) {
+	p := newProcess(t, script{"Reserve#1": func(p *process) error {
+		exhaust(p)
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || errors.Is(err, dispatch.ErrUnavailable) {
+			t.Errorf("a duplicate is answered %v", err)
+		}
+		return nil
+	}})
+	if _, err := p.pay(); err != nil || p.stored().State != payment.Committed {
+		t.Errorf("the first is answered %v, stored is %+v", err, p.stored())
+	}
+}
+
+// A book is the recipient book of every merchant of a process.
+type book struct {
+	active token.Address
+	err    error
+	asked  int
+}
+
+func (b *book) Active(_ context.Context, _, _ string, to token.Address, _ time.Time) (bool, error) {
+	b.asked++
+	return to == b.active, b.err
+}
+
+// TestLimitsOfAKey: a key's own limits refuse a payment before anything is stored,
+// and never one that is made.
+func TestLimitsOfAKey(t *testing.T) {
+	for name, test := range map[string]struct {
+		limits payment.KeyLimits
+		book   book
+		want   error
+	}{
+		"as much as is allowed":          {payment.KeyLimits{Maximum: asked.Amount}, book{}, nil},
+		"more":                           {payment.KeyLimits{Maximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
+		"an active entry":                {payment.KeyLimits{Book: true}, book{active: asked.To}, nil},
+		"no active entry":                {payment.KeyLimits{Book: true}, book{}, dispatch.ErrNotInBook},
+		"a book that cannot be read":     {payment.KeyLimits{Book: true}, book{active: asked.To, err: errBroken}, dispatch.ErrUnavailable},
+		"a day with room":                {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: asked.Amount, Count: 1}}}, book{}, nil},
+		"a day that is over":             {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: token.Units(99)}}}, book{}, store.ErrDailyLimit},
+		"an ancestor's day that is over": {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: token.Units(1000)}, {Key: "key_b", Amount: token.Units(99)}}}, book{}, store.ErrDailyLimit},
+	} {
+		p := newProcess(t, script{})
+		p.d.Daily = token.Amount{}
+		p.d.Book = &test.book
+		r := asked
+		r.Key = test.limits
+		if _, err := p.d.Send(t.Context(), r); !errors.Is(err, test.want) || (p.stored().ID == "") != (test.want != nil) {
+			t.Errorf("%s: %v, want %v; stored is %+v", name, err, test.want, p.stored())
+		}
+		if test.want == nil {
+			continue
+		}
+		p.d.Book = &book{active: asked.To}
+		made, err := p.pay() // by a key without limits
+		p.must(err)
+		if again, err := p.d.Send(t.Context(), r); test.want != dispatch.ErrUnavailable && (err != nil || !again.Replayed || again.Payment.TxHash != made.Payment.TxHash) {
+			t.Errorf("%s: a replay is answered %+v, %v", name, again, err)
+		}
+	}
+	p := newProcess(t, script{})
+	asks := &book{}
+	p.d.Book = asks
+	if _, err := p.pay(); err != nil || asks.asked != 0 {
+		t.Errorf("a key without a book: %v, and %d reads of one", err, asks.asked)
+	}
+}
+
+// TestADayOfAKeyIsExact: fifty requests at once pay as often as the limit allows, a
+// payment that no wallet can make gives its charge back, and a request that is
+// repeated after a crash is charged.
+func TestADayOfAKeyIsExact(t *testing.T) {
+	p := newProcess(t, script{})
+	p.d.Daily, p.d.Window = token.Amount{}, 64
+	r := asked
+	r.Key.Daily = []payment.DailyLimit{{Key: "key_a", Amount: token.Units(700)}, {Key: "key_b", Amount: token.Units(1000), Count: 8}}
+	p.holds = token.Units(1_000_000)
+	var paid atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 50 {
+		wg.Go(func() {
+			r := r
+			r.IdempotencyKey = fmt.Sprint("k", n)
+			switch _, err := p.d.Send(t.Context(), r); {
+			case err == nil:
+				paid.Add(1)
+			case !errors.Is(err, store.ErrDailyLimit):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if paid.Load() != 7 {
+		t.Errorf("%d payments of 100 fit into 700", paid.Load())
+	}
+
+	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)})
+	p.d.Daily = token.Amount{}
+	r.Key.Daily[0].Amount = asked.Amount
+	if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrUnavailable) {
+		t.Error(err)
+	}
+	whole := store.Charge{Merchant: r.Merchant, Mode: r.Mode, At: p.now, Amount: asked.Amount, Count: 1, Limits: r.Key.Daily}
+	p.must(p.tables.Charge(t.Context(), whole)) // all of it is there again
 }
 
 // TestAnotherWalletIsTried: a payment moves on from a wallet that refuses it,
@@ -430,7 +546,7 @@ func TestAnotherWalletIsTried(t *testing.T) {
 			t.Errorf("%s: %v, stored is %+v", name, err, p.stored())
 		}
 		// The day is as it was: all of it can be charged.
-		p.must(p.tables.Charge(t.Context(), asked.Merchant, asked.Mode, token.Units(5000), token.Units(5000), p.now))
+		p.must(p.tables.Charge(t.Context(), day(5000, p.now)))
 	}
 	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)})
 	p.d.Daily = token.Amount{}
@@ -587,12 +703,10 @@ func TestRefundsTheDayThatWasCharged(t *testing.T) {
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) {
 		t.Fatal(err)
 	}
-	for _, day := range []time.Time{before, p.now} {
-		charge := func(n uint64) error {
-			return p.tables.Charge(t.Context(), asked.Merchant, asked.Mode, token.Units(n), token.Units(5000), day)
-		}
+	for _, at := range []time.Time{before, p.now} {
+		charge := func(n uint64) error { return p.tables.Charge(t.Context(), day(n, at)) }
 		if all, more := charge(5000), charge(1); all != nil || !errors.Is(more, store.ErrDailyLimit) {
-			t.Errorf("the whole limit on %s: %v, and one more: %v", day.Format(time.DateOnly), all, more)
+			t.Errorf("the whole limit on %s: %v, and one more: %v", at.Format(time.DateOnly), all, more)
 		}
 	}
 }

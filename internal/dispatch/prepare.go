@@ -28,8 +28,17 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 		return payment.Payment{}, ErrOwnWallet
 	case r.Amount.Less(d.Minimum):
 		return payment.Payment{}, ErrAmountBelow
-	case !d.Maximum.IsZero() && d.Maximum.Less(r.Amount):
+	case !d.Maximum.IsZero() && d.Maximum.Less(r.Amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(r.Amount):
 		return payment.Payment{}, ErrAmountAbove
+	}
+	if r.Key.Book {
+		active, err := d.Book.Active(ctx, r.Merchant, r.Mode, r.To, d.Now())
+		if err != nil {
+			return payment.Payment{}, errors.Join(ErrUnavailable, err)
+		}
+		if !active {
+			return payment.Payment{}, ErrNotInBook
+		}
 	}
 	active, err := d.Keys.Active(ctx)
 	if err != nil {

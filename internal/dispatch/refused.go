@@ -79,15 +79,15 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 
 // giveUp refuses a payment that no wallet can make now. A crash before the
 // refund leaves the day charged with an amount that was not paid.
-func (d sending) giveUp(ctx context.Context, p payment.Payment, refusals []error) (Result, error) {
+func (d sending) giveUp(ctx context.Context, p payment.Payment, r payment.Request, refusals []error) (Result, error) {
 	refusal := fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(refusals...))
 	if !slices.ContainsFunc(refusals, func(err error) bool { return !errors.Is(err, wallet.ErrToken) }) {
 		refusal = ErrInsufficient // every wallet lacks the token only
 	}
 	result, err := d.refuse(ctx, p, refusal)
-	if errors.Is(err, refusal) && !d.Daily.IsZero() {
-		if err := d.Store.Refund(ctx, p.Merchant, p.Mode, p.Amount, p.CreatedAt); err != nil {
-			d.Log.WarnContext(ctx, "refund of daily limit unknown", "payment", p.ID, "err", err)
+	if charged := d.chargeOf(p, r); errors.Is(err, refusal) && len(charged.Limits) > 0 {
+		if err := d.Store.Refund(ctx, charged); err != nil {
+			d.Log.WarnContext(ctx, "refund of daily limits unknown", "payment", p.ID, "err", err)
 		}
 	}
 	return result, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,7 +16,7 @@ import (
 	"remit/internal/apikey"
 )
 
-// APIKeys keeps API keys in the table ApiKeys.
+// APIKeys keeps API keys and recipient books in the table ApiKeys.
 type APIKeys struct{ table }
 
 var (
@@ -39,6 +40,89 @@ func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {
 		return ownOrTaken(there, k)
 	}
 	return outcome(err, nil, "putting "+k.ID)
+}
+
+// issueTries bounds how often others may issue keys of the merchant meanwhile: each
+// time one more is stored, until there are apikey.MaxLive.
+const issueTries = 2 * apikey.MaxLive
+
+// indexLag is the time after which the merchant index surely has a key.
+const indexLag = 10 * time.Minute
+
+// Issue implements apikey.Store. The index may lag, so an item of the merchant
+// names the keys that were issued lately, and its revision lets one of several
+// callers store its key. Rotated keys are not named there: no limit refuses them.
+// When the SDK repeats the transaction after a lost answer, its token makes the
+// answer the first one.
+func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
+	for range issueTries {
+		it, err := get(ctx, s.table, issuedKey(k.MerchantID), "the issued keys of "+k.MerchantID, nil, decodeIssued)
+		if err != nil {
+			return err
+		}
+		keys, err := s.List(ctx, k.MerchantID)
+		if err != nil {
+			return err
+		}
+		valid, listed := 0, map[string]apikey.Key{}
+		for _, there := range keys {
+			listed[there.ID] = there
+			if there.Hash != k.Hash && there.Valid(k.CreatedAt) {
+				valid++
+			}
+		}
+		next := issuedItem{issuedPrefix + k.MerchantID, []string{k.ID}, it.Revision + 1}
+		for _, id := range it.Issued {
+			if id == k.ID {
+				continue
+			}
+			there, ok := listed[id]
+			if !ok {
+				valid++
+			}
+			if !ok || k.CreatedAt.Before(there.CreatedAt.Add(indexLag)) {
+				next.Issued = append(next.Issued, id)
+			}
+		}
+		if valid >= most {
+			return apikey.ErrLimit
+		}
+		err = s.transact(ctx, "issuing "+k.ID, s.putNew(k), write{types.TransactWriteItem{Put: &types.Put{
+			TableName:                 &s.name,
+			Item:                      encode(next),
+			ConditionExpression:       aws.String("attribute_not_exists(key_hash) OR revision = :seen"),
+			ExpressionAttributeValues: attributes{":seen": number(it.Revision)},
+		}}, is(errOvertaken)})
+		if !errors.Is(err, errOvertaken) {
+			return err
+		}
+	}
+	return errOvertaken
+}
+
+// errOvertaken reports a merchant for which others issued keys at the same time.
+var errOvertaken = errors.New("others issue keys of the merchant")
+
+// issuedItem names the keys that were issued for a merchant lately.
+type issuedItem struct {
+	KeyHash  string   `dynamodbav:"key_hash"` // issued#mer_…
+	Issued   []string `dynamodbav:"issued"`   // key ids
+	Revision uint64   `dynamodbav:"revision"` // of the item
+}
+
+func decodeIssued(item attributes) (it issuedItem, err error) {
+	r := read(item, &it)
+	return decoded(r, it, "the issued keys of a merchant")
+}
+
+// putNew puts a key if its hash is free.
+func (s *APIKeys) putNew(k apikey.Key) write {
+	return write{types.TransactWriteItem{Put: &types.Put{
+		TableName:                           &s.name,
+		Item:                                encodeAPIKey(k),
+		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}}, func(there attributes) error { return ownOrTaken(there, k) }}
 }
 
 // ownOrTaken judges the item that was found under k's hash. It returns nil for k
@@ -106,12 +190,7 @@ func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, er
 // moves to a later time, so the second transaction need not check it again.
 func (s *APIKeys) Replace(ctx context.Context, merchantID string, hash apikey.Hash, at time.Time, successor apikey.Key) error {
 	doing := "putting " + successor.ID
-	put := write{types.TransactWriteItem{Put: &types.Put{
-		TableName:                           &s.name,
-		Item:                                encodeAPIKey(successor),
-		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
-		ReturnValuesOnConditionCheckFailure: allOld,
-	}}, func(there attributes) error { return ownOrTaken(there, successor) }}
+	put := s.putNew(successor)
 	earlier := false
 	err := s.transact(ctx, doing, write{types.TransactWriteItem{Update: &types.Update{
 		TableName:        &s.name,
@@ -155,7 +234,9 @@ func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Has
 // All returns every key of the table, in no order. It reads the whole table, which
 // no function may do: it is for operators.
 func (s *APIKeys) All(ctx context.Context) (keys []apikey.Key, err error) {
-	for pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{TableName: &s.name, ConsistentRead: aws.Bool(true)}); pages.HasMorePages(); {
+	for pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{
+		TableName: &s.name, ConsistentRead: aws.Bool(true), FilterExpression: aws.String("attribute_exists(key_id)"), // no entry of a book
+	}); pages.HasMorePages(); {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("reading table %s: %w", s.name, err)
@@ -207,21 +288,37 @@ type apiKeyItem struct {
 	KeyID        string `dynamodbav:"key_id"`
 	MerchantID   string `dynamodbav:"merchant_id"`
 	MerchantName string `dynamodbav:"merchant_name"`
-	Mode         string `dynamodbav:"mode"`
+	Mode         string `dynamodbav:"mode,omitempty"`            // of a key that may do everything
+	Restricted   string `dynamodbav:"restricted_mode,omitempty"` // of any other: a version before grants refuses a key without a mode
 	Prefix       string `dynamodbav:"prefix"`
 	Last4        string `dynamodbav:"last4"`
 	CreatedAt    string `dynamodbav:"created_at"`
 	ExpiresAt    string `dynamodbav:"expires_at,omitempty"`
 	RevokedAt    string `dynamodbav:"revoked_at,omitempty"`
 	LastUsedAt   string `dynamodbav:"last_used_at,omitempty"`
+	Label        string `dynamodbav:"label,omitempty"`
+	Grant        string `dynamodbav:"grant,omitempty"` // apikey.Grant's text; absent: everything
+	Term         string `dynamodbav:"term,omitempty"`
 }
 
 func encodeAPIKey(k apikey.Key) attributes {
-	return encode(apiKeyItem{
+	it := apiKeyItem{
 		KeyHash: hex.EncodeToString(k.Hash[:]), KeyID: k.ID, MerchantID: k.MerchantID, MerchantName: k.MerchantName,
 		Mode: string(k.Mode), Prefix: k.Prefix, Last4: k.Last4, CreatedAt: instant(k.CreatedAt),
 		ExpiresAt: instant(k.ExpiresAt), RevokedAt: instant(k.RevokedAt), LastUsedAt: instant(k.LastUsedAt),
-	})
+		Label: k.Label, Term: instant(k.Term),
+	}
+	if k.Grant != apikey.Full() {
+		grant, err := k.Grant.MarshalText()
+		if err != nil { // none has a value that JSON cannot write
+			panic(err)
+		}
+		it.Grant = string(grant)
+	}
+	if k.Restricted() {
+		it.Mode, it.Restricted = "", it.Mode
+	}
+	return encode(it)
 }
 
 func decodeAPIKey(item attributes) (apikey.Key, error) {
@@ -229,10 +326,12 @@ func decodeAPIKey(item attributes) (apikey.Key, error) {
 	r := read(item, &it)
 	k := apikey.Key{
 		ID: it.KeyID, MerchantID: it.MerchantID, MerchantName: it.MerchantName,
-		Mode: apikey.Mode(it.Mode), Prefix: it.Prefix, Last4: it.Last4,
+		Mode: apikey.Mode(it.Mode + it.Restricted), Label: it.Label, Prefix: it.Prefix, Last4: it.Last4,
 		CreatedAt: r.instant("created_at", it.CreatedAt), ExpiresAt: r.instant("expires_at", it.ExpiresAt),
 		RevokedAt: r.instant("revoked_at", it.RevokedAt), LastUsedAt: r.instant("last_used_at", it.LastUsedAt),
+		Term: r.instant("term", it.Term),
 	}
+	r.note("grant", k.Grant.UnmarshalText([]byte(it.Grant)))
 	hash, err := hex.DecodeString(it.KeyHash)
 	r.require("key_hash", err == nil && len(hash) == len(k.Hash))
 	copy(k.Hash[:], hash)

@@ -2,13 +2,14 @@ package dynamo
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"remit/internal/store"
-	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -16,41 +17,92 @@ import (
 // every clock has left the day by then, and an operator had time to look.
 const spendKept = 72 * time.Hour
 
-// Charge implements store.DailyLimits with one conditional update, which makes
-// the day's item if it is the first. The item keeps the sum spent, so that a
-// limit changed during the day counts at once, and beside it, for people, the
-// remainder. When the SDK repeats the update after a lost answer the day may be
-// charged twice, never not at all. A limit above 10^38-1 counts as 10^38-1.
-func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error {
-	limit = wallet.Spendable(limit)
-	if limit.Less(amount) {
-		return store.ErrDailyLimit
+// Charge implements store.DailyLimits with one conditional update of one item,
+// which holds the merchant's day and that of its keys, so that a charge counts
+// under all limits or under none. The first charge makes the item. It keeps sums
+// spent, so that a limit changed during the day counts at once, and beside the
+// merchant's, for people, the remainder. When the SDK repeats the update after a
+// lost answer the day may be charged twice, never not at all. A limit above
+// 10^38-1 counts as 10^38-1.
+func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
+	set := []string{"#ttl = if_not_exists(#ttl, :expiry)"}
+	var conditions []string
+	names := map[string]string{"#ttl": attrTTL}
+	values := attributes{":zero": number(0), ":expiry": number(uint64(c.At.Add(spendKept).Unix()))}
+	add := func(i int, kind, name, amount string) {
+		a, room := fmt.Sprint("#", kind, i), fmt.Sprint(":", kind, i)
+		names[a] = name
+		set = append(set, fmt.Sprintf("%s = if_not_exists(%[1]s, :zero) + %s", a, amount))
+		conditions = append(conditions, fmt.Sprintf("(attribute_not_exists(%s) OR %[1]s <= %s)", a, room))
+	}
+	for i, l := range c.Limits {
+		if !l.Amount.IsZero() {
+			most := wallet.Spendable(l.Amount)
+			if most.Less(c.Amount) {
+				return store.ErrDailyLimit
+			}
+			add(i, "spent", spentAttr(l.Key), ":amount")
+			values[":amount"], values[fmt.Sprint(":spent", i)] = units(c.Amount), units(most.Sub(c.Amount))
+			if l.Key == "" {
+				set = append(set, fmt.Sprintf("remaining = :spent%d - if_not_exists(#spent%[1]d, :zero)", i))
+			}
+		}
+		if l.Count > 0 {
+			if l.Count < c.Count {
+				return store.ErrDailyLimit
+			}
+			add(i, "count", countAttr(l.Key), ":count")
+			values[":count"], values[fmt.Sprint(":count", i)] = number(c.Count), number(l.Count-c.Count)
+		}
 	}
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key: spendKey(merchant, mode, now),
-		UpdateExpression: aws.String("SET spent = if_not_exists(spent, :zero) + :amount, " +
-			"remaining = :room - if_not_exists(spent, :zero), #ttl = if_not_exists(#ttl, :expiry)"),
-		ConditionExpression:      aws.String("attribute_not_exists(spent) OR spent <= :room"),
-		ExpressionAttributeNames: map[string]string{"#ttl": attrTTL},
-		ExpressionAttributeValues: attributes{
-			":zero": number(0), ":amount": units(amount), ":room": units(limit.Sub(amount)),
-			":expiry": number(uint64(now.Add(spendKept).Unix())),
-		},
+		Key:                       spendKey(c.Merchant, c.Mode, c.At),
+		UpdateExpression:          aws.String("SET " + strings.Join(set, ", ")),
+		ConditionExpression:       aws.String(strings.Join(conditions, " AND ")),
+		ExpressionAttributeNames:  names,
+		ExpressionAttributeValues: values,
 	})
-	return outcome(err, store.ErrDailyLimit, "charging the day of "+merchant)
+	return outcome(err, store.ErrDailyLimit, "charging the day of "+c.Merchant)
 }
 
 // Refund implements store.DailyLimits. The SDK never repeats it: a repetition
 // after a lost answer would give back twice.
-func (s *Payments) Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error {
-	if amount != wallet.Spendable(amount) {
-		return nil // no such charge was ever taken
+func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
+	var set, conditions []string
+	names, values := map[string]string{}, attributes{}
+	take := func(a, name, amount string) {
+		names[a] = name
+		set = append(set, fmt.Sprintf("%s = %[1]s - %s", a, amount))
+		conditions = append(conditions, fmt.Sprintf("%s >= %s", a, amount))
+	}
+	for i, l := range c.Limits {
+		if !l.Amount.IsZero() {
+			if c.Amount != wallet.Spendable(c.Amount) {
+				return nil // no such charge was ever taken
+			}
+			take(fmt.Sprint("#spent", i), spentAttr(l.Key), ":amount")
+			values[":amount"] = units(c.Amount)
+			if l.Key == "" {
+				set = append(set, "remaining = remaining + :amount")
+			}
+		}
+		if l.Count > 0 {
+			take(fmt.Sprint("#count", i), countAttr(l.Key), ":count")
+			values[":count"] = number(c.Count)
+		}
 	}
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                       spendKey(merchant, mode, now),
-		UpdateExpression:          aws.String("SET spent = spent - :amount, remaining = remaining + :amount"),
-		ConditionExpression:       aws.String("spent >= :amount"),
-		ExpressionAttributeValues: attributes{":amount": units(amount)},
+		Key:                       spendKey(c.Merchant, c.Mode, c.At),
+		UpdateExpression:          aws.String("SET " + strings.Join(set, ", ")),
+		ConditionExpression:       aws.String(strings.Join(conditions, " AND ")),
+		ExpressionAttributeNames:  names,
+		ExpressionAttributeValues: values,
 	}, once)
-	return outcome(err, nil, "refunding the day of "+merchant) // a charge of another day, or none, stays
+	return outcome(err, nil, "refunding the day of "+c.Merchant) // a charge of another day, or none, stays
 }
+
+// spentAttr and countAttr name the attributes of a day's item that hold the sum
+// and the number of a key's payments, or of the merchant's.
+
+func spentAttr(key string) string { return strings.TrimSuffix("spent#"+key, "#") }
+func countAttr(key string) string { return strings.TrimSuffix("count#"+key, "#") }

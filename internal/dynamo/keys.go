@@ -56,6 +56,14 @@ func apiKeyKey(hash [32]byte) primaryKey {
 	return primaryKey{attrKeyHash: text(hex.EncodeToString(hash[:]))}
 }
 
+// issuedPrefix begins the key of the item that names a merchant's lately issued
+// keys. A hash in hex has no "#".
+const issuedPrefix = "issued#"
+
+func issuedKey(merchantID string) primaryKey {
+	return primaryKey{attrKeyHash: text(issuedPrefix + merchantID)}
+}
+
 // Items of the table Payments. A wallet and its pending transactions are one
 // partition, so that one query reads them in nonce order.
 

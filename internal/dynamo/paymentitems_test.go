@@ -83,9 +83,9 @@ func TestItems(t *testing.T) {
 	s.must("claiming", err)
 	s.must("pausing", s.Pause(ctx, s.w.ID, "because"))
 	for _, charge := range []uint64{30, 12} {
-		s.must("charging", s.Charge(ctx, "mer_1", "test", token.Units(charge), token.Units(100), noon))
+		s.must("charging", s.Charge(ctx, dayOf(charge, 100)))
 	}
-	s.must("refunding", s.Refund(ctx, "mer_1", "test", token.Units(2), noon))
+	s.must("refunding", s.Refund(ctx, dayOf(2, 100)))
 
 	doc, err := os.ReadFile("../../docs/tables.md")
 	s.must("reading the document", err)
@@ -98,6 +98,7 @@ func TestItems(t *testing.T) {
 		}
 	}
 	for _, name := range names {
+		name = strings.Replace(name, "key_1", "<key id>", 1)
 		if name != "novelty" && !strings.Contains(string(doc), "`"+name+"`") {
 			t.Errorf("docs/tables.md does not tell of %s", name)
 		}

@@ -148,7 +148,7 @@ func TestAPaymentTakesThreeCallsAndOneBeside(t *testing.T) {
 	if diff := cmp.Diff(want, s.sent()); diff != "" {
 		t.Errorf("calls of a payment (-want +got):\n%s", diff)
 	}
-	s.must("charging", s.Charge(t.Context(), "mer_1", "test", p.Amount, token.Units(100), noon))
+	s.must("charging", s.Charge(t.Context(), dayOf(1, 100)))
 	if diff := cmp.Diff([]string{"UpdateItem"}, s.sent()); diff != "" {
 		t.Errorf("calls of a charge (-want +got):\n%s", diff)
 	}
@@ -254,11 +254,17 @@ func (s *stage) repeated() []repeated {
 	}
 }
 
+// dayOf is a charge of a merchant's day, and of the day of one of its keys.
+func dayOf(amount, limit uint64) store.Charge {
+	return store.Charge{Merchant: "mer_1", Mode: "test", At: noon, Amount: token.Units(amount), Count: 1, Limits: []payment.DailyLimit{
+		{Amount: token.Units(limit)}, {Key: "key_1", Amount: token.Units(limit), Count: 10},
+	}}
+}
+
 func TestDailyLimitIsNeverChargedTooLittle(t *testing.T) {
 	s := newStage(t)
 	ctx := t.Context()
-	ten, limit := token.Units(10), token.Units(30)
-	charge := func() error { return s.Charge(ctx, "mer_1", "test", ten, limit, noon) }
+	charge := func() error { return s.Charge(ctx, dayOf(10, 30)) }
 	s.lose(1)
 	s.must("charging", charge()) // twice: the first answer was lost
 	s.must("charging", charge())
@@ -267,7 +273,7 @@ func TestDailyLimitIsNeverChargedTooLittle(t *testing.T) {
 	}
 	s.sent()
 	s.lose(1)
-	if err := s.Refund(ctx, "mer_1", "test", ten, noon); err == nil {
+	if err := s.Refund(ctx, dayOf(10, 30)); err == nil {
 		t.Error("a refund whose answer was lost is not told from one that is known")
 	}
 	if ops := s.sent(); !slices.Equal(ops, []string{"UpdateItem"}) {

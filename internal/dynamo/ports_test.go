@@ -13,6 +13,7 @@ import (
 
 	"remit/internal/dynamo"
 	"remit/internal/payment"
+	"remit/internal/recipient"
 	"remit/internal/storetest"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
@@ -34,6 +35,7 @@ func tables(t *testing.T, db *dynamodb.Client) dynamo.Tables {
 func TestAPIKeys(t *testing.T) {
 	db := new(wire).client(t)
 	keys := dynamo.NewAPIKeys(db, tables(t, db).APIKeys)
+	storetest.Recipients(t, func(*testing.T) recipient.Store { return keys })
 	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return keys })
 }
 

@@ -26,6 +26,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/recipient"
 	"remit/internal/store"
 	"remit/internal/tabletest"
 	"remit/internal/token"
@@ -60,6 +61,7 @@ type api struct {
 	router   http.Handler
 	now      time.Time
 	keys     *apikey.Registry
+	book     *recipient.Book
 	key      string // a valid one of the merchant below
 	merchant string
 	payments *payments
@@ -74,7 +76,8 @@ func newAPI(t *testing.T) *api {
 	clock := func() time.Time { return a.now }
 	keyStore := &memory.APIKeys{}
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
-	first, err := a.keys.Create(t.Context(), "Acme Coffee")
+	a.book = recipient.NewBook(keyStore, 24*time.Hour, clock)
+	first, err := a.keys.Create(t.Context(), "Acme Coffee", apikey.Wish{})
 	must(t, err)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{now: clock}
@@ -86,12 +89,16 @@ func newAPI(t *testing.T) *api {
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock, newID,
 		httpapi.CreateAPIKey(newID, apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})),
 		httpapi.ListAPIKeys(newID, a.keys),
-		httpapi.RotateAPIKey(newID, a.keys),
+		httpapi.IssueAPIKey(newID, a.keys, a.hooks),
+		httpapi.RotateAPIKey(newID, a.keys, a.hooks),
 		httpapi.RevokeAPIKey(newID, a.keys),
 		httpapi.SendPayment(newID, a.payments, asset),
 		httpapi.GetTransaction(newID, a.payments),
 		httpapi.ListTransactions(newID, a.payments, a.payments),
 		httpapi.GetBalance(newID, chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),
+		httpapi.CreateRecipient(newID, a.book, a.hooks, asset, clock),
+		httpapi.ListRecipients(newID, a.book, clock),
+		httpapi.DeleteRecipient(newID, a.book),
 		httpapi.CreateWebhook(newID, a.hooks.Registry),
 		httpapi.ListWebhooks(newID, a.hooks.Registry),
 		httpapi.UpdateWebhook(newID, a.hooks.Registry),
@@ -110,7 +117,7 @@ func newAPI(t *testing.T) *api {
 // otherMerchant returns the key of a new merchant.
 func (a *api) otherMerchant() apikey.Minted {
 	a.Helper()
-	m, err := a.keys.Create(a.Context(), "Other")
+	m, err := a.keys.Create(a.Context(), "Other", apikey.Wish{})
 	must(a, err)
 	return m
 }
@@ -120,6 +127,24 @@ type answered struct {
 	status int
 	header http.Header
 	body   string
+}
+
+// rotate replaces the key of that id and returns the new one.
+func (a *api) rotate(id string, overlap time.Duration) apikey.Minted {
+	a.Helper()
+	by, err := a.keys.Operator(a.Context(), a.merchant, "")
+	must(a, err)
+	m, err := a.keys.Rotate(a.Context(), by, id, overlap, func(context.Context, apikey.Key) error { return nil })
+	must(a, err)
+	return m
+}
+
+// restrict makes a key as the body of POST /api-keys says, and goes on with it.
+func (a *api) restrict(body string) {
+	a.Helper()
+	got := a.post("/api-keys", body)
+	got.want(a.T, 201)
+	a.key = got.member(a.T, "api_key")
 }
 
 // play sends requests ("POST /webhooks {}"), each with the headers ("Name: value")
@@ -248,22 +273,30 @@ func pairs(n int) string {
 
 // steps are what happens between the requests of a table.
 var steps = map[string]func(*api){
-	"no money":                 refused(dispatch.ErrInsufficient),
-	"below the minimum":        refused(dispatch.ErrAmountBelow),
-	"above the maximum":        refused(dispatch.ErrAmountAbove),
-	"above the day's limit":    refused(store.ErrDailyLimit),
-	"a refused recipient":      refused(dispatch.ErrRecipient),
-	"in flight":                refused(dispatch.ErrInProgress),
-	"nodes are down":           refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
-	"broken dispatch":          refused(errBroken),
-	"the payment is confirmed": (*api).confirm,
-	"the payment fails":        (*api).fail,
-	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, nil)) },
-	"no webhook":               func(a *api) { a.hooks.refuse = broken(webhook.ErrNotFound) },
-	"no delivery":              func(a *api) { a.hooks.refuse = broken(webhook.ErrDeliveryNotFound) },
-	"a disabled webhook":       func(a *api) { a.hooks.refuse = broken(webhook.ErrDisabled) },
-	"broken webhooks":          func(a *api) { a.hooks.refuse = errBroken },
-	"ten webhooks":             func(a *api) { a.hooked(webhook.EndpointLimit) },
+	"no money":                    refused(dispatch.ErrInsufficient),
+	"below the minimum":           refused(dispatch.ErrAmountBelow),
+	"above the maximum":           refused(dispatch.ErrAmountAbove),
+	"above the day's limit":       refused(store.ErrDailyLimit),
+	"a refused recipient":         refused(dispatch.ErrRecipient),
+	"in flight":                   refused(dispatch.ErrInProgress),
+	"nodes are down":              refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
+	"broken dispatch":             refused(errBroken),
+	"the payment is confirmed":    (*api).confirm,
+	"the payment fails":           (*api).fail,
+	"keys by an operator only":    func(a *api) { a.only(httpapi.CreateAPIKey(nil, nil)) },
+	"a key for webhooks alone":    func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
+	"a key that may make keys":    func(a *api) { a.restrict(`{"scopes":["keys"],"daily_amount":100}`) },
+	"a recipient not in the book": refused(dispatch.ErrNotInBook),
+	"a day passes":                func(a *api) { a.now = a.now.Add(24 * time.Hour) },
+	"25 keys": func(a *api) {
+		for a.post("/api-keys", `{}`).status == 201 {
+		}
+	},
+	"no webhook":         func(a *api) { a.hooks.refuse = broken(webhook.ErrNotFound) },
+	"no delivery":        func(a *api) { a.hooks.refuse = broken(webhook.ErrDeliveryNotFound) },
+	"a disabled webhook": func(a *api) { a.hooks.refuse = broken(webhook.ErrDisabled) },
+	"broken webhooks":    func(a *api) { a.hooks.refuse = errBroken },
+	"ten webhooks":       func(a *api) { a.hooked(webhook.EndpointLimit) },
 	"webhooks that change all the time": func(a *api) {
 		*a.hooks.Registry = *webhook.NewRegistry(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
 	},
@@ -380,6 +413,7 @@ func (n *node) Account(context.Context, token.Address, token.Address, chain.Head
 // webhook.
 type hooks struct {
 	*webhook.Registry
+	events []event
 	refuse error // of checking a URL, testing, listing deliveries and resending
 }
 
@@ -391,6 +425,21 @@ func (h *hooks) Check(_ context.Context, url string) error {
 		return &webhook.URLError{Reason: "must begin with https://"}
 	}
 	return nil
+}
+
+// An event is an announcement.
+type event struct {
+	owner webhook.Owner
+	kind  string
+	data  any
+}
+
+// Announce implements httpapi.Announcer.
+func (h *hooks) Announce(_ context.Context, o webhook.Owner, kind string, _ time.Time, data any) error {
+	if h.refuse == nil {
+		h.events = append(h.events, event{o, kind, data})
+	}
+	return h.refuse
 }
 
 func (h *hooks) Test(context.Context, webhook.Owner, string) (webhook.Attempt, error) {

@@ -1,13 +1,18 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"remit/internal/apikey"
 	"remit/internal/payment"
 	"remit/internal/strictjson"
+	"remit/internal/token"
+	"remit/internal/webhook"
 )
 
 // defaultOverlap is the time for which a rotated key works when the caller names
@@ -28,29 +33,25 @@ func createdKeyOf(m apikey.Minted) createdKey {
 	return createdKey{m.Secret.Reveal(), m.Key.ID, m.Key.MerchantID, m.Key.MerchantName, m.Key.Mode, payment.Time(m.Key.CreatedAt)}
 }
 
-// listedKey is a key without its text.
-type listedKey struct {
-	ID         string        `json:"id"`
-	Prefix     string        `json:"prefix"`
-	Last4      string        `json:"last4"`
-	CreatedAt  payment.Time  `json:"created_at"`
-	LastUsedAt *payment.Time `json:"last_used_at"`
-	ExpiresAt  *payment.Time `json:"expires_at"`
-	RevokedAt  *payment.Time `json:"revoked_at"`
-}
-
-func listedKeyOf(k apikey.Key) listedKey {
-	return listedKey{k.ID, k.Prefix, k.Last4, payment.Time(k.CreatedAt), timeOrNull(k.LastUsedAt), timeOrNull(k.ExpiresAt), timeOrNull(k.RevokedAt)}
-}
-
 // rotatedKey is the body of POST /api-keys/{id}/rotate.
 type rotatedKey struct {
 	APIKey string `json:"api_key"`
-	listedKey
+	apikey.Public
 }
 
 func rotatedKeyOf(m apikey.Minted) rotatedKey {
-	return rotatedKey{m.Secret.Reveal(), listedKeyOf(m.Key)}
+	return rotatedKey{m.Secret.Reveal(), m.Key.Public()}
+}
+
+// issuedKey is the body of POST /api-keys.
+type issuedKey struct {
+	createdKey
+	apikey.Permissions
+	ExpiresAt *payment.Time `json:"expires_at"`
+}
+
+func issuedKeyOf(m apikey.Minted) issuedKey {
+	return issuedKey{createdKeyOf(m), m.Key.Public().Permissions, timeOrNull(m.Key.ExpiresAt)}
 }
 
 // timeOrNull returns nil, which is written as null, for the zero time.
@@ -77,17 +78,22 @@ func CreateAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		return reply(http.StatusCreated, createdKeyOf)(keys.Create(c.Context(), name))
+		return reply(http.StatusCreated, createdKeyOf)(keys.Create(c.Context(), name, apikey.Wish{}))
 	})
 }
 
-// merchantName reads a required name and checks it with apikey.CheckName.
+// merchantName reads a required name.
 func (f *form) merchantName(field string) string {
 	v, ok := f.object.Member(field)
 	if !ok {
 		f.missing(field)
 		return ""
 	}
+	return f.name(field, v)
+}
+
+// name reads text as apikey.CheckName takes it.
+func (f *form) name(field string, v strictjson.Value) string {
 	if v.Kind != strictjson.String {
 		f.refuse(field, "string_type", "Must be a string")
 		return ""
@@ -105,27 +111,151 @@ func (f *form) merchantName(field string) string {
 	return v.Text
 }
 
+// label reads an optional name, nil if there is none.
+func (f *form) label() *string {
+	v, ok := f.given("label")
+	if !ok {
+		return nil
+	}
+	return new(f.name("label", v))
+}
+
 // ListAPIKeys serves GET /api-keys.
 func ListAPIKeys(newID func() string, keys *apikey.Registry) Endpoint {
 	return endpoint("ListAPIKeys", newID, func(c *call) (answer, error) {
-		return listing(listedKeyOf)(keys.List(c.Context(), c.caller.MerchantID))
+		return listing(apikey.Key.Public)(keys.List(c.Context(), c.caller.MerchantID))
 	})
 }
 
+// An Announcer publishes events; *webhook.Publisher is one. Once Announce returned
+// nil the event will be sent.
+type Announcer interface {
+	Announce(ctx context.Context, o webhook.Owner, kind string, at time.Time, data any) error
+}
+
+// created announces keys.
+func created(events Announcer) apikey.Announce {
+	return func(ctx context.Context, k apikey.Key) error {
+		return events.Announce(ctx, webhook.Owner{Merchant: k.MerchantID, Mode: string(k.Mode)}, webhook.KeyCreated, k.CreatedAt, k.Public())
+	}
+}
+
+// IssueAPIKey serves POST /api-keys.
+func IssueAPIKey(newID func() string, keys *apikey.Registry, events Announcer) Endpoint {
+	return action("IssueAPIKey", newID, func(c *call, f *form) (answer, error) {
+		w := apikey.Wish{
+			Label: f.label(), Scopes: f.scopes(), Maximum: f.limit("max_amount"), Amount: f.limit("daily_amount"),
+			Count: f.count("daily_count", apikey.MaxCount), Book: f.book(), Life: f.life(),
+		}
+		if err := f.err(); err != nil {
+			return answer{}, err
+		}
+		by, err := keys.Asking(c.Context(), c.caller)
+		if err != nil {
+			return answer{}, err
+		}
+		return reply(http.StatusCreated, issuedKeyOf)(keys.Issue(c.Context(), by, w, created(events)))
+	})
+}
+
+// scopes reads 1 to 5 distinct words, nil if the field is absent.
+func (f *form) scopes() []apikey.Scope {
+	words, ok := f.texts("scopes")
+	if !ok {
+		return nil
+	}
+	scopes := []apikey.Scope{}
+	for _, w := range words {
+		switch s := apikey.Scope(w); {
+		case !slices.Contains(apikey.AllScopes(), s):
+			f.refuse("scopes", "enum", "Must be words out of payments:write, payments:read, webhooks, keys, recipients")
+			return nil
+		case slices.Contains(scopes, s):
+			f.refuse("scopes", "repeated", "Must not name a scope twice")
+			return nil
+		default:
+			scopes = append(scopes, s)
+		}
+	}
+	if len(scopes) == 0 {
+		f.refuse("scopes", "too_few", "Must name a scope")
+	}
+	return scopes
+}
+
+// limit reads an amount that limits a key: nil if it is absent, zero, which is no
+// limit, if it is null.
+func (f *form) limit(field string) *token.Amount {
+	v, ok := f.object.Member(field)
+	switch {
+	case !ok:
+		return nil
+	case v.Kind == strictjson.Null:
+		return &token.Amount{}
+	}
+	return new(f.positive(field, v))
+}
+
+// count is limit for a number of payments up to most.
+func (f *form) count(field string, most uint64) *uint64 {
+	a := f.limit(field)
+	if a == nil {
+		return nil
+	}
+	n, fits := a.Uint64()
+	if !fits || n > most {
+		f.refuse(field, "too_large", fmt.Sprintf("Must be at most %d", most))
+	}
+	return &n
+}
+
+// book reads whether a key pays only entries of the recipient book, nil if the
+// field is absent.
+func (f *form) book() *bool {
+	v, ok := f.given("recipients")
+	if !ok {
+		return nil
+	}
+	if v.Kind != strictjson.String || v.Text != "any" && v.Text != "book" {
+		f.refuse("recipients", "enum", `Must be "any" or "book"`)
+	}
+	return new(v.Text == "book")
+}
+
+// longestLife is the longest time from now on for which a key can be made.
+const longestLife = 31_536_000
+
+// life reads how long a key works, zero if the field is absent.
+func (f *form) life() time.Duration {
+	const field = "expires_in_seconds"
+	if _, ok := f.given(field); !ok {
+		return 0
+	}
+	return time.Duration(*f.count(field, longestLife)) * time.Second
+}
+
 // RotateAPIKey serves POST /api-keys/{id}/rotate.
-func RotateAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
+func RotateAPIKey(newID func() string, keys *apikey.Registry, events Announcer) Endpoint {
 	return action("RotateAPIKey", newID, func(c *call, f *form) (answer, error) {
 		overlap := f.seconds("expires_in_seconds", defaultOverlap, apikey.MaxOverlap)
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		return reply(http.StatusCreated, rotatedKeyOf)(keys.Rotate(c.Context(), c.caller.MerchantID, c.params["id"], overlap))
+		by, err := keys.Asking(c.Context(), c.caller)
+		if err != nil {
+			return answer{}, err
+		}
+		return reply(http.StatusCreated, rotatedKeyOf)(keys.Rotate(c.Context(), by, c.params["id"], overlap, created(events)))
 	})
 }
 
 // RevokeAPIKey serves POST /api-keys/{id}/revoke.
 func RevokeAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
 	return action("RevokeAPIKey", newID, func(c *call, _ *form) (answer, error) {
-		return reply(http.StatusOK, listedKeyOf)(keys.Revoke(c.Context(), c.caller.MerchantID, c.params["id"]))
+		by, err := keys.Asking(c.Context(), c.caller)
+		if err != nil {
+			return answer{}, err
+		}
+		return reply(http.StatusOK, apikey.Key.Public)(keys.Revoke(c.Context(), by, c.params["id"]))
 	})
 }

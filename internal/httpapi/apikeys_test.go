@@ -52,7 +52,7 @@ func TestKeyLife(t *testing.T) {
 	id, old := a.keyID(), "X-Api-Key: "+a.key
 	a.now = a.now.Add(time.Hour)
 	rotated := a.post("/api-keys/"+id+"/rotate", `{"expires_in_seconds":600}`)
-	rotated.want(t, 201, `"last_used_at":null,"expires_at":null,"revoked_at":null`)
+	rotated.want(t, 201, `"last_used_at":null,"expires_at":null,"revoked_at":null,"label":null`)
 	fresh := "X-Api-Key: " + rotated.member(t, "api_key")
 
 	list := a.get("/api-keys", fresh)

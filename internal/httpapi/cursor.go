@@ -43,36 +43,35 @@ func (c cursor) filter(merchant, mode string) store.Filter {
 		Limit: c.Limit, From: store.Position{CreatedAt: c.At, ID: c.ID}}
 }
 
-// encode writes c for the list of merchant in mode.
-func (c cursor) encode(merchant, mode string) string {
+// paymentCursors names the kind of a cursor in its checksum.
+const paymentCursors = "cursor 1"
+
+// encodeCursor writes a cursor of a kind for the list of merchant in mode.
+func encodeCursor(kind, merchant, mode string, c any) string {
 	body, err := json.Marshal(c)
-	if err != nil { // only for years beyond 9999, which no payment has
+	if err != nil { // only for years beyond 9999, which nothing listed has
 		panic(err)
 	}
-	return base64.RawURLEncoding.EncodeToString(append(cursorCheck(body, merchant, mode), body...))
+	return base64.RawURLEncoding.EncodeToString(append(cursorCheck(body, kind, merchant, mode), body...))
 }
 
-// parseCursor reads a cursor that was encoded for this merchant and mode. Any
-// other text is errCursor.
-func parseCursor(s, merchant, mode string) (cursor, error) {
+// parseCursor reads into c a cursor that was encoded for this kind, merchant and
+// mode. Any other text is errCursor.
+func parseCursor(s, kind, merchant, mode string, c any) error {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil || len(b) < cursorSum || base64.RawURLEncoding.EncodeToString(b) != s { // one spelling only
-		return cursor{}, errCursor
+		return errCursor
 	}
 	sum, body := b[:cursorSum], b[cursorSum:]
-	if subtle.ConstantTimeCompare(sum, cursorCheck(body, merchant, mode)) == 0 {
-		return cursor{}, errCursor
+	if subtle.ConstantTimeCompare(sum, cursorCheck(body, kind, merchant, mode)) == 0 || json.Unmarshal(body, c) != nil {
+		return errCursor
 	}
-	var c cursor
-	if err := json.Unmarshal(body, &c); err != nil || c.Limit < 1 || c.Limit > maxPage {
-		return cursor{}, errCursor
-	}
-	return c, nil
+	return nil
 }
 
-func cursorCheck(body []byte, merchant, mode string) []byte {
+func cursorCheck(body []byte, kind, merchant, mode string) []byte {
 	h := sha256.New()
-	for _, part := range []string{"cursor 1", merchant, mode} {
+	for _, part := range []string{kind, merchant, mode} {
 		h.Write([]byte(part + "\x00"))
 	}
 	h.Write(body)

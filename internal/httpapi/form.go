@@ -65,6 +65,11 @@ func (f *form) amount(field string) token.Amount {
 		f.missing(field)
 		return token.Amount{}
 	}
+	return f.positive(field, v)
+}
+
+// positive reads v as an amount above zero.
+func (f *form) positive(field string, v strictjson.Value) token.Amount {
 	n, ok := f.whole(field, v)
 	if ok && n.IsZero() {
 		f.refuse(field, "not_positive", "Must be greater than 0")

@@ -8,6 +8,7 @@ import (
 	"remit/internal/apikey"
 	"remit/internal/chain"
 	"remit/internal/dispatch"
+	"remit/internal/recipient"
 	"remit/internal/store"
 	"remit/internal/webhook"
 )
@@ -50,16 +51,23 @@ var problems = []struct {
 		detail: "Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes."}},
 	{errKeyCreation, problem{status: http.StatusForbidden, code: "key_creation_closed", detail: "API keys are issued by the operator of this service."}},
 
+	{apikey.ErrNotPermitted, problem{status: http.StatusForbidden, code: "key_not_permitted",
+		detail: "Your API key does not permit this. Use a key with the scope, and with limits as wide as those that you ask for."}},
+
 	{dispatch.ErrInProgress, problem{status: http.StatusConflict, code: "idempotency_in_progress", retryAfter: 1,
 		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},
 	{dispatch.ErrUnavailable, unavailable},
 	{chain.ErrUnavailable, unavailable},
 	{dispatch.ErrInsufficient, badRequest("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},
 	{dispatch.ErrAmountBelow, badRequest("amount_below_minimum", "The amount is below the minimum of this service.")},
-	{dispatch.ErrAmountAbove, badRequest("amount_above_maximum", "The amount is above the maximum of this service.")},
+	{dispatch.ErrAmountAbove, badRequest("amount_above_maximum", "The amount is above the maximum of this service or of your API key.")},
 	{store.ErrDailyLimit, badRequest("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
 	{dispatch.ErrRecipient, badRequest("recipient_not_allowed", "The token contract refuses transfers to this recipient. Nothing was paid.")},
 
+	{dispatch.ErrNotInBook, badRequest("recipient_not_in_book", "Your API key pays active entries of the recipient book only. Add the recipient and wait until it is active. Nothing was paid.")},
+	{apikey.ErrLimit, badRequest("key_limit_reached", "You have 25 API keys that are neither revoked nor expired. Revoke one first.")},
+
+	{recipient.ErrNotFound, problem{status: http.StatusNotFound, code: "recipient_not_found", detail: "No such recipient."}},
 	{apikey.ErrNotFound, problem{status: http.StatusNotFound, code: "api_key_not_found", detail: "No such API key."}},
 	{store.ErrNotFound, problem{status: http.StatusNotFound, code: "transaction_not_found", detail: "No such transaction."}},
 	{webhook.ErrNotFound, problem{status: http.StatusNotFound, code: "webhook_not_found", detail: "No such webhook."}},

@@ -3,42 +3,49 @@ package httpapi
 import (
 	"net/http"
 	"strings"
+
+	"remit/internal/apikey"
 )
 
 // A Route is one method of one path, and the function that serves it.
 type Route struct {
 	Method   string
-	Path     string // literal; a segment such as {tx_hash} stands for any one segment
-	Handler  string // the constructor in this package; openapi.yaml's operationId is the same word, first letter in lower case
-	Function string // directory under functions/; empty for a route of local stacks only
-	Key      bool   // needs an API key
+	Path     string       // literal; a segment such as {tx_hash} stands for any one segment
+	Handler  string       // the constructor in this package; openapi.yaml's operationId is the same word, first letter in lower case
+	Function string       // directory under functions/; empty for a route of local stacks only
+	Scope    apikey.Scope // that its caller's key needs; empty: no key is needed
 }
 
 // Routes are all routes. Tests hold the router, template.yaml, functions/ and
 // openapi.yaml in step with this table.
 var Routes = []Route{
-	{"POST", "/create-api-key", "CreateAPIKey", "create-api-key", false},
-	{"GET", "/api-keys", "ListAPIKeys", "list-api-keys", true},
-	{"POST", "/api-keys/{id}/rotate", "RotateAPIKey", "rotate-api-key", true},
-	{"POST", "/api-keys/{id}/revoke", "RevokeAPIKey", "revoke-api-key", true},
+	{"POST", "/create-api-key", "CreateAPIKey", "create-api-key", ""},
+	{"GET", "/api-keys", "ListAPIKeys", "list-api-keys", apikey.Keys},
+	{"POST", "/api-keys", "IssueAPIKey", "issue-api-key", apikey.Keys},
+	{"POST", "/api-keys/{id}/rotate", "RotateAPIKey", "rotate-api-key", apikey.Keys},
+	{"POST", "/api-keys/{id}/revoke", "RevokeAPIKey", "revoke-api-key", apikey.Keys},
 
-	{"POST", "/send-payment", "SendPayment", "send-payment", true},
-	{"GET", "/transaction/{tx_hash}", "GetTransaction", "get-transaction", true},
-	{"GET", "/transactions", "ListTransactions", "list-transactions", true},
-	{"GET", "/balance/{address}", "GetBalance", "get-balance", true},
+	{"POST", "/send-payment", "SendPayment", "send-payment", apikey.PaymentsWrite},
+	{"GET", "/transaction/{tx_hash}", "GetTransaction", "get-transaction", apikey.PaymentsRead},
+	{"GET", "/transactions", "ListTransactions", "list-transactions", apikey.PaymentsRead},
+	{"GET", "/balance/{address}", "GetBalance", "get-balance", apikey.PaymentsRead},
 
-	{"POST", "/webhooks", "CreateWebhook", "create-webhook", true},
-	{"GET", "/webhooks", "ListWebhooks", "list-webhooks", true},
-	{"POST", "/webhooks/{id}", "UpdateWebhook", "update-webhook", true},
-	{"POST", "/webhooks/{id}/delete", "DeleteWebhook", "delete-webhook", true},
-	{"POST", "/webhooks/{id}/rotate-secret", "RotateWebhookSecret", "rotate-webhook-secret", true},
-	{"POST", "/webhooks/{id}/test", "TestWebhook", "test-webhook", true},
-	{"GET", "/webhooks/{id}/deliveries", "ListDeliveries", "list-deliveries", true},
-	{"POST", "/webhooks/{id}/deliveries/{delivery_id}/resend", "ResendDelivery", "resend-delivery", true},
+	{"POST", "/recipients", "CreateRecipient", "create-recipient", apikey.Recipients},
+	{"GET", "/recipients", "ListRecipients", "list-recipients", apikey.Recipients},
+	{"POST", "/recipients/{address}/delete", "DeleteRecipient", "delete-recipient", apikey.Recipients},
 
-	{"GET", "/docs", "Docs", "", false},
-	{"GET", "/openapi.json", "OpenAPI", "", false},
-	{"GET", "/sandbox", "Sandbox", "", false},
+	{"POST", "/webhooks", "CreateWebhook", "create-webhook", apikey.Webhooks},
+	{"GET", "/webhooks", "ListWebhooks", "list-webhooks", apikey.Webhooks},
+	{"POST", "/webhooks/{id}", "UpdateWebhook", "update-webhook", apikey.Webhooks},
+	{"POST", "/webhooks/{id}/delete", "DeleteWebhook", "delete-webhook", apikey.Webhooks},
+	{"POST", "/webhooks/{id}/rotate-secret", "RotateWebhookSecret", "rotate-webhook-secret", apikey.Webhooks},
+	{"POST", "/webhooks/{id}/test", "TestWebhook", "test-webhook", apikey.Webhooks},
+	{"GET", "/webhooks/{id}/deliveries", "ListDeliveries", "list-deliveries", apikey.Webhooks},
+	{"POST", "/webhooks/{id}/deliveries/{delivery_id}/resend", "ResendDelivery", "resend-delivery", apikey.Webhooks},
+
+	{"GET", "/docs", "Docs", "", ""},
+	{"GET", "/openapi.json", "OpenAPI", "", ""},
+	{"GET", "/sandbox", "Sandbox", "", ""},
 }
 
 // routeOf returns the route that the named constructor serves.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"unicode/utf8"
 
+	"remit/internal/apikey"
 	"remit/internal/dispatch"
 	"remit/internal/payment"
 	"remit/internal/strictjson"
@@ -32,7 +33,7 @@ func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
 		to, field := f.recipient(asset)
 		r := payment.Request{
 			Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode),
-			To: to, Amount: f.amount("amount"), Metadata: f.metadata("metadata"),
+			To: to, Amount: f.amount("amount"), Metadata: f.metadata("metadata"), Key: limitsOf(c.caller.Grant),
 		}
 		r.Reference, _ = f.text("reference", 1, maxReference)
 		if err := f.err(); err != nil {
@@ -58,6 +59,15 @@ func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
 		}
 		return a, nil
 	})
+}
+
+// limitsOf are the limits that a key's grant sets to its payments.
+func limitsOf(g apikey.Grant) payment.KeyLimits {
+	limits := payment.KeyLimits{Maximum: g.Maximum, Book: g.Book}
+	for _, l := range g.Limits.List() {
+		limits.Daily = append(limits.Daily, payment.DailyLimit(l))
+	}
+	return limits
 }
 
 // recipient reads wallet_address and to, two names of one field: at least one is

@@ -113,9 +113,10 @@ func readFilter(c *call) (f store.Filter, key string, err error) {
 		}
 	}
 	if sent, ok := q.given("cursor"); ok {
-		cur, err := parseCursor(sent, merchant, mode)
+		var cur cursor
+		err := parseCursor(sent, paymentCursors, merchant, mode, &cur)
 		switch {
-		case err != nil:
+		case err != nil || cur.Limit < 1 || cur.Limit > maxPage:
 			q.refuse("cursor", "cursor_invalid", "Must be a next_cursor of this list, unchanged")
 		case key != "" || f.Status != "" && f.Status != cur.Status ||
 			!f.After.IsZero() && !f.After.Equal(cur.After) || !f.Before.IsZero() && !f.Before.Equal(cur.Before):
@@ -144,7 +145,7 @@ func pageOf(ctx context.Context, history store.History, f store.Filter) (transac
 		list.Data = append(list.Data, p.Public())
 	}
 	if more && len(payments) > 0 {
-		next := cursorAfter(f, payments[len(payments)-1]).encode(f.Merchant, f.Mode)
+		next := encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAfter(f, payments[len(payments)-1]))
 		list.NextCursor = &next
 	}
 	return list, nil

@@ -42,12 +42,12 @@ func TestOthersTransactions(t *testing.T) {
 	a.get("/transactions?idempotency_key=k", theirs).want(t, 200, `"data":[]`)
 
 	r := newRequest(t, "GET", "/transaction/"+exampleHash, "")
-	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Live}))
+	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Live, Grant: apikey.Full()}))
 	e := httpapi.GetTransaction(func() string { return "req-1" }, a.payments)
 	a.serve(e, r).want(t, 404, "transaction_not_found")
 
 	r = newRequest(t, "GET", "/transaction/"+exampleHash, "")
-	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test}))
+	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
 	e = httpapi.GetTransaction(func() string { return "req-1" }, prepared{a.merchant})
 	a.serve(e, r).want(t, 404, "transaction_not_found")
 }

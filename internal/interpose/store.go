@@ -73,13 +73,13 @@ func (s *Store) Finish(ctx context.Context, p payment.Payment) error {
 }
 
 // Charge implements store.DailyLimits.
-func (s *Store) Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error {
-	return s.run(ctx, "Charge", amount.String(), func(ctx context.Context) error { return s.Store.Charge(ctx, merchant, mode, amount, limit, now) })
+func (s *Store) Charge(ctx context.Context, c store.Charge) error {
+	return s.run(ctx, "Charge", c.Amount.String(), func(ctx context.Context) error { return s.Store.Charge(ctx, c) })
 }
 
 // Refund implements store.DailyLimits.
-func (s *Store) Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error {
-	return s.run(ctx, "Refund", amount.String(), func(ctx context.Context) error { return s.Store.Refund(ctx, merchant, mode, amount, now) })
+func (s *Store) Refund(ctx context.Context, c store.Charge) error {
+	return s.run(ctx, "Refund", c.Amount.String(), func(ctx context.Context) error { return s.Store.Refund(ctx, c) })
 }
 
 // Reserve implements store.Nonces.

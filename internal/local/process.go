@@ -16,6 +16,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/httpapi"
 	"remit/internal/keyring"
+	"remit/internal/recipient"
 	"remit/internal/settlement"
 	"remit/internal/stack"
 	"remit/internal/store"
@@ -61,22 +62,24 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
 	config = s.complete(config)
 	s.rules = config
+	book := recipient.NewBook(s.tables.keys, s.RecipientHold, time.Now)
+	events := webhook.NewPublisher(deliveries, s.jobs)
 	s.settler = settlement.New(config, settlement.Parts{
 		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
-		Events: webhook.NewPublisher(deliveries, s.jobs), Log: log, Now: time.Now,
+		Events: events, Log: log, Now: time.Now,
 	})
 	payer := dispatch.New(config, dispatch.Parts{
-		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes, Hints: s.hinted,
+		Store: s.tables.payments, Keys: s.chain.keys, Book: book, Nodes: s.chain.nodes, Hints: s.hinted,
 		Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})
-	if s.handler, err = s.routes(payer, deliveries, sender, config.ConfirmationRule); err != nil {
+	if s.handler, err = s.routes(payer, book, events, deliveries, sender, config.ConfirmationRule); err != nil {
 		return nil, err
 	}
 	return s, deliveries.recall(ctx, time.Now())
 }
 
 // routes serves every endpoint there is.
-func (s *process) routes(payer httpapi.Payer, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
+func (s *process) routes(payer httpapi.Payer, book *recipient.Book, events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
@@ -97,12 +100,16 @@ func (s *process) routes(payer httpapi.Payer, deliveries webhook.Store, sender *
 	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now, id,
 		httpapi.CreateAPIKey(id, creator),
 		httpapi.ListAPIKeys(id, keys),
-		httpapi.RotateAPIKey(id, keys),
+		httpapi.IssueAPIKey(id, keys, events),
+		httpapi.RotateAPIKey(id, keys, events),
 		httpapi.RevokeAPIKey(id, keys),
 		httpapi.SendPayment(id, payer, s.chain.asset),
 		httpapi.GetTransaction(id, s.tables.payments),
 		httpapi.ListTransactions(id, s.tables.payments, s.tables.payments),
 		httpapi.GetBalance(id, s.chain.nodes, s.chain.asset, s.Network, rule),
+		httpapi.CreateRecipient(id, book, events, s.chain.asset, time.Now),
+		httpapi.ListRecipients(id, book, time.Now),
+		httpapi.DeleteRecipient(id, book),
 		httpapi.CreateWebhook(id, endpoints),
 		httpapi.ListWebhooks(id, endpoints),
 		httpapi.UpdateWebhook(id, endpoints),

@@ -13,6 +13,7 @@ import (
 	"remit/internal/apikey"
 	"remit/internal/dynamo"
 	"remit/internal/memory"
+	"remit/internal/recipient"
 	"remit/internal/store"
 	"remit/internal/webhook"
 )
@@ -22,6 +23,7 @@ type tables struct {
 	keys interface {
 		apikey.Store
 		apikey.Finder
+		recipient.Store
 	}
 	payments store.Store
 	webhooks webhook.Store

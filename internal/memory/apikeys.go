@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"remit/internal/apikey"
+	"remit/internal/recipient"
 )
 
-// APIKeys keeps API keys in memory. The zero APIKeys is empty and ready; it is safe
+// APIKeys keeps API keys and recipient books in memory. The zero APIKeys is empty and ready; it is safe
 // for concurrent use.
 type APIKeys struct {
 	mu   sync.RWMutex
 	keys map[apikey.Hash]apikey.Key
+	book map[bookKey]recipient.Entry
 }
 
 var (
@@ -26,6 +28,22 @@ var (
 func (s *APIKeys) Create(_ context.Context, k apikey.Key) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.put(k)
+}
+
+// Issue implements apikey.Store.
+func (s *APIKeys) Issue(_ context.Context, k apikey.Key, most int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	valid := 0
+	for _, there := range s.keys {
+		if there.MerchantID == k.MerchantID && there.Hash != k.Hash && there.Valid(k.CreatedAt) {
+			valid++
+		}
+	}
+	if _, taken := s.keys[k.Hash]; !taken && valid >= most {
+		return apikey.ErrLimit
+	}
 	return s.put(k)
 }
 

@@ -9,39 +9,57 @@ import (
 	"remit/internal/wallet"
 )
 
-// A day is a merchant's UTC day in one mode.
+// A day is a UTC day of a merchant in one mode, or of one of its keys.
 type day struct {
-	merchant, mode string
-	number         int64 // days since 1970-01-01
+	merchant, mode, key string
+	number              int64 // days since 1970-01-01
 }
 
-func dayOf(merchant, mode string, now time.Time) day {
-	return day{merchant, mode, now.Unix() / int64(24*time.Hour/time.Second)}
+func dayOf(c store.Charge, key string) day {
+	return day{c.Merchant, c.Mode, key, c.At.Unix() / int64(24*time.Hour/time.Second)}
+}
+
+// A tally is what was spent in a day.
+type tally struct {
+	amount token.Amount
+	count  uint64
 }
 
 // Charge implements store.DailyLimits.
-func (s *Payments) Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error {
+func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	return s.locked(ctx, func() error {
-		limit = wallet.Spendable(limit)
-		d := dayOf(merchant, mode, now)
-		if limit.Less(amount) || limit.Sub(amount).Less(s.spent[d]) {
-			return store.ErrDailyLimit
+		for _, l := range c.Limits {
+			spent, most := s.spent[dayOf(c, l.Key)], wallet.Spendable(l.Amount)
+			if !most.IsZero() && (most.Less(c.Amount) || most.Sub(c.Amount).Less(spent.amount)) || l.Count > 0 && l.Count < c.Count+spent.count {
+				return store.ErrDailyLimit
+			}
 		}
-		spent, err := s.spent[d].Add(amount)
-		if err != nil {
-			return store.ErrDailyLimit
+		for _, l := range c.Limits {
+			spent := s.spent[dayOf(c, l.Key)]
+			if !l.Amount.IsZero() {
+				spent.amount, _ = spent.amount.Add(c.Amount) // at most the limit
+			}
+			if l.Count > 0 {
+				spent.count += c.Count
+			}
+			s.spent[dayOf(c, l.Key)] = spent
 		}
-		s.spent[d] = spent
 		return nil
 	})
 }
 
 // Refund implements store.DailyLimits.
-func (s *Payments) Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error {
+func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 	return s.locked(ctx, func() error {
-		d := dayOf(merchant, mode, now)
-		if spent, ok := s.spent[d]; ok && !spent.Less(amount) {
-			s.spent[d] = spent.Sub(amount)
+		for _, l := range c.Limits {
+			if spent := s.spent[dayOf(c, l.Key)]; !l.Amount.IsZero() && spent.amount.Less(c.Amount) || l.Count > 0 && spent.count < c.Count {
+				return nil
+			}
+		}
+		for _, l := range c.Limits {
+			spent := s.spent[dayOf(c, l.Key)]
+			spent.amount, spent.count = spent.amount.Sub(c.Amount), spent.count-min(spent.count, c.Count)
+			s.spent[dayOf(c, l.Key)] = spent
 		}
 		return nil
 	})

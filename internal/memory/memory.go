@@ -13,7 +13,6 @@ import (
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
-	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -26,7 +25,7 @@ type Payments struct {
 	payments map[payment.ID]*record
 	hashes   map[chain.Hash]payment.ID // empty for a no-op's
 	lists    map[account][]*record     // committed ones, oldest first
-	spent    map[day]token.Amount
+	spent    map[day]tally
 	wallets  map[wallet.ID]*purse
 	txs      map[wallet.ID][]*pendingTx // in nonce order
 	compared map[uint64]time.Time       // by chain
@@ -47,7 +46,7 @@ func NewPayments() *Payments {
 		payments: map[payment.ID]*record{},
 		hashes:   map[chain.Hash]payment.ID{},
 		lists:    map[account][]*record{},
-		spent:    map[day]token.Amount{},
+		spent:    map[day]tally{},
 		wallets:  map[wallet.ID]*purse{},
 		txs:      map[wallet.ID][]*pendingTx{},
 		compared: map[uint64]time.Time{},

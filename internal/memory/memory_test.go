@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"remit/internal/memory"
+	"remit/internal/recipient"
 	"remit/internal/storetest"
 	"remit/internal/webhook"
 )
@@ -20,5 +21,6 @@ func TestWebhooks(t *testing.T) {
 }
 
 func TestAPIKeys(t *testing.T) {
+	storetest.Recipients(t, func(*testing.T) recipient.Store { return new(memory.APIKeys) })
 	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return new(memory.APIKeys) })
 }

@@ -60,11 +60,18 @@ func TestWebhooksPage(t *testing.T) {
 	}
 }
 
-// TestClientsPage: a local stack serves openapi.json.
+// TestClientsPage: a local stack serves openapi.json, and a restricted key pays and
+// does no more.
 func TestClientsPage(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	lines := guidetest.Read(t, root, "docs/clients.md", "curl ") + "cat openapi.json"
 	if document := guidetest.Run(t, lines, onThePage, api.URL); !strings.Contains(document, `"openapi":"3.1.`) {
 		t.Errorf("openapi.json is %.80s", document)
+	}
+	printed := guidetest.Run(t, guidetest.Read(t, root, "docs/clients.md", "KEY="), onThePage, api.URL)
+	for _, want := range []string{`"label":"Alice","status":"pending"`, `"tx_hash":"0x`, `"code":"key_not_permitted"`} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("%s is not in\n%s", want, printed)
+		}
 	}
 }

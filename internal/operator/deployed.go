@@ -70,8 +70,7 @@ type platform interface {
 	jobs() (webhook.Queue, error)
 	secret(ctx context.Context, output string) ([]byte, error) // errNoValue if it was never written
 	putWallets(ctx context.Context, secret []byte) error
-	health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error)     // as the stack has seen them, not this command
-	createKey(ctx context.Context, merchant string) (answer []byte, err error) // in JSON, as the API answers
+	health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error) // as the stack has seen them, not this command
 }
 
 // An account is the platform of a stack on AWS: its outputs and, through them, its

@@ -3,105 +3,177 @@ package operator
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"remit/internal/apikey"
 	"remit/internal/dynamo"
+	"remit/internal/token"
+	"remit/internal/webhook"
 )
 
 // Keys is `remit keys`.
 type Keys struct {
 	Create    keyCreate    `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
-	List      keyList      `cmd:"" help:"List a merchant's keys."`
+	Issue     keyIssue     `cmd:"" help:"Give a merchant a further API key, also one that has lost its own: its history and its Idempotency-Keys live on."`
+	List      keyList      `cmd:"" help:"List a merchant's keys and what each may do."`
 	Revoke    keyRevoke    `cmd:"" help:"End a key at once."`
 	RevokeAll keyRevokeAll `cmd:"" help:"After a restore, end every key, or those that another table knows as ended."`
 }
 
 type keyCreate struct {
 	Target
-	Name     string `arg:"" help:"The merchant's name."`
-	Merchant string `placeholder:"mer_…" help:"A merchant who is there already and has lost its keys: make one more for it."`
-	Yes      bool   `help:"Do not ask."`
+	restrictions
+	Name string `arg:"" help:"The merchant's name."`
+	Yes  bool   `help:"Do not ask."`
 }
 
 // Run makes the key with the operator's rights, so it works also where KeyCreation
 // closes the API's endpoint.
 func (c *keyCreate) Run(ctx context.Context, d *deployment) error {
-	consequences := fmt.Sprintf("This makes a merchant %q in stack %s, with an API key that can order payments in %s mode.", c.Name, d.Stack, d.mode)
-	if c.Merchant != "" {
-		consequences = fmt.Sprintf("This makes an API key in stack %s that can order payments in %s mode. Whoever has it is merchant %s: it sees that merchant's payments.", d.Stack, d.mode, c.Merchant)
-	}
-	if err := d.agree(c.Yes, consequences); err != nil {
-		return err
-	}
-	create := d.createKey
-	if c.Merchant != "" {
-		create = func(ctx context.Context, name string) ([]byte, error) { return d.issueKey(ctx, c.Merchant, name) }
-	}
-	answer, err := create(ctx, c.Name)
+	w, err := c.wish()
 	if err != nil {
 		return err
 	}
-	var key struct {
-		Key      string `json:"api_key"`
-		Merchant string `json:"merchant_id"`
-	}
-	if err := json.Unmarshal(answer, &key); err != nil {
+	registry, err := d.registry()
+	if err != nil {
 		return err
 	}
-	return d.show(json.RawMessage(answer), fmt.Sprintf("%s\nmerchant %s. The key is not shown again.", key.Key, key.Merchant))
+	if err := d.agree(c.Yes, fmt.Sprintf("This makes a merchant %q in stack %s, with an API key in %s mode.", c.Name, d.Stack, d.mode)); err != nil {
+		return err
+	}
+	made, err := registry.Create(ctx, c.Name, w)
+	if err != nil {
+		return err
+	}
+	return d.showKey(made)
 }
 
-// createKey invokes the function create-api-key with an event as API Gateway sends
-// it. IAM guards the invocation.
-func (a *account) createKey(ctx context.Context, merchant string) ([]byte, error) {
-	name, err := a.output("CreateApiKeyFunctionName")
-	if err != nil {
-		return nil, err
+// registry is the registry of the stack's keys.
+func (d *deployment) registry() (*apikey.Registry, error) {
+	store, err := d.keys()
+	return apikey.NewRegistry(store, apikey.Mode(d.mode), time.Now, rand.Reader), err
+}
+
+// showKey shows a new key, this once.
+func (d *deployment) showKey(made apikey.Minted) error {
+	answer := struct {
+		APIKey     string `json:"api_key"`
+		MerchantID string `json:"merchant_id"`
+		apikey.Public
+	}{made.Secret.Reveal(), made.Key.MerchantID, made.Key.Public()}
+	return d.show(answer, fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.", answer.APIKey, answer.MerchantID, mayDo(answer.Permissions)))
+}
+
+// restrictions are the flags that say what a key may do.
+type restrictions struct {
+	Label       string         `help:"The merchant's words for the key."`
+	Scopes      []apikey.Scope `help:"What it may do: payments:write, payments:read, webhooks, keys, recipients. None: everything."`
+	MaxAmount   token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
+	DailyAmount token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
+	DailyCount  uint64         `help:"Most payments in a UTC day; 0 for any."`
+	Recipients  string         `enum:"any,book" default:"any" help:"Whom it may pay: any, or active entries of the merchant's recipient book."`
+	ExpiresIn   time.Duration  `help:"How long it works, such as 720h; 0 for ever."`
+}
+
+// wish returns the flags as a wish, or which of them cannot be used.
+func (r restrictions) wish() (apikey.Wish, error) {
+	w := apikey.Wish{Maximum: &r.MaxAmount, Amount: &r.DailyAmount, Count: &r.DailyCount, Book: new(r.Recipients == "book"), Life: r.ExpiresIn}
+	if len(r.Scopes) > 0 {
+		w.Scopes = r.Scopes
 	}
-	body, err := json.Marshal(map[string]string{"merchant_name": merchant})
-	if err != nil {
-		return nil, err
+	for _, s := range r.Scopes {
+		if !slices.Contains(apikey.AllScopes(), s) {
+			return w, fmt.Errorf("--scopes: %q is none of %v", s, apikey.AllScopes())
+		}
 	}
-	event, err := json.Marshal(map[string]any{
-		"httpMethod": "POST", "path": "/create-api-key", "resource": "/create-api-key",
-		"headers": map[string]string{"Content-Type": "application/json"}, "body": string(body),
+	switch {
+	case r.DailyCount > apikey.MaxCount:
+		return w, fmt.Errorf("--daily-count is at most %d", apikey.MaxCount)
+	case r.ExpiresIn < 0:
+		return w, errors.New("--expires-in must not be negative")
+	case r.Label == "":
+		return w, nil
+	}
+	w.Label = &r.Label
+	if err := apikey.CheckName(r.Label); err != nil {
+		return w, fmt.Errorf("--label: %w", err)
+	}
+	return w, nil
+}
+
+type keyIssue struct {
+	Target
+	restrictions
+	Merchant string `arg:"" help:"The merchant's id, mer_…"`
+	Name     string `help:"The merchant's name, if a restored table has none of its keys."`
+	Yes      bool   `help:"Do not ask."`
+}
+
+// Run makes the key and tells the merchant's webhooks of it.
+func (c *keyIssue) Run(ctx context.Context, d *deployment) error {
+	w, err := c.wish()
+	if err != nil {
+		return err
+	}
+	registry, err := d.registry()
+	if err != nil {
+		return err
+	}
+	hooks, err := d.webhooks()
+	if err != nil {
+		return err
+	}
+	jobs, err := d.jobs()
+	if err != nil {
+		return err
+	}
+	by, err := registry.Operator(ctx, c.Merchant, c.Name)
+	if err != nil {
+		return err
+	}
+	if err := d.agree(c.Yes, fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName, d.Stack, d.mode)); err != nil {
+		return err
+	}
+	made, err := registry.Issue(ctx, by, w, func(ctx context.Context, k apikey.Key) error {
+		return webhook.NewPublisher(hooks, jobs).Announce(ctx, d.owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	done, err := lambda.NewFromConfig(a.aws).Invoke(ctx, &lambda.InvokeInput{FunctionName: &name, Payload: event})
-	if err != nil {
-		return nil, fmt.Errorf("invoking %s: %w", name, err)
-	}
-	var answer struct {
-		StatusCode int    `json:"statusCode"`
-		Body       string `json:"body"`
-	}
-	if err := json.Unmarshal(done.Payload, &answer); err != nil || answer.StatusCode != 201 {
-		return nil, fmt.Errorf("%s answered %d %s", name, answer.StatusCode, answer.Body)
-	}
-	return []byte(answer.Body), nil
+	return d.showKey(made)
 }
 
-// issueKey stores a key of a merchant who is there already.
-func (d *deployment) issueKey(ctx context.Context, merchant, name string) ([]byte, error) {
-	store, err := d.keys()
-	if err != nil {
-		return nil, err
+// mayDo says what a key may do in one line.
+func mayDo(p apikey.Permissions) string {
+	var words []string
+	for _, s := range p.Scopes {
+		words = append(words, string(s))
 	}
-	made, err := apikey.NewRegistry(store, apikey.Mode(d.mode), time.Now, rand.Reader).Issue(ctx, merchant, name)
-	if err != nil {
-		return nil, err
+	if len(p.Scopes) == len(apikey.AllScopes()) {
+		words = []string{"everything"}
 	}
-	return json.Marshal(map[string]string{"api_key": made.Secret.Reveal(), "id": made.Key.ID, "merchant_id": made.Key.MerchantID})
+	if p.MaxAmount != nil {
+		words = append(words, "max "+p.MaxAmount.String())
+	}
+	if p.DailyAmount != nil {
+		words = append(words, "daily "+p.DailyAmount.String())
+	}
+	if p.DailyCount != nil {
+		words = append(words, fmt.Sprintf("%d a day", *p.DailyCount))
+	}
+	if p.Recipients == "book" {
+		words = append(words, "book")
+	}
+	if p.Label != nil {
+		words = append(words, fmt.Sprintf("%q", *p.Label))
+	}
+	return strings.Join(words, ", ")
 }
 
 type keyList struct {
@@ -119,25 +191,18 @@ func (c *keyList) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	type row struct {
-		ID      string `json:"id"`
-		Prefix  string `json:"prefix"`
-		Last4   string `json:"last4"`
-		Created stamp  `json:"created_at"`
-		Used    stamp  `json:"last_used_at"`
-		Expires stamp  `json:"expires_at"`
-		Revoked stamp  `json:"revoked_at"`
-	}
-	rows := []row{}
+	rows := []apikey.Public{}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-18s %-26s %-5s %-20s  %-20s  %-20s  %s\n", "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED")
+	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")
 	for _, k := range keys {
-		r := row{k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt)}
-		rows = append(rows, r)
-		fmt.Fprintf(&b, "%-18s %-26s %-5s %-20s  %-20s  %-20s  %s\n", r.ID, r.Prefix, r.Last4, r.Created, r.Used, r.Expires, r.Revoked)
+		rows = append(rows, k.Public())
+		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt), mayDo(k.Public().Permissions))
 	}
 	return d.show(rows, b.String())
 }
+
+// keyRow is a row of the list of keys.
+const keyRow = "%-18s %-26s %-5s %-20s  %-20s  %-20s  %-20s  %s\n"
 
 type keyRevoke struct {
 	Target
@@ -148,14 +213,18 @@ type keyRevoke struct {
 
 // Run revokes a key.
 func (c *keyRevoke) Run(ctx context.Context, d *deployment) error {
-	store, err := d.keys()
+	registry, err := d.registry()
 	if err != nil {
 		return err
 	}
 	if err := d.agree(c.Yes, fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This cannot be undone.", c.ID, c.Merchant, d.keyCache)); err != nil {
 		return err
 	}
-	key, err := apikey.NewRegistry(store, apikey.Mode(d.mode), time.Now, nil).Revoke(ctx, c.Merchant, c.ID)
+	by, err := registry.Operator(ctx, c.Merchant, "")
+	if err != nil {
+		return err
+	}
+	key, err := registry.Revoke(ctx, by, c.ID)
 	if err != nil {
 		return err
 	}
@@ -186,7 +255,7 @@ func (c *keyRevokeAll) Run(ctx context.Context, d *deployment) error {
 	if c.EndedIn == a.outputs["ApiKeysTableName"] {
 		return fmt.Errorf("--ended-in %s is the table itself: say the one that was in use before, and with --table keys=NAME the restored one until the stack uses it", c.EndedIn)
 	}
-	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can order payments before it has a new one (remit keys create --merchant). This cannot be undone.", a.outputs["ApiKeysTableName"], d.keyCache)
+	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can order payments before it has a new one (remit keys issue). This cannot be undone.", a.outputs["ApiKeysTableName"], d.keyCache)
 	if c.EndedIn != "" {
 		if keys, err = dynamo.NewAPIKeys(dynamodb.NewFromConfig(a.aws), c.EndedIn).All(ctx); err != nil {
 			return err

@@ -3,7 +3,6 @@ package operator
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -160,14 +159,6 @@ func (c *conversation) health(context.Context, chain.Nodes) ([]chain.Health, err
 
 func (c *conversation) putWallets(_ context.Context, secret []byte) error {
 	return c.PutSecret(secret)
-}
-
-func (c *conversation) createKey(ctx context.Context, merchant string) ([]byte, error) {
-	made, err := apikey.NewRegistry(c.Keys, apikey.Test, time.Now, rand.Reader).Create(ctx, merchant)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]string{"api_key": made.Secret.Reveal(), "id": made.Key.ID, "merchant_id": made.Key.MerchantID})
 }
 
 // Elsewhere returns the URL of the stack on this machine that a command is about,

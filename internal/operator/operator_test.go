@@ -64,7 +64,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return fmt.Sprintf("<member><%[1]sKey>%[2]s</%[1]sKey><%[1]sValue>%[3]s</%[1]sValue></member>", kind, name, value)
 		}
 		_, _ = fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>remit</StackName><Outputs>",
-			member("Output", "PaymentsTableName", "operator-payments"), member("Output", "ApiKeysTableName", "operator-keys"), member("Output", "WalletSecretArn", "wallets"), member("Output", "RpcSecretArn", "nodes"),
+			member("Output", "PaymentsTableName", "operator-payments"), member("Output", "ApiKeysTableName", "operator-keys"), member("Output", "WebhookQueueUrl", "http://queue"), member("Output", "WalletSecretArn", "wallets"), member("Output", "RpcSecretArn", "nodes"),
 			"</Outputs><Parameters>", member("Parameter", "ChainId", "84532"), member("Parameter", "TokenSymbol", "USDC"), member("Parameter", "TokenDecimals", "6"),
 			member("Parameter", "TokenAddress", "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), member("Parameter", "Mode", "test"),
 			"</Parameters></member></Stacks></DescribeStacksResult></DescribeStacksResponse>")
@@ -122,7 +122,11 @@ func TestCommands(t *testing.T) {
 		{"whose key it is must be said", "payment show order-1", "!add --merchant"},
 		{"a hash that is mistyped", "payment show 0x1111", "!0x1111 is no transaction hash: that is 0x and 64 hex digits"},
 		{"nodes that nobody put in", "wallet balance", `!the secret has no value yet: put {"urls":["https://…"]} into it`},
-		{"an output that an older template lacks", "keys create Acme --yes", "!stack remit has no output CreateApiKeyFunctionName: deploy this version's template first"},
+		{"a restricted key", "keys create Acme --yes --scopes keys --daily-count 3 --daily-amount 50 --max-amount 7 --recipients book --label Till --expires-in 1h", `May do: keys, max 7, daily 50, 3 a day, book, "Till". The key is not shown again.`},
+		{"a scope that is none", "keys create Acme --yes --scopes admin", `!--scopes: "admin" is none of [payments:write`},
+		{"too many payments", "keys create Acme --yes --daily-count 1000000001", "!--daily-count is at most 1000000000"},
+		{"a life before now", "keys create Acme --yes --expires-in=-1h", "!--expires-in must not be negative"},
+		{"an output that an older template lacks", "keys issue mer_1 --yes", "!stack remit has no output WebhooksTableName: deploy this version's template first"},
 	} {
 		out, err := a.remit(step.line)
 		said, wantErr := out, false

@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"context"
 	"crypto/rand"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/keyring"
+	"remit/internal/recipient"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -94,7 +96,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	registry := apikey.NewRegistry(damaged, apikey.Test, time.Now, rand.Reader)
 	made := map[string]apikey.Minted{}
 	for _, name := range []string{"kept", "revoked", "rotated away", "in its overlap"} {
-		m, err := registry.Create(t.Context(), name)
+		m, err := registry.Create(t.Context(), name, apikey.Wish{})
 		if err == nil {
 			err = restored.Create(t.Context(), m.Key)
 		}
@@ -103,10 +105,15 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 		}
 		made[name] = m
 	}
-	_, err := registry.Revoke(t.Context(), made["revoked"].Key.MerchantID, made["revoked"].Key.ID)
+	_, err := registry.Revoke(t.Context(), made["revoked"].Key, made["revoked"].Key.ID)
 	for name, overlap := range map[string]time.Duration{"rotated away": 0, "in its overlap": time.Hour} {
 		if err == nil {
-			_, err = registry.Rotate(t.Context(), made[name].Key.MerchantID, made[name].Key.ID, overlap)
+			_, err = registry.Rotate(t.Context(), made[name].Key, made[name].Key.ID, overlap, func(context.Context, apikey.Key) error { return nil })
+		}
+	}
+	for _, store := range []*dynamo.APIKeys{damaged, restored} { // what else is in the table
+		if err == nil {
+			_, _, err = store.AddEntry(t.Context(), recipient.Entry{Merchant: "mer_a", Mode: "test", CreatedAt: time.Now(), ActiveAt: time.Now()})
 		}
 	}
 	if err == nil { // an operator has shortened its overlap meanwhile
@@ -137,19 +144,21 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	if _, err := a.remit("keys revoke-all --yes --ended-in ends-after --table keys=ends-after"); err == nil || !strings.Contains(err.Error(), "is the table itself") {
 		t.Errorf("with the table itself: %v", err)
 	}
-	who := made["kept"].Key.MerchantID
 	if out, err := a.remit("keys revoke-all --yes --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "4 keys end\n") || works("kept", time.Now()) {
 		t.Errorf("every key: %q, %v", out, err)
 	}
-	out, err := a.remit("keys create Shop --yes --table keys=ends-after --merchant " + who)
-	if err != nil {
-		t.Fatal(err)
+	const issue = "keys issue --yes --table webhooks=ends-webhooks --table keys=ends-after "
+	const since = "mer_0123456789abcdef" // whose first key was made after the moment
+	for who, flags := range map[string]string{made["kept"].Key.MerchantID: "", since: " --name Shop"} {
+		out, err := a.remit(issue + who + flags)
+		key, _, _ := strings.Cut(out, "\n")
+		if p, found := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), key, time.Now()); err != nil || found != nil || p.MerchantID != who {
+			t.Errorf("the new key is of %s, not of %s: %v, %v", p.MerchantID, who, err, found)
+		}
 	}
-	key, _, _ := strings.Cut(out, "\n")
-	if p, err := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), key, time.Now()); err != nil || p.MerchantID != who {
-		t.Errorf("the new key is of %s, not of %s: %v", p.MerchantID, who, err)
-	}
-	if _, err := a.remit("keys create Shop --yes --merchant mer_1"); err == nil || !strings.Contains(err.Error(), "a merchant's id is mer_ and 16 letters or digits") {
-		t.Errorf("for no merchant: %v", err)
+	for line, want := range map[string]string{"mer_none": "no such API key", "mer_1 --name Shop": "a merchant's id is mer_ and 16 letters or digits"} {
+		if _, err := a.remit(issue + line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("keys issue %s: %v, want %s", line, err, want)
+		}
 	}
 }

@@ -243,6 +243,23 @@ type Request struct {
 	Amount         token.Amount
 	Reference      string            // empty when absent
 	Metadata       map[string]string // nil and empty mean the same
+	Key            KeyLimits         // of the API key that asks; no part of what the request means
+}
+
+// KeyLimits are the limits that an API key sets to the payments that it asks for.
+// The zero KeyLimits sets none.
+type KeyLimits struct {
+	Maximum token.Amount // of one payment; zero: none
+	Daily   []DailyLimit // of the key and of the keys that it descends from
+	Book    bool         // only active entries of the merchant's recipient book are paid
+}
+
+// A DailyLimit is the most that is paid in a UTC day on the account of one key, or
+// of a whole merchant.
+type DailyLimit struct {
+	Key    string       // "key_…"; empty: the merchant
+	Amount token.Amount // in all; zero: any
+	Count  uint64       // of payments; zero: any
 }
 
 // Fingerprint identifies the meaning of the request: recipient, amount,

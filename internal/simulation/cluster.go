@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/interpose"
 	"remit/internal/memory"
+	"remit/internal/payment"
 	"remit/internal/settlement"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
@@ -49,14 +51,15 @@ type Setup struct {
 	Nodes            int
 	Instances        int // processes that serve requests
 	ConfirmationRule chain.ConfirmationRule
-	Depth            uint64          // in blocks: no reorg goes deeper
-	Window           uint64          // payments in flight per wallet
-	Coins            uint64          // units of the token in each wallet
-	Gwei             uint64          // gwei in each wallet
-	Daily            token.Amount    // limit of a merchant's day; zero: none
-	FeeLimit         token.Amount    // wei per gas; zero: none
-	ReservationAge   time.Duration   // from which on runs finish a reservation; zero: settlement.ReservationAge
-	Skews            []time.Duration // by how much the clocks of instances and runs are wrong, in turn
+	Depth            uint64            // in blocks: no reorg goes deeper
+	Window           uint64            // payments in flight per wallet
+	Coins            uint64            // units of the token in each wallet
+	Gwei             uint64            // gwei in each wallet
+	Daily            token.Amount      // limit of a merchant's day; zero: none
+	Key              payment.KeyLimits // of the API key with which clients ask
+	FeeLimit         token.Amount      // wei per gas; zero: none
+	ReservationAge   time.Duration     // from which on runs finish a reservation; zero: settlement.ReservationAge
+	Skews            []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
 }
 
 // A Cluster is a whole deployment in a synctest bubble: tables, a chain with its
@@ -100,7 +103,8 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	for range setup.Wallets {
 		c.AddWallet()
 	}
-	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Spare: spare, Trace: c.trace})
+	limits := append(slices.Clip(setup.Key.Daily), payment.DailyLimit{Amount: setup.Daily})
+	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Spare: spare, Limits: limits, Trace: c.trace})
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
@@ -166,7 +170,7 @@ func (c *Cluster) newInstance() instance {
 	c.processes++
 	n := c.processes
 	return instance{skew: c.skew(n), Dispatcher: dispatch.New(c.config(), dispatch.Parts{
-		Store: c.store, Keys: c.Keys, Nodes: c.nodes.Watch(c.clock(n), time.After), Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
+		Store: c.store, Keys: c.Keys, Book: c, Nodes: c.nodes.Watch(c.clock(n), time.After), Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
 		Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
 	})}
 }
@@ -186,6 +190,20 @@ func (c *Cluster) Hint(ctx context.Context) error {
 		defer c.mu.Unlock()
 		c.hinted = true
 	})
+}
+
+// bookKept is the time from the start in which every payee is in the recipient book.
+const bookKept = 3 * time.Minute
+
+// Active implements dispatch.Book.
+func (c *Cluster) Active(ctx context.Context, _, _ string, to token.Address, _ time.Time) (bool, error) {
+	active := new(bool) // of its own: an answer that is lost may still be written
+	if err := c.scheduler.Around(ctx, interpose.Call{Op: "Active", Args: fmt.Sprintf("%x", to[18:])}, func(context.Context) {
+		*active = time.Since(c.start) < bookKept
+	}); err != nil {
+		return false, err
+	}
+	return *active, nil
 }
 
 // Publish implements settlement.Events.

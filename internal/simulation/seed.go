@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/payment"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
@@ -24,6 +25,11 @@ func setupOf(rng *rand.Rand) Setup {
 	s.ConfirmationRule = []chain.ConfirmationRule{{Depth: s.Depth}, {Tag: "safe"}, {Tag: "finalized"}}[rng.IntN(3)]
 	if rng.IntN(4) == 0 {
 		s.Daily = token.Units(2_500)
+		if s.Nodes > 1 {
+			s.Key = payment.KeyLimits{Maximum: token.Units(800), Book: true, Daily: []payment.DailyLimit{
+				{Key: "key_a", Amount: token.Units(2_000)}, {Key: "key_b", Amount: token.Units(2_000), Count: 3},
+			}}
+		}
 	}
 	if rng.IntN(4) == 0 {
 		s.FeeLimit = token.Units(1_000)

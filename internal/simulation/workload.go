@@ -20,7 +20,9 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 	committed := c.oracle.Requested(order)
 	go func() {
 		defer actor.End()
-		result, err := on.Send(skewedContext{ctx, on.skew}, order.Request())
+		request := order.Request()
+		request.Key = c.Key
+		result, err := on.Send(skewedContext{ctx, on.skew}, request)
 		if actor.Dead() || errors.Is(err, scheduler.ErrOver) {
 			return
 		}

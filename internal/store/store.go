@@ -34,8 +34,8 @@ var (
 	// ErrNonceTaken reports a nonce that has a pending transaction already,
 	// with other bytes.
 	ErrNonceTaken = errors.New("nonce has a pending transaction already")
-	// ErrDailyLimit reports that a payment would exceed the merchant's limit
-	// for the day.
+	// ErrDailyLimit reports that a payment would exceed the limit of its
+	// merchant, or of its key, for the day.
 	ErrDailyLimit = errors.New("daily limit exceeded")
 )
 
@@ -188,19 +188,29 @@ type Wallets interface {
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }
 
-// DailyLimits keeps the sum that each merchant has spent in a UTC day.
+// DailyLimits keeps what each merchant, and each key with a limit, has spent in a
+// UTC day.
 type DailyLimits interface {
-	// Charge adds amount to the sum of the merchant's UTC day of now, unless
-	// that would exceed limit: then it returns ErrDailyLimit and charges
-	// nothing. A limit that changes during the day counts at once; one above
+	// Charge adds c to the day's tally under every limit of it, or to none: if
+	// one limit would be exceeded it returns ErrDailyLimit and charges nothing.
+	// A limit that changes during the day counts at once; an amount above
 	// 10^38-1 counts as 10^38-1. An error that is not ErrDailyLimit leaves the
 	// outcome unknown: a day may be charged too much, never too little.
-	Charge(ctx context.Context, merchant, mode string, amount, limit token.Amount, now time.Time) error
+	Charge(ctx context.Context, c Charge) error
 
-	// Refund subtracts the charge of a refused payment from the sum of the day
-	// of now. If that sum is less, it changes nothing. It may be repeated only
-	// when it was certainly not applied.
-	Refund(ctx context.Context, merchant, mode string, amount token.Amount, now time.Time) error
+	// Refund takes the charge of a refused payment back. If one of the tallies
+	// is less, it changes nothing. It may be repeated only when it was
+	// certainly not applied.
+	Refund(ctx context.Context, c Charge) error
+}
+
+// A Charge is what payments take from the daily limits of their merchant and key.
+type Charge struct {
+	Merchant, Mode string
+	At             time.Time // in the UTC day that is charged
+	Amount         token.Amount
+	Count          uint64 // of payments
+	Limits         []payment.DailyLimit
 }
 
 // History lists payments for merchants. It may lag behind Payments, so no

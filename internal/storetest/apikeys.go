@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/apikey"
+	"remit/internal/token"
 )
 
 // A Keeper is a whole store of API keys.
@@ -95,7 +96,7 @@ func (c keyCheck) listed(merchantID string, want ...apikey.Key) {
 	c.eventually("list of "+merchantID, func() string {
 		got, err := c.List(c.Context(), merchantID)
 		c.ok("listing", err)
-		return cmp.Diff(append([]apikey.Key{}, want...), got)
+		return cmp.Diff(append([]apikey.Key{}, want...), got, byEquality)
 	})
 }
 
@@ -110,6 +111,60 @@ var keyPromises = []promise[keyCheck]{
 		k := c.fresh()
 		k.ExpiresAt, k.RevokedAt, k.LastUsedAt = noon.Add(time.Hour), noon.Add(time.Minute), noon.Add(time.Second)
 		c.create(k)
+		c.holds(k)
+	}},
+	{"a restricted key is found as it was stored", func(c keyCheck) {
+		k := c.fresh()
+		k.Label, k.Term = "till 3", noon.Add(time.Hour)
+		k.Grant = apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true, Depth: 3}
+		k.Limits[0] = apikey.Limit{Key: "key_a", Amount: token.Units(9)}
+		k.Limits[3] = apikey.Limit{Key: "key_b", Amount: token.Units(8), Count: 7}
+		k.Limits[1], k.Limits[3] = k.Limits[3], apikey.Limit{}
+		all := c.key(k.MerchantID, noon.Add(time.Second))
+		all.Grant = apikey.Full()
+		c.create(k, all)
+		c.holds(k, all)
+		c.listed(k.MerchantID, all, k)
+	}},
+	{"keys are issued up to the limit, the valid ones counted", func(c keyCheck) {
+		first := c.created()
+		m := first.MerchantID
+		revoked, expired := c.key(m, noon), c.key(m, noon)
+		revoked.RevokedAt, expired.ExpiresAt = noon, noon
+		c.create(revoked, expired)
+		second, third := c.key(m, noon.Add(time.Second)), c.key(m, noon.Add(2*time.Second))
+		for range 2 { // the same key again is no further one
+			c.ok("issuing the second", c.Issue(c.Context(), second, 2))
+		}
+		c.refused("issuing a third of two", c.Issue(c.Context(), third, 2), apikey.ErrLimit)
+		c.absent(third)
+		c.ok("issuing a third of three", c.Issue(c.Context(), third, 3))
+		c.holds(first, second, third)
+		_, err := c.Revoke(c.Context(), m, second.Hash, noon)
+		c.ok("revoking", err)
+		c.eventually("a place that is free again", func() string {
+			if err := c.Issue(c.Context(), c.key(m, noon.Add(time.Minute)), 3); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		c.ok("another merchant's", c.Issue(c.Context(), c.fresh(), 1))
+	}},
+	{"fifty racing callers issue as many keys as there is room for", func(c keyCheck) {
+		first := c.created()
+		c.wins(50, apikey.ErrLimit, func(ctx context.Context, i int) error {
+			return c.Issue(ctx, c.key(first.MerchantID, noon.Add(time.Duration(i)*time.Second)), apikey.MaxLive)
+		})
+		c.eventually("the number of keys", func() string {
+			keys, err := c.List(c.Context(), first.MerchantID)
+			c.ok("listing", err)
+			return cmp.Diff(apikey.MaxLive, len(keys))
+		})
+	}},
+	{"a hash that is taken is not issued", func(c keyCheck) {
+		k, other := c.created(), c.fresh()
+		other.Hash = k.Hash
+		c.refused("issuing", c.Issue(c.Context(), other, 5), apikey.ErrExists)
 		c.holds(k)
 	}},
 	{"an unknown key is not found", func(c keyCheck) { c.absent(c.fresh()) }},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
 )
@@ -40,7 +41,6 @@ var dailyLimitPromises = []promise[*check]{
 		c.left(100)
 	}},
 	{"days, merchants and modes have daily limits of their own", func(c *check) {
-		all := token.Units(100)
 		c.ok("charging", c.charge(100, 100))
 		midnight := noon.Truncate(24 * time.Hour)
 		east := time.FixedZone("east", 14*3600)
@@ -58,10 +58,11 @@ var dailyLimitPromises = []promise[*check]{
 			{"another merchant", c.merchant + "x", "test", noon, nil},
 			{"another mode", c.merchant, "live", noon, nil},
 		} {
-			err := c.Charge(c.Context(), row.merchant, row.mode, all, all, row.at)
-			c.refused(row.what, err, row.want)
+			all := c.day(100, 100)
+			all.Merchant, all.Mode, all.At = row.merchant, row.mode, row.at
+			c.refused(row.what, c.Charge(c.Context(), all), row.want)
 			if row.want == nil {
-				c.ok("refunding "+row.what, c.Refund(c.Context(), row.merchant, row.mode, all, row.at))
+				c.ok("refunding "+row.what, c.Refund(c.Context(), all))
 			}
 		}
 		c.left(0)
@@ -74,13 +75,56 @@ var dailyLimitPromises = []promise[*check]{
 		c.refused("charging with the old limit", c.charge(1, 100), store.ErrDailyLimit)
 		c.refused("charging with the higher limit", c.charge(1, 200), store.ErrDailyLimit)
 	}},
+	{"a charge counts under every limit or under none", func(c *check) {
+		narrow := payment.DailyLimit{Key: "key_b", Amount: token.Units(50), Count: 3}
+		wide := payment.DailyLimit{Key: "key_a", Amount: token.Units(100)}
+		all := payment.DailyLimit{Amount: token.Units(110)}
+		charge := func(amount uint64, limits ...payment.DailyLimit) error {
+			return c.Charge(c.Context(), c.under(amount, limits...))
+		}
+		c.ok("charging under three limits", charge(20, wide, narrow, all))
+		c.refused("more than the narrowest has left", charge(31, wide, narrow, all), store.ErrDailyLimit)
+		c.ok("what the wide one has left", charge(80, wide, all))
+		c.refused("the narrow one has room, the one above it has none", charge(1, wide, narrow, all), store.ErrDailyLimit)
+		c.ok("the refused charges took nothing", charge(10, narrow, all))
+		c.refused("the merchant's own day is over", charge(1, all), store.ErrDailyLimit)
+		c.ok("refunding", c.Refund(c.Context(), c.under(20, wide, narrow, all)))
+		c.refused("the refund is known to all", charge(21, wide, narrow, all), store.ErrDailyLimit)
+		c.ok("and no more was given back", charge(20, wide, narrow, all))
+		c.ok("the third payment under a count of three", charge(1, narrow))
+		c.refused("the fourth", charge(1, narrow), store.ErrDailyLimit)
+	}},
+	{"a count alone limits payments, however large", func(c *check) {
+		twice := payment.DailyLimit{Key: "key_c", Count: 2}
+		huge := c.under(0, twice)
+		huge.Amount = token.MaxAmount()
+		for range 2 {
+			c.ok("charging", c.Charge(c.Context(), huge))
+		}
+		c.refused("a third payment", c.Charge(c.Context(), c.under(1, twice)), store.ErrDailyLimit)
+		c.ok("refunding", c.Refund(c.Context(), huge))
+		c.ok("the refunded one again", c.Charge(c.Context(), c.under(1, twice)))
+		many := c.under(1, payment.DailyLimit{Key: "key_d", Count: 2})
+		many.Count = 3
+		c.refused("three at once", c.Charge(c.Context(), many), store.ErrDailyLimit)
+	}},
+	{"fifty racing charges under three limits fit to the unit", func(c *check) {
+		limits := []payment.DailyLimit{{Key: "key_a", Amount: token.Units(200)}, {Key: "key_b", Amount: token.Units(1000), Count: 17}, {Amount: token.Units(170)}}
+		won := c.wins(50, store.ErrDailyLimit, func(ctx context.Context, _ int) error { return c.Charge(ctx, c.under(10, limits...)) })
+		if len(won) != 17 {
+			c.Errorf("%d charges of 10 fit in 17", len(won))
+		}
+	}},
 	{"amounts beyond 38 digits are refused, not mistaken", func(c *check) {
 		most := token.MaxAmount()
-		charge := func(amount token.Amount) error {
-			return c.Charge(c.Context(), c.merchant, "test", amount, most, noon)
+		of := func(amount token.Amount) store.Charge {
+			d := c.day(0, 0)
+			d.Amount, d.Limits = amount, []payment.DailyLimit{{Amount: most}}
+			return d
 		}
+		charge := func(amount token.Amount) error { return c.Charge(c.Context(), of(amount)) }
 		c.refused("charging 2^256-1", charge(most), store.ErrDailyLimit)
-		c.ok("refunding 2^256-1", c.Refund(c.Context(), c.merchant, "test", most, noon))
+		c.ok("refunding 2^256-1", c.Refund(c.Context(), of(most)))
 		c.ok("charging under a limit of 2^256-1", charge(token.Units(7)))
 		c.refused("charging 38 digits more", charge(most.Sub(token.Units(7))), store.ErrDailyLimit)
 		c.left(93)
@@ -88,12 +132,27 @@ var dailyLimitPromises = []promise[*check]{
 }
 
 func (c *check) charge(amount, limit uint64) error {
-	return c.Charge(c.Context(), c.merchant, "test", token.Units(amount), token.Units(limit), noon)
+	return c.Charge(c.Context(), c.day(amount, limit))
+}
+
+// day is a charge of one payment under the limit of the suite's merchant.
+func (c *check) day(amount, limit uint64) store.Charge {
+	return store.Charge{
+		Merchant: c.merchant, Mode: "test", At: noon, Amount: token.Units(amount), Count: 1,
+		Limits: []payment.DailyLimit{{Amount: token.Units(limit)}},
+	}
+}
+
+// under is a charge of one payment under limits.
+func (c *check) under(amount uint64, limits ...payment.DailyLimit) store.Charge {
+	d := c.day(amount, 0)
+	d.Limits = limits
+	return d
 }
 
 func (c *check) refund(amount uint64) {
 	c.Helper()
-	c.ok("refunding", c.Refund(c.Context(), c.merchant, "test", token.Units(amount), noon))
+	c.ok("refunding", c.Refund(c.Context(), c.day(amount, 100)))
 }
 
 // left checks how much of a limit of 100 is left, by charging it.

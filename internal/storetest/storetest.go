@@ -1,6 +1,6 @@
 // Package storetest holds the suites that every adapter of a store's port
 // passes: Payments for the ports of package store, Webhooks for webhook.Store,
-// APIKeys for apikey.Store and apikey.Finder. Each subtest is named after the
+// APIKeys for apikey.Store and apikey.Finder, Recipients for recipient.Store. Each subtest is named after the
 // sentence of the contract that it checks. Every merchant, wallet and key in a
 // suite is new, so all subtests may share one store.
 package storetest

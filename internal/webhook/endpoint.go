@@ -14,10 +14,15 @@ const (
 	PaymentConfirmed = "payment.confirmed"
 	PaymentFailed    = "payment.failed"
 	TestType         = "webhook.test" // sent by Tester only, to endpoints of any subscription
+
+	RecipientCreated = "recipient.created" // an address was entered into the merchant's recipient book
+	KeyCreated       = "api_key.created"   // a key was made, or rotated
 )
 
 // EventTypes returns every type an endpoint may subscribe to.
-func EventTypes() []string { return []string{PaymentConfirmed, PaymentFailed, TestType} }
+func EventTypes() []string {
+	return []string{PaymentConfirmed, PaymentFailed, TestType, RecipientCreated, KeyCreated}
+}
 
 // A Status says whether an endpoint is sent events.
 type Status string

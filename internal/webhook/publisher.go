@@ -2,6 +2,8 @@ package webhook
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -66,6 +68,24 @@ func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 		return fmt.Errorf("publishing %s: %w", ev.ID, err)
 	}
 	return nil
+}
+
+// Announce publishes an event of the given type whose data is written as JSON. Once
+// it returned nil every delivery will be attempted. After an error or a crash some
+// may be: the caller must not do what it announces, or announce that again, with
+// the same data, which makes the same event.
+func (p *Publisher) Announce(ctx context.Context, o Owner, kind string, at time.Time, data any) error {
+	at = at.UTC().Truncate(time.Millisecond)
+	unnamed, err := enveloped(o, "", kind, at, data)
+	if err != nil {
+		return fmt.Errorf("writing a %s: %w", kind, err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "event\x00%s\x00%s\x00%s", o.Merchant, o.Mode, unnamed.Body))
+	ev, err := enveloped(o, "evt_"+hex.EncodeToString(sum[:12]), kind, at, data)
+	if err != nil {
+		return fmt.Errorf("writing a %s: %w", kind, err)
+	}
+	return p.Publish(ctx, ev)
 }
 
 // pushWidth is the number of jobs that a Pusher makes at the same time.

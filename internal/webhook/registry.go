@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -210,7 +211,7 @@ func checkTypes(types []string) ([]string, error) {
 	var kept []string
 	for _, t := range types {
 		if !slices.Contains(EventTypes(), t) {
-			return nil, &FieldError{"event_types", "must be a list of payment.confirmed, payment.failed and webhook.test"}
+			return nil, &FieldError{"event_types", "must be a list of " + strings.Join(EventTypes(), ", ")}
 		}
 		if !slices.Contains(kept, t) {
 			kept = append(kept, t)

@@ -40,18 +40,22 @@ func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, e
 	return x.Attempt, err
 }
 
-// testEvent returns an event in the envelope of all events, whose data names the
-// endpoint.
+// testEvent returns an event whose data names the endpoint.
 func testEvent(e Endpoint, now time.Time, random io.Reader) (Event, error) {
 	id, err := newID("evt_", random)
 	if err != nil {
 		return Event{}, err
 	}
+	return enveloped(e.Owner, id, TestType, now, map[string]string{"webhook_id": e.ID})
+}
+
+// enveloped returns an event in the envelope of all events.
+func enveloped(o Owner, id, kind string, at time.Time, data any) (Event, error) {
 	body, err := json.Marshal(struct {
-		ID        string            `json:"id"`
-		Type      string            `json:"type"`
-		Timestamp string            `json:"timestamp"`
-		Data      map[string]string `json:"data"`
-	}{id, TestType, now.Format("2006-01-02T15:04:05.000Z"), map[string]string{"webhook_id": e.ID}})
-	return Event{e.Merchant, e.Mode, id, TestType, now, body}, err
+		ID        string `json:"id"`
+		Type      string `json:"type"`
+		Timestamp string `json:"timestamp"`
+		Data      any    `json:"data"`
+	}{id, kind, at.Format("2006-01-02T15:04:05.000Z"), data})
+	return Event{o.Merchant, o.Mode, id, kind, at, body}, err
 }

@@ -135,8 +135,11 @@ def environment(template, refs, url):
     def value(v):
         if not isinstance(v, dict):
             return str(v)
-        if list(v) == ["Fn::If"] and v["Fn::If"][0].startswith("Own"):
-            return value(v["Fn::If"][1])
+        if list(v) == ["Fn::If"]:  # no parameter has a value of its own here
+            return value(v["Fn::If"][1 if v["Fn::If"][0].startswith("Own") else 2])
+        if list(v) == ["Fn::FindInMap"]:
+            mapping, first, second = v["Fn::FindInMap"]
+            return value(template["Mappings"][mapping][value(first)][second])
         if list(v) != ["Ref"]:
             sys.exit(f"cannot tell what {v} in template.yaml is here")
         return str(refs[v["Ref"]])

@@ -28,7 +28,7 @@ type paid struct {
 // last fault, so nothing may be pending.
 func (o *Oracle) Violations(settled bool) []string {
 	payees := o.payees()
-	sum := token.Amount{}
+	sum, days := token.Amount{}, map[int64][]payment.Payment{}
 	for _, key := range slices.Sorted(maps.Keys(o.orders)) {
 		r := o.orders[key]
 		p, err := o.Store.Payment(context.Background(), r.ID())
@@ -51,6 +51,13 @@ func (o *Oracle) Violations(settled bool) []string {
 		if p.State == payment.Confirmed {
 			sum, _ = sum.Add(p.Amount)
 		}
+		if err == nil && p.State != payment.Prepared {
+			day := p.CreatedAt.Unix() / 86_400
+			days[day] = append(days[day], p)
+		}
+	}
+	if len(o.lost)+len(o.past) == 0 { // restored tables forget what was charged, and the chain does not tell
+		o.checkDays(days)
 	}
 	for a := range payees {
 		o.Violate(PaidOnce, "%s was paid without an order", short(a))
@@ -59,6 +66,21 @@ func (o *Oracle) Violations(settled bool) []string {
 		o.checkWallets(sum)
 	}
 	return o.violations
+}
+
+// checkDays checks that no UTC day has more committed payments than its limits allow.
+func (o *Oracle) checkDays(days map[int64][]payment.Payment) {
+	for _, payments := range days {
+		var sum token.Amount
+		for _, p := range payments {
+			sum, _ = sum.Add(p.Amount)
+		}
+		for _, l := range o.Limits {
+			if !l.Amount.IsZero() && l.Amount.Less(sum) || l.Count > 0 && l.Count < uint64(len(payments)) {
+				o.Violate(WithinBounds, "a day has %d payments of %s in all, beyond %+v", len(payments), sum, l)
+			}
+		}
+	}
 }
 
 // payees sums up the transfers of the service from the blocks.

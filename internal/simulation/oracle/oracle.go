@@ -47,6 +47,7 @@ type Config struct {
 	Depth  uint64                             // in blocks: nothing that deep is re-organised
 	Window uint64                             // payments in flight per wallet
 	Spare  uint64                             // nonces that a recovery uses up beyond a wallet's count
+	Limits []payment.DailyLimit               // of every payment's day
 	Trace  func(who, format string, a ...any) // of the simulation
 }
 

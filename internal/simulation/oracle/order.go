@@ -35,7 +35,7 @@ type Answer struct {
 // refusals are the errors that say that nothing was started.
 var refusals = []error{
 	dispatch.ErrUnavailable, dispatch.ErrInsufficient, dispatch.ErrRecipient, dispatch.ErrOwnWallet,
-	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, store.ErrDailyLimit,
+	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, dispatch.ErrNotInBook, store.ErrDailyLimit,
 }
 
 // Refused reports whether the answer says that nothing was started.

@@ -1,0 +1,93 @@
+package e2e_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"remit/internal/apikey"
+	"remit/internal/httpapi"
+)
+
+// keyOf makes a key of m's merchant as body says and returns the merchant with it.
+func (m merchant) keyOf(body any) merchant {
+	m.t.Helper()
+	next := m
+	next.key = m.call("POST", "/api-keys", body).want(m.t, 201).get("api_key")
+	return next
+}
+
+// TestScopesAtTheGate calls every endpoint with a key of its scope alone, and with
+// one of all other scopes, through API Gateway and the authorizer.
+func TestScopesAtTheGate(t *testing.T) {
+	s := start(t)
+	m := newMerchant(t, s)
+	with, without := map[apikey.Scope]merchant{}, map[apikey.Scope]merchant{}
+	for _, scope := range apikey.AllScopes() {
+		with[scope] = m.keyOf(map[string]any{"scopes": []apikey.Scope{scope}})
+		without[scope] = m.keyOf(map[string]any{"scopes": slices.DeleteFunc(apikey.AllScopes(), func(s apikey.Scope) bool { return s == scope })})
+	}
+	concrete := strings.NewReplacer("{tx_hash}", "0x"+strings.Repeat("0", 64), "{address}", recipient, "{delivery_id}", "dlv_1", "{id}", "id_1")
+	for _, r := range httpapi.Routes {
+		if r.Function == "" || r.Scope == "" {
+			continue
+		}
+		path := concrete.Replace(r.Path)
+		if a := with[r.Scope].call(r.Method, path, nil); a.status == 403 || a.status == 401 {
+			t.Errorf("%s %s with %s alone: %d %s", r.Method, path, r.Scope, a.status, a.text)
+		}
+		if a := without[r.Scope].call(r.Method, path, "\xff", "Idempotency-Key", "a b"); a.status != 403 || a.body["code"] != "key_not_permitted" {
+			t.Errorf("%s %s without %s: %d %s", r.Method, path, r.Scope, a.status, a.text)
+		}
+	}
+}
+
+// TestLimitsAtTheGate: a key's limits hold to the unit under fifty requests at once,
+// keys that it makes and rotates share them, and a key for the book pays active
+// entries only.
+func TestLimitsAtTheGate(t *testing.T) {
+	s := start(t)
+	root := newMerchant(t, s)
+	limited := root.keyOf(map[string]any{"daily_amount": 70, "daily_count": 100, "max_amount": 10})
+	keys := []merchant{limited, limited.keyOf(map[string]any{"daily_amount": 50}), rotated(t, limited, limited.id(), time.Hour)}
+	var paid atomic.Int64
+	var wg sync.WaitGroup
+	for n := range 50 {
+		wg.Go(func() {
+			a := keys[n%len(keys)].call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 10}, "Idempotency-Key", fmt.Sprint("limit-", n))
+			switch {
+			case a.status == 201:
+				paid.Add(1)
+			case a.status != 400 || a.body["code"] != "daily_limit_exceeded":
+				t.Errorf("request %d: %d %s", n, a.status, a.text)
+			}
+		})
+	}
+	wg.Wait()
+	if paid.Load() != 7 {
+		t.Errorf("%d payments of 10 fit into 70", paid.Load())
+	}
+	over := limited.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 11})
+	if over.want(t, 400); over.body["code"] != "amount_above_maximum" {
+		t.Error(over.text)
+	}
+
+	careful := root.keyOf(map[string]any{"recipients": "book"})
+	pay := func() answer {
+		return careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 1}, "Idempotency-Key", "book")
+	}
+	if a := pay().want(t, 400); a.body["code"] != "recipient_not_in_book" {
+		t.Error(a.text)
+	}
+	root.call("POST", "/recipients", map[string]any{"address": recipient}).want(t, 201)
+	until(t, "paying an entry whose hold is over", 30*time.Second, func() bool { return pay().status == 201 })
+	root.call("POST", "/recipients/"+recipient+"/delete", nil).want(t, 200)
+	pay().want(t, 201) // a replay is never refused
+	if a := careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 1}).want(t, 400); a.body["code"] != "recipient_not_in_book" {
+		t.Error(a.text)
+	}
+}
