@@ -39,7 +39,6 @@ type Recovery struct {
 // Tables are the parts of store.Store that a Recovery uses beside a Settler's.
 type Tables interface {
 	Register(ctx context.Context, r wallet.Registration) error
-	Open(ctx context.Context, w wallet.Wallet) error
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 	Reassign(ctx context.Context, p payment.Payment, old string) error
 	Discard(ctx context.Context, p payment.Payment) error
@@ -97,7 +96,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) error {
 		w, err := r.Store.Wallet(ctx, id)
 		switch {
 		case errors.Is(err, wallet.ErrUnknown):
-			err = r.Tables.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held})
+			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held})
 		case err == nil && w.Suspect():
 			return nil
 		case err == nil:
@@ -188,8 +187,8 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 
 // look returns every node's view of a wallet, and how many of its transactions are
 // final on all of them. All must answer.
-func (r *Recovery) look(ctx context.Context, nodes chain.Nodes, address token.Address) (chain.Views, uint64, error) {
-	views, err := nodes.Views(ctx, address, r.Token.Contract, r.ConfirmationRule)
+func (s *Settler) look(ctx context.Context, nodes chain.Nodes, address token.Address) (chain.Views, uint64, error) {
+	views, err := nodes.Views(ctx, address, s.Token.Contract, s.ConfirmationRule)
 	if err == nil && len(views) < len(nodes) {
 		err = fmt.Errorf("%w: %d of %d nodes answer, and all must", chain.ErrUnavailable, len(views), len(nodes))
 	}
