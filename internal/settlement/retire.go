@@ -24,7 +24,10 @@ var (
 // Retire ends the life of a draining wallet all of whose transactions are final on every
 // node: no reservation is held, and no pending transaction is left. The key of a stolen
 // one may go on sending: there, no-ops may be left, which nobody sends any more, and
-// counts are not looked at. A wallet that was never used gets a record. The write holds
+// counts are not looked at. A wallet under suspicion, or with transactions and without
+// a record, may have paid what restored tables know nothing of, and a recovery leaves
+// retired wallets out: it is not retired unless the caller says that its key is stolen.
+// A wallet that was never used gets a record. The write holds
 // only if no nonce was given out since the wallet was read: a process that still takes
 // it for an active one may reserve until then, and gets no reservation afterwards. A
 // crash, or an answer that is lost, is followed by the same call.
@@ -50,6 +53,9 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 		return err
 	}
 	w, err := s.Store.Wallet(ctx, id)
+	if errors.Is(err, wallet.ErrUnknown) && settled > 0 {
+		return fmt.Errorf("%w: %d transactions of it are final, and the tables have no record of it", ErrUnsettled, settled)
+	}
 	if errors.Is(err, wallet.ErrUnknown) {
 		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, NextNonce: settled, Ceiling: settled, Paused: wallet.RetiredReason}); err == nil {
 			w, err = s.Store.Wallet(ctx, id) // a handler may have been first
@@ -57,6 +63,9 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	}
 	if err != nil {
 		return err
+	}
+	if w.Suspect() && !stolen {
+		return fmt.Errorf("%w: the tables may lack payments of it, being paused for %q", ErrUnsettled, w.Paused)
 	}
 	txs, unreadable, err := s.Store.PendingTxs(ctx, id)
 	if err != nil {

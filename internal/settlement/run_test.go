@@ -433,6 +433,10 @@ func TestARetiredWallet(t *testing.T) {
 			ended(w)
 			w.script.with("Retire#1", func(w *world) error { return w.tables.Advance(context.Background(), id, 4, "by hand") })
 		}, store.ErrChanged, store.ErrChanged},
+		"restored tables may lack a payment": {func(w *world) {
+			ended(w)
+			w.must(w.tables.Pause(context.Background(), id, wallet.Suspicion+": restored"))
+		}, settlement.ErrUnsettled, nil},
 		"the write is lost": {func(w *world) { ended(w); w.script.with("Retire#1", func(*world) error { return errBroken }) }, errBroken, errBroken},
 	} {
 		for _, stolen := range []bool{false, true} {

@@ -85,6 +85,7 @@ type Cluster struct {
 	processes int  // instances ever made
 	skewed    bool // some clocks were wrong
 	mispriced bool // some node said nonsense of the price of gas
+	operators int  // that have retired a wallet, or tried
 	losses    int  // how often the tables were lost
 	recovers  bool // a loss has not been recovered from
 	recovery  int  // recoveries ever started
@@ -132,6 +133,27 @@ func (c *Cluster) AddWallet() {
 // Drain keeps new payments off the n-th wallet.
 func (c *Cluster) Drain(n int) {
 	_ = c.Store.SetState(context.Background(), walletID(n), wallet.Active, wallet.Draining, time.Now())
+}
+
+// StartRetirement has an operator drain the n-th wallet, and retire it once all that it
+// has signed has ended. The operator gives up after some minutes.
+func (c *Cluster) StartRetirement(n int) {
+	c.operators++
+	ctx, actor := c.scheduler.Actor(fmt.Sprint("operator", c.operators), 0)
+	s := settlement.New(c.config(), settlement.Parts{Store: c.store, Nodes: c.nodes, Now: c.clock(c.operators)})
+	go func() {
+		defer actor.End()
+		for range 12 {
+			err := c.store.SetState(ctx, walletID(n), wallet.Active, wallet.Draining, s.Now())
+			if err == nil || errors.Is(err, store.ErrChanged) {
+				err = s.Retire(ctx, walletID(n), false)
+			}
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			c.scheduler.Sleep(ctx, 20*time.Second)
+		}
+	}()
 }
 
 // Close ends every actor that is still there, so that the bubble can end.

@@ -199,8 +199,10 @@ func realNetwork(t *testing.T) network {
 	ok(err)
 	return network{
 		id: c.ID(), coin: c.Token(), node: node,
-		wallets:     []token.Address{key.Address()},
-		keys:        keyring.New(func(token.Address) keyring.Read { return func(context.Context) (keyring.Key, error) { return key, nil } }),
+		wallets: []token.Address{key.Address()},
+		keys: keyring.New(func(token.Address) keyring.Read {
+			return func(context.Context) (keyring.Key, error) { return key, nil }
+		}),
 		mine:        func() { ok(c.Mine()) },
 		mineExactly: func(raw ...[]byte) { ok(c.MineExactly(raw...)) },
 		reorg:       func(depth int) { ok(c.Reorg(depth)) },

@@ -196,6 +196,11 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 		}
 	},
 	"old copies": func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Replay() },
+	"retire": func(n *nemesis, _ *fakechain.Node) {
+		if wallets := n.cluster.Wallets; wallets > 1 { // the first one goes on paying
+			n.cluster.StartRetirement(1 + n.rng.IntN(wallets-1))
+		}
+	},
 	loss: func(n *nemesis, _ *fakechain.Node) {
 		if n.cluster.losses == 2 {
 			return

@@ -14,6 +14,7 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/store"
 	"remit/internal/token"
+	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
 
@@ -226,6 +227,13 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 			o.Violate(Settles, "wallet %s has %d reservations and %d pending transactions left", short(a), len(w.Reservations), len(txs))
 		}
 		if thieves {
+			continue
+		}
+		registry, _ := o.Store.Wallets(context.Background(), id.ChainID)
+		if r, _ := registry.Find(a); r.State == wallet.Retired { // no run looks at it
+			if w.Paused != wallet.RetiredReason || w.NextNonce != on.Nonce {
+				o.Violate(Settles, "retired wallet %s is paused for %q, next nonce is %d, the chain has %d", short(a), w.Paused, w.NextNonce, on.Nonce)
+			}
 			continue
 		}
 		if _, blocked := o.Chain.Blocked[a]; w.Paused != "" && (!blocked || !strings.HasPrefix(w.Paused, "blocked:")) {
