@@ -40,6 +40,9 @@ func (l LoggedTransfer) String() string {
 	return fmt.Sprintf("%s units from %s to %s by %s in block %d %s", l.Amount, l.From, l.To, l.Tx, l.Block, l.BlockHash)
 }
 
+// Noop reports whether tx only used its nonce up: it moved neither ether nor a token.
+func (tx MinedTx) Noop() bool { return tx.To == tx.From && tx.Data == "" && tx.Value.IsZero() }
+
 // String describes tx for errors.
 func (tx MinedTx) String() string {
 	return fmt.Sprintf("%s of %s at nonce %d in block %d", tx.Hash, tx.From, tx.Nonce, tx.Block)

@@ -10,6 +10,21 @@ import (
 	"remit/internal/token"
 )
 
+// TestMinedNoop: whatever moves something is no no-op.
+func TestMinedNoop(t *testing.T) {
+	us := token.Address{1}
+	for want, txs := range map[bool][]chain.MinedTx{
+		true:  {{From: us, To: us}},
+		false: {{From: us, To: token.Address{2}}, {From: us, To: us, Data: "a"}, {From: us, To: us, Value: token.Units(1)}},
+	} {
+		for _, tx := range txs {
+			if tx.Noop() != want {
+				t.Errorf("%+v is a no-op: %t", tx, !want)
+			}
+		}
+	}
+}
+
 // TestTransfers: what left the wallets is what every node says, or nothing is known.
 func TestTransfers(t *testing.T) {
 	moved := func(tx byte) chain.LoggedTransfer { return chain.LoggedTransfer{Tx: chain.Hash{tx}, Block: 9} }
