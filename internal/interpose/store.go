@@ -172,8 +172,8 @@ func (s *Store) Reconcile(ctx context.Context, id wallet.ID, next uint64, balanc
 }
 
 // Advance implements store.Wallets.
-func (s *Store) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
-	return s.run(ctx, "Advance", at(id, next), func(ctx context.Context) error { return s.Store.Advance(ctx, id, next, reason) })
+func (s *Store) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
+	return s.run(ctx, "Advance", at(id, next), func(ctx context.Context) error { return s.Store.Advance(ctx, id, next, noopsBelow) })
 }
 
 // Pause implements store.Wallets.

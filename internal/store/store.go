@@ -173,9 +173,9 @@ type Wallets interface {
 	// and in wei, if next_nonce is still next, else ErrChanged.
 	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
 
-	// Advance raises next_nonce to next if that raises it, and pauses the
-	// wallet for reason, in one write. An empty reason is replaced by another.
-	Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error
+	// Advance raises next_nonce to next and stores noopsBelow, in one write. If
+	// next_nonce is above next, it changes nothing.
+	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error
 
 	// Pause stops reservations and stores reason as the reason, over any
 	// other. An empty reason is replaced by another.
