@@ -57,6 +57,9 @@ func TestOperateALocalStack(t *testing.T) {
 	for _, step := range slices.Insert([]step{
 		{"a payment", "payment show --json $hash", "mined in block"},
 		{"the same by its id", "payment show $payment", "$hash"},
+		{"what its merchant wrote of it", "payment show --json $hash", `"reference": "a"`},
+		{"is erased on request", "payment redact --yes $hash", "$payment has neither reference nor metadata"},
+		{"and gone", "payment show --json $hash", `"reference": null`},
 		{"one that does not exist", "payment show 0x" + strings.Repeat("0", 64), "payment not found"},
 		{"an endpoint that nothing was sent to", "webhooks failed $merchant $hook", "none was given up"},
 		{"one that does not exist", "webhooks failed $merchant we_0", "no such"},

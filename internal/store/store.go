@@ -78,6 +78,11 @@ type Payments interface {
 	// has no merchant and is not Prepared. Otherwise ErrChanged.
 	Adopt(ctx context.Context, p payment.Payment) error
 
+	// Redact removes the reference and the metadata of a final p, and stores its
+	// Event in the place of the one that has them. ErrChanged if the stored payment
+	// is not final.
+	Redact(ctx context.Context, p payment.Payment) error
+
 	// Finish stores a final p with its event if the stored payment is
 	// Committed. Otherwise ErrChanged: another run has made it final before,
 	// or this call has, and its first answer was lost.
