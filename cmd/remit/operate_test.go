@@ -57,6 +57,11 @@ func TestOperateALocalStack(t *testing.T) {
 	for _, step := range slices.Insert([]step{
 		{"a payment", "payment show --json $hash", "mined in block"},
 		{"the same by its id", "payment show $payment", "$hash"},
+		{"a recipient that is paid no more", "deny add --yes --reason court 0x1111111111111111111111111111111111111111", "is not paid"},
+		{"is listed with the reason", "deny list", "court"},
+		{"as JSON too", "deny list --json", `"reason": "court"`},
+		{"and may be paid again", "deny remove --yes 0x1111111111111111111111111111111111111111", "may be paid"},
+		{"a denial without a reason", "deny add --yes 0x1111111111111111111111111111111111111111", "missing flags: --reason"},
 		{"what its merchant wrote of it", "payment show --json $hash", `"reference": "a"`},
 		{"is erased on request", "payment redact --yes $hash", "$payment has neither reference nor metadata"},
 		{"and gone", "payment show --json $hash", `"reference": null`},

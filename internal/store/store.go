@@ -46,6 +46,7 @@ type Store interface {
 	PendingTxs
 	Wallets
 	DailyLimits
+	Denials
 	History
 	Books
 }
