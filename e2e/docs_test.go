@@ -41,6 +41,8 @@ func TestOperatorsPages(t *testing.T) {
 		{"docs/operate.md", "remit wallet pause", "resumed"},
 		{"docs/recover.md", "remit recover --dry-run", "0 payments put back, 0 "},
 		{"docs/operate.md", "remit webhooks failed", "none"},
+		{"docs/operate.md", "remit deny add", "court order 17/26"},
+		{"docs/operate.md", "remit payment redact", "has neither reference nor metadata"},
 		{"docs/operate.md", "remit wallet drain", "draining"},
 		{"docs/operate.md", "remit wallet create", "Fund it"},
 		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-dev", "Fund it"},

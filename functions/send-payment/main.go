@@ -29,7 +29,7 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	config := chainenv.Config(env)
-	config.Network, config.MemoOff = env.String("NETWORK"), env.String("MEMO") == "off"
+	config.Network, config.MemoOff, config.Sanctions = env.String("NETWORK"), env.String("MEMO") == "off", chainenv.Sanctions(env)
 	config.Minimum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount)
 	config.Maximum = boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
 	config.Daily = boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)

@@ -28,6 +28,15 @@ func Token(env *boot.Env) token.Token {
 	}
 }
 
+// Sanctions returns the list that recipients are held against, from SANCTIONS_LIST;
+// zero if that is empty.
+func Sanctions(env *boot.Env) (list token.Address) {
+	if env.Optional("SANCTIONS_LIST", "") != "" {
+		list = boot.Parse(env, "SANCTIONS_LIST", token.ParseAddress)
+	}
+	return list
+}
+
 // Config returns the rules that both engines work by: those of the environment
 // and, for each that is empty or 0 there, the chain's own. It sets no limit to
 // amounts. Of a chain that is not known it logs which values the stack has.

@@ -29,7 +29,7 @@ var (
 	ErrAmountBelow  = errors.New("amount is below the minimum")
 	ErrAmountAbove  = errors.New("amount is above the maximum")
 	ErrOwnWallet    = errors.New("recipient is a wallet of this service")
-	ErrRecipient    = errors.New("the token refuses this recipient")
+	ErrRecipient    = errors.New("the token, or a list of this service, refuses this recipient")
 	ErrInsufficient = errors.New("insufficient funds")
 	// ErrNotInBook reports a recipient that the key may not pay (yet).
 	ErrNotInBook = errors.New("recipient is no active entry of the book")
@@ -98,6 +98,7 @@ type Dispatcher struct {
 	quoted   time.Time
 	checked  atomic.Bool // the startup check has passed
 	compared sync.Map    // the wallet.IDs that it has compared so far
+	denials  denyList
 }
 
 // New returns a dispatcher that has called none of its ports yet.
@@ -150,7 +151,7 @@ func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 		return Result{}, unknown(r, err)
 	}
 	if !created {
-		return d.resume(ctx, p, r)
+		return d.resume(ctx, p, r, nil)
 	}
 	if err := d.startupCheck(ctx); err != nil {
 		return d.refuse(ctx, p, err)
@@ -164,6 +165,7 @@ func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 // answerStored answers a request that could not be prepared. If its payment is
 // stored already, that is the answer, even while no new payment can be made.
 func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Request, refusal error) (Result, error) {
+	d.screened(ctx, r, refusal)
 	if r.IdempotencyKey == "" {
 		return Result{}, refusal
 	}
@@ -174,7 +176,7 @@ func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Requ
 	case err != nil:
 		return Result{}, unknown(r, err)
 	}
-	return d.resume(ctx, p, r)
+	return d.resume(ctx, p, r, refusal)
 }
 
 // unknown answers a request whose payment the store said nothing of. No money
@@ -188,8 +190,9 @@ func unknown(r payment.Request, cause error) error {
 }
 
 // resume answers from a payment that was stored by another request, and
-// finishes it if that one did not.
-func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
+// finishes it if that one did not. refusal is why a new one would be refused, nil if it
+// would not: a recipient that a list has by now is paid only if a nonce is reserved.
+func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Request, refusal error) (Result, error) {
 	if p.Merchant == "" {
 		return d.adopt(ctx, p, r)
 	}
@@ -202,7 +205,11 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	if err := d.startupCheck(ctx); err != nil {
 		return Result{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
 	}
-	if err := d.charge(ctx, p, r); err != nil {
+	err := refusal
+	if !errors.Is(refusal, errScreened) {
+		err = d.charge(ctx, p, r)
+	}
+	if err != nil {
 		switch held, unknown := d.reserved(ctx, p); {
 		case unknown != nil: // neither charged nor certain that another request has charged it
 			return Result{}, errors.Join(ErrInProgress, unknown)
@@ -234,7 +241,7 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 	err := d.Store.Adopt(ctx, p)
 	if errors.Is(err, store.ErrChanged) { // another request has
 		if p, err = d.Store.Payment(ctx, p.ID); err == nil {
-			return d.resume(ctx, p, r)
+			return d.resume(ctx, p, r, nil)
 		}
 	}
 	if err != nil {

@@ -40,14 +40,24 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 			return payment.Payment{}, ErrNotInBook
 		}
 	}
+	var asked errgroup.Group // beside the nodes, so that it takes no time of its own
+	asked.Go(func() error { return d.allowed(ctx, r.To) })
+	p, err := d.assign(ctx, payment.New(id, r, d.Token, d.Network, d.Now()))
+	if denied := asked.Wait(); denied != nil && !errors.Is(err, errScreened) {
+		return payment.Payment{}, denied
+	}
+	return p, err
+}
+
+// assign returns offer with the wallet that is to pay it and its transaction there.
+func (d sending) assign(ctx context.Context, offer payment.Payment) (payment.Payment, error) {
 	active, err := d.Keys.Active(ctx)
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
-	offer := payment.New(id, r, d.Token, d.Network, d.Now())
 	refusal := ErrUnavailable
 	var blocked []wallet.ID
-	for _, w := range d.pool.Choose(d.ChainID, active, r.Amount, d.Now()) {
+	for _, w := range d.pool.Choose(d.ChainID, active, offer.Amount, d.Now()) {
 		tx, err := d.simulate(ctx, w, offer)
 		switch {
 		case errors.Is(err, ErrInsufficient):
@@ -128,8 +138,14 @@ func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
 // token lets it.
 func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (chain.Tx, error) {
 	call := chain.Call{From: w.Address, To: d.Token.Contract, Data: p.CallData(!d.MemoOff)}
-	market, gas, err := d.quote(ctx, call)
+	screened := call
+	if !d.Sanctions.IsZero() {
+		screened.Screening = chain.Screening{List: d.Sanctions, Recipient: p.To}
+	}
+	market, gas, err := d.quote(ctx, screened)
 	switch {
+	case errors.Is(err, chain.ErrListed):
+		return chain.Tx{}, fmt.Errorf("%w: %w", errScreened, err)
 	case errors.Is(err, chain.ErrReverted):
 		return chain.Tx{}, d.diagnose(ctx, call, p)
 	case err != nil:

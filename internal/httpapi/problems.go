@@ -62,7 +62,7 @@ var problems = []struct {
 	{dispatch.ErrAmountBelow, badRequest("amount_below_minimum", "The amount is below the minimum of this service.")},
 	{dispatch.ErrAmountAbove, badRequest("amount_above_maximum", "The amount is above the maximum of this service or of your API key.")},
 	{store.ErrDailyLimit, badRequest("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
-	{dispatch.ErrRecipient, badRequest("recipient_not_allowed", "The token contract refuses transfers to this recipient. Nothing was paid.")},
+	{dispatch.ErrRecipient, badRequest("recipient_not_allowed", "This recipient cannot be paid: the token contract or a list of this service refuses it. Nothing was paid.")},
 
 	{dispatch.ErrNotInBook, badRequest("recipient_not_in_book", "Your API key pays active entries of the recipient book only. Add the recipient and wait until it is active. Nothing was paid.")},
 	{apikey.ErrLimit, badRequest("key_limit_reached", "You have 25 API keys that are neither revoked nor expired. Revoke one first.")},

@@ -151,6 +151,11 @@ func (s *Store) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error
 	return ask(ctx, s.Around, "Wallets", "", func(ctx context.Context) ([]wallet.ID, error) { return s.Store.Wallets(ctx, chainID) })
 }
 
+// Denied implements store.Denials.
+func (s *Store) Denied(ctx context.Context) ([]store.Denial, error) {
+	return ask(ctx, s.Around, "Denied", "", func(ctx context.Context) ([]store.Denial, error) { return s.Store.Denied(ctx) })
+}
+
 // SetCompared implements store.Wallets.
 func (s *Store) SetCompared(ctx context.Context, chainID uint64, at time.Time) error {
 	return s.run(ctx, "SetCompared", "", func(ctx context.Context) error { return s.Store.SetCompared(ctx, chainID, at) })

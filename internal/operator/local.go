@@ -28,6 +28,7 @@ type Commands struct {
 	Wallet   Wallet   `cmd:"" help:"Keys that pay."`
 	Keys     Keys     `cmd:"" help:"Merchants' API keys."`
 	Payment  Payment  `cmd:"" help:"Look into a payment."`
+	Deny     Deny     `cmd:"" help:"Recipients that are not paid."`
 	Webhooks Webhooks `cmd:"" help:"Deliveries that failed."`
 	Recover  Recover  `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
 	Audit    Audit    `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`

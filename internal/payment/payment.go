@@ -112,6 +112,20 @@ func (p Payment) Adopted(r Request) Payment {
 	return p
 }
 
+// Redacted returns a final payment without its reference and metadata, which are its
+// merchant's words, in its event too. What money needs stays: the fingerprint, by which
+// a repeated request is known, and the Idempotency-Key. It returns an error unless p is
+// final.
+func (p Payment) Redacted() (Payment, error) {
+	if !p.State.Final() {
+		return Payment{}, fmt.Errorf("%s is %s: its words are erased once it is confirmed or failed", p.ID, p.State)
+	}
+	p.Reference, p.Metadata = "", nil
+	event, err := eventOf(p, Committed.Status())
+	p.Event = &event
+	return p, err
+}
+
 // AssignedTo returns p to be paid by wallet with tx. Only a Prepared payment may be
 // assigned again: its store refuses once it is committed.
 func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {

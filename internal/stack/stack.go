@@ -25,6 +25,10 @@ type Config struct {
 	// before, and of which they have no record, is no sign that they were lost.
 	Ephemeral bool
 
+	// Sanctions is a contract that says which recipients are not paid (chain.Screening);
+	// zero: none is asked.
+	Sanctions token.Address
+
 	Window   uint64       // payments in flight per wallet
 	Minimum  token.Amount // of one payment
 	Maximum  token.Amount // of one payment

@@ -46,6 +46,7 @@ type Store interface {
 	PendingTxs
 	Wallets
 	DailyLimits
+	Denials
 	History
 	Books
 }
@@ -77,6 +78,11 @@ type Payments interface {
 	// Metadata of p, and its place in the merchant's list, if the stored payment
 	// has no merchant and is not Prepared. Otherwise ErrChanged.
 	Adopt(ctx context.Context, p payment.Payment) error
+
+	// Redact removes the reference and the metadata of a final p, and stores its
+	// Event in the place of the one that has them. ErrChanged if the stored payment
+	// is not final.
+	Redact(ctx context.Context, p payment.Payment) error
 
 	// Finish stores a final p with its event if the stored payment is
 	// Committed. Otherwise ErrChanged: another run has made it final before,

@@ -156,6 +156,9 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	if err := n.usable(); err != nil {
 		return 0, err
 	}
+	if call.Screening != (chain.Screening{}) && n.chain.Listed[call.Recipient] {
+		return 0, chain.ErrListed
+	}
 	if call.To == n.chain.Token {
 		to, amount := ParseTransfer(call.Data)
 		if n.chain.Recipients[to] == Reverts || n.chain.Blocked[call.From] || n.head.accounts[call.From].Coins.Less(amount) {
