@@ -21,15 +21,18 @@ type Config struct {
 	// token that refuses them. Then restored tables cannot be completed from the chain.
 	MemoOff bool
 
+	// RequireKey refuses payments without an Idempotency-Key.
+	RequireKey bool
+
 	// Ephemeral says that the tables end with the process. Then a wallet that has paid
 	// before, and of which they have no record, is no sign that they were lost.
 	Ephemeral bool
 
-	Window   uint64       // payments in flight per wallet
-	Minimum  token.Amount // of one payment
-	Maximum  token.Amount // of one payment
-	Daily    token.Amount // of a merchant in a UTC day
-	FeeLimit token.Amount // wei per gas, the most that a fee cap may be
+	Window  uint64       // payments in flight per wallet
+	Minimum token.Amount // of one payment
+	Maximum token.Amount // of one payment
+	Daily   token.Amount // of a merchant in a UTC day
+	FeeLimit   token.Amount // wei per gas, the most that a fee cap may be
 
 	ConfirmationRule chain.ConfirmationRule
 	BlockTime        time.Duration // how long a fee quote is good for, and a round of settling waits for the next
