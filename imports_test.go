@@ -46,7 +46,7 @@ var mayImport = map[string]string{
 	"settlement": "chain payment stack store token wallet webhook",
 
 	// Adapters, which never import each other.
-	"boot":          "apikey",
+	"boot":          "apikey chains token",
 	"devnet":        "chain token",
 	"devnet/faucet": "token",
 	"dynamo":        "store " + domains,

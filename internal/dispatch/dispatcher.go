@@ -31,6 +31,8 @@ var (
 	ErrOwnWallet    = errors.New("recipient is a wallet of this service")
 	ErrRecipient    = errors.New("the token, or a list of this service, refuses this recipient")
 	ErrInsufficient = errors.New("insufficient funds")
+	// ErrKeyMissing reports a request without the Idempotency-Key that the stack requires.
+	ErrKeyMissing = errors.New("no idempotency key")
 	// ErrNotInBook reports a recipient that the key may not pay (yet).
 	ErrNotInBook = errors.New("recipient is no active entry of the book")
 	// ErrUnavailable reports that payments cannot be made now. Safe to retry.
@@ -118,6 +120,9 @@ type Result struct {
 // earlier one began. Errors are the refusals, ErrKeyReused, ErrInProgress, and
 // errors of the store that left the outcome unknown before anything could move.
 func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
+	if d.RequireKey && r.IdempotencyKey == "" {
+		return Result{}, ErrKeyMissing
+	}
 	nodes, err := d.Nodes.Nodes(ctx)
 	if err != nil {
 		return Result{}, errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))

@@ -478,6 +478,12 @@ func TestLimitsOfAKey(t *testing.T) {
 	if _, err := p.pay(); err != nil || asks.asked != 0 {
 		t.Errorf("a key without a book: %v, and %d reads of one", err, asks.asked)
 	}
+	p.d.RequireKey = true
+	keyless := asked
+	keyless.IdempotencyKey = ""
+	if _, err := p.d.Send(t.Context(), keyless); !errors.Is(err, dispatch.ErrKeyMissing) {
+		t.Errorf("a payment without the key that the stack requires: %v", err)
+	}
 }
 
 // TestADayOfAKeyIsExact: fifty requests at once pay as often as the limit allows, a

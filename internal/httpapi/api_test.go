@@ -286,6 +286,7 @@ var steps = map[string]func(*api){
 	"keys by an operator only":    func(a *api) { a.only(httpapi.CreateAPIKey(nil, nil)) },
 	"a key for webhooks alone":    func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
 	"a key that may make keys":    func(a *api) { a.restrict(`{"scopes":["keys"],"daily_amount":100}`) },
+	"a stack that requires keys":  refused(dispatch.ErrKeyMissing),
 	"a recipient not in the book": refused(dispatch.ErrNotInBook),
 	"a day passes":                func(a *api) { a.now = a.now.Add(24 * time.Hour) },
 	"25 keys": func(a *api) {

@@ -139,6 +139,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
 	c := stack.Config{ChainID: chainID}
 	var rule, blocks, fee, window error
+	c.ConfirmationRule = chains.Chosen(parameters["Mode"])
 	if text := parameters["ConfirmationRule"]; text != "" {
 		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
 	}
