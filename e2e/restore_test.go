@@ -240,6 +240,7 @@ func TestRestorePage(t *testing.T) {
 	d.paid(m, "after-the-loss")
 
 	d.use("use ReplicaRegion")
+	d.follow("for wallet in")
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("with replicas: %v", bad)
 	}
@@ -249,7 +250,7 @@ func TestRestorePage(t *testing.T) {
 	replaces := []string{}
 	for name, output := range map[string]string{
 		"remit-prod-ApiKeysTable-1": "ApiKeysTableName", "remit-prod-PaymentsTable-1": "PaymentsTableName", "remit-prod-WebhooksTable-1": "WebhooksTableName",
-		"arn:aws:secretsmanager:us-east-1:1:secret:WalletSecret-1": "WalletSecretArn", "arn:aws:secretsmanager:us-east-1:1:secret:RpcSecret-1": "RpcSecretArn",
+		"arn:aws:secretsmanager:us-east-1:1:secret:RpcSecret-1": "RpcSecretArn",
 	} {
 		if !strings.Contains(found, outputs[output]) {
 			t.Errorf("%s is not among those that were found", outputs[output])
