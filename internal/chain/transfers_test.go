@@ -14,14 +14,11 @@ import (
 // TestMinedNoop: whatever moves something is no no-op.
 func TestMinedNoop(t *testing.T) {
 	us := token.Address{1}
-	for want, txs := range map[bool][]chain.MinedTx{
-		true:  {{From: us, To: us}},
-		false: {{From: us, To: token.Address{2}}, {From: us, To: us, Data: "a"}, {From: us, To: us, Value: token.Units(1)}},
+	for tx, want := range map[chain.MinedTx]bool{
+		{From: us, To: us}: true, {From: us, To: token.Address{2}}: false, {From: us, To: us, Data: "a"}: false, {From: us, To: us, Value: token.Units(1)}: false,
 	} {
-		for _, tx := range txs {
-			if tx.Noop() != want {
-				t.Errorf("%+v is a no-op: %t", tx, !want)
-			}
+		if tx.Noop() != want {
+			t.Errorf("%+v is a no-op: %t", tx, !want)
 		}
 	}
 }

@@ -193,6 +193,7 @@ func TestRounds(t *testing.T) {
 		{"a nonce that was used by an attempt without a receipt", func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a nonce that was used, and the node fails", used, breaks("TxAtNonce#1"), report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, errBroken},
 		{"a nonce that a stranger used", used, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"a nonce that a no-op used, where none of a lost recovery reaches", func(w *world) { used(w); w.atNonce = nothing }, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
 		{"and the pending transaction cannot be read", used, breaks("PendingTx#1"), report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, errBroken},
 		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
 		{"and the wallet cannot be paused", used, breaks("Pause#1"), report{Busy: true, Undecided: 1, Suspect: 1, Pending: 1, Oldest: minute}, errBroken},
