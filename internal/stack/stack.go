@@ -28,11 +28,11 @@ type Config struct {
 	// before, and of which they have no record, is no sign that they were lost.
 	Ephemeral bool
 
-	Window  uint64       // payments in flight per wallet
-	Minimum token.Amount // of one payment
-	Maximum token.Amount // of one payment
-	Daily   token.Amount // of a merchant in a UTC day
-	FeeLimit   token.Amount // wei per gas, the most that a fee cap may be
+	Window   uint64       // payments in flight per wallet
+	Minimum  token.Amount // of one payment
+	Maximum  token.Amount // of one payment
+	Daily    token.Amount // of a merchant in a UTC day
+	FeeLimit token.Amount // wei per gas, the most that a fee cap may be
 
 	ConfirmationRule chain.ConfirmationRule
 	BlockTime        time.Duration // how long a fee quote is good for, and a round of settling waits for the next
