@@ -33,6 +33,7 @@ func TestOperatorsPages(t *testing.T) {
 	for _, block := range []struct{ page, start, prints string }{
 		{"docs/deploy.md", ".cache/bin/remit wallet balance", "ok   alarms"},
 		{"docs/operate.md", "remit keys issue", "payments:write, payments:read, max 5000000, daily 20000000"},
+		{"docs/operate.md", "remit merchants list", "suspended: key stolen"},
 		{"docs/operate.md", "remit payment show", paid.ID},
 		{"docs/operate.md", "remit wallet pause", "resumed"},
 		{"docs/recover.md", "remit recover --dry-run", "0 payments put back, 0 "},

@@ -6,6 +6,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -287,8 +288,8 @@ func (d sending) charge(ctx context.Context, p payment.Payment, r payment.Reques
 // chargeOf is what the payment that r asks for takes from daily limits.
 func (d sending) chargeOf(p payment.Payment, r payment.Request) store.Charge {
 	limits := r.Key.Daily
-	if !d.Daily.IsZero() {
-		limits = append(slices.Clip(limits), payment.DailyLimit{Amount: d.Daily})
+	if daily := cmp.Or(r.Key.MerchantDaily, d.Daily); !daily.IsZero() {
+		limits = append(slices.Clip(limits), payment.DailyLimit{Amount: daily})
 	}
 	return store.Charge{Merchant: p.Merchant, Mode: p.Mode, At: p.CreatedAt, Amount: p.Amount, Count: 1, Limits: limits}
 }

@@ -23,12 +23,13 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
 	_, own := wallets.Find(r.To)
+	maximum := cmp.Or(r.Key.MerchantMaximum, d.Maximum)
 	switch {
 	case own: // a retired one too: its key may be gone, or in other hands
 		return payment.Payment{}, ErrOwnWallet
 	case r.Amount.Less(d.Minimum):
 		return payment.Payment{}, ErrAmountBelow
-	case !d.Maximum.IsZero() && d.Maximum.Less(r.Amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(r.Amount):
+	case !maximum.IsZero() && maximum.Less(r.Amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(r.Amount):
 		return payment.Payment{}, ErrAmountAbove
 	}
 	if r.Key.Book {

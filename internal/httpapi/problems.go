@@ -52,6 +52,8 @@ var problems = []struct {
 	{dispatch.ErrKeyMissing, badRequest("idempotency_key_missing", "Send an Idempotency-Key: one for each payment that you intend, the same on every retry. Nothing was paid.")},
 	{errKeyCreation, problem{status: http.StatusForbidden, code: "key_creation_closed", detail: "API keys are issued by the operator of this service."}},
 
+	{apikey.ErrSuspended, problem{status: http.StatusForbidden, code: "merchant_suspended",
+		detail: "The operator of this service has suspended your account. Payments that were answered 201 are still made. Ask the operator."}},
 	{apikey.ErrNotPermitted, problem{status: http.StatusForbidden, code: "key_not_permitted",
 		detail: "Your API key does not permit this. Use a key with the scope, and with limits as wide as those that you ask for."}},
 
