@@ -35,17 +35,22 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
 		}
-		w, err := d.Store.Reserve(ctx, wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now()})
+		need := wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
+		w, err := d.Store.Reserve(ctx, need)
 		switch {
 		case err == nil:
 			d.pool.Saw(w)
 			if w.Suspect() { // it holds the nonce from before the tables were restored
 				return Result{}, ErrInProgress
 			}
-			if p, err = d.commit(ctx, p, w.Reservations[p.ID].Nonce); err != nil {
+			nonce := w.Reservations[p.ID].Nonce
+			if p, err = d.commit(ctx, p, nonce); err != nil {
 				return Result{}, unfinished(err)
 			}
 			if p.State != payment.Prepared {
+				if walletOf(p) != w.ID || p.Nonce != nonce {
+					d.forgo(ctx, p, need, nonce)
+				}
 				d.deliver(ctx, p, w)
 				return Result{Payment: p}, nil
 			}
@@ -129,6 +134,36 @@ func (d sending) commit(ctx context.Context, p payment.Payment, nonce uint64) (p
 		}
 	}
 	return d.reread(ctx, p)
+}
+
+// forgo ends the reservation of nonce that need was given for p, which a faster process
+// has committed at another nonce. It gives the nonce back if that is the wallet's last,
+// and fills it otherwise: payments with later nonces wait for it. A crash in between
+// leaves a reservation or a pending transaction, which check-receipts finishes.
+func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need, nonce uint64) {
+	err := store.ErrChanged
+	if walletOf(p) == need.Wallet && p.Tx.Cost() == need.Gas {
+		err = d.Store.Return(ctx, need, nonce)
+	}
+	if errors.Is(err, store.ErrChanged) {
+		err = d.fill(ctx, p, need.Wallet, nonce)
+	}
+	if err != nil && !errors.Is(err, store.ErrChanged) { // changed: another process has ended the reservation
+		d.Log.WarnContext(ctx, "nonce left to check-receipts", "payment", p.ID, "nonce", nonce, "err", err)
+	}
+}
+
+// fill stores and sends a no-op at a nonce that is reserved to p.
+func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonce uint64) error {
+	if err := d.Store.Orphan(ctx, id, p.ID, nonce); err != nil {
+		return err
+	}
+	noop, err := store.Fill(ctx, d.Store, d.Keys, d.Nodes, id, nonce, d.FeeLimit, d.Now())
+	if err != nil {
+		return err
+	}
+	d.broadcast(ctx, p, noop)
+	return d.Store.Release(ctx, p.ID, noop)
 }
 
 // deliver releases the reservation, broadcasts the stored bytes and, if no run

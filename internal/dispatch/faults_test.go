@@ -530,7 +530,7 @@ func TestAnotherWalletIsTried(t *testing.T) {
 	}
 	spend := func(a token.Address) func(*process) error {
 		return func(p *process) error {
-			return p.tables.Reconcile(context.Background(), walletOf(a), p.record(a).NextNonce, token.Units(99), token.Units(1<<60))
+			return p.tables.Reconcile(context.Background(), p.record(a), token.Units(99), token.Units(1<<60))
 		}
 	}
 	for name, test := range map[string]struct {

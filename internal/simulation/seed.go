@@ -56,6 +56,11 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 		c.Chain.Recipients[order.To] = []fakechain.Recipient{
 			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
 		}[rng.IntN(7)]
+		if rng.IntN(6) == 0 { // a merchant repeats it on purpose
+			for j := range 6 {
+				c.StartClient(fmt.Sprintf("repeat%d%c", i, 'a'+j), order, 4, true)
+			}
+		}
 		for j := range 1 + rng.IntN(3) {
 			if r.Clients == 0 || i*3+j < r.Clients {
 				c.StartClient(fmt.Sprintf("client%d%c", i, 'a'+j), order, 1+rng.IntN(4), rng.IntN(3) == 0)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -33,6 +35,34 @@ func Commit(ctx context.Context, to committer, keys wallet.Keys, p payment.Payme
 		return payment.Payment{}, err
 	}
 	return committed, to.Commit(ctx, committed)
+}
+
+// A filler is the part of PendingTxs that Fill needs.
+type filler interface {
+	PutNoop(ctx context.Context, tx wallet.PendingTx) error
+}
+
+// Fill signs a no-op at a nonce that no payment will use, at the market's price up to
+// limit in wei per gas, and stores it in to. Two processes may sign different ones: only
+// the stored one is ever sent. ErrNonceTaken means that another was faster. A crash
+// after the write leaves a pending transaction that check-receipts sends.
+func Fill(ctx context.Context, to filler, keys wallet.Keys, nodes chain.Nodes, id wallet.ID, nonce uint64, limit token.Amount, now time.Time) (wallet.PendingTx, error) {
+	market, err := nodes.Fees(ctx)
+	if err != nil {
+		return wallet.PendingTx{}, err
+	}
+	tx := nodes.Noop(ctx, id.ChainID, id.Address, chain.QuoteFees(market.BaseFee, market.Tip, limit))
+	tx.L1Fee = market.L1Reserve()
+	signer, err := keys.Signer(ctx, id.Address)
+	if err != nil {
+		return wallet.PendingTx{}, err
+	}
+	signed, err := signer.Sign(tx, nonce)
+	if err != nil {
+		return wallet.PendingTx{}, err
+	}
+	noop := wallet.PendingNoop(id, tx, signed, now)
+	return noop, to.PutNoop(ctx, noop)
 }
 
 // PendingTxOf returns the pending transaction of a committed payment.

@@ -27,6 +27,7 @@ type ID struct {
 type Wallet struct {
 	ID
 	NextNonce    uint64 // the nonce that the next reservation gets
+	Returned     uint64 // how many reservations were undone: next_nonce fell by one each time
 	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
 	Reservations map[payment.ID]Reservation
 	Balance      token.Amount // spendable now: the balance less the amounts that reservations and pending transactions tie up
@@ -45,7 +46,7 @@ func (w Wallet) InFlight(window uint64) uint64 {
 // A Reservation is a nonce held for a payment whose bytes are not stored yet.
 type Reservation struct {
 	Nonce uint64
-	At    time.Time // when it was taken, by the taker's clock
+	At    time.Time // when it was taken, by the taker's clock; zero for an orphan, which no payment will use
 }
 
 // A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an
