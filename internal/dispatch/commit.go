@@ -115,7 +115,11 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 // before the write leaves the reservation, and check-receipts commits the same
 // bytes.
 func (d sending) commit(ctx context.Context, p payment.Payment, nonce uint64) (payment.Payment, error) {
-	committed, err := store.Commit(ctx, d.Store, d.Keys, p, nonce, d.Now())
+	signer, err := d.signer(ctx, p.Wallet)
+	if err != nil {
+		return payment.Payment{}, err
+	}
+	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
 	if err == nil {
 		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", committed.TxHash)
 		return committed, nil
@@ -158,7 +162,11 @@ func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonc
 	if err := d.Store.Orphan(ctx, id, p.ID, nonce); err != nil {
 		return err
 	}
-	noop, err := store.Fill(ctx, d.Store, d.Keys, d.Nodes, id, nonce, d.FeeLimit, d.Now())
+	signer, err := d.signer(ctx, id.Address)
+	if err != nil {
+		return err
+	}
+	noop, err := store.Fill(ctx, d.Store, signer, d.Nodes, id, nonce, d.FeeLimit, d.Now())
 	if err != nil {
 		return err
 	}

@@ -93,9 +93,11 @@ type Dispatcher struct {
 	Parts
 	pool *wallet.Pool
 
-	mu       sync.Mutex // guards market and quoted
+	mu       sync.Mutex // guards the fields up to read
 	market   chain.Market
 	quoted   time.Time
+	wallets  wallet.Registry // as it was read last
+	read     time.Time       // when that was; zero: never
 	checked  atomic.Bool // the startup check has passed
 	compared sync.Map    // the wallet.IDs that it has compared so far
 }

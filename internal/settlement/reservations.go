@@ -102,7 +102,11 @@ func (p *pass) orphan(ctx context.Context, id payment.ID, nonce uint64) (*wallet
 // before the write leaves the reservation as it was, one after it a reservation
 // with its pending transaction: the next run releases it.
 func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64) (*wallet.PendingTx, error) {
-	committed, err := store.Commit(ctx, p.Store, p.Keys, stored, nonce, p.Now())
+	signer, err := p.Keys.Signer(ctx, p.registered)
+	if err != nil {
+		return nil, err
+	}
+	committed, err := store.Commit(ctx, p.Store, signer, stored, nonce, p.Now())
 	if errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNonceTaken) {
 		return nil, nil // next round
 	}
@@ -116,7 +120,11 @@ func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64)
 
 // fillNoop stores a no-op at a nonce that no payment will ever use.
 func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, error) {
-	pendingTx, err := store.Fill(ctx, p.Store, p.Keys, p.Nodes, p.wallet.ID, nonce, p.FeeLimit, p.Now())
+	signer, err := p.Keys.Signer(ctx, p.registered)
+	if err != nil {
+		return nil, err
+	}
+	pendingTx, err := store.Fill(ctx, p.Store, signer, p.Nodes, p.wallet.ID, nonce, p.FeeLimit, p.Now())
 	if errors.Is(err, store.ErrNonceTaken) {
 		return nil, nil // next round
 	}

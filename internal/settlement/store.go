@@ -22,7 +22,7 @@ type Store interface {
 	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
-	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
+	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 	SetCompared(ctx context.Context, chainID uint64, at time.Time) error
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
 	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error

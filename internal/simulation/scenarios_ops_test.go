@@ -34,8 +34,9 @@ func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
 		s.Halted = true
 		s.Pay("committed", order(0))
 		s.Begin("reserved", 0, order(1), "Reserve", scheduler.KillAfter)
-		s.Keys.Drain(fakechain.Wallet(0))
+		s.Drain(0)
 		s.AddWallet()
+		s.Elapse(5 * time.Minute) // by then every process has read it
 		p := s.Pay("new", order(2))
 		s.Is("the new wallet pays", p.Wallet, fakechain.Wallet(1))
 		s.Halted = false
@@ -129,11 +130,11 @@ func TestTablesRestoredToAnHourAgo(t *testing.T) {
 			s.Elapse(time.Hour)
 			s.Pay("lost", order(1))
 			s.Elapse(5 * time.Minute)
+			s.Restore(image)
 			if draining {
-				s.Keys.Drain(fakechain.Wallet(0))
+				s.Drain(0)
 				s.AddWallet()
 			}
-			s.Restore(image)
 			s.Idle = true
 			s.Is("at once", s.Ask("again", order(1)).Refused(), true)
 			s.Idle = false
