@@ -35,6 +35,10 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
 		}
+		signer, err := d.ready(ctx, p.Wallet)
+		if err != nil {
+			return Result{}, unfinished(err)
+		}
 		need := wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
 		w, err := d.Store.Reserve(ctx, need)
 		switch {
@@ -44,7 +48,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 				return Result{}, ErrInProgress
 			}
 			nonce := w.Reservations[p.ID].Nonce
-			if p, err = d.commit(ctx, p, nonce); err != nil {
+			if p, err = d.commit(ctx, signer, p, nonce); err != nil {
 				return Result{}, unfinished(err)
 			}
 			if p.State != payment.Prepared {
@@ -112,13 +116,8 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 // commit signs p at nonce and stores the bytes. It returns the payment as it is
 // stored after that: committed by this request or by a faster process, or still
 // prepared and assigned anew, in which case the caller reserves again. A crash
-// before the write leaves the reservation, and check-receipts commits the same
-// bytes.
-func (d sending) commit(ctx context.Context, p payment.Payment, nonce uint64) (payment.Payment, error) {
-	signer, err := d.signer(ctx, p.Wallet)
-	if err != nil {
-		return payment.Payment{}, err
-	}
+// before the write leaves the reservation, and check-receipts commits the payment.
+func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64) (payment.Payment, error) {
 	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
 	if err == nil {
 		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", committed.TxHash)
@@ -162,7 +161,7 @@ func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonc
 	if err := d.Store.Orphan(ctx, id, p.ID, nonce); err != nil {
 		return err
 	}
-	signer, err := d.signer(ctx, id.Address)
+	signer, err := d.ready(ctx, id.Address)
 	if err != nil {
 		return err
 	}

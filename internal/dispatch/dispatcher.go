@@ -98,8 +98,8 @@ type Dispatcher struct {
 	quoted   time.Time
 	wallets  wallet.Registry // as it was read last
 	read     time.Time       // when that was; zero: never
-	checked  atomic.Bool // the startup check has passed
-	compared sync.Map    // the wallet.IDs that it has compared so far
+	checked  atomic.Bool     // the startup check has passed
+	compared sync.Map        // the wallet.IDs that it has compared so far
 }
 
 // New returns a dispatcher that has called none of its ports yet.

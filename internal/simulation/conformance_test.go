@@ -141,7 +141,7 @@ func TestConformance(t *testing.T) {
 			}
 			tx := sent.Tx
 			tx.Data = chain.TransferData(order(1).To, unit(5))
-			foreign, err := signer.Sign(tx, sent.Nonce)
+			foreign, err := signer.Sign(context.Background(), tx, sent.Nonce)
 			if err != nil {
 				d.t.Fatal(err)
 			}
@@ -199,8 +199,10 @@ func realNetwork(t *testing.T) network {
 	ok(err)
 	return network{
 		id: c.ID(), coin: c.Token(), node: node,
-		wallets:     []token.Address{key.Address()},
-		keys:        keyring.New(func(token.Address) keyring.Read { return func(context.Context) (keyring.Key, error) { return key, nil } }),
+		wallets: []token.Address{key.Address()},
+		keys: keyring.New(func(token.Address) keyring.Read {
+			return func(context.Context) (keyring.Key, error) { return key, nil }
+		}),
 		mine:        func() { ok(c.Mine()) },
 		mineExactly: func(raw ...[]byte) { ok(c.MineExactly(raw...)) },
 		reorg:       func(depth int) { ok(c.Reorg(depth)) },

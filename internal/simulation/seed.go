@@ -37,6 +37,9 @@ func setupOf(rng *rand.Rand) Setup {
 	if rng.IntN(3) == 0 {
 		s.ReservationAge = time.Second
 	}
+	if rng.IntN(3) == 0 {
+		s.Remote = 1 + rng.IntN(s.Wallets)
+	}
 	if rng.IntN(5) == 0 {
 		s.Skews = []time.Duration{0, 10 * time.Minute, -10 * time.Minute, time.Second}
 	}

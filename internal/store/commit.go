@@ -22,7 +22,7 @@ type committer interface {
 // reservation as it was; one after it leaves a reservation with its pending
 // transaction, which check-receipts releases.
 func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.Payment, nonce uint64, now time.Time) (payment.Payment, error) {
-	signed, err := signer.Sign(p.Tx, nonce)
+	signed, err := signer.Sign(ctx, p.Tx, nonce)
 	if err != nil {
 		return payment.Payment{}, err
 	}
@@ -49,7 +49,7 @@ func Fill(ctx context.Context, to filler, signer wallet.Signer, nodes chain.Node
 	}
 	tx := nodes.Noop(ctx, id.ChainID, id.Address, chain.QuoteFees(market.BaseFee, market.Tip, limit))
 	tx.L1Fee = market.L1Reserve()
-	signed, err := signer.Sign(tx, nonce)
+	signed, err := signer.Sign(ctx, tx, nonce)
 	if err != nil {
 		return wallet.PendingTx{}, err
 	}

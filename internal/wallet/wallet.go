@@ -91,9 +91,13 @@ var ErrNoKey = errors.New("no key for wallet")
 
 // A Signer is one wallet's key.
 type Signer interface {
-	// Sign returns the one signed form of tx at nonce. It works in memory
-	// and fails only for a transaction that no node would take.
-	Sign(tx chain.Tx, nonce uint64) (chain.Signed, error)
+	// Sign returns a signed form of tx at nonce. A key in memory signs alike every
+	// time; one in another service never does, and may fail. Signing has no effect
+	// and may be repeated: what counts are the bytes that are stored.
+	Sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error)
+
+	// Ready returns an error if Sign would fail now, or was lately.
+	Ready(ctx context.Context) error
 }
 
 // Keys are the keys of registered wallets.
