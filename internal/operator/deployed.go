@@ -144,6 +144,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
 	c := stack.Config{ChainID: chainID}
 	var rule, blocks, fee, window error
+	c.ConfirmationRule = chains.Chosen(parameters["Mode"])
 	if text := parameters["ConfirmationRule"]; text != "" {
 		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
 	}
@@ -317,13 +318,8 @@ func (d *deployment) show(v any, text string) error {
 	return err
 }
 
-// tokens writes an amount in whole tokens, with as many decimals as it needs.
-func tokens(a token.Amount, decimals int) string {
-	digits := a.String()
-	digits = strings.Repeat("0", max(0, decimals+1-len(digits))) + digits
-	point := len(digits) - decimals
-	return strings.TrimSuffix(digits[:point]+"."+strings.TrimRight(digits[point:], "0"), ".")
-}
+// tokens writes an amount in whole tokens.
+func tokens(a token.Amount, decimals int) string { return a.Tokens(decimals) }
 
 // A stamp is a time in an answer. The zero time is null in JSON and "-" in text.
 type stamp time.Time

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/settlement"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -42,6 +44,9 @@ func (c *pausing) wallets(ctx context.Context, d *deployment) (_ store.Store, ws
 			return nil, nil, nil, fmt.Errorf("%s: %w", id.Address, err)
 		}
 		known[id], w.ID = err == nil, id
+		if w.Paused == wallet.RetiredReason {
+			return nil, nil, nil, fmt.Errorf("wallet %s is retired, and stays so", id.Address)
+		}
 		ws = append(ws, w)
 	}
 	return s, ws, known, nil
@@ -203,4 +208,49 @@ func (c *walletDrain) Run(ctx context.Context, d *deployment) error {
 		return err
 	}
 	return d.show(map[string]any{"address": c.Address, "draining": !c.Undo}, "done")
+}
+
+type walletRetire struct {
+	Target
+	Address token.Address `arg:"" help:"The wallet, which is draining."`
+	Unswept bool          `help:"The wallet may still hold tokens. Nothing moves them afterwards."`
+	Stolen  bool          `help:"Its key is in other hands, so that what it sends never ends: only payments have to be settled."`
+	Yes     bool          `help:"Do not ask."`
+}
+
+// Run retires the wallet once all that it has signed has ended.
+func (c *walletRetire) Run(ctx context.Context, d *deployment) error {
+	s, err := d.payments()
+	if err != nil {
+		return err
+	}
+	nodes, _, err := d.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	views, err := nodes.Views(ctx, c.Address, d.asset.Contract, chain.ConfirmationRule{})
+	if err != nil {
+		return err
+	}
+	held := views.Leading()
+	holds := fmt.Sprintf("%s %s and %s ether", tokens(held.Balance, d.asset.Decimals), d.asset.Symbol, tokens(held.Gas, 18))
+	if !held.Balance.IsZero() && !c.Unswept {
+		return fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
+	}
+	consequences := "This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check looks at it any more, and payments to it are refused. Its key stays where it is."
+	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address, holds)); err != nil {
+		return err
+	}
+	settler := settlement.New(d.rules, settlement.Parts{Store: s, Nodes: nodes, Log: slog.Default(), Now: time.Now})
+	switch err := settler.Retire(ctx, wallet.ID{ChainID: d.chainID, Address: c.Address}, c.Stolen); {
+	case errors.Is(err, wallet.ErrUnknown):
+		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", c.Address)
+	case errors.Is(err, settlement.ErrNotDraining):
+		return fmt.Errorf("%w: remit wallet drain %s, and wait until remit wallet list shows nothing under way", err, c.Address)
+	case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):
+		return fmt.Errorf("%w (nothing was changed: run this again when it has ended)", err)
+	case err != nil:
+		return err
+	}
+	return d.show(map[string]any{"address": c.Address, "state": wallet.Retired}, "retired")
 }

@@ -26,6 +26,7 @@ type Wallet struct {
 	Pause   walletPause   `cmd:"" help:"Stop new payments from a wallet. What is signed goes on."`
 	Resume  walletResume  `cmd:"" help:"Let a paused wallet pay again."`
 	Drain   walletDrain   `cmd:"" help:"Stop new payments from a wallet for good; what is under way is finished."`
+	Retire  walletRetire  `cmd:"" help:"End the life of a drained wallet: nothing that its key does stops a payment any more."`
 }
 
 type walletCreate struct {

@@ -39,7 +39,6 @@ type Recovery struct {
 // Tables are the parts of store.Store that a Recovery uses beside a Settler's.
 type Tables interface {
 	Register(ctx context.Context, r wallet.Registration) error
-	Open(ctx context.Context, w wallet.Wallet) error
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 	Reassign(ctx context.Context, p payment.Payment, old string) error
 	Discard(ctx context.Context, p payment.Payment) error
@@ -97,7 +96,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) error {
 		w, err := r.Store.Wallet(ctx, id)
 		switch {
 		case errors.Is(err, wallet.ErrUnknown):
-			err = r.Tables.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held})
+			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held})
 		case err == nil && w.Suspect():
 			return nil
 		case err == nil:
@@ -188,8 +187,8 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 
 // look returns every node's view of a wallet, and how many of its transactions are
 // final on all of them. All must answer.
-func (r *Recovery) look(ctx context.Context, nodes chain.Nodes, address token.Address) (chain.Views, uint64, error) {
-	views, err := nodes.Views(ctx, address, r.Token.Contract, r.ConfirmationRule)
+func (s *Settler) look(ctx context.Context, nodes chain.Nodes, address token.Address) (chain.Views, uint64, error) {
+	views, err := nodes.Views(ctx, address, s.Token.Contract, s.ConfirmationRule)
 	if err == nil && len(views) < len(nodes) {
 		err = fmt.Errorf("%w: %d of %d nodes answer, and all must", chain.ErrUnavailable, len(views), len(nodes))
 	}
@@ -229,7 +228,7 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 	}
 	signer, err := r.Keys.Signer(ctx, registered)
 	if errors.Is(err, wallet.ErrNoKey) && w.NextNonce <= settled && len(w.Reservations) == 0 {
-		return settled, 0, r.advance(ctx, id, settled, w.Paused) // its key went when all had ended
+		return settled, 0, r.advance(ctx, id, settled) // its key went when all had ended
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import): %w", err)
@@ -267,14 +266,16 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 			return 0, 0, err
 		}
 	}
-	return below, noops, r.advance(ctx, id, below, w.Paused)
+	return below, noops, r.advance(ctx, id, below)
 }
 
-func (r *Recovery) advance(ctx context.Context, id wallet.ID, below uint64, reason string) error {
+// advance raises next_nonce. An earlier recovery, lost with the tables, may have begun
+// at a count that a re-organisation has taken back: its no-ops reach further.
+func (r *Recovery) advance(ctx context.Context, id wallet.ID, below uint64) error {
 	if r.DryRun {
 		return nil
 	}
-	return r.Store.Advance(ctx, id, below, reason)
+	return r.Store.Advance(ctx, id, below, below+r.Window)
 }
 
 // await settles until every nonce below those of the wallets is final on every node,

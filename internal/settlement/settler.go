@@ -173,6 +173,11 @@ func (s *Settler) round(ctx context.Context, by string, compared *sync.Map) (rep
 		heads = nodes.Heads(ctx, s.ConfirmationRule)
 	}()
 	defer func() { <-read }()
+	if compared != nil {
+		var watching sync.WaitGroup // beside the passes
+		watching.Go(func() { s.watch(ctx, nodes, by, wallets) })
+		defer watching.Wait()
+	}
 	var mu sync.Mutex
 	all = compared != nil
 	err = abreast(wallets.Working(true), func(r wallet.Registration) error {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/store"
 	"remit/internal/token"
 )
 
@@ -63,6 +65,12 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 			for j := range 6 {
 				c.StartClient(fmt.Sprintf("repeat%d%c", i, 'a'+j), order, 4, true)
 			}
+		}
+		switch rng.IntN(16) {
+		case 0:
+			c.Chain.Listed[order.To] = true
+		case 1:
+			_ = c.Store.Deny(context.Background(), store.Denial{To: order.To}) // in memory
 		}
 		for j := range 1 + rng.IntN(3) {
 			if r.Clients == 0 || i*3+j < r.Clients {
@@ -122,7 +130,7 @@ func Shrink(fails func(Reduction) bool) Reduction {
 }
 
 // routine are the operations that say nothing in a trace when they go well.
-var routine = []string{"Wallet", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment", "Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
+var routine = []string{"Wallet", "Denied", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment", "Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
 
 // Brief returns a trace without its routine.
 func Brief(trace []string) []string {

@@ -41,6 +41,9 @@ func (o *Oracle) Violations(settled bool) []string {
 			o.Violate(PaidOnce, "%s was paid %d times", key, seen.times)
 		}
 		delete(payees, r.To)
+		if denied := o.denied(r.To); seen.times > 0 && (denied || o.Chain.Listed[r.To]) {
+			o.Violate(WithinBounds, "%s was paid although a list has its recipient", key)
+		}
 		if o.lost[key] {
 			continue
 		}
@@ -66,6 +69,13 @@ func (o *Oracle) Violations(settled bool) []string {
 		o.checkWallets(sum)
 	}
 	return o.violations
+}
+
+// denied reports whether the operator's deny list has a recipient. A list is never
+// changed but by restores, which take entries out.
+func (o *Oracle) denied(to token.Address) bool {
+	all, err := o.Store.Denied(context.Background())
+	return err == nil && slices.ContainsFunc(all, func(d store.Denial) bool { return d.To == to })
 }
 
 // checkDays checks that no UTC day has more committed payments than its limits allow.
