@@ -54,6 +54,7 @@ var mayImport = map[string]string{
 	"ethrpc":        "chain token",
 	"httpapi":       "store strictjson " + domains + " " + engines,
 	"keyring":       "chain token wallet",
+	"kms":           "",
 	"memory":        "store " + domains,
 	"queue":         "webhook",
 	"secrets":       "",
@@ -64,12 +65,12 @@ var mayImport = map[string]string{
 	// Assemblies: what several functions put together in the same way.
 	"emf/runreport": "chain emf settlement token",
 	"chainenv":      "boot chain chains ethrpc secrets stack token",
-	"walletenv":     "boot keyring secrets token wallet",
+	"walletenv":     "boot keyring kms secrets token wallet",
 
 	// The rooms of the command line, which know nothing of each other.
 	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory recipient settlement stack store token wallet webhook webhook/guard",
 	"merchant": "client token",
-	"operator": "apikey chain chains dynamo ethrpc keyring payment queue secrets settlement stack store token wallet webhook",
+	"operator": "apikey chain chains dynamo ethrpc keyring kms payment queue secrets settlement stack store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
@@ -94,7 +95,7 @@ var mayImport = map[string]string{
 // trailing slash stands for everything below. Packages for tests may import all
 // of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/":        "boot dynamo local operator queue secrets",
+	"github.com/aws/":        "boot dynamo kms local operator queue secrets",
 	"github.com/awslabs/":    "boot",
 	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring",
 	"net/http":               "boot client devnet ethrpc httpapi local merchant operator webhook webhook/guard",
@@ -109,6 +110,7 @@ var mayLink = map[string]string{
 	"github.com/ethereum/":       "remit check-receipts get-balance send-payment",
 	"remit/internal/ethrpc":      "remit check-receipts get-balance send-payment",
 	"remit/internal/keyring":     "remit check-receipts send-payment",
+	"remit/internal/kms":         "remit check-receipts send-payment",
 	"remit/internal/devnet":      "remit",
 	"remit/internal/settlement":  "remit check-receipts",
 	"remit/internal/interpose":   "",

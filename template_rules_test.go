@@ -229,8 +229,11 @@ func grantsTooMuch(r node) string {
 		if s["Effect"] != "Allow" {
 			return fmt.Sprintf("Effect %v", s["Effect"])
 		}
+		if strings.Contains(fmt.Sprint(s["Resource"]), ":key/*") && at[node](s, "Condition.StringEquals")["aws:ResourceTag/remit-stack"] == nil {
+			return "grants keys in KMS without the stack's tag"
+		}
 		for _, word := range append(words(s["Action"]), words(s["Resource"])...) {
-			if strings.Contains(strings.NewReplacer("/wallets/*", "", "${ExistingWalletSecrets}*", "").Replace(word), "*") || word == "dynamodb:Scan" {
+			if strings.Contains(strings.NewReplacer("/wallets/*", "", "${ExistingWalletSecrets}*", "", ":key/*", "").Replace(word), "*") || word == "dynamodb:Scan" {
 				return "grants " + word
 			}
 		}
@@ -241,7 +244,7 @@ func grantsTooMuch(r node) string {
 func readsSigningKeys(r node) string {
 	for _, s := range statements(at[any](r, "Properties.Policies")) {
 		signs := has("functions/check-receipts/ functions/send-payment/", at[string](r, "Properties.CodeUri"))
-		if strings.Contains(fmt.Sprint(s["Resource"]), "/wallets/") && !signs {
+		if (strings.Contains(fmt.Sprint(s["Resource"]), "/wallets/") || slices.Contains(words(s["Action"]), "kms:Sign")) && !signs {
 			return "is granted the wallets' secrets"
 		}
 	}

@@ -60,7 +60,7 @@ func (p *payer) signed(n int, to token.Address, units uint64) chain.Signed {
 	p.t.Helper()
 	key, err := keyring.ParseKey(p.Wallets()[n].PrivateKey())
 	p.must(err)
-	signed, err := key.Sign(chain.Tx{
+	signed, err := key.Sign(context.Background(), chain.Tx{
 		ChainID: p.ID(), To: p.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 150_000,
 		Fees: chain.Fees{Tip: token.Units(1e9), Cap: token.Units(100e9)},
 	}, p.nonces[n])

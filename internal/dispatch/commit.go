@@ -35,17 +35,26 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
 		}
-		w, err := d.Store.Reserve(ctx, wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now()})
+		signer, err := d.ready(ctx, p.Wallet)
+		if err != nil {
+			return Result{}, unfinished(err)
+		}
+		need := wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
+		w, err := d.Store.Reserve(ctx, need)
 		switch {
 		case err == nil:
 			d.pool.Saw(w)
 			if w.Suspect() { // it holds the nonce from before the tables were restored
 				return Result{}, ErrInProgress
 			}
-			if p, err = d.commit(ctx, p, w.Reservations[p.ID].Nonce); err != nil {
+			nonce := w.Reservations[p.ID].Nonce
+			if p, err = d.commit(ctx, signer, p, nonce); err != nil {
 				return Result{}, unfinished(err)
 			}
 			if p.State != payment.Prepared {
+				if walletOf(p) != w.ID || p.Nonce != nonce {
+					d.forgo(ctx, p, need, nonce)
+				}
 				d.deliver(ctx, p, w)
 				return Result{Payment: p}, nil
 			}
@@ -107,13 +116,8 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 // commit signs p at nonce and stores the bytes. It returns the payment as it is
 // stored after that: committed by this request or by a faster process, or still
 // prepared and assigned anew, in which case the caller reserves again. A crash
-// before the write leaves the reservation, and check-receipts commits the same
-// bytes.
-func (d sending) commit(ctx context.Context, p payment.Payment, nonce uint64) (payment.Payment, error) {
-	signer, err := d.signer(ctx, p.Wallet)
-	if err != nil {
-		return payment.Payment{}, err
-	}
+// before the write leaves the reservation, and check-receipts commits the payment.
+func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64) (payment.Payment, error) {
 	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
 	if err == nil {
 		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", committed.TxHash)
@@ -133,6 +137,40 @@ func (d sending) commit(ctx context.Context, p payment.Payment, nonce uint64) (p
 		}
 	}
 	return d.reread(ctx, p)
+}
+
+// forgo ends the reservation of nonce that need was given for p, which a faster process
+// has committed at another nonce. It gives the nonce back if that is the wallet's last,
+// and fills it otherwise: payments with later nonces wait for it. A crash in between
+// leaves a reservation or a pending transaction, which check-receipts finishes.
+func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need, nonce uint64) {
+	err := store.ErrChanged
+	if walletOf(p) == need.Wallet && p.Tx.Cost() == need.Gas {
+		err = d.Store.Return(ctx, need, nonce)
+	}
+	if errors.Is(err, store.ErrChanged) {
+		err = d.fill(ctx, p, need.Wallet, nonce)
+	}
+	if err != nil && !errors.Is(err, store.ErrChanged) { // changed: another process has ended the reservation
+		d.Log.WarnContext(ctx, "nonce left to check-receipts", "payment", p.ID, "nonce", nonce, "err", err)
+	}
+}
+
+// fill stores and sends a no-op at a nonce that is reserved to p.
+func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonce uint64) error {
+	if err := d.Store.Orphan(ctx, id, p.ID, nonce); err != nil {
+		return err
+	}
+	signer, err := d.ready(ctx, id.Address)
+	if err != nil {
+		return err
+	}
+	noop, err := store.Fill(ctx, d.Store, signer, d.Nodes, id, nonce, d.FeeLimit, d.Now())
+	if err != nil {
+		return err
+	}
+	d.broadcast(ctx, p, noop)
+	return d.Store.Release(ctx, p.ID, noop)
 }
 
 // deliver releases the reservation, broadcasts the stored bytes and, if no run

@@ -94,7 +94,10 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"the wallets cannot be listed to open one", breaks("Wallets#2"), nil},
 		{"the node does not simulate", breaks("Estimate#1"), unavailable},
 		{"the node knows no price", breaks("Fees#1"), unavailable},
-		{"there is no key", breaks("Signer#1"), unavailable},
+		{"there is no key", breaks("Signer#1"), nil},
+		{"nor any other", breaks("Signer#1", "Signer#2"), unavailable},
+		{"the key is out of reach", breaks("Ready#1"), nil},
+		{"as is the other", breaks("Ready#1", "Ready#2"), unavailable},
 		{"the payment may or may not be stored", breaks("Create#1"), []error{errBroken}},
 		{"the day cannot be charged", breaks("Charge#1"), unavailable},
 		{"and the payment perhaps not discarded", breaks("Charge#1", "Discard#1"), inProgress},
@@ -103,6 +106,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"and the payment cannot be read", breaks("Reserve#1", "Payment#1"), inProgress},
 		{"and its key has been used for another request", script{"Reserve#1": replace}, []error{dispatch.ErrKeyReused}},
 		{"there is no key any more", breaks("Signer#2"), inProgress},
+		{"the key is out of reach since", breaks("Ready#2"), inProgress},
 		{"the key does not sign", breaks("Sign#1"), inProgress},
 		{"the commit is unknown", breaks("Commit#1"), nil},
 		{"and the payment cannot be read after it", breaks("Commit#1", "Payment#1"), inProgress},
@@ -536,7 +540,7 @@ func TestAnotherWalletIsTried(t *testing.T) {
 	}
 	spend := func(a token.Address) func(*process) error {
 		return func(p *process) error {
-			return p.tables.Reconcile(context.Background(), walletOf(a), p.record(a).NextNonce, token.Units(99), token.Units(1<<60))
+			return p.tables.Reconcile(context.Background(), p.record(a), token.Units(99), token.Units(1<<60))
 		}
 	}
 	for name, test := range map[string]struct {

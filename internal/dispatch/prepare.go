@@ -55,9 +55,9 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 	refusal := ErrUnavailable
 	var blocked []wallet.ID
 	for _, w := range d.pool.Choose(d.ChainID, wallets.Active(), offer.Amount, d.Now()) {
-		var held errgroup.Group // a key that is not in memory is read meanwhile
+		var held errgroup.Group // a key that is not in memory is read, or tried, meanwhile
 		held.Go(func() error {
-			_, err := d.signer(ctx, w.Address)
+			_, err := d.ready(ctx, w.Address)
 			return err
 		})
 		tx, err := d.simulate(ctx, w, offer)
@@ -76,12 +76,14 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 			continue
 		case err != nil:
 			return payment.Payment{}, err
+		case keyErr != nil: // of another wallet the key may be at hand
+			refusal = errors.Join(ErrUnavailable, keyErr)
+			d.pool.Rest(w, d.Now())
+			d.Log.WarnContext(ctx, "wallet rests: its key is out of reach", "wallet", w.Address, "err", keyErr)
+			continue
 		}
 		d.pool.Wake(w)
 		d.rest(ctx, blocked)
-		if keyErr != nil {
-			return payment.Payment{}, errors.Join(ErrUnavailable, keyErr)
-		}
 		return offer.AssignedTo(w.Address, tx), nil
 	}
 	if len(blocked) > 0 {

@@ -200,9 +200,13 @@ func (p *process) Signer(context.Context, wallet.Registration) (wallet.Signer, e
 	return p, p.call("Signer")
 }
 
-func (p *process) Sign(tx chain.Tx, nonce uint64) (chain.Signed, error) {
-	raw := fmt.Append(nil, tx, nonce)
-	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, p.call("Sign")
+func (p *process) Ready(context.Context) error { return p.call("Ready") }
+
+// Sign signs never alike, as a key in another service does.
+func (p *process) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
+	err := p.call("Sign")
+	raw := fmt.Append(nil, tx, nonce, p.times["Sign"])
+	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
 }
 
 func (p *process) String() string { return "node" }

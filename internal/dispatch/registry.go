@@ -38,6 +38,16 @@ func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Reg
 	return wallets, nil
 }
 
+// ready returns the key of a wallet if it can sign now. It is asked before a nonce is
+// reserved: while a key is out of reach, no reservations pile up for it.
+func (d sending) ready(ctx context.Context, address token.Address) (wallet.Signer, error) {
+	signer, err := d.signer(ctx, address)
+	if err == nil {
+		err = signer.Ready(ctx)
+	}
+	return signer, err
+}
+
 // signer returns the key of a wallet, which may be newer than the registry that this
 // process has read.
 func (d sending) signer(ctx context.Context, address token.Address) (wallet.Signer, error) {

@@ -21,6 +21,7 @@ type Store interface {
 	Discard(ctx context.Context, p payment.Payment) error
 	Adopt(ctx context.Context, p payment.Payment) error
 	Commit(ctx context.Context, p payment.Payment) error
+	PutNoop(ctx context.Context, tx wallet.PendingTx) error
 	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
 	PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error)
 

@@ -39,7 +39,7 @@ func TestAWalletThatTheTokenBlocks(t *testing.T) {
 		}
 		for _, a := range p.keys {
 			p.must(p.tables.RaiseCeiling(t.Context(), walletOf(a), 1<<20))
-			p.must(p.tables.Reconcile(t.Context(), walletOf(a), p.record(a).NextNonce, token.Units(1000), token.Units(1<<60)))
+			p.must(p.tables.Reconcile(t.Context(), p.record(a), token.Units(1000), token.Units(1<<60)))
 		}
 	}
 	if p.blocked != 1 {

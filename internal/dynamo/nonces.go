@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -64,6 +65,25 @@ func unreserved(n wallet.Need, w wallet.Wallet, err error) (wallet.Wallet, error
 		return w, refusal
 	}
 	return wallet.Wallet{}, fmt.Errorf("reserving a nonce of %s for %s: %w", n.Wallet.Address, n.Payment, errMissing)
+}
+
+// Return implements store.Nonces. A caller that repeats it after a lost answer gets
+// ErrChanged.
+func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
+	return s.changeOf(ctx, n.Wallet, n.Payment, "returning a nonce of",
+		"SET next_nonce = :nonce, token_available = token_available + :amount, gas_available = gas_available + :gas "+
+			"REMOVE reservations.#id, reserved_at.#id ADD returned :one",
+		"reservations.#id = :nonce AND reserved_at.#id = :at AND next_nonce = :next AND attribute_not_exists(paused)",
+		attributes{
+			":nonce": number(nonce), ":next": number(nonce + 1), ":at": text(instant(n.At)), ":one": number(1),
+			":amount": units(n.Amount), ":gas": units(n.Gas),
+		})
+}
+
+// Orphan implements store.Nonces.
+func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
+	return s.changeOf(ctx, id, holder, "orphaning a nonce of", "SET reserved_at.#id = :never", "reservations.#id = :nonce",
+		attributes{":nonce": number(nonce), ":never": text(instant(time.Time{}))})
 }
 
 // Release implements store.Nonces.

@@ -165,11 +165,15 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 }
 
 // Reconcile implements store.Wallets.
-func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error {
-	return s.change(ctx, id, "reconciling", "SET token_available = :token, gas_available = :gas", "next_nonce = :next",
-		attributes{
-			":next": number(next), ":token": units(wallet.Spendable(balance)), ":gas": units(wallet.Spendable(gas)),
-		})
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error {
+	values := attributes{
+		":next": number(w.NextNonce), ":token": units(wallet.Spendable(balance)), ":gas": units(wallet.Spendable(gas)),
+	}
+	condition := "next_nonce = :next AND attribute_not_exists(returned)"
+	if w.Returned > 0 {
+		condition, values[":returned"] = "next_nonce = :next AND returned = :returned", number(w.Returned)
+	}
+	return s.change(ctx, w.ID, "reconciling", "SET token_available = :token, gas_available = :gas", condition, values)
 }
 
 // Advance implements store.Wallets.
@@ -216,6 +220,15 @@ func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) e
 // It returns wallet.ErrUnknown if the wallet is not stored, and
 // store.ErrChanged if the stored one does not meet the condition.
 func (s *Payments) change(ctx context.Context, id wallet.ID, doing, change, condition string, values attributes) error {
+	return s.changeOf(ctx, id, "", doing, change, condition, values)
+}
+
+// changeOf is change with a payment's place among the reservations as #id.
+func (s *Payments) changeOf(ctx context.Context, id wallet.ID, holder payment.ID, doing, change, condition string, values attributes) error {
+	var names map[string]string
+	if holder != "" {
+		names = map[string]string{"#id": string(holder)}
+	}
 	exists := "attribute_exists(pk)"
 	if condition != "" {
 		exists += " AND " + condition
@@ -224,6 +237,7 @@ func (s *Payments) change(ctx context.Context, id wallet.ID, doing, change, cond
 		Key:                                 walletKey(id.ChainID, id.Address.String()),
 		UpdateExpression:                    &change,
 		ConditionExpression:                 &exists,
+		ExpressionAttributeNames:            names,
 		ExpressionAttributeValues:           values,
 		ReturnValuesOnConditionCheckFailure: allOld,
 	})
@@ -240,6 +254,7 @@ type walletItem struct {
 	PK           string                `dynamodbav:"pk"`
 	SK           string                `dynamodbav:"sk"`
 	NextNonce    *uint64               `dynamodbav:"next_nonce"`
+	Returned     uint64                `dynamodbav:"returned,omitempty"`
 	Ceiling      *uint64               `dynamodbav:"nonce_ceiling"`
 	NoopsBelow   uint64                `dynamodbav:"noops_below,omitempty"`
 	Reservations map[string]uint64     `dynamodbav:"reservations"` // payment id → nonce
@@ -254,7 +269,7 @@ type walletItem struct {
 // element of each, which DynamoDB does in an existing map only.
 func encodeWallet(w wallet.Wallet) attributes {
 	it := walletItem{
-		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Ceiling: &w.Ceiling, NoopsBelow: w.NoopsBelow,
+		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling, NoopsBelow: w.NoopsBelow,
 		Reservations: map[string]uint64{}, ReservedAt: map[string]string{},
 		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),
 		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
@@ -273,7 +288,7 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 		var it walletItem
 		r := read(item, &it)
 		w := wallet.Wallet{
-			ID: id, NoopsBelow: it.NoopsBelow, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
+			ID: id, Returned: it.Returned, NoopsBelow: it.NoopsBelow, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
 			Balance: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
 			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
 		}

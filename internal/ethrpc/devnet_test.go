@@ -1,6 +1,7 @@
 package ethrpc_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -88,7 +89,7 @@ func (r *rig) pay(nonce uint64, to token.Address, units uint64) chain.Signed {
 
 func (r *rig) sign(nonce uint64, tx chain.Tx) chain.Signed {
 	r.Helper()
-	signed, err := r.key.Sign(tx, nonce)
+	signed, err := r.key.Sign(context.Background(), tx, nonce)
 	must(r, err)
 	return signed
 }
@@ -277,7 +278,7 @@ func TestRecipientSpendsItsLastCoin(t *testing.T) {
 			all, err := r.chain.TokenBalance(t.Context(), holder.Address)
 			must(t, err)
 			tx := chain.Tx{ChainID: r.chain.ID(), To: call.To, Data: chain.TransferData(token.Address{9}, all), Gas: 300_000, Fees: r.fees}
-			spent, err := key.Sign(tx, 0)
+			spent, err := key.Sign(context.Background(), tx, 0)
 			must(t, err)
 			tx.Data, tx.Gas = call.Data, chain.GasLimit(gas)
 			paid := r.sign(0, tx)

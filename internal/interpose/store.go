@@ -92,6 +92,16 @@ func (s *Store) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx)
 	return s.run(ctx, "Release", string(id)+" "+at(tx.ID, tx.Nonce), func(ctx context.Context) error { return s.Store.Release(ctx, id, tx) })
 }
 
+// Return implements store.Nonces.
+func (s *Store) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
+	return s.run(ctx, "Return", string(n.Payment)+" "+at(n.Wallet, nonce), func(ctx context.Context) error { return s.Store.Return(ctx, n, nonce) })
+}
+
+// Orphan implements store.Nonces.
+func (s *Store) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
+	return s.run(ctx, "Orphan", string(holder)+" "+at(id, nonce), func(ctx context.Context) error { return s.Store.Orphan(ctx, id, holder, nonce) })
+}
+
 // RaiseCeiling implements store.Nonces.
 func (s *Store) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
 	return s.run(ctx, "RaiseCeiling", at(id, ceiling), func(ctx context.Context) error { return s.Store.RaiseCeiling(ctx, id, ceiling) })
@@ -187,8 +197,8 @@ func (s *Store) Claim(ctx context.Context, id wallet.ID, by string, now, until t
 }
 
 // Reconcile implements store.Wallets.
-func (s *Store) Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error {
-	return s.run(ctx, "Reconcile", at(id, next), func(ctx context.Context) error { return s.Store.Reconcile(ctx, id, next, balance, gas) })
+func (s *Store) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error {
+	return s.run(ctx, "Reconcile", at(w.ID, w.NextNonce), func(ctx context.Context) error { return s.Store.Reconcile(ctx, w, balance, gas) })
 }
 
 // Advance implements store.Wallets.

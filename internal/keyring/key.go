@@ -4,6 +4,7 @@
 package keyring
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"remit/internal/chain"
@@ -81,11 +83,16 @@ func keyOf(b []byte) (Key, error) {
 		return Key{}, fmt.Errorf("%w: out of range", ErrKey)
 	}
 	private := secp256k1.NewPrivateKey(&scalar)
-	point := private.PubKey().SerializeUncompressed() // 4, x, y
 	return Key{
-		address: token.Address(crypto.Keccak256(point[1:])[12:]),
+		address: addressOf(private.PubKey()),
 		private: func() *secp256k1.PrivateKey { return private },
 	}, nil
+}
+
+// addressOf returns the account that a public key's owner controls.
+func addressOf(key *secp256k1.PublicKey) token.Address {
+	point := key.SerializeUncompressed() // 4, x, y
+	return token.Address(crypto.Keccak256(point[1:])[12:])
 }
 
 // Address returns the account that the key controls.
@@ -95,21 +102,15 @@ func (k Key) Address() token.Address { return k.address }
 // ether and no access list, signed by RFC 6979, so the same arguments give the
 // same bytes on every machine. A zero chain id or key, a nonce beyond EIP-2681, a
 // gas limit below chain.NoopGas and a tip above the cap are ErrUnsignable.
-func (k Key) Sign(tx chain.Tx, nonce uint64) (chain.Signed, error) {
-	switch {
-	case k.private == nil:
+func (k Key) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
+	if k.private == nil {
 		return chain.Signed{}, fmt.Errorf("%w: no key", ErrUnsignable)
-	case tx.ChainID == 0:
-		return chain.Signed{}, fmt.Errorf("%w: no chain id", ErrUnsignable)
-	case nonce == 1<<64-1:
-		return chain.Signed{}, fmt.Errorf("%w: nonce beyond 2^64-2", ErrUnsignable)
-	case tx.Gas < chain.NoopGas:
-		return chain.Signed{}, fmt.Errorf("%w: gas limit %d is below %d", ErrUnsignable, tx.Gas, chain.NoopGas)
-	case tx.Fees.Cap.Less(tx.Fees.Tip):
-		return chain.Signed{}, fmt.Errorf("%w: tip %v is above the cap %v", ErrUnsignable, tx.Fees.Tip, tx.Fees.Cap)
 	}
-	return sign(k.private(), tx, nonce)
+	return sign(tx, nonce, func(digest []byte) ([]byte, error) { return ecdsa.SignCompact(k.private(), digest, false), nil })
 }
+
+// Ready implements wallet.Signer: a key in memory always is.
+func (Key) Ready(context.Context) error { return nil }
 
 // reveal returns the form that ParseKey reads. Only Encode may call it.
 func (k Key) reveal() string { return "0x" + hex.EncodeToString(k.private().Serialize()) }

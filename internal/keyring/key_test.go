@@ -2,6 +2,7 @@ package keyring_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"errors"
 	"math/big"
@@ -81,7 +82,7 @@ func TestSignsWhatAnotherLibrarySigns(t *testing.T) {
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			signed, err := key.Sign(row.tx, row.nonce)
+			signed, err := key.Sign(context.Background(), row.tx, row.nonce)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +122,7 @@ func TestSignsWhatWasAskedAsGoEthereumDoes(t *testing.T) {
 		}
 		nonce := rapid.Uint64Max(1<<64-2).Draw(t, "nonce")
 
-		signed, err := key.Sign(tx, nonce)
+		signed, err := key.Sign(context.Background(), tx, nonce)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +189,7 @@ func TestRefusesToSignWhatNoNodeTakes(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			tx := good
 			row.spoil(&tx)
-			if signed, err := row.key.Sign(tx, row.nonce); !errors.Is(err, keyring.ErrUnsignable) {
+			if signed, err := row.key.Sign(context.Background(), tx, row.nonce); !errors.Is(err, keyring.ErrUnsignable) {
 				t.Fatalf("Sign = %v, %v, want ErrUnsignable", signed, err)
 			}
 		})

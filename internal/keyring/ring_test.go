@@ -45,7 +45,7 @@ func TestARingSignsWithTheKeyOfEachWallet(t *testing.T) {
 		key.Address(): entry(keyHex), other.Address(): entry(otherHex), swapped: entry(keyHex), broken: "{",
 	})
 	tx := chain.Noop(1, key.Address(), chain.Fees{Cap: token.Units(9)})
-	want, err := key.Sign(tx, 3)
+	want, err := key.Sign(context.Background(), tx, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestARingSignsWithTheKeyOfEachWallet(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			got, err := signer.Sign(tx, 3)
+			got, err := signer.Sign(context.Background(), tx, 3)
 			if diff := cmp.Diff(want, got); err != nil || diff != "" {
 				t.Errorf("signed, %v (-want +got):\n%s", err, diff)
 			}

@@ -2,6 +2,7 @@ package keyring_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func TestPrintsNoKeyMaterial(t *testing.T) {
 		slog.New(slog.NewTextHandler(&log, nil)).Info("m", "v", v)
 		assertNoSecret(t, name+" in a log", log.String())
 	}
-	_, err = key.Sign(chain.Tx{ChainID: 1, To: key.Address()}, 0)
+	_, err = key.Sign(context.Background(), chain.Tx{ChainID: 1, To: key.Address()}, 0)
 	assertNoSecret(t, "a refusal to sign", fmt.Sprintf("%v %#v", err, err))
 }
 

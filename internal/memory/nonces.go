@@ -1,9 +1,11 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -24,6 +26,36 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet,
 		return refusal
 	})
 	return w, err
+}
+
+// Return implements store.Nonces.
+func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
+	return s.change(ctx, n.Wallet, func(p *purse) error {
+		held, ok := p.w.Reservations[n.Payment]
+		balance, overflow := p.w.Balance.Add(n.Amount)
+		gas, overflows := p.w.Gas.Add(n.Gas)
+		if !ok || held.Nonce != nonce || !held.At.Equal(n.At) || p.w.NextNonce != nonce+1 || p.w.Paused != "" {
+			return store.ErrChanged
+		}
+		if err := cmp.Or(overflow, overflows); err != nil {
+			return err
+		}
+		delete(p.w.Reservations, n.Payment)
+		p.w.NextNonce, p.w.Returned = nonce, p.w.Returned+1
+		p.w.Balance, p.w.Gas = wallet.Spendable(balance), wallet.Spendable(gas)
+		return nil
+	})
+}
+
+// Orphan implements store.Nonces.
+func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
+	return s.change(ctx, id, func(p *purse) error {
+		if held, ok := p.w.Reservations[holder]; !ok || held.Nonce != nonce {
+			return store.ErrChanged
+		}
+		p.w.Reservations[holder] = wallet.Reservation{Nonce: nonce}
+		return nil
+	})
 }
 
 // Release implements store.Nonces.

@@ -148,9 +148,9 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 }
 
 // Reconcile implements store.Wallets.
-func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error {
-	return s.change(ctx, id, func(p *purse) error {
-		if p.w.NextNonce != next {
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error {
+	return s.change(ctx, w.ID, func(p *purse) error {
+		if p.w.NextNonce != w.NextNonce || p.w.Returned != w.Returned {
 			return store.ErrChanged
 		}
 		p.w.Balance, p.w.Gas = wallet.Spendable(balance), wallet.Spendable(gas)

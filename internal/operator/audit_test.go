@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,7 @@ func (l *ledger) must(err error) {
 func (l *ledger) mine(from int, tx chain.Tx) chain.Signed {
 	l.Helper()
 	key := l.keys[from]
-	signed, err := key.Sign(tx, l.nonces[key.Address()])
+	signed, err := key.Sign(context.Background(), tx, l.nonces[key.Address()])
 	l.must(err)
 	l.nonces[key.Address()]++
 	l.must(l.chain.MineExactly(signed.Raw))

@@ -15,9 +15,11 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/keyring"
+	"remit/internal/kms"
 	"remit/internal/payment"
 	"remit/internal/settlement"
 	"remit/internal/token"
+	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
 
@@ -115,9 +117,16 @@ func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Reco
 	if err != nil {
 		return nil, err
 	}
+	keys := keyring.New(d.read)
+	if a, onAWS := d.platform.(*account); onAWS {
+		inKMS := kms.Open(a.aws)
+		keys = keys.Signing(time.Now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
+			return inKMS.Sign(ctx, string(key), digest)
+		})
+	}
 	return &settlement.Recovery{
 		Settler: settlement.New(d.rules, settlement.Parts{
-			Store: tables, Keys: keyring.New(d.read), Nodes: nodes,
+			Store: tables, Keys: keys, Nodes: nodes,
 			Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
 		}),
 		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Window: cmp.Or(c.Window, 2*d.rules.Window), Since: min(since, final), DryRun: c.DryRun,

@@ -11,6 +11,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/keyring"
+	"remit/internal/kms"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -30,6 +31,7 @@ type Wallet struct {
 
 type walletCreate struct {
 	Target
+	KMS bool `name:"kms" help:"Make the key in AWS KMS, which signs with it and never shows it."`
 	Yes bool `help:"Do not ask."`
 }
 
@@ -38,6 +40,9 @@ type walletCreate struct {
 // that wallet too, and makes another only if the first was at work less than a minute
 // ago, since another operator's may be.
 func (c *walletCreate) Run(ctx context.Context, d *deployment) error {
+	if c.KMS {
+		return d.addKMS(ctx, "", c.Yes)
+	}
 	left, old, err := d.unregistered(ctx)
 	if err != nil {
 		return err
@@ -82,11 +87,18 @@ func (d *deployment) unregistered(ctx context.Context) (left []token.Address, ol
 type walletImport struct {
 	Target
 	File string `placeholder:"FILE" help:"File that holds the key, and nothing else, in hex. Without it you are asked, and what you type is not shown."`
+	KMS  string `name:"kms" placeholder:"KEY" help:"Register the wallet of a key in AWS KMS, by its id, ARN or alias, and store none. It is of the spec ECC_SECG_P256K1, for signing, and has the tag remit-stack with the name of the stack."`
 	Yes  bool   `help:"Do not ask."`
 }
 
 // Run reads a key and stores it.
 func (c *walletImport) Run(ctx context.Context, d *deployment) error {
+	switch {
+	case c.KMS != "" && c.File != "":
+		return errors.New("say --kms or --file: a wallet has one key")
+	case c.KMS != "":
+		return d.addKMS(ctx, c.KMS, c.Yes)
+	}
 	read := func() ([]byte, error) { return os.ReadFile(c.File) }
 	if _, here := d.platform.(*conversation); here && c.File == "" {
 		return errors.New("say --file FILE: a stack on this machine cannot ask")
@@ -140,6 +152,61 @@ func (d *deployment) add(ctx context.Context, addresses []token.Address, key *ke
 	}
 	own := addresses[len(addresses)-1]
 	return d.show(map[string]any{"address": own, "registered": addresses}, fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", own, symbol))
+}
+
+// addKMS registers the wallet of a key in KMS, after it has made one if name is empty. If
+// it stops after that, the key does nothing until remit wallet import --kms registers
+// it. Whether a key was made in a call without an answer is unknown: the error says how
+// to find it.
+func (d *deployment) addKMS(ctx context.Context, name string, yes bool) error {
+	a, onAWS := d.platform.(*account)
+	if !onAWS {
+		return errors.New("a stack on this machine has no KMS: leave --kms out")
+	}
+	kind := "the key " + name + " in KMS"
+	if name == "" {
+		kind = "a new key in KMS, which costs money each month until you schedule its deletion,"
+	}
+	if err := d.agree(yes, fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.", kind, d.Stack, d.asset.Symbol)); err != nil {
+		return err
+	}
+	keys := kms.Open(a.aws)
+	if name == "" {
+		made, err := keys.Create(ctx, d.Stack)
+		if err != nil {
+			return fmt.Errorf("%w\nIf a key with the tag %s=%s is there that no wallet of remit wallet list has as its signer, register it with remit wallet import --kms, or schedule its deletion", err, kms.Tag, d.Stack)
+		}
+		name = made
+	}
+	r := wallet.Registration{ID: wallet.ID{ChainID: d.chainID}, State: wallet.Active, Since: time.Now()}
+	arn, public, err := keys.Public(ctx, name)
+	if err == nil {
+		r.Key = wallet.KeyRef(arn)
+		r.Address, err = keyring.AddressOf(public)
+	}
+	if err == nil {
+		err = d.register(ctx, r)
+	}
+	if err != nil {
+		return fmt.Errorf("registering the key %s (when this is mended: remit wallet import --kms %s): %w", name, name, err)
+	}
+	return d.show(map[string]any{"address": r.Address, "signer": r.Key}, fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.", r.Address, r.Key, d.asset.Symbol))
+}
+
+// register registers a wallet. It is an error if it is registered with another key.
+func (d *deployment) register(ctx context.Context, r wallet.Registration) error {
+	s, err := d.payments()
+	if err != nil {
+		return err
+	}
+	wallets, err := s.Wallets(ctx, d.chainID)
+	if err != nil {
+		return err
+	}
+	if there, registered := wallets.Find(r.Address); registered && there.Key != r.Key {
+		return fmt.Errorf("wallet %s is there already, and its key is in another place: %s", r.Address, there.Key)
+	}
+	return s.Register(ctx, r)
 }
 
 type walletList struct{ Target }

@@ -246,5 +246,5 @@ func (p *pass) sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signe
 	if err != nil {
 		return chain.Signed{}, err
 	}
-	return signer.Sign(tx, nonce)
+	return signer.Sign(ctx, tx, nonce)
 }

@@ -11,8 +11,8 @@ import (
 // reconcile sets the wallet's spendable amounts to its balances less the amounts
 // that are tied up, and lifts its ceiling by the mined count. Count and balances
 // are of one block of one node, and the write holds only if no nonce was
-// reserved since the wallet was read, so no amount is counted twice or not at
-// all. A crash leaves less to spend than there is, or the old ceiling, until the
+// reserved or returned since the wallet was read, so no amount is counted twice or
+// not at all. A crash leaves less to spend than there is, or the old ceiling, until the
 // next round.
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
@@ -36,9 +36,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if coin == p.wallet.Balance && gas == p.wallet.Gas {
 		return nil
 	}
-	err = p.Store.Reconcile(ctx, p.wallet.ID, p.wallet.NextNonce, coin, gas)
+	err = p.Store.Reconcile(ctx, p.wallet, coin, gas)
 	if errors.Is(err, store.ErrChanged) {
-		return nil // a reservation came in between: next round
+		return nil // a nonce was reserved or returned in between: next round
 	}
 	return err
 }

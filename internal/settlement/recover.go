@@ -255,7 +255,7 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 		if slices.ContainsFunc(txs, func(tx wallet.PendingTx) bool { return tx.Nonce == nonce }) {
 			continue
 		}
-		signed, err := signer.Sign(noop, nonce)
+		signed, err := signer.Sign(ctx, noop, nonce)
 		if err == nil && !r.DryRun {
 			err = r.Store.PutNoop(ctx, wallet.PendingNoop(id, noop, signed, r.Now()))
 		}

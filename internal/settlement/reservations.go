@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/wallet"
@@ -63,26 +62,40 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.P
 	stored, err := p.Store.Payment(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // refused and discarded while its reservation was on the way
-		return p.fillNoop(ctx, nonce)
+		return p.orphan(ctx, id, nonce)
 	case errors.Is(err, store.ErrUnreadable):
 		p.report.Unreadable++
 		return nil, err
 	case err != nil:
 		return nil, err
 	case stored.Wallet != p.wallet.Address || stored.Tx.ChainID != p.wallet.ChainID:
-		return p.fillNoop(ctx, nonce) // it is, or will be, paid by another wallet
+		return p.orphan(ctx, id, nonce) // it is, or will be, paid by another wallet
 	case stored.State == payment.Prepared && p.wallet.Suspect():
 		return nil, nil // it may have been made since the tables were copied
 	case stored.State == payment.Prepared:
 		return p.commit(ctx, stored, nonce)
 	case stored.Nonce != nonce:
-		return p.fillNoop(ctx, nonce) // an orphan
+		return p.orphan(ctx, id, nonce) // an orphan
 	default:
 		// Committed at this very nonce: its pending transaction was stored with
 		// it, and is gone only because the payment has ended.
 		pendingTx := store.PendingTxOf(stored)
 		return &pendingTx, nil
 	}
+}
+
+// orphan fills the nonce of a reservation that its payment will not use. It marks the
+// reservation first: a handler that gave the nonce back after the no-op is stored would
+// have it reserved for another payment.
+func (p *pass) orphan(ctx context.Context, id payment.ID, nonce uint64) (*wallet.PendingTx, error) {
+	err := p.Store.Orphan(ctx, p.wallet.ID, id, nonce)
+	if errors.Is(err, store.ErrChanged) {
+		return nil, nil // a handler has given it back, or another run has filled it
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.fillNoop(ctx, nonce)
 }
 
 // commit signs the stored unsigned transaction and stores the bytes. A crash
@@ -105,22 +118,13 @@ func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64)
 	return &pendingTx, nil
 }
 
-// fillNoop stores a no-op at a nonce that no payment will ever use. Two runs
-// may sign different ones: only the stored one is ever sent. A crash after the
-// write leaves a pending transaction that the next run sends.
+// fillNoop stores a no-op at a nonce that no payment will ever use.
 func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, error) {
-	market, err := p.Nodes.Fees(ctx)
+	signer, err := p.Keys.Signer(ctx, p.registered)
 	if err != nil {
 		return nil, err
 	}
-	tx := p.Nodes.Noop(ctx, p.ChainID, p.wallet.Address, chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit))
-	tx.L1Fee = market.L1Reserve()
-	signed, err := p.sign(ctx, tx, nonce)
-	if err != nil {
-		return nil, err
-	}
-	pendingTx := wallet.PendingNoop(p.wallet.ID, tx, signed, p.Now())
-	err = p.Store.PutNoop(ctx, pendingTx)
+	pendingTx, err := store.Fill(ctx, p.Store, signer, p.Nodes, p.wallet.ID, nonce, p.FeeLimit, p.Now())
 	if errors.Is(err, store.ErrNonceTaken) {
 		return nil, nil // next round
 	}

@@ -18,6 +18,7 @@ type Store interface {
 	Finish(ctx context.Context, p payment.Payment) error
 
 	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
+	Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error
 	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 
 	Open(ctx context.Context, w wallet.Wallet) error
@@ -26,7 +27,7 @@ type Store interface {
 	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 	SetCompared(ctx context.Context, chainID uint64, at time.Time) error
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
-	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
+	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error
 	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error
 	Pause(ctx context.Context, id wallet.ID, reason string) error
 	Repause(ctx context.Context, id wallet.ID, from, to string) error

@@ -170,7 +170,7 @@ func (w *world) quiet() *world { return &world{t: w.t, times: map[string]int{}} 
 // noop stores a no-op at a nonce.
 func (w *world) noop(nonce uint64, age time.Duration) wallet.PendingTx {
 	tx := chain.Noop(1, payer, chain.Fees{Tip: token.Units(1), Cap: token.Units(21)})
-	signed, err := w.quiet().Sign(tx, nonce)
+	signed, err := w.quiet().Sign(context.Background(), tx, nonce)
 	w.must(err)
 	pending := wallet.PendingNoop(id, tx, signed, w.now.Add(-age))
 	w.must(w.tables.PutNoop(context.Background(), pending))
@@ -234,9 +234,13 @@ func (w *world) Signer(context.Context, wallet.Registration) (wallet.Signer, err
 	return w, w.call("Signer")
 }
 
-func (w *world) Sign(tx chain.Tx, nonce uint64) (chain.Signed, error) {
-	raw := fmt.Append(nil, tx, nonce)
-	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, w.call("Sign")
+func (w *world) Ready(context.Context) error { return w.call("Ready") }
+
+// Sign signs never alike, as a key in another service does.
+func (w *world) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
+	err := w.call("Sign")
+	raw := fmt.Append(nil, tx, nonce, w.times["Sign"])
+	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
 }
 
 func (w *world) Publish(context.Context, webhook.Event) error { return w.call("Publish") }

@@ -48,6 +48,7 @@ var quietFee = token.Units(100)
 // A Setup holds the sizes and settings of a Cluster.
 type Setup struct {
 	Wallets          int
+	Remote           int // of these, the first so many sign over the network, never alike
 	Nodes            int
 	Instances        int // processes that serve requests
 	ConfirmationRule chain.ConfirmationRule
@@ -75,6 +76,7 @@ type Cluster struct {
 	// Trace, if set, is called with a line for each thing that happens.
 	Trace func(line string)
 
+	keys      *keyService
 	oracle    *oracle.Oracle
 	scheduler *scheduler.Scheduler
 	start     time.Time
@@ -101,6 +103,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		Setup: setup, Store: memory.NewPayments(), Chain: fakechain.New(chainID, coin.Contract, setup.Depth, setup.Nodes),
 		Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
 	}
+	c.keys = &keyService{Keys: c.Keys, around: c.scheduler.Around}
 	for range setup.Wallets {
 		c.AddWallet()
 	}
@@ -126,7 +129,11 @@ func (c *Cluster) AddWallet() {
 	wei, _ := token.Units(c.Gwei).Times(1_000_000_000)
 	a := fakechain.Wallet(len(c.Chain.Funded()))
 	c.Keys.Add(a)
-	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, State: wallet.Active, Key: wallet.InSecret})
+	key := wallet.InSecret
+	if len(c.Chain.Funded()) < c.Remote {
+		key = inService
+	}
+	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, State: wallet.Active, Key: key})
 	c.Chain.Fund(a, token.Units(c.Coins), wei)
 }
 
@@ -198,7 +205,7 @@ func (c *Cluster) newInstance() instance {
 	c.processes++
 	n := c.processes
 	return instance{skew: c.skew(n), Dispatcher: dispatch.New(c.config(), dispatch.Parts{
-		Store: c.store, Keys: c.Keys, Book: c, Nodes: c.nodes.Watch(c.clock(n), time.After), Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
+		Store: c.store, Keys: c.keys, Book: c, Nodes: c.nodes.Watch(c.clock(n), time.After), Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
 		Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
 	})}
 }
@@ -267,7 +274,7 @@ func (c *Cluster) StartRun() string {
 	name, skew := fmt.Sprintf("run%d", c.started), c.skew(c.started)
 	ctx, actor := c.scheduler.Actor(name, runTime)
 	s := settlement.New(c.config(), settlement.Parts{
-		Store: c.store, Keys: c.Keys, Nodes: c.nodes.Watch(c.clock(c.started), time.After), Events: c,
+		Store: c.store, Keys: c.keys, Nodes: c.nodes.Watch(c.clock(c.started), time.After), Events: c,
 		Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
 	})
 	c.trace(name, "starts")
@@ -324,7 +331,7 @@ func (c *Cluster) Forget(image *memory.Payments) {
 func (c *Cluster) recoverer(store store.Store, name string) *settlement.Recovery {
 	return &settlement.Recovery{
 		Settler: settlement.New(c.config(), settlement.Parts{
-			Store: store, Keys: c.Keys, Nodes: c.nodes, Events: c,
+			Store: store, Keys: c.keys, Nodes: c.nodes, Events: c,
 			Log: slog.New(slog.DiscardHandler), Now: c.clock(c.recovery), Wait: c.scheduler.Sleep,
 		}),
 		Tables: store, Keyed: c.Keys.All(), Window: spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },

@@ -141,7 +141,7 @@ func TestConformance(t *testing.T) {
 			}
 			tx := sent.Tx
 			tx.Data = chain.TransferData(order(1).To, unit(5))
-			foreign, err := signer.Sign(tx, sent.Nonce)
+			foreign, err := signer.Sign(context.Background(), tx, sent.Nonce)
 			if err != nil {
 				d.t.Fatal(err)
 			}

@@ -183,6 +183,7 @@ func (c *Cluster) heal() {
 	c.Chain.BaseFee, c.Chain.L1Gas = quietFee, 0
 	c.Chain.Each((*fakechain.Node).Heal)
 	c.Keys.Down(false)
+	c.keys.down.Store(false)
 	c.skewed = c.Skews != nil
 	c.Skews = nil
 	synctest.Wait()

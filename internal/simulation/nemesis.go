@@ -38,7 +38,7 @@ func draw(c *Cluster, rng *rand.Rand, r Reduction) *nemesis {
 		faults: []int{0, 10, 40}[rng.IntN(3)], rush: []int{3, 15, 30}[rng.IntN(3)], stick: []int{0, 50, 90}[rng.IntN(3)],
 	}
 	// Faults that end others come twice, so that things get better too.
-	kinds := slices.AppendSeq([]string{"heal", "heal", "go on", "fees down", "keys", "unblock"}, maps.Keys(faults))
+	kinds := slices.AppendSeq([]string{"heal", "heal", "go on", "fees down", "keys", "signatures", "unblock"}, maps.Keys(faults))
 	slices.Sort(kinds)
 	for _, kind := range kinds {
 		if kind != thief && rng.IntN(3) == 0 {
@@ -176,20 +176,22 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 		on.Quotes = fakechain.Nonsenses[names[n.rng.IntN(len(names))]]
 		n.cluster.mispriced = true
 	},
-	"forget":     func(_ *nemesis, on *fakechain.Node) { on.Forget() },
-	"forget all": func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Each((*fakechain.Node).Forget) },
-	"evict":      func(n *nemesis, on *fakechain.Node) { on.Drop(n.wallet(), uint64(n.rng.IntN(6))) },
-	"heal":       func(_ *nemesis, on *fakechain.Node) { on.Heal() },
-	"fork":       func(n *nemesis, on *fakechain.Node) { depth := n.depth(); on.Fork(depth, depth) },
-	"reorg":      func(n *nemesis, on *fakechain.Node) { n.cluster.Chain.Reorg(n.depth(), on) },
-	"fees up":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = token.Units(800) },
-	"fees down":  func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = quietFee },
-	"halt":       func(n *nemesis, _ *fakechain.Node) { n.halted = true },
-	"go on":      func(n *nemesis, _ *fakechain.Node) { n.halted = false },
-	"restart":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Restart(n.rng.IntN(n.cluster.Instances)) },
-	"no keys":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(true) },
-	"keys":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(false) },
-	"block":      func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Blocked[n.wallet()] = true },
+	"forget":        func(_ *nemesis, on *fakechain.Node) { on.Forget() },
+	"forget all":    func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Each((*fakechain.Node).Forget) },
+	"evict":         func(n *nemesis, on *fakechain.Node) { on.Drop(n.wallet(), uint64(n.rng.IntN(6))) },
+	"heal":          func(_ *nemesis, on *fakechain.Node) { on.Heal() },
+	"fork":          func(n *nemesis, on *fakechain.Node) { depth := n.depth(); on.Fork(depth, depth) },
+	"reorg":         func(n *nemesis, on *fakechain.Node) { n.cluster.Chain.Reorg(n.depth(), on) },
+	"fees up":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = token.Units(800) },
+	"fees down":     func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.BaseFee = quietFee },
+	"halt":          func(n *nemesis, _ *fakechain.Node) { n.halted = true },
+	"go on":         func(n *nemesis, _ *fakechain.Node) { n.halted = false },
+	"restart":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Restart(n.rng.IntN(n.cluster.Instances)) },
+	"no keys":       func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(true) },
+	"keys":          func(n *nemesis, _ *fakechain.Node) { n.cluster.Keys.Down(false) },
+	"no signatures": func(n *nemesis, _ *fakechain.Node) { n.cluster.keys.down.Store(true) },
+	"signatures":    func(n *nemesis, _ *fakechain.Node) { n.cluster.keys.down.Store(false) },
+	"block":         func(n *nemesis, _ *fakechain.Node) { n.cluster.Chain.Blocked[n.wallet()] = true },
 	"unblock": func(n *nemesis, _ *fakechain.Node) {
 		for w := range n.cluster.Chain.Blocked {
 			n.cluster.Chain.Blocked[w] = false

@@ -79,7 +79,7 @@ func Perform(t *testing.T, setup Setup, scenario func(*Scenario)) {
 // operations returns the operations of all effects: the methods of the ports,
 // and those of clients and engines that have no port.
 func operations() []string {
-	all := []string{"POST", "answer", "Hint", "Publish"}
+	all := []string{"POST", "answer", "Hint", "Publish", "Sign", "Ready"}
 	for _, port := range []reflect.Type{reflect.TypeFor[store.Store](), reflect.TypeFor[chain.Node]()} {
 		for m := range port.Methods() {
 			all = append(all, m.Name)

@@ -120,3 +120,49 @@ func TestNoopTwice(t *testing.T) {
 		})
 	}
 }
+
+// The slower of two requests under one key reserves a nonce of its own after the
+// faster one has released. It gives the nonce back, or, when another payment has
+// reserved the next one since, has it filled at once: no other payment waits.
+func TestSlowerOfTwoRequests(t *testing.T) {
+	for name, test := range map[string]struct {
+		asleep string // the loser's effect during which the other payment is made
+		next   uint64 // nonces used in the end
+	}{
+		"its nonce is the last":    {"Hint", 2},
+		"its nonce has a follower": {"Commit", 3},
+	} {
+		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
+			loser := s.Begin("loser", 1, order(0), "Reserve", scheduler.Freeze)
+			s.Pay("winner", order(0))
+			s.On("loser", test.asleep, 1, scheduler.Freeze)
+			s.Thaw()
+			s.Elapse(time.Second)
+			s.Pay("other", order(1))
+			began := time.Now()
+			s.Thaw()
+			s.Is("the loser's answer", s.Await(loser).Payment.TxHash, s.Payment(order(0)).TxHash)
+			s.After(time.Until(began.Add(4*12*time.Second)), order(1), payment.Confirmed) // at the fourth block
+			s.Is("nonces used", s.Record(0).NextNonce, test.next)
+		})
+	}
+}
+
+// A run is about to fill the slower request's nonce when that gives it back. The
+// no-op would be mined at a nonce that the wallet has yet to give out.
+func TestReturnWhileARunFills(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{ReservationAge: 1}, func(s *simulation.Scenario) {
+		s.Idle = true
+		s.Begin("loser", 1, order(0), "Reserve", scheduler.Freeze)
+		s.Pay("winner", order(0))
+		s.On("loser", "Return", 1, scheduler.Freeze)
+		s.Thaw()
+		s.Elapse(time.Second)
+		s.On("run", "PutNoop", 1, scheduler.Freeze)
+		s.StartRun()
+		s.Elapse(time.Second)
+		s.Thaw()
+		s.Elapse(time.Second)
+		s.Is("the nonce that was taken", s.Record(0).NextNonce, uint64(2))
+	})
+}

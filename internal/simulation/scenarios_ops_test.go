@@ -323,6 +323,42 @@ func TestCeilingIsRaisedByHandlers(t *testing.T) {
 	})
 }
 
+// Two handlers have signed one payment at one nonce, and their bytes differ. Those that
+// are stored are sent, and no others.
+func TestTwoSignaturesOfOneNonce(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Remote: 1}, func(s *simulation.Scenario) {
+		loser := s.Begin("loser", 0, order(0), "Commit", scheduler.Freeze)
+		winner := s.Pay("winner", order(0))
+		s.Thaw()
+		s.Is("the loser's hash", s.Await(loser).Payment.TxHash, winner.TxHash)
+		s.After(time.Minute, order(0), payment.Confirmed)
+		s.Is("nonces used", s.Record(0).NextNonce, uint64(1))
+	})
+}
+
+// The service that signs is down for ten minutes. At most the reservation of the request
+// that found out is held; the others are refused, and the wallet in a secret pays on.
+func TestKeyServiceDown(t *testing.T) {
+	for wallets, paid := range map[int]int{1: 0, 2: 5} {
+		perform(t, fmt.Sprint(wallets, " wallets"), simulation.Setup{Remote: 1, Wallets: wallets}, func(s *simulation.Scenario) {
+			s.Begin("unlucky", 0, order(0), "Sign", scheduler.FailBefore)
+			s.On("", "Ready", 0, scheduler.FailBefore)
+			s.On("", "Sign", 0, scheduler.FailBefore)
+			for n := range 5 {
+				a := s.Ask("client", order(n+1))
+				s.Is(fmt.Sprint("payment ", n, " is made: ", a.Err), a.Err == nil, paid > n)
+				s.Is("it is refused", a.Refused(), paid <= n)
+			}
+			s.Elapse(10 * time.Minute)
+			s.Is("reservations", len(s.Record(0).Reservations) <= 1, true)
+			s.Off("Ready")
+			s.Off("Sign")
+			s.Elapse(2 * time.Minute)
+			s.Pay("client", order(0))
+		})
+	}
+}
+
 // An operator retires a wallet, and its key is stolen afterwards: the thief sends a
 // thousand transactions from it. No payment of another wallet waits, no wallet is
 // paused, and no run counts the thief's transactions.

@@ -39,6 +39,9 @@ func setupOf(rng *rand.Rand) Setup {
 	if rng.IntN(3) == 0 {
 		s.ReservationAge = time.Second
 	}
+	if rng.IntN(3) == 0 {
+		s.Remote = 1 + rng.IntN(s.Wallets)
+	}
 	if rng.IntN(5) == 0 {
 		s.Skews = []time.Duration{0, 10 * time.Minute, -10 * time.Minute, time.Second}
 	}
@@ -58,6 +61,11 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 		c.Chain.Recipients[order.To] = []fakechain.Recipient{
 			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
 		}[rng.IntN(7)]
+		if rng.IntN(6) == 0 { // a merchant repeats it on purpose
+			for j := range 6 {
+				c.StartClient(fmt.Sprintf("repeat%d%c", i, 'a'+j), order, 4, true)
+			}
+		}
 		switch rng.IntN(16) {
 		case 0:
 			c.Chain.Listed[order.To] = true

@@ -4,7 +4,9 @@ import (
 	"context"
 	"time"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -20,7 +22,7 @@ type committer interface {
 // reservation as it was; one after it leaves a reservation with its pending
 // transaction, which check-receipts releases.
 func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.Payment, nonce uint64, now time.Time) (payment.Payment, error) {
-	signed, err := signer.Sign(p.Tx, nonce)
+	signed, err := signer.Sign(ctx, p.Tx, nonce)
 	if err != nil {
 		return payment.Payment{}, err
 	}
@@ -29,6 +31,30 @@ func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.P
 		return payment.Payment{}, err
 	}
 	return committed, to.Commit(ctx, committed)
+}
+
+// A filler is the part of PendingTxs that Fill needs.
+type filler interface {
+	PutNoop(ctx context.Context, tx wallet.PendingTx) error
+}
+
+// Fill signs a no-op at a nonce that no payment will use, at the market's price up to
+// limit in wei per gas, and stores it in to. Two processes may sign different ones: only
+// the stored one is ever sent. ErrNonceTaken means that another was faster. A crash
+// after the write leaves a pending transaction that check-receipts sends.
+func Fill(ctx context.Context, to filler, signer wallet.Signer, nodes chain.Nodes, id wallet.ID, nonce uint64, limit token.Amount, now time.Time) (wallet.PendingTx, error) {
+	market, err := nodes.Fees(ctx)
+	if err != nil {
+		return wallet.PendingTx{}, err
+	}
+	tx := nodes.Noop(ctx, id.ChainID, id.Address, chain.QuoteFees(market.BaseFee, market.Tip, limit))
+	tx.L1Fee = market.L1Reserve()
+	signed, err := signer.Sign(ctx, tx, nonce)
+	if err != nil {
+		return wallet.PendingTx{}, err
+	}
+	noop := wallet.PendingNoop(id, tx, signed, now)
+	return noop, to.PutNoop(ctx, noop)
 }
 
 // PendingTxOf returns the pending transaction of a committed payment.

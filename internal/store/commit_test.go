@@ -30,7 +30,9 @@ type desk struct {
 	written              []payment.Payment
 }
 
-func (d *desk) Sign(_ chain.Tx, nonce uint64) (chain.Signed, error) {
+func (d *desk) Ready(context.Context) error { return nil }
+
+func (d *desk) Sign(_ context.Context, _ chain.Tx, nonce uint64) (chain.Signed, error) {
 	return chain.Signed{Nonce: nonce, Hash: chain.Hash{1}, Raw: []byte{1}}, d.noSignature
 }
 

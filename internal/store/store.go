@@ -107,6 +107,18 @@ type Nonces interface {
 	// and releasing a nonce that the payment does not hold is no error.
 	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
 
+	// Return undoes the reservation of nonce that n was given, in one conditional
+	// write: the wallet is as if n had never asked, but for Returned. It holds if the
+	// reservation is there with n's At, the nonce is the wallet's last, and the wallet
+	// is not paused. Otherwise ErrChanged. n.Payment must be committed at another
+	// nonce: no process can commit it at this one any more.
+	Return(ctx context.Context, n wallet.Need, nonce uint64) error
+
+	// Orphan makes the payment's reservation of nonce one that no process returns, and
+	// that a run finishes at once: its At is zero. If the payment does not hold that
+	// nonce, it returns ErrChanged.
+	Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error
+
 	// RaiseCeiling sets the ceiling if that raises it. It returns
 	// wallet.ErrUnknown if the wallet is not stored.
 	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
@@ -191,8 +203,9 @@ type Wallets interface {
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
 
 	// Reconcile stores the spendable balances, in the token's smallest unit
-	// and in wei, if next_nonce is still next, else ErrChanged.
-	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
+	// and in wei, if no nonce was reserved or returned since w was read, else
+	// ErrChanged.
+	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error
 
 	// Advance raises next_nonce to next and stores noopsBelow, in one write. If
 	// next_nonce is above next, it changes nothing.

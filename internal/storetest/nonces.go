@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -85,7 +86,7 @@ var noncePromises = []promise[*check]{
 			func(w wallet.Wallet) error { return c.Pause(c.Context(), w.ID, "because") },
 			func(w wallet.Wallet) error { return c.Advance(c.Context(), w.ID, 69, 0) },
 			func(w wallet.Wallet) error {
-				return c.Reconcile(c.Context(), w.ID, 6, token.Amount{}, token.Amount{})
+				return c.Reconcile(c.Context(), w, token.Amount{}, token.Amount{})
 			},
 		} {
 			w := c.reserved(c.opened(), "pay_a")
@@ -176,6 +177,55 @@ var noncePromises = []promise[*check]{
 		id := c.walletID()
 		c.ok("releasing on an unknown wallet", c.Release(c.Context(), "pay_a", noop(id, 0)))
 		c.noWallet(id)
+	}},
+	{"a nonce is returned by its taker if it is the last, and the wallet is as before", func(c *check) {
+		for _, row := range []struct {
+			because  string
+			need     func(*wallet.Need)
+			nonce    uint64
+			change   func(w wallet.Wallet) error
+			returned bool
+		}{
+			{"nothing has changed", func(*wallet.Need) {}, 6, func(wallet.Wallet) error { return nil }, true},
+			{"another nonce is meant", func(*wallet.Need) {}, 5, func(wallet.Wallet) error { return nil }, false},
+			{"another request has taken it", func(n *wallet.Need) { n.At = n.At.Add(1) }, 6, func(wallet.Wallet) error { return nil }, false},
+			{"the payment holds none", func(n *wallet.Need) { n.Payment = "pay_c" }, 6, func(wallet.Wallet) error { return nil }, false},
+			{"the next nonce is reserved", func(*wallet.Need) {}, 6, func(w wallet.Wallet) error {
+				_, err := c.Reserve(c.Context(), need(w, "pay_c"))
+				return err
+			}, false},
+			{"the wallet is paused", func(*wallet.Need) {}, 6, func(w wallet.Wallet) error { return c.Pause(c.Context(), w.ID, "because") }, false},
+			{"it is an orphan", func(*wallet.Need) {}, 6, func(w wallet.Wallet) error { return c.Orphan(c.Context(), w.ID, "pay_b", 6) }, false},
+		} {
+			before := c.reserved(c.opened(), "pay_a")
+			n := need(before, "pay_b")
+			row.need(&n)
+			c.reserved(before, "pay_b")
+			c.ok("changing", row.change(before))
+			want := c.wallet(before.ID)
+			for range 2 { // the second call finds it returned
+				err := c.Return(c.Context(), n, row.nonce)
+				if row.returned {
+					c.ok("returning when "+row.because, err)
+					want, row.returned = before, false
+					want.Returned = 1
+				} else {
+					c.refused("returning when "+row.because, err, store.ErrChanged)
+				}
+				c.holdsWallet(want)
+			}
+		}
+	}},
+	{"an orphan keeps its nonce and loses its time", func(c *check) {
+		w := c.reserved(c.opened(), "pay_a")
+		c.refused("orphaning another nonce", c.Orphan(c.Context(), w.ID, "pay_a", 6), store.ErrChanged)
+		c.refused("orphaning another payment's", c.Orphan(c.Context(), w.ID, "pay_b", 5), store.ErrChanged)
+		c.holdsWallet(w)
+		w.Reservations = map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 5}}
+		for range 2 {
+			c.ok("orphaning", c.Orphan(c.Context(), w.ID, "pay_a", 5))
+			c.holdsWallet(w)
+		}
 	}},
 	{"the ceiling only rises", func(c *check) {
 		w := c.opened()

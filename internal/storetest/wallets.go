@@ -54,7 +54,7 @@ var walletPromises = []promise[*check]{
 		w.Balance, w.Gas = most, most
 		c.holdsWallet(w)
 		c.reserved(w, "pay_a")
-		c.ok("reconciling", c.Reconcile(c.Context(), w.ID, 6, token.MaxAmount(), token.MaxAmount()))
+		c.ok("reconciling", c.Reconcile(c.Context(), wallet.Wallet{ID: w.ID, NextNonce: 6}, token.MaxAmount(), token.MaxAmount()))
 		if stored := c.wallet(w.ID); stored.Balance != most || stored.Gas != most {
 			c.Errorf("token %s, gas %s", stored.Balance, stored.Gas)
 		}
@@ -63,7 +63,9 @@ var walletPromises = []promise[*check]{
 		id := c.walletID()
 		for name, err := range map[string]error{
 			"RaiseCeiling": c.RaiseCeiling(c.Context(), id, 5),
-			"Reconcile":    c.Reconcile(c.Context(), id, 0, token.Units(1), token.Units(1)),
+			"Return":       c.Return(c.Context(), wallet.Need{Wallet: id, Payment: "pay_a"}, 0),
+			"Orphan":       c.Orphan(c.Context(), id, "pay_a", 0),
+			"Reconcile":    c.Reconcile(c.Context(), wallet.Wallet{ID: id}, token.Units(1), token.Units(1)),
 			"Advance":      c.Advance(c.Context(), id, 5, 6),
 			"Pause":        c.Pause(c.Context(), id, "because"),
 			"Repause":      c.Repause(c.Context(), id, "", "because"),
@@ -207,13 +209,25 @@ var walletPromises = []promise[*check]{
 	}},
 	{"spendable amounts are stored unless a reservation was taken meanwhile", func(c *check) {
 		w := c.opened()
-		c.ok("reconciling", c.Reconcile(c.Context(), w.ID, 5, token.Units(70), token.Amount{}))
+		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(70), token.Amount{}))
 		w.Balance, w.Gas = token.Units(70), token.Amount{}
 		c.holdsWallet(w)
-		c.ok("reconciling again", c.Reconcile(c.Context(), w.ID, 5, token.Units(80), token.Units(90)))
+		c.ok("reconciling again", c.Reconcile(c.Context(), w, token.Units(80), token.Units(90)))
+		before := w
 		w = c.reserved(w, "pay_a")
-		c.refused("reconciling too late", c.Reconcile(c.Context(), w.ID, 5, token.Units(1), token.Units(1)), store.ErrChanged)
-		c.refused("reconciling too early", c.Reconcile(c.Context(), w.ID, 7, token.Units(1), token.Units(1)), store.ErrChanged)
+		later := w
+		later.NextNonce++
+		c.refused("reconciling too late", c.Reconcile(c.Context(), before, token.Units(1), token.Units(1)), store.ErrChanged)
+		c.refused("reconciling too early", c.Reconcile(c.Context(), later, token.Units(1), token.Units(1)), store.ErrChanged)
+		c.holdsWallet(w)
+		for range 2 {
+			c.ok("returning", c.Return(c.Context(), need(w, "pay_a"), 5))
+			again := c.reserved(w, "pay_a")
+			c.refused("reconciling after a return", c.Reconcile(c.Context(), w, token.Units(1), token.Units(1)), store.ErrChanged)
+			w = again
+		}
+		w.Balance, w.Gas = token.Units(1), token.Units(2)
+		c.ok("reconciling after returns", c.Reconcile(c.Context(), w, w.Balance, w.Gas))
 		c.holdsWallet(w)
 	}},
 	{"an advance raises the next nonce and says how far no-ops may reach", func(c *check) {

@@ -27,6 +27,7 @@ type ID struct {
 type Wallet struct {
 	ID
 	NextNonce    uint64 // the nonce that the next reservation gets
+	Returned     uint64 // how many reservations were undone: next_nonce fell by one each time
 	NoopsBelow   uint64 // a recovery that was lost with the tables may have signed no-ops below it; zero: no recovery was
 	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
 	Reservations map[payment.ID]Reservation
@@ -46,7 +47,7 @@ func (w Wallet) InFlight(window uint64) uint64 {
 // A Reservation is a nonce held for a payment whose bytes are not stored yet.
 type Reservation struct {
 	Nonce uint64
-	At    time.Time // when it was taken, by the taker's clock
+	At    time.Time // when it was taken, by the taker's clock; zero for an orphan, which no payment will use
 }
 
 // A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an
@@ -91,9 +92,13 @@ var ErrNoKey = errors.New("no key for wallet")
 
 // A Signer is one wallet's key.
 type Signer interface {
-	// Sign returns the one signed form of tx at nonce. It works in memory
-	// and fails only for a transaction that no node would take.
-	Sign(tx chain.Tx, nonce uint64) (chain.Signed, error)
+	// Sign returns a signed form of tx at nonce. A key in memory signs alike every
+	// time; one in another service never does, and may fail. Signing has no effect
+	// and may be repeated: what counts are the bytes that are stored.
+	Sign(ctx context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error)
+
+	// Ready returns an error if Sign would fail now, or was lately.
+	Ready(ctx context.Context) error
 }
 
 // Keys are the keys of registered wallets.

@@ -6,20 +6,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"remit/internal/boot"
 	"remit/internal/keyring"
+	"remit/internal/kms"
 	"remit/internal/secrets"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
-// Keys returns the keys of wallets, each of which is in a secret whose name is the
-// prefix WALLET_SECRETS and the wallet's address. A secret is read when its wallet is
-// first to sign, and kept for secrets.KeepFor.
+// Keys returns the keys of wallets, each of which is in KMS or in a secret whose name is
+// the prefix WALLET_SECRETS and the wallet's address. A secret is read when its wallet
+// is first to sign, and kept for secrets.KeepFor.
 func Keys(env *boot.Env, now func() time.Time) *keyring.Ring {
 	prefix := env.String("WALLET_SECRETS")
+	inKMS := sync.OnceValue(func() kms.Keys { return kms.Open(env.AWS) }) // costs nothing where no key is there
 	return keyring.New(func(a token.Address) keyring.Read {
 		key := secrets.Cache(secrets.Open(env.AWS, prefix+a.String(), now).Value, keyring.Decode)
 		return func(ctx context.Context) (keyring.Key, error) {
@@ -29,5 +32,7 @@ func Keys(env *boot.Env, now func() time.Time) *keyring.Ring {
 			}
 			return k, err
 		}
+	}).Signing(now, func(ctx context.Context, key wallet.KeyRef, digest []byte) ([]byte, error) {
+		return inKMS().Sign(ctx, string(key), digest)
 	})
 }

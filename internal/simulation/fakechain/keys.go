@@ -66,7 +66,10 @@ func (k *Keys) Signer(_ context.Context, r wallet.Registration) (wallet.Signer, 
 
 type signer token.Address
 
+// Ready implements wallet.Signer.
+func (signer) Ready(context.Context) error { return nil }
+
 // Sign implements wallet.Signer.
-func (s signer) Sign(tx chain.Tx, nonce uint64) (chain.Signed, error) {
+func (s signer) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	return Tx{Tx: tx, From: token.Address(s), Nonce: nonce}.Sign(), nil
 }

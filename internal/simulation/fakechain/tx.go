@@ -8,24 +8,27 @@ import (
 	"remit/internal/token"
 )
 
-// A Tx is a signed transaction of the fake chain. Like a transaction of a real
-// chain it has exactly one signed form for a wallet, a content and a nonce.
+// A Tx is a signed transaction of the fake chain. A key in memory gives a content and
+// a nonce one signed form; the signatures of others have a Salt, which is never the
+// same.
 type Tx struct {
 	chain.Tx
 	From  token.Address
 	Nonce uint64
+	Salt  uint64
 }
 
 // A head is all that a signed transaction has before its call data.
 type head struct {
 	From, To            token.Address
 	ChainID, Nonce, Gas uint64
+	Salt                uint64
 	Tip, Cap            [32]byte
 }
 
 // Sign returns the bytes of tx and their hash.
 func (tx Tx) Sign() chain.Signed {
-	h := head{tx.From, tx.To, tx.ChainID, tx.Nonce, tx.Gas, tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32()}
+	h := head{tx.From, tx.To, tx.ChainID, tx.Nonce, tx.Gas, tx.Salt, tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32()}
 	raw, _ := binary.Append(nil, binary.BigEndian, h) // its fields have fixed sizes
 	raw = append(raw, tx.Data...)
 	return chain.Signed{Nonce: tx.Nonce, Hash: sha256.Sum256(raw), Raw: raw}
@@ -39,7 +42,7 @@ func Decode(raw []byte) (tx Tx, ok bool) {
 	if err != nil {
 		return tx, false
 	}
-	tx = Tx{From: h.From, Nonce: h.Nonce, Tx: chain.Tx{ChainID: h.ChainID, To: h.To, Gas: h.Gas, Data: raw[n:]}}
+	tx = Tx{From: h.From, Nonce: h.Nonce, Salt: h.Salt, Tx: chain.Tx{ChainID: h.ChainID, To: h.To, Gas: h.Gas, Data: raw[n:]}}
 	tx.Fees.Tip, _ = token.AmountFromBytes(h.Tip[:])
 	tx.Fees.Cap, _ = token.AmountFromBytes(h.Cap[:])
 	return tx, true

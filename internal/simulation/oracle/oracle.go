@@ -237,7 +237,7 @@ func (o *Oracle) deleted(tx wallet.PendingTx) {
 }
 
 // moving are the writes that give a nonce an owner, or take one away.
-var moving = []string{"Reserve", "Release", "RaiseCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx"}
+var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx"}
 
 // Stored is to be called after every call of the tables, with its operation. After
 // a write that moves a nonce, the Oracle checks that each nonce has an owner.
@@ -302,6 +302,9 @@ func (o *Oracle) owners(id wallet.ID) {
 	for _, tx := range txs {
 		if p, reserved := owner[tx.Nonce]; reserved && !tx.Noop() && p != tx.Payment {
 			o.Violate(NonceOwned, "nonce %s is reserved to %s and has the pending transaction of %s", at(id, tx.Nonce), p, tx.Payment)
+		}
+		if tx.Nonce >= w.NextNonce && w.Paused == "" {
+			o.Violate(NonceOwned, "nonce %s has a pending transaction, next is %d", at(id, tx.Nonce), w.NextNonce)
 		}
 		owner[tx.Nonce] = tx.Payment
 	}
