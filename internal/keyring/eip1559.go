@@ -27,8 +27,7 @@ const typeEIP1559 = 0x02
 func sign(key *secp256k1.PrivateKey, tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	items := []any{
 		tx.ChainID, nonce, number(tx.Fees.Tip), number(tx.Fees.Cap), tx.Gas, tx.To[:],
-		uint64(0), // no ether
-		tx.Data,
+		number(tx.Value), tx.Data,
 		[]any{}, // no access list
 	}
 	unsigned, err := encode(items)

@@ -156,6 +156,9 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	if err := n.usable(); err != nil {
 		return 0, err
 	}
+	if n.head.accounts[call.From].Gas.Less(call.Value) {
+		return 0, chain.ErrRejected
+	}
 	if call.To == n.chain.Token {
 		to, amount := ParseTransfer(call.Data)
 		if n.chain.Recipients[to] == Reverts || n.chain.Blocked[call.From] || n.head.accounts[call.From].Coins.Less(amount) {
@@ -282,7 +285,7 @@ func (n *Node) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.Min
 		for b := n.head; b != nil; b = b.parent {
 			for i, tx := range b.txs {
 				if b.receipts[i].Tx == h {
-					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Data: string(tx.Data), Block: b.number, At: time.Unix(int64(b.number), 0).UTC()})
+					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Value: tx.Value, Data: string(tx.Data), Block: b.number, At: time.Unix(int64(b.number), 0).UTC()})
 				}
 			}
 		}
