@@ -68,7 +68,7 @@ var mayImport = map[string]string{
 	// The rooms of the command line, which know nothing of each other.
 	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory recipient settlement stack store token webhook webhook/guard",
 	"merchant": "client",
-	"operator": "apikey chain chains dynamo ethrpc keyring payment queue secrets settlement stack store token wallet webhook",
+	"operator": "apikey chain chains dispatch dynamo ethrpc keyring payment queue secrets settlement stack store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.

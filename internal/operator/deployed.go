@@ -137,7 +137,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 // rulesOf reads the parameters that have the chain's own values if they are empty
 // or 0, as package chainenv does from a function's environment.
 func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
-	c := stack.Config{ChainID: chainID}
+	c := stack.Config{ChainID: chainID, MemoOff: parameters["Memo"] == "off"}
 	var rule, blocks, fee, window error
 	if text := parameters["ConfirmationRule"]; text != "" {
 		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
