@@ -64,9 +64,10 @@ var mayImport = map[string]string{
 	// Assemblies: what several functions put together in the same way.
 	"emf/runreport": "chain emf settlement token",
 	"chainenv":      "boot chain chains ethrpc secrets stack token",
+	"walletenv":     "boot keyring secrets token wallet",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory recipient settlement stack store token webhook webhook/guard",
+	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory recipient settlement stack store token wallet webhook webhook/guard",
 	"merchant": "client",
 	"operator": "apikey chain chains dispatch dynamo ethrpc keyring payment queue secrets settlement stack store token wallet webhook",
 

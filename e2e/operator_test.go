@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,24 +96,29 @@ func (o *operator) fails(part string, args ...string) ran {
 	return r
 }
 
-// secret returns the private keys that the wallet secret holds now.
+// secret returns the private keys that are stored now.
 func (o *operator) secret() (keys []string) {
 	o.t.Helper()
-	got, err := secretsmanager.NewFromConfig(o.s.Administrator()).GetSecretValue(o.t.Context(),
-		&secretsmanager.GetSecretValueInput{SecretId: aws.String(o.s.Outputs["WalletSecretArn"])})
+	secrets := secretsmanager.NewFromConfig(o.s.Administrator())
+	list, err := secrets.ListSecrets(o.t.Context(), &secretsmanager.ListSecretsInput{MaxResults: aws.Int32(100)})
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	var secret struct {
-		Wallets []struct {
+	for _, s := range list.SecretList {
+		if !strings.HasPrefix(*s.Name, o.s.Outputs["WalletSecrets"]) {
+			continue
+		}
+		got, err := secrets.GetSecretValue(o.t.Context(), &secretsmanager.GetSecretValueInput{SecretId: s.Name})
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		var secret struct {
 			Key string `json:"private_key"`
-		} `json:"wallets"`
-	}
-	if err := json.Unmarshal([]byte(*got.SecretString), &secret); err != nil {
-		o.t.Fatal(err)
-	}
-	for _, w := range secret.Wallets {
-		keys = append(keys, strings.TrimPrefix(w.Key, "0x"))
+		}
+		if err := json.Unmarshal([]byte(*got.SecretString), &secret); err != nil {
+			o.t.Fatal(err)
+		}
+		keys = append(keys, strings.TrimPrefix(secret.Key, "0x"))
 	}
 	return keys
 }
@@ -178,14 +182,9 @@ func TestFreshDeployment(t *testing.T) {
 // TestWallets adds a wallet and drains it.
 func TestWallets(t *testing.T) {
 	o := newOperator(t)
-	t.Cleanup(func() {
-		if err := o.s.FillSecrets(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
 	type row struct {
 		Address   string  `json:"address"`
-		Key       string  `json:"key"`
+		State     string  `json:"state"`
 		NextNonce *uint64 `json:"next_nonce"`
 		Paused    string  `json:"paused"`
 	}
@@ -208,7 +207,7 @@ func TestWallets(t *testing.T) {
 	}
 	var made struct{ Address string }
 	o.ok(&made, "wallet", "create", "--yes")
-	if got := list(); len(got) != 3 || got[made.Address].Key != "active" || len(o.secret()) != 3 {
+	if got := list(); len(got) != 3 || got[made.Address].State != "active" || len(o.secret()) != 3 {
 		t.Errorf("after a wallet was made: %+v", got)
 	}
 
@@ -223,7 +222,7 @@ func TestWallets(t *testing.T) {
 		}
 	}
 	o.ok(nil, "wallet", "drain", made.Address, "--yes")
-	if got := list()[made.Address].Key; got != "draining" {
+	if got := list()[made.Address].State; got != "draining" {
 		t.Errorf("a drained wallet is %s", got)
 	}
 	o.ok(&findings, "doctor", "--fresh")

@@ -244,7 +244,7 @@ func TestRestorePage(t *testing.T) {
 	replaces := []string{}
 	for name, output := range map[string]string{
 		"remit-prod-ApiKeysTable-1": "ApiKeysTableName", "remit-prod-PaymentsTable-1": "PaymentsTableName", "remit-prod-WebhooksTable-1": "WebhooksTableName",
-		"arn:aws:secretsmanager:us-east-1:1:secret:WalletSecret-1": "WalletSecretArn", "arn:aws:secretsmanager:us-east-1:1:secret:RpcSecret-1": "RpcSecretArn",
+		"arn:aws:secretsmanager:us-east-1:1:secret:RpcSecret-1": "RpcSecretArn",
 	} {
 		if !strings.Contains(found, outputs[output]) {
 			t.Errorf("%s is not among those that were found", outputs[output])

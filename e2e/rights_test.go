@@ -21,12 +21,12 @@ type right struct{ function, action, resource string }
 
 // spare are rights that this test does not see used, and their purposes.
 var spare = map[right]string{
-	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}:            "discards a payment that is refused after it was stored",
-	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:                 "sends stored predecessors when a node reports a gap",
-	{"CheckReceiptsFunction", "dynamodb:PutItem", "PaymentsTable"}:             "commits reservations that a handler left, and fills nonces that nobody will use",
-	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "WalletSecret"}: "signs for them, and signs fee bumps",
-	{"CheckReceiptsFunction", "dynamodb:UpdateItem", "WebhooksTable"}:          "takes a delivery from the index of those due, after minutes at least",
-	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}:            "reads an endpoint again that another job has just judged",
+	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}:         "discards a payment that is refused after it was stored",
+	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:              "sends stored predecessors when a node reports a gap",
+	{"CheckReceiptsFunction", "dynamodb:PutItem", "PaymentsTable"}:          "commits reservations that a handler left, and fills nonces that nobody will use",
+	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "wallets/*"}: "signs for them, and signs fee bumps",
+	{"CheckReceiptsFunction", "dynamodb:UpdateItem", "WebhooksTable"}:       "takes a delivery from the index of those due, after minutes at least",
+	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}:         "reads an endpoint again that another job has just judged",
 }
 
 // TestRights compares the calls that each function made with those that it may

@@ -475,11 +475,12 @@ func (v *victim) drain(ctx context.Context) error {
 
 // unfinished returns the wallets in the tables that have something left to do.
 func (v *victim) unfinished(ctx context.Context) (left []string, err error) {
-	ids, err := v.payments.Wallets(ctx, v.chain.ChainID)
+	wallets, err := v.payments.Wallets(ctx, v.chain.ChainID)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids {
+	for _, r := range wallets.Working(true) {
+		id := r.ID
 		w, err := v.payments.Wallet(ctx, id)
 		txs, unreadable, err2 := v.payments.PendingTxs(ctx, id)
 		if err = errors.Join(err, err2); err != nil {

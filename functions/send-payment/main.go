@@ -16,11 +16,10 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
-	"remit/internal/keyring"
 	"remit/internal/queue"
 	"remit/internal/recipient"
-	"remit/internal/secrets"
 	"remit/internal/token"
+	"remit/internal/walletenv"
 )
 
 func main() { boot.HTTP(wire) }
@@ -37,7 +36,7 @@ func wire(env *boot.Env) http.Handler {
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: dynamo.NewPayments(db, env.String("PAYMENTS_TABLE")),
 		Book:  recipient.NewBook(dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE")), 0, time.Now), // no entry is made here
-		Keys:  keyring.New(secrets.Cache(secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now).Value, keyring.Decode).Get),
+		Keys:  walletenv.Keys(env, time.Now),
 		Nodes: chainenv.Nodes(env, time.Now), Log: slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),
 	})

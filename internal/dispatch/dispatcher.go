@@ -93,11 +93,13 @@ type Dispatcher struct {
 	Parts
 	pool *wallet.Pool
 
-	mu       sync.Mutex // guards market and quoted
+	mu       sync.Mutex // guards the fields up to read
 	market   chain.Market
 	quoted   time.Time
-	checked  atomic.Bool // the startup check has passed
-	compared sync.Map    // the wallet.IDs that it has compared so far
+	wallets  wallet.Registry // as it was read last
+	read     time.Time       // when that was; zero: never
+	checked  atomic.Bool     // the startup check has passed
+	compared sync.Map        // the wallet.IDs that it has compared so far
 }
 
 // New returns a dispatcher that has called none of its ports yet.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,12 +18,13 @@ import (
 // prepare does everything that can fail before anything is stored: limits, fee
 // quote, simulation, key, wallet. Nothing it does has an effect.
 func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
-	own, err := d.Keys.All(ctx)
+	wallets, err := d.registry(ctx, registryFor)
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
+	_, own := wallets.Find(r.To)
 	switch {
-	case slices.Contains(own, r.To):
+	case own: // a retired one too: its key may be gone, or in other hands
 		return payment.Payment{}, ErrOwnWallet
 	case r.Amount.Less(d.Minimum):
 		return payment.Payment{}, ErrAmountBelow
@@ -40,15 +40,17 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 			return payment.Payment{}, ErrNotInBook
 		}
 	}
-	active, err := d.Keys.Active(ctx)
-	if err != nil {
-		return payment.Payment{}, errors.Join(ErrUnavailable, err)
-	}
 	offer := payment.New(id, r, d.Token, d.Network, d.Now())
 	refusal := ErrUnavailable
 	var blocked []wallet.ID
-	for _, w := range d.pool.Choose(d.ChainID, active, r.Amount, d.Now()) {
+	for _, w := range d.pool.Choose(d.ChainID, wallets.Active(), r.Amount, d.Now()) {
+		var held errgroup.Group // a key that is not in memory is read meanwhile
+		held.Go(func() error {
+			_, err := d.signer(ctx, w.Address)
+			return err
+		})
 		tx, err := d.simulate(ctx, w, offer)
+		keyErr := held.Wait()
 		switch {
 		case errors.Is(err, ErrInsufficient):
 			if len(blocked) == 0 {
@@ -66,8 +68,8 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 		}
 		d.pool.Wake(w)
 		d.rest(ctx, blocked)
-		if _, err := d.Keys.Signer(ctx, w.Address); err != nil {
-			return payment.Payment{}, errors.Join(ErrUnavailable, err)
+		if keyErr != nil {
+			return payment.Payment{}, errors.Join(ErrUnavailable, keyErr)
 		}
 		return offer.AssignedTo(w.Address, tx), nil
 	}

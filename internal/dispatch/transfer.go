@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"remit/internal/payment"
@@ -105,13 +104,16 @@ func (d sending) same(ctx context.Context, p payment.Payment, r payment.Request)
 
 // offer does everything of a transfer that can fail before it is stored.
 func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t Transfer, coin token.Token) (payment.Payment, error) {
-	own, err := d.Keys.All(ctx)
-	switch {
-	case err != nil:
+	wallets, err := d.registry(ctx, justRead)
+	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
-	case !slices.Contains(own, t.From):
-		return payment.Payment{}, fmt.Errorf("%w: %w %s", ErrUnavailable, wallet.ErrNoKey, t.From)
-	case t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract:
+	}
+	from, _ := wallets.Find(t.From)
+	to, _ := wallets.Find(t.To)
+	switch {
+	case from.State != wallet.Active && from.State != wallet.Draining:
+		return payment.Payment{}, fmt.Errorf("%w: %w %s, or it is retired", ErrUnavailable, wallet.ErrNoKey, t.From)
+	case to.State == wallet.Retired, t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract:
 		return payment.Payment{}, fmt.Errorf("%w: %s can only lose what it is sent, or has it", ErrRecipient, t.To)
 	}
 	if err := d.startupCheck(ctx); err != nil { // it opens a wallet that has never paid

@@ -21,7 +21,7 @@ type Settings struct {
 
 	RPC        []string      `name:"rpc" env:"REMIT_RPC" placeholder:"URL" help:"Use this outside node instead of the embedded chain; may be repeated."`
 	Token      token.Address `env:"REMIT_TOKEN" placeholder:"ADDRESS" help:"The token's contract, with --rpc."`
-	WalletFile string        `env:"REMIT_WALLET_FILE" placeholder:"FILE" help:"Private keys of the paying wallets, with --rpc: what remit chain prints, a wallet secret, or one key a line."`
+	WalletFile string        `env:"REMIT_WALLET_FILE" placeholder:"FILE" help:"Private keys of the paying wallets, with --rpc: what remit chain prints, a wallet's secret, or one key a line."`
 	DynamoDB   string        `name:"dynamodb" env:"REMIT_DYNAMODB" placeholder:"URL" help:"Keep everything in DynamoDB at this URL instead of in memory. Tables are created if absent."`
 
 	Network       string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`

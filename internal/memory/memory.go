@@ -27,6 +27,7 @@ type Payments struct {
 	lists    map[account][]*record     // committed ones, oldest first
 	spent    map[day]tally
 	wallets  map[wallet.ID]*purse
+	registry map[wallet.ID]wallet.Registration
 	txs      map[wallet.ID][]*pendingTx // in nonce order
 	compared map[uint64]time.Time       // by chain
 }
@@ -48,6 +49,7 @@ func NewPayments() *Payments {
 		lists:    map[account][]*record{},
 		spent:    map[day]tally{},
 		wallets:  map[wallet.ID]*purse{},
+		registry: map[wallet.ID]wallet.Registration{},
 		txs:      map[wallet.ID][]*pendingTx{},
 		compared: map[uint64]time.Time{},
 	}
@@ -122,7 +124,7 @@ func (s *Payments) Image() *Payments {
 			to.txs[id] = append(to.txs[id], new(*tx))
 		}
 	}
-	to.hashes, to.spent, to.compared = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.compared)
+	to.hashes, to.spent, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.compared), maps.Clone(s.registry)
 	return to
 }
 
@@ -132,6 +134,6 @@ func (s *Payments) Restore(image *Payments) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.payments, s.hashes, s.lists = image.payments, image.hashes, image.lists
-	s.spent, s.wallets, s.txs = image.spent, image.wallets, image.txs
+	s.spent, s.wallets, s.registry, s.txs = image.spent, image.wallets, image.registry, image.txs
 	s.compared = map[uint64]time.Time{} // image's is of another table
 }

@@ -40,7 +40,7 @@ type ledger struct {
 	chain    *devnet.Chain
 	node     *ethrpc.Node
 	urls     []string // of the nodes
-	keys     []keyring.Entry
+	keys     []keyring.Key
 	nonces   map[token.Address]uint64
 	payments []payment.Payment
 	noops    []wallet.PendingTx
@@ -68,13 +68,13 @@ func newLedger(t *testing.T) *ledger {
 	for _, w := range c.Wallets() {
 		key, err := keyring.ParseKey(w.PrivateKey())
 		l.must(err)
-		l.keys = append(l.keys, keyring.Entry{Key: key})
+		l.keys = append(l.keys, key)
 	}
 	l.must(c.Blacklist(token.Address{0xbb}))
 	l.pay(0, payee, 5, true)
 	l.pay(1, payee, 6, true)
 	l.pay(0, token.Address{0xbb}, 7, true) // reverts
-	noop := chain.Noop(c.ID(), l.keys[0].Key.Address(), fees)
+	noop := chain.Noop(c.ID(), l.keys[0].Address(), fees)
 	signed := l.mine(0, noop)
 	l.noops = append(l.noops, wallet.PendingTx{ID: wallet.ID{ChainID: c.ID(), Address: noop.To}, Nonce: signed.Nonce, Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw, Fees: fees})
 	now = now.AddDate(0, 0, 1)
@@ -93,7 +93,7 @@ func (l *ledger) must(err error) {
 // mine signs a transaction with a wallet's key and puts it into a block.
 func (l *ledger) mine(from int, tx chain.Tx) chain.Signed {
 	l.Helper()
-	key := l.keys[from].Key
+	key := l.keys[from]
 	signed, err := key.Sign(tx, l.nonces[key.Address()])
 	l.must(err)
 	l.nonces[key.Address()]++
@@ -111,19 +111,19 @@ func (l *ledger) pay(from int, to token.Address, units uint64, settled bool) {
 	key := fmt.Sprint("order-", len(l.payments))
 	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: to, Amount: token.Units(units), Reference: "=1+1"}
 	at := nine.Add(time.Duration(len(l.payments)) * 24 * time.Hour)
-	l.enter(from, payment.New(payment.KeyID("mer_1", "test", key), r, l.chain.Token(), "local", at).AssignedTo(l.keys[from].Key.Address(), l.transfer(to, units)), settled)
+	l.enter(from, payment.New(payment.KeyID("mer_1", "test", key), r, l.chain.Token(), "local", at).AssignedTo(l.keys[from].Address(), l.transfer(to, units)), settled)
 }
 
 // move makes an operator's transfer between wallets.
 func (l *ledger) move(from, to int, coin token.Token, units uint64) {
 	l.Helper()
-	r := payment.Request{Merchant: payment.Operator, Mode: "test", IdempotencyKey: coin.Symbol, To: l.keys[to].Key.Address(), Amount: token.Units(units)}
+	r := payment.Request{Merchant: payment.Operator, Mode: "test", IdempotencyKey: coin.Symbol, To: l.keys[to].Address(), Amount: token.Units(units)}
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, "local", nine)
 	tx := l.transfer(r.To, units)
 	if p.Ether() {
 		tx.To, tx.Value, tx.Data = r.To, r.Amount, nil
 	}
-	l.enter(from, p.AssignedTo(l.keys[from].Key.Address(), tx), true)
+	l.enter(from, p.AssignedTo(l.keys[from].Address(), tx), true)
 }
 
 // enter has the chain make p, and the tables settle it if they are to.
@@ -185,8 +185,11 @@ func (l *ledger) run(change func([]payment.Payment) []payment.Payment, args ...s
 	for _, tx := range l.noops {
 		l.must(tables.PutNoop(l.Context(), tx))
 	}
+	for _, key := range l.keys {
+		l.must(tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.chain.ID(), Address: key.Address()}, State: wallet.Active, Key: wallet.InSecret}))
+	}
 	server := httptest.NewServer(operator.Local{
-		Payments: tables, Nodes: l.urls, Secret: func() []byte { return keyring.Encode(l.keys) },
+		Payments: tables, Nodes: l.urls,
 		Config: stack.Config{ChainID: l.chain.ID(), Token: l.chain.Token()},
 	})
 	defer server.Close()
@@ -238,7 +241,7 @@ func (l *ledger) audit(args ...string) (a audited) {
 func TestAuditOfBooksThatBalance(t *testing.T) {
 	l := newLedger(t)
 	const topUp = 123_456_789_012_345
-	own := l.send(1, l.keys[0].Key.Address(), topUp)
+	own := l.send(1, l.keys[0].Address(), topUp)
 	got := l.audit("--own", own.String())
 	found := map[string]int{}
 	sum := token.Amount{}
@@ -267,7 +270,7 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 				booked, _ = booked.Add(*p.Fee)
 			}
 		}
-		if e.Wallet == l.keys[0].Key.Address() {
+		if e.Wallet == l.keys[0].Address() {
 			received = token.Units(topUp)
 		}
 		before := token.Units(1_000_000_000_000_000_000)
@@ -295,7 +298,7 @@ func TestAuditOfTransfers(t *testing.T) {
 	l.move(0, 1, payment.Ether, 777)
 	got := l.audit()
 	sender := slices.IndexFunc(got.Ether, func(e auditedEther) bool {
-		return e.Wallet == l.keys[0].Key.Address()
+		return e.Wallet == l.keys[0].Address()
 	})
 	count, coins := 0, token.Amount{}
 	for _, s := range got.Sums {

@@ -76,16 +76,16 @@ func (c *walletSweep) Run(ctx context.Context, d *deployment) error {
 // settled returns an error unless the wallet is drained and has no payments under way
 // but own.
 func (d *deployment) settled(ctx context.Context, address token.Address, own []payment.ID) error {
-	rows, err := d.walletRows(ctx)
-	if err != nil {
-		return err
-	}
-	if i := slices.IndexFunc(rows, func(r walletRow) bool { return r.Address == address }); i < 0 || rows[i].Key != "draining" {
-		return fmt.Errorf("%s still pays, or is no wallet of stack %s: remit wallet drain %s first", address, d.Stack, address)
-	}
 	tables, err := d.payments()
 	if err != nil {
 		return err
+	}
+	wallets, err := tables.Wallets(ctx, d.chainID)
+	if err != nil {
+		return err
+	}
+	if r, _ := wallets.Find(address); r.State != wallet.Draining {
+		return fmt.Errorf("%s is not draining: remit wallet list shows the wallets, and remit wallet drain %s stops its payments", address, address)
 	}
 	id := wallet.ID{ChainID: d.chainID, Address: address}
 	w, err := tables.Wallet(ctx, id)
@@ -138,7 +138,7 @@ func (c *moving) move(ctx context.Context, d *deployment, transfers []dispatch.T
 	if err != nil {
 		return err
 	}
-	own, err := dispatcher.Keys.All(ctx)
+	wallets, err := dispatcher.Store.Wallets(ctx, d.chainID)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (c *moving) move(ctx context.Context, d *deployment, transfers []dispatch.T
 				tokens(p.Amount, p.Token.Decimals), p.Token.Symbol, p.Wallet, p.To, tokens(p.Tx.Cost().Sub(p.Tx.Value), 18))
 		}
 	}
-	if !slices.Contains(own, c.To) {
+	if _, own := wallets.Find(c.To); !own {
 		consequences += fmt.Sprintf("%s is no wallet of stack %s: what is sent to a wrong address is lost.\n", c.To, d.Stack)
 	}
 	if err := d.agree(c.Yes, consequences+fmt.Sprintf("Nothing more is moved if this is done again with --key %s.", c.Key)); err != nil {
@@ -191,6 +191,9 @@ func (d *deployment) await(ctx context.Context, dispatcher *dispatch.Dispatcher,
 		case late:
 			return p, errors.Join(fmt.Errorf("%w: check-receipts has not signed it yet", dispatch.ErrInProgress), err)
 		}
+		if err := d.hint(ctx); err != nil {
+			return p, err
+		}
 		select {
 		case <-ctx.Done():
 			return p, ctx.Err()
@@ -209,33 +212,9 @@ func (d *deployment) dispatcher(ctx context.Context) (*dispatch.Dispatcher, erro
 	if err != nil {
 		return nil, err
 	}
-	rows, err := d.walletRows(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var own addresses
-	for _, r := range rows {
-		if r.Key != "gone" {
-			own = append(own, r.Address)
-		}
-	}
 	return dispatch.New(d.rules, dispatch.Parts{
-		Store: tables, Keys: own, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: func(int) int { return 0 },
+		Store: tables, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: func(int) int { return 0 },
 	}), nil
-}
-
-// addresses are the wallets of a stack, without their keys.
-type addresses []token.Address
-
-// Active implements wallet.Keys.
-func (a addresses) Active(context.Context) ([]token.Address, error) { return a, nil }
-
-// All implements wallet.Keys.
-func (a addresses) All(context.Context) ([]token.Address, error) { return a, nil }
-
-// Signer implements wallet.Keys.
-func (addresses) Signer(context.Context, token.Address) (wallet.Signer, error) {
-	return nil, wallet.ErrNoKey
 }
 
 // wholes reads an amount in whole tokens, such as 12.5, exactly.

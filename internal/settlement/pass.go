@@ -19,6 +19,7 @@ type pass struct {
 	*Settler
 	Nodes      chain.Nodes        // of this round
 	heads      func() chain.Heads // theirs
+	registered wallet.Registration
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
 	views      chain.Views
@@ -30,7 +31,8 @@ type pass struct {
 
 // over does all there is to do for one wallet, and fills p.report. Reservations
 // are finished even while no node answers; payments wait for one.
-func (p *pass) over(ctx context.Context, by string, id wallet.ID, idle bool) error {
+func (p *pass) over(ctx context.Context, by string, idle bool) error {
+	id := p.registered.ID
 	var err error
 	if p.wallet, err = p.Store.Wallet(ctx, id); err != nil {
 		return fmt.Errorf("reading the wallet: %w", err)
@@ -131,12 +133,12 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 	reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, p.wallet.Address, fresh.NextNonce)
 	p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason)
 	p.report.Suspect++
-	ids, err := p.Store.Wallets(ctx, p.ChainID)
+	wallets, err := p.Store.Wallets(ctx, p.ChainID)
 	if err != nil {
 		return true, err
 	}
-	for _, id := range ids {
-		if err := p.Store.Pause(ctx, id, reason); err != nil {
+	for _, r := range wallets.Working(true) {
+		if err := p.Store.Pause(ctx, r.ID, reason); err != nil {
 			return true, err
 		}
 	}

@@ -230,11 +230,7 @@ func (w *world) Nodes(context.Context) (chain.Nodes, error) {
 	return chain.Nodes{interpose.Node{Node: w, Around: w.around}}, w.call("Nodes")
 }
 
-func (w *world) Active(context.Context) ([]token.Address, error) { return []token.Address{payer}, nil }
-
-func (w *world) All(context.Context) ([]token.Address, error) { return []token.Address{payer}, nil }
-
-func (w *world) Signer(context.Context, token.Address) (wallet.Signer, error) {
+func (w *world) Signer(context.Context, wallet.Registration) (wallet.Signer, error) {
 	return w, w.call("Signer")
 }
 

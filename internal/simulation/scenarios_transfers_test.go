@@ -31,8 +31,8 @@ func TestSweep(t *testing.T) {
 	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
 		s.AddWallet()
 		s.Pay("client", order(0))
-		s.Keys.Drain(fakechain.Wallet(0))
-		s.Elapse(2 * time.Minute)
+		s.Drain(0)
+		s.Elapse(5 * time.Minute) // by then every process has read it
 		s.On("client-sweep", effect, 1, o)
 		for _, ether := range []bool{false, true} {
 			swept := sweep(fmt.Sprint("sweep-", ether), ether)
