@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"remit/e2e/localaws"
+	"remit/internal/guidetest"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
 
@@ -23,6 +25,8 @@ import (
 type operator struct {
 	t *testing.T
 	s *stack
+
+	rights []string // variables with the credentials of the operator; none: the administrator's
 
 	mu      sync.Mutex
 	printed strings.Builder // everything, of all commands
@@ -53,7 +57,9 @@ func (o *operator) run(args ...string) ran {
 		o.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(o.t.Context(), program, args...)
-	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName, "SSL_CERT_FILE="+o.s.Bundle)
+	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName, "SSL_CERT_FILE="+o.s.Bundle,
+		"AWS_ENDPOINT_URL="+o.s.calls.url, "AWS_SDK_UA_APP_ID=operator")
+	cmd.Env = append(cmd.Env, o.rights...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
@@ -289,4 +295,84 @@ func TestMerchantsMatters(t *testing.T) {
 		t.Error("a key is shown by more than the command that makes it")
 	}
 	o.unseen()
+}
+
+// TestOperatorsRights gives two people the rights of docs/operate.md. Who reads looks at
+// everything and changes nothing, who operates changes wallets, and neither reads a key:
+// the calls of the whole run show the two functions that sign alone.
+func TestOperatorsRights(t *testing.T) {
+	o := newOperator(t)
+	m := newMerchant(t, o.s)
+	m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 53}, "Idempotency-Key", "rights-of-operators").want(t, 201)
+	roles := iam.NewFromConfig(o.s.Administrator())
+	assume := func(name string, policies ...string) aws.Config {
+		t.Helper()
+		_, err := roles.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[]}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range policies {
+			policy := strings.NewReplacer("REGION", o.s.Region, "ACCOUNT", "000000000000", "RPC_SECRET_ARN", o.s.Outputs["RpcSecretArn"], "STACK", localaws.StackName).
+				Replace(guidetest.Read(t, root, "docs/operate.md", `{"Version": "2012-10-17", "Id": "`+id+`"`))
+			if _, err := roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg := o.s.as(t, name)
+		c, err := cfg.Credentials.Retrieve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.rights = []string{"AWS_ACCESS_KEY_ID=" + c.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + c.SecretAccessKey, "AWS_SESSION_TOKEN=" + c.SessionToken}
+		return cfg
+	}
+	refusedEveryKey := func(cfg aws.Config) {
+		t.Helper()
+		for _, w := range o.s.Chain.Wallets() {
+			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(t.Context(), &secretsmanager.GetSecretValueInput{SecretId: aws.String(o.s.Outputs["WalletSecrets"] + w.Address.String())})
+			if !refusal(err) {
+				t.Errorf("the key of %s is read: %v", w.Address, err)
+			}
+		}
+	}
+	wallet := o.s.Chain.Wallets()[0].Address.String()
+	reader := assume("reader", "RemitReader")
+	for _, line := range []string{"wallet list", "wallet balance", "doctor --fresh", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner, "audit --no-ether", "export"} {
+		if r := o.run(strings.Fields(line)...); r.code != 0 {
+			t.Errorf("who reads: remit %s ended with %d: %s%s", line, r.code, r.stdout, r.stderr)
+		}
+	}
+	for _, line := range []string{"wallet create --yes", "wallet pause --yes " + wallet, "wallet drain --yes " + wallet} {
+		o.fails("AccessDenied", strings.Fields(line)...)
+	}
+	refusedEveryKey(reader)
+
+	var made struct{ Address string }
+	operates := assume("operates", "RemitReader", "RemitOperator")
+	o.ok(&made, "wallet", "create", "--yes")
+	o.fails("is not draining", "wallet", "retire", "--yes", made.Address)
+	for _, line := range []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address, "wallet retire --yes " + made.Address, "wallet list", "doctor --fresh"} {
+		o.ok(nil, strings.Fields(line)...)
+	}
+	o.fails("is retired", "wallet", "resume", "--yes", made.Address)
+	o.fails("is retired", "wallet", "drain", "--yes", "--undo", made.Address)
+	refusedEveryKey(operates)
+
+	o.s.calls.mu.Lock()
+	defer o.s.calls.mu.Unlock()
+	readers, creates := map[string]bool{}, 0
+	for r := range o.s.calls.seen {
+		if key := strings.HasPrefix(r.resource, o.s.Outputs["WalletSecrets"]); key && r.action == "secretsmanager:GetSecretValue" {
+			readers[o.s.logical(r.function)] = true
+		}
+		if r.function == "operator" && r.action == "secretsmanager:CreateSecret" {
+			creates++
+		}
+	}
+	if creates == 0 {
+		t.Error("the calls of operators are not recorded")
+	}
+	if delete(readers, "SendPaymentFunction"); !readers["CheckReceiptsFunction"] && len(readers) > 0 || len(readers) > 1 {
+		t.Errorf("keys were read by %v too", readers)
+	}
 }

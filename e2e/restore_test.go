@@ -235,6 +235,7 @@ func TestRestorePage(t *testing.T) {
 	d.paid(m, "after-the-loss")
 
 	d.use("use ReplicaRegion")
+	d.follow("for wallet in")
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("with replicas: %v", bad)
 	}
