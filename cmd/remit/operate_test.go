@@ -74,7 +74,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"a key from a file where the operator is", "wallet import --file key --yes", imported},
 		{"a transfer from a wallet with nothing", "wallet move " + imported + " --to $address --key a --token 1", "insufficient funds"},
 		{"the imported wallet is funded", "chain fund " + imported + " --token 300 --ether 1 --rpc " + rpc, "was given 300 tokens and 1 ether"},
-		{"a wallet that pays is not swept", "wallet sweep " + imported + " --to $address --key b", "wallet drain " + imported + " first"},
+		{"a wallet that pays is not swept", "wallet sweep " + imported + " --to $address --key b", "is not draining"},
 		{"a transfer is shown first", "wallet move " + imported + " --to " + payee + " --key c --token 0.5", "is no wallet of stack"},
 		{"a transfer of nothing", "wallet move " + imported + " --to $address --key c", "say what to move"},
 		{"an amount that is none", "wallet move " + imported + " --to $address --key c --token 0.0000001", "at most 6 digits"},
