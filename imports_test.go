@@ -46,7 +46,7 @@ var mayImport = map[string]string{
 	"settlement": "chain payment stack store token wallet webhook",
 
 	// Adapters, which never import each other.
-	"boot":          "apikey",
+	"boot":          "apikey chains token",
 	"devnet":        "chain token",
 	"devnet/faucet": "token",
 	"dynamo":        "store " + domains,
@@ -68,7 +68,7 @@ var mayImport = map[string]string{
 
 	// The rooms of the command line, which know nothing of each other.
 	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory recipient settlement stack store token wallet webhook webhook/guard",
-	"merchant": "client",
+	"merchant": "client token",
 	"operator": "apikey chain chains dispatch dynamo ethrpc keyring payment queue secrets settlement stack store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the

@@ -33,10 +33,13 @@ func TestOperatorsPages(t *testing.T) {
 	for _, block := range []struct{ page, start, prints string }{
 		{"docs/deploy.md", ".cache/bin/remit wallet balance", "ok   alarms"},
 		{"docs/operate.md", "remit keys issue", "payments:write, payments:read, max 5000000, daily 20000000"},
+		{"docs/operate.md", "remit merchants list", "suspended: key stolen"},
 		{"docs/operate.md", "remit payment show", paid.ID},
 		{"docs/operate.md", "remit wallet pause", "resumed"},
 		{"docs/recover.md", "remit recover --dry-run", "0 payments put back, 0 "},
 		{"docs/operate.md", "remit webhooks failed", "none"},
+		{"docs/operate.md", "remit deny add", "court order 17/26"},
+		{"docs/operate.md", "remit payment redact", "has neither reference nor metadata"},
 		{"docs/operate.md", "remit wallet drain", "draining"},
 		{"docs/operate.md", "remit wallet retire", "retired"},
 		{"docs/operate.md", "remit wallet create", "Fund it"},

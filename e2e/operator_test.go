@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -164,6 +165,9 @@ func TestFreshDeployment(t *testing.T) {
 	o.ok(&findings, "doctor", "--fresh")
 	if len(findings) < 8 {
 		t.Errorf("doctor looked at %d things only: %+v", len(findings), findings)
+	}
+	if !slices.ContainsFunc(findings, func(f finding) bool { return f.Check == "closed" }) {
+		t.Error("doctor does not ask whether the stack is closed")
 	}
 	for _, f := range findings {
 		if !f.OK || f.Saw == "" || f.Do != "" {

@@ -27,10 +27,11 @@ func main() { boot.HTTP(wire) }
 // wire names everything this function may touch. SendPaymentFunction in
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
+	boot.Closed(env)
 	config := chainenv.Config(env)
-	config.Network, config.MemoOff = env.String("NETWORK"), env.String("MEMO") == "off"
-	config.Minimum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount)
-	config.Maximum = boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
+	config.Network, config.MemoOff, config.Sanctions = env.String("NETWORK"), env.String("MEMO") == "off", chainenv.Sanctions(env)
+	config.RequireKey = env.String("REQUIRE_IDEMPOTENCY_KEY") == "true"
+	config.Minimum, config.Maximum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount), boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
 	config.Daily = boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)
 	db := dynamodb.NewFromConfig(env.AWS)
 	dispatcher := dispatch.New(config, dispatch.Parts{

@@ -62,7 +62,7 @@ func (b *breaker) note(err error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err == nil || errors.Is(err, ErrReverted) || errors.Is(err, ErrRejected) {
+	if err == nil || errors.Is(err, ErrReverted) || errors.Is(err, ErrListed) || errors.Is(err, ErrRejected) {
 		b.row = 0
 		return
 	}
@@ -154,7 +154,7 @@ func (n Nodes) Health() []Health {
 }
 
 // first returns the first good answer. Each node is asked when the one before has
-// answered badly or takes long. A revert is an answer, but the worst
+// answered badly or takes long. That a recipient is listed ends the search. A revert is an answer, but the worst
 // one: a node that lags may not have seen the wallet's funds yet, so that only
 // the last answer makes it count.
 func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, Node) (T, error)) (T, error) {
@@ -191,13 +191,13 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 			came[a.of] = true
 			breakerOf(nodes[a.of]).note(a.err)
 			switch {
-			case a.err == nil:
+			case a.err == nil, errors.Is(a.err, ErrListed):
 				for i := range a.of { // asked before the one that was faster
 					if !came[i] {
 						breakerOf(nodes[i]).note(errLate)
 					}
 				}
-				return a.value, nil
+				return a.value, a.err
 			case errors.Is(a.err, ErrReverted):
 				reverted = a.err
 			default:

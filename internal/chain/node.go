@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"remit/internal/token"
 )
@@ -15,6 +16,8 @@ var (
 	// ErrReverted reports a call that the contract refused when it was
 	// simulated.
 	ErrReverted = errors.New("execution reverted")
+	// ErrListed reports a recipient that is on the list of the call's Screening.
+	ErrListed = errors.New("recipient is on the sanctions list")
 	// ErrRejected reports a question to which the node, which is up, answered
 	// with an error of its own.
 	ErrRejected = errors.New("node rejected")
@@ -29,7 +32,12 @@ type Call struct {
 	From, To token.Address
 	Value    token.Amount // wei
 	Data     []byte
+	Screening
 }
+
+// A Screening asks a list contract, isSanctioned(address) as Chainalysis deploys it on
+// many chains, for a recipient. The zero Screening asks nothing.
+type Screening struct{ List, Recipient token.Address }
 
 // A Market is the price of gas in a block now, in wei per gas, and of what chains
 // charge beside gas.
@@ -66,7 +74,8 @@ type Node interface {
 	Fees(ctx context.Context) (Market, error)
 
 	// Estimate simulates the call and returns the gas it needs, or
-	// ErrReverted. A transfer also gets the gas that it needs once its recipient
+	// ErrReverted. With a Screening it returns ErrListed whatever the call does, and
+	// another error unless the list contract says that its recipient is not listed. A transfer also gets the gas that it needs once its recipient
 	// holds nothing (Call.ToNewHolder).
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
@@ -92,6 +101,10 @@ type Node interface {
 	// canonical chain, zero where it has none, and with an error also where it
 	// did not say; or nothing at all with an error.
 	BlockHashes(ctx context.Context, numbers []uint64) ([]Hash, error)
+
+	// BlockTime returns the time of a block on the node's canonical chain, in UTC.
+	// A block that the node does not have is an error.
+	BlockTime(ctx context.Context, number uint64) (time.Time, error)
 
 	// TxAtNonce returns the hash of the transaction by which wallet used
 	// nonce, read from the block itself (not from the receipt index, which

@@ -29,7 +29,10 @@ func (n Nodes) Nodes(context.Context) (Nodes, error) { return n, nil }
 
 // Estimate returns the gas that the call needs. It returns ErrReverted when a
 // node simulated the call and no other says that it passes, and
-// ErrUnavailable when none could simulate it.
+// ErrUnavailable when none could simulate it. It returns ErrListed when the first node
+// that answers says so: to refuse a payment moves no money. That one node's word is
+// also enough to pay is so because its list is at most as old as its chain, and lists
+// follow decrees by days (docs/decisions/0012-screening.md).
 func (n Nodes) Estimate(ctx context.Context, call Call) (uint64, error) {
 	return first(ctx, n, func(ctx context.Context, node Node) (uint64, error) { return node.Estimate(ctx, call) })
 }

@@ -6,6 +6,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,10 @@ var (
 	ErrAmountBelow  = errors.New("amount is below the minimum")
 	ErrAmountAbove  = errors.New("amount is above the maximum")
 	ErrOwnWallet    = errors.New("recipient is a wallet of this service")
-	ErrRecipient    = errors.New("the token refuses this recipient")
+	ErrRecipient    = errors.New("the token, or a list of this service, refuses this recipient")
 	ErrInsufficient = errors.New("insufficient funds")
+	// ErrKeyMissing reports a request without the Idempotency-Key that the stack requires.
+	ErrKeyMissing = errors.New("no idempotency key")
 	// ErrNotInBook reports a recipient that the key may not pay (yet).
 	ErrNotInBook = errors.New("recipient is no active entry of the book")
 	// ErrUnavailable reports that payments cannot be made now. Safe to retry.
@@ -100,6 +103,7 @@ type Dispatcher struct {
 	read     time.Time       // when that was; zero: never
 	checked  atomic.Bool     // the startup check has passed
 	compared sync.Map        // the wallet.IDs that it has compared so far
+	denials  denyList
 }
 
 // New returns a dispatcher that has called none of its ports yet.
@@ -119,6 +123,9 @@ type Result struct {
 // earlier one began. Errors are the refusals, ErrKeyReused, ErrInProgress, and
 // errors of the store that left the outcome unknown before anything could move.
 func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
+	if d.RequireKey && r.IdempotencyKey == "" {
+		return Result{}, ErrKeyMissing
+	}
 	nodes, err := d.Nodes.Nodes(ctx)
 	if err != nil {
 		return Result{}, errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
@@ -152,7 +159,7 @@ func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 		return Result{}, unknown(r, err)
 	}
 	if !created {
-		return d.resume(ctx, p, r)
+		return d.resume(ctx, p, r, nil)
 	}
 	if err := d.startupCheck(ctx); err != nil {
 		return d.refuse(ctx, p, err)
@@ -166,6 +173,7 @@ func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 // answerStored answers a request that could not be prepared. If its payment is
 // stored already, that is the answer, even while no new payment can be made.
 func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Request, refusal error) (Result, error) {
+	d.screened(ctx, r, refusal)
 	if r.IdempotencyKey == "" {
 		return Result{}, refusal
 	}
@@ -176,7 +184,7 @@ func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Requ
 	case err != nil:
 		return Result{}, unknown(r, err)
 	}
-	return d.resume(ctx, p, r)
+	return d.resume(ctx, p, r, refusal)
 }
 
 // unknown answers a request whose payment the store said nothing of. No money
@@ -190,8 +198,9 @@ func unknown(r payment.Request, cause error) error {
 }
 
 // resume answers from a payment that was stored by another request, and
-// finishes it if that one did not.
-func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
+// finishes it if that one did not. refusal is why a new one would be refused, nil if it
+// would not: a recipient that a list has by now is paid only if a nonce is reserved.
+func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Request, refusal error) (Result, error) {
 	if p.Merchant == "" {
 		return d.adopt(ctx, p, r)
 	}
@@ -204,7 +213,11 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	if err := d.startupCheck(ctx); err != nil {
 		return Result{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
 	}
-	if err := d.charge(ctx, p, r); err != nil {
+	err := refusal
+	if !errors.Is(refusal, errScreened) {
+		err = d.charge(ctx, p, r)
+	}
+	if err != nil {
 		switch held, unknown := d.reserved(ctx, p); {
 		case unknown != nil: // neither charged nor certain that another request has charged it
 			return Result{}, errors.Join(ErrInProgress, unknown)
@@ -236,7 +249,7 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 	err := d.Store.Adopt(ctx, p)
 	if errors.Is(err, store.ErrChanged) { // another request has
 		if p, err = d.Store.Payment(ctx, p.ID); err == nil {
-			return d.resume(ctx, p, r)
+			return d.resume(ctx, p, r, nil)
 		}
 	}
 	if err != nil {
@@ -275,8 +288,8 @@ func (d sending) charge(ctx context.Context, p payment.Payment, r payment.Reques
 // chargeOf is what the payment that r asks for takes from daily limits.
 func (d sending) chargeOf(p payment.Payment, r payment.Request) store.Charge {
 	limits := r.Key.Daily
-	if !d.Daily.IsZero() {
-		limits = append(slices.Clip(limits), payment.DailyLimit{Amount: d.Daily})
+	if daily := cmp.Or(r.Key.MerchantDaily, d.Daily); !daily.IsZero() {
+		limits = append(slices.Clip(limits), payment.DailyLimit{Amount: daily})
 	}
 	return store.Charge{Merchant: p.Merchant, Mode: p.Mode, At: p.CreatedAt, Amount: p.Amount, Count: 1, Limits: limits}
 }

@@ -446,10 +446,16 @@ func TestLimitsOfAKey(t *testing.T) {
 		"a book that cannot be read":     {payment.KeyLimits{Book: true}, book{active: asked.To, err: errBroken}, dispatch.ErrUnavailable},
 		"a day with room":                {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: asked.Amount, Count: 1}}}, book{}, nil},
 		"a day that is over":             {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: token.Units(99)}}}, book{}, store.ErrDailyLimit},
+		"the merchant's own maximum":     {payment.KeyLimits{MerchantMaximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
+		"the merchant's own day":         {payment.KeyLimits{MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
+		"both above the stack's":         {payment.KeyLimits{MerchantMaximum: asked.Amount, MerchantDaily: asked.Amount}, book{}, nil},
 		"an ancestor's day that is over": {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: token.Units(1000)}, {Key: "key_b", Amount: token.Units(99)}}}, book{}, store.ErrDailyLimit},
 	} {
 		p := newProcess(t, script{})
 		p.d.Daily = token.Amount{}
+		if !test.limits.MerchantMaximum.IsZero() && !test.limits.MerchantDaily.IsZero() {
+			p.d.Maximum, p.d.Daily = token.Units(50), token.Units(50)
+		}
 		p.d.Book = &test.book
 		r := asked
 		r.Key = test.limits
@@ -471,6 +477,12 @@ func TestLimitsOfAKey(t *testing.T) {
 	p.d.Book = asks
 	if _, err := p.pay(); err != nil || asks.asked != 0 {
 		t.Errorf("a key without a book: %v, and %d reads of one", err, asks.asked)
+	}
+	p.d.RequireKey = true
+	keyless := asked
+	keyless.IdempotencyKey = ""
+	if _, err := p.d.Send(t.Context(), keyless); !errors.Is(err, dispatch.ErrKeyMissing) {
+		t.Errorf("a payment without the key that the stack requires: %v", err)
 	}
 }
 

@@ -23,12 +23,13 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
 	_, own := wallets.Find(r.To)
+	maximum := cmp.Or(r.Key.MerchantMaximum, d.Maximum)
 	switch {
 	case own: // a retired one too: its key may be gone, or in other hands
 		return payment.Payment{}, ErrOwnWallet
 	case r.Amount.Less(d.Minimum):
 		return payment.Payment{}, ErrAmountBelow
-	case !d.Maximum.IsZero() && d.Maximum.Less(r.Amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(r.Amount):
+	case !maximum.IsZero() && maximum.Less(r.Amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(r.Amount):
 		return payment.Payment{}, ErrAmountAbove
 	}
 	if r.Key.Book {
@@ -40,10 +41,20 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 			return payment.Payment{}, ErrNotInBook
 		}
 	}
-	offer := payment.New(id, r, d.Token, d.Network, d.Now())
+	var asked errgroup.Group // beside the nodes, so that it takes no time of its own
+	asked.Go(func() error { return d.allowed(ctx, r.To) })
+	p, err := d.assign(ctx, wallets, payment.New(id, r, d.Token, d.Network, d.Now()))
+	if denied := asked.Wait(); denied != nil && !errors.Is(err, errScreened) {
+		return payment.Payment{}, denied
+	}
+	return p, err
+}
+
+// assign returns offer with the wallet that is to pay it and its transaction there.
+func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer payment.Payment) (payment.Payment, error) {
 	refusal := ErrUnavailable
 	var blocked []wallet.ID
-	for _, w := range d.pool.Choose(d.ChainID, wallets.Active(), r.Amount, d.Now()) {
+	for _, w := range d.pool.Choose(d.ChainID, wallets.Active(), offer.Amount, d.Now()) {
 		var held errgroup.Group // a key that is not in memory is read meanwhile
 		held.Go(func() error {
 			_, err := d.signer(ctx, w.Address)
@@ -130,8 +141,14 @@ func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
 // token lets it.
 func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (chain.Tx, error) {
 	call := p.Call(w.Address, !d.MemoOff)
-	market, gas, err := d.quote(ctx, call)
+	screened := call
+	if !d.Sanctions.IsZero() {
+		screened.Screening = chain.Screening{List: d.Sanctions, Recipient: p.To}
+	}
+	market, gas, err := d.quote(ctx, screened)
 	switch {
+	case errors.Is(err, chain.ErrListed):
+		return chain.Tx{}, fmt.Errorf("%w: %w", errScreened, err)
 	case errors.Is(err, chain.ErrReverted) && p.Ether():
 		return chain.Tx{}, ErrRecipient
 	case errors.Is(err, chain.ErrReverted):

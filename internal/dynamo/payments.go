@@ -143,6 +143,20 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	return outcome(err, store.ErrChanged, "adopting "+string(p.ID))
 }
 
+// Redact implements store.Payments. The list reads the same item.
+func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key:                      paymentKey(string(p.ID)),
+		UpdateExpression:         aws.String("SET event_body = :body REMOVE #reference, metadata"),
+		ConditionExpression:      aws.String("#state IN (:confirmed, :failed)"),
+		ExpressionAttributeNames: map[string]string{"#state": attrState, "#reference": "reference"},
+		ExpressionAttributeValues: attributes{
+			":body": binary(p.Event.Body), ":confirmed": text(string(payment.Confirmed)), ":failed": text(string(payment.Failed)),
+		},
+	})
+	return outcome(err, store.ErrChanged, "redacting "+string(p.ID))
+}
+
 // Finish implements store.Payments. When the SDK repeats it after a lost answer
 // the payment is final, and the caller gets ErrChanged.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {

@@ -172,13 +172,12 @@ func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, bal
 		})
 }
 
-// Advance implements store.Wallets. It raises and pauses in one write. If
-// next_nonce is as high already, which it will stay, it only pauses.
-func (s *Payments) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
-	err := s.change(ctx, id, "advancing", "SET next_nonce = :next, paused = :reason", "next_nonce < :next",
-		attributes{":next": number(next), ":reason": text(cmp.Or(reason, unexplained))})
+// Advance implements store.Wallets.
+func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
+	err := s.change(ctx, id, "advancing", "SET next_nonce = :next, noops_below = :noops", "next_nonce <= :next",
+		attributes{":next": number(next), ":noops": number(noopsBelow)})
 	if errors.Is(err, store.ErrChanged) {
-		return s.Pause(ctx, id, reason)
+		return nil
 	}
 	return err
 }
@@ -242,6 +241,7 @@ type walletItem struct {
 	SK           string                `dynamodbav:"sk"`
 	NextNonce    *uint64               `dynamodbav:"next_nonce"`
 	Ceiling      *uint64               `dynamodbav:"nonce_ceiling"`
+	NoopsBelow   uint64                `dynamodbav:"noops_below,omitempty"`
 	Reservations map[string]uint64     `dynamodbav:"reservations"` // payment id → nonce
 	ReservedAt   map[string]string     `dynamodbav:"reserved_at"`  // payment id → time
 	Token        attributevalue.Number `dynamodbav:"token_available"`
@@ -254,7 +254,7 @@ type walletItem struct {
 // element of each, which DynamoDB does in an existing map only.
 func encodeWallet(w wallet.Wallet) attributes {
 	it := walletItem{
-		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Ceiling: &w.Ceiling,
+		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Ceiling: &w.Ceiling, NoopsBelow: w.NoopsBelow,
 		Reservations: map[string]uint64{}, ReservedAt: map[string]string{},
 		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),
 		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
@@ -273,7 +273,7 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 		var it walletItem
 		r := read(item, &it)
 		w := wallet.Wallet{
-			ID: id, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
+			ID: id, NoopsBelow: it.NoopsBelow, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
 			Balance: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
 			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
 		}

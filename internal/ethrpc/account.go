@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -12,13 +13,12 @@ import (
 	"remit/internal/token"
 )
 
-// balanceOf returns the call data of an ERC-20 balance: the first four bytes
-// of keccak256("balanceOf(address)") and the account, EIP-20.
-func balanceOf(account token.Address) []byte {
-	data := make([]byte, 4+32)
-	copy(data, []byte{0x70, 0xa0, 0x82, 0x31})
-	copy(data[4+12:], account[:])
-	return data
+// balanceOf is the first four bytes of keccak256("balanceOf(address)"), EIP-20.
+var balanceOf = [4]byte{0x70, 0xa0, 0x82, 0x31}
+
+// addressCall returns the call data of a method that takes an account.
+func addressCall(method [4]byte, account token.Address) []byte {
+	return slices.Concat(method[:], make([]byte, 12), account[:])
 }
 
 // Head implements chain.Node.
@@ -57,7 +57,7 @@ func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head
 	calls, err := n.batch(ctx,
 		call("eth_getTransactionCount", &pending, wallet.String(), "pending"),
 		call("eth_getTransactionCount", &mined, wallet.String(), at),
-		call("eth_call", &held, callObject{To: contract.String(), Data: balanceOf(wallet)}, at),
+		call("eth_call", &held, callObject{To: contract.String(), Data: addressCall(balanceOf, wallet)}, at),
 		call("eth_getBalance", &gas, wallet.String(), at),
 	)
 	if err == nil {

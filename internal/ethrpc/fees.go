@@ -1,6 +1,7 @@
 package ethrpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,17 @@ func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	if transfer {
 		calls = append(calls, estimate(other, &dearer))
 	}
+	screened := c.Screening != chain.Screening{}
+	var listed hexutil.Bytes
+	if screened {
+		calls = append(calls, call("eth_call", &listed, callObject{To: c.List.String(), Data: addressCall(isSanctioned, c.Recipient)}, "latest"))
+	}
 	calls, err := n.batch(ctx, calls...)
+	if screened && err == nil {
+		if err := screen(listed, calls[len(calls)-1].Error); err != nil {
+			return 0, fmt.Errorf("asking the list at %v for %v: %w", c.List, c.Recipient, err)
+		}
+	}
 	if err == nil {
 		err = calls[0].Error
 	}
@@ -147,6 +158,24 @@ func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 		dearer = gas + setGas
 	}
 	return uint64(max(gas, dearer)), nil
+}
+
+// isSanctioned is the first four bytes of keccak256("isSanctioned(address)")
+// (Chainalysis, "Sanctions Oracle").
+var isSanctioned = [4]byte{0xdf, 0x59, 0x2f, 0x7d}
+
+// screen reads a list's answer: nil only for a plain false. An account without code
+// answers nothing, and one that reverts is no list.
+func screen(listed hexutil.Bytes, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", errAnswer, err)
+	case len(listed) != 32:
+		return fmt.Errorf("%w: %d bytes: no list is there", errAnswer, len(listed))
+	case !bytes.Equal(listed, make([]byte, 32)):
+		return chain.ErrListed
+	}
+	return nil
 }
 
 func (r *Rejection) reverted() bool {

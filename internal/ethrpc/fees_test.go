@@ -3,8 +3,11 @@ package ethrpc_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/chain"
@@ -132,6 +135,56 @@ func TestEstimatesBothCases(t *testing.T) {
 		})
 	}
 }
+
+// TestScreensARecipient: a list is asked in the request of the estimate. Only a plain
+// "not listed" lets the estimate through.
+func TestScreensARecipient(t *testing.T) {
+	word := func(digit string) raw { return result(`"0x` + strings.Repeat("0", 63) + digit + `"`) }
+	reverts := failure("3", "execution reverted")
+	for _, row := range []struct {
+		name             string
+		listed, estimate raw
+		want             error // nil: the gas
+	}{
+		{"not listed", word("0"), result(`"0xfde8"`), nil},
+		{"listed", word("1"), result(`"0xfde8"`), chain.ErrListed},
+		{"listed, and the token refuses it too", word("1"), reverts, chain.ErrListed},
+		{"not listed, and the token refuses it", word("0"), reverts, chain.ErrReverted},
+		{"a word that is no boolean", word("2"), result(`"0xfde8"`), chain.ErrListed},
+		{"no contract is there", result(`"0x"`), result(`"0xfde8"`), errAny},
+		{"a contract that is no list", reverts, result(`"0xfde8"`), errAny},
+		{"a contract that is no list, for a token that reverts", reverts, reverts, errAny},
+		{"no answer", "", result(`"0xfde8"`), errAny},
+		{"null", result("null"), result(`"0xfde8"`), errAny},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var asked string
+			s := serve(t, map[string]func(request) raw{"eth_estimateGas": always(row.estimate), "eth_call": func(r request) raw {
+				asked = string(r.Params[0])
+				return row.listed
+			}})
+			list := token.Address{0x40, 19: 0x01}
+			gas, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract, Data: chain.TransferData(account, token.Units(1)),
+				Screening: chain.Screening{List: list, Recipient: account}})
+			if ok := err == nil && gas == 0xfde8; ok != (row.want == nil) || row.want != nil && row.want != errAny && !errors.Is(err, row.want) {
+				t.Errorf("Estimate = %d, %v, want %v", gas, err, row.want)
+			}
+			if refused := errors.Is(err, chain.ErrListed) || errors.Is(err, chain.ErrReverted); row.want == errAny && refused {
+				t.Errorf("%v is taken for an answer", err)
+			}
+			selector := crypto.Keccak256([]byte("isSanctioned(address)"))[:4]
+			if want := fmt.Sprintf(`{"to":"%s","data":"0x%x%064x"}`, list, selector, account[:]); asked != want {
+				t.Errorf("asked %s, want %s", asked, want)
+			}
+			if requests := s.methods(); row.listed != "" && row.name != "null" && len(requests) != 1 {
+				t.Errorf("requests %q, want one", requests)
+			}
+		})
+	}
+}
+
+// errAny stands for any error that is no answer.
+var errAny = errors.New("any")
 
 func TestKnowsAContractsRefusal(t *testing.T) {
 	data := func(code, message, data string) raw {

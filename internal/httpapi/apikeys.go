@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"time"
 
@@ -196,8 +197,12 @@ func (f *form) limit(field string) *token.Amount {
 	return new(f.positive(field, v))
 }
 
-// count is limit for a number of payments up to most.
+// count is limit for a number of payments up to most, which is no string.
 func (f *form) count(field string, most uint64) *uint64 {
+	if v, _ := f.object.Member(field); v.Kind == strictjson.String {
+		_, _ = f.whole(field, v)
+		return new(uint64)
+	}
 	a := f.limit(field)
 	if a == nil {
 		return nil
@@ -241,7 +246,7 @@ func RotateAPIKey(newID func() string, keys *apikey.Registry, events Announcer) 
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		by, err := keys.Asking(c.Context(), c.caller)
+		by, err := askingAbout(c, keys)
 		if err != nil {
 			return answer{}, err
 		}
@@ -252,10 +257,22 @@ func RotateAPIKey(newID func() string, keys *apikey.Registry, events Announcer) 
 // RevokeAPIKey serves POST /api-keys/{id}/revoke.
 func RevokeAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
 	return action("RevokeAPIKey", newID, func(c *call, _ *form) (answer, error) {
-		by, err := keys.Asking(c.Context(), c.caller)
+		by, err := askingAbout(c, keys)
 		if err != nil {
 			return answer{}, err
 		}
 		return reply(http.StatusOK, apikey.Key.Public)(keys.Revoke(c.Context(), by, c.params["id"]))
 	})
+}
+
+// keyID is the form of a key's id.
+var keyID = regexp.MustCompile("^key_[0-9A-Za-z]{12}$")
+
+// askingAbout returns the key that asks about the one that the path names. A path
+// that names none is apikey.ErrNotFound without a read.
+func askingAbout(c *call, keys *apikey.Registry) (apikey.Key, error) {
+	if !keyID.MatchString(c.params["id"]) {
+		return apikey.Key{}, apikey.ErrNotFound
+	}
+	return keys.Asking(c.Context(), c.caller)
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 	"unicode/utf8"
 
@@ -68,14 +69,21 @@ func (f *form) amount(field string) token.Amount {
 	return f.positive(field, v)
 }
 
-// positive reads v as an amount above zero.
+// positive reads v as an amount above zero: a number, or a string of its digits, for
+// clients whose numbers are not exact.
 func (f *form) positive(field string, v strictjson.Value) token.Amount {
+	if v.Kind == strictjson.String && digits.MatchString(v.Text) {
+		v.Kind = strictjson.Number
+	}
 	n, ok := f.whole(field, v)
 	if ok && n.IsZero() {
 		f.refuse(field, "not_positive", "Must be greater than 0")
 	}
 	return n
 }
+
+// digits is the form of a whole number above zero as a string; 2^256-1 has 78 digits.
+var digits = regexp.MustCompile(`^[1-9][0-9]{0,77}$`)
 
 // seconds reads an optional whole number of seconds from 0 to most.
 func (f *form) seconds(field string, otherwise, most time.Duration) time.Duration {
@@ -95,7 +103,7 @@ func (f *form) seconds(field string, otherwise, most time.Duration) time.Duratio
 // whole reads v as a whole number, and reports whether it is one.
 func (f *form) whole(field string, v strictjson.Value) (n token.Amount, ok bool) {
 	if v.Kind != strictjson.Number {
-		f.refuse(field, "number_type", "Must be a JSON number")
+		f.refuse(field, "number_type", "Must be a whole number; an amount may also be a string of 1 to 78 digits")
 		return n, false
 	}
 	n, err := wholeNumber(v.Text)

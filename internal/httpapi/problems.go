@@ -49,8 +49,11 @@ var problems = []struct {
 	{errNotUTF8, problem{status: http.StatusBadRequest, code: "body_not_utf8", detail: "The body is not valid UTF-8."}},
 	{errKeySyntax, problem{status: http.StatusBadRequest, code: "idempotency_key_invalid",
 		detail: "Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes."}},
+	{dispatch.ErrKeyMissing, badRequest("idempotency_key_missing", "Send an Idempotency-Key: one for each payment that you intend, the same on every retry. Nothing was paid.")},
 	{errKeyCreation, problem{status: http.StatusForbidden, code: "key_creation_closed", detail: "API keys are issued by the operator of this service."}},
 
+	{apikey.ErrSuspended, problem{status: http.StatusForbidden, code: "merchant_suspended",
+		detail: "The operator of this service has suspended your account. Payments that were answered 201 are still made. Ask the operator."}},
 	{apikey.ErrNotPermitted, problem{status: http.StatusForbidden, code: "key_not_permitted",
 		detail: "Your API key does not permit this. Use a key with the scope, and with limits as wide as those that you ask for."}},
 
@@ -62,7 +65,7 @@ var problems = []struct {
 	{dispatch.ErrAmountBelow, badRequest("amount_below_minimum", "The amount is below the minimum of this service.")},
 	{dispatch.ErrAmountAbove, badRequest("amount_above_maximum", "The amount is above the maximum of this service or of your API key.")},
 	{store.ErrDailyLimit, badRequest("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
-	{dispatch.ErrRecipient, badRequest("recipient_not_allowed", "The token contract refuses transfers to this recipient. Nothing was paid.")},
+	{dispatch.ErrRecipient, badRequest("recipient_not_allowed", "This recipient cannot be paid: the token contract or a list of this service refuses it. Nothing was paid.")},
 
 	{dispatch.ErrNotInBook, badRequest("recipient_not_in_book", "Your API key pays active entries of the recipient book only. Add the recipient and wait until it is active. Nothing was paid.")},
 	{apikey.ErrLimit, badRequest("key_limit_reached", "You have 25 API keys that are neither revoked nor expired. Revoke one first.")},

@@ -1,11 +1,16 @@
 package httpapi_test
 
 import (
+	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"remit/internal/apikey"
+	"remit/internal/httpapi"
 	"remit/internal/tabletest"
+	"remit/internal/webhook"
 )
 
 func TestWebhookRegistration(t *testing.T) { answers(t, newAPI, "POST /webhooks %s") }
@@ -45,3 +50,34 @@ func TestWebhookLimit(t *testing.T) { answers(t, newAPI, "%s") }
 
 // TestWebhookRefusals: the merchant's answer for each error of package webhook.
 func TestWebhookRefusals(t *testing.T) { answers(t, newAPI, "%s") }
+
+// TestWhatIsNoIDReadsNothing: an id that no key or webhook can have is 404 before any
+// read, since a table may refuse it for a key (DynamoDB takes 1,024 bytes). The
+// endpoints here have no store.
+func TestWhatIsNoIDReadsNothing(t *testing.T) {
+	hooks, keys := webhook.NewRegistry(nil, nil, time.Now, nil), apikey.NewRegistry(nil, apikey.Test, time.Now, nil)
+	log, newID := webhook.NewLog(nil, nil, time.Now, nil), func() string { return "request" }
+	good, long := "we_"+strings.Repeat("0", 24), strings.Repeat("a", 1100)
+	for path, e := range map[string]httpapi.Endpoint{
+		"POST /webhooks/%s 404 webhook":                                 httpapi.UpdateWebhook(newID, hooks),
+		"POST /webhooks/%s/delete 404 webhook":                          httpapi.DeleteWebhook(newID, hooks),
+		"POST /webhooks/%s/rotate-secret 404 webhook":                   httpapi.RotateWebhookSecret(newID, hooks),
+		"POST /webhooks/%s/test 404 webhook":                            httpapi.TestWebhook(newID, webhook.NewTester(nil, nil, time.Now, nil)),
+		"GET /webhooks/%s/deliveries 404 webhook":                       httpapi.ListDeliveries(newID, log),
+		"POST /webhooks/%s/deliveries/dlv_1/resend 404 webhook":         httpapi.ResendDelivery(newID, log),
+		"POST /webhooks/" + good + "/deliveries/%s/resend 404 delivery": httpapi.ResendDelivery(newID, log),
+		"POST /api-keys/%s/rotate 404 api_key":                          httpapi.RotateAPIKey(newID, keys, nil),
+		"POST /api-keys/%s/revoke 404 api_key":                          httpapi.RevokeAPIKey(newID, keys),
+	} {
+		part := strings.Fields(path)
+		for _, id := range []string{long, "we_" + long, "we_0", good + "0", strings.ToUpper(good), "dlv_" + strings.Repeat("0", 31), "key_" + strings.Repeat("0", 13), "key_-23456789012"} {
+			r := httptest.NewRequest(part[0], fmt.Sprintf(part[1], id), strings.NewReader("{}"))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, r.WithContext(apikey.WithPrincipal(t.Context(), apikey.Principal{Grant: apikey.Full()})))
+			if want := `"code":"` + part[3] + `_not_found"`; w.Code != 404 || !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s with %.30s: %d %s", path, id, w.Code, w.Body)
+			}
+		}
+	}
+}

@@ -166,6 +166,11 @@ func (s *Store) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, e
 	return ask(ctx, s.Around, "Wallets", "", func(ctx context.Context) (wallet.Registry, error) { return s.Store.Wallets(ctx, chainID) })
 }
 
+// Denied implements store.Denials.
+func (s *Store) Denied(ctx context.Context) ([]store.Denial, error) {
+	return ask(ctx, s.Around, "Denied", "", func(ctx context.Context) ([]store.Denial, error) { return s.Store.Denied(ctx) })
+}
+
 // SetCompared implements store.Wallets.
 func (s *Store) SetCompared(ctx context.Context, chainID uint64, at time.Time) error {
 	return s.run(ctx, "SetCompared", "", func(ctx context.Context) error { return s.Store.SetCompared(ctx, chainID, at) })
@@ -187,8 +192,8 @@ func (s *Store) Reconcile(ctx context.Context, id wallet.ID, next uint64, balanc
 }
 
 // Advance implements store.Wallets.
-func (s *Store) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
-	return s.run(ctx, "Advance", at(id, next), func(ctx context.Context) error { return s.Store.Advance(ctx, id, next, reason) })
+func (s *Store) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
+	return s.run(ctx, "Advance", at(id, next), func(ctx context.Context) error { return s.Store.Advance(ctx, id, next, noopsBelow) })
 }
 
 // Pause implements store.Wallets.

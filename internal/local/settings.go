@@ -30,9 +30,11 @@ type Settings struct {
 	Minimum       token.Amount  `env:"REMIT_AMOUNT_MINIMUM" default:"1" help:"Smallest amount of a payment, in the token's smallest unit."`
 	Maximum       token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
 	DailyLimit    token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
+	SanctionsList token.Address `env:"REMIT_SANCTIONS_LIST" placeholder:"ADDRESS" help:"A contract with isSanctioned(address): whom it lists is not paid."`
 	MaxFeeCap     uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"The most a transaction may offer per gas, in gwei. Above it payments wait. 0: 200, or what docs/chains.md has for the outside chain."`
 	RecipientHold time.Duration `env:"REMIT_RECIPIENT_HOLD" default:"2s" help:"How long a new recipient waits until keys with recipients \"book\" may pay it."`
 	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator" default:"public" help:"Who may create API keys: public or operator."`
+	RequireKey    bool          `name:"require-idempotency-key" env:"REMIT_REQUIRE_IDEMPOTENCY_KEY" help:"Refuse payments without an Idempotency-Key."`
 	LogLevel      slog.Level    `env:"REMIT_LOG_LEVEL" default:"warn" help:"debug, info, warn or error. At info each payment says when it is committed and settled."`
 	ShutdownWait  time.Duration `env:"REMIT_SHUTDOWN_WAIT" default:"10s" help:"How long requests under way may take when the server is told to stop."`
 }
@@ -78,7 +80,7 @@ func (s *Settings) config() (stack.Config, error) {
 		}
 	}
 	return stack.Config{
-		Network: s.Network, MemoOff: s.Memo == "off", Ephemeral: s.DynamoDB == "", Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
+		Network: s.Network, MemoOff: s.Memo == "off", Ephemeral: s.DynamoDB == "", RequireKey: s.RequireKey, Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Sanctions: s.SanctionsList, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
 		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge,
 	}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -26,6 +27,7 @@ type Payments struct {
 	hashes   map[chain.Hash]payment.ID // empty for a no-op's
 	lists    map[account][]*record     // committed ones, oldest first
 	spent    map[day]tally
+	denied   map[token.Address]store.Denial
 	wallets  map[wallet.ID]*purse
 	registry map[wallet.ID]wallet.Registration
 	txs      map[wallet.ID][]*pendingTx // in nonce order
@@ -48,6 +50,7 @@ func NewPayments() *Payments {
 		hashes:   map[chain.Hash]payment.ID{},
 		lists:    map[account][]*record{},
 		spent:    map[day]tally{},
+		denied:   map[token.Address]store.Denial{},
 		wallets:  map[wallet.ID]*purse{},
 		registry: map[wallet.ID]wallet.Registration{},
 		txs:      map[wallet.ID][]*pendingTx{},
@@ -124,7 +127,7 @@ func (s *Payments) Image() *Payments {
 			to.txs[id] = append(to.txs[id], new(*tx))
 		}
 	}
-	to.hashes, to.spent, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.compared), maps.Clone(s.registry)
+	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.denied), maps.Clone(s.compared), maps.Clone(s.registry)
 	return to
 }
 
@@ -134,6 +137,6 @@ func (s *Payments) Restore(image *Payments) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.payments, s.hashes, s.lists = image.payments, image.hashes, image.lists
-	s.spent, s.wallets, s.registry, s.txs = image.spent, image.wallets, image.registry, image.txs
+	s.spent, s.denied, s.wallets, s.registry, s.txs = image.spent, image.denied, image.wallets, image.registry, image.txs
 	s.compared = map[uint64]time.Time{} // image's is of another table
 }

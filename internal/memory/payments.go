@@ -92,6 +92,18 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	})
 }
 
+// Redact implements store.Payments.
+func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
+	return s.locked(ctx, func() error {
+		there := s.payments[p.ID]
+		if there == nil || !there.p.State.Final() {
+			return store.ErrChanged
+		}
+		there.p.Reference, there.p.Metadata, there.p.Event = "", nil, p.Event
+		return nil
+	})
+}
+
 // Finish implements store.Payments.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 	return s.locked(ctx, func() error {

@@ -159,10 +159,11 @@ func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, bal
 }
 
 // Advance implements store.Wallets.
-func (s *Payments) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
+func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
 	return s.change(ctx, id, func(p *purse) error {
-		p.w.NextNonce = max(p.w.NextNonce, next)
-		p.w.Paused = cmp.Or(reason, unexplained)
+		if p.w.NextNonce <= next {
+			p.w.NextNonce, p.w.NoopsBelow = next, noopsBelow
+		}
 		return nil
 	})
 }

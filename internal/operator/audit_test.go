@@ -336,6 +336,37 @@ func TestAuditOfTransfers(t *testing.T) {
 	}
 }
 
+// TestMoments: blocks are said by their numbers or by times, and one that cannot be is
+// refused before anything is read or changed.
+func TestMoments(t *testing.T) {
+	l := newLedger(t)
+	const midnight = "2026-01-03T00:00:00Z"
+	for day, args := range map[string][]string{"2026-01-02": {"--to", midnight}, "2026-01-03": {"--from", midnight}} {
+		got := l.audit(append(args, "--no-ether")...)
+		for _, s := range got.Sums {
+			if s.Day != day {
+				t.Errorf("%v: %+v", args, s)
+			}
+		}
+		if len(got.Sums) == 0 {
+			t.Errorf("%v: nothing", args)
+		}
+	}
+	for line, want := range map[string]string{
+		"audit --from noon":                          `"noon" is neither the number of a block nor a time such as 2026-01-31T18:30:00Z`,
+		"audit --from 2999-01-01T00:00:00Z":          "2999-01-01T00:00:00Z is yet to come",
+		"audit --to 2025-01-01T00:00:00Z":            "--to is before the chain's first block",
+		"audit --to 2026-02-01T00:00:00Z":            "--to is later than block ",
+		"recover --yes --since 2026-01-03":           "is neither the number of a block nor a time",
+		"recover --yes --since 9999":                 "--since 9999 is beyond block ",
+		"recover --yes --since 2999-01-01T00:00:00Z": "2999-01-01T00:00:00Z is yet to come",
+	} {
+		if out, err := l.run(nil, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q\n%s", line, err, want, out)
+		}
+	}
+}
+
 // TestAuditFindsEachDifference: whatever the tables and the chain differ on is named, and
 // is an error.
 func TestAuditFindsEachDifference(t *testing.T) {

@@ -144,18 +144,22 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 // or 0, as package chainenv does from a function's environment.
 func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
 	c := stack.Config{ChainID: chainID, MemoOff: parameters["Memo"] == "off"}
-	var rule, blocks, fee, window error
+	var rule, blocks, list, fee, window error
+	c.ConfirmationRule = chains.Chosen(parameters["Mode"])
 	if text := parameters["ConfirmationRule"]; text != "" {
 		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
 	}
 	if text := parameters["BlockTime"]; text != "" {
 		c.BlockTime, blocks = time.ParseDuration(text)
 	}
+	if text := parameters["SanctionsList"]; text != "" {
+		c.Sanctions, list = token.ParseAddress(text)
+	}
 	gwei, fee := strconv.ParseUint(cmp.Or(parameters["MaxFeeCapGwei"], "0"), 10, 64)
 	c.FeeLimit = chains.Gwei(gwei)
 	c.Window, window = strconv.ParseUint(cmp.Or(parameters["NonceWindow"], "0"), 10, 64)
 	own, _ := chains.Of(chainID)
-	return own.Complete(c), errors.Join(rule, blocks, fee, window)
+	return own.Complete(c), errors.Join(rule, blocks, list, fee, window)
 }
 
 // output returns a stack output, or an error that an older template is deployed.
@@ -321,13 +325,8 @@ func (d *deployment) show(v any, text string) error {
 	return err
 }
 
-// tokens writes an amount in whole tokens, with as many decimals as it needs.
-func tokens(a token.Amount, decimals int) string {
-	digits := a.String()
-	digits = strings.Repeat("0", max(0, decimals+1-len(digits))) + digits
-	point := len(digits) - decimals
-	return strings.TrimSuffix(digits[:point]+"."+strings.TrimRight(digits[point:], "0"), ".")
-}
+// tokens writes an amount in whole tokens.
+func tokens(a token.Amount, decimals int) string { return a.Tokens(decimals) }
 
 // A stamp is a time in an answer. The zero time is null in JSON and "-" in text.
 type stamp time.Time

@@ -66,6 +66,9 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e := &examination{deployment: d}
 	e.check(ctx, "registry", e.activeWallets, "remit wallet create --stack "+d.Stack)
 	e.check(ctx, "chain", e.chainIsKnown, "")
+	if a, ok := d.platform.(*account); ok {
+		e.check(ctx, "closed", a.isClosed, "deploy with these parameters (docs/deploy.md)")
+	}
 	e.check(ctx, "nodes agree", e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)`)
 	if _, local := d.platform.(*conversation); local || !c.Fresh {
 		e.check(ctx, "circuit breakers", e.breakersAreClosed, "replace in the RPC secret the node that leaves requests unanswered, if it goes on (docs/operate.md)")
@@ -354,6 +357,18 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 		}
 		e.found(name, tokens(v.Balance, e.asset.Decimals)+" "+e.asset.Symbol+", "+gas, err, advice)
 	}
+}
+
+// isClosed finds the parameters that leave a stack with real money open.
+func (a *account) isClosed(context.Context) (string, error) {
+	amount := func(name string) token.Amount { v, _ := token.ParseAmount(a.parameters[name]); return v } // the template lets digits pass
+	p := a.parameters
+	id, _ := strconv.ParseUint(p["ChainId"], 10, 64)
+	err := errors.Join(chains.Deployment{
+		Environment: p["Environment"], Mode: p["Mode"], KeyCreation: p["KeyCreation"], ChainID: id, AlarmTopic: p["AlarmTopicArn"],
+		Minimum: amount("AmountMinimum"), Maximum: amount("AmountMaximum"), Daily: amount("DailyLimit"),
+	}.Open()...)
+	return fmt.Sprintf("%s, %s mode, keys from %s", p["Environment"], p["Mode"], p["KeyCreation"]), err
 }
 
 // tablesAreKept looks for what a restored table lacks.

@@ -27,14 +27,16 @@ import (
 
 // Commands are the commands of an operator.
 type Commands struct {
-	Wallet   Wallet   `cmd:"" help:"Keys that pay."`
-	Keys     Keys     `cmd:"" help:"Merchants' API keys."`
-	Payment  Payment  `cmd:"" help:"Look into a payment."`
-	Webhooks Webhooks `cmd:"" help:"Deliveries that failed."`
-	Recover  Recover  `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
-	Audit    Audit    `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
-	Export   Export   `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
-	Doctor   Doctor   `cmd:"" help:"Examine a stack and say what to do about each finding."`
+	Wallet    Wallet    `cmd:"" help:"Keys that pay."`
+	Keys      Keys      `cmd:"" help:"Merchants' API keys."`
+	Merchants Merchants `cmd:"" help:"Merchants: who they are, suspensions, limits."`
+	Payment   Payment   `cmd:"" help:"Look into a payment."`
+	Deny      Deny      `cmd:"" help:"Recipients that are not paid."`
+	Webhooks  Webhooks  `cmd:"" help:"Deliveries that failed."`
+	Recover   Recover   `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
+	Audit     Audit     `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
+	Export    Export    `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
+	Doctor    Doctor    `cmd:"" help:"Examine a stack and say what to do about each finding."`
 }
 
 // Local is the parts of a stack that this process runs with its data in memory.

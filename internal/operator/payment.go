@@ -17,13 +17,54 @@ import (
 
 // Payment is `remit payment`.
 type Payment struct {
-	Show paymentShow `cmd:"" help:"Show everything known of a payment: attempts, nonce, pending transaction, deliveries, what the chain says."`
+	Show   paymentShow   `cmd:"" help:"Show everything known of a payment: attempts, nonce, pending transaction, deliveries, what the chain says."`
+	Redact paymentRedact `cmd:"" help:"Erase the reference and the metadata of a payment that has ended."`
 }
 
-type paymentShow struct {
+// A paymentName is how a person names a payment.
+type paymentName struct {
 	Target
 	What     string `arg:"" help:"A transaction hash, a payment id (pay_…), or an Idempotency-Key."`
 	Merchant string `help:"Whose Idempotency-Key it is, mer_…"`
+}
+
+type paymentShow struct{ paymentName }
+
+type paymentRedact struct {
+	paymentName
+	Yes bool `help:"Do not ask."`
+}
+
+// Run erases a payment's words, once its event is published: until then the event
+// may be published again, in the same bytes. It may be run again.
+func (c *paymentRedact) Run(ctx context.Context, d *deployment) error {
+	store, err := d.payments()
+	if err != nil {
+		return err
+	}
+	p, err := c.find(ctx, d, store)
+	if err != nil {
+		return err
+	}
+	bare, err := p.Redacted()
+	if err != nil {
+		return err
+	}
+	var now dossier
+	if err := d.addWallet(ctx, store, p, &now); err != nil {
+		return err
+	}
+	if now.PendingTx {
+		return fmt.Errorf("the end of %s is not published yet: try again in a minute", p.ID)
+	}
+	if err := d.agree(c.Yes, fmt.Sprintf("The reference and the metadata of %s are erased. This cannot be undone. Amount, recipient, Idempotency-Key and hashes stay: they keep it from being paid twice.\n"+
+		"Copies stay with the merchant, in the log of its webhooks, whose messages keep the bytes that were signed, and in backups of the tables.", p.ID)); err != nil {
+		return err
+	}
+	if err := store.Redact(ctx, bare); err != nil {
+		return err
+	}
+	return d.show(map[string]any{"id": p.ID, "redacted": true}, fmt.Sprint(p.ID, " has neither reference nor metadata"))
 }
 
 // A dossier is all that the tables and the nodes tell of one payment.
@@ -80,7 +121,7 @@ func (c *paymentShow) Run(ctx context.Context, d *deployment) error {
 	return d.show(dos, dos.text(p))
 }
 
-func (c *paymentShow) find(ctx context.Context, d *deployment, store store.Store) (payment.Payment, error) {
+func (c *paymentName) find(ctx context.Context, d *deployment, store store.Store) (payment.Payment, error) {
 	if strings.HasPrefix(c.What, "pay_") {
 		return store.Payment(ctx, payment.ID(c.What))
 	}

@@ -120,6 +120,20 @@ func (p Payment) Adopted(r Request) Payment {
 	return p
 }
 
+// Redacted returns a final payment without its reference and metadata, which are its
+// merchant's words, in its event too. What money needs stays: the fingerprint, by which
+// a repeated request is known, and the Idempotency-Key. It returns an error unless p is
+// final.
+func (p Payment) Redacted() (Payment, error) {
+	if !p.State.Final() {
+		return Payment{}, fmt.Errorf("%s is %s: its words are erased once it is confirmed or failed", p.ID, p.State)
+	}
+	p.Reference, p.Metadata = "", nil
+	event, err := eventOf(p, Committed.Status())
+	p.Event = &event
+	return p, err
+}
+
 // AssignedTo returns p to be paid by wallet with tx. Only a Prepared payment may be
 // assigned again: its store refuses once it is committed.
 func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
@@ -290,12 +304,16 @@ type Request struct {
 	Key            KeyLimits         // of the API key that asks; no part of what the request means
 }
 
-// KeyLimits are the limits that an API key sets to the payments that it asks for.
+// KeyLimits are the limits that an API key and its merchant set to the payments that
+// it asks for.
 // The zero KeyLimits sets none.
 type KeyLimits struct {
 	Maximum token.Amount // of one payment; zero: none
 	Daily   []DailyLimit // of the key and of the keys that it descends from
 	Book    bool         // only active entries of the merchant's recipient book are paid
+
+	MerchantMaximum token.Amount // of one payment, in place of the stack's; zero: the stack's
+	MerchantDaily   token.Amount // of the merchant in a UTC day, in place of the stack's; zero: the stack's
 }
 
 // A DailyLimit is the most that is paid in a UTC day on the account of one key, or

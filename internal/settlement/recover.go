@@ -228,7 +228,7 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 	}
 	signer, err := r.Keys.Signer(ctx, registered)
 	if errors.Is(err, wallet.ErrNoKey) && w.NextNonce <= settled && len(w.Reservations) == 0 {
-		return settled, 0, r.advance(ctx, id, settled, w.Paused) // its key went when all had ended
+		return settled, 0, r.advance(ctx, id, settled) // its key went when all had ended
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import): %w", err)
@@ -266,14 +266,16 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 			return 0, 0, err
 		}
 	}
-	return below, noops, r.advance(ctx, id, below, w.Paused)
+	return below, noops, r.advance(ctx, id, below)
 }
 
-func (r *Recovery) advance(ctx context.Context, id wallet.ID, below uint64, reason string) error {
+// advance raises next_nonce. An earlier recovery, lost with the tables, may have begun
+// at a count that a re-organisation has taken back: its no-ops reach further.
+func (r *Recovery) advance(ctx context.Context, id wallet.ID, below uint64) error {
 	if r.DryRun {
 		return nil
 	}
-	return r.Store.Advance(ctx, id, below, reason)
+	return r.Store.Advance(ctx, id, below, below+r.Window)
 }
 
 // await settles until every nonce below those of the wallets is final on every node,

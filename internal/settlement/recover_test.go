@@ -130,10 +130,13 @@ func TestRecover(t *testing.T) {
 	}
 	l.DryRun = false
 	done, ids, err := l.run()
-	if diff := cmp.Diff(want, done, exact); err != nil || diff != "" || !l.wallet(0).Suspect() || l.wallet(0).NextNonce != 11 {
+	if diff := cmp.Diff(want, done, exact); err != nil || diff != "" || !l.wallet(0).Suspect() || l.wallet(0).NextNonce != 11 || l.wallet(0).NoopsBelow != 11+8 {
 		t.Errorf("%v, wallet %+v (-want +got):\n%s", err, l.wallet(0), diff)
 	}
 	p := l.stored()
+	if receipt, _ := l.chain.Receipt(p.Onchain); p.Fee == nil || *p.Fee != *receipt.Fee {
+		t.Errorf("network fee %v of %s", p.Fee, receipt)
+	}
 	if p.State != payment.Confirmed || p.TxHash != l.paid.TxHash || p.Onchain != p.TxHash || p.Amount != l.paid.Amount || p.To != l.paid.To || p.Block == 0 || p.Merchant != "" || !p.CreatedAt.Equal(time.Unix(int64(p.Block), 0)) {
 		t.Errorf("%+v", p)
 	}

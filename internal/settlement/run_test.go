@@ -412,7 +412,7 @@ func TestARetiredWallet(t *testing.T) {
 		w.must(w.tables.SetState(context.Background(), id, wallet.Active, wallet.Draining, w.now))
 	}
 	ended := func(w *world) {
-		w.must(w.tables.Advance(context.Background(), id, 3, "by hand"))
+		w.must(w.tables.Advance(context.Background(), id, 3, 0))
 		w.mined, w.settled, w.pooled = 3, 3, 3
 	}
 	for name, test := range map[string]struct {
@@ -431,7 +431,7 @@ func TestARetiredWallet(t *testing.T) {
 		"another program uses its key": {func(w *world) { ended(w); w.mined, w.settled, w.pooled = 4, 4, 4 }, settlement.ErrUnsettled, nil},
 		"a nonce was given out meanwhile": {func(w *world) {
 			ended(w)
-			w.script.with("Retire#1", func(w *world) error { return w.tables.Advance(context.Background(), id, 4, "by hand") })
+			w.script.with("Retire#1", func(w *world) error { return w.tables.Advance(context.Background(), id, 4, 0) })
 		}, store.ErrChanged, store.ErrChanged},
 		"the write is lost": {func(w *world) { ended(w); w.script.with("Retire#1", func(*world) error { return errBroken }) }, errBroken, errBroken},
 	} {

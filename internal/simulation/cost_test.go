@@ -74,10 +74,11 @@ func TestCostOfSettling(t *testing.T) {
 
 // TestCostOfAPayment: creation, reservation and commit, one after the other, then
 // the release beside the broadcast; one request to a node before the reservation
-// and one after it.
+// and one after it. The list of whom nobody pays is asked in the first of them, and the
+// operator's own is read beside it, once in a while.
 func TestCostOfAPayment(t *testing.T) {
 	d, _ := newCostDeployment(t)
-	d.send(order(0)) // the first asks for fees, and looks at every wallet
+	d.send(order(0)) // the first asks for fees and the deny list, and looks at every wallet
 	d.calls.take()
 	d.rpc.take()
 	for _, payment := range []struct {
@@ -88,8 +89,8 @@ func TestCostOfAPayment(t *testing.T) {
 	}{
 		{"a payment", 1, 0, []string{"Create", "Reserve", "Commit", "Release"}, []string{"Estimate", "Send"}},
 		{"a replay", 1, 0, []string{"Create"}, []string{"Estimate"}},
-		{"a payment with an old quote", 2, time.Minute, []string{"Create", "Reserve", "Commit", "Release"}, []string{"Estimate", "Fees", "Send"}},
-		{"a payment by a registry that is read again", 3, time.Hour, []string{"Wallets", "Create", "Reserve", "Commit", "Release"}, []string{"Estimate", "Fees", "Send"}},
+		{"a payment with an old quote and deny list", 2, time.Minute, []string{"Denied", "Create", "Reserve", "Commit", "Release"}, []string{"Estimate", "Fees", "Send"}},
+		{"a payment by a registry that is read again", 3, time.Hour, []string{"Wallets", "Denied", "Create", "Reserve", "Commit", "Release"}, []string{"Estimate", "Fees", "Send"}},
 	} {
 		d.now = d.now.Add(payment.later)
 		d.send(order(payment.n))

@@ -13,6 +13,7 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -90,6 +91,45 @@ func TestWalletBlockedByTheToken(t *testing.T) {
 		s.Chain.Blocked[fakechain.Wallet(0)] = false
 		s.Resume(0)
 	})
+}
+
+// A recipient is put on a list: the chain's, or the operator's own. It gets no new
+// payment, nor one that was prepared before and holds no nonce; what is committed is
+// answered and made. A list that cannot be read lets nobody through.
+func TestRecipientOnAList(t *testing.T) {
+	for _, deny := range []bool{false, true} {
+		perform(t, fmt.Sprintf("the operator's %t", deny), simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
+			s.Halted = true
+			s.Pay("committed", order(0))
+			s.Begin("prepared", 0, order(1), "Reserve", scheduler.KillBefore)
+			s.Begin("reserved", 0, order(2), "Reserve", scheduler.KillAfter)
+			for n := range 4 {
+				if to := fakechain.Payee(n); deny {
+					s.Is("denied", s.Store.Deny(s.T.Context(), store.Denial{To: to}), nil)
+				} else {
+					s.Chain.Listed[to] = true
+				}
+			}
+			s.Elapse(40 * time.Second) // the deny list is read again, and no handler of before lives
+			s.Is("prepared", errors.Is(s.Ask("again", order(1)).Err, dispatch.ErrRecipient), true)
+			s.Is("new", errors.Is(s.Ask("new", order(3)).Err, dispatch.ErrRecipient), true)
+			s.Pay("a replay", order(0))
+			s.Pay("reserved again", order(2))
+			s.Elapse(40 * time.Second)
+			s.On("client", map[bool]string{true: "Denied", false: "Estimate node0"}[deny], 0, scheduler.FailBefore)
+			s.Is("no answer", errors.Is(s.Ask("client", order(4)).Err, dispatch.ErrUnavailable), true)
+			s.Pay("another recipient", order(4))
+			s.Halted = false
+			s.Elapse(5 * time.Minute)
+			for n, want := range []payment.State{payment.Confirmed, "", payment.Confirmed, "", payment.Confirmed} {
+				s.Is("in the end", s.State(order(n)), want)
+			}
+			for n := range 4 { // the oracle takes a list for one that was there from the start
+				delete(s.Chain.Listed, fakechain.Payee(n))
+				s.Is("allowed", s.Store.Allow(s.T.Context(), fakechain.Payee(n)), nil)
+			}
+		})
+	}
 }
 
 // A pause that an operator must end is not ended by a top-up, in whichever order

@@ -13,6 +13,7 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -54,8 +55,11 @@ func TestSweep(t *testing.T) {
 
 // A transfer's key is for that transfer, and what cannot be done changes nothing.
 func TestTransferRefused(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Wallets: 2, Coins: 1000}, func(s *simulation.Scenario) {
+	simulation.Perform(t, simulation.Setup{Wallets: 3, Coins: 1000}, func(s *simulation.Scenario) {
 		moved := oracle.Order{Key: "a", From: fakechain.Wallet(0), To: fakechain.Wallet(1), Amount: 400}
+		s.Is("denied", s.Store.Deny(s.T.Context(), store.Denial{To: fakechain.Payee(10)}), nil)
+		s.Drain(2)
+		s.Is("retired", s.Retire(2), nil)
 		s.Is("moved", s.Ask("client-move", moved).Err, nil)
 		for name, test := range map[string]struct {
 			change func(*oracle.Order)
@@ -72,6 +76,9 @@ func TestTransferRefused(t *testing.T) {
 			"to the token":                 {func(o *oracle.Order) { o.To = s.Chain.Token }, dispatch.ErrRecipient},
 			"from no wallet of ours":       {func(o *oracle.Order) { o.From = fakechain.Payee(9) }, wallet.ErrNoKey},
 			"to an address that refuses":   {func(o *oracle.Order) { o.To = fakechain.Payee(8) }, dispatch.ErrRecipient},
+			"to one on the deny list":      {func(o *oracle.Order) { o.To = fakechain.Payee(10) }, dispatch.ErrRecipient},
+			"to a retired wallet":          {func(o *oracle.Order) { o.To = fakechain.Wallet(2) }, dispatch.ErrRecipient},
+			"from a retired wallet":        {func(o *oracle.Order) { o.From, o.To = fakechain.Wallet(2), fakechain.Wallet(1) }, wallet.ErrNoKey},
 		} {
 			s.Chain.Recipients[fakechain.Payee(8)] = fakechain.Reverts
 			bad := moved

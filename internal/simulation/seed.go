@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/store"
 	"remit/internal/token"
 )
 
@@ -56,6 +58,12 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 		c.Chain.Recipients[order.To] = []fakechain.Recipient{
 			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
 		}[rng.IntN(7)]
+		switch rng.IntN(16) {
+		case 0:
+			c.Chain.Listed[order.To] = true
+		case 1:
+			_ = c.Store.Deny(context.Background(), store.Denial{To: order.To}) // in memory
+		}
 		for j := range 1 + rng.IntN(3) {
 			if r.Clients == 0 || i*3+j < r.Clients {
 				c.StartClient(fmt.Sprintf("client%d%c", i, 'a'+j), order, 1+rng.IntN(4), rng.IntN(3) == 0)
@@ -135,7 +143,7 @@ func Shrink(fails func(Reduction) bool) Reduction {
 }
 
 // routine are the operations that say nothing in a trace when they go well.
-var routine = []string{"Wallet", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment", "Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
+var routine = []string{"Wallet", "Denied", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment", "Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
 
 // Brief returns a trace without its routine.
 func Brief(trace []string) []string {

@@ -21,9 +21,16 @@ type Config struct {
 	// token that refuses them. Then restored tables cannot be completed from the chain.
 	MemoOff bool
 
+	// RequireKey refuses payments without an Idempotency-Key.
+	RequireKey bool
+
 	// Ephemeral says that the tables end with the process. Then a wallet that has paid
 	// before, and of which they have no record, is no sign that they were lost.
 	Ephemeral bool
+
+	// Sanctions is a contract that says which recipients are not paid (chain.Screening);
+	// zero: none is asked.
+	Sanctions token.Address
 
 	Window   uint64       // payments in flight per wallet
 	Minimum  token.Amount // of one payment

@@ -46,6 +46,7 @@ type Store interface {
 	PendingTxs
 	Wallets
 	DailyLimits
+	Denials
 	History
 	Books
 }
@@ -77,6 +78,11 @@ type Payments interface {
 	// Metadata of p, and its place in the merchant's list, if the stored payment
 	// has no merchant and is not Prepared. Otherwise ErrChanged.
 	Adopt(ctx context.Context, p payment.Payment) error
+
+	// Redact removes the reference and the metadata of a final p, and stores its
+	// Event in the place of the one that has them. ErrChanged if the stored payment
+	// is not final.
+	Redact(ctx context.Context, p payment.Payment) error
 
 	// Finish stores a final p with its event if the stored payment is
 	// Committed. Otherwise ErrChanged: another run has made it final before,
@@ -188,9 +194,9 @@ type Wallets interface {
 	// and in wei, if next_nonce is still next, else ErrChanged.
 	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
 
-	// Advance raises next_nonce to next if that raises it, and pauses the
-	// wallet for reason, in one write. An empty reason is replaced by another.
-	Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error
+	// Advance raises next_nonce to next and stores noopsBelow, in one write. If
+	// next_nonce is above next, it changes nothing.
+	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error
 
 	// Pause stops reservations and stores reason as the reason, over any
 	// other. An empty reason is replaced by another.

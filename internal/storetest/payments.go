@@ -179,6 +179,21 @@ var paymentPromises = []promise[*check]{
 			c.holds(p)
 		}
 	}},
+	{"a final payment loses its merchant's words, and nothing else", func(c *check) {
+		p := c.committed(c.created(c.walletID()), 4)
+		end := c.confirming(p)
+		bare, err := end.Redacted()
+		c.ok("redacting", err)
+		c.refused("redacting a payment under way", c.Redact(c.Context(), bare), store.ErrChanged)
+		c.holds(p)
+		c.ok("finishing", c.Finish(c.Context(), end))
+		for range 2 {
+			c.ok("redacting", c.Redact(c.Context(), bare))
+			c.holds(bare)
+		}
+		bare.ID = "pay_missing"
+		c.refused("redacting a missing payment", c.Redact(c.Context(), bare), store.ErrChanged)
+	}},
 	{"only a committed payment ends, and only once", func(c *check) {
 		finish := func(what string, p payment.Payment) {
 			c.Helper()

@@ -30,7 +30,7 @@ type Protocol struct {
 // store.Store. Every call of open may return the same store.
 func Payments(t *testing.T, open func(t *testing.T) Protocol) {
 	promises := slices.Concat(paymentPromises, commitPromises, pendingTxPromises, noncePromises,
-		walletPromises, dailyLimitPromises, listPromises)
+		walletPromises, dailyLimitPromises, denialPromises, listPromises)
 	examine(t, promises, func(c tester) *check {
 		return &check{tester: c, Protocol: open(c.T), merchant: "mer_" + rand.Text()}
 	})

@@ -64,7 +64,7 @@ var walletPromises = []promise[*check]{
 		for name, err := range map[string]error{
 			"RaiseCeiling": c.RaiseCeiling(c.Context(), id, 5),
 			"Reconcile":    c.Reconcile(c.Context(), id, 0, token.Units(1), token.Units(1)),
-			"Advance":      c.Advance(c.Context(), id, 5, "because"),
+			"Advance":      c.Advance(c.Context(), id, 5, 6),
 			"Pause":        c.Pause(c.Context(), id, "because"),
 			"Repause":      c.Repause(c.Context(), id, "", "because"),
 		} {
@@ -216,20 +216,13 @@ var walletPromises = []promise[*check]{
 		c.refused("reconciling too early", c.Reconcile(c.Context(), w.ID, 7, token.Units(1), token.Units(1)), store.ErrChanged)
 		c.holdsWallet(w)
 	}},
-	{"an advance raises the next nonce and pauses at once", func(c *check) {
+	{"an advance raises the next nonce and says how far no-ops may reach", func(c *check) {
 		w := c.reserved(c.opened(), "pay_a")
-		for _, step := range []struct{ to, want uint64 }{{9, 9}, {9, 9}, {3, 9}} {
-			c.ok("advancing", c.Advance(c.Context(), w.ID, step.to, "foreign transaction"))
-			w.NextNonce, w.Paused = step.want, "foreign transaction"
+		for _, step := range []struct{ to, noops, want, wantNoops uint64 }{{9, 0, 9, 0}, {9, 20, 9, 20}, {3, 30, 9, 20}} {
+			c.ok("advancing", c.Advance(c.Context(), w.ID, step.to, step.noops))
+			w.NextNonce, w.NoopsBelow = step.want, step.wantNoops
 			c.holdsWallet(w)
 		}
-		c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
-		c.ok("advancing to where it is", c.Advance(c.Context(), w.ID, 9, ""))
-		w = c.wallet(w.ID)
-		if w.Paused == "" {
-			c.Error("an advance without a reason does not pause")
-		}
-		c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
 		if w = c.reserved(w, "pay_b"); w.Reservations["pay_b"].Nonce != 9 || w.Reservations["pay_a"].Nonce != 5 {
 			c.Errorf("reservations after an advance: %v", w.Reservations)
 		}

@@ -27,6 +27,7 @@ type ID struct {
 type Wallet struct {
 	ID
 	NextNonce    uint64 // the nonce that the next reservation gets
+	NoopsBelow   uint64 // a recovery that was lost with the tables may have signed no-ops below it; zero: no recovery was
 	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
 	Reservations map[payment.ID]Reservation
 	Balance      token.Amount // spendable now: the balance less the amounts that reservations and pending transactions tie up

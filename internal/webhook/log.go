@@ -39,8 +39,8 @@ func (l *Log) Deliveries(ctx context.Context, o Owner, endpoint string) ([]Deliv
 }
 
 func (l *Log) deliveries(ctx context.Context, o Owner, endpoint string, from, to time.Time, limit int) ([]Delivery, error) {
-	if _, err := l.store.Endpoint(ctx, o, endpoint); err != nil {
-		return nil, fmt.Errorf("reading a webhook: %w", err)
+	if _, err := known(ctx, l.store, o, endpoint); err != nil {
+		return nil, err
 	}
 	ds, err := l.store.Deliveries(ctx, o, endpoint, from, to, limit)
 	if err != nil {
@@ -84,6 +84,12 @@ func (l *Log) Failed(ctx context.Context, o Owner, endpoint string, from, to tim
 // even if the queue is down. The errors are ErrNotFound (also for a deleted
 // endpoint), ErrDeliveryNotFound and ErrDisabled.
 func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (Delivery, error) {
+	switch {
+	case !endpointID.MatchString(endpoint):
+		return Delivery{}, fmt.Errorf("resending a delivery: %w", ErrNotFound)
+	case !deliveryIDs.MatchString(delivery):
+		return Delivery{}, fmt.Errorf("resending a delivery of %s: %w", endpoint, ErrDeliveryNotFound)
+	}
 	e, old, err := l.store.Load(ctx, Ref{o, endpoint, delivery})
 	if errors.Is(err, ErrDeliveryNotFound) {
 		if _, liveErr := live(ctx, l.store, o, endpoint); liveErr != nil {

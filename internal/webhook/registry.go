@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -196,15 +197,31 @@ func (r *Registry) save(ctx context.Context, e Endpoint, change func(Endpoint) E
 
 // live returns an endpoint that is not deleted, or ErrNotFound.
 func live(ctx context.Context, store EndpointStore, o Owner, id string) (Endpoint, error) {
-	e, err := store.Endpoint(ctx, o, id)
+	e, err := known(ctx, store, o, id)
 	if err == nil && e.Status == Deleted {
-		err = ErrNotFound
+		return Endpoint{}, fmt.Errorf("reading a webhook: %w", ErrNotFound)
+	}
+	return e, err
+}
+
+// known returns an endpoint, deleted or not. Text that is no id is ErrNotFound
+// without a read: a store may take it for no key.
+func known(ctx context.Context, store EndpointStore, o Owner, id string) (e Endpoint, err error) {
+	err = ErrNotFound
+	if endpointID.MatchString(id) {
+		e, err = store.Endpoint(ctx, o, id)
 	}
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("reading a webhook: %w", err)
 	}
 	return e, nil
 }
+
+// endpointID and deliveryIDs are the forms of ids, as newID and deliveryID make them.
+var (
+	endpointID  = regexp.MustCompile("^we_[0-9a-f]{24}$")
+	deliveryIDs = regexp.MustCompile("^dlv_[0-9a-f]{32}$")
+)
 
 // checkTypes returns types without repetitions.
 func checkTypes(types []string) ([]string, error) {

@@ -25,6 +25,7 @@ type Chain struct {
 	L1Gas      uint64                      // that the next block charges each transaction for its data, before it runs (OffchainLabs/nitro, GasChargingHook)
 	Recipients map[token.Address]Recipient // how the token treats them; absent: Pays
 	Blocked    map[token.Address]bool      // whether the token pays nobody from an address now; absent: it always did
+	Listed     map[token.Address]bool      // whether every list contract has an address
 	Nodes      []*Node
 
 	// PerSender bounds how many transactions of one sender a block holds; 0:
@@ -48,7 +49,7 @@ type Chain struct {
 // New returns a chain of a few empty blocks, seen by so many nodes.
 func New(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
 	c := &Chain{
-		ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{}, Blocked: map[token.Address]bool{},
+		ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{}, Blocked: map[token.Address]bool{}, Listed: map[token.Address]bool{},
 		tip: &block{accounts: map[token.Address]Account{}}, mostMined: map[token.Address]uint64{},
 		funded: map[token.Address]token.Amount{}, copied: map[chain.Hash]bool{},
 	}

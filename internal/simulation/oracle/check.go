@@ -14,6 +14,7 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/store"
 	"remit/internal/token"
+	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
 
@@ -48,6 +49,9 @@ func (o *Oracle) Violations(settled bool) []string {
 		if seen.times > 1 {
 			o.Violate(PaidOnce, "%s was paid %d times", key, seen.times)
 		}
+		if denied := o.denied(r.To); seen.times > 0 && (denied || o.Chain.Listed[r.To]) {
+			o.Violate(WithinBounds, "%s was paid although a list has its recipient", key)
+		}
 		if o.lost[key] {
 			continue
 		}
@@ -73,6 +77,13 @@ func (o *Oracle) Violations(settled bool) []string {
 		o.checkWallets(sum)
 	}
 	return o.violations
+}
+
+// denied reports whether the operator's deny list has a recipient. A list is never
+// changed but by restores, which take entries out.
+func (o *Oracle) denied(to token.Address) bool {
+	all, err := o.Store.Denied(context.Background())
+	return err == nil && slices.ContainsFunc(all, func(d store.Denial) bool { return d.To == to })
 }
 
 // checkDays checks that no UTC day has more committed payments than its limits allow.
@@ -243,7 +254,7 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 		if len(w.Reservations) > 0 || len(txs) > 0 {
 			o.Violate(Settles, "wallet %s has %d reservations and %d pending transactions left", short(a), len(w.Reservations), len(txs))
 		}
-		if thieves {
+		if thieves || w.Paused == wallet.RetiredReason {
 			continue
 		}
 		if _, blocked := o.Chain.Blocked[a]; w.Paused != "" && (!blocked || !strings.HasPrefix(w.Paused, "blocked:")) {

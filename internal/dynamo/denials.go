@@ -1,0 +1,61 @@
+package dynamo
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/store"
+	"remit/internal/token"
+)
+
+// deniedPK is the partition of the operator's deny list, which one query reads.
+const deniedPK = "denied"
+
+func denialKey(to token.Address) primaryKey { return pair(deniedPK, to.String()) }
+
+// Deny implements store.Denials.
+func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
+	item := denialKey(d.To)
+	item["reason"], item[attrCreatedAt] = text(d.Reason), text(instant(d.At))
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item})
+	return outcome(err, nil, "denying "+d.To.String())
+}
+
+// Allow implements store.Denials.
+func (s *Payments) Allow(ctx context.Context, to token.Address) error {
+	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.name, Key: denialKey(to)})
+	return outcome(err, nil, "allowing "+to.String())
+}
+
+// Denied implements store.Denials with one strongly consistent query. A denial that
+// does not decode is an error: a payment could go to its recipient.
+func (s *Payments) Denied(ctx context.Context) ([]store.Denial, error) {
+	var all []store.Denial
+	for item, err := range s.query(ctx, &dynamodb.QueryInput{
+		KeyConditionExpression:    aws.String("pk = :denied"),
+		ExpressionAttributeValues: attributes{":denied": text(deniedPK)},
+		ConsistentRead:            aws.Bool(true),
+	}) {
+		if err != nil {
+			return nil, fmt.Errorf("reading the deny list: %w", err)
+		}
+		var it struct {
+			To     string `dynamodbav:"sk"`
+			Reason string `dynamodbav:"reason"`
+			At     string `dynamodbav:"created_at"`
+		}
+		r := read(item, &it)
+		d, err := decoded(r, store.Denial{To: r.address("sk", it.To), Reason: it.Reason, At: r.instant("created_at", it.At)}, "a denial")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
+	return all, nil
+}

@@ -1,0 +1,37 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+
+	"remit/internal/store"
+	"remit/internal/token"
+)
+
+// Deny implements store.Denials.
+func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
+	return s.locked(ctx, func() error {
+		d.At = d.At.UTC()
+		s.denied[d.To] = d
+		return nil
+	})
+}
+
+// Allow implements store.Denials.
+func (s *Payments) Allow(ctx context.Context, to token.Address) error {
+	return s.locked(ctx, func() error {
+		delete(s.denied, to)
+		return nil
+	})
+}
+
+// Denied implements store.Denials.
+func (s *Payments) Denied(ctx context.Context) (all []store.Denial, err error) {
+	err = s.locked(ctx, func() error {
+		all = slices.SortedFunc(maps.Values(s.denied), func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
+		return nil
+	})
+	return all, err
+}
