@@ -70,7 +70,7 @@ var mayImport = map[string]string{
 	// The rooms of the command line, which know nothing of each other.
 	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory recipient settlement stack store token wallet webhook webhook/guard",
 	"merchant": "client token",
-	"operator": "apikey chain chains dynamo ethrpc keyring kms payment queue secrets settlement stack store token wallet webhook",
+	"operator": "apikey chain chains dispatch dynamo ethrpc keyring kms payment queue secrets settlement stack store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.

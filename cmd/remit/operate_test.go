@@ -48,11 +48,13 @@ func TestOperateALocalStack(t *testing.T) {
 	type step struct{ why, line, want string }
 	page := func(start string, wants ...string) (steps []step) {
 		for i, line := range strings.Split(strings.TrimSpace(guidetest.Read(t, "../..", "docs/operate.md", start)), "\n") {
-			line = strings.ReplaceAll(strings.TrimPrefix(line, "remit "), "mer_…", "$merchant")
+			line = strings.NewReplacer("mer_…", "$merchant", "0xfrom…", imported, "0xto…", "$address").Replace(strings.TrimPrefix(line, "remit "))
 			steps = append(steps, step{"docs/operate.md", line, wants[i]})
 		}
 		return steps
 	}
+	move := page("remit wallet move", "250 USDC to $address: ")[0]
+	move.line += " --yes"
 	books := slices.Concat(page("remit audit", "No difference.", "No difference.", "wallet,day,kind,"), page("remit export", "$hash", "$hash"))
 	for _, step := range slices.Insert([]step{
 		{"a payment", "payment show --json $hash", "mined in block"},
@@ -78,8 +80,19 @@ func TestOperateALocalStack(t *testing.T) {
 		{"until it is funded", "chain fund $address --token 5 --ether 1 --rpc " + rpc, "was given 5 tokens and 1 ether"},
 		{"and then all is well", "doctor", "5 USDC, 1 ether"},
 		{"a key from a file where the operator is", "wallet import --file key --yes", imported},
+		{"a transfer from a wallet with nothing", "wallet move " + imported + " --to $address --key a --token 1", "insufficient funds"},
+		{"the imported wallet is funded", "chain fund " + imported + " --token 300 --ether 1 --rpc " + rpc, "was given 300 tokens and 1 ether"},
+		{"a wallet that pays is not swept", "wallet sweep " + imported + " --to $address --key b", "is not draining"},
+		{"a transfer is shown first", "wallet move " + imported + " --to " + payee + " --key c --token 0.5", "is no wallet of stack"},
+		{"a transfer of nothing", "wallet move " + imported + " --to $address --key c", "say what to move"},
+		{"an amount that is none", "wallet move " + imported + " --to $address --key c --token 0.0000001", "at most 6 digits"},
+		{"all ether of a wallet that pays", "wallet move " + imported + " --to $address --key c --ether all", "drain the wallet and sweep it"},
+		move, move,
+		{"its key is for it", "wallet move --yes " + imported + " --to $address --key rebalance-1 --token 251", "idempotency key was used for another request"},
 		{"a stack that cannot ask for a key", "wallet import --yes", "say --file"},
 		{"a wallet that pays nothing more", "wallet drain --yes " + imported, "done"},
+		{"is swept", "wallet sweep --yes " + imported + " --to $address --key sweep-1", "50 USDC to $address: "},
+		{"in the books", "export --merchant operator --csv", "remit wallet sweep"},
 		{"an operator's key", "keys create Acme --yes --json", "remit_test_"},
 		{"is listed", "keys list $merchant", "$id"},
 		{"and ends", "keys revoke --yes $merchant $id", "revoked"},

@@ -30,6 +30,7 @@ var (
 // A Call is a contract call to simulate.
 type Call struct {
 	From, To token.Address
+	Value    token.Amount // wei
 	Data     []byte
 	Screening
 }

@@ -9,25 +9,28 @@ import (
 	"remit/internal/token"
 )
 
-// A Tx is an unsigned EIP-1559 transaction, complete but for its nonce. It
-// moves no ether. With a nonce added, a key turns it into exactly one sequence
+// A Tx is an unsigned EIP-1559 transaction, complete but for its nonce. With a nonce added, a key turns it into exactly one sequence
 // of bytes (RFC 6979 signatures are deterministic), so any process that signs it later
 // signs the same.
 type Tx struct {
 	ChainID uint64
 	To      token.Address
+	Value   token.Amount // ether that it moves, in wei
 	Data    []byte
 	Gas     uint64 // limit, in units of gas
 	Fees    Fees
 	L1Fee   token.Amount // wei that the wallet must hold beside gas; no part of what is signed
 }
 
-// Cost is the most wei the transaction can take: gas limit times fee cap, and the L1
-// fee. It saturates, so that an absurd cost is refused as unaffordable.
+// Cost is the most wei the transaction can take: gas limit times fee cap, the L1 fee,
+// and its value. It saturates, so that an absurd cost is refused as unaffordable.
 func (tx Tx) Cost() token.Amount {
 	cost, err := tx.Fees.Cap.Times(tx.Gas)
 	if err == nil {
 		cost, err = cost.Add(tx.L1Fee)
+	}
+	if err == nil {
+		cost, err = cost.Add(tx.Value)
 	}
 	if err != nil {
 		return token.MaxAmount()

@@ -102,7 +102,7 @@ func (d sending) refusedMemo(ctx context.Context, w wallet.ID, p payment.Payment
 	if d.MemoOff {
 		return refusal
 	}
-	if _, err := d.Nodes.Estimate(ctx, chain.Call{From: w.Address, To: d.Token.Contract, Data: p.CallData(false)}); err != nil {
+	if _, err := d.Nodes.Estimate(ctx, p.Call(w.Address, false)); err != nil {
 		return refusal
 	}
 	return errMemo
@@ -142,7 +142,7 @@ func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
 // simulate returns the unsigned transaction by which w would make p, if the
 // token lets it.
 func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (chain.Tx, error) {
-	call := chain.Call{From: w.Address, To: d.Token.Contract, Data: p.CallData(!d.MemoOff)}
+	call := p.Call(w.Address, !d.MemoOff)
 	screened := call
 	if !d.Sanctions.IsZero() {
 		screened.Screening = chain.Screening{List: d.Sanctions, Recipient: p.To}
@@ -151,13 +151,15 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (
 	switch {
 	case errors.Is(err, chain.ErrListed):
 		return chain.Tx{}, fmt.Errorf("%w: %w", errScreened, err)
+	case errors.Is(err, chain.ErrReverted) && p.Ether():
+		return chain.Tx{}, ErrRecipient
 	case errors.Is(err, chain.ErrReverted):
 		return chain.Tx{}, d.diagnose(ctx, call, p)
 	case err != nil:
 		return chain.Tx{}, errors.Join(ErrUnavailable, err)
 	}
 	return chain.Tx{
-		ChainID: w.ChainID, To: call.To, Data: call.Data, Gas: chain.GasLimit(gas),
+		ChainID: w.ChainID, To: call.To, Value: call.Value, Data: call.Data, Gas: chain.GasLimit(gas),
 		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit), L1Fee: market.L1Reserve(),
 	}, nil
 }

@@ -116,7 +116,8 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		TxHash: r.hash("tx_hash", it.TxHash), Onchain: r.hash("onchain_tx_hash", it.Onchain),
 		Version: it.Version, CreatedAt: r.instant("created_at", it.CreatedAt), UpdatedAt: r.instant("updated_at", it.UpdatedAt),
 	}
-	p.Tx.To, p.Tx.Data = p.Token.Contract, p.CallData(it.Memo)
+	call := p.Call(p.Wallet, it.Memo)
+	p.Tx.To, p.Tx.Value, p.Tx.Data = call.To, call.Value, call.Data
 	if it.Nonce != nil {
 		p.Nonce = *it.Nonce
 	}

@@ -127,7 +127,7 @@ const setGas = 64 * 1530
 func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	var gas, dearer count
 	estimate := func(c chain.Call, gas *count) query {
-		return call("eth_estimateGas", gas, callObject{From: c.From.String(), To: c.To.String(), Data: c.Data})
+		return call("eth_estimateGas", gas, callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data})
 	}
 	calls := []query{estimate(c, &gas)}
 	other, transfer := c.ToNewHolder()

@@ -90,11 +90,11 @@ func TestEstimatesGas(t *testing.T) {
 		asked = string(r.Params[0])
 		return result(`"0xfde8"`)
 	}})
-	got, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract, Data: []byte{0xa9, 0x05}})
+	got, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract, Value: token.Units(17), Data: []byte{0xa9, 0x05}})
 	if err != nil || got != 65_000 {
 		t.Fatalf("Estimate = %d, %v, want 65000", got, err)
 	}
-	const want = `{"from":"0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F","to":"0x036CbD53842c5426634e7929541eC2318f3dCF7e","data":"0xa905"}`
+	const want = `{"from":"0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F","to":"0x036CbD53842c5426634e7929541eC2318f3dCF7e","value":"0x11","data":"0xa905"}`
 	if asked != want {
 		t.Errorf("asked %s, want %s", asked, want)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"strconv"
 	"strings"
 
@@ -62,9 +63,19 @@ func hexOf(n uint64) string { return "0x" + strconv.FormatUint(n, 16) }
 
 // callObject is the first argument of eth_call and eth_estimateGas.
 type callObject struct {
-	From string        `json:"from,omitempty"`
-	To   string        `json:"to"`
-	Data hexutil.Bytes `json:"data"`
+	From  string        `json:"from,omitempty"`
+	To    string        `json:"to"`
+	Value *hexutil.Big  `json:"value,omitempty"`
+	Data  hexutil.Bytes `json:"data"`
+}
+
+// wei returns an amount of ether as a JSON-RPC quantity, nil for none.
+func wei(a token.Amount) *hexutil.Big {
+	if a.IsZero() {
+		return nil
+	}
+	b := a.Bytes32()
+	return (*hexutil.Big)(new(big.Int).SetBytes(b[:]))
 }
 
 // header has the fields of a block that are read.

@@ -38,8 +38,7 @@ func sign(tx chain.Tx, nonce uint64, by func(digest []byte) ([]byte, error)) (ch
 	}
 	items := []any{
 		tx.ChainID, nonce, number(tx.Fees.Tip), number(tx.Fees.Cap), tx.Gas, tx.To[:],
-		uint64(0), // no ether
-		tx.Data,
+		number(tx.Value), tx.Data,
 		[]any{}, // no access list
 	}
 	unsigned, err := encode(items)

@@ -99,7 +99,7 @@ func addressOf(key *secp256k1.PublicKey) token.Address {
 func (k Key) Address() token.Address { return k.address }
 
 // Sign implements wallet.Signer: an EIP-1559 transaction of type 2 with no
-// ether and no access list, signed by RFC 6979, so the same arguments give the
+// access list, signed by RFC 6979, so the same arguments give the
 // same bytes on every machine. A zero chain id or key, a nonce beyond EIP-2681, a
 // gas limit below chain.NoopGas and a tip above the cap are ErrUnsignable.
 func (k Key) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {

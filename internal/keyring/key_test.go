@@ -116,6 +116,7 @@ func TestSignsWhatWasAskedAsGoEthereumDoes(t *testing.T) {
 		tx := chain.Tx{
 			ChainID: rapid.Uint64Min(1).Draw(t, "chain"),
 			To:      token.Address(rapid.SliceOfN(rapid.Byte(), 20, 20).Draw(t, "to")),
+			Value:   amount(t, "value"),
 			Data:    data(t),
 			Gas:     rapid.Uint64Min(chain.NoopGas).Draw(t, "gas"),
 			Fees:    chain.Fees{Tip: tip, Cap: feeCap},
@@ -140,11 +141,11 @@ func signByGeth(t *rapid.T, key []byte, tx chain.Tx, nonce uint64) (chain.Signed
 	if err != nil {
 		t.Fatal(err)
 	}
-	tip, feeCap := tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32()
+	tip, feeCap, value := tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32(), tx.Value.Bytes32()
 	to, id := common.Address(tx.To), new(big.Int).SetUint64(tx.ChainID)
 	signed, err := types.SignNewTx(private, types.NewLondonSigner(id), &types.DynamicFeeTx{
 		ChainID: id, Nonce: nonce, GasTipCap: new(big.Int).SetBytes(tip[:]), GasFeeCap: new(big.Int).SetBytes(feeCap[:]),
-		Gas: tx.Gas, To: &to, Value: new(big.Int), Data: tx.Data,
+		Gas: tx.Gas, To: &to, Value: new(big.Int).SetBytes(value[:]), Data: tx.Data,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -168,6 +168,7 @@ type Parts struct {
 	PutKey   func(keyring.Key)
 	Nodes    []string // URLs
 	Health   func() []chain.Health
+	Hint     func(context.Context) error // starts a run of check-receipts soon
 	Config   stack.Config
 }
 
@@ -175,7 +176,7 @@ func (s *process) parts() Parts {
 	return Parts{
 		s.tables.payments, parkingStore{s.tables.webhooks, s.jobs}, s.tables.keys, s.jobs,
 		s.chain.keyed, s.chain.key, s.chain.put,
-		s.chain.urls, s.chain.nodes.Health, s.rules,
+		s.chain.urls, s.chain.nodes.Health, s.hinted.Hint, s.rules,
 	}
 }
 

@@ -36,6 +36,7 @@ const (
 	kindPending = "paid and pending"
 	kindFailed  = "failed and known"
 	kindNoop    = "no-op"
+	kindMoved   = "operator transfer"
 	kindOwn     = "your own"
 	kindUnknown = "on the chain and unknown"
 	kindMissing = "known and not on the chain"
@@ -249,7 +250,7 @@ func (a *auditor) readTables(ctx context.Context) error {
 			return err
 		case !entry.Noop.IsZero():
 			a.noops = append(a.noops, entry.Noop)
-		case p.Tx.ChainID == a.chainID && p.Token.Contract == a.asset.Contract:
+		case p.Tx.ChainID == a.chainID && (p.Ether() || p.Token.Contract == a.asset.Contract):
 			hashes := p.Hashes()
 			p.Metadata, p.Event, p.Attempts, p.Tx = nil, nil, nil, chain.Tx{}
 			book := &bookEntry{Payment: p}
@@ -310,10 +311,13 @@ func (a *auditor) compare(context.Context) error {
 		a.counted[t.Tx] = kind
 	}
 	for h, p := range a.known {
+		if _, mined := a.txs[h]; p.Ether() && mined {
+			p.found = true // weigh looks at what it moved
+		}
 		if p.State == payment.Confirmed && p.Onchain == h && !p.found && p.Block >= a.auditReport.From && p.Block <= a.auditReport.To {
 			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID,
-				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s to %s", p.Block, a.coins(p.Amount), p.To)})
-			a.count(kindMissing, p.Wallet, p.UpdatedAt, p.Amount)
+				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, tokens(p.Amount, p.Token.Decimals), p.Token.Symbol, p.To)})
+			a.count(kindMissing, p.Wallet, p.UpdatedAt, p.Coins())
 			a.counted[h] = kindMissing
 		}
 	}
@@ -338,6 +342,8 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *bookEntry) (kind, what string
 		return kindDiffers, fmt.Sprintf("%s; the tables say %s", paid, a.coins(p.Amount))
 	case p.State == payment.Confirmed && (p.Onchain != t.Tx || p.Block != t.Block):
 		return kindDiffers, fmt.Sprintf("%s; the tables say transaction %s in block %d", paid, p.Onchain, p.Block)
+	case p.State == payment.Confirmed && p.Merchant == payment.Operator:
+		return kindMoved, ""
 	case p.State == payment.Confirmed:
 		return kindPaid, ""
 	}

@@ -112,7 +112,25 @@ func (l *ledger) pay(from int, to token.Address, units uint64, settled bool) {
 	key := fmt.Sprint("order-", len(l.payments))
 	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: to, Amount: token.Units(units), Reference: "=1+1"}
 	at := nine.Add(time.Duration(len(l.payments)) * 24 * time.Hour)
-	p := payment.New(payment.KeyID("mer_1", "test", key), r, l.chain.Token(), "local", at).AssignedTo(l.keys[from].Address(), l.transfer(to, units))
+	l.enter(from, payment.New(payment.KeyID("mer_1", "test", key), r, l.chain.Token(), "local", at).AssignedTo(l.keys[from].Address(), l.transfer(to, units)), settled)
+}
+
+// move makes an operator's transfer between wallets.
+func (l *ledger) move(from, to int, coin token.Token, units uint64) {
+	l.Helper()
+	r := payment.Request{Merchant: payment.Operator, Mode: "test", IdempotencyKey: coin.Symbol, To: l.keys[to].Address(), Amount: token.Units(units)}
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, "local", nine)
+	tx := l.transfer(r.To, units)
+	if p.Ether() {
+		tx.To, tx.Value, tx.Data = r.To, r.Amount, nil
+	}
+	l.enter(from, p.AssignedTo(l.keys[from].Address(), tx), true)
+}
+
+// enter has the chain make p, and the tables settle it if they are to.
+func (l *ledger) enter(from int, p payment.Payment, settled bool) {
+	l.Helper()
+	at := p.CreatedAt
 	p, err := p.Commit(l.mine(from, p.Tx), at)
 	l.must(err)
 	if settled {
@@ -189,6 +207,15 @@ func (l *ledger) run(change func([]payment.Payment) []payment.Payment, args ...s
 	return ended.Out, nil
 }
 
+// auditedEther is one wallet's ether in it.
+type auditedEther struct {
+	Wallet                                          token.Address
+	Opening, Received, Closing, Noops, Own, Unknown token.Amount
+	Moved                                           token.Amount `json:"operator_transfers"`
+	Payments                                        token.Amount `json:"network_fees"`
+	Unrecorded                                      token.Amount `json:"network_fees_not_in_the_tables"`
+}
+
 // audited is the answer of remit audit --json, as far as tests read it.
 type audited struct {
 	Sums []struct {
@@ -198,12 +225,7 @@ type audited struct {
 		Amount    token.Amount
 		Fees      token.Amount `json:"fees_wei"`
 	}
-	Ether []struct {
-		Wallet                                          token.Address
-		Opening, Received, Closing, Noops, Own, Unknown token.Amount
-		Payments                                        token.Amount `json:"network_fees"`
-		Unrecorded                                      token.Amount `json:"network_fees_not_in_the_tables"`
-	}
+	Ether       []auditedEther
 	Differences []struct{ Kind, What string }
 }
 
@@ -266,6 +288,52 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 	rows, parse := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err = errors.Join(err, parse); err != nil || strings.Join(rows[0], ",") != "wallet,day,kind,count,amount,amount_decimal,fees_wei" || len(rows) != 5 || !strings.Contains(text, ",1500000,1.5,0\n") {
 		t.Errorf("%v, %q", err, text)
+	}
+}
+
+// TestAuditOfTransfers: what an operator moved between wallets is in the books as such, to
+// the unit and the wei, and held against the chain.
+func TestAuditOfTransfers(t *testing.T) {
+	l := newLedger(t)
+	l.move(0, 1, l.chain.Token(), 40)
+	l.move(0, 1, payment.Ether, 777)
+	got := l.audit()
+	sender := slices.IndexFunc(got.Ether, func(e auditedEther) bool {
+		return e.Wallet == l.keys[0].Address()
+	})
+	count, coins := 0, token.Amount{}
+	for _, s := range got.Sums {
+		if s.Kind == "operator transfer" {
+			count += s.Count
+			coins, _ = coins.Add(s.Amount)
+		}
+	}
+	from, to := got.Ether[sender], got.Ether[1-sender]
+	if count != 2 || coins != token.Units(40) || from.Moved != token.Units(777) || !from.Received.IsZero() || !to.Moved.IsZero() || to.Received != token.Units(777) {
+		t.Errorf("%d transfers of %v units: %+v", count, coins, got)
+	}
+	last := len(l.payments) - 1
+	for name, test := range map[string]struct {
+		change func(*payment.Payment)
+		want   string
+	}{
+		"another amount": {func(p *payment.Payment) { p.Amount = token.Units(778) }, "777 wei to"},
+		"it failed": {func(p *payment.Payment) {
+			p.State, p.Failure = payment.Failed, &payment.Failure{Code: payment.TransferMissing}
+		}, "777 wei to"},
+		"another transaction": {func(p *payment.Payment) {
+			p.Attempts = []payment.Attempt{{Hash: chain.Hash{1}}}
+			p.TxHash, p.Onchain = chain.Hash{1}, chain.Hash{1}
+		}, "known and not on the chain"},
+	} {
+		_, err := l.run(func(all []payment.Payment) []payment.Payment { test.change(&all[last]); return all }, "audit")
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+	text, err := l.run(nil, "export", "--merchant", payment.Operator, "--csv")
+	if err != nil || strings.Count(text, "\n") != 3 || !strings.Contains(text, ",ETH,18,") {
+		t.Errorf("%v:\n%s", err, text)
 	}
 }
 

@@ -75,6 +75,7 @@ type platform interface {
 	keyed(ctx context.Context) (map[token.Address]time.Time, error)        // the wallets that have a key in the secret store, and since when
 	key(ctx context.Context, wallet token.Address) (keyring.Key, error)    // that remit recover signs with; nothing else reads one
 	putKey(ctx context.Context, key keyring.Key) error                     // errKeyStored if the wallet has one
+	hint(ctx context.Context) error                                        // starts a run of check-receipts soon, where a command can
 	health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error) // as the stack has seen them, not this command
 }
 
@@ -142,8 +143,8 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 // rulesOf reads the parameters that have the chain's own values if they are empty
 // or 0, as package chainenv does from a function's environment.
 func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
-	c := stack.Config{ChainID: chainID}
-	var rule, blocks, fee, window error
+	c := stack.Config{ChainID: chainID, MemoOff: parameters["Memo"] == "off"}
+	var rule, blocks, list, fee, window error
 	c.ConfirmationRule = chains.Chosen(parameters["Mode"])
 	if text := parameters["ConfirmationRule"]; text != "" {
 		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
@@ -151,11 +152,14 @@ func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error)
 	if text := parameters["BlockTime"]; text != "" {
 		c.BlockTime, blocks = time.ParseDuration(text)
 	}
+	if text := parameters["SanctionsList"]; text != "" {
+		c.Sanctions, list = token.ParseAddress(text)
+	}
 	gwei, fee := strconv.ParseUint(cmp.Or(parameters["MaxFeeCapGwei"], "0"), 10, 64)
 	c.FeeLimit = chains.Gwei(gwei)
 	c.Window, window = strconv.ParseUint(cmp.Or(parameters["NonceWindow"], "0"), 10, 64)
 	own, _ := chains.Of(chainID)
-	return own.Complete(c), errors.Join(rule, blocks, fee, window)
+	return own.Complete(c), errors.Join(rule, blocks, list, fee, window)
 }
 
 // output returns a stack output, or an error that an older template is deployed.
@@ -183,6 +187,9 @@ func (a *account) webhooks() (webhook.Store, error) {
 func (a *account) keys() (apikey.Store, error) {
 	return table(a, "ApiKeysTableName", dynamo.NewAPIKeys)
 }
+
+// hint does nothing: check-receipts runs every minute.
+func (*account) hint(context.Context) error { return nil }
 
 func (a *account) jobs() (webhook.Queue, error) {
 	url, err := a.output("WebhookQueueUrl")

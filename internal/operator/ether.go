@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"remit/internal/chain"
+	"remit/internal/payment"
 	"remit/internal/token"
 )
 
@@ -19,7 +20,8 @@ type etherSum struct {
 	Payments   token.Amount  `json:"network_fees"`
 	Unrecorded token.Amount  `json:"network_fees_not_in_the_tables"` // of payments that are pending, or whose fee the nodes did not agree on
 	Noops      token.Amount  `json:"noops"`
-	Own        token.Amount  `json:"own"` // fees and amounts
+	Moved      token.Amount  `json:"operator_transfers"` // ether that they moved; their fees are among network_fees
+	Own        token.Amount  `json:"own"`                // fees and amounts
 	Unknown    token.Amount  `json:"unknown"`
 	Closing    token.Amount  `json:"closing"`
 }
@@ -37,6 +39,7 @@ func (e etherSum) text() string {
 	row("network_fee of payments", e.Payments)
 	row("fees that are not in the tables", e.Unrecorded)
 	row("no-ops", e.Noops)
+	row("operator transfers", e.Moved)
 	row("your own transactions", e.Own)
 	row("unknown transactions", e.Unknown)
 	row("left", e.Closing)
@@ -101,7 +104,7 @@ func (a *auditor) opening(txs []chain.MinedTx) uint64 {
 
 // receive fills in the opening balance, and what came in since.
 func (a *auditor) receive(sum *etherSum, opening token.Amount) {
-	after := plus(sum.Closing, sum.Payments, sum.Unrecorded, sum.Noops, sum.Own, sum.Unknown)
+	after := plus(sum.Closing, sum.Payments, sum.Unrecorded, sum.Noops, sum.Moved, sum.Own, sum.Unknown)
 	received := after.Sub(opening)
 	if after.Less(opening) {
 		a.differ(kindDiffers, difference{Wallet: sum.Wallet, What: fmt.Sprintf("%s wei left %s by none of its transactions", opening.Sub(after), sum.Wallet)})
@@ -147,6 +150,20 @@ func (a *auditor) ofWallet(ctx context.Context, w token.Address) ([]chain.MinedT
 	return txs, nil
 }
 
+// asPromised reports whether the ether that a payment's transaction moved is what the
+// tables say: none, or the amount of an operator's transfer, which moved it unless it
+// failed.
+func (a *auditor) asPromised(tx chain.MinedTx, p *bookEntry) bool {
+	switch {
+	case !p.Ether():
+		return tx.Value.IsZero()
+	case tx.Value.IsZero():
+		return p.State != payment.Confirmed
+	default:
+		return tx.To == p.To && tx.Value == p.Amount && (p.State != payment.Failed || p.Failure.Code == payment.ExecutionReverted)
+	}
+}
+
 // charge adds the fee of a transaction, and the ether that it moved, to the sums.
 func (a *auditor) charge(sum *etherSum, tx chain.MinedTx, fee token.Amount) {
 	p, kind := a.known[tx.Hash], a.counted[tx.Hash]
@@ -157,12 +174,20 @@ func (a *auditor) charge(sum *etherSum, tx chain.MinedTx, fee token.Amount) {
 	switch {
 	case slices.Contains(a.Own, tx.Hash):
 		kind, sum.Own = kindOwn, plus(sum.Own, spent)
+	case p != nil && !a.asPromised(tx, p):
+		sum.Unknown = plus(sum.Unknown, spent)
+		a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID, What: fmt.Sprintf("%s wei to %s; the tables say %s of %s to %s, %s", tx.Value, tx.To, p.Amount, p.Token.Symbol, p.To, p.State)})
+		kind = kindDiffers
 	case p != nil && p.Fee != nil:
+		if p.State == payment.Confirmed && p.Ether() {
+			kind, sum.Moved = kindMoved, plus(sum.Moved, tx.Value)
+		}
 		sum.Payments = plus(sum.Payments, fee)
 		if *p.Fee != fee {
 			a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID, What: fmt.Sprintf("it cost %s wei; the tables say %s", fee, p.Fee)})
 		}
 	case p != nil:
+		sum.Moved = plus(sum.Moved, tx.Value)
 		sum.Unrecorded = plus(sum.Unrecorded, fee)
 	case tx.Noop():
 		kind, sum.Noops = kindNoop, plus(sum.Noops, fee)

@@ -32,6 +32,10 @@ type exported struct {
 	payment.Public
 }
 
+func exportedOf(p payment.Payment) exported {
+	return exported{p.ID, p.Merchant, p.IdempotencyKey, p.Wallet, tokens(p.Amount, p.Token.Decimals), p.Public()}
+}
+
 // Run writes a row for each payment that is committed.
 func (c *Export) Run(ctx context.Context, d *deployment) error {
 	if !c.Since.IsZero() && !c.Until.IsZero() && c.Until.Before(c.Since) {
@@ -59,7 +63,7 @@ func (c *Export) Run(ctx context.Context, d *deployment) error {
 		case p.State == payment.Prepared || p.CreatedAt.Before(c.Since) || !c.Until.IsZero() && !p.CreatedAt.Before(c.Until.AddDate(0, 0, 1)):
 			continue
 		}
-		row := exported{p.ID, p.Merchant, p.IdempotencyKey, p.Wallet, tokens(p.Amount, p.Token.Decimals), p.Public()}
+		row := exportedOf(p)
 		write := func() error { return lines.Encode(row) }
 		if c.CSV {
 			write = func() error { return payment.CSV(d.out, false, row) }

@@ -50,6 +50,7 @@ type Local struct {
 	PutKey   func(keyring.Key)
 	Nodes    []string // URLs
 	Health   func() []chain.Health
+	Hint     func(context.Context) error // starts a run of check-receipts soon
 	Config   stack.Config
 }
 
@@ -154,6 +155,8 @@ func (c *conversation) jobs() (webhook.Queue, error)     { return c.Jobs, nil }
 func (c *conversation) rpc(context.Context) ([]byte, error) {
 	return json.Marshal(map[string][]string{"urls": c.Nodes})
 }
+
+func (c *conversation) hint(ctx context.Context) error { return c.Hint(ctx) }
 
 func (c *conversation) health(context.Context, chain.Nodes) ([]chain.Health, error) {
 	return c.Health(), nil

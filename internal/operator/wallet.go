@@ -25,6 +25,8 @@ type Wallet struct {
 	Balance walletBalance `cmd:"" help:"Show what the chain says each wallet holds."`
 	Pause   walletPause   `cmd:"" help:"Stop new payments from a wallet. What is signed goes on."`
 	Resume  walletResume  `cmd:"" help:"Let a paused wallet pay again."`
+	Move    walletMove    `cmd:"" help:"Move tokens or ether from a wallet to another, or out of the stack."`
+	Sweep   walletSweep   `cmd:"" help:"Move all that a drained wallet has."`
 	Drain   walletDrain   `cmd:"" help:"Stop new payments from a wallet for good; what is under way is finished."`
 	Retire  walletRetire  `cmd:"" help:"End the life of a drained wallet: nothing that its key does stops a payment any more."`
 }

@@ -14,7 +14,15 @@ import (
 	"remit/internal/token"
 )
 
-// A Payment is one transfer of a stablecoin to a merchant's payee. Payments
+// Operator is the merchant of the transfers that an operator makes with a stack's
+// wallets. No API key can have it: a merchant's id begins with mer_.
+const Operator = "operator"
+
+// Ether is what an operator's transfer of ether moves, in wei. It has no contract.
+var Ether = token.Token{Symbol: "ETH", Decimals: 18}
+
+// A Payment is one transfer of a stablecoin to a merchant's payee, or an operator's
+// transfer of the stablecoin or of ether between wallets and out of them. Payments
 // are values: a move returns a changed copy, which means nothing until a Store
 // has taken it.
 type Payment struct {
@@ -134,15 +142,51 @@ func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 	return p
 }
 
+// Ether reports whether the payment moves ether, not the stablecoin.
+func (p Payment) Ether() bool { return p.Token == Ether }
+
+// Coins returns how much of the stablecoin the payment takes from its wallet.
+func (p Payment) Coins() token.Amount {
+	if p.Ether() {
+		return token.Amount{}
+	}
+	return p.Amount
+}
+
 // Transfer returns the transfer that the payment promises.
 func (p Payment) Transfer() chain.Transfer {
 	return chain.Transfer{Contract: p.Token.Contract, From: p.Wallet, To: p.To, Amount: p.Amount}
 }
 
+// Judge returns the verdict on the receipt r of one of p's attempts. Ether has moved
+// with every attempt that succeeded but one of Cancel, and leaves no log.
+func (p Payment) Judge(r chain.Receipt) chain.Verdict {
+	switch {
+	case !p.Ether() || !r.Succeeded:
+		return p.Transfer().Judge(r)
+	case slices.ContainsFunc(p.Attempts, func(a Attempt) bool { return a.Hash == r.Tx && a.Noop }):
+		return chain.Missing
+	default:
+		return chain.Transferred
+	}
+}
+
+// Call returns the call by which a wallet makes p, with the call data of CallData.
+func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
+	if p.Ether() {
+		return chain.Call{From: wallet, To: p.To, Value: p.Amount}
+	}
+	return chain.Call{From: wallet, To: p.Token.Contract, Data: p.CallData(memo)}
+}
+
 // CallData returns the call data of the payment's transfer. With memo, the ID's
 // bytes follow the arguments, where Solidity reads nothing: then the chain itself says
-// which payment a transaction makes.
+// which payment a transaction makes. Ether moves without any: its recipient may be a
+// contract.
 func (p Payment) CallData(memo bool) []byte {
+	if p.Ether() {
+		return nil
+	}
 	data := chain.TransferData(p.To, p.Amount)
 	if memo {
 		data = append(data, p.ID.Memo()...)

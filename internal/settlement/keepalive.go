@@ -195,7 +195,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	tx.Gas = stored.Gas()
 	cancelled, hopeless := stored.LastAttempt().Noop, class == chain.Wrong
 	if !cancelled {
-		gas, err := p.Nodes.Estimate(ctx, chain.Call{From: s.Address, To: tx.To, Data: tx.Data})
+		gas, err := p.Nodes.Estimate(ctx, chain.Call{From: s.Address, To: tx.To, Value: tx.Value, Data: tx.Data})
 		if err == nil {
 			tx.Gas = max(tx.Gas, chain.GasLimit(gas))
 		}
@@ -229,7 +229,7 @@ func (p *pass) limit(s wallet.PendingTx, tx chain.Tx) token.Amount {
 	if err != nil {
 		gas = token.MaxAmount()
 	}
-	affordable := gas.Sub(tx.L1Fee).Over(tx.Gas)
+	affordable := gas.Sub(tx.L1Fee).Sub(tx.Value).Over(tx.Gas)
 	switch {
 	case affordable.IsZero():
 		return token.Units(1) // zero would be no limit

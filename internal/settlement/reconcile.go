@@ -67,7 +67,7 @@ func (p *pass) tied(ctx context.Context, mined uint64) (coin, gas token.Amount, 
 		if err != nil {
 			return coin, gas, err
 		}
-		owners[reservation.Nonce] = [2]token.Amount{stored.Amount, stored.Tx.Cost()}
+		owners[reservation.Nonce] = [2]token.Amount{stored.Coins(), stored.Tx.Cost()}
 	}
 	for nonce := mined; nonce < p.wallet.NextNonce; nonce++ {
 		owner, ok := owners[nonce]

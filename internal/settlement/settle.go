@@ -133,7 +133,7 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	}
 	again := stored.Bump
 	switch {
-	case stored.Memo() && mined[0].To == stored.Tx.To && mined[0].Data == string(stored.Tx.Data):
+	case (stored.Memo() || stored.Ether()) && mined[0].To == stored.Tx.To && mined[0].Value == stored.Tx.Value && mined[0].Data == string(stored.Tx.Data):
 	case (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) && mined[0].Noop():
 		again = stored.Cancel
 	default:
@@ -194,7 +194,8 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 		Merchant: final.Merchant, Mode: final.Mode,
 		ID: final.Event.ID, Type: final.Event.Type, At: final.UpdatedAt, Body: final.Event.Body,
 	}
-	if e.Merchant != "" { // a payment that was found on the chain has no merchant until a request shows its key
+	// A payment that was found on the chain has no merchant until a request shows its key.
+	if e.Merchant != "" && e.Merchant != payment.Operator {
 		if err := p.Events.Publish(ctx, e); err != nil {
 			return false, fmt.Errorf("publishing %s: %w", e.ID, err)
 		}
@@ -256,7 +257,7 @@ func (p *pass) judge(ctx context.Context, s wallet.PendingTx, stored payment.Pay
 	if a.Tx.IsZero() {
 		return stored.Fail(payment.NonceConsumed, chain.Receipt{}, p.Now())
 	}
-	verdict := stored.Transfer().Judge(a.Receipt)
+	verdict := stored.Judge(a.Receipt)
 	if !p.decided(ctx, s, a, verdict) {
 		return stored, nil
 	}

@@ -78,6 +78,7 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 			}
 		}
 	}
+	c.startOperators(rand.New(rand.NewPCG(seed, 0x09e4)), r)
 	due := newTimetable()
 	length := time.Duration(1+rng.IntN(8)) * time.Minute
 	for n.steps = range 4_000 {
@@ -88,6 +89,26 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 		c.step(n, due)
 	}
 	return c.Finish(!c.oracle.Stolen())
+}
+
+// startOperators has operators move coins between wallets and out of them.
+func (c *Cluster) startOperators(rng *rand.Rand, r Reduction) {
+	for i := range rng.IntN(3) {
+		from := rng.IntN(c.Wallets)
+		order := oracle.Order{Key: fmt.Sprintf("move%d", i), From: fakechain.Wallet(from), To: fakechain.Wallet(from + 1), Ether: rng.IntN(2) == 0}
+		if from+1 == c.Wallets {
+			order.To = fakechain.Payee(100 + i)
+		}
+		order.Amount = []uint64{0, 400 + uint64(i)}[rng.IntN(2)]
+		if order.Ether {
+			order.Amount = 300_000_000_000 + uint64(i) // a third of a wallet's: no-ops and bumps need the rest
+		}
+		for j := range 1 + rng.IntN(2) {
+			if r.Clients == 0 || 12+i*2+j < r.Clients {
+				c.StartClient(fmt.Sprintf("client-move%d%c", i, 'a'+j), order, 1+rng.IntN(6), rng.IntN(3) == 0)
+			}
+		}
+	}
 }
 
 // A Reduction takes faults out of a seed, to find the few that violate an

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"remit/internal/dispatch"
 	"remit/internal/interpose"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/token"
 )
 
 // Post starts a handler of a request on an instance. Its answer comes on the
@@ -22,7 +24,13 @@ func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan ora
 		defer actor.End()
 		request := order.Request()
 		request.Key = c.Key
-		result, err := on.Send(skewedContext{ctx, on.skew}, request)
+		var result dispatch.Result
+		var err error
+		if (order.From == token.Address{}) {
+			result, err = on.Send(skewedContext{ctx, on.skew}, request)
+		} else {
+			result.Payment, err = on.Move(skewedContext{ctx, on.skew}, order.Transfer())
+		}
 		if actor.Dead() || errors.Is(err, scheduler.ErrOver) {
 			return
 		}

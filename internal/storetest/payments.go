@@ -22,6 +22,9 @@ var paymentPromises = []promise[*check]{
 		}
 		bare := payment.New("pay_"+payment.ID(c.merchant), payment.Request{Merchant: c.merchant, Mode: "live"}, usdc, "base", noon)
 		c.holds(c.create(bare.AssignedTo(token.Address{1}, chain.Tx{To: usdc.Contract, Data: bare.CallData(false)})))
+		ether := c.draft(c.walletID(), noon, token.Units(17))
+		ether.Token = payment.Ether
+		c.holds(c.create(ether.AssignedTo(ether.Wallet, chain.Tx{To: ether.To, Value: ether.Amount})))
 	}},
 	{"an unknown payment is not found", func(c *check) {
 		c.missing(c.unstored().ID)

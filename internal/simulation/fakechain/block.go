@@ -107,6 +107,11 @@ func (c *Chain) execute(b *block, tx Tx) (r chain.Receipt, fee token.Amount) {
 	from.Gas = from.Gas.Sub(fee)
 	b.accounts[tx.From] = from
 	if tx.To != c.Token {
+		from.Gas = from.Gas.Sub(tx.Value)
+		b.accounts[tx.From] = from
+		to := b.accounts[tx.To]
+		to.Gas, _ = to.Gas.Add(tx.Value)
+		b.accounts[tx.To] = to
 		return chain.Receipt{Succeeded: true}, fee
 	}
 	to, amount := ParseTransfer(tx.Data)
@@ -173,7 +178,7 @@ func (c *Chain) executable(parent *block, from pool) []Tx {
 				break
 			}
 			used, _ := c.price(tx).Times(c.gasOf(tx))
-			a.Gas = a.Gas.Sub(used).Sub(c.L1Fee)
+			a.Gas = a.Gas.Sub(used).Sub(c.L1Fee).Sub(tx.Value)
 			txs = append(txs, tx)
 		}
 	}

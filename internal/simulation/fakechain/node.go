@@ -156,6 +156,9 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	if err := n.usable(); err != nil {
 		return 0, err
 	}
+	if n.head.accounts[call.From].Gas.Less(call.Value) {
+		return 0, chain.ErrRejected
+	}
 	if call.Screening != (chain.Screening{}) && n.chain.Listed[call.Recipient] {
 		return 0, chain.ErrListed
 	}
@@ -295,7 +298,7 @@ func (n *Node) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.Min
 		for b := n.head; b != nil; b = b.parent {
 			for i, tx := range b.txs {
 				if b.receipts[i].Tx == h {
-					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Data: string(tx.Data), Block: b.number, At: timeOf(b.number)})
+					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Value: tx.Value, Data: string(tx.Data), Block: b.number, At: timeOf(b.number)})
 				}
 			}
 		}

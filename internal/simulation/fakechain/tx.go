@@ -23,12 +23,12 @@ type head struct {
 	From, To            token.Address
 	ChainID, Nonce, Gas uint64
 	Salt                uint64
-	Tip, Cap            [32]byte
+	Value, Tip, Cap     [32]byte
 }
 
 // Sign returns the bytes of tx and their hash.
 func (tx Tx) Sign() chain.Signed {
-	h := head{tx.From, tx.To, tx.ChainID, tx.Nonce, tx.Gas, tx.Salt, tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32()}
+	h := head{tx.From, tx.To, tx.ChainID, tx.Nonce, tx.Gas, tx.Salt, tx.Value.Bytes32(), tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32()}
 	raw, _ := binary.Append(nil, binary.BigEndian, h) // its fields have fixed sizes
 	raw = append(raw, tx.Data...)
 	return chain.Signed{Nonce: tx.Nonce, Hash: sha256.Sum256(raw), Raw: raw}
@@ -43,6 +43,7 @@ func Decode(raw []byte) (tx Tx, ok bool) {
 		return tx, false
 	}
 	tx = Tx{From: h.From, Nonce: h.Nonce, Salt: h.Salt, Tx: chain.Tx{ChainID: h.ChainID, To: h.To, Gas: h.Gas, Data: raw[n:]}}
+	tx.Value, _ = token.AmountFromBytes(h.Value[:])
 	tx.Fees.Tip, _ = token.AmountFromBytes(h.Tip[:])
 	tx.Fees.Cap, _ = token.AmountFromBytes(h.Cap[:])
 	return tx, true

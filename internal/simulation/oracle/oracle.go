@@ -128,6 +128,9 @@ func (o *Oracle) Published(e webhook.Event) {
 	before := o.events[e.ID]
 	o.events[e.ID] = append(before, e)
 	o.mu.Unlock()
+	if e.Merchant == payment.Operator {
+		o.Violate(Announced, "the end of an operator's transfer was published: %s", e.ID)
+	}
 	if len(before) > 0 && !reflect.DeepEqual(before[0], e) {
 		o.Violate(Announced, "event %s was published in two forms", e.ID)
 	}
@@ -178,13 +181,19 @@ func (o *Oracle) ours(h chain.Hash) bool {
 	if o.noops[h] {
 		return true
 	}
+	p, err := o.known(h)
+	return errors.Is(err, store.ErrUnreadable) || err == nil && slices.Contains(p.Hashes(), h) // perhaps damaged, and ours
+}
+
+// known returns the payment of a transaction, from the tables or from those that were
+// lost.
+func (o *Oracle) known(h chain.Hash) (p payment.Payment, err error) {
 	for _, tables := range append([]*memory.Payments{o.Store}, o.past...) {
-		p, err := tables.PaymentByHash(context.Background(), h)
-		if errors.Is(err, store.ErrUnreadable) || err == nil && slices.Contains(p.Hashes(), h) {
-			return true // perhaps damaged, and ours
+		if p, err = tables.PaymentByHash(context.Background(), h); !errors.Is(err, store.ErrNotFound) {
+			break
 		}
 	}
-	return false
+	return p, err
 }
 
 // Sending checks bytes on their way to a node.
@@ -231,7 +240,7 @@ func (o *Oracle) deleted(tx wallet.PendingTx) {
 	switch {
 	case err != nil || !p.State.Final():
 		o.Violate(NonceOwned, "pending transaction %s goes while its payment is %s (%v)", at(tx.ID, tx.Nonce), p.State, err)
-	case len(o.events[p.Event.ID]) == 0 && p.Merchant != "":
+	case len(o.events[p.Event.ID]) == 0 && p.Merchant != "" && p.Merchant != payment.Operator:
 		o.Violate(Announced, "pending transaction %s goes before its payment was announced", at(tx.ID, tx.Nonce))
 	}
 }

@@ -10,11 +10,31 @@ import (
 	"remit/internal/token"
 )
 
-// An Order is a payment that clients want made.
+// An Order is a payment that clients want made, or a transfer that an operator wants
+// made.
 type Order struct {
 	Key    string // the Idempotency-Key
 	To     token.Address
-	Amount uint64 // in units of the token
+	Amount uint64        // in units of the token, or in wei; of a transfer, 0: all
+	From   token.Address // the wallet of a transfer; zero: a payment
+	Ether  bool          // of a transfer
+}
+
+// Transfer is the order that an operator gives.
+func (o Order) Transfer() dispatch.Transfer {
+	return dispatch.Transfer{Key: o.Key, Mode: "test", From: o.From, To: o.To, Ether: o.Ether, Amount: token.Units(o.Amount)}
+}
+
+// operators reports whether an operator gives the order.
+func (o Order) operators() bool { return o.From != token.Address{} }
+
+// payee is where payees counts the order: its recipient, or for a transfer, of which
+// several may have one recipient, the bytes of its payment's ID.
+func (o Order) payee() token.Address {
+	if o.operators() {
+		return token.Address(o.ID().Memo())
+	}
+	return o.To
 }
 
 // Request is the request that clients post for the order.
@@ -23,7 +43,12 @@ func (o Order) Request() payment.Request {
 }
 
 // ID is where the tables keep the order's payment.
-func (o Order) ID() payment.ID { return payment.KeyID("mer_1", "test", o.Key) }
+func (o Order) ID() payment.ID {
+	if o.operators() {
+		return payment.KeyID(payment.Operator, "test", o.Key)
+	}
+	return payment.KeyID("mer_1", "test", o.Key)
+}
 
 // An Answer is an instance's answer to one request for an order.
 type Answer struct {
