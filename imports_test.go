@@ -71,6 +71,9 @@ var mayImport = map[string]string{
 	"merchant": "client token",
 	"operator": "apikey chain chains dynamo ethrpc keyring payment queue secrets settlement stack store token wallet webhook",
 
+	// What may go wrong around the stack on one machine.
+	"local/fault": "interpose",
+
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
 	"dynamo/dynamotest":    "",
@@ -96,8 +99,8 @@ var mayImport = map[string]string{
 var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dynamo local operator queue secrets",
 	"github.com/awslabs/":    "boot",
-	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring",
-	"net/http":               "boot client devnet ethrpc httpapi local merchant operator webhook webhook/guard",
+	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring local/fault",
+	"net/http":               "boot client devnet ethrpc httpapi local local/fault merchant operator webhook webhook/guard",
 	"os/exec":                "tools/mutate",
 	"github.com/alecthomas/": "operator",
 }
