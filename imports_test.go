@@ -68,9 +68,13 @@ var mayImport = map[string]string{
 	"walletenv":     "boot keyring kms secrets token wallet",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory recipient settlement stack store token wallet webhook webhook/guard",
+	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring local/sandbox memory recipient settlement stack store token wallet webhook webhook/guard",
 	"merchant": "client token",
 	"operator": "apikey chain chains dispatch dynamo ethrpc keyring kms payment queue secrets settlement stack store token wallet webhook",
+
+	// The page of the stack on one machine, and what may go wrong around it.
+	"local/fault":   "interpose",
+	"local/sandbox": "chain client devnet ethrpc interpose local/fault payment store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
@@ -97,8 +101,8 @@ var mayImport = map[string]string{
 var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dynamo kms local operator queue secrets",
 	"github.com/awslabs/":    "boot",
-	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring",
-	"net/http":               "boot client devnet ethrpc httpapi local merchant operator webhook webhook/guard",
+	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring local/fault",
+	"net/http":               "boot client devnet ethrpc httpapi local local/fault local/sandbox merchant operator webhook webhook/guard",
 	"os/exec":                "tools/mutate",
 	"github.com/alecthomas/": "operator",
 }
@@ -113,7 +117,7 @@ var mayLink = map[string]string{
 	"remit/internal/kms":         "remit check-receipts send-payment",
 	"remit/internal/devnet":      "remit",
 	"remit/internal/settlement":  "remit check-receipts",
-	"remit/internal/interpose":   "",
+	"remit/internal/interpose":   "remit",
 	"remit/internal/memory":      "remit",
 	"remit/internal/simulation":  "",
 	"remit/internal/simulation/": "",

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,7 @@ import (
 	"remit/internal/devnet"
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
+	"remit/internal/local/fault"
 	"remit/internal/token"
 )
 
@@ -109,7 +111,7 @@ func BenchmarkChaos(b *testing.B) {
 	v.happened["payments asked for"], v.happened["events that arrived, repetitions included"] = len(v.orders), arrived
 	v.happened["requests"], v.happened["requests without an answer, or with one to retry"] = int(v.requests.Load()), int(v.failures.Load())
 	for _, p := range v.proxies {
-		v.happened["connections reset, "+p.name], v.happened["answers lost, "+p.name] = int(p.resets.Load()), int(p.lost.Load())
+		v.happened["connections reset, "+p.name], v.happened["answers lost, "+p.name] = int(p.Resets.Load()), int(p.Lost.Load())
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.happened)) {
 		emit(b, "happened="+name, metrics{"count": float64(v.happened[name])})
@@ -130,6 +132,20 @@ func BenchmarkChaos(b *testing.B) {
 	if v.happened["kills of the server (SIGKILL)"] == 0 {
 		b.Error("the server was never killed: the run was too short")
 	}
+}
+
+// A proxy is a fault.Proxy that serves.
+type proxy struct {
+	*fault.Proxy
+	name, URL string
+}
+
+// newProxy listens on a free port for requests to target, until the test ends.
+func newProxy(t testing.TB, name, target string) *proxy {
+	p := fault.NewProxy(target)
+	server := httptest.NewServer(p)
+	t.Cleanup(func() { p.Close(); server.CloseClientConnections(); server.Close() })
+	return &proxy{p, name, server.URL}
 }
 
 // say tells progress on standard error: standard output is the results.
@@ -238,11 +254,11 @@ func (v *victim) rage(b *testing.B) {
 	})
 	for i, p := range v.proxies {
 		nemesis(uint64(1+i), betweenFaults, longestFault, func(draw *rand.Rand, length time.Duration) error {
-			m := []mode{down, slow, mute, stall}[draw.IntN(4)]
+			m := []fault.Mode{fault.Reset, fault.Slow, fault.Mute, fault.Stall}[draw.IntN(4)]
 			v.count("faults, " + p.name + " " + m.String())
-			p.set(m)
+			p.Set(m)
 			sleep(faults, length)
-			p.set(pass)
+			p.Set(fault.Pass)
 			return nil
 		})
 	}

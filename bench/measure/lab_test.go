@@ -189,7 +189,7 @@ func build(b testing.TB, env []string, pkg string) string {
 func startLocal(b *testing.B, remit string, wallets int) (*exec.Cmd, string) {
 	b.Helper()
 	p, lines, err := start(b.Context(), b.Output(), "Ctrl-C", remit, "local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0",
-		"--block-time", "1s", "--wallets", fmt.Sprint(wallets))
+		"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page")
 	check(b, err)
 	b.Cleanup(func() { kill(p) })
 	for _, l := range lines {

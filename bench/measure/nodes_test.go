@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"remit/internal/dynamo/dynamotest"
+	"remit/internal/local/fault"
 
 	"github.com/ethereum/go-ethereum/common"
 )
@@ -45,12 +47,12 @@ func TestNodes(t *testing.T) {
 	}
 	remit := build(t, nil, "remit/cmd/remit")
 	for _, kind := range kinds {
-		for _, h := range habits {
-			if wanted[0] != "" && !slices.Contains(wanted, strings.ReplaceAll(h.name, ",", "")) {
+		for _, h := range fault.Habits {
+			if wanted[0] != "" && !slices.Contains(wanted, strings.ReplaceAll(h.Name, ",", "")) {
 				continue
 			}
-			t.Run(kind+"/"+h.name, func(t *testing.T) {
-				c := cell{node: kind, habit: h.name}
+			t.Run(kind+"/"+h.Name, func(t *testing.T) {
+				c := cell{node: kind, habit: h.Name}
 				begin := time.Now()
 				n, broken := accept(t, remit, kind, h)
 				for promise, found := range broken {
@@ -60,7 +62,7 @@ func TestNodes(t *testing.T) {
 					}
 				}
 				c.text = fmt.Sprintf("%d in %.0f s", n, time.Since(begin).Seconds())
-				say("%s, %s: %s %q", kind, h.name, c.text, c.failed)
+				say("%s, %s: %s %q", kind, h.Name, c.text, c.failed)
 				if *tableFlag {
 					writeTable(t, c) // at once: the whole run takes a quarter of an hour
 				}
@@ -71,29 +73,29 @@ func TestNodes(t *testing.T) {
 
 // accept pays through a node with a habit. It returns how many payments it asked
 // for, and the promises that were broken.
-func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string) {
+func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]string) {
 	payments, wallets := 60, 2
 	switch {
 	case *nodesFlag == "":
 		payments = 30
-	case h.name == "none":
+	case h.Name == "none":
 		payments = 500
-	case h.name == rateLimited:
+	case h.Name == rateLimited:
 		payments, wallets = 200, 1
 	}
-	v := newVictim(t, "nodes-"+kind+"-"+strings.NewReplacer(" ", "-", ",", "").Replace(h.name))
+	v := newVictim(t, "nodes-"+kind+"-"+strings.NewReplacer(" ", "-", ",", "").Replace(h.Name))
 	n := startNode(t, v.log.Writer(), kind, wallets)
 	v.chain, v.node, v.within = n.facts, n.Client, settleWithin
-	honest := &habits[0]
+	honest := &fault.Habits[0]
 	g := newGateway(t, n.facts.RPCURL, &h)
 	file := filepath.Join(t.TempDir(), "wallets")
 	check(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	args := []string{"--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4"}
-	if h.beside {
+	if h.Beside {
 		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, honest).URL)
 	}
-	if h.name == rateLimited {
-		g.habit.Store(honest)
+	if h.Name == rateLimited {
+		g.Habit.Store(honest)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // for the clients
 	defer cancel()
@@ -105,13 +107,13 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	if n.used {
 		check(t, v.resume(ctx))
 	}
-	n.still(h.name == rateLimited)
+	n.still(h.Name == rateLimited)
 	var load sync.WaitGroup
 	load.Go(func() {
 		_ = each(ctx, 16, payments, func(ctx context.Context, i int) error {
 			draw := rand.New(rand.NewPCG(*seed, uint64(i)))
 			var both sync.WaitGroup
-			if draw.IntN(100) < doubled || h.twins {
+			if draw.IntN(100) < doubled || h.Twins {
 				twin := rand.New(rand.NewPCG(draw.Uint64(), draw.Uint64()))
 				both.Go(func() { v.pursue(ctx, i, twin) })
 			}
@@ -122,7 +124,7 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	})
 	again := func() error { kill(v.server); return v.serve(t.Context()) }
 	for i, trouble := range []func() error{again, n.fork, again} {
-		if h.name == rateLimited && i == 1 {
+		if h.Name == rateLimited && i == 1 {
 			continue // no block is made yet
 		}
 		for v.answered() < (i+1)*payments/4 && ctx.Err() == nil {
@@ -142,25 +144,25 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	}
 	ctx = t.Context()
 	switch {
-	case h.name == rateLimited:
-		g.habit.Store(&h)
+	case h.Name == rateLimited:
+		g.Habit.Store(&h)
 		n.still(false)
-	case h.lies:
+	case h.Lies:
 		v.sufferLies(ctx)
-		g.habit.Store(honest)
+		g.Habit.Store(honest)
 	}
 	check(t, v.drain(ctx))
 	must(v.audit(ctx, true))(t)
-	g.habit.Store(honest) // an audit asks every node, and takes no silence for an answer
+	g.Habit.Store(honest) // an audit asks every node, and takes no silence for an answer
 	noops := v.auditBooks(ctx)
 	if n.used {
 		noops -= wallets
 	}
-	if h.twins && noops == 0 && len(v.broken["payments answered 201 and not mined"]) == 0 {
+	if h.Twins && noops == 0 && len(v.broken["payments answered 201 and not mined"]) == 0 {
 		v.breaks("the run itself", "no nonce was left to a no-op")
 	}
 	v.auditAPI(ctx)
-	v.log.Printf("%d requests through the gateway, %d transactions lost", g.requests.Load(), g.lost.Load())
+	v.log.Printf("%d requests through the gateway, %d transactions lost", g.Requests.Load(), g.Lost.Load())
 	return payments, v.broken
 }
 
@@ -178,6 +180,23 @@ func (v *victim) resume(ctx context.Context) error {
 		return fmt.Errorf("resuming the wallets: %w: %s", err, said)
 	}
 	return nil
+}
+
+// A gateway is a fault.Gateway that serves.
+type gateway struct {
+	fault.Gateway
+	URL string
+}
+
+// newGateway serves before the node until the test ends.
+func newGateway(t testing.TB, node string, h *fault.Habit) *gateway {
+	t.Helper()
+	g := &gateway{Gateway: fault.Gateway{Node: node, Forget: 10}}
+	g.Habit.Store(h)
+	server := httptest.NewServer(g)
+	g.URL = server.URL
+	t.Cleanup(func() { _ = server.Listener.Close(); server.CloseClientConnections() }) // without waiting for a node that hangs
+	return g
 }
 
 // answered returns how many payments have an answer.
@@ -256,14 +275,14 @@ func writeTable(t *testing.T, c cell) {
 		page.WriteString(" " + k.title + " |")
 	}
 	page.WriteString("\n|" + strings.Repeat(" --- |", 1+len(nodeKinds)) + "\n")
-	for _, h := range habits {
-		page.WriteString("| " + h.name)
-		if h.seen != "" {
-			page.WriteString(" (" + h.seen + ")")
+	for _, h := range fault.Habits {
+		page.WriteString("| " + h.Name)
+		if h.Seen != "" {
+			page.WriteString(" (" + h.Seen + ")")
 		}
 		for _, k := range nodeKinds {
-			text := cells[h.name][k.title]
-			if c.node == k.name && c.habit == h.name {
+			text := cells[h.Name][k.title]
+			if c.node == k.name && c.habit == h.Name {
 				if text = c.text; len(c.failed) > 0 {
 					text = "**not passed**: " + strings.Join(slices.Sorted(slices.Values(c.failed)), "; ")
 				}
@@ -278,13 +297,13 @@ func writeTable(t *testing.T, c cell) {
 // TestTableOfNodesIsWhole holds the page against the nodes and habits of the run.
 func TestTableOfNodesIsWhole(t *testing.T) {
 	_, _, cells := readTable(t)
-	for _, h := range habits {
+	for _, h := range fault.Habits {
 		for _, k := range nodeKinds {
-			if text := cells[h.name][k.title]; text == "" {
-				t.Errorf("docs/chains.md says nothing of %q on %s: make nodes ARGS='-nodes=%s'", h.name, k.title, k.name)
+			if text := cells[h.Name][k.title]; text == "" {
+				t.Errorf("docs/chains.md says nothing of %q on %s: make nodes ARGS='-nodes=%s'", h.Name, k.title, k.name)
 			}
 		}
-		delete(cells, h.name)
+		delete(cells, h.Name)
 	}
 	delete(cells, "habit")
 	delete(cells, "---")

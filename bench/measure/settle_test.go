@@ -25,7 +25,7 @@ func BenchmarkSettle(b *testing.B) {
 func rounds(b *testing.B, d distance, pending int) {
 	const wallets = 16
 	c, store, hooks, q := startChain(b, wallets), memory.NewPayments(), memory.NewWebhooks(), &queue{}
-	c.Freeze()
+	c.Freeze(true)
 	subscribe(b, hooks, "https://merchant.example/hooks")
 	r := newRig(b, c, c.Wallets(), store, d, webhook.NewPublisher(hooks, q))
 	payMany(b, r, 128, pending)

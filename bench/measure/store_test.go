@@ -35,7 +35,7 @@ func BenchmarkStore(b *testing.B) {
 	tables := dynamo.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
 	check(b, dynamo.CreateTables(b.Context(), db, tables))
 	c, payments, hooks, q := startChain(b, wallets), dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks), &queue{}
-	c.Freeze()
+	c.Freeze(true)
 	r := newRig(b, c, c.Wallets(), payments, near, webhook.NewPublisher(hooks, q))
 	subscribe(b, hooks, "https://merchant.example/hooks/remit")
 	phase := func(name string, used operations, messages, payments int) {

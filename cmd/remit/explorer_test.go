@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
 	"remit/internal/httpapi"
@@ -73,6 +75,7 @@ type tab struct {
 	*testing.T
 	ctx       context.Context
 	strangers chan string // URLs outside the stack that the page asked for
+	errors    chan string // what the page wrote to the console as errors, and threw
 }
 
 // do runs actions within half a minute. If one fails, do takes a picture of the
@@ -148,17 +151,26 @@ func browser(t *testing.T, home string) *tab {
 	t.Cleanup(stopBrowser)
 	ctx, stopTab := chromedp.NewContext(ctx)
 	t.Cleanup(stopTab)
-	b := &tab{t, ctx, make(chan string, 1_000)}
+	b := &tab{t, ctx, make(chan string, 1_000), make(chan string, 1_000)}
 	if err = chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		t.Fatalf("starting %s: %v", path, err)
 	}
 	err = chromedp.Listen(ctx, func(event any) {
-		e, ok := event.(*network.EventRequestWillBeSent)
-		if !ok {
-			return
-		}
-		if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme != "data" && u.Scheme != "blob" && "http://"+u.Host != home {
-			b.strangers <- e.Request.URL
+		switch e := event.(type) {
+		case *network.EventRequestWillBeSent:
+			if u, err := url.Parse(e.Request.URL); err != nil || u.Scheme != "data" && u.Scheme != "blob" && "http://"+u.Host != home {
+				b.strangers <- e.Request.URL
+			}
+		case *runtime.EventExceptionThrown:
+			b.errors <- fmt.Sprintf("%s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.ConsoleAPICalledTypeError {
+				b.errors <- e.Args[0].Value.String()
+			}
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.EntryLevelError {
+				b.errors <- e.Entry.Text
+			}
 		}
 	})
 	if err != nil {

@@ -35,6 +35,11 @@ func (c *Chain) nextBaseFee() *big.Int {
 func (c *Chain) RaiseBaseFee(wei token.Amount) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.due != 0 { // a magic re-organisation must not take all these blocks back
+		if err := c.replace(c.due - 1); err != nil {
+			return err
+		}
+	}
 	word := wei.Bytes32()
 	for target := new(big.Int).SetBytes(word[:]); c.nextBaseFee().Cmp(target) < 0; {
 		// EIP-7825 caps the gas of one transaction.

@@ -64,12 +64,12 @@ func (c *Chain) DropPending() {
 	c.eth.TxPool().Clear()
 }
 
-// Freeze ends the production of blocks every BlockTime. Mine and the token's
-// owner's methods still make theirs.
-func (c *Chain) Freeze() {
+// Freeze ends, or with false resumes, the production of blocks every BlockTime. Mine
+// and the token's owner's methods always make theirs.
+func (c *Chain) Freeze(frozen bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.frozen = true
+	c.frozen = frozen
 }
 
 // MineExactly makes one block of exactly these signed transactions, in this

@@ -182,7 +182,7 @@ func TestBlocksComeByThemselves(t *testing.T) {
 			t.Fatal("not mined within 30 s")
 		}
 	}
-	p.Freeze()
+	p.Freeze(true)
 	before := p.Head()
 	frozen := p.pay(friend, 5)
 	// 200 round trips take longer than a few blocks.
@@ -193,5 +193,11 @@ func TestBlocksComeByThemselves(t *testing.T) {
 	}
 	if p.Head() != before {
 		t.Errorf("the head moved while frozen: %v to %v", before, p.Head())
+	}
+	p.Freeze(false)
+	for p.receipt(frozen) == nil {
+		if ctx.Err() != nil {
+			t.Fatal("not mined after the thaw")
+		}
 	}
 }

@@ -1,12 +1,15 @@
 package devnet_test
 
 import (
+	"math/big"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"remit/internal/chain"
 	"remit/internal/devnet"
+	"remit/internal/token"
 )
 
 func TestRevertingPaymentPassesEstimation(t *testing.T) {
@@ -96,5 +99,19 @@ func TestReorgPaymentIsMinedTwiceAndThenStays(t *testing.T) {
 	}
 	if got := p.tokens(devnet.ReorgRecipient); got != 5 {
 		t.Errorf("%d units arrived; want 5", got)
+	}
+}
+
+// TestReorgPaymentBeforeTheBaseFeeRises: a magic re-organisation is one block deep also
+// when many blocks are made at once.
+func TestReorgPaymentBeforeTheBaseFeeRises(t *testing.T) {
+	p := open(t, devnet.Config{})
+	p.pay(devnet.ReorgRecipient, 5)
+	p.mine()
+	p.must(p.RaiseBaseFee(token.Units(2_000_000_000)))
+	top := p.Head()
+	p.mine()
+	if still, err := p.client.HeaderByNumber(t.Context(), new(big.Int).SetUint64(top.Number)); err != nil || chain.Hash(still.Hash()) != top.Hash {
+		t.Errorf("block %d, one of those that raised the base fee, was replaced: %v", top.Number, err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"remit/internal/devnet"
 	"remit/internal/ethrpc"
 	"remit/internal/keyring"
+	"remit/internal/local/sandbox"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -26,7 +27,8 @@ import (
 // A chainAccess is the chain that payments are made on, and the keys that pay
 // there.
 type chainAccess struct {
-	embedded *devnet.Chain // nil with --rpc
+	embedded *devnet.Chain    // nil with --rpc
+	page     *sandbox.Sandbox // nil where no page is served
 	chainID  uint64
 	asset    token.Token
 	urls     []string
@@ -45,6 +47,9 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		return func(context.Context) (keyring.Key, error) { return a.key(wallet) }
 	})
 	defer func() {
+		if err != nil && a.page != nil {
+			err = errors.Join(err, a.page.Close())
+		}
 		if err != nil && a.embedded != nil {
 			err = errors.Join(err, a.embedded.Close())
 		}
@@ -73,7 +78,13 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		return a, fmt.Errorf("--rpc, --token: %w", err)
 	}
 	own, _ := chains.Of(a.chainID)
-	for _, url := range urls {
+	if a.embedded != nil && s.servesPage() {
+		if a.page, err = sandbox.New(a.embedded.URL(), a.chainID, time.Now, log); err != nil {
+			return a, err
+		}
+		a.nodes = a.page.Nodes()
+	}
+	for _, url := range urls[min(len(urls), len(a.nodes)):] {
 		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Log: log})
 		if err != nil {
 			return a, fmt.Errorf("--rpc: %w", err)

@@ -58,6 +58,9 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	if stack.chain.page != nil { // whose streams of events end by themselves
+		server.RegisterOnShutdown(stack.chain.page.Stop)
+	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(refusals{listener.(*net.TCPListener)}) }()
 	stack.start()

@@ -217,9 +217,16 @@ func TestServesEveryRoute(t *testing.T) {
 			t.Errorf("%s %s is answered %d %s %v", route.Method, route.Path, answer.Status, answer.Body, err)
 		}
 	}
-	answer, body := raw(t, api, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	if answer.StatusCode != 303 || answer.Header.Get("Location") != "/docs" {
-		t.Errorf("/ is answered %s %s", answer.Status, body)
+	for _, flag := range []string{"--no-page", "--memo=off", "--listen=0.0.0.0:0"} {
+		api, _ := localtest.Stack(t, flag)
+		api.URL = strings.Replace(api.URL, "[::]", "127.0.0.1", 1)
+		answer, body := raw(t, api, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if answer.StatusCode != 303 || answer.Header.Get("Location") != "/docs" {
+			t.Errorf("%s: / is answered %s %s", flag, answer.Status, body)
+		}
+		if answer, body = raw(t, api, "GET /sandbox/facts HTTP/1.1\r\nHost: x\r\n\r\n"); answer.StatusCode != 404 {
+			t.Errorf("%s: a part of the page is answered %s %s", flag, answer.Status, body)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/httpapi"
 	"remit/internal/keyring"
+	"remit/internal/local/sandbox"
 	"remit/internal/recipient"
 	"remit/internal/settlement"
 	"remit/internal/stack"
@@ -73,16 +74,33 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 	s.rules = config
 	book := recipient.NewBook(s.tables.keys, s.RecipientHold, time.Now)
 	events := webhook.NewPublisher(deliveries, s.jobs)
-	s.settler = settlement.New(config, settlement.Parts{
+	settling := settlement.Parts{
 		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
 		Events: events, Log: log, Now: time.Now,
-	})
-	payer := dispatch.New(config, dispatch.Parts{
+	}
+	paying := dispatch.Parts{
 		Store: s.tables.payments, Keys: s.chain.keys, Book: book, Nodes: s.chain.nodes, Hints: s.hinted,
 		Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
-	})
+	}
+	page := s.chain.page
+	if page != nil {
+		interposed := page.Interposed(s.tables.payments)
+		settling.Store, settling.Events, settling.Now = interposed, sandbox.Events{To: events, Page: page}, page.Clock
+		paying.Store, paying.Hints, paying.Now = interposed, sandbox.Hints(s.hinted.Hint), page.Clock
+	}
+	s.settler = settlement.New(config, settling)
+	payer := dispatch.New(config, paying)
 	if s.handler, err = s.routes(payer, book, events, deliveries, sender, config.ConfirmationRule); err != nil {
 		return nil, err
+	}
+	if page != nil {
+		keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
+		page.Parts = sandbox.Parts{URL: url, Chain: s.chain.embedded, Token: s.chain.asset, Store: s.tables.payments, Rule: config.ConfirmationRule, Hint: s.hinted.Hint,
+			Join: func(ctx context.Context) (string, string, error) {
+				made, err := keys.Create(ctx, "The page", apikey.Wish{})
+				return made.Key.MerchantID, made.Secret.Reveal(), err
+			}}
+		s.handler = page.Handler(s.handler, requestID)
 	}
 	return s, deliveries.recall(ctx, time.Now())
 }
@@ -195,8 +213,12 @@ func (s *process) stop() error {
 	if s.chain.embedded == nil {
 		return nil
 	}
-	if err := s.chain.embedded.Close(); !errors.Is(err, context.Canceled) {
-		return err
+	var err error
+	if s.chain.page != nil {
+		err = s.chain.page.Close()
 	}
-	return nil
+	if closing := s.chain.embedded.Close(); !errors.Is(closing, context.Canceled) {
+		err = errors.Join(err, closing)
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"remit/internal/chain"
@@ -24,6 +25,7 @@ type Settings struct {
 	WalletFile string        `env:"REMIT_WALLET_FILE" placeholder:"FILE" help:"Private keys of the paying wallets, with --rpc: what remit chain prints, a wallet's secret, or one key a line."`
 	DynamoDB   string        `name:"dynamodb" env:"REMIT_DYNAMODB" placeholder:"URL" help:"Keep everything in DynamoDB at this URL instead of in memory. Tables are created if absent."`
 
+	Page          bool          `default:"true" negatable:"" env:"REMIT_PAGE" help:"Serve a page at / on which to watch payments and break things: on loopback, with the embedded chain, and with payments' ids on the chain."`
 	Network       string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
 	Window        uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
 	Memo          string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether a payment's id follows the transfer in its call data: on, or off for a token that refuses that."`
@@ -49,6 +51,15 @@ type ChainSettings struct {
 // reservationAge is how long a reservation is left to its handler. There is one
 // process here: after a crash every reservation is an orphan.
 const reservationAge = 5 * time.Second
+
+// servesPage reports whether the page is served: to this machine only, since its
+// buttons break the stack, and where the stack has a chain of its own that may be
+// broken and that tells which payment a transfer is.
+func (s *Settings) servesPage() bool {
+	host, _, err := net.SplitHostPort(s.Listen)
+	ip := net.ParseIP(host)
+	return s.Page && err == nil && (host == "localhost" || ip != nil && ip.IsLoopback()) && len(s.RPC) == 0 && s.Memo == "on"
+}
 
 // complete returns config with the chain's own values where no flag chose one, and
 // notes those that people are shown. The embedded chain has fast blocks and a pool

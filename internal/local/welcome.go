@@ -18,6 +18,9 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 	defer cancel()
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nRemit is ready.\n\n")
+	if s.chain.page != nil {
+		fmt.Fprintf(&b, "  page       %s/  watch payments, break things, see the chain's own count\n", s.url)
+	}
 	fmt.Fprintf(&b, "  API        %s\n", s.url)
 	fmt.Fprintf(&b, "  explorer   %s/docs\n", s.url)
 	fmt.Fprintf(&b, "  sandbox    %s/sandbox\n", s.url)

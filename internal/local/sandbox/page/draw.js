@@ -1,0 +1,130 @@
+// What the page shows of the stack. Text is set as text, never as HTML.
+export const steps = ["prepared", "committed", "sent", "mined", "final", "announced"];
+
+export const $ = (id) => document.getElementById(id);
+
+// make returns an element with a class, children and attributes.
+export function make(tag, kind, children = [], attributes = {}) {
+  const e = document.createElement(tag);
+  if (kind) e.className = kind;
+  for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+  e.append(...[].concat(children));
+  return e;
+}
+
+// put sets the text of an element, if it is another.
+export function put(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+}
+
+export const title = (text) => text[0].toUpperCase() + text.slice(1);
+export const short = (hex) => (hex ? `${hex.slice(0, 6)}…${hex.slice(-4)}` : "");
+export const clock = (ms) => new Date(ms).toTimeString().slice(0, 8);
+export const after = (ms) => (ms < 10_000 ? `${(ms / 1000).toFixed(2)} s` : `${Math.round(ms / 1000)} s`);
+
+// decimal writes units of a token with so many decimals.
+export function decimal(units, decimals, least = 2) {
+  const text = String(units).padStart(decimals + 1, "0");
+  const part = text.slice(-decimals).replace(/0+$/, "").padEnd(least, "0");
+  return text.slice(0, -decimals).replace(/\B(?=(\d{3})+$)/g, ",") + (part ? "." + part : "");
+}
+
+// units reads a decimal as units of the token; null if it is none.
+export function units(text, decimals) {
+  const m = /^(\d+)(?:\.(\d+))?$/.exec(text.trim());
+  if (!m || (m[2] ?? "").length > decimals) return null;
+  return BigInt(m[1] + (m[2] ?? "").padEnd(decimals, "0")).toString();
+}
+
+export function drawCount(c) {
+  for (const name of ["asked", "once", "twice", "unpaid"]) put($(name), c[name].toLocaleString("en"));
+  $("twice-box").className = c.twice ? "bad" : "quiet";
+  $("unpaid-box").className = c.unpaid ? "warn" : "quiet";
+  let verdict = "Ask for a payment, break something, and ask again.";
+  if (c.twice || c.unasked) verdict = "This must not happen: the chain has a transfer too many. Please report it.";
+  else if (c.asked && c.unpaid === c.failed) verdict = c.failed ? `Every payment was made once, but ${c.failed} that failed and moved nothing.` : "Every payment that was asked for was made, each once.";
+  else if (c.asked) verdict = `${c.unpaid - c.failed} on the way. None twice.`;
+  put($("verdict"), verdict);
+  put($("counted"), `Counted from ${c.logs.toLocaleString("en")} Transfer logs in blocks 0 to ${c.block.toLocaleString("en")}, by the payment’s id in the call data of each. The tables are not asked.`);
+}
+
+export function drawChain(chain, blocks) {
+  const gwei = Number(chain.base_fee) / 1e9;
+  put($("chain-facts"), `block ${chain.number}, final up to ${chain.final}, base fee ${gwei < 0.01 ? "under 0.01" : gwei.toFixed(2)} gwei`);
+  $("blocks").replaceChildren(...blocks.map((b) => {
+    const state = b.replaced ? "replaced" : b.number <= chain.final ? "final" : "open";
+    const line = !b.replaced && b.number === chain.final ? " line" : "";
+    const says = `Block ${b.number}, ${b.replaced ? "replaced" : state === "final" ? "final" : "not final yet"}, ${b.paid} transfers`;
+    return make("li", state + line, [String(b.number), ...(b.paid ? [make("b", "", `${b.paid}`)] : [])], { title: says });
+  }));
+}
+
+export function drawWallets(wallets, facts) {
+  $("wallets").replaceChildren(...wallets.map((w) => make("li", "", [
+    make("span", "mono", short(w.address)),
+    `${decimal(w.tokens, facts.decimals)} ${facts.symbol}, ${decimal(w.wei, 18, 0).slice(0, 9)} ETH`,
+    make("br"),
+    make("small", "", `next nonce ${w.next}, ${w.mined} mined; in flight: ${w.sent} sent, ${w.reserved} reserved`),
+    ...(w.paused ? [make("br"), make("span", "wrong", `paused: ${w.paused}`)] : []),
+  ])));
+}
+
+export function drawSteps(counts) {
+  $("steps").replaceChildren(...steps.map((name, i) => make("div", "", [make("dt", "", name), make("dd", "", counts[i].toLocaleString("en"))])));
+}
+
+// ending says where a payment is, and in which colour.
+export function ending(p) {
+  if (p.paid > 1) return ["wrong", `paid ${p.paid} times`];
+  if (p.refused) return ["warned", `refused: ${p.answer}`];
+  if (p.failure) return ["warned", `failed: ${p.failure}`];
+  if (p.at[4]) return ["ok", p.paid ? "confirmed, paid once" : "confirmed, mined again soon"];
+  if (p.answer === "no answer") return ["warned", "no answer"];
+  const reached = steps.filter((_, i) => p.at[i]).pop();
+  return ["", reached ?? "asked"];
+}
+
+const rows = new Map();
+
+// clear empties the lists: the stack tells all that is listed again.
+export function clear() {
+  rows.clear();
+  for (const id of ["rows", "log", "hooks"]) $(id).replaceChildren();
+}
+
+// drawPayments draws the payments that have changed, the newest first, and no more
+// than the page lists.
+export function drawPayments(payments, facts, open) {
+  for (const p of payments) {
+    let row = rows.get(p.id);
+    if (!row) {
+      const button = make("button", "", [make("span", "name"), make("span", "what"), make("span", "end"), make("span", "track", steps.map(() => make("i")))], { type: "button" });
+      button.addEventListener("click", () => open(p.id));
+      row = { n: p.n, li: make("li", "", button), button };
+      rows.set(p.id, row);
+      $("rows").prepend(row.li);
+    }
+    const [name, what, end, track] = row.button.children;
+    put(name, p.key || p.id);
+    put(what, `${decimal(p.amount || 0, facts.decimals)} ${facts.symbol} to ${short(p.to)}${p.asked > 1 ? `, asked ${p.asked} ×` : ""}`);
+    const [kind, text] = ending(p);
+    put(end, text);
+    end.className = `end ${kind}`;
+    [...track.children].forEach((cell, i) => {
+      cell.className = p.at[i] ? (p.failure ? "on failed" : "on") : "";
+      put(cell, p.at[i] ? `+${after(Math.max(0, p.at[i] - p.begun))}` : "");
+    });
+  }
+  const list = [...rows.entries()].sort((a, b) => a[1].n - b[1].n);
+  for (const [id, row] of list.slice(0, Math.max(0, list.length - facts.listed))) {
+    row.li.remove();
+    rows.delete(id);
+  }
+  $("none").hidden = rows.size > 0;
+}
+
+// drawLines adds lines on top of a list and keeps it short.
+export function drawLines(list, items, most) {
+  for (const item of items) list.prepend(item);
+  while (list.children.length > most) list.lastChild.remove();
+}

@@ -1,0 +1,564 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"remit/internal/chain"
+	"remit/internal/interpose"
+	"remit/internal/payment"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
+	"remit/internal/webhook"
+)
+
+// A step is one that a payment has reached.
+type step int
+
+const (
+	prepared step = iota
+	committed
+	sent
+	mined
+	final
+	announced
+	steps // how many there are
+)
+
+// Bounds of what the page lists. All payments are counted.
+const (
+	listed  = 100 // payments
+	told    = 200 // lines of the log
+	shown   = 30  // blocks and webhooks
+	rewound = 64  // blocks below the known head that are looked at again: the deepest reorg of the chain
+)
+
+// A row is a payment as the page shows it.
+type row struct {
+	ID      payment.ID    `json:"id"`
+	N       int           `json:"n"`
+	Key     string        `json:"key"`
+	To      string        `json:"to"`
+	Amount  string        `json:"amount"` // in the token's smallest unit
+	Ours    bool          `json:"ours"`   // asked for by the page
+	Asked   int           `json:"asked"`  // requests of the page for it
+	Answers int           `json:"answers"`
+	Answer  string        `json:"answer"` // the last answer to the page; "" while there is none
+	Refused bool          `json:"refused"`
+	State   payment.State `json:"state"`
+	Failure string        `json:"failure"`
+	Hash    string        `json:"hash"`
+	Wallet  string        `json:"wallet"`
+	Nonce   uint64        `json:"nonce"`
+	Paid    int           `json:"paid"` // Transfer logs with its id on the chain now
+	Block   uint64        `json:"block"`
+	Begun   int64         `json:"begun"` // when it was first asked for or seen, in milliseconds since 1970
+	At      [steps]int64  `json:"at"`    // when it reached each step; 0: not yet
+	changed uint64
+}
+
+// A line is one of the log of events.
+type line struct {
+	N    uint64     `json:"n"`
+	At   int64      `json:"at"`
+	Kind string     `json:"kind"` // "ask", "step", "fault", "bad" or "end"
+	Text string     `json:"text"`
+	ID   payment.ID `json:"id,omitempty"`
+}
+
+// A block is one of the chain, or one that was replaced.
+type block struct {
+	Number   uint64 `json:"number"`
+	Hash     string `json:"hash"`
+	Paid     int    `json:"paid"` // transfers in it
+	Replaced bool   `json:"replaced"`
+}
+
+// An arrival is a webhook that the built-in receiver got.
+type arrival struct {
+	N       uint64     `json:"n"`
+	At      int64      `json:"at"`
+	Type    string     `json:"type"`
+	Event   string     `json:"event"`
+	Payment payment.ID `json:"payment"`
+	Genuine bool       `json:"genuine"` // as the Standard Webhooks library says
+	Times   int        `json:"times"`   // arrivals of the event so far
+}
+
+// An account is a wallet as the page shows it.
+type account struct {
+	Address  token.Address `json:"address"`
+	Tokens   string        `json:"tokens"` // in the smallest unit
+	Wei      string        `json:"wei"`
+	Next     uint64        `json:"next"`  // the nonce that the next reservation gets
+	Mined    uint64        `json:"mined"` // the chain's count
+	Reserved int           `json:"reserved"`
+	Sent     int           `json:"sent"` // pending transactions
+	Paused   string        `json:"paused"`
+}
+
+// A count is computed from the chain's Transfer logs alone, but for asked and failed.
+type count struct {
+	Asked   int    `json:"asked"`
+	Once    int    `json:"once"`
+	Twice   int    `json:"twice"` // or more often
+	Unpaid  int    `json:"unpaid"`
+	Failed  int    `json:"failed"`  // of the unpaid, those that the API reports as failed
+	Unasked int    `json:"unasked"` // transfers that no payment asked for
+	Logs    int    `json:"logs"`    // Transfer logs out of the wallets
+	Block   uint64 `json:"block"`   // the last that was read
+}
+
+// A view is what the page shows. Its lock is the sandbox's.
+type view struct {
+	seq     uint64 // of the last change
+	rows    map[payment.ID]*row
+	order   []*row
+	changed map[payment.ID]bool // to be read from the tables
+	chain   struct {
+		Number  uint64 `json:"number"`
+		Final   uint64 `json:"final"`
+		BaseFee string `json:"base_fee"` // wei
+	}
+	hashes    map[uint64]chain.Hash
+	transfers map[uint64][]payment.ID // by block; "" for one without an id
+	paid      map[payment.ID]int
+	logs      int
+	blocks    []block
+	wallets   []account
+	lines     []line
+	arrivals  []arrival
+	seen      map[string]int // arrivals by event
+	byHash    map[string]payment.ID
+}
+
+func newView() view {
+	return view{rows: map[payment.ID]*row{}, changed: map[payment.ID]bool{}, hashes: map[uint64]chain.Hash{}, transfers: map[uint64][]payment.ID{},
+		paid: map[payment.ID]int{}, seen: map[string]int{}, byHash: map[string]payment.ID{}}
+}
+
+// paymentOf returns the payment of a call of the store, "" if it names none.
+func paymentOf(c interpose.Call) payment.ID {
+	id, _, _ := strings.Cut(c.Args, " ")
+	if !strings.HasPrefix(id, "pay_") {
+		return ""
+	}
+	return payment.ID(id)
+}
+
+// touch notes that r has changed. The caller holds the lock.
+func (s *Sandbox) touch(r *row) {
+	s.seq++
+	r.changed = s.seq
+}
+
+// say adds a line to the log. The caller holds the lock.
+func (s *Sandbox) say(kind string, id payment.ID, format string, args ...any) {
+	s.seq++
+	s.lines = append(s.lines, line{s.seq, s.now().UnixMilli(), kind, fmt.Sprintf(format, args...), id})
+	s.lines = s.lines[max(0, len(s.lines)-told):]
+}
+
+// rowOf returns the row of a payment, a new one if it has none. The caller holds the
+// lock.
+func (s *Sandbox) rowOf(id payment.ID) *row {
+	r := s.rows[id]
+	if r == nil {
+		r = &row{ID: id, N: len(s.order) + 1, Begun: s.now().UnixMilli()}
+		s.rows[id], s.order = r, append(s.order, r)
+		s.changed[id] = true
+	}
+	s.touch(r)
+	return r
+}
+
+// stepWords say what each step means.
+var stepWords = [steps]string{
+	"is prepared: the payment is stored, and no money can move yet",
+	"is committed: its signed bytes are stored at a nonce. These bytes pay it, or a fee bump of them, or nothing does",
+	"is sent: a node holds its bytes",
+	"is mined in block %d",
+	"is final: %s, and that does not change",
+	"is announced: its event is published",
+}
+
+// reached notes that a payment has reached a step, -1 for none, and has it read from
+// the tables.
+func (s *Sandbox) reached(id payment.ID, at step) {
+	if id == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.rowOf(id)
+	s.changed[id] = true
+	if at >= 0 && r.At[at] == 0 {
+		r.At[at] = s.now().UnixMilli()
+		if at != final { // which is said once its end is read
+			s.say("step", id, "%s "+stepWords[at], r.name())
+		}
+	}
+}
+
+// name is what the log calls the payment.
+func (r *row) name() string {
+	if r.Key != "" {
+		return r.Key
+	}
+	return string(r.ID[:min(len(r.ID), 10)]) + "…"
+}
+
+// published notes that a payment's event is stored for every endpoint.
+func (s *Sandbox) published(e webhook.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.rows[s.byHash[hashIn(e.Body)]]; r != nil && r.At[announced] == 0 {
+		s.touch(r)
+		r.At[announced] = s.now().UnixMilli()
+	}
+}
+
+// hashIn returns the tx_hash of the payment that an event tells of, "" for another.
+func hashIn(body []byte) string {
+	var event struct {
+		Data struct {
+			Hash string `json:"tx_hash"`
+		}
+	}
+	_ = json.Unmarshal(body, &event) // a body that is not JSON tells of no payment
+	return event.Data.Hash
+}
+
+// follow keeps the view up to date until ctx ends.
+func (s *Sandbox) follow(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := errors.Join(s.readChain(ctx), s.readPayments(ctx))
+		if n%5 == 0 {
+			err = errors.Join(err, s.readWallets(ctx))
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Debug("the page looks again", "err", err) // a block was replaced meanwhile, or the tables are away
+		}
+	}
+}
+
+// readPayments reads the payments that have changed from the tables.
+func (s *Sandbox) readPayments(ctx context.Context) error {
+	s.mu.Lock()
+	ids := slices.Collect(maps.Keys(s.changed))
+	clear(s.changed)
+	s.mu.Unlock()
+	for i, id := range ids {
+		p, err := s.Store.Payment(ctx, id)
+		s.mu.Lock()
+		switch {
+		case err == nil:
+			s.learn(p)
+		case errors.Is(err, store.ErrNotFound):
+			if r := s.rows[id]; r != nil && r.Hash == "" { // discarded, or asked for and not stored
+				s.touch(r)
+				r.At, r.State = [steps]int64{}, ""
+			}
+		default:
+			for _, id := range ids[i:] {
+				s.changed[id] = true
+			}
+			s.mu.Unlock()
+			return err
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// learn takes over what the tables say of a payment. The caller holds the lock.
+func (s *Sandbox) learn(p payment.Payment) {
+	r, now := s.rowOf(p.ID), s.now().UnixMilli()
+	r.Key, r.To, r.Amount, r.Wallet = p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String()
+	reach := func(at step) {
+		if r.At[at] == 0 {
+			r.At[at] = now
+		}
+	}
+	if reach(prepared); p.State == payment.Prepared {
+		r.At[committed] = 0 // a commit that was refused
+	} else {
+		reach(committed)
+		r.Hash, r.Nonce = p.TxHash.String(), p.Nonce
+		s.byHash[r.Hash] = p.ID
+	}
+	if r.Paid = s.paid[p.ID]; r.Paid > 0 { // perhaps before it was known here
+		reach(mined)
+		reach(sent)
+	}
+	if p.State.Final() {
+		reach(final)
+		r.Block = p.Block
+		if r.State != p.State {
+			end := "confirmed"
+			if p.Failure != nil {
+				end, r.Failure = "failed ("+string(p.Failure.Code)+")", string(p.Failure.Code)
+			}
+			s.say("end", p.ID, "%s "+stepWords[final], r.name(), end)
+		}
+	}
+	r.State = p.State
+}
+
+// readChain reads the blocks since the last ones that are known and still there, and
+// the Transfer logs in them. The call data of each transfer tells its payment: nothing
+// is taken from the tables.
+func (s *Sandbox) readChain(ctx context.Context) error {
+	latest := s.Chain.Head()
+	s.mu.Lock()
+	known := s.chain.Number
+	same := known == latest.Number && s.hashes[known] == latest.Hash
+	s.mu.Unlock()
+	if same {
+		return nil
+	}
+	head, err := s.watch.Head(ctx, s.Rule)
+	if err != nil {
+		return err
+	}
+	fee, err := s.Chain.BaseFee()
+	if err != nil {
+		return err
+	}
+	var numbers []uint64
+	for n := min(known, head.Number) - min(known, head.Number, rewound); n <= head.Number; n++ {
+		numbers = append(numbers, n)
+	}
+	hashes, err := s.watch.BlockHashes(ctx, numbers)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	first := head.Number + 1
+	for i, n := range numbers {
+		if s.hashes[n] != hashes[i] {
+			first = n
+			break
+		}
+	}
+	s.mu.Unlock()
+	found := map[uint64][]payment.ID{}
+	if first <= head.Number {
+		if found, err = s.readTransfers(ctx, first, head.Number, hashes[uint64(len(hashes))-(head.Number-first)-1:]); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seq++
+	replaced := 0
+	for n := first; n <= known; n++ {
+		if _, known := s.hashes[n]; known {
+			replaced++
+		}
+		for _, id := range s.transfers[n] {
+			s.count(id, n, -1)
+		}
+		delete(s.transfers, n)
+		delete(s.hashes, n)
+	}
+	if replaced > 0 {
+		for i := range s.blocks {
+			s.blocks[i].Replaced = s.blocks[i].Replaced || s.blocks[i].Number >= first
+		}
+		s.say("fault", "", "%d blocks from %d on were replaced. Their transactions wait in the pools again.", replaced, first)
+	}
+	for n := first; n <= head.Number; n++ {
+		hash := hashes[uint64(len(hashes))-(head.Number-n)-1]
+		s.hashes[n], s.transfers[n] = hash, found[n]
+		s.blocks = append(s.blocks, block{n, hash.String(), len(found[n]), false})
+		for _, id := range found[n] {
+			s.count(id, n, 1)
+		}
+	}
+	s.blocks = s.blocks[max(0, len(s.blocks)-shown):]
+	s.chain.Number, s.chain.Final, s.chain.BaseFee = head.Number, head.Final, fee.String()
+	return nil
+}
+
+// errReplaced reports a block that was replaced while its logs were read.
+var errReplaced = errors.New("a block was replaced meanwhile")
+
+// readTransfers returns the payments of the transfers in some blocks, whose hashes it
+// is given.
+func (s *Sandbox) readTransfers(ctx context.Context, first, last uint64, hashes []chain.Hash) (map[uint64][]payment.ID, error) {
+	var ours []token.Address
+	for _, w := range s.Chain.Wallets() {
+		ours = append(ours, w.Address)
+	}
+	logs, err := s.watch.Transfers(ctx, s.Token.Contract, ours, first, last)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []chain.Hash
+	for _, l := range logs {
+		if l.BlockHash != hashes[l.Block-first] {
+			return nil, errReplaced
+		}
+		wanted = append(wanted, l.Tx)
+	}
+	ids := map[chain.Hash]payment.ID{}
+	for part := range slices.Chunk(wanted, 100) {
+		txs, err := s.watch.Transactions(ctx, part)
+		if err != nil {
+			return nil, err
+		}
+		for _, tx := range txs {
+			if _, _, memo, ok := chain.ParseTransfer([]byte(tx.Data)); ok {
+				ids[tx.Hash] = payment.MemoID(memo)
+			}
+		}
+	}
+	found := map[uint64][]payment.ID{}
+	for _, l := range logs {
+		found[l.Block] = append(found[l.Block], ids[l.Tx])
+	}
+	return found, nil
+}
+
+// count adds a transfer of a payment in a block, or takes it away. The caller holds
+// the lock.
+func (s *Sandbox) count(id payment.ID, number uint64, by int) {
+	s.paid[id] += by
+	s.logs += by
+	r := s.rows[id]
+	if r == nil {
+		s.changed[id] = true // one of the time before the page, if the tables know it
+		return
+	}
+	s.touch(r)
+	if r.At[mined], r.Block, r.Paid = 0, 0, s.paid[id]; r.Paid > 0 {
+		r.At[mined], r.Block = s.now().UnixMilli(), number
+		s.say("step", id, "%s "+stepWords[mined], r.name(), number)
+	}
+	if s.paid[id] > 1 {
+		s.say("bad", id, "%s is on the chain %d times", r.name(), s.paid[id])
+	}
+}
+
+// tally counts. The caller holds the lock.
+func (s *Sandbox) tally() count {
+	c := count{Logs: s.logs, Block: s.chain.Number}
+	for id, n := range s.paid {
+		if s.rows[id] == nil {
+			c.Unasked += n
+		}
+	}
+	for _, r := range s.order {
+		switch {
+		case r.Refused && r.Paid == 0:
+			continue
+		case r.Paid > 1:
+			c.Twice++
+		case r.Paid == 1:
+			c.Once++
+		default:
+			c.Unpaid++
+			if r.Failure != "" {
+				c.Failed++
+			}
+		}
+		c.Asked++
+	}
+	return c
+}
+
+// readWallets reads the wallets from the tables and from the chain.
+func (s *Sandbox) readWallets(ctx context.Context) error {
+	var all []account
+	for _, w := range s.Chain.Wallets()[:min(len(s.Chain.Wallets()), 12)] {
+		onChain, err := s.watch.Account(ctx, w.Address, s.Token.Contract, chain.Head{})
+		if err != nil {
+			return err
+		}
+		a := account{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: onChain.Mined, Next: onChain.Mined}
+		id := wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}
+		if record, err := s.Store.Wallet(ctx, id); err == nil {
+			txs, _, err := s.Store.PendingTxs(ctx, id)
+			if err != nil {
+				return err
+			}
+			a.Next, a.Reserved, a.Sent, a.Paused = record.NextNonce, len(record.Reservations), len(txs), record.Paused
+		}
+		all = append(all, a)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Equal(all, s.wallets) {
+		s.seq++
+		s.wallets = all
+	}
+	return nil
+}
+
+// An update is what a browser is told at once.
+type update struct {
+	Chain    any              `json:"chain"`
+	Blocks   []block          `json:"blocks"`
+	Wallets  []account        `json:"wallets"`
+	Count    count            `json:"count"`
+	Steps    [steps]int       `json:"steps"` // payments that have reached each
+	Payments []row            `json:"payments"`
+	Arrivals []arrival        `json:"arrivals"`
+	Lines    []line           `json:"lines"`
+	Broken   map[string]int64 `json:"broken"`
+	Random   any              `json:"random"`
+	Clock    int64            `json:"clock"`
+}
+
+// since returns what has changed since an earlier update, nil if nothing has, and the
+// number of this one. Of payments only the newest are listed.
+func (s *Sandbox) since(seq uint64) (*update, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seq == seq {
+		return nil, seq
+	}
+	u := &update{Chain: s.chain, Blocks: s.blocks, Wallets: s.wallets, Count: s.tally(), Payments: []row{}, Arrivals: []arrival{}, Lines: []line{}, Broken: map[string]int64{}, Random: s.random, Clock: s.now().UnixMilli()}
+	for _, r := range s.order {
+		for i, at := range r.At {
+			if at > 0 {
+				u.Steps[i]++
+			}
+		}
+	}
+	for _, r := range s.order[max(0, len(s.order)-listed):] {
+		if r.changed > seq {
+			u.Payments = append(u.Payments, *r)
+		}
+	}
+	for _, l := range s.lines {
+		if l.N > seq {
+			u.Lines = append(u.Lines, l)
+		}
+	}
+	for _, a := range s.arrivals {
+		if a.N > seq {
+			u.Arrivals = append(u.Arrivals, a)
+		}
+	}
+	for id, at := range s.broken {
+		u.Broken[id] = at.UnixMilli()
+	}
+	u.Blocks = slices.Clone(u.Blocks)
+	return u, s.seq
+}
