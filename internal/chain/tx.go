@@ -9,9 +9,10 @@ import (
 	"remit/internal/token"
 )
 
-// A Tx is an unsigned EIP-1559 transaction, complete but for its nonce. With a nonce added, a key turns it into exactly one sequence
-// of bytes (RFC 6979 signatures are deterministic), so any process that signs it later
-// signs the same.
+// A Tx is an unsigned EIP-1559 transaction, complete but for its nonce. With
+// a nonce added, a key in memory turns it into exactly one sequence
+// of bytes (RFC 6979 signatures are deterministic); a key in KMS makes other bytes each
+// time, of the same meaning.
 type Tx struct {
 	ChainID uint64
 	To      token.Address

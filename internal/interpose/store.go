@@ -67,6 +67,11 @@ func (s *Store) Adopt(ctx context.Context, p payment.Payment) error {
 	return s.run(ctx, "Adopt", string(p.ID), func(ctx context.Context) error { return s.Store.Adopt(ctx, p) })
 }
 
+// Redact implements store.Payments.
+func (s *Store) Redact(ctx context.Context, p payment.Payment) error {
+	return s.run(ctx, "Redact", string(p.ID), func(ctx context.Context) error { return s.Store.Redact(ctx, p) })
+}
+
 // Finish implements store.Payments.
 func (s *Store) Finish(ctx context.Context, p payment.Payment) error {
 	return s.run(ctx, "Finish", string(p.ID)+" "+string(p.State), func(ctx context.Context) error { return s.Store.Finish(ctx, p) })
@@ -174,6 +179,16 @@ func (s *Store) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 // Wallets implements store.Wallets.
 func (s *Store) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
 	return ask(ctx, s.Around, "Wallets", "", func(ctx context.Context) (wallet.Registry, error) { return s.Store.Wallets(ctx, chainID) })
+}
+
+// Deny implements store.Denials.
+func (s *Store) Deny(ctx context.Context, d store.Denial) error {
+	return s.run(ctx, "Deny", short(d.To), func(ctx context.Context) error { return s.Store.Deny(ctx, d) })
+}
+
+// Allow implements store.Denials.
+func (s *Store) Allow(ctx context.Context, to token.Address) error {
+	return s.run(ctx, "Allow", short(to), func(ctx context.Context) error { return s.Store.Allow(ctx, to) })
 }
 
 // Denied implements store.Denials.

@@ -1,6 +1,7 @@
 package keyring
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -107,7 +108,7 @@ func AddressOf(der []byte) (token.Address, error) {
 	}
 	rest, err := asn1.Unmarshal(der, &info)
 	if err != nil || len(rest) > 0 {
-		return token.Address{}, fmt.Errorf("%w: no public key: %v", ErrSignature, err)
+		return token.Address{}, fmt.Errorf("%w: no public key: %w", ErrSignature, cmp.Or(err, errors.New("more follows it")))
 	}
 	var curve asn1.ObjectIdentifier // SEC 2: secp256k1 is 1.3.132.0.10
 	if _, err := asn1.Unmarshal(info.Algorithm.Parameters.FullBytes, &curve); err != nil || !curve.Equal(asn1.ObjectIdentifier{1, 3, 132, 0, 10}) {

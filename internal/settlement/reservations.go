@@ -15,8 +15,8 @@ import (
 
 // finishReservations commits the payments that handlers reserved nonces for and
 // did not commit, so that no nonce stays a hole. Finishing a fresh reservation
-// would be as safe: the stored unsigned transaction has one signed form, and
-// one commit wins.
+// would be as safe: whichever process signs the stored unsigned transaction, one
+// commit wins, and no other bytes are sent.
 func (p *pass) finishReservations(ctx context.Context) error {
 	held := p.wallet.Reservations
 	var errs []error

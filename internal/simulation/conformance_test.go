@@ -135,7 +135,7 @@ func TestConformance(t *testing.T) {
 		}, ending{state: payment.Confirmed, original: true, bumped: true, next: 1}},
 		"a thief uses the nonce": {func(d *deployment) {
 			sent := d.send(order(0))
-			signer, err := d.keys.Signer(d.t.Context(), wallet.Registration{ID: wallet.ID{Address: sent.Wallet}})
+			signer, err := d.keys.Signer(d.t.Context(), wallet.Registration{ID: wallet.ID{Address: sent.Wallet}, Key: wallet.InSecret})
 			if err != nil {
 				d.t.Fatal(err)
 			}
