@@ -35,7 +35,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
 		}
-		w, err := d.Store.Reserve(ctx, wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now()})
+		w, err := d.Store.Reserve(ctx, wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now(), Merchant: p.Merchant, Share: d.Share})
 		switch {
 		case err == nil:
 			d.pool.Saw(w)

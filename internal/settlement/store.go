@@ -25,6 +25,7 @@ type Store interface {
 	SetCompared(ctx context.Context, chainID uint64, at time.Time) error
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
 	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
+	Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error
 	Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error
 	Pause(ctx context.Context, id wallet.ID, reason string) error
 	Repause(ctx context.Context, id wallet.ID, from, to string) error

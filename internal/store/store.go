@@ -97,8 +97,9 @@ type Nonces interface {
 	// reservation there already it changes nothing: the payment keeps that
 	// nonce, whether the wallet is paused or not. It returns the wallet after
 	// the write, with the reservation in w.Reservations[n.Payment]. A refusal
-	// (wallet.ErrUnknown, ErrPaused, ErrCeiling, ErrToken, ErrGas, the first
-	// in this order) comes with the unchanged wallet.
+	// (wallet.ErrUnknown, ErrPaused, ErrShare, ErrCeiling, ErrToken, ErrGas, the first
+	// in this order) comes with the unchanged wallet. With n.Share the same write
+	// counts the nonce as Taken.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
 
 	// Release ends the payment's reservation of tx.Nonce on tx's wallet. The
@@ -178,6 +179,12 @@ type Wallets interface {
 	// Reconcile stores the spendable balances, in the token's smallest unit
 	// and in wei, if next_nonce is still next, else ErrChanged.
 	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
+
+	// Recount takes mined, a number of nonces for each merchant, from what the wallet
+	// counts as Taken, and raises Recounts, if that is still recounts, else ErrChanged.
+	// Merchants of idle are counted no longer, if nothing of theirs is Taken, else
+	// ErrChanged.
+	Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error
 
 	// Advance raises next_nonce to next if that raises it, and pauses the
 	// wallet for reason, in one write. An empty reason is replaced by another.
