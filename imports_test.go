@@ -46,7 +46,7 @@ var mayImport = map[string]string{
 	"settlement": "chain payment stack store token wallet webhook",
 
 	// Adapters, which never import each other.
-	"boot":          "apikey",
+	"boot":          "apikey chains token",
 	"devnet":        "chain token",
 	"devnet/faucet": "token",
 	"dynamo":        "store " + domains,
@@ -64,10 +64,11 @@ var mayImport = map[string]string{
 	// Assemblies: what several functions put together in the same way.
 	"emf/runreport": "chain emf settlement token",
 	"chainenv":      "boot chain chains ethrpc secrets stack token",
+	"walletenv":     "boot keyring secrets token wallet",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory recipient settlement stack store token webhook webhook/guard",
-	"merchant": "client",
+	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring memory recipient settlement stack store token wallet webhook webhook/guard",
+	"merchant": "client token",
 	"operator": "apikey chain chains dynamo ethrpc keyring payment queue secrets settlement stack store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the

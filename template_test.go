@@ -140,14 +140,14 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 // uses matches the uses of env that variables can follow: a call with env and a
 // variable's name (boot.Parse), a call that hands env on, a method of env with a
 // name, the SDK's configuration, and the parameter itself.
-var uses = regexp.MustCompile(`\b(?:(\w+)\.)?(\w+)\(env(?:, "(\w+)"|[,)])|\benv\.(\w+)\("(\w+)"|\benv\.AWS\b|\benv \*boot\.Env\b`)
+var uses = regexp.MustCompile(`\b(?:(\w+)\.)?(\w+)\(env(?:, "(\w+)"|[,)])|\benv\.(\w+)\("(\w+)"|\benv\.AWS\b|\benv\.refuse\(|\benv \*(?:boot\.)?Env\b`)
 
 // variables adds to read the variables that a function declared in dir reads from
 // its env, itself or through the functions that it hands env to, and whether it
 // cannot start without each.
 func variables(t *testing.T, all map[string][]byte, dir, name string, read map[string]bool) {
 	t.Helper()
-	declared, body := regexp.MustCompile(`(?ms)^func `+name+`\(env \*boot\.Env[^\n]*{$.*?^}`), ""
+	declared, body := regexp.MustCompile(`(?ms)^func `+name+`\(env \*(?:boot\.)?Env[^\n]*{$.*?^}`), ""
 	for path, text := range all {
 		if filepath.Dir(path) == dir {
 			body += string(declared.Find(text))

@@ -19,6 +19,7 @@ import (
 // calls records the requests that functions make of AWS, on their way there:
 // each names its function in its User-Agent, its operation in X-Amz-Target.
 type calls struct {
+	url  string // at which calls are recorded
 	mu   sync.Mutex
 	seen map[right]bool // under the names that AWS gave functions and resources
 }
@@ -52,7 +53,8 @@ func (c *calls) start(cloud *localaws.Cloud, keyFile string) (string, error) {
 	}))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.StartTLS() // until this process ends
-	return strings.Replace(server.URL, "127.0.0.1", "localhost", 1), nil
+	c.url = strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+	return c.url, nil
 }
 
 var (

@@ -23,17 +23,18 @@ func TestForbidden(t *testing.T) {
 	item := map[string]types.AttributeValue{"pk": text("payment#pay_x"), "sk": text("payment"), "key_hash": text("x")}
 	key := map[string]types.AttributeValue{"pk": text("payment#pay_x"), "sk": text("payment")}
 	payments, keys := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"])
+	key0 := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
 	attempts := []struct {
 		what    string
 		allowed string // functions, between blanks
 		try     func(context.Context, aws.Config) error
 	}{
 		{"reading the wallets' keys", "SendPayment CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecretArn"])})
+			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &key0})
 			return err
 		}},
 		{"replacing the wallets' keys", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecretArn"]), SecretString: aws.String("{}")})
+			_, err := secretsmanager.NewFromConfig(cfg).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: &key0, SecretString: aws.String("{}")})
 			return err
 		}},
 		{"reading the nodes' URLs", "SendPayment CheckReceipts GetBalance", func(ctx context.Context, cfg aws.Config) error {

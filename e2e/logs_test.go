@@ -111,7 +111,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 	const provider = "2f6c1e0providerkey9d8"
 	secrets := append(o.secret(), provider, sampleKey, m.key, rotated(t, m, m.id(), time.Hour).key, hook.get("secret"), renewed.get("secret"))
 
-	wallets := s.Outputs["WalletSecretArn"]
+	wallets := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
 	nodes, err := secretsmanager.NewFromConfig(s.Administrator()).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{
 		Name: aws.String("DeadNode"), SecretString: aws.String(`{"urls":["http://127.0.0.1:1/v3/` + provider + `"]}`),
 	})
@@ -129,7 +129,7 @@ func TestNoSecretIsLogged(t *testing.T) {
 		{"get-balance", map[string]string{"RPC_SECRET": *nodes.ARN}},
 		{"send-payment", map[string]string{"RPC_SECRET": *nodes.ARN}},
 		{"check-receipts", map[string]string{"RPC_SECRET": *nodes.ARN}},
-		{"send-payment", map[string]string{"WALLET_SECRET": *nodes.ARN}},
+		{"send-payment", map[string]string{"WALLET_SECRETS": "DeadNode"}},
 		{"get-balance", map[string]string{"RPC_SECRET": wallets}},
 	} {
 		logs += s.changed(t, broken.event, broken.env)

@@ -2,21 +2,23 @@ package e2e_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"remit/e2e/localaws"
+	"remit/internal/guidetest"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
 
@@ -24,6 +26,8 @@ import (
 type operator struct {
 	t *testing.T
 	s *stack
+
+	rights []string // variables with the credentials of the operator; none: the administrator's
 
 	mu      sync.Mutex
 	printed strings.Builder // everything, of all commands
@@ -54,7 +58,9 @@ func (o *operator) run(args ...string) ran {
 		o.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(o.t.Context(), program, args...)
-	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName, "SSL_CERT_FILE="+o.s.Bundle)
+	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName, "SSL_CERT_FILE="+o.s.Bundle,
+		"AWS_ENDPOINT_URL="+o.s.calls.url, "AWS_SDK_UA_APP_ID=operator")
+	cmd.Env = append(cmd.Env, o.rights...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
@@ -97,24 +103,29 @@ func (o *operator) fails(part string, args ...string) ran {
 	return r
 }
 
-// secret returns the private keys that the wallet secret holds now.
+// secret returns the private keys that are stored now.
 func (o *operator) secret() (keys []string) {
 	o.t.Helper()
-	got, err := secretsmanager.NewFromConfig(o.s.Administrator()).GetSecretValue(o.t.Context(),
-		&secretsmanager.GetSecretValueInput{SecretId: aws.String(o.s.Outputs["WalletSecretArn"])})
+	secrets := secretsmanager.NewFromConfig(o.s.Administrator())
+	list, err := secrets.ListSecrets(o.t.Context(), &secretsmanager.ListSecretsInput{MaxResults: aws.Int32(100)})
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	var secret struct {
-		Wallets []struct {
+	for _, s := range list.SecretList {
+		if !strings.HasPrefix(*s.Name, o.s.Outputs["WalletSecrets"]) {
+			continue
+		}
+		got, err := secrets.GetSecretValue(o.t.Context(), &secretsmanager.GetSecretValueInput{SecretId: s.Name})
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		var secret struct {
 			Key string `json:"private_key"`
-		} `json:"wallets"`
-	}
-	if err := json.Unmarshal([]byte(*got.SecretString), &secret); err != nil {
-		o.t.Fatal(err)
-	}
-	for _, w := range secret.Wallets {
-		keys = append(keys, strings.TrimPrefix(w.Key, "0x"))
+		}
+		if err := json.Unmarshal([]byte(*got.SecretString), &secret); err != nil {
+			o.t.Fatal(err)
+		}
+		keys = append(keys, strings.TrimPrefix(secret.Key, "0x"))
 	}
 	return keys
 }
@@ -155,6 +166,9 @@ func TestFreshDeployment(t *testing.T) {
 	if len(findings) < 8 {
 		t.Errorf("doctor looked at %d things only: %+v", len(findings), findings)
 	}
+	if !slices.ContainsFunc(findings, func(f finding) bool { return f.Check == "closed" }) {
+		t.Error("doctor does not ask whether the stack is closed")
+	}
 	for _, f := range findings {
 		if !f.OK || f.Saw == "" || f.Do != "" {
 			t.Errorf("on a stack that is well: %+v", f)
@@ -178,14 +192,9 @@ func TestFreshDeployment(t *testing.T) {
 // TestWallets adds a wallet and drains it.
 func TestWallets(t *testing.T) {
 	o := newOperator(t)
-	t.Cleanup(func() {
-		if err := o.s.FillSecrets(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
 	type row struct {
 		Address   string  `json:"address"`
-		Key       string  `json:"key"`
+		State     string  `json:"state"`
 		NextNonce *uint64 `json:"next_nonce"`
 		Paused    string  `json:"paused"`
 	}
@@ -208,7 +217,7 @@ func TestWallets(t *testing.T) {
 	}
 	var made struct{ Address string }
 	o.ok(&made, "wallet", "create", "--yes")
-	if got := list(); len(got) != 3 || got[made.Address].Key != "active" || len(o.secret()) != 3 {
+	if got := list(); len(got) != 3 || got[made.Address].State != "active" || len(o.secret()) != 3 {
 		t.Errorf("after a wallet was made: %+v", got)
 	}
 
@@ -223,7 +232,7 @@ func TestWallets(t *testing.T) {
 		}
 	}
 	o.ok(nil, "wallet", "drain", made.Address, "--yes")
-	if got := list()[made.Address].Key; got != "draining" {
+	if got := list()[made.Address].State; got != "draining" {
 		t.Errorf("a drained wallet is %s", got)
 	}
 	o.ok(&findings, "doctor", "--fresh")
@@ -290,4 +299,84 @@ func TestMerchantsMatters(t *testing.T) {
 		t.Error("a key is shown by more than the command that makes it")
 	}
 	o.unseen()
+}
+
+// TestOperatorsRights gives two people the rights of docs/operate.md. Who reads looks at
+// everything and changes nothing, who operates changes wallets, and neither reads a key:
+// the calls of the whole run show the two functions that sign alone.
+func TestOperatorsRights(t *testing.T) {
+	o := newOperator(t)
+	m := newMerchant(t, o.s)
+	m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 53}, "Idempotency-Key", "rights-of-operators").want(t, 201)
+	roles := iam.NewFromConfig(o.s.Administrator())
+	assume := func(name string, policies ...string) aws.Config {
+		t.Helper()
+		_, err := roles.CreateRole(t.Context(), &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[]}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range policies {
+			policy := strings.NewReplacer("REGION", o.s.Region, "ACCOUNT", "000000000000", "RPC_SECRET_ARN", o.s.Outputs["RpcSecretArn"], "STACK", localaws.StackName).
+				Replace(guidetest.Read(t, root, "docs/operate.md", `{"Version": "2012-10-17", "Id": "`+id+`"`))
+			if _, err := roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg := o.s.as(t, name)
+		c, err := cfg.Credentials.Retrieve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.rights = []string{"AWS_ACCESS_KEY_ID=" + c.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + c.SecretAccessKey, "AWS_SESSION_TOKEN=" + c.SessionToken}
+		return cfg
+	}
+	refusedEveryKey := func(cfg aws.Config) {
+		t.Helper()
+		for _, w := range o.s.Chain.Wallets() {
+			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(t.Context(), &secretsmanager.GetSecretValueInput{SecretId: aws.String(o.s.Outputs["WalletSecrets"] + w.Address.String())})
+			if !refusal(err) {
+				t.Errorf("the key of %s is read: %v", w.Address, err)
+			}
+		}
+	}
+	wallet := o.s.Chain.Wallets()[0].Address.String()
+	reader := assume("reader", "RemitReader")
+	for _, line := range []string{"wallet list", "wallet balance", "doctor --fresh", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner, "audit --no-ether", "export"} {
+		if r := o.run(strings.Fields(line)...); r.code != 0 {
+			t.Errorf("who reads: remit %s ended with %d: %s%s", line, r.code, r.stdout, r.stderr)
+		}
+	}
+	for _, line := range []string{"wallet create --yes", "wallet pause --yes " + wallet, "wallet drain --yes " + wallet} {
+		o.fails("AccessDenied", strings.Fields(line)...)
+	}
+	refusedEveryKey(reader)
+
+	var made struct{ Address string }
+	operates := assume("operates", "RemitReader", "RemitOperator")
+	o.ok(&made, "wallet", "create", "--yes")
+	o.fails("is not draining", "wallet", "retire", "--yes", made.Address)
+	for _, line := range []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address, "wallet retire --yes " + made.Address, "wallet list", "doctor --fresh"} {
+		o.ok(nil, strings.Fields(line)...)
+	}
+	o.fails("is retired", "wallet", "resume", "--yes", made.Address)
+	o.fails("is retired", "wallet", "drain", "--yes", "--undo", made.Address)
+	refusedEveryKey(operates)
+
+	o.s.calls.mu.Lock()
+	defer o.s.calls.mu.Unlock()
+	readers, creates := map[string]bool{}, 0
+	for r := range o.s.calls.seen {
+		if key := strings.HasPrefix(r.resource, o.s.Outputs["WalletSecrets"]); key && r.action == "secretsmanager:GetSecretValue" {
+			readers[o.s.logical(r.function)] = true
+		}
+		if r.function == "operator" && r.action == "secretsmanager:CreateSecret" {
+			creates++
+		}
+	}
+	if creates == 0 {
+		t.Error("the calls of operators are not recorded")
+	}
+	if delete(readers, "SendPaymentFunction"); !readers["CheckReceiptsFunction"] && len(readers) > 0 || len(readers) > 1 {
+		t.Errorf("keys were read by %v too", readers)
+	}
 }

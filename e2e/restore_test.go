@@ -45,7 +45,7 @@ func newDrill(t *testing.T) *drill {
 	if _, err := os.Stat(filepath.Join(build, "template.yaml")); err != nil {
 		d.ok(started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
 	}
-	d.ok(started.Install(t.Context(), build, "Environment=prod", "AuthorizerCacheSeconds=0"))
+	d.ok(started.Install(t.Context(), build, append(localaws.Closed(), "AuthorizerCacheSeconds=0")...))
 	d.ok(started.FillSecrets(t.Context()))
 
 	// An operator's PATH. Without a terminal to ask on, consent is --yes.
@@ -66,7 +66,7 @@ exec "`+program+`" "$@" --yes 2>&1
 	d.replaces = []string{
 		"remit-prod", localaws.StackName, "make build ENV=prod\n", "", ".cache/venv/bin/sam", tools + "/venv/bin/sam",
 		"--config-env prod", strings.Join(localaws.Where(build), " "),
-		"PARAMETERS=$(", "PARAMETERS='Environment=prod AuthorizerCacheSeconds=0 " + strings.Join(started.Parameters(), " ") + "' # $(",
+		"PARAMETERS=$(", "PARAMETERS='AuthorizerCacheSeconds=0 " + strings.Join(append(started.Parameters(), localaws.Closed()...), " ") + "' # $(",
 	}
 	return d
 }
@@ -173,7 +173,12 @@ func (d *drill) refused(m merchant, key string) {
 func TestRestorePage(t *testing.T) {
 	const bucket = "remit-exports" // of the page
 	d := newDrill(t)
-	m := newMerchant(t, d.s)
+	var made struct {
+		Key      string `json:"api_key"`
+		Merchant string `json:"merchant_id"`
+	}
+	(&operator{t: t, s: d.s}).ok(&made, "keys", "create", "Acme GmbH", "--yes")
+	m := merchant{t: t, s: d.s, key: made.Key, owner: made.Merchant}
 	ended := rotated(t, m, m.id(), time.Hour)
 	before := d.paid(m, "before")
 	payments, keys := d.items(d.s.Outputs["PaymentsTableName"]), d.items(d.s.Outputs["ApiKeysTableName"])
@@ -235,6 +240,7 @@ func TestRestorePage(t *testing.T) {
 	d.paid(m, "after-the-loss")
 
 	d.use("use ReplicaRegion")
+	d.follow("for wallet in")
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("with replicas: %v", bad)
 	}
@@ -244,7 +250,7 @@ func TestRestorePage(t *testing.T) {
 	replaces := []string{}
 	for name, output := range map[string]string{
 		"remit-prod-ApiKeysTable-1": "ApiKeysTableName", "remit-prod-PaymentsTable-1": "PaymentsTableName", "remit-prod-WebhooksTable-1": "WebhooksTableName",
-		"arn:aws:secretsmanager:us-east-1:1:secret:WalletSecret-1": "WalletSecretArn", "arn:aws:secretsmanager:us-east-1:1:secret:RpcSecret-1": "RpcSecretArn",
+		"arn:aws:secretsmanager:us-east-1:1:secret:RpcSecret-1": "RpcSecretArn",
 	} {
 		if !strings.Contains(found, outputs[output]) {
 			t.Errorf("%s is not among those that were found", outputs[output])
@@ -291,9 +297,9 @@ func TestRestorePage(t *testing.T) {
 	}
 	d.paid(m, "in-the-other-region")
 
-	made := d.follow("remit keys revoke-all\n", "mer_…", m.owner)
+	issued := d.follow("remit keys revoke-all\n", "mer_…", m.owner)
 	unused.call("GET", "/transactions", nil).want(t, 401)
-	m.key = regexp.MustCompile(`(?m)^remit_(test|live)_\w+$`).FindString(made)
+	m.key = regexp.MustCompile(`(?m)^remit_(test|live)_\w+$`).FindString(issued)
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 }
 

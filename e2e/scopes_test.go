@@ -91,3 +91,27 @@ func TestLimitsAtTheGate(t *testing.T) {
 		t.Error(a.text)
 	}
 }
+
+// TestSuspendedAtTheGate: within the authorizer's cache time a suspended merchant is
+// refused, and the payment that it was answered 201 for is settled and announced.
+func TestSuspendedAtTheGate(t *testing.T) {
+	o := newOperator(t)
+	m := newMerchant(t, o.s)
+	endpoint, got := receive(t, 0)
+	secret := m.call("POST", "/webhooks", map[string]any{"url": endpoint}).want(t, 201).get("secret")
+	m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}).want(t, 201)
+	began := time.Now()
+	o.ok(nil, "merchants", "suspend", m.owner, "--reason", "stolen", "--yes")
+	until(t, "the refusal", 90*time.Second, func() bool { return m.call("GET", "/transactions", nil).status == 403 })
+	if a := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}).want(t, 403); a.body["code"] != "merchant_suspended" {
+		t.Error(a.text)
+	}
+	t.Logf("refused %v after the command began", time.Since(began).Round(time.Second))
+	verified(t, got, secret, "payment.confirmed")
+	o.ok(nil, "merchants", "resume", m.owner, "--yes")
+	o.ok(nil, "merchants", "limit", m.owner, "--max-amount", "6", "--yes")
+	until(t, "the merchant's own limit", 90*time.Second, func() bool {
+		a := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7})
+		return a.status == 400 && a.body["code"] == "amount_above_maximum"
+	})
+}

@@ -10,7 +10,6 @@ import (
 	"log"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -171,9 +170,8 @@ func startVictim(b *testing.B) *victim {
 // customer.
 func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...string) error {
 	t.Helper()
-	free := must(net.Listen("tcp", "127.0.0.1:0"))(t) // the server takes the same address after every restart
-	check(t, free.Close())
-	v.command = append([]string{remit, "local", "--listen", free.Addr().String(), "--token", v.chain.Token.Address.String(), "--block-time", "500ms"}, args...)
+	listen := fmt.Sprint("127.0.0.1:", ownPort(t)) // also after every restart
+	v.command = append([]string{remit, "local", "--listen", listen, "--token", v.chain.Token.Address.String(), "--block-time", "500ms"}, args...)
 	if err := v.serve(ctx); err != nil {
 		return err
 	}
@@ -184,7 +182,7 @@ func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...s
 		}
 		return http.StatusOK
 	})
-	v.merchant = newMerchant(t, "http://"+free.Addr().String())
+	v.merchant = newMerchant(t, "http://"+listen)
 	must(v.merchant.CreateWebhook(t.Context(), v.hooks.URL, ""))(t)
 	return nil
 }
@@ -475,11 +473,12 @@ func (v *victim) drain(ctx context.Context) error {
 
 // unfinished returns the wallets in the tables that have something left to do.
 func (v *victim) unfinished(ctx context.Context) (left []string, err error) {
-	ids, err := v.payments.Wallets(ctx, v.chain.ChainID)
+	wallets, err := v.payments.Wallets(ctx, v.chain.ChainID)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range ids {
+	for _, r := range wallets.Working(true) {
+		id := r.ID
 		w, err := v.payments.Wallet(ctx, id)
 		txs, unreadable, err2 := v.payments.PendingTxs(ctx, id)
 		if err = errors.Join(err, err2); err != nil {

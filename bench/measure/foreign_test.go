@@ -10,7 +10,6 @@ import (
 	"io"
 	"math/big"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -30,12 +29,14 @@ import (
 )
 
 // nodeKinds are the nodes that the acceptance run knows. Blocks are made when the
-// run asks for one. Each command gets a port and a chain id.
+// run asks for one. Each command gets a port and a chain id. Wallets that are used have
+// sent a transaction when the run begins: their records are opened paused.
 var nodeKinds = []struct {
 	name, title string
 	command     func(dir string, port int, id uint64) []string // nil for the embedded chain
 	until       string                                         // beginning of the line that says it serves
 	reorg       func(n *testNode) error                        // makes a block that is seen, and takes it back; nil where the node cannot
+	used        bool
 }{
 	{name: "remit", title: "embedded chain (go-ethereum)"},
 	{name: "anvil", title: "anvil 1.7.1", until: "Listening on", reorg: replace, command: func(dir string, port int, id uint64) []string {
@@ -46,8 +47,9 @@ var nodeKinds = []struct {
 			"node", "--hostname", "127.0.0.1", "--port", fmt.Sprint(port)}
 	}},
 	// ganache 7.9.2 takes the nonce 0 of a signed transaction for none, and mines the
-	// transaction again each time it comes: the first payment of a wallet is made twice.
-	{name: "ganache", title: "ganache 7.9.2", until: "RPC Listening", reorg: rewind, command: func(dir string, port int, id uint64) []string {
+	// transaction again each time it comes. The receipt of a transaction that waited
+	// behind a gap has the price of when it came, and not the one that was paid.
+	{name: "ganache", title: "ganache 7.9.2", until: "RPC Listening", reorg: rewind, used: true, command: func(dir string, port int, id uint64) []string {
 		return []string{filepath.Join(dir, ".bin", "ganache"), "--server.port", fmt.Sprint(port), "--chain.chainId", fmt.Sprint(id),
 			"--miner.blockTime", "1000000", "--wallet.accounts", funded + ",0xd3c21bcecceda1000000"}
 	}},
@@ -65,6 +67,7 @@ type testNode struct {
 	reorg   func() error // makes a block that is seen, and replaces it
 	blocks  sync.Mutex   // held while blocks are made
 	stopped bool         // no block is made by itself
+	used    bool         // its wallets have sent a no-op each
 }
 
 // newKey returns a key that nobody used before.
@@ -85,14 +88,12 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 			n.Client = must(ethclient.Dial(c.URL()))(t)
 			n.mine, n.reorg = c.Mine, func() error { return errors.Join(n.show(), c.Reorg(1)) }
 		default:
-			free := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-			port := free.Addr().(*net.TCPAddr).Port
-			check(t, free.Close())
+			port := ownPort(t)
 			command := k.command(must(filepath.Abs(filepath.Join(root, ".cache", "nodes", "node_modules")))(t), port, id)
 			p, _, err := start(t.Context(), log, k.until, command[0], command[1:]...)
 			check(t, err)
 			t.Cleanup(func() { kill(p) })
-			n.facts = devnet.Facts{RPCURL: fmt.Sprint("http://127.0.0.1:", port), ChainID: id}
+			n.used, n.facts = k.used, devnet.Facts{RPCURL: fmt.Sprint("http://127.0.0.1:", port), ChainID: id}
 			n.Client = must(ethclient.Dial(n.facts.RPCURL))(t)
 			n.mine = func() error { return n.Client.Client().Call(nil, "evm_mine") }
 			if n.reorg = func() error { return nil }; k.reorg != nil {
@@ -167,11 +168,11 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 	from := crypto.PubkeyToAddress(owner.PublicKey)
 	contract := crypto.CreateAddress(from, 0)
 	n.facts.Token.Address = token.Address(contract)
-	signer, nonce := types.LatestSignerForChainID(new(big.Int).SetUint64(n.facts.ChainID)), uint64(0)
-	send := func(tx types.DynamicFeeTx) error {
-		tx.ChainID, tx.GasTipCap, tx.GasFeeCap, tx.Nonce = signer.ChainID(), big.NewInt(params.GWei), big.NewInt(100*params.GWei), nonce
-		nonce++
-		signed, err := types.SignNewTx(owner, signer, &tx)
+	signer, nonces := types.LatestSignerForChainID(new(big.Int).SetUint64(n.facts.ChainID)), map[*ecdsa.PrivateKey]uint64{}
+	send := func(key *ecdsa.PrivateKey, tx types.DynamicFeeTx) error {
+		tx.ChainID, tx.GasTipCap, tx.GasFeeCap, tx.Nonce = signer.ChainID(), big.NewInt(params.GWei), big.NewInt(100*params.GWei), nonces[key]
+		nonces[key]++
+		signed, err := types.SignNewTx(key, signer, &tx)
 		if err == nil {
 			err = errors.Join(n.SendTransaction(ctx, signed), n.mine())
 		}
@@ -183,7 +184,8 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 		}
 		return nil
 	}
-	failed := []error{send(types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000})}
+	const gas = 10 * params.Ether // of each wallet, in wei
+	failed := []error{send(owner, types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000})}
 	for range wallets {
 		key, err := newKey()
 		if err != nil {
@@ -194,9 +196,14 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 		if err != nil {
 			return err
 		}
-		failed = append(failed, send(types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000}),
-			send(types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).Mul(big.NewInt(100), big.NewInt(params.Ether))}))
-		n.facts.Wallets = append(n.facts.Wallets, devnet.WalletFacts{Address: token.Address(address)})
+		failed = append(failed, send(owner, types.DynamicFeeTx{To: &contract, Data: mint, Gas: 200_000}),
+			send(owner, types.DynamicFeeTx{To: &address, Gas: 21_000, Value: new(big.Int).SetUint64(gas)}))
+		facts := devnet.WalletFacts{Address: token.Address(address), GasBalance: token.Units(gas)}
+		if n.used {
+			facts.GasBalance = token.Amount{} // its receipts do not account for it
+			failed = append(failed, send(key, types.DynamicFeeTx{To: &address, Gas: 21_000}))
+		}
+		n.facts.Wallets = append(n.facts.Wallets, facts)
 		n.facts.PrivateKeys = append(n.facts.PrivateKeys, "0x"+hex.EncodeToString(crypto.FromECDSA(key)))
 	}
 	if err := errors.Join(failed...); err != nil {

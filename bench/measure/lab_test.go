@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -128,6 +130,30 @@ func start(ctx context.Context, stderr io.Writer, until, path string, args ...st
 		}
 	}
 	return nil, nil, fmt.Errorf("starting %s %v: it ended before it was ready: %w", path, args, cmd.Wait())
+}
+
+// ownPort returns a port of TCP that belongs to the test until it ends, also while no
+// process listens on it: a server that is killed leaves its clients asking, and another
+// listener in its place would take their requests for its own. The port is below those
+// that systems give to listeners on port 0 (32768 on Linux, 49152 by RFC 6335), and the
+// socket of UDP on it keeps other tests away.
+func ownPort(t testing.TB) int {
+	t.Helper()
+	for range 1000 {
+		address := fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(10_000))
+		lock, err := net.ListenPacket("udp", address)
+		if err != nil {
+			continue
+		}
+		if free, err := net.Listen("tcp", address); err == nil {
+			t.Cleanup(func() { _ = lock.Close() })
+			check(t, free.Close())
+			return free.Addr().(*net.TCPAddr).Port
+		}
+		_ = lock.Close()
+	}
+	t.Fatal("no port from 20000 to 29999 is free")
+	return 0
 }
 
 // kill ends a process with SIGKILL and returns when it is gone.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,7 +94,6 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	}
 	if h.name == rateLimited {
 		g.habit.Store(honest)
-		n.still(true)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // for the clients
 	defer cancel()
@@ -102,6 +102,10 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 		return payments, v.broken
 	}
 	v.orders = make([][]string, payments)
+	if n.used {
+		check(t, v.resume(ctx))
+	}
+	n.still(h.name == rateLimited)
 	var load sync.WaitGroup
 	load.Go(func() {
 		_ = each(ctx, 16, payments, func(ctx context.Context, i int) error {
@@ -149,12 +153,31 @@ func accept(t *testing.T, remit, kind string, h habit) (int, map[string][]string
 	must(v.audit(ctx, true))(t)
 	g.habit.Store(honest) // an audit asks every node, and takes no silence for an answer
 	noops := v.auditBooks(ctx)
+	if n.used {
+		noops -= wallets
+	}
 	if h.twins && noops == 0 && len(v.broken["payments answered 201 and not mined"]) == 0 {
 		v.breaks("the run itself", "no nonce was left to a no-op")
 	}
 	v.auditAPI(ctx)
 	v.log.Printf("%d requests through the gateway, %d transactions lost", g.requests.Load(), g.lost.Load())
 	return payments, v.broken
+}
+
+// resume lets wallets pay that the first request finds used, and so leaves paused.
+func (v *victim) resume(ctx context.Context) error {
+	for ctx.Err() == nil {
+		_, _ = ask(ctx, v.merchant, 0) // is refused
+		if left, err := v.unfinished(ctx); err == nil && len(left) == len(v.chain.Wallets) {
+			break
+		}
+		sleep(ctx, 100*time.Millisecond)
+	}
+	said, err := exec.CommandContext(ctx, v.command[0], "wallet", "resume", "--all", "--yes", "--stack", v.merchant.URL).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("resuming the wallets: %w: %s", err, said)
+	}
+	return nil
 }
 
 // answered returns how many payments have an answer.

@@ -138,6 +138,7 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 			v.breaks("payments that the merchant does not find", "order-%d: %s %v", i, p.Status, err)
 		}
 	}
+	v.auditBooks(ctx)
 	lines := strings.Split(strings.TrimSpace(string(report)), "\n")
 	return fmt.Sprintf("%q", slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "Every wallet") }))
 }

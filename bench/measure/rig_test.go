@@ -25,6 +25,8 @@ import (
 	"remit/internal/settlement"
 	"remit/internal/stack"
 	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
 
@@ -73,11 +75,17 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	b.Helper()
 	r := &rig{next: ethrpc.NewTransport(), distance: d, calls: map[string]int{}}
 	nodes := chain.Nodes{must(ethrpc.Open(c.URL(), ethrpc.Config{ChainID: c.ID(), Transport: r}))(b)}.Watch(time.Now, time.After)
-	var entries []keyring.Entry
+	held := map[token.Address]keyring.Key{}
 	for _, w := range wallets {
-		entries = append(entries, keyring.Entry{Key: must(keyring.ParseKey(w.PrivateKey()))(b)})
+		held[w.Address] = must(keyring.ParseKey(w.PrivateKey()))(b)
+		r := wallet.Registration{ID: wallet.ID{ChainID: c.ID(), Address: w.Address}, State: wallet.Active, Key: wallet.InSecret}
+		if err := within.Register(b.Context(), r); err != nil {
+			b.Fatal(err)
+		}
 	}
-	keys := keyring.New(func(context.Context) ([]keyring.Entry, error) { return entries, nil })
+	keys := keyring.New(func(a token.Address) keyring.Read {
+		return func(context.Context) (keyring.Key, error) { return held[a], nil }
+	})
 	counted := &interpose.Store{Store: within, Around: func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
 		r.count(call.Op, d.store)
 		apply(ctx)

@@ -26,6 +26,8 @@ type commands struct {
 
 	Listen merchant.Listen `cmd:"" help:"Receive, verify and print the webhooks of a stack on this machine."`
 
+	Pay merchant.Pay `cmd:"" help:"Pay a list from a CSV file: each row once, however often the command is run."`
+
 	Smoke merchant.Smoke `cmd:"" help:"Make a key, a payment and a webhook against a running stack, step by step."`
 
 	operator.Commands
@@ -53,6 +55,9 @@ func main() {
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "remit:", err)
+		if told, ok := errors.AsType[*merchant.Incomplete](err); ok {
+			os.Exit(told.ExitCode())
+		}
 		os.Exit(1)
 	}
 }

@@ -18,9 +18,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	ddbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 
 	"remit/internal/devnet"
+	"remit/internal/dynamo"
 	"remit/internal/keyring"
+	"remit/internal/wallet"
 )
 
 // Name of the stack, and parameters of it that differ from the template's.
@@ -127,6 +130,12 @@ func (s *Stack) Parameters() []string {
 		"TokenSymbol=" + s.Chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.Chain.Token().Decimals),
 		fmt.Sprintf("ConfirmationRule=%d", ConfirmationRule), fmt.Sprintf("BlockTime=%v", BlockTime),
 	}
+}
+
+// Closed returns the parameters without which template.yaml deploys no stack with
+// real money.
+func Closed() []string {
+	return []string{"Environment=prod", "Mode=live", "KeyCreation=operator", "AmountMinimum=1", "AmountMaximum=1000000000", "DailyLimit=1000000000000", "AlarmTopicArn=arn:aws:sns:us-east-1:000000000000:alarms"}
 }
 
 // Refresh reads the outputs and resources of what was deployed, and applies what
@@ -245,27 +254,30 @@ func (s *Stack) throttle(ctx context.Context) error {
 	return err
 }
 
-// FillSecrets stores the wallets' keys and the nodes' URLs.
+// FillSecrets stores the wallets' keys and the nodes' URLs, and registers the wallets,
+// unless they are there already.
 func (s *Stack) FillSecrets(ctx context.Context) error {
-	var entries []keyring.Entry
+	secrets, tables := secretsmanager.NewFromConfig(s.Administrator()), dynamo.NewPayments(dynamodb.NewFromConfig(s.Administrator()), s.Outputs["PaymentsTableName"])
 	for _, w := range s.Chain.Wallets() {
 		key, err := keyring.ParseKey(w.PrivateKey())
 		if err != nil {
 			return err
 		}
-		entries = append(entries, keyring.Entry{Key: key})
+		_, err = secrets.CreateSecret(ctx, &secretsmanager.CreateSecretInput{
+			Name: aws.String(s.Outputs["WalletSecrets"] + w.Address.String()), SecretString: aws.String(string(keyring.Encode(key))),
+		})
+		if _, exists := errors.AsType[*smtypes.ResourceExistsException](err); err != nil && !exists {
+			return err
+		}
+		r := wallet.Registration{ID: wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}, State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}
+		if err := tables.Register(ctx, r); err != nil {
+			return err
+		}
 	}
 	nodes, err := json.Marshal(map[string][]string{"urls": {s.Chain.URL()}})
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		s.putSecret(ctx, "WalletSecretArn", string(keyring.Encode(entries))),
-		s.putSecret(ctx, "RpcSecretArn", string(nodes)))
-}
-
-func (s *Stack) putSecret(ctx context.Context, output, value string) error {
-	_, err := secretsmanager.NewFromConfig(s.Administrator()).PutSecretValue(ctx,
-		&secretsmanager.PutSecretValueInput{SecretId: aws.String(s.Outputs[output]), SecretString: &value})
+	_, err = secrets.PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"]), SecretString: aws.String(string(nodes))})
 	return err
 }

@@ -15,10 +15,9 @@ import (
 	"remit/internal/chainenv"
 	"remit/internal/dynamo"
 	"remit/internal/emf"
-	"remit/internal/keyring"
 	"remit/internal/queue"
-	"remit/internal/secrets"
 	"remit/internal/settlement"
+	"remit/internal/walletenv"
 	"remit/internal/webhook"
 )
 
@@ -28,7 +27,6 @@ func main() { boot.Schedule(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) boot.Run {
 	config := chainenv.Config(env)
-	wallets := secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now)
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
@@ -36,7 +34,7 @@ func wire(env *boot.Env) boot.Run {
 	r := runner{decimals: config.Token.Decimals, nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	r.settler = settlement.New(config, settlement.Parts{
 		Store:  dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")),
-		Keys:   keyring.New(secrets.Cache(wallets.Value, keyring.Decode).Get),
+		Keys:   walletenv.Keys(env, time.Now),
 		Nodes:  nodes,
 		Events: webhook.NewPublisher(webhooks, jobs),
 		Log:    slog.Default(), Now: time.Now,

@@ -19,6 +19,7 @@ func main() { boot.HTTP(wire) }
 // wire names everything this function may touch. CreateApiKeyFunction in
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
+	boot.Closed(env)
 	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
 	open, closed := httpapi.CreateAPIKey(rand.Text, registry), httpapi.CreateAPIKey(rand.Text, nil)

@@ -16,11 +16,10 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
-	"remit/internal/keyring"
 	"remit/internal/queue"
 	"remit/internal/recipient"
-	"remit/internal/secrets"
 	"remit/internal/token"
+	"remit/internal/walletenv"
 )
 
 func main() { boot.HTTP(wire) }
@@ -28,16 +27,17 @@ func main() { boot.HTTP(wire) }
 // wire names everything this function may touch. SendPaymentFunction in
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
+	boot.Closed(env)
 	config := chainenv.Config(env)
 	config.Network, config.MemoOff, config.Sanctions = env.String("NETWORK"), env.String("MEMO") == "off", chainenv.Sanctions(env)
-	config.Minimum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount)
-	config.Maximum = boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
+	config.RequireKey = env.String("REQUIRE_IDEMPOTENCY_KEY") == "true"
+	config.Minimum, config.Maximum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount), boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
 	config.Daily = boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)
 	db := dynamodb.NewFromConfig(env.AWS)
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: dynamo.NewPayments(db, env.String("PAYMENTS_TABLE")),
 		Book:  recipient.NewBook(dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE")), 0, time.Now), // no entry is made here
-		Keys:  keyring.New(secrets.Cache(secrets.Open(env.AWS, env.String("WALLET_SECRET"), time.Now).Value, keyring.Decode).Get),
+		Keys:  walletenv.Keys(env, time.Now),
 		Nodes: chainenv.Nodes(env, time.Now), Log: slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),
 	})

@@ -88,6 +88,10 @@ type Finder interface {
 	// works as soon as its merchant has it. Every field of the Key is filled.
 	Find(ctx context.Context, hash Hash) (Key, error)
 
+	// Terms returns a merchant's terms, the zero Terms if none are stored. It sees
+	// every write that was answered before the call.
+	Terms(ctx context.Context, merchantID string) (Terms, error)
+
 	// Touch sets LastUsedAt to at, unless LastUsedAt is later than since
 	// already. It returns nil in both cases, and ErrNotFound (creating nothing)
 	// if there is no such key. Of several callers with the same since at most
@@ -100,6 +104,17 @@ type Finder interface {
 type Store interface {
 	// Find is Finder's.
 	Find(ctx context.Context, hash Hash) (Key, error)
+
+	// Terms is Finder's.
+	Terms(ctx context.Context, merchantID string) (Terms, error)
+
+	// SetTerms replaces a merchant's terms. It returns ErrTerms, with nothing changed,
+	// if those that are stored are neither from nor to.
+	SetTerms(ctx context.Context, merchantID string, from, to Terms) error
+
+	// All returns every key of every merchant, in no order. It reads the whole
+	// table, which no function may do: it is for operators.
+	All(ctx context.Context) ([]Key, error)
 
 	// Create stores a new key. Creating the very same key again changes
 	// nothing and returns nil; ErrExists says that its hash is another's.

@@ -51,8 +51,12 @@ func (a *Authenticator) Authenticate(ctx context.Context, presented string, now 
 	if k.Mode != a.mode || !k.Valid(now) {
 		return Principal{}, ErrInvalid
 	}
+	terms, err := a.keys.Terms(ctx, k.MerchantID)
+	if err != nil {
+		return Principal{}, fmt.Errorf("looking up the terms of %s: %w", k.MerchantID, err)
+	}
 	a.touch(ctx, k, now)
-	return Principal{MerchantID: k.MerchantID, KeyID: k.ID, Mode: k.Mode, Hash: k.Hash, Grant: k.Grant}, nil
+	return Principal{MerchantID: k.MerchantID, KeyID: k.ID, Mode: k.Mode, Hash: k.Hash, Grant: k.Grant, Terms: terms}, nil
 }
 
 func (a *Authenticator) touch(ctx context.Context, k Key, now time.Time) {

@@ -10,6 +10,7 @@ type Principal struct {
 	Mode       Mode
 	Hash       Hash // of the key; zero: not known
 	Grant      Grant
+	Terms      Terms // of the merchant
 }
 
 type principalKey struct{}

@@ -20,6 +20,7 @@ const (
 	contextMode     = "mode"
 	contextHash     = "key_hash" // SHA-256 of the key, in hex
 	contextGrant    = "grant"    // apikey.Grant's text
+	contextTerms    = "terms"    // apikey.Terms' text, of a merchant that has any
 )
 
 // Authenticate returns the principal of a presented key, or apikey.ErrInvalid.
@@ -59,6 +60,9 @@ func Authorize(authenticate Authenticate) func(context.Context, events.APIGatewa
 		allow.Context = map[string]any{
 			contextMerchant: who.MerchantID, contextKey: who.KeyID, contextMode: string(who.Mode),
 			contextHash: hex.EncodeToString(who.Hash[:]), contextGrant: string(grant),
+		}
+		if terms := who.Terms.Text(); terms != "" {
+			allow.Context[contextTerms] = terms
 		}
 		return allow, nil
 	}

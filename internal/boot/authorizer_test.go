@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -11,6 +12,7 @@ import (
 	"remit/internal/apikey"
 	"remit/internal/boot"
 	"remit/internal/tabletest"
+	"remit/internal/token"
 )
 
 const (
@@ -27,6 +29,8 @@ var errTable = errors.New("table unavailable")
 // authenticate knows one key, and another for which its table fails.
 func authenticate(_ context.Context, presented string) (apikey.Principal, error) {
 	switch presented {
+	case "suspended":
+		return apikey.Principal{MerchantID: "mer_2", KeyID: "key_2", Mode: apikey.Test, Hash: apikey.Hash{0xab}, Grant: apikey.Full(), Terms: suspended}, nil
 	case "good":
 		return apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test, Hash: apikey.Hash{0xab}, Grant: apikey.Grant{Scopes: apikey.ScopesOf(apikey.Keys), Book: true}}, nil
 	case "outage":
@@ -50,6 +54,23 @@ func TestAuthorize(t *testing.T) {
 			t.Errorf("got  %s, %v\nwant %s", got, marshalErr, c.Want)
 		}
 	})
+}
+
+var suspended = apikey.Terms{Suspended: "a stolen key", Maximum: token.MaxAmount(), Daily: token.Units(1)}
+
+// TestTermsReachTheFunctions: what the authorizer writes of a merchant's terms is what
+// the gateway's request carries.
+func TestTermsReachTheFunctions(t *testing.T) {
+	response, err := boot.Authorize(authenticate)(t.Context(), events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN, Headers: map[string]string{"x-api-key": "suspended"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got apikey.Principal
+	send(t, func(_ http.ResponseWriter, r *http.Request) { got, _ = apikey.PrincipalFrom(r.Context()) },
+		event(func(ev *events.APIGatewayProxyRequest) { ev.RequestContext.Authorizer = response.Context }))
+	if got.Terms != suspended {
+		t.Errorf("%+v, want %+v", got.Terms, suspended)
+	}
 }
 
 func TestAuthorizeNeedsAMethod(t *testing.T) {

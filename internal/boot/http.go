@@ -130,5 +130,7 @@ func principal(authorizer map[string]any) (apikey.Principal, bool) {
 	hash, hashErr := hex.DecodeString(text(contextHash))
 	copy(who.Hash[:], hash)
 	grantErr := who.Grant.UnmarshalText([]byte(text(contextGrant)))
-	return who, errors.Join(err, hashErr, grantErr) == nil && who.MerchantID != "" && who.KeyID != ""
+	terms, termsErr := apikey.ParseTerms(text(contextTerms))
+	who.Terms = terms
+	return who, errors.Join(err, hashErr, grantErr, termsErr) == nil && who.MerchantID != "" && who.KeyID != ""
 }

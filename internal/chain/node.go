@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"remit/internal/token"
 )
@@ -99,6 +100,10 @@ type Node interface {
 	// canonical chain, zero where it has none, and with an error also where it
 	// did not say; or nothing at all with an error.
 	BlockHashes(ctx context.Context, numbers []uint64) ([]Hash, error)
+
+	// BlockTime returns the time of a block on the node's canonical chain, in UTC.
+	// A block that the node does not have is an error.
+	BlockTime(ctx context.Context, number uint64) (time.Time, error)
 
 	// TxAtNonce returns the hash of the transaction by which wallet used
 	// nonce, read from the block itself (not from the receipt index, which

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/token"
@@ -88,6 +89,11 @@ func (s *stub) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, e
 		hashes[i] = s.blocks[n]
 	}
 	return hashes, nil
+}
+
+// BlockTime gives two blocks of a second: 10 for the blocks 0 and 1, 11 for the next.
+func (s *stub) BlockTime(_ context.Context, number uint64) (time.Time, error) {
+	return time.Unix(10+int64(number+s.gas)/2, 0).UTC(), s.err()
 }
 
 func (s *stub) Count(_ context.Context, _ token.Address, block uint64) (uint64, error) {

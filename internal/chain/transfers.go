@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"remit/internal/token"
@@ -39,6 +40,9 @@ type MinedTx struct {
 func (l LoggedTransfer) String() string {
 	return fmt.Sprintf("%s units from %s to %s by %s in block %d %s", l.Amount, l.From, l.To, l.Tx, l.Block, l.BlockHash)
 }
+
+// Noop reports whether tx only used its nonce up: it moved neither ether nor a token.
+func (tx MinedTx) Noop() bool { return tx.To == tx.From && tx.Data == "" && tx.Value.IsZero() }
 
 // String describes tx for errors.
 func (tx MinedTx) String() string {
@@ -89,6 +93,23 @@ func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64
 		txs, err := node.Transactions(ctx, hashes)
 		return slices.DeleteFunc(txs, func(tx MinedTx) bool { return tx.Block > last }), err
 	})
+}
+
+// FirstSince returns the first of the blocks up to last whose time is at or later, if
+// every node gives the same times, and last+1 if there is none.
+func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint64, error) {
+	var err error
+	first := sort.Search(int(last)+1, func(number int) bool {
+		var times []time.Time
+		if err == nil {
+			times, err = agreed(n, fmt.Sprintf("the time of block %d", number), func(node Node) ([]time.Time, error) {
+				mined, err := node.BlockTime(ctx, uint64(number))
+				return []time.Time{mined}, err
+			})
+		}
+		return err != nil || !times[0].Before(at)
+	})
+	return uint64(first), err
 }
 
 // Costs returns what mined transactions took from their senders, in wei and in the order

@@ -5,10 +5,37 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/token"
 )
+
+// TestMinedNoop: whatever moves something is no no-op.
+func TestMinedNoop(t *testing.T) {
+	us := token.Address{1}
+	for tx, want := range map[chain.MinedTx]bool{
+		{From: us, To: us}: true, {From: us, To: token.Address{2}}: false, {From: us, To: us, Data: "a"}: false, {From: us, To: us, Value: token.Units(1)}: false,
+	} {
+		if tx.Noop() != want {
+			t.Errorf("%+v is a no-op: %t", tx, !want)
+		}
+	}
+}
+
+// TestFirstSince: the first of the blocks of a second, as all nodes tell their times.
+func TestFirstSince(t *testing.T) {
+	for second, want := range map[int64]uint64{9: 0, 10: 0, 11: 2, 13: 6, 14: 8} {
+		if got, err := nodes(&stub{}, &stub{}).FirstSince(t.Context(), time.Unix(second, 0), 7); err != nil || got != want {
+			t.Errorf("since %d: block %d, %v; want %d", second, got, err, want)
+		}
+	}
+	for other, want := range map[*stub]error{{gas: 2}: chain.ErrDisagree, {down: true}: chain.ErrUnavailable} {
+		if _, err := nodes(&stub{}, other).FirstSince(t.Context(), time.Unix(11, 0), 7); !errors.Is(err, want) {
+			t.Errorf("beside a node that differs or is silent: %v, want %v", err, want)
+		}
+	}
+}
 
 // TestTransfers: what left the wallets is what every node says, or nothing is known.
 func TestTransfers(t *testing.T) {

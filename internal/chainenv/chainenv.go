@@ -38,8 +38,8 @@ func Sanctions(env *boot.Env) (list token.Address) {
 }
 
 // Config returns the rules that both engines work by: those of the environment
-// and, for each that is empty or 0 there, the chain's own. It sets no limit to
-// amounts. Of a chain that is not known it logs which values the stack has.
+// and, for each that is empty or 0 there, the chain's own, but in live mode the rule
+// finalized. It sets no limit to amounts. Of a chain that is not known it logs which values the stack has.
 func Config(env *boot.Env) stack.Config {
 	config := stack.Config{
 		ChainID:  env.Uint64("CHAIN_ID"),
@@ -47,6 +47,7 @@ func Config(env *boot.Env) stack.Config {
 		Window:   env.Uint64("NONCE_WINDOW"),
 		FeeLimit: chains.Gwei(env.Uint64("MAX_FEE_CAP_GWEI")),
 	}
+	config.ConfirmationRule = chains.Chosen(env.String("MODE"))
 	if env.Optional("CONFIRMATION_RULE", "") != "" {
 		config.ConfirmationRule = boot.Parse(env, "CONFIRMATION_RULE", chain.ParseConfirmationRule)
 	}

@@ -37,7 +37,7 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	t.Cleanup(server.Close)
 	always := map[string]string{
 		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b",
-		"CHAIN_ID": "84532", "MERCHANT_SHARE": "100", "RPC_SECRET": "rpc", "TOKEN_SYMBOL": "USDC", "TOKEN_DECIMALS": "6", "TOKEN_ADDRESS": contract,
+		"CHAIN_ID": "84532", "MODE": "test", "MERCHANT_SHARE": "100", "RPC_SECRET": "rpc", "TOKEN_SYMBOL": "USDC", "TOKEN_DECIMALS": "6", "TOKEN_ADDRESS": contract,
 	}
 	return boot.OpenWith(func(name string) string {
 		if v, ok := vars[name]; ok {
@@ -142,6 +142,7 @@ func TestConfig(t *testing.T) {
 		"another chain's":  {map[string]string{"CHAIN_ID": "1", "NONCE_WINDOW": "0", "MAX_FEE_CAP_GWEI": "0"}, "finalized 12s 200000000000 64"},
 		"all overridden":   {map[string]string{"NONCE_WINDOW": "7", "MAX_FEE_CAP_GWEI": "3", "CONFIRMATION_RULE": "4", "BLOCK_TIME": "250ms"}, "4 250ms 3000000000 7"},
 		"an unknown chain": {map[string]string{"CHAIN_ID": "31337", "NONCE_WINDOW": "9", "MAX_FEE_CAP_GWEI": "0"}, "safe 2s 200000000000 9"},
+		"real money":       {map[string]string{"MODE": "live", "CHAIN_ID": "31337", "NONCE_WINDOW": "9", "MAX_FEE_CAP_GWEI": "0"}, "finalized 2s 200000000000 9"},
 	} {
 		env := stack(t, new(string), c.vars)
 		got := chainenv.Config(env)

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // answerLimit bounds an answer's body, in bytes. The longest that the API gives
@@ -44,6 +45,22 @@ type Problem struct {
 // Error tells the request and the answer. No key is part of either.
 func (p *Problem) Error() string {
 	return fmt.Sprintf("%s %s answered %d %s", p.Method, p.Path, p.Status, bytes.TrimSpace(p.Body))
+}
+
+// Detail tells why, in the API's words: its detail and code, or the whole body.
+func (p *Problem) Detail() string {
+	var told struct {
+		Detail any `json:"detail"`
+	}
+	if err := json.Unmarshal(p.Body, &told); err != nil || told.Detail == nil {
+		return string(bytes.TrimSpace(p.Body))
+	}
+	text, plain := told.Detail.(string)
+	if !plain {
+		b, _ := json.Marshal(told.Detail) // it was JSON
+		text = string(b)
+	}
+	return strings.TrimSpace(p.Code + " " + text)
 }
 
 // Call makes one request; an empty body sends none. header holds names and
@@ -124,10 +141,13 @@ type Order struct {
 type Payment struct {
 	Hash      string      `json:"tx_hash"` // the payment's identity for ever
 	Status    string      `json:"status"`  // pending, confirmed or failed
+	To        string      `json:"to"`
 	Amount    json.Number `json:"amount"`
 	Token     string      `json:"token"` // its symbol
 	Reference string      `json:"reference"`
-	Block     uint64      `json:"block_number"` // 0 until it is final
+	OnChain   string      `json:"onchain_tx_hash"` // the hash that was mined; "" until it is final
+	Block     uint64      `json:"block_number"`    // 0 until it is final
+	CreatedAt time.Time   `json:"created_at"`
 	Failure   struct {    // zero unless the payment failed
 		Code    string `json:"code"`
 		Message string `json:"message"`
@@ -149,12 +169,51 @@ func (c *Client) Transaction(ctx context.Context, hash string) (Payment, error) 
 	return ask[Payment](ctx, c, "GET", "/transaction/"+url.PathEscape(hash), nil)
 }
 
+// Payments returns a page of the merchant's payments, newest first, with those
+// filters: limit, cursor, idempotency_key and the others of openapi.yaml. next is
+// the cursor of the page that follows, "" on the last one.
+func (c *Client) Payments(ctx context.Context, filters url.Values) (page []Payment, next string, err error) {
+	list, err := ask[struct {
+		Data []Payment `json:"data"`
+		Next string    `json:"next_cursor"`
+	}](ctx, c, "GET", "/transactions?"+filters.Encode(), nil)
+	return list.Data, list.Next, err
+}
+
 // Balance returns the balance of an address in the token's smallest unit.
 func (c *Client) Balance(ctx context.Context, address string) (json.Number, error) {
 	b, err := ask[struct {
 		Balance json.Number `json:"balance"`
 	}](ctx, c, "GET", "/balance/"+url.PathEscape(address), nil)
 	return b.Balance, err
+}
+
+// A Token is the token that a stack pays in.
+type Token struct {
+	Symbol   string `json:"token"`
+	Decimals int    `json:"decimals"`
+}
+
+// Token returns the token that the stack pays in, as the balance of an address that
+// nobody has the key of names it.
+func (c *Client) Token(ctx context.Context) (Token, error) {
+	return ask[Token](ctx, c, "GET", "/balance/0x000000000000000000000000000000000000dEaD", nil)
+}
+
+// A Key is an API key of the merchant and its limits; nil is no limit.
+type Key struct {
+	Prefix      string       `json:"prefix"` // how the key itself begins
+	MaxAmount   *json.Number `json:"max_amount"`
+	DailyAmount *json.Number `json:"daily_amount"`
+	DailyCount  *uint64      `json:"daily_count"`
+}
+
+// Keys returns the merchant's API keys, newest first.
+func (c *Client) Keys(ctx context.Context) ([]Key, error) {
+	list, err := ask[struct {
+		Data []Key `json:"data"`
+	}](ctx, c, "GET", "/api-keys", nil)
+	return list.Data, err
 }
 
 // A Webhook is a registered endpoint.

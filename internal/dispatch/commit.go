@@ -110,7 +110,11 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 // before the write leaves the reservation, and check-receipts commits the same
 // bytes.
 func (d sending) commit(ctx context.Context, p payment.Payment, nonce uint64) (payment.Payment, error) {
-	committed, err := store.Commit(ctx, d.Store, d.Keys, p, nonce, d.Now())
+	signer, err := d.signer(ctx, p.Wallet)
+	if err != nil {
+		return payment.Payment{}, err
+	}
+	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
 	if err == nil {
 		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", committed.TxHash)
 		return committed, nil

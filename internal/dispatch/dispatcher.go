@@ -6,6 +6,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ var (
 	ErrOwnWallet    = errors.New("recipient is a wallet of this service")
 	ErrRecipient    = errors.New("the token, or a list of this service, refuses this recipient")
 	ErrInsufficient = errors.New("insufficient funds")
+	// ErrKeyMissing reports a request without the Idempotency-Key that the stack requires.
+	ErrKeyMissing = errors.New("no idempotency key")
 	// ErrNotInBook reports a recipient that the key may not pay (yet).
 	ErrNotInBook = errors.New("recipient is no active entry of the book")
 	// ErrTooMany reports that too many of the merchant's payments wait to be mined.
@@ -96,11 +99,13 @@ type Dispatcher struct {
 	Parts
 	pool *wallet.Pool
 
-	mu       sync.Mutex // guards market and quoted
+	mu       sync.Mutex // guards the fields up to read
 	market   chain.Market
 	quoted   time.Time
-	checked  atomic.Bool // the startup check has passed
-	compared sync.Map    // the wallet.IDs that it has compared so far
+	wallets  wallet.Registry // as it was read last
+	read     time.Time       // when that was; zero: never
+	checked  atomic.Bool     // the startup check has passed
+	compared sync.Map        // the wallet.IDs that it has compared so far
 	denials  denyList
 	crowd    crowd
 }
@@ -122,6 +127,9 @@ type Result struct {
 // earlier one began. Errors are the refusals, ErrKeyReused, ErrInProgress, and
 // errors of the store that left the outcome unknown before anything could move.
 func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
+	if d.RequireKey && r.IdempotencyKey == "" {
+		return Result{}, ErrKeyMissing
+	}
 	nodes, err := d.Nodes.Nodes(ctx)
 	if err != nil {
 		return Result{}, errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
@@ -284,8 +292,8 @@ func (d sending) charge(ctx context.Context, p payment.Payment, r payment.Reques
 // chargeOf is what the payment that r asks for takes from daily limits.
 func (d sending) chargeOf(p payment.Payment, r payment.Request) store.Charge {
 	limits := r.Key.Daily
-	if !d.Daily.IsZero() {
-		limits = append(slices.Clip(limits), payment.DailyLimit{Amount: d.Daily})
+	if daily := cmp.Or(r.Key.MerchantDaily, d.Daily); !daily.IsZero() {
+		limits = append(slices.Clip(limits), payment.DailyLimit{Amount: daily})
 	}
 	return store.Charge{Merchant: p.Merchant, Mode: p.Mode, At: p.CreatedAt, Amount: p.Amount, Count: 1, Limits: limits}
 }

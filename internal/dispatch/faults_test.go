@@ -84,19 +84,14 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"no call fails", script{}, nil},
 
 		{"no node is known", breaks("Nodes#1"), unavailable},
-		{"the addresses cannot be read", breaks("All#1"), unavailable},
-		{"nor at the startup check", breaks("All#2"), nil},
-		{"nor when it is repeated", breaks("All#2", "All#3"), unavailable},
-		{"and the payment perhaps not discarded then", breaks("All#2", "All#3", "Discard#1"), inProgress},
-		{"the wallets cannot be listed", breaks("Wallets#1"), nil},
-		{"nor when the startup check is repeated", breaks("Wallets#1", "Wallets#2"), unavailable},
+		{"the registry cannot be read", breaks("Wallets#1"), unavailable},
 		{"the last comparison is unknown", breaks("Compared#1"), nil},
 		{"the node does not know a wallet's count", breaks("Account#1"), nil},
 		{"nor any other's", breaks("Account#1", "Account#2", "Account#3", "Account#4"), unavailable},
+		{"and the payment perhaps not discarded then", breaks("Account#1", "Account#2", "Account#3", "Account#4", "Discard#1"), inProgress},
 		{"a wallet cannot be opened", breaks("Open#1"), nil},
 		{"nor any other", breaks("Open#1", "Open#2", "Open#3", "Open#4"), []error{dispatch.ErrUnavailable, wallet.ErrUnknown}},
 		{"the wallets cannot be listed to open one", breaks("Wallets#2"), nil},
-		{"the active wallets cannot be read", breaks("Active#1"), unavailable},
 		{"the node does not simulate", breaks("Estimate#1"), unavailable},
 		{"the node knows no price", breaks("Fees#1"), unavailable},
 		{"there is no key", breaks("Signer#1"), unavailable},
@@ -122,7 +117,6 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"the broadcast is lost", breaks("Send#1"), nil},
 
 		{"the wallet is paused", script{"Reserve#1": pause(first)}, nil},
-		{"and the others cannot be read", breaks("Active#2").with("Reserve#1", pause(first)), inProgress},
 		{"and moving the payment fails", breaks("Reassign#1").with("Reserve#1", pause(first)), []error{dispatch.ErrUnavailable, wallet.ErrPaused}},
 		{"and the payment cannot be read after that", breaks("Reassign#1", "Payment#1").with("Reserve#1", pause(first)), inProgress},
 		{"and its key has been used for another request meanwhile", script{"Reserve#1": pause(first), "Reassign#1": replace}, []error{dispatch.ErrKeyReused}},
@@ -381,8 +375,8 @@ func TestTakenUp(t *testing.T) {
 			_ = replace(p)
 			return overtake(p)
 		}}, exhaust, dispatch.ErrInProgress},
-		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Active#2"), func(*process) {}, nil},
-		{"while no price is known and it cannot be read", breaks("Reserve#1", "Payment#1"), breaks("Active#2", "Payment#2"), func(*process) {}, errBroken},
+		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Fees#2"), func(*process) {}, nil},
+		{"while no price is known and it cannot be read", breaks("Reserve#1", "Payment#1"), breaks("Fees#2", "Payment#2"), func(*process) {}, errBroken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newProcess(t, test.left)
@@ -452,10 +446,16 @@ func TestLimitsOfAKey(t *testing.T) {
 		"a book that cannot be read":     {payment.KeyLimits{Book: true}, book{active: asked.To, err: errBroken}, dispatch.ErrUnavailable},
 		"a day with room":                {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: asked.Amount, Count: 1}}}, book{}, nil},
 		"a day that is over":             {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: token.Units(99)}}}, book{}, store.ErrDailyLimit},
+		"the merchant's own maximum":     {payment.KeyLimits{MerchantMaximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
+		"the merchant's own day":         {payment.KeyLimits{MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
+		"both above the stack's":         {payment.KeyLimits{MerchantMaximum: asked.Amount, MerchantDaily: asked.Amount}, book{}, nil},
 		"an ancestor's day that is over": {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: token.Units(1000)}, {Key: "key_b", Amount: token.Units(99)}}}, book{}, store.ErrDailyLimit},
 	} {
 		p := newProcess(t, script{})
 		p.d.Daily = token.Amount{}
+		if !test.limits.MerchantMaximum.IsZero() && !test.limits.MerchantDaily.IsZero() {
+			p.d.Maximum, p.d.Daily = token.Units(50), token.Units(50)
+		}
 		p.d.Book = &test.book
 		r := asked
 		r.Key = test.limits
@@ -477,6 +477,12 @@ func TestLimitsOfAKey(t *testing.T) {
 	p.d.Book = asks
 	if _, err := p.pay(); err != nil || asks.asked != 0 {
 		t.Errorf("a key without a book: %v, and %d reads of one", err, asks.asked)
+	}
+	p.d.RequireKey = true
+	keyless := asked
+	keyless.IdempotencyKey = ""
+	if _, err := p.d.Send(t.Context(), keyless); !errors.Is(err, dispatch.ErrKeyMissing) {
+		t.Errorf("a payment without the key that the stack requires: %v", err)
 	}
 }
 

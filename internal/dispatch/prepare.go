@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,16 +18,18 @@ import (
 // prepare does everything that can fail before anything is stored: limits, fee
 // quote, simulation, key, wallet. Nothing it does has an effect.
 func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
-	own, err := d.Keys.All(ctx)
+	wallets, err := d.registry(ctx, registryFor)
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
+	_, own := wallets.Find(r.To)
+	maximum := cmp.Or(r.Key.MerchantMaximum, d.Maximum)
 	switch {
-	case slices.Contains(own, r.To):
+	case own: // a retired one too: its key may be gone, or in other hands
 		return payment.Payment{}, ErrOwnWallet
 	case r.Amount.Less(d.Minimum):
 		return payment.Payment{}, ErrAmountBelow
-	case !d.Maximum.IsZero() && d.Maximum.Less(r.Amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(r.Amount):
+	case !maximum.IsZero() && maximum.Less(r.Amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(r.Amount):
 		return payment.Payment{}, ErrAmountAbove
 	}
 	if d.crowd.has(r.Merchant, d.Now()) {
@@ -45,7 +46,7 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	}
 	var asked errgroup.Group // beside the nodes, so that it takes no time of its own
 	asked.Go(func() error { return d.allowed(ctx, r.To) })
-	p, err := d.assign(ctx, payment.New(id, r, d.Token, d.Network, d.Now()))
+	p, err := d.assign(ctx, wallets, payment.New(id, r, d.Token, d.Network, d.Now()))
 	if denied := asked.Wait(); denied != nil && !errors.Is(err, errScreened) {
 		return payment.Payment{}, denied
 	}
@@ -53,15 +54,17 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 }
 
 // assign returns offer with the wallet that is to pay it and its transaction there.
-func (d sending) assign(ctx context.Context, offer payment.Payment) (payment.Payment, error) {
-	active, err := d.Keys.Active(ctx)
-	if err != nil {
-		return payment.Payment{}, errors.Join(ErrUnavailable, err)
-	}
+func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer payment.Payment) (payment.Payment, error) {
 	refusal := ErrUnavailable
 	var blocked []wallet.ID
-	for _, w := range d.pool.Choose(d.ChainID, active, offer.Amount, d.Now()) {
+	for _, w := range d.pool.Choose(d.ChainID, wallets.Active(), offer.Amount, d.Now()) {
+		var held errgroup.Group // a key that is not in memory is read meanwhile
+		held.Go(func() error {
+			_, err := d.signer(ctx, w.Address)
+			return err
+		})
 		tx, err := d.simulate(ctx, w, offer)
+		keyErr := held.Wait()
 		switch {
 		case errors.Is(err, ErrInsufficient):
 			if len(blocked) == 0 {
@@ -79,8 +82,8 @@ func (d sending) assign(ctx context.Context, offer payment.Payment) (payment.Pay
 		}
 		d.pool.Wake(w)
 		d.rest(ctx, blocked)
-		if _, err := d.Keys.Signer(ctx, w.Address); err != nil {
-			return payment.Payment{}, errors.Join(ErrUnavailable, err)
+		if keyErr != nil {
+			return payment.Payment{}, errors.Join(ErrUnavailable, keyErr)
 		}
 		return offer.AssignedTo(w.Address, tx), nil
 	}

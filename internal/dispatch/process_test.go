@@ -91,7 +91,7 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 		times: map[string]int{},
 	}
 	p.d = dispatch.New(stack.Config{ChainID: 1, Window: 4, Daily: token.Units(5000), BlockTime: time.Minute}, dispatch.Parts{
-		Store: &interpose.Store{Store: p.tables, Around: p.around}, Keys: p, Nodes: p,
+		Store: registering{&interpose.Store{Store: p.tables, Around: p.around}, p}, Keys: p, Nodes: p,
 		Hints: p, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return p.now }, Random: rand.Reader,
 		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
 	})
@@ -178,14 +178,25 @@ func (p *process) Nodes(context.Context) (chain.Nodes, error) {
 
 func (p *process) Hint(context.Context) error { return p.call("Hint") }
 
-func (p *process) All(context.Context) ([]token.Address, error) { return p.keys, p.call("All") }
-
-func (p *process) Active(context.Context) ([]token.Address, error) {
-	draining := func(a token.Address) bool { return slices.Contains(p.draining, a) }
-	return slices.DeleteFunc(slices.Clone(p.keys), draining), p.call("Active")
+// A registering store has the wallets of a process in its registry.
+type registering struct {
+	*interpose.Store
+	p *process
 }
 
-func (p *process) Signer(context.Context, token.Address) (wallet.Signer, error) {
+func (r registering) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
+	for _, a := range r.p.keys {
+		from, to := wallet.Draining, wallet.Active
+		if slices.Contains(r.p.draining, a) {
+			from, to = to, from
+		}
+		r.p.must(r.p.tables.Register(context.Background(), wallet.Registration{ID: walletOf(a), State: to, Key: wallet.InSecret}))
+		r.p.must(r.p.tables.SetState(context.Background(), walletOf(a), from, to, r.p.now))
+	}
+	return r.Store.Wallets(ctx, chainID)
+}
+
+func (p *process) Signer(context.Context, wallet.Registration) (wallet.Signer, error) {
 	return p, p.call("Signer")
 }
 

@@ -43,11 +43,11 @@ var errNoWallet = errors.New("no wallet is left to try")
 // holds on the wallet it left is an orphan, which check-receipts fills with a
 // no-op.
 func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
-	active, err := d.Keys.Active(ctx)
+	wallets, err := d.registry(ctx, registryFor)
 	if err != nil {
 		return payment.Payment{}, err
 	}
-	for _, id := range d.pool.Choose(d.ChainID, active, p.Amount, d.Now()) {
+	for _, id := range d.pool.Choose(d.ChainID, wallets.Active(), p.Amount, d.Now()) {
 		if slices.Contains(*tried, id.Address) {
 			continue
 		}

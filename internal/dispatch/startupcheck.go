@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,49 +39,41 @@ func (d sending) startupCheck(ctx context.Context) error {
 }
 
 // look compares every wallet that has a record, also one that is draining or whose
-// key is gone: a payment that the tables have forgotten may be its own. It believes
-// the run of check-receipts that has just done so. Then it opens the wallets that
-// have no record. Tables that know no wallet may have lost them all: then it is an
-// error if one cannot be opened, and none is. If it crashes in between, the next
-// request looks again.
+// key is gone: a payment that the tables have forgotten may be its own. A retired
+// wallet's key may be in any hands, and it is left out. look believes the run of
+// check-receipts that has just done so. Then it opens the wallets that have no
+// record. Tables in which none has may have lost them all: then it is an error if one
+// cannot be opened, and none is. If it crashes in between, the next request looks
+// again.
 func (d sending) look(ctx context.Context) error {
-	held, err := d.Keys.All(ctx)
-	if err != nil {
-		return err
-	}
 	var at time.Time
 	var mark sync.WaitGroup
 	mark.Go(func() { at, _ = d.Store.Compared(ctx, d.ChainID) }) // unknown is zero: none is believed
-	ids, err := d.Store.Wallets(ctx, d.ChainID)
+	wallets, err := d.registry(ctx, justRead)
 	mark.Wait()
 	if err != nil {
 		return err
 	}
+	known := wallets.Working(true)
 	if age := d.Now().Sub(at); age < -skew || age >= comparedFor {
-		if err := abreast(ids, func(id wallet.ID) error { return d.compare(ctx, id) }); err != nil {
+		if err := abreast(known, func(r wallet.Registration) error { return d.compare(ctx, r.ID) }); err != nil {
 			return err
 		}
 	}
-	var unopened []wallet.ID
-	for _, a := range held {
-		if id := (wallet.ID{ChainID: d.ChainID, Address: a}); !slices.Contains(ids, id) {
-			unopened = append(unopened, id)
-		}
+	if unopened := wallets.Working(false); len(unopened) > 0 {
+		return d.open(ctx, unopened, len(known) == 0)
 	}
-	if len(unopened) == 0 {
-		return nil
-	}
-	return d.open(ctx, unopened, len(ids) == 0)
+	return nil
 }
 
 // abreast calls do for every wallet, some at once, and returns the first error once
 // all are done: a process with many wallets must not ask for one after the other
 // before its first payment.
-func abreast(ids []wallet.ID, do func(wallet.ID) error) error {
+func abreast(wallets wallet.Registry, do func(wallet.Registration) error) error {
 	var group errgroup.Group
 	group.SetLimit(16)
-	for _, id := range ids {
-		group.Go(func() error { return do(id) })
+	for _, r := range wallets {
+		group.Go(func() error { return do(r) })
 	}
 	return group.Wait()
 }
@@ -124,11 +115,12 @@ func (d sending) compare(ctx context.Context, id wallet.ID) error {
 // with it. One that cannot be opened, since another program uses its key or a node
 // does not answer, stops no other: it has no record to reserve from, and is tried
 // last for a minute. When all are wanted, that is an error, and none is opened.
-func (d sending) open(ctx context.Context, ids []wallet.ID, all bool) error {
+func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) error {
 	suspicion, unknown := d.suspicion(ctx)
 	var mu sync.Mutex
 	opening := map[wallet.ID]wallet.Wallet{}
-	err := abreast(ids, func(id wallet.ID) error {
+	err := abreast(wallets, func(r wallet.Registration) error {
+		id := r.ID
 		w, forgotten, err := wallet.Wallet{}, false, unknown
 		if err == nil {
 			w, forgotten, err = d.firstUse(ctx, id)
@@ -148,8 +140,8 @@ func (d sending) open(ctx context.Context, ids []wallet.ID, all bool) error {
 	if err != nil && all {
 		return err
 	}
-	_ = abreast(ids, func(id wallet.ID) error {
-		w, known := opening[id]
+	_ = abreast(wallets, func(r wallet.Registration) error {
+		w, known := opening[r.ID]
 		if !known {
 			return nil
 		}
@@ -157,7 +149,7 @@ func (d sending) open(ctx context.Context, ids []wallet.ID, all bool) error {
 			w.Paused = suspicion
 		}
 		if err := d.Store.Open(ctx, w); err != nil {
-			d.leaveOut(ctx, id, err)
+			d.leaveOut(ctx, r.ID, err)
 			return err
 		}
 		d.pool.Saw(w)
@@ -175,13 +167,13 @@ func (d sending) leaveOut(ctx context.Context, id wallet.ID, err error) {
 // suspicion returns the reason of a wallet's pause for an ErrBehind, empty when no
 // wallet is paused for one.
 func (d sending) suspicion(ctx context.Context) (reason string, err error) {
-	ids, err := d.Store.Wallets(ctx, d.ChainID)
+	wallets, err := d.Store.Wallets(ctx, d.ChainID)
 	if err != nil {
 		return "", err
 	}
 	var mu sync.Mutex
-	err = abreast(ids, func(id wallet.ID) error {
-		w, err := d.Store.Wallet(ctx, id)
+	err = abreast(wallets.Working(true), func(r wallet.Registration) error {
+		w, err := d.Store.Wallet(ctx, r.ID)
 		if w.Suspect() {
 			mu.Lock()
 			defer mu.Unlock()

@@ -26,7 +26,7 @@ type Store interface {
 
 	Open(ctx context.Context, w wallet.Wallet) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
-	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
+	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 	Compared(ctx context.Context, chainID uint64) (time.Time, error)
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }

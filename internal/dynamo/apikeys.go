@@ -144,6 +144,37 @@ func (s *APIKeys) Find(ctx context.Context, hash apikey.Hash) (apikey.Key, error
 	return get(ctx, s.table, apiKeyKey(hash), "an API key", apikey.ErrNotFound, decodeAPIKey)
 }
 
+// termsItem is the item of a merchant's terms.
+type termsItem struct {
+	KeyHash string `dynamodbav:"key_hash"` // merchant#mer_…
+	Terms   string `dynamodbav:"terms"`    // apikey.Terms' text
+}
+
+// Terms implements apikey.Finder.
+func (s *APIKeys) Terms(ctx context.Context, merchantID string) (apikey.Terms, error) {
+	name := "the terms of " + merchantID
+	return get(ctx, s.table, termsKey(merchantID), name, nil, func(item attributes) (apikey.Terms, error) {
+		var it termsItem
+		r := read(item, &it)
+		t, err := apikey.ParseTerms(it.Terms)
+		r.note("terms", err)
+		return decoded(r, t, name)
+	})
+}
+
+// SetTerms implements apikey.Store.
+func (s *APIKeys) SetTerms(ctx context.Context, merchantID string, from, to apikey.Terms) error {
+	condition := "terms IN (:from, :to)"
+	if from == (apikey.Terms{}) {
+		condition = "attribute_not_exists(terms) OR " + condition
+	}
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &s.name, Item: encode(termsItem{termsPrefix + merchantID, to.Text()}),
+		ConditionExpression: &condition, ExpressionAttributeValues: attributes{":from": text(from.Text()), ":to": text(to.Text())},
+	})
+	return outcome(err, apikey.ErrTerms, "storing the terms of "+merchantID)
+}
+
 // Touch implements apikey.Finder.
 func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Time) error {
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
@@ -231,8 +262,7 @@ func (s *APIKeys) Revoke(ctx context.Context, merchantID string, hash apikey.Has
 	return decodeAPIKey(item)
 }
 
-// All returns every key of the table, in no order. It reads the whole table, which
-// no function may do: it is for operators.
+// All implements apikey.Store.
 func (s *APIKeys) All(ctx context.Context) (keys []apikey.Key, err error) {
 	for pages := dynamodb.NewScanPaginator(s.db, &dynamodb.ScanInput{
 		TableName: &s.name, ConsistentRead: aws.Bool(true), FilterExpression: aws.String("attribute_exists(key_id)"), // no entry of a book

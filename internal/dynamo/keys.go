@@ -64,6 +64,13 @@ func issuedKey(merchantID string) primaryKey {
 	return primaryKey{attrKeyHash: text(issuedPrefix + merchantID)}
 }
 
+// termsPrefix begins the key of the item with a merchant's terms.
+const termsPrefix = "merchant#"
+
+func termsKey(merchantID string) primaryKey {
+	return primaryKey{attrKeyHash: text(termsPrefix + merchantID)}
+}
+
 // Items of the table Payments. A wallet and its pending transactions are one
 // partition, so that one query reads them in nonce order.
 

@@ -21,13 +21,73 @@ import (
 	"remit/internal/wallet"
 )
 
+// Register implements store.Wallets.
+func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
+	item := walletListKey(r.ChainID, r.Address.String())
+	item[attrState], item["signer"], item["since"] = text(string(r.State)), text(string(r.Key)), text(instant(r.Since))
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item, ConditionExpression: aws.String("attribute_not_exists(pk)")})
+	return outcome(err, nil, "registering "+r.Address.String())
+}
+
+// SetState implements store.Wallets.
+func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
+	w := s.setState(id, from, to, at)
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key: w.Update.Key, UpdateExpression: w.Update.UpdateExpression, ConditionExpression: w.Update.ConditionExpression,
+		ExpressionAttributeNames: w.Update.ExpressionAttributeNames, ExpressionAttributeValues: w.Update.ExpressionAttributeValues,
+		ReturnValuesOnConditionCheckFailure: allOld,
+	})
+	if stored, failed := refused(err); failed {
+		return w.refusal(stored)
+	}
+	return outcome(err, nil, "changing the state of "+id.Address.String())
+}
+
+// setState moves a registration from one state to another.
+func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) write {
+	return write{types.TransactWriteItem{Update: &types.Update{
+		TableName: &s.name, Key: walletListKey(id.ChainID, id.Address.String()),
+		UpdateExpression: aws.String("SET #state = :to, since = :at"), ConditionExpression: aws.String("#state = :from"), ExpressionAttributeNames: stateName,
+		ExpressionAttributeValues:           attributes{":from": text(string(from)), ":to": text(string(to)), ":at": text(instant(at))},
+		ReturnValuesOnConditionCheckFailure: allOld,
+	}}, func(stored attributes) error {
+		switch is, _ := stored[attrState].(*types.AttributeValueMemberS); {
+		case is == nil:
+			return wallet.ErrUnknown
+		case is.Value == string(to):
+			return nil
+		default:
+			return store.ErrChanged
+		}
+	}}
+}
+
+// Retire implements store.Wallets with one transaction. The registration is the first
+// of its writes: that of a wallet that is retired already decides.
+func (s *Payments) Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error {
+	return s.transact(ctx, "retiring "+id.Address.String(), s.setState(id, wallet.Draining, wallet.Retired, at),
+		write{types.TransactWriteItem{Update: &types.Update{
+			TableName: &s.name, Key: walletKey(id.ChainID, id.Address.String()),
+			UpdateExpression: aws.String("SET paused = :retired"), ConditionExpression: aws.String("next_nonce = :next AND size(reservations) = :none"),
+			ExpressionAttributeValues: attributes{":retired": text(wallet.RetiredReason), ":next": number(next), ":none": number(0)},
+		}}, is(store.ErrChanged)})
+}
+
 // Open implements store.Wallets with one transaction: no run of check-receipts
-// would find a wallet that is missing from the list. It is the only transaction
-// in a wallet's life, so it does not stand in the way of reservations.
+// would find a wallet whose registration does not say that it has a record. This one
+// and Retire's are the only transactions in a wallet's life, so none stands in the
+// way of reservations.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 	return s.transact(ctx, "opening "+w.Address.String(),
 		s.putAbsent(encodeWallet(w), nil), // it may have been opened before
-		s.put(walletListKey(w.ChainID, w.Address.String())))
+		write{types.TransactWriteItem{Update: &types.Update{
+			TableName: &s.name, Key: walletListKey(w.ChainID, w.Address.String()),
+			UpdateExpression:         aws.String("SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret)"),
+			ExpressionAttributeNames: stateName,
+			ExpressionAttributeValues: attributes{
+				":yes": &types.AttributeValueMemberBOOL{Value: true}, ":draining": text(string(wallet.Draining)), ":secret": text(string(wallet.InSecret)),
+			},
+		}}, nil})
 }
 
 // Wallet implements store.Wallets.
@@ -36,25 +96,37 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 }
 
 // Wallets implements store.Wallets with one query, strongly consistent.
-func (s *Payments) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
-	ids := []wallet.ID{}
+func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
+	var registry wallet.Registry
 	for item, err := range s.query(ctx, &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("pk = :wallets"),
 		ExpressionAttributeValues: attributes{":wallets": text(walletListPK(chainID))},
 		ConsistentRead:            aws.Bool(true),
 	}) {
 		if err != nil {
-			return nil, fmt.Errorf("reading the list of wallets of chain %d: %w", chainID, err)
+			return nil, fmt.Errorf("reading the registry of chain %d: %w", chainID, err)
 		}
-		sk, _ := item[attrSK].(*types.AttributeValueMemberS)
-		address, err := token.ParseAddress(strings.TrimPrefix(sk.Value, walletListPrefix))
-		if err != nil {
-			return nil, fmt.Errorf("reading the list of wallets of chain %d: %w", chainID, err)
+		var it struct {
+			SK     string `dynamodbav:"sk"`
+			State  string `dynamodbav:"state"`
+			Signer string `dynamodbav:"signer"`
+			Since  string `dynamodbav:"since"`
+			Opened bool   `dynamodbav:"opened"`
 		}
-		ids = append(ids, wallet.ID{ChainID: chainID, Address: address})
+		r := read(item, &it)
+		w := wallet.Registration{
+			ID:    wallet.ID{ChainID: chainID, Address: r.address("sk", strings.TrimPrefix(it.SK, walletListPrefix))},
+			State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: r.instant("since", it.Since), Opened: it.Opened,
+		}
+		r.require("state", slices.Contains([]wallet.State{wallet.Active, wallet.Draining, wallet.Retired}, w.State))
+		r.require("signer", w.Key != "")
+		if w, err = decoded(r, w, it.SK); err != nil {
+			return nil, err
+		}
+		registry = append(registry, w)
 	}
-	slices.SortFunc(ids, func(a, b wallet.ID) int { return bytes.Compare(a.Address[:], b.Address[:]) })
-	return ids, nil
+	slices.SortFunc(registry, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
+	return registry, nil
 }
 
 // SetCompared implements store.Wallets with one unconditional write.
@@ -100,13 +172,12 @@ func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, bal
 		})
 }
 
-// Advance implements store.Wallets. It raises and pauses in one write. If
-// next_nonce is as high already, which it will stay, it only pauses.
-func (s *Payments) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
-	err := s.change(ctx, id, "advancing", "SET next_nonce = :next, paused = :reason", "next_nonce < :next",
-		attributes{":next": number(next), ":reason": text(cmp.Or(reason, unexplained))})
+// Advance implements store.Wallets.
+func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
+	err := s.change(ctx, id, "advancing", "SET next_nonce = :next, noops_below = :noops", "next_nonce <= :next",
+		attributes{":next": number(next), ":noops": number(noopsBelow)})
 	if errors.Is(err, store.ErrChanged) {
-		return s.Pause(ctx, id, reason)
+		return nil
 	}
 	return err
 }
@@ -170,6 +241,7 @@ type walletItem struct {
 	SK           string                `dynamodbav:"sk"`
 	NextNonce    *uint64               `dynamodbav:"next_nonce"`
 	Ceiling      *uint64               `dynamodbav:"nonce_ceiling"`
+	NoopsBelow   uint64                `dynamodbav:"noops_below,omitempty"`
 	Reservations map[string]uint64     `dynamodbav:"reservations"` // payment id → nonce
 	ReservedAt   map[string]string     `dynamodbav:"reserved_at"`  // payment id → time
 	Token        attributevalue.Number `dynamodbav:"token_available"`
@@ -183,7 +255,7 @@ type walletItem struct {
 // element of each, which DynamoDB does in an existing map only.
 func encodeWallet(w wallet.Wallet) attributes {
 	it := walletItem{
-		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Ceiling: &w.Ceiling,
+		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Ceiling: &w.Ceiling, NoopsBelow: w.NoopsBelow,
 		Reservations: map[string]uint64{}, ReservedAt: map[string]string{},
 		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),
 		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
@@ -202,7 +274,7 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 		var it walletItem
 		r := read(item, &it)
 		w := wallet.Wallet{
-			ID: id, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
+			ID: id, NoopsBelow: it.NoopsBelow, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
 			Balance: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
 			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
 			Taken: map[string]uint64{}, Recounts: it.Recounts,

@@ -175,6 +175,12 @@ func TestPaysOnARealNode(t *testing.T) {
 	if diff := cmp.Diff([]chain.Hash{block.Hash, {}}, hashes); err != nil || diff != "" {
 		t.Errorf("block hashes, %v (-want +got):\n%s", err, diff)
 	}
+	if at, err := r.node.BlockTime(t.Context(), txs[0].Block); err != nil || at != txs[0].At {
+		t.Errorf("BlockTime = %v, %v, want that of the transactions, %v", at, err, txs[0].At)
+	}
+	if at, err := r.node.BlockTime(t.Context(), block.Number+100); err == nil {
+		t.Errorf("BlockTime of a block that is not yet: %v", at)
+	}
 	for i, p := range payments {
 		got, err := r.node.TxAtNonce(t.Context(), r.key.Address(), before.Mined+uint64(i), after.Final)
 		if err != nil || got != p.Hash {

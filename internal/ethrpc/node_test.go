@@ -54,6 +54,7 @@ func TestANodeOfAnotherChainIsNeverAskedAgain(t *testing.T) {
 		"Head":        func() error { _, err := node.Head(t.Context(), chain.ConfirmationRule{}); return err },
 		"Receipts":    func() error { _, err := node.Receipts(t.Context(), hashes(1)); return err },
 		"BlockHashes": func() error { _, err := node.BlockHashes(t.Context(), []uint64{1}); return err },
+		"BlockTime":   func() error { _, err := node.BlockTime(t.Context(), 1); return err },
 		"TxAtNonce":   func() error { _, err := node.TxAtNonce(t.Context(), account, 0, 1); return err },
 	} {
 		if err := ask(); !errors.Is(err, chain.ErrWrongChain) {

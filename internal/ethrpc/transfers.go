@@ -133,6 +133,15 @@ func (n *Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.M
 	return mined, nil
 }
 
+// BlockTime implements chain.Node.
+func (n *Node) BlockTime(ctx context.Context, number uint64) (time.Time, error) {
+	block := &header{}
+	if err := n.times(ctx, map[uint64]*header{number: block}); err != nil {
+		return time.Time{}, fmt.Errorf("reading the time of a block: %w", err)
+	}
+	return time.Unix(int64(*block.Time), 0).UTC(), nil
+}
+
 // times reads the headers of numbered blocks, each of which must have a time.
 func (n *Node) times(ctx context.Context, blocks map[uint64]*header) error {
 	var calls []query

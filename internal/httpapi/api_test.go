@@ -61,6 +61,7 @@ type api struct {
 	router   http.Handler
 	now      time.Time
 	keys     *apikey.Registry
+	keyStore *memory.APIKeys
 	book     *recipient.Book
 	key      string // a valid one of the merchant below
 	merchant string
@@ -75,6 +76,7 @@ func newAPI(t *testing.T) *api {
 	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: chain.Head{Number: 19241000}, Balance: token.Units(2500000)}}}
 	clock := func() time.Time { return a.now }
 	keyStore := &memory.APIKeys{}
+	a.keyStore = keyStore
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
 	a.book = recipient.NewBook(keyStore, 24*time.Hour, clock)
 	first, err := a.keys.Create(t.Context(), "Acme Coffee", apikey.Wish{})
@@ -273,20 +275,24 @@ func pairs(n int) string {
 
 // steps are what happens between the requests of a table.
 var steps = map[string]func(*api){
-	"no money":                    refused(dispatch.ErrInsufficient),
-	"below the minimum":           refused(dispatch.ErrAmountBelow),
-	"above the maximum":           refused(dispatch.ErrAmountAbove),
-	"above the day's limit":       refused(store.ErrDailyLimit),
-	"too many pending":            refused(dispatch.ErrTooMany),
-	"a refused recipient":         refused(dispatch.ErrRecipient),
-	"in flight":                   refused(dispatch.ErrInProgress),
-	"nodes are down":              refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
-	"broken dispatch":             refused(errBroken),
-	"the payment is confirmed":    (*api).confirm,
-	"the payment fails":           (*api).fail,
-	"keys by an operator only":    func(a *api) { a.only(httpapi.CreateAPIKey(nil, nil)) },
-	"a key for webhooks alone":    func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
-	"a key that may make keys":    func(a *api) { a.restrict(`{"scopes":["keys"],"daily_amount":100}`) },
+	"no money":                 refused(dispatch.ErrInsufficient),
+	"below the minimum":        refused(dispatch.ErrAmountBelow),
+	"above the maximum":        refused(dispatch.ErrAmountAbove),
+	"above the day's limit":    refused(store.ErrDailyLimit),
+	"too many pending":         refused(dispatch.ErrTooMany),
+	"a refused recipient":      refused(dispatch.ErrRecipient),
+	"in flight":                refused(dispatch.ErrInProgress),
+	"nodes are down":           refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
+	"broken dispatch":          refused(errBroken),
+	"the payment is confirmed": (*api).confirm,
+	"the payment fails":        (*api).fail,
+	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, nil)) },
+	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
+	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"],"daily_amount":100}`) },
+	"a suspended merchant": func(a *api) {
+		must(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "a stolen key"}))
+	},
+	"a stack that requires keys":  refused(dispatch.ErrKeyMissing),
 	"a recipient not in the book": refused(dispatch.ErrNotInBook),
 	"a day passes":                func(a *api) { a.now = a.now.Add(24 * time.Hour) },
 	"25 keys": func(a *api) {

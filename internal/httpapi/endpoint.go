@@ -142,8 +142,8 @@ type page struct {
 }
 
 // respond answers r. The order of its steps is part of the contract: an unknown
-// route is answered before the key is checked, and a bad key, or one without the
-// route's scope, before anything else of the request is read.
+// route is answered before the key is checked, and a bad key, a suspended merchant's,
+// or one without the route's scope, before anything else of the request is read.
 func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newID func() string,
 	authenticate func(*http.Request) (apikey.Principal, error),
 ) {
@@ -191,6 +191,9 @@ func serve(r *http.Request, endpoints []Endpoint, authenticate func(*http.Reques
 	if e.route.Scope != "" {
 		if c.caller, err = authenticate(r); err != nil {
 			return a, nil, err
+		}
+		if c.caller.Terms.Suspended != "" {
+			return a, nil, apikey.ErrSuspended
 		}
 		if !c.caller.Grant.May(e.route.Scope) {
 			return a, nil, apikey.ErrNotPermitted

@@ -17,6 +17,24 @@ import (
 	"remit/internal/webhook"
 )
 
+// TestSuspended: every endpoint that needs a key refuses a suspended merchant, and
+// limits of its own reach the engine in place of the stack's.
+func TestSuspended(t *testing.T) {
+	a := newAPI(t)
+	limited := apikey.Terms{Maximum: token.Units(7), Daily: token.Units(9)}
+	must(t, a.keyStore.SetTerms(t.Context(), a.merchant, apikey.Terms{}, limited))
+	a.pay().want(t, 201)
+	if got := a.payments.got[0].Key; got.MerchantMaximum != limited.Maximum || got.MerchantDaily != limited.Daily {
+		t.Errorf("the engine was told of %+v", got)
+	}
+	must(t, a.keyStore.SetTerms(t.Context(), a.merchant, limited, apikey.Terms{Suspended: "a stolen key"}))
+	for _, r := range httpapi.Routes {
+		if got := a.send(r.Method, concrete(r.Path), ""); r.Scope != "" && (got.status != 403 || got.member(t, "code") != "merchant_suspended" || strings.Contains(got.body, "stolen")) {
+			t.Errorf("%s %s: %d %s", r.Method, r.Path, got.status, got.body)
+		}
+	}
+}
+
 // TestScopes: every endpoint that needs a key takes one of its scope alone, and
 // refuses one that has every other scope.
 func TestScopes(t *testing.T) {

@@ -49,8 +49,11 @@ var problems = []struct {
 	{errNotUTF8, problem{status: http.StatusBadRequest, code: "body_not_utf8", detail: "The body is not valid UTF-8."}},
 	{errKeySyntax, problem{status: http.StatusBadRequest, code: "idempotency_key_invalid",
 		detail: "Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes."}},
+	{dispatch.ErrKeyMissing, badRequest("idempotency_key_missing", "Send an Idempotency-Key: one for each payment that you intend, the same on every retry. Nothing was paid.")},
 	{errKeyCreation, problem{status: http.StatusForbidden, code: "key_creation_closed", detail: "API keys are issued by the operator of this service."}},
 
+	{apikey.ErrSuspended, problem{status: http.StatusForbidden, code: "merchant_suspended",
+		detail: "The operator of this service has suspended your account. Payments that were answered 201 are still made. Ask the operator."}},
 	{apikey.ErrNotPermitted, problem{status: http.StatusForbidden, code: "key_not_permitted",
 		detail: "Your API key does not permit this. Use a key with the scope, and with limits as wide as those that you ask for."}},
 

@@ -33,7 +33,7 @@ func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
 		to, field := f.recipient(asset)
 		r := payment.Request{
 			Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode),
-			To: to, Amount: f.amount("amount"), Metadata: f.metadata("metadata"), Key: limitsOf(c.caller.Grant),
+			To: to, Amount: f.amount("amount"), Metadata: f.metadata("metadata"), Key: limitsOf(c.caller),
 		}
 		r.Reference, _ = f.text("reference", 1, maxReference)
 		if err := f.err(); err != nil {
@@ -61,10 +61,10 @@ func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
 	})
 }
 
-// limitsOf are the limits that a key's grant sets to its payments.
-func limitsOf(g apikey.Grant) payment.KeyLimits {
-	limits := payment.KeyLimits{Maximum: g.Maximum, Book: g.Book}
-	for _, l := range g.Limits.List() {
+// limitsOf are the limits that a key's grant and its merchant's terms set to payments.
+func limitsOf(p apikey.Principal) payment.KeyLimits {
+	limits := payment.KeyLimits{Maximum: p.Grant.Maximum, Book: p.Grant.Book, MerchantMaximum: p.Terms.Maximum, MerchantDaily: p.Terms.Daily}
+	for _, l := range p.Grant.Limits.List() {
 		limits.Daily = append(limits.Daily, payment.DailyLimit(l))
 	}
 	return limits

@@ -3,6 +3,7 @@ package interpose
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/token"
@@ -45,6 +46,11 @@ func (n Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receip
 // BlockHashes implements chain.Node.
 func (n Node) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
 	return ask(ctx, n.Around, "BlockHashes", n.String(), func(ctx context.Context) ([]chain.Hash, error) { return n.Node.BlockHashes(ctx, numbers) })
+}
+
+// BlockTime implements chain.Node.
+func (n Node) BlockTime(ctx context.Context, number uint64) (time.Time, error) {
+	return ask(ctx, n.Around, "BlockTime", fmt.Sprint(n.String(), " ", number), func(ctx context.Context) (time.Time, error) { return n.Node.BlockTime(ctx, number) })
 }
 
 // Count implements chain.Node.

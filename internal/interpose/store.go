@@ -136,6 +136,21 @@ func (s *Store) DeletePendingTx(ctx context.Context, id wallet.ID, nonce uint64)
 	return s.run(ctx, "DeletePendingTx", at(id, nonce), func(ctx context.Context) error { return s.Store.DeletePendingTx(ctx, id, nonce) })
 }
 
+// Register implements store.Wallets.
+func (s *Store) Register(ctx context.Context, r wallet.Registration) error {
+	return s.run(ctx, "Register", short(r.Address), func(ctx context.Context) error { return s.Store.Register(ctx, r) })
+}
+
+// SetState implements store.Wallets.
+func (s *Store) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
+	return s.run(ctx, "SetState", short(id.Address)+" to "+string(to), func(ctx context.Context) error { return s.Store.SetState(ctx, id, from, to, at) })
+}
+
+// Retire implements store.Wallets.
+func (s *Store) Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error {
+	return s.run(ctx, "Retire", short(id.Address), func(ctx context.Context) error { return s.Store.Retire(ctx, id, next, at) })
+}
+
 // Open implements store.Wallets.
 func (s *Store) Open(ctx context.Context, w wallet.Wallet) error {
 	return s.run(ctx, "Open", at(w.ID, w.NextNonce), func(ctx context.Context) error { return s.Store.Open(ctx, w) })
@@ -147,8 +162,8 @@ func (s *Store) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 }
 
 // Wallets implements store.Wallets.
-func (s *Store) Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error) {
-	return ask(ctx, s.Around, "Wallets", "", func(ctx context.Context) ([]wallet.ID, error) { return s.Store.Wallets(ctx, chainID) })
+func (s *Store) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
+	return ask(ctx, s.Around, "Wallets", "", func(ctx context.Context) (wallet.Registry, error) { return s.Store.Wallets(ctx, chainID) })
 }
 
 // Denied implements store.Denials.
@@ -182,8 +197,8 @@ func (s *Store) Reconcile(ctx context.Context, id wallet.ID, next uint64, balanc
 }
 
 // Advance implements store.Wallets.
-func (s *Store) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
-	return s.run(ctx, "Advance", at(id, next), func(ctx context.Context) error { return s.Store.Advance(ctx, id, next, reason) })
+func (s *Store) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
+	return s.run(ctx, "Advance", at(id, next), func(ctx context.Context) error { return s.Store.Advance(ctx, id, next, noopsBelow) })
 }
 
 // Pause implements store.Wallets.

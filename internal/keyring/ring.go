@@ -9,69 +9,50 @@ import (
 	"remit/internal/wallet"
 )
 
-// A Ring is the wallet.Keys of the wallet secret. Formatting or logging a Ring
-// shows a constant.
+// A Ring is the wallet.Keys of wallets that each have a secret. Formatting or logging
+// a Ring shows a constant.
 type Ring struct {
 	redacted
-	entries func(context.Context) ([]Entry, error)
-	unpack  func()
+	open   func(token.Address) Read
+	unpack func()
+
+	mu    sync.Mutex
+	reads map[token.Address]Read // of the wallets that have signed
 }
 
 var _ wallet.Keys = (*Ring)(nil)
 
-// New returns the keys of entries, in that order. Every method calls entries, from
-// many goroutines, so entries should cache what it decodes.
-func New(entries func(context.Context) ([]Entry, error)) *Ring {
+// A Read returns the key of one wallet, from many goroutines, so it should cache what
+// it reads. It returns wallet.ErrNoKey if there is none.
+type Read func(context.Context) (Key, error)
+
+// New returns the keys that the Read of each address has. open is called once for an
+// address, when it is to sign for the first time.
+func New(open func(token.Address) Read) *Ring {
 	// Key number 1 unpacks the curve's table of base points, on which the pure Go
 	// curve spends some 5 ms at its first use.
-	return &Ring{entries: entries, unpack: sync.OnceFunc(func() {
+	return &Ring{open: open, reads: map[token.Address]Read{}, unpack: sync.OnceFunc(func() {
 		go func() { _, _ = keyOf(append(make([]byte, 31), 1)) }()
 	})}
 }
 
-// Active implements wallet.Keys. It is empty when all wallets are draining.
-func (r *Ring) Active(ctx context.Context) ([]token.Address, error) {
-	return r.addresses(ctx, false)
-}
-
-// All implements wallet.Keys.
-func (r *Ring) All(ctx context.Context) ([]token.Address, error) { return r.addresses(ctx, true) }
-
-func (r *Ring) addresses(ctx context.Context, draining bool) ([]token.Address, error) {
-	entries, err := r.load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var addresses []token.Address
-	for _, e := range entries {
-		if draining || !e.Draining {
-			addresses = append(addresses, e.Key.Address())
-		}
-	}
-	return addresses, nil
-}
-
-// Signer implements wallet.Keys.
-func (r *Ring) Signer(ctx context.Context, address token.Address) (wallet.Signer, error) {
-	entries, err := r.load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if e.Key.Address() == address {
-			return e.Key, nil
-		}
-	}
-	return nil, fmt.Errorf("%w %v", wallet.ErrNoKey, address)
-}
-
-// load reads the entries. The first time, the curve unpacks its table meanwhile:
-// entries waits for the network.
-func (r *Ring) load(ctx context.Context) ([]Entry, error) {
+// Signer implements wallet.Keys. The first time, the curve unpacks its table
+// meanwhile: a Read waits for the network. A key of another wallet is ErrSecret.
+func (r *Ring) Signer(ctx context.Context, w wallet.Registration) (wallet.Signer, error) {
 	r.unpack()
-	entries, err := r.entries(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading the wallet keys: %w", err)
+	r.mu.Lock()
+	read := r.reads[w.Address]
+	if read == nil {
+		read = r.open(w.Address)
+		r.reads[w.Address] = read
 	}
-	return entries, nil
+	r.mu.Unlock()
+	key, err := read(ctx)
+	if err == nil && key.Address() != w.Address {
+		err = fmt.Errorf("%w: it holds the key of another wallet", ErrSecret)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the key of wallet %s: %w", w.Address, err)
+	}
+	return key, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -12,54 +11,39 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/keyring"
-	"remit/internal/secrets"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
 const otherHex = "0x0101010101010101010101010101010101010101010101010101010101010101"
 
-func wallets(entries ...string) string { return `{"wallets":[` + strings.Join(entries, ",") + `]}` }
-
-func entry(key string, draining bool) string {
-	return fmt.Sprintf(`{"private_key":%q,"draining":%t}`, key, draining)
+func registered(a token.Address) wallet.Registration {
+	return wallet.Registration{ID: wallet.ID{ChainID: 1, Address: a}, State: wallet.Active, Key: wallet.InSecret}
 }
 
-// ring returns the keys of a wallet secret, or those before it that can be used.
-func ring(secret *string) *keyring.Ring {
-	read := func(context.Context) ([]byte, error) { return []byte(*secret), nil }
-	return keyring.New(secrets.Cache(read, keyring.Decode).Get)
-}
-
-func TestARingHasTheKeysOfTheLastGoodSecret(t *testing.T) {
-	first, second := mustKey(t, keyHex).Address(), mustKey(t, otherHex).Address()
-	var secret string
-	keys := ring(&secret)
-	for _, step := range []struct {
-		name, secret string
-		active, all  []token.Address
-	}{
-		{"no secret, no keys", "{", nil, nil},
-		{"the secret's order, draining ones left out", wallets(entry(keyHex, true), entry(otherHex, false)), []token.Address{second}, []token.Address{first, second}},
-		{"an operator stored a key twice", wallets(entry(keyHex, false), entry(keyHex, true)), []token.Address{second}, []token.Address{first, second}},
-		{"an operator stored another secret", wallets(entry(keyHex, false)), []token.Address{first}, []token.Address{first}},
-	} {
-		secret = step.secret
-		active, err := keys.Active(t.Context())
-		all, errAll := keys.All(t.Context())
-		if bad := step.all == nil; bad != errors.Is(err, keyring.ErrSecret) || bad != errors.Is(errAll, keyring.ErrSecret) {
-			t.Errorf("%s: %v, %v", step.name, err, errAll)
+// ring returns the keys of secrets by address, and counts how often each is opened.
+func ring(values map[token.Address]string) (*keyring.Ring, map[token.Address]int) {
+	opened := map[token.Address]int{}
+	return keyring.New(func(a token.Address) keyring.Read {
+		opened[a]++
+		return func(context.Context) (keyring.Key, error) {
+			value, found := values[a]
+			if !found {
+				return keyring.Key{}, wallet.ErrNoKey
+			}
+			return keyring.Decode([]byte(value))
 		}
-		if diff := cmp.Diff([][]token.Address{step.active, step.all}, [][]token.Address{active, all}); diff != "" {
-			t.Errorf("%s: active, all (-want +got):\n%s", step.name, diff)
-		}
-	}
+	}), opened
 }
 
-func TestSignsForDrainingWalletsTooAndForNoStrangers(t *testing.T) {
-	key := mustKey(t, keyHex)
-	secret := wallets(entry(otherHex, false), entry(keyHex, true))
-	keys := ring(&secret)
+// TestARingSignsWithTheKeyOfEachWallet: for the wallet that is asked for, with its
+// own secret alone, which is opened once.
+func TestARingSignsWithTheKeyOfEachWallet(t *testing.T) {
+	key, other := mustKey(t, keyHex), mustKey(t, otherHex)
+	swapped, broken := token.Address{7}, token.Address{8}
+	keys, opened := ring(map[token.Address]string{
+		key.Address(): entry(keyHex), other.Address(): entry(otherHex), swapped: entry(keyHex), broken: "{",
+	})
 	tx := chain.Noop(1, key.Address(), chain.Fees{Cap: token.Units(9)})
 	want, err := key.Sign(tx, 3)
 	if err != nil {
@@ -68,7 +52,7 @@ func TestSignsForDrainingWalletsTooAndForNoStrangers(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 { // from many goroutines
 		all.Go(func() {
-			signer, err := keys.Signer(t.Context(), key.Address())
+			signer, err := keys.Signer(t.Context(), registered(key.Address()))
 			if err != nil {
 				t.Error(err)
 				return
@@ -80,11 +64,14 @@ func TestSignsForDrainingWalletsTooAndForNoStrangers(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if _, err := keys.Signer(t.Context(), token.Address{1}); !errors.Is(err, wallet.ErrNoKey) {
-		t.Errorf("Signer of a stranger: %v, want ErrNoKey", err)
+	if diff := cmp.Diff(map[token.Address]int{key.Address(): 1}, opened); diff != "" {
+		t.Errorf("opened (-want +got):\n%s", diff)
 	}
-	secret = "{"
-	if _, err := ring(&secret).Signer(t.Context(), key.Address()); !errors.Is(err, keyring.ErrSecret) {
-		t.Errorf("Signer without a secret: %v, want ErrSecret", err)
+	for a, want := range map[token.Address]error{{9}: wallet.ErrNoKey, swapped: keyring.ErrSecret, broken: keyring.ErrSecret, other.Address(): nil} {
+		if _, err := keys.Signer(t.Context(), registered(a)); !errors.Is(err, want) {
+			t.Errorf("Signer(%s): %v, want %v", a, err, want)
+		}
 	}
 }
+
+func entry(key string) string { return fmt.Sprintf(`{"private_key":%q}`, key) }

@@ -1,14 +1,17 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"remit/internal/chain"
@@ -17,6 +20,7 @@ import (
 	"remit/internal/ethrpc"
 	"remit/internal/keyring"
 	"remit/internal/token"
+	"remit/internal/wallet"
 )
 
 // A chainAccess is the chain that payments are made on, and the keys that pay
@@ -29,32 +33,41 @@ type chainAccess struct {
 	nodes    chain.Nodes
 	silent   []error // of the nodes that did not answer at the start
 	keys     *keyring.Ring
-	entries  atomic.Pointer[[]keyring.Entry] // of the wallet secret, which is in memory only
+	mu       sync.Mutex
+	held     map[token.Address]keyring.Key // which are in memory only
 }
 
 // openChain starts the embedded chain unless --rpc names outside nodes, and asks
 // the nodes for their chain and token.
 func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAccess, err error) {
-	a = &chainAccess{}
+	a = &chainAccess{held: map[token.Address]keyring.Key{}}
+	a.keys = keyring.New(func(wallet token.Address) keyring.Read {
+		return func(context.Context) (keyring.Key, error) { return a.key(wallet) }
+	})
 	defer func() {
 		if err != nil && a.embedded != nil {
 			err = errors.Join(err, a.embedded.Close())
 		}
 	}()
 	urls, contract := s.RPC, s.Token
-	var secret []byte
+	var texts []string
 	if len(urls) > 0 {
-		secret, err = walletSecret(s.WalletFile)
+		texts, err = keysIn(s.WalletFile)
 	} else if a.embedded, err = s.start(ctx, log); err == nil {
 		urls, contract = []string{a.embedded.URL()}, a.embedded.Token().Contract
-		var texts []string
 		for _, w := range a.embedded.Wallets() {
 			texts = append(texts, w.PrivateKey())
 		}
-		secret, err = secretOf(texts)
 	}
 	if err != nil {
 		return a, err
+	}
+	for i, text := range texts {
+		key, err := keyring.ParseKey(text)
+		if err != nil {
+			return a, fmt.Errorf("--wallet-file %s: key %d: %w", s.WalletFile, i+1, err)
+		}
+		a.held[key.Address()] = key
 	}
 	if err := a.discover(ctx, urls, contract); err != nil {
 		return a, fmt.Errorf("--rpc, --token: %w", err)
@@ -68,10 +81,6 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		a.nodes = append(a.nodes, node)
 	}
 	a.nodes, a.urls = a.nodes.Watch(time.Now, time.After), urls
-	if err := a.put(secret); err != nil {
-		return a, fmt.Errorf("reading %s: %w", s.WalletFile, err)
-	}
-	a.keys = keyring.New(func(context.Context) ([]keyring.Entry, error) { return *a.entries.Load(), nil })
 	return a, nil
 }
 
@@ -95,13 +104,29 @@ func (a *chainAccess) discover(ctx context.Context, urls []string, contract toke
 	return nil
 }
 
-// put replaces the wallet secret.
-func (a *chainAccess) put(secret []byte) error {
-	entries, err := keyring.Decode(secret)
-	if err == nil {
-		a.entries.Store(&entries)
+// put keeps a key until the process ends.
+func (a *chainAccess) put(key keyring.Key) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held[key.Address()] = key
+}
+
+// key returns the key of a wallet, or wallet.ErrNoKey.
+func (a *chainAccess) key(address token.Address) (keyring.Key, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key, found := a.held[address]
+	if !found {
+		return keyring.Key{}, wallet.ErrNoKey
 	}
-	return err
+	return key, nil
+}
+
+// keyed returns the wallets that have a key.
+func (a *chainAccess) keyed() []token.Address {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(a.held), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) })
 }
 
 // facts describes the chain, with the wallets' balances there. It lists no magic
@@ -114,11 +139,7 @@ func (a *chainAccess) facts(ctx context.Context, s *Settings) (devnet.Facts, err
 		RPCURL: s.RPC[0], ChainID: a.chainID, BlockTimeSeconds: s.BlockTime.Seconds(), Recipients: []devnet.Recipient{},
 		Token: devnet.TokenFacts{Address: a.asset.Contract, Symbol: a.asset.Symbol, Decimals: a.asset.Decimals},
 	}
-	wallets, err := a.keys.All(ctx)
-	if err != nil {
-		return devnet.Facts{}, err
-	}
-	for _, w := range wallets {
+	for _, w := range a.keyed() {
 		views, err := a.nodes.Views(ctx, w, a.asset.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			return devnet.Facts{}, err
@@ -129,41 +150,26 @@ func (a *chainAccess) facts(ctx context.Context, s *Settings) (devnet.Facts, err
 	return facts, nil
 }
 
-// walletSecret reads private keys from a file: a wallet secret as it lies in
-// Secrets Manager, the JSON of remit chain, or one key a line. Errors repeat
-// nothing of the file.
-func walletSecret(file string) ([]byte, error) {
+// keysIn reads private keys from a file: the JSON of remit chain, a wallet's secret as
+// it lies in Secrets Manager, or one key a line. Errors repeat nothing of the file.
+func keysIn(file string) ([]string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("--wallet-file: %w", err)
 	}
 	var form struct {
-		Wallets     json.RawMessage `json:"wallets"`
-		PrivateKeys []string        `json:"private_keys"`
+		PrivateKeys []string `json:"private_keys"`
+		PrivateKey  string   `json:"private_key"`
 	}
 	texts := strings.Fields(string(b))
 	if err := json.Unmarshal(b, &form); err == nil {
-		if form.PrivateKeys == nil {
-			return b, nil
-		}
 		texts = form.PrivateKeys
-	}
-	secret, err := secretOf(texts)
-	if err != nil {
-		return nil, fmt.Errorf("--wallet-file %s: %w", file, err)
-	}
-	return secret, nil
-}
-
-// secretOf returns the wallet secret that holds these keys.
-func secretOf(texts []string) ([]byte, error) {
-	var entries []keyring.Entry
-	for i, text := range texts {
-		key, err := keyring.ParseKey(text)
-		if err != nil {
-			return nil, fmt.Errorf("key %d: %w", i+1, err)
+		if form.PrivateKey != "" {
+			texts = []string{form.PrivateKey}
 		}
-		entries = append(entries, keyring.Entry{Key: key})
 	}
-	return keyring.Encode(entries), nil
+	if len(texts) == 0 {
+		return nil, fmt.Errorf("--wallet-file %s: it has no key", file)
+	}
+	return texts, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
@@ -20,6 +21,8 @@ import (
 	"remit/internal/settlement"
 	"remit/internal/stack"
 	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 )
@@ -55,6 +58,12 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 	}
 	if s.chain, err = openChain(ctx, settings, log); err != nil {
 		return nil, err
+	}
+	for _, a := range s.chain.keyed() {
+		id := wallet.ID{ChainID: s.chain.chainID, Address: a}
+		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}); err != nil {
+			return nil, fmt.Errorf("registering wallet %s: %w", a, err)
+		}
 	}
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	sender := guard.NewClient(true, false)
@@ -150,21 +159,22 @@ func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
 
 // Parts are the parts of a running stack that an operator's commands reach.
 type Parts struct {
-	Payments  store.Store
-	Webhooks  webhook.Store
-	Keys      apikey.Store
-	Jobs      webhook.Queue
-	Secret    func() []byte // the wallet secret
-	PutSecret func([]byte) error
-	Nodes     []string // URLs
-	Health    func() []chain.Health
-	Config    stack.Config
+	Payments store.Store
+	Webhooks webhook.Store
+	Keys     apikey.Store
+	Jobs     webhook.Queue
+	Keyed    func() []token.Address // the wallets that have a key in this process
+	Key      func(token.Address) (keyring.Key, error)
+	PutKey   func(keyring.Key)
+	Nodes    []string // URLs
+	Health   func() []chain.Health
+	Config   stack.Config
 }
 
 func (s *process) parts() Parts {
 	return Parts{
 		s.tables.payments, parkingStore{s.tables.webhooks, s.jobs}, s.tables.keys, s.jobs,
-		func() []byte { return keyring.Encode(*s.chain.entries.Load()) }, s.chain.put,
+		s.chain.keyed, s.chain.key, s.chain.put,
 		s.chain.urls, s.chain.nodes.Health, s.rules,
 	}
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,9 +15,10 @@ import (
 // APIKeys keeps API keys and recipient books in memory. The zero APIKeys is empty and ready; it is safe
 // for concurrent use.
 type APIKeys struct {
-	mu   sync.RWMutex
-	keys map[apikey.Hash]apikey.Key
-	book map[bookKey]recipient.Entry
+	mu    sync.RWMutex
+	keys  map[apikey.Hash]apikey.Key
+	terms map[string]apikey.Terms // by merchant
+	book  map[bookKey]recipient.Entry
 }
 
 var (
@@ -70,6 +72,34 @@ func (s *APIKeys) Find(_ context.Context, hash apikey.Hash) (apikey.Key, error) 
 		return apikey.Key{}, apikey.ErrNotFound
 	}
 	return k, nil
+}
+
+// Terms implements apikey.Finder.
+func (s *APIKeys) Terms(_ context.Context, merchantID string) (apikey.Terms, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.terms[merchantID], nil
+}
+
+// SetTerms implements apikey.Store.
+func (s *APIKeys) SetTerms(_ context.Context, merchantID string, from, to apikey.Terms) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if there := s.terms[merchantID]; there != from && there != to {
+		return apikey.ErrTerms
+	}
+	if s.terms == nil {
+		s.terms = map[string]apikey.Terms{}
+	}
+	s.terms[merchantID] = to
+	return nil
+}
+
+// All implements apikey.Store.
+func (s *APIKeys) All(context.Context) ([]apikey.Key, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Collect(maps.Values(s.keys)), nil
 }
 
 // Touch implements apikey.Finder.

@@ -29,6 +29,7 @@ type Payments struct {
 	spent    map[day]tally
 	denied   map[token.Address]store.Denial
 	wallets  map[wallet.ID]*purse
+	registry map[wallet.ID]wallet.Registration
 	txs      map[wallet.ID][]*pendingTx // in nonce order
 	compared map[uint64]time.Time       // by chain
 }
@@ -51,6 +52,7 @@ func NewPayments() *Payments {
 		spent:    map[day]tally{},
 		denied:   map[token.Address]store.Denial{},
 		wallets:  map[wallet.ID]*purse{},
+		registry: map[wallet.ID]wallet.Registration{},
 		txs:      map[wallet.ID][]*pendingTx{},
 		compared: map[uint64]time.Time{},
 	}
@@ -125,7 +127,7 @@ func (s *Payments) Image() *Payments {
 			to.txs[id] = append(to.txs[id], new(*tx))
 		}
 	}
-	to.hashes, to.spent, to.denied, to.compared = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.denied), maps.Clone(s.compared)
+	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.denied), maps.Clone(s.compared), maps.Clone(s.registry)
 	return to
 }
 
@@ -135,6 +137,6 @@ func (s *Payments) Restore(image *Payments) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.payments, s.hashes, s.lists = image.payments, image.hashes, image.lists
-	s.spent, s.denied, s.wallets, s.txs = image.spent, image.denied, image.wallets, image.txs
+	s.spent, s.denied, s.wallets, s.registry, s.txs = image.spent, image.denied, image.wallets, image.registry, image.txs
 	s.compared = map[uint64]time.Time{} // image's is of another table
 }

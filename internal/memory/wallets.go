@@ -27,6 +27,54 @@ func (p *purse) read() wallet.Wallet {
 	return w
 }
 
+// Register implements store.Wallets.
+func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
+	return s.locked(ctx, func() error {
+		if _, registered := s.registry[r.ID]; !registered {
+			r.Since, r.Opened = r.Since.UTC(), false
+			s.registry[r.ID] = r
+		}
+		return nil
+	})
+}
+
+// SetState implements store.Wallets.
+func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
+	return s.locked(ctx, func() error { return s.setState(id, from, to, at) })
+}
+
+func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) error {
+	r, registered := s.registry[id]
+	switch {
+	case !registered:
+		return wallet.ErrUnknown
+	case r.State == to:
+		return nil
+	case r.State != from:
+		return store.ErrChanged
+	}
+	r.State, r.Since = to, at.UTC()
+	s.registry[id] = r
+	return nil
+}
+
+// Retire implements store.Wallets.
+func (s *Payments) Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error {
+	return s.change(ctx, id, func(p *purse) error {
+		if s.registry[id].State == wallet.Retired {
+			return nil
+		}
+		if p.w.NextNonce != next || len(p.w.Reservations) > 0 {
+			return store.ErrChanged
+		}
+		err := s.setState(id, wallet.Draining, wallet.Retired, at)
+		if err == nil {
+			p.w.Paused = wallet.RetiredReason
+		}
+		return err
+	})
+}
+
 // Open implements store.Wallets.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 	return s.locked(ctx, func() error {
@@ -38,6 +86,12 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 		maps.Copy(reservations, w.Reservations)
 		w.Reservations, w.Taken, w.Recounts = reservations, map[string]uint64{}, 0
 		s.wallets[w.ID] = &purse{w: w}
+		r, registered := s.registry[w.ID]
+		if !registered {
+			r = wallet.Registration{ID: w.ID, State: wallet.Draining, Key: wallet.InSecret}
+		}
+		r.Opened = true
+		s.registry[w.ID] = r
 		return nil
 	})
 }
@@ -52,18 +106,17 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (w wallet.Wallet, e
 }
 
 // Wallets implements store.Wallets.
-func (s *Payments) Wallets(ctx context.Context, chainID uint64) (ids []wallet.ID, err error) {
+func (s *Payments) Wallets(ctx context.Context, chainID uint64) (registry wallet.Registry, err error) {
 	err = s.locked(ctx, func() error {
-		ids = []wallet.ID{}
-		for id := range s.wallets {
+		for id, r := range s.registry {
 			if id.ChainID == chainID {
-				ids = append(ids, id)
+				registry = append(registry, r)
 			}
 		}
-		slices.SortFunc(ids, func(a, b wallet.ID) int { return bytes.Compare(a.Address[:], b.Address[:]) })
+		slices.SortFunc(registry, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
 		return nil
 	})
-	return ids, err
+	return registry, err
 }
 
 // SetCompared implements store.Wallets.
@@ -106,10 +159,11 @@ func (s *Payments) Reconcile(ctx context.Context, id wallet.ID, next uint64, bal
 }
 
 // Advance implements store.Wallets.
-func (s *Payments) Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error {
+func (s *Payments) Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error {
 	return s.change(ctx, id, func(p *purse) error {
-		p.w.NextNonce = max(p.w.NextNonce, next)
-		p.w.Paused = cmp.Or(reason, unexplained)
+		if p.w.NextNonce <= next {
+			p.w.NextNonce, p.w.NoopsBelow = next, noopsBelow
+		}
 		return nil
 	})
 }

@@ -22,8 +22,8 @@ import (
 // Audit is `remit audit`.
 type Audit struct {
 	Target
-	From    uint64       `help:"First block."`
-	To      uint64       `help:"Last block. 0 is the last one that every node calls final."`
+	From    moment       `placeholder:"BLOCK|TIME" help:"First block, or the time from which on blocks count: 2026-01-31T00:00:00Z."`
+	To      moment       `placeholder:"BLOCK|TIME" help:"Last block, or the time before which blocks count. 0 is the last one that every node calls final."`
 	Own     []chain.Hash `placeholder:"HASH" help:"A transaction that you made yourself with a wallet's key, which is then no difference. May be repeated."`
 	NoEther bool         `help:"Leave out the ether of the wallets, and transactions that move no tokens."`
 	Keep    string       `placeholder:"FILE" help:"Keep in this file the transfers that were read, and go on behind them the next time."`
@@ -134,7 +134,22 @@ func (a *auditor) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("every configured node must answer for an audit: %w", err)
 	}
-	a.auditReport.From, a.auditReport.To = a.Audit.From, cmp.Or(a.Audit.To, final)
+	if a.auditReport.From, err = a.Audit.From.first(ctx, nodes, final); err != nil {
+		return err
+	}
+	if a.auditReport.To, err = a.Audit.To.first(ctx, nodes, final); err != nil {
+		return err
+	}
+	switch timed := !a.Audit.To.at.IsZero(); {
+	case timed && a.auditReport.To == 0:
+		return errors.New("--to is before the chain's first block: say a later time")
+	case timed && a.auditReport.To > final:
+		return fmt.Errorf("--to is later than block %d, the last one that every node calls final: wait, or leave --to out", final)
+	case timed:
+		a.auditReport.To--
+	default:
+		a.auditReport.To = cmp.Or(a.auditReport.To, final)
+	}
 	switch first, last := a.auditReport.From, a.auditReport.To; {
 	case last > final:
 		return fmt.Errorf("--to %d is beyond block %d, the last one that every node calls final: wait, or leave --to out", last, final)

@@ -40,7 +40,7 @@ type ledger struct {
 	chain    *devnet.Chain
 	node     *ethrpc.Node
 	urls     []string // of the nodes
-	keys     []keyring.Entry
+	keys     []keyring.Key
 	nonces   map[token.Address]uint64
 	payments []payment.Payment
 	noops    []wallet.PendingTx
@@ -68,13 +68,13 @@ func newLedger(t *testing.T) *ledger {
 	for _, w := range c.Wallets() {
 		key, err := keyring.ParseKey(w.PrivateKey())
 		l.must(err)
-		l.keys = append(l.keys, keyring.Entry{Key: key})
+		l.keys = append(l.keys, key)
 	}
 	l.must(c.Blacklist(token.Address{0xbb}))
 	l.pay(0, payee, 5, true)
 	l.pay(1, payee, 6, true)
 	l.pay(0, token.Address{0xbb}, 7, true) // reverts
-	noop := chain.Noop(c.ID(), l.keys[0].Key.Address(), fees)
+	noop := chain.Noop(c.ID(), l.keys[0].Address(), fees)
 	signed := l.mine(0, noop)
 	l.noops = append(l.noops, wallet.PendingTx{ID: wallet.ID{ChainID: c.ID(), Address: noop.To}, Nonce: signed.Nonce, Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw, Fees: fees})
 	now = now.AddDate(0, 0, 1)
@@ -93,7 +93,7 @@ func (l *ledger) must(err error) {
 // mine signs a transaction with a wallet's key and puts it into a block.
 func (l *ledger) mine(from int, tx chain.Tx) chain.Signed {
 	l.Helper()
-	key := l.keys[from].Key
+	key := l.keys[from]
 	signed, err := key.Sign(tx, l.nonces[key.Address()])
 	l.must(err)
 	l.nonces[key.Address()]++
@@ -111,7 +111,7 @@ func (l *ledger) pay(from int, to token.Address, units uint64, settled bool) {
 	key := fmt.Sprint("order-", len(l.payments))
 	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: to, Amount: token.Units(units), Reference: "=1+1"}
 	at := nine.Add(time.Duration(len(l.payments)) * 24 * time.Hour)
-	p := payment.New(payment.KeyID("mer_1", "test", key), r, l.chain.Token(), "local", at).AssignedTo(l.keys[from].Key.Address(), l.transfer(to, units))
+	p := payment.New(payment.KeyID("mer_1", "test", key), r, l.chain.Token(), "local", at).AssignedTo(l.keys[from].Address(), l.transfer(to, units))
 	p, err := p.Commit(l.mine(from, p.Tx), at)
 	l.must(err)
 	if settled {
@@ -167,8 +167,11 @@ func (l *ledger) run(change func([]payment.Payment) []payment.Payment, args ...s
 	for _, tx := range l.noops {
 		l.must(tables.PutNoop(l.Context(), tx))
 	}
+	for _, key := range l.keys {
+		l.must(tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.chain.ID(), Address: key.Address()}, State: wallet.Active, Key: wallet.InSecret}))
+	}
 	server := httptest.NewServer(operator.Local{
-		Payments: tables, Nodes: l.urls, Secret: func() []byte { return keyring.Encode(l.keys) },
+		Payments: tables, Nodes: l.urls,
 		Config: stack.Config{ChainID: l.chain.ID(), Token: l.chain.Token()},
 	})
 	defer server.Close()
@@ -216,7 +219,7 @@ func (l *ledger) audit(args ...string) (a audited) {
 func TestAuditOfBooksThatBalance(t *testing.T) {
 	l := newLedger(t)
 	const topUp = 123_456_789_012_345
-	own := l.send(1, l.keys[0].Key.Address(), topUp)
+	own := l.send(1, l.keys[0].Address(), topUp)
 	got := l.audit("--own", own.String())
 	found := map[string]int{}
 	sum := token.Amount{}
@@ -245,7 +248,7 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 				booked, _ = booked.Add(*p.Fee)
 			}
 		}
-		if e.Wallet == l.keys[0].Key.Address() {
+		if e.Wallet == l.keys[0].Address() {
 			received = token.Units(topUp)
 		}
 		before := token.Units(1_000_000_000_000_000_000)
@@ -262,6 +265,37 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 	rows, parse := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err = errors.Join(err, parse); err != nil || strings.Join(rows[0], ",") != "wallet,day,kind,count,amount,amount_decimal,fees_wei" || len(rows) != 5 || !strings.Contains(text, ",1500000,1.5,0\n") {
 		t.Errorf("%v, %q", err, text)
+	}
+}
+
+// TestMoments: blocks are said by their numbers or by times, and one that cannot be is
+// refused before anything is read or changed.
+func TestMoments(t *testing.T) {
+	l := newLedger(t)
+	const midnight = "2026-01-03T00:00:00Z"
+	for day, args := range map[string][]string{"2026-01-02": {"--to", midnight}, "2026-01-03": {"--from", midnight}} {
+		got := l.audit(append(args, "--no-ether")...)
+		for _, s := range got.Sums {
+			if s.Day != day {
+				t.Errorf("%v: %+v", args, s)
+			}
+		}
+		if len(got.Sums) == 0 {
+			t.Errorf("%v: nothing", args)
+		}
+	}
+	for line, want := range map[string]string{
+		"audit --from noon":                          `"noon" is neither the number of a block nor a time such as 2026-01-31T18:30:00Z`,
+		"audit --from 2999-01-01T00:00:00Z":          "2999-01-01T00:00:00Z is yet to come",
+		"audit --to 2025-01-01T00:00:00Z":            "--to is before the chain's first block",
+		"audit --to 2026-02-01T00:00:00Z":            "--to is later than block ",
+		"recover --yes --since 2026-01-03":           "is neither the number of a block nor a time",
+		"recover --yes --since 9999":                 "--since 9999 is beyond block ",
+		"recover --yes --since 2999-01-01T00:00:00Z": "2999-01-01T00:00:00Z is yet to come",
+	} {
+		if out, err := l.run(nil, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q\n%s", line, err, want, out)
+		}
 	}
 }
 

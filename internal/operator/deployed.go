@@ -1,7 +1,9 @@
 // Package operator has the commands for a stack on AWS or in a process of this
 // machine. They reach its tables, secrets and queues with the rights of the person
 // who runs them, change as little as they can, and ask before they change anything.
-// A private key goes from a person to the wallet secret, and to no output.
+// A private key goes
+// from a person to a secret of its own, and to no output; remit recover alone reads
+// any.
 package operator
 
 import (
@@ -34,6 +36,7 @@ import (
 	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
+	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
 
@@ -68,8 +71,10 @@ type platform interface {
 	webhooks() (webhook.Store, error)
 	keys() (apikey.Store, error)
 	jobs() (webhook.Queue, error)
-	secret(ctx context.Context, output string) ([]byte, error) // errNoValue if it was never written
-	putWallets(ctx context.Context, secret []byte) error
+	rpc(ctx context.Context) ([]byte, error)                               // the RPC secret; errNoValue if it was never written
+	keyed(ctx context.Context) (map[token.Address]time.Time, error)        // the wallets that have a key in the secret store, and since when
+	key(ctx context.Context, wallet token.Address) (keyring.Key, error)    // that remit recover signs with; nothing else reads one
+	putKey(ctx context.Context, key keyring.Key) error                     // errKeyStored if the wallet has one
 	health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error) // as the stack has seen them, not this command
 }
 
@@ -139,6 +144,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
 	c := stack.Config{ChainID: chainID}
 	var rule, blocks, fee, window error
+	c.ConfirmationRule = chains.Chosen(parameters["Mode"])
 	if text := parameters["ConfirmationRule"]; text != "" {
 		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
 	}
@@ -185,7 +191,7 @@ func (a *account) jobs() (webhook.Queue, error) {
 
 // nodes opens the nodes that the RPC secret names, and returns their URLs too.
 func (d *deployment) nodes(ctx context.Context) (nodes chain.Nodes, urls []string, err error) {
-	value, err := d.secret(ctx, "RpcSecretArn")
+	value, err := d.rpc(ctx)
 	if errors.Is(err, errNoValue) {
 		err = fmt.Errorf(`%w: put {"urls":["https://…"]} into it (docs/deploy.md)`, err)
 	}
@@ -209,72 +215,91 @@ func (d *deployment) nodes(ctx context.Context) (nodes chain.Nodes, urls []strin
 // errNoValue reports a secret that was never given one.
 var errNoValue = errors.New("the secret has no value yet")
 
-func (a *account) secret(ctx context.Context, output string) ([]byte, error) {
-	arn, err := a.output(output)
+// errKeyStored reports a wallet whose key is in the secret store already.
+var errKeyStored = errors.New("the key is stored already")
+
+func (a *account) rpc(ctx context.Context) ([]byte, error) {
+	arn, err := a.output("RpcSecretArn")
 	if err != nil {
 		return nil, err
 	}
-	got, err := secretsmanager.NewFromConfig(a.aws).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &arn})
-	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {
-		return nil, fmt.Errorf("%s: %w", output, errNoValue)
+	return a.secret(ctx, arn)
+}
+
+// secret reads a secret by its name or ARN.
+func (a *account) secret(ctx context.Context, id string) ([]byte, error) {
+	got, err := secretsmanager.NewFromConfig(a.aws).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &id})
+	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing || err == nil && aws.ToString(got.SecretString) == "" {
+		return nil, fmt.Errorf("%s: %w", id, errNoValue)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", output, err)
-	}
-	if aws.ToString(got.SecretString) == "" {
-		return nil, fmt.Errorf("%s: %w", output, errNoValue)
+		return nil, fmt.Errorf("reading secret %s: %w", id, err)
 	}
 	return []byte(*got.SecretString), nil
 }
 
-func (a *account) putWallets(ctx context.Context, secret []byte) error {
-	arn, err := a.output("WalletSecretArn")
+func (a *account) key(ctx context.Context, address token.Address) (keyring.Key, error) {
+	prefix, err := a.output("WalletSecrets")
 	if err != nil {
-		return err
+		return keyring.Key{}, err
 	}
-	_, err = secretsmanager.NewFromConfig(a.aws).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{
-		SecretId: &arn, SecretString: aws.String(string(secret)),
-	})
-	if err != nil {
-		return fmt.Errorf("writing the wallet secret (it may have been written: list the wallets): %w", err)
-	}
-	return nil
-}
-
-// wallets returns the entries of the wallet secret, none if it has no value yet.
-func (d *deployment) wallets(ctx context.Context) ([]keyring.Entry, error) {
-	value, err := d.secret(ctx, "WalletSecretArn")
+	value, err := a.secret(ctx, prefix+address.String())
 	if errors.Is(err, errNoValue) {
-		return nil, nil
+		return keyring.Key{}, wallet.ErrNoKey
 	}
 	if err != nil {
-		return nil, err
+		return keyring.Key{}, err
 	}
 	return keyring.Decode(value)
 }
 
-// changeWallets asks for consent to a change of the wallet secret, and makes it.
-// The changes that other operators make meanwhile are kept. The value goes to
-// the secret and nowhere else.
-func (d *deployment) changeWallets(ctx context.Context, yes bool, consequences string, change func([]keyring.Entry) ([]keyring.Entry, error)) error {
-	changed := func() ([]keyring.Entry, error) {
-		entries, err := d.wallets(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return change(entries)
-	}
-	if _, err := changed(); err != nil {
-		return err
-	}
-	if err := d.agree(yes, consequences); err != nil {
-		return err
-	}
-	entries, err := changed() // read again
+// putKey makes the wallet's secret, with the stack's customer key and replica. It reads
+// no secret, and changes none that is there.
+func (a *account) putKey(ctx context.Context, key keyring.Key) error {
+	prefix, err := a.output("WalletSecrets")
 	if err != nil {
 		return err
 	}
-	return d.putWallets(ctx, keyring.Encode(entries))
+	in := &secretsmanager.CreateSecretInput{
+		Name: aws.String(prefix + key.Address().String()), SecretString: aws.String(string(keyring.Encode(key))),
+		Description: aws.String("Remit " + a.stack + ": the key of a wallet"), Tags: []types.Tag{{Key: aws.String("remit:stack"), Value: &a.stack}},
+	}
+	if arn := a.parameters["KmsKeyArn"]; arn != "" {
+		in.KmsKeyId = &arn
+	}
+	if region := a.parameters["ReplicaRegion"]; region != "" {
+		in.AddReplicaRegions = []types.ReplicaRegionType{{Region: &region}}
+	}
+	_, err = secretsmanager.NewFromConfig(a.aws).CreateSecret(ctx, in)
+	if _, exists := errors.AsType[*types.ResourceExistsException](err); exists {
+		return errKeyStored
+	}
+	return err
+}
+
+// keyed lists names of secrets, and reads none.
+func (a *account) keyed(ctx context.Context) (map[token.Address]time.Time, error) {
+	prefix, err := a.output("WalletSecrets")
+	if err != nil {
+		return nil, err
+	}
+	keyed := map[token.Address]time.Time{}
+	pages := secretsmanager.NewListSecretsPaginator(secretsmanager.NewFromConfig(a.aws), &secretsmanager.ListSecretsInput{
+		Filters: []types.Filter{{Key: types.FilterNameStringTypeName, Values: []string{prefix}}},
+	})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing the secrets %s*: %w", prefix, err)
+		}
+		for _, secret := range page.SecretList {
+			name, ours := strings.CutPrefix(aws.ToString(secret.Name), prefix)
+			if address, err := token.ParseAddress(name); ours && err == nil {
+				keyed[address] = aws.ToTime(secret.CreatedDate)
+			}
+		}
+	}
+	return keyed, nil
 }
 
 // owner names a merchant in the stack's mode, as the webhook store does.
@@ -293,13 +318,8 @@ func (d *deployment) show(v any, text string) error {
 	return err
 }
 
-// tokens writes an amount in whole tokens, with as many decimals as it needs.
-func tokens(a token.Amount, decimals int) string {
-	digits := a.String()
-	digits = strings.Repeat("0", max(0, decimals+1-len(digits))) + digits
-	point := len(digits) - decimals
-	return strings.TrimSuffix(digits[:point]+"."+strings.TrimRight(digits[point:], "0"), ".")
-}
+// tokens writes an amount in whole tokens.
+func tokens(a token.Amount, decimals int) string { return a.Tokens(decimals) }
 
 // A stamp is a time in an answer. The zero time is null in JSON and "-" in text.
 type stamp time.Time

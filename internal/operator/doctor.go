@@ -64,8 +64,11 @@ var errFindings = errors.New("the deployment is not well")
 // Run makes all checks and, for each that found something wrong, says what to do.
 func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e := &examination{deployment: d}
-	e.check(ctx, "wallet secret", e.activeWallets, "remit wallet create --stack "+d.Stack)
+	e.check(ctx, "registry", e.activeWallets, "remit wallet create --stack "+d.Stack)
 	e.check(ctx, "chain", e.chainIsKnown, "")
+	if a, ok := d.platform.(*account); ok {
+		e.check(ctx, "closed", a.isClosed, "deploy with these parameters (docs/deploy.md)")
+	}
 	e.check(ctx, "nodes agree", e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)`)
 	if _, local := d.platform.(*conversation); local || !c.Fresh {
 		e.check(ctx, "circuit breakers", e.breakersAreClosed, "replace in the RPC secret the node that leaves requests unanswered, if it goes on (docs/operate.md)")
@@ -129,17 +132,21 @@ func (e *examination) found(check, saw string, err error, advice string) {
 }
 
 func (e *examination) activeWallets(ctx context.Context) (string, error) {
-	entries, err := e.wallets(ctx)
-	active := 0
-	for _, entry := range entries {
-		if !entry.Draining {
-			active++
-		}
+	tables, err := e.payments()
+	if err != nil {
+		return "", err
 	}
-	if err == nil && active == 0 {
+	wallets, err := tables.Wallets(ctx, e.chainID)
+	if err == nil && len(wallets.Active()) == 0 {
 		err = errors.New("no wallet may pay")
 	}
-	return fmt.Sprintf("%d wallets, %d active", len(entries), active), err
+	if err == nil {
+		var left []token.Address
+		if left, _, err = e.unregistered(ctx); len(left) > 0 {
+			err = fmt.Errorf("the keys of %s are stored, and the wallets not registered", left)
+		}
+	}
+	return fmt.Sprintf("%d wallets, %d active", len(wallets), len(wallets.Active())), err
 }
 
 func (e *examination) nodesAgree(ctx context.Context) (string, error) {
@@ -322,11 +329,14 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 	rows, rowsErr := e.walletRows(ctx)
 	nodes, _, nodesErr := e.nodes(ctx)
 	if err := errors.Join(rowsErr, nodesErr); err != nil {
-		e.found("wallets", "", err, "check your rights on the payments table, the wallet secret and the RPC secret")
+		e.found("wallets", "", err, "check your rights on the payments table and the RPC secret")
 		return
 	}
 	least, _ := token.Units(minGasGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	for _, r := range rows {
+		if r.State == wallet.Retired {
+			continue
+		}
 		name, advice := "wallet "+r.Address.String()[:10], "send "+e.asset.Symbol+" and ether for gas to "+r.Address.String()
 		views, err := nodes.Views(ctx, r.Address, e.asset.Contract, chain.ConfirmationRule{})
 		if err != nil {
@@ -340,13 +350,25 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 			err, advice = fmt.Errorf("%w: %s", wallet.ErrPaused, r.Paused), "docs/alarms says what it means; then remit wallet resume "+r.Address.String()
 		case r.NextNonce != nil && v.Mined > *r.NextNonce:
 			err, advice = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, *r.NextNonce), "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
-		case r.Key == "active" && v.Balance.IsZero():
+		case r.State == wallet.Active && v.Balance.IsZero():
 			err = errors.New("holds no " + e.asset.Symbol)
-		case r.Key == "active" && v.Gas.Less(least):
+		case r.State == wallet.Active && v.Gas.Less(least):
 			err = errors.New("holds " + gas)
 		}
 		e.found(name, tokens(v.Balance, e.asset.Decimals)+" "+e.asset.Symbol+", "+gas, err, advice)
 	}
+}
+
+// isClosed finds the parameters that leave a stack with real money open.
+func (a *account) isClosed(context.Context) (string, error) {
+	amount := func(name string) token.Amount { v, _ := token.ParseAmount(a.parameters[name]); return v } // the template lets digits pass
+	p := a.parameters
+	id, _ := strconv.ParseUint(p["ChainId"], 10, 64)
+	err := errors.Join(chains.Deployment{
+		Environment: p["Environment"], Mode: p["Mode"], KeyCreation: p["KeyCreation"], ChainID: id, AlarmTopic: p["AlarmTopicArn"],
+		Minimum: amount("AmountMinimum"), Maximum: amount("AmountMaximum"), Daily: amount("DailyLimit"),
+	}.Open()...)
+	return fmt.Sprintf("%s, %s mode, keys from %s", p["Environment"], p["Mode"], p["KeyCreation"]), err
 }
 
 // tablesAreKept looks for what a restored table lacks.
@@ -362,22 +384,30 @@ func (a *account) tablesAreKept(ctx context.Context) (string, error) {
 // secretsAreReplicated looks for the copies of the secrets in the second region.
 func (a *account) secretsAreReplicated(ctx context.Context) (string, error) {
 	region := a.parameters["ReplicaRegion"]
-	for _, output := range []string{"WalletSecretArn", "RpcSecretArn"} {
-		arn, err := a.output(output)
+	rpc, err := a.output("RpcSecretArn")
+	if err != nil {
+		return "", err
+	}
+	keyed, err := a.keyed(ctx)
+	if err != nil {
+		return "", err
+	}
+	ids := []string{rpc}
+	for address := range keyed {
+		ids = append(ids, a.outputs["WalletSecrets"]+address.String())
+	}
+	for _, id := range ids {
+		secret, err := secretsmanager.NewFromConfig(a.aws).DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &id})
 		if err != nil {
-			return "", err
-		}
-		secret, err := secretsmanager.NewFromConfig(a.aws).DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &arn})
-		if err != nil {
-			return "", fmt.Errorf("describing %s: %w", output, err)
+			return "", fmt.Errorf("describing %s: %w", id, err)
 		}
 		if !slices.ContainsFunc(secret.ReplicationStatus, func(r smtypes.ReplicationStatusType) bool {
 			return aws.ToString(r.Region) == region && r.Status == smtypes.StatusTypeInSync
 		}) {
-			return "", fmt.Errorf("%s is not in %s", output, region)
+			return "", fmt.Errorf("%s is not in %s", id, region)
 		}
 	}
-	return "in " + region, nil
+	return fmt.Sprintf("%d in %s", len(ids), region), nil
 }
 
 // scheduleIsAlive looks for a run of check-receipts in the last minutes.

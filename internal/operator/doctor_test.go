@@ -154,7 +154,7 @@ type seen struct {
 // doctor examines a stack without wallets and returns its findings by check.
 func doctor(t *testing.T, config stack.Config, nodes ...string) map[string]seen {
 	t.Helper()
-	local := operator.Local{Payments: memory.NewPayments(), Secret: func() []byte { return []byte(`{"wallets":[]}`) }, Nodes: nodes, Health: func() []chain.Health { return nil }, Config: config}
+	local := operator.Local{Payments: memory.NewPayments(), Keyed: func() []token.Address { return nil }, Nodes: nodes, Health: func() []chain.Health { return nil }, Config: config}
 	recorder := httptest.NewRecorder()
 	local.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"Args":["doctor","--json"]}`)))
 	var ended struct{ Out, Error string }

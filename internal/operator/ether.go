@@ -164,7 +164,7 @@ func (a *auditor) charge(sum *etherSum, tx chain.MinedTx, fee token.Amount) {
 		}
 	case p != nil:
 		sum.Unrecorded = plus(sum.Unrecorded, fee)
-	case tx.To == tx.From && tx.Data == "" && tx.Value.IsZero():
+	case tx.Noop():
 		kind, sum.Noops = kindNoop, plus(sum.Noops, fee)
 	default:
 		sum.Unknown = plus(sum.Unknown, spent)

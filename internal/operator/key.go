@@ -191,6 +191,12 @@ func (c *keyList) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
+	rows, text := keyRows(keys)
+	return d.show(rows, text)
+}
+
+// keyRows returns keys as they are shown, in JSON and as text.
+func keyRows(keys []apikey.Key) ([]apikey.Public, string) {
 	rows := []apikey.Public{}
 	var b strings.Builder
 	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")
@@ -198,7 +204,7 @@ func (c *keyList) Run(ctx context.Context, d *deployment) error {
 		rows = append(rows, k.Public())
 		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt), mayDo(k.Public().Permissions))
 	}
-	return d.show(rows, b.String())
+	return rows, b.String()
 }
 
 // keyRow is a row of the list of keys.

@@ -18,35 +18,39 @@ import (
 
 	"remit/internal/apikey"
 	"remit/internal/chain"
+	"remit/internal/keyring"
 	"remit/internal/stack"
 	"remit/internal/store"
+	"remit/internal/token"
 	"remit/internal/webhook"
 )
 
 // Commands are the commands of an operator.
 type Commands struct {
-	Wallet   Wallet   `cmd:"" help:"Keys that pay."`
-	Keys     Keys     `cmd:"" help:"Merchants' API keys."`
-	Payment  Payment  `cmd:"" help:"Look into a payment."`
-	Deny     Deny     `cmd:"" help:"Recipients that are not paid."`
-	Webhooks Webhooks `cmd:"" help:"Deliveries that failed."`
-	Recover  Recover  `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
-	Audit    Audit    `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
-	Export   Export   `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
-	Doctor   Doctor   `cmd:"" help:"Examine a stack and say what to do about each finding."`
+	Wallet    Wallet    `cmd:"" help:"Keys that pay."`
+	Keys      Keys      `cmd:"" help:"Merchants' API keys."`
+	Merchants Merchants `cmd:"" help:"Merchants: who they are, suspensions, limits."`
+	Payment   Payment   `cmd:"" help:"Look into a payment."`
+	Deny      Deny      `cmd:"" help:"Recipients that are not paid."`
+	Webhooks  Webhooks  `cmd:"" help:"Deliveries that failed."`
+	Recover   Recover   `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
+	Audit     Audit     `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
+	Export    Export    `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
+	Doctor    Doctor    `cmd:"" help:"Examine a stack and say what to do about each finding."`
 }
 
 // Local is the parts of a stack that this process runs with its data in memory.
 type Local struct {
-	Payments  store.Store
-	Webhooks  webhook.Store
-	Keys      apikey.Store
-	Jobs      webhook.Queue
-	Secret    func() []byte // the wallet secret
-	PutSecret func([]byte) error
-	Nodes     []string // URLs
-	Health    func() []chain.Health
-	Config    stack.Config
+	Payments store.Store
+	Webhooks webhook.Store
+	Keys     apikey.Store
+	Jobs     webhook.Queue
+	Keyed    func() []token.Address // the wallets that have a key in this process
+	Key      func(token.Address) (keyring.Key, error)
+	PutKey   func(keyring.Key)
+	Nodes    []string // URLs
+	Health   func() []chain.Health
+	Config   stack.Config
 }
 
 // socket is the file of the socket at which the stack that serves the API at an
@@ -147,19 +151,27 @@ func (c *conversation) webhooks() (webhook.Store, error) { return c.Webhooks, ni
 func (c *conversation) keys() (apikey.Store, error)      { return c.Keys, nil }
 func (c *conversation) jobs() (webhook.Queue, error)     { return c.Jobs, nil }
 
-func (c *conversation) secret(_ context.Context, output string) ([]byte, error) {
-	if output == "RpcSecretArn" {
-		return json.Marshal(map[string][]string{"urls": c.Nodes})
-	}
-	return c.Secret(), nil
+func (c *conversation) rpc(context.Context) ([]byte, error) {
+	return json.Marshal(map[string][]string{"urls": c.Nodes})
 }
 
 func (c *conversation) health(context.Context, chain.Nodes) ([]chain.Health, error) {
 	return c.Health(), nil
 }
 
-func (c *conversation) putWallets(_ context.Context, secret []byte) error {
-	return c.PutSecret(secret)
+func (c *conversation) keyed(context.Context) (map[token.Address]time.Time, error) {
+	keyed := map[token.Address]time.Time{}
+	for _, a := range c.Keyed() {
+		keyed[a] = time.Time{}
+	}
+	return keyed, nil
+}
+
+func (c *conversation) key(_ context.Context, a token.Address) (keyring.Key, error) { return c.Key(a) }
+
+func (c *conversation) putKey(_ context.Context, key keyring.Key) error {
+	c.PutKey(key)
+	return nil
 }
 
 // Elsewhere returns the URL of the stack on this machine that a command is about,

@@ -5,12 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -18,13 +21,16 @@ import (
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/operator"
 	"remit/internal/store"
+	"remit/internal/wallet"
 )
 
 // An account is an AWS account with one stack: CloudFormation and Secrets Manager
 // as far as the commands use them, and DynamoDB.
 type account struct {
 	*testing.T
-	secret string // the wallet secret; "" until it is written
+	secrets map[string]string // by name
+	made    time.Time         // when each of them was
+	breaks  string            // the action that fails once, after it has had its effect
 }
 
 func newAccount(t *testing.T) *account {
@@ -33,7 +39,7 @@ func newAccount(t *testing.T) *account {
 	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables); err != nil {
 		t.Fatal(err)
 	}
-	a := &account{T: t}
+	a := &account{T: t, secrets: map[string]string{}, made: time.Now()}
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
@@ -48,23 +54,38 @@ func newAccount(t *testing.T) *account {
 // ServeHTTP answers as the two services do.
 func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	var asked struct{ SecretID, SecretString string }
+	var asked struct{ SecretID, Name, SecretString string }
 	_ = json.Unmarshal(body, &asked) // CloudFormation's is a form
-	switch action := r.Header.Get("X-Amz-Target"); {
-	case action == "secretsmanager.PutSecretValue":
-		a.secret = asked.SecretString
-		_, _ = io.WriteString(w, `{}`)
-	case action == "secretsmanager.GetSecretValue" && (a.secret == "" || asked.SecretID == "nodes"):
+	fail := func(kind string) {
 		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"__type":"ResourceNotFoundException"}`)
-	case action == "secretsmanager.GetSecretValue":
-		_ = json.NewEncoder(w).Encode(map[string]string{"SecretString": a.secret})
+		_, _ = fmt.Fprintf(w, `{"__type":%q}`, kind)
+	}
+	action := r.Header.Get("X-Amz-Target")
+	switch {
+	case action == "secretsmanager.CreateSecret" && a.secrets[asked.Name] != "":
+		fail("ResourceExistsException")
+	case action == "secretsmanager.CreateSecret":
+		a.secrets[asked.Name] = asked.SecretString
+		if a.breaks == action {
+			a.breaks = ""
+			fail("InternalServiceError")
+			return
+		}
+		_, _ = io.WriteString(w, `{}`)
+	case action == "secretsmanager.ListSecrets":
+		list := []map[string]any{}
+		for name := range a.secrets {
+			list = append(list, map[string]any{"Name": name, "CreatedDate": a.made.Unix()})
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"SecretList": list})
+	case action == "secretsmanager.GetSecretValue" && asked.SecretID == "nodes":
+		fail("ResourceNotFoundException")
 	case strings.Contains(string(body), "DescribeStacks"):
 		member := func(kind, name, value string) string {
 			return fmt.Sprintf("<member><%[1]sKey>%[2]s</%[1]sKey><%[1]sValue>%[3]s</%[1]sValue></member>", kind, name, value)
 		}
 		_, _ = fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>remit</StackName><Outputs>",
-			member("Output", "PaymentsTableName", "operator-payments"), member("Output", "ApiKeysTableName", "operator-keys"), member("Output", "WebhookQueueUrl", "http://queue"), member("Output", "WalletSecretArn", "wallets"), member("Output", "RpcSecretArn", "nodes"),
+			member("Output", "PaymentsTableName", "operator-payments"), member("Output", "ApiKeysTableName", "operator-keys"), member("Output", "WebhookQueueUrl", "http://queue"), member("Output", "WalletSecrets", "remit/wallets/"), member("Output", "RpcSecretArn", "nodes"),
 			"</Outputs><Parameters>", member("Parameter", "ChainId", "84532"), member("Parameter", "TokenSymbol", "USDC"), member("Parameter", "TokenDecimals", "6"),
 			member("Parameter", "TokenAddress", "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), member("Parameter", "Mode", "test"),
 			"</Parameters></member></Stacks></DescribeStacksResult></DescribeStacksResponse>")
@@ -107,14 +128,14 @@ func TestCommands(t *testing.T) {
 		why, line, want string // want is in the answer, or in the error after !
 	}{
 		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done: say --yes"},
-		{"a secret without a value has no wallets", "wallet list --json", "[]"},
+		{"a new stack has no wallets", "wallet list --json", "[]"},
 		{"the address is all that is shown of a key", "wallet import --yes --file " + file, "Fund it with USDC and gas."},
 		{"a key is put in once", "wallet import --yes --file " + file, "!is there already"},
 		{"the wallet has made no payment", "wallet list", address + "  active      not used             0        0                   0  \n"},
 		{"and may make no new ones", "wallet drain --yes " + address, "done"},
-		{"which the list shows", "wallet list --json", `"key": "draining"`},
+		{"which the list shows", "wallet list --json", `"state": "draining"`},
 		{"until that is undone", "wallet drain --yes --undo --json " + address, `"draining": false`},
-		{"a wallet that the secret does not have", "wallet drain --yes 0x1111111111111111111111111111111111111111", "!no key for wallet"},
+		{"a wallet that is not registered", "wallet drain --yes 0x1111111111111111111111111111111111111111", "!is no wallet of the stack"},
 		{"a pause is for a wallet that has paid", "wallet pause --yes " + address, "!wallet has no record yet"},
 		{"a pause without a reason", "wallet pause --yes --reason= " + address, "!--reason is empty"},
 		{"a merchant without keys", "keys list mer_1 --json", "[]"},
@@ -140,7 +161,50 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%s: remit %s shows the key", step.why, step.line)
 		}
 	}
-	if !strings.Contains(a.secret, key[2:]) {
-		t.Error("the secret does not have the key")
+	if !strings.Contains(a.secrets["remit/wallets/"+address], key[2:]) {
+		t.Errorf("the secrets are of %d wallets, and not of the imported one", len(a.secrets))
+	}
+}
+
+// TestCreate makes wallets by two commands at once, and by one that stops after the key
+// is stored: no key is lost, none is read, and no wallet is registered without its key.
+func TestCreate(t *testing.T) {
+	a := newAccount(t)
+	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), dynamo.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}); err != nil {
+		t.Fatal(err)
+	}
+	tables := dynamo.NewPayments(dynamotest.Client(t), "create-payments")
+	const create = "wallet create --yes --table payments=create-payments"
+	registered := func() (all []string) {
+		wallets, err := tables.Wallets(t.Context(), 84532)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range wallets {
+			if all = append(all, r.Address.String()); r.State != wallet.Active || r.Key != wallet.InSecret || r.Opened || a.secrets["remit/wallets/"+all[len(all)-1]] == "" {
+				t.Errorf("%+v, with a secret: %t", r, a.secrets["remit/wallets/"+all[len(all)-1]] != "")
+			}
+		}
+		return all
+	}
+	a.breaks = "secretsmanager.CreateSecret"
+	if out, err := a.remit(create); err == nil || out != "" || !strings.Contains(err.Error(), "run remit wallet create in a minute") || len(registered()) != 0 {
+		t.Errorf("while it is not known whether the key is stored: %q, %v", out, err)
+	}
+	stored := slices.Collect(maps.Keys(a.secrets))
+	if len(stored) != 1 {
+		t.Fatalf("%d keys are stored", len(stored))
+	}
+	if out, err := a.remit(create); err != nil || len(registered()) != 2 || len(a.secrets) != 2 {
+		t.Errorf("at once after it, when another operator's command may be at work: %q, %v", out, err)
+	}
+	a.breaks = "secretsmanager.CreateSecret"
+	_, _ = a.remit(create)
+	a.made = time.Now().Add(-2 * time.Minute)
+	if out, err := a.remit(create); err != nil || len(registered()) != 3 || len(a.secrets) != 3 {
+		t.Errorf("two minutes after another: %q, %v, %d wallets, %d keys", out, err, len(registered()), len(a.secrets))
+	}
+	if out, err := a.remit(create); err != nil || len(registered()) != 4 || len(a.secrets) != 4 {
+		t.Errorf("then: %q, %v", out, err)
 	}
 }

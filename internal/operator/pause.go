@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
+	"time"
 
 	"remit/internal/chain"
-	"remit/internal/keyring"
+	"remit/internal/settlement"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -17,7 +19,7 @@ import (
 type pausing struct {
 	Target
 	Address token.Address `arg:"" optional:"" help:"The wallet."`
-	All     bool          `help:"Every wallet that the tables or the wallet secret have."`
+	All     bool          `help:"Every wallet that is not retired."`
 	Yes     bool          `help:"Do not ask."`
 }
 
@@ -42,25 +44,20 @@ func (c *pausing) wallets(ctx context.Context, d *deployment) (_ store.Store, ws
 			return nil, nil, nil, fmt.Errorf("%s: %w", id.Address, err)
 		}
 		known[id], w.ID = err == nil, id
+		if w.Paused == wallet.RetiredReason {
+			return nil, nil, nil, fmt.Errorf("wallet %s is retired, and stays so", id.Address)
+		}
 		ws = append(ws, w)
 	}
 	return s, ws, known, nil
 }
 
-// everyWallet names the wallets of the secret, and those of the tables whose key is
-// gone.
+// everyWallet names the wallets that are not retired.
 func (d *deployment) everyWallet(ctx context.Context, s store.Store) (ids []wallet.ID, err error) {
-	entries, err := d.wallets(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		ids = append(ids, wallet.ID{ChainID: d.chainID, Address: e.Key.Address()})
-	}
-	used, err := s.Wallets(ctx, d.chainID)
-	for _, id := range used {
-		if indexOf(entries, id.Address) < 0 {
-			ids = append(ids, id)
+	wallets, err := s.Wallets(ctx, d.chainID)
+	for _, r := range wallets {
+		if r.State != wallet.Retired {
+			ids = append(ids, r.ID)
 		}
 	}
 	return ids, err
@@ -184,22 +181,76 @@ type walletDrain struct {
 	Undo    bool          `help:"Let new payments use it again."`
 }
 
-// Run marks a wallet in the secret.
+// Run changes the wallet's registration.
 func (c *walletDrain) Run(ctx context.Context, d *deployment) error {
-	consequences := "No new payment will use wallet %s within minutes. Its key stays in the secret: remove it only when `remit wallet list` shows no reservations and no pending transactions."
-	if c.Undo {
-		consequences = "New payments will use wallet %s again."
-	}
-	err := d.changeWallets(ctx, c.Yes, fmt.Sprintf(consequences, c.Address), func(entries []keyring.Entry) ([]keyring.Entry, error) {
-		i := indexOf(entries, c.Address)
-		if i < 0 {
-			return nil, fmt.Errorf("%s: %w", c.Address, wallet.ErrNoKey)
-		}
-		entries[i].Draining = !c.Undo
-		return entries, nil
-	})
+	s, err := d.payments()
 	if err != nil {
 		return err
 	}
+	from, to, consequences := wallet.Active, wallet.Draining, "No new payment will use wallet %s within minutes. What is under way is finished; then remit wallet retire ends its life."
+	if c.Undo {
+		from, to, consequences = wallet.Draining, wallet.Active, "New payments will use wallet %s again."
+	}
+	wallets, err := s.Wallets(ctx, d.chainID)
+	if err != nil {
+		return err
+	}
+	switch r, registered := wallets.Find(c.Address); {
+	case !registered:
+		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", c.Address)
+	case r.State == wallet.Retired:
+		return fmt.Errorf("wallet %s is retired, and stays so", c.Address)
+	}
+	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address)); err != nil {
+		return err
+	}
+	if err := s.SetState(ctx, wallet.ID{ChainID: d.chainID, Address: c.Address}, from, to, time.Now()); err != nil {
+		return err
+	}
 	return d.show(map[string]any{"address": c.Address, "draining": !c.Undo}, "done")
+}
+
+type walletRetire struct {
+	Target
+	Address token.Address `arg:"" help:"The wallet, which is draining."`
+	Unswept bool          `help:"The wallet may still hold tokens. Nothing moves them afterwards."`
+	Stolen  bool          `help:"Its key is in other hands, so that what it sends never ends: only payments have to be settled."`
+	Yes     bool          `help:"Do not ask."`
+}
+
+// Run retires the wallet once all that it has signed has ended.
+func (c *walletRetire) Run(ctx context.Context, d *deployment) error {
+	s, err := d.payments()
+	if err != nil {
+		return err
+	}
+	nodes, _, err := d.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	views, err := nodes.Views(ctx, c.Address, d.asset.Contract, chain.ConfirmationRule{})
+	if err != nil {
+		return err
+	}
+	held := views.Leading()
+	holds := fmt.Sprintf("%s %s and %s ether", tokens(held.Balance, d.asset.Decimals), d.asset.Symbol, tokens(held.Gas, 18))
+	if !held.Balance.IsZero() && !c.Unswept {
+		return fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
+	}
+	consequences := "This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check looks at it any more, and payments to it are refused. Its key stays where it is."
+	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address, holds)); err != nil {
+		return err
+	}
+	settler := settlement.New(d.rules, settlement.Parts{Store: s, Nodes: nodes, Log: slog.Default(), Now: time.Now})
+	switch err := settler.Retire(ctx, wallet.ID{ChainID: d.chainID, Address: c.Address}, c.Stolen); {
+	case errors.Is(err, wallet.ErrUnknown):
+		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", c.Address)
+	case errors.Is(err, settlement.ErrNotDraining):
+		return fmt.Errorf("%w: remit wallet drain %s, and wait until remit wallet list shows nothing under way", err, c.Address)
+	case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):
+		return fmt.Errorf("%w (nothing was changed: run this again when it has ended)", err)
+	case err != nil:
+		return err
+	}
+	return d.show(map[string]any{"address": c.Address, "state": wallet.Retired}, "retired")
 }

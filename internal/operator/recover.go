@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"remit/internal/chain"
@@ -21,9 +24,9 @@ import (
 // Recover is `remit recover`.
 type Recover struct {
 	Target
-	Since  uint64          `help:"The block from which on payments may be lost. 0 reads the whole chain."`
+	Since  moment          `placeholder:"BLOCK|TIME" help:"From which block, or from when on, payments may be lost: 123456, or 2026-01-31T18:30:00Z. 0 reads the whole chain."`
 	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed. 0: twice the stack's NonceWindow. Say more if that was larger when the tables were lost."`
-	Wallet []token.Address `help:"A wallet that has paid and is neither in the tables nor in the wallet secret; may be repeated."`
+	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
 	DryRun bool            `help:"Say what there is to do, and change nothing."`
 	Resume bool            `help:"Let the wallets pay again, if every transfer is a payment's."`
 	Yes    bool            `help:"Do not ask."`
@@ -97,18 +100,43 @@ func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Reco
 	if err != nil {
 		return nil, err
 	}
-	entries, err := d.wallets(ctx)
+	final, err := nodes.FinalOnAll(ctx, d.rules.ConfirmationRule)
+	if err != nil {
+		return nil, fmt.Errorf("every configured node must answer: %w", err)
+	}
+	since, err := c.Since.first(ctx, nodes, final)
+	if err == nil && since > final+1 {
+		err = fmt.Errorf("--since %d is beyond block %d, the last one that every node calls final: say an earlier one", since, final)
+	}
+	if err != nil {
+		return nil, err
+	}
+	stored, err := d.keyed(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &settlement.Recovery{
 		Settler: settlement.New(d.rules, settlement.Parts{
-			Store: tables, Keys: keyring.New(func(context.Context) ([]keyring.Entry, error) { return entries, nil }), Nodes: nodes,
+			Store: tables, Keys: keyring.New(d.read), Nodes: nodes,
 			Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
 		}),
-		Tables: tables, Wallets: c.Wallet, Window: cmp.Or(c.Window, 2*d.rules.Window), Since: c.Since, DryRun: c.DryRun,
+		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Window: cmp.Or(c.Window, 2*d.rules.Window), Since: min(since, final), DryRun: c.DryRun,
 		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 	}, nil
+}
+
+// read returns the key of a wallet, which is read once.
+func (d *deployment) read(a token.Address) keyring.Read {
+	var mu sync.Mutex
+	var key keyring.Key
+	return func(ctx context.Context) (_ keyring.Key, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if key.Address() != a {
+			key, err = d.key(ctx, a)
+		}
+		return key, err
+	}
 }
 
 func (r recovered) text(d *deployment) string {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/keyring"
@@ -18,13 +18,14 @@ import (
 
 // Wallet is `remit wallet`.
 type Wallet struct {
-	Create  walletCreate  `cmd:"" help:"Make a new key on this machine and put it into the wallet secret. The key is never shown."`
-	Import  walletImport  `cmd:"" help:"Put an existing key into the wallet secret, from a file or a prompt."`
+	Create  walletCreate  `cmd:"" help:"Make a new key on this machine, store it in a secret of its own and register the wallet. The key is never shown."`
+	Import  walletImport  `cmd:"" help:"Store an existing key in a secret of its own and register the wallet, from a file or a prompt."`
 	List    walletList    `cmd:"" help:"Show every wallet: balances, nonces, what is in flight, pauses."`
 	Balance walletBalance `cmd:"" help:"Show what the chain says each wallet holds."`
 	Pause   walletPause   `cmd:"" help:"Stop new payments from a wallet. What is signed goes on."`
 	Resume  walletResume  `cmd:"" help:"Let a paused wallet pay again."`
-	Drain   walletDrain   `cmd:"" help:"Stop new payments from a wallet for good; its key stays until what is under way has ended."`
+	Drain   walletDrain   `cmd:"" help:"Stop new payments from a wallet for good; what is under way is finished."`
+	Retire  walletRetire  `cmd:"" help:"End the life of a drained wallet: nothing that its key does stops a payment any more."`
 }
 
 type walletCreate struct {
@@ -32,13 +33,50 @@ type walletCreate struct {
 	Yes bool `help:"Do not ask."`
 }
 
-// Run makes a key and stores it.
+// Run makes a key, stores it and registers the wallet, in this order. If it stops
+// between, the key is stored and nobody knows the address: the next command registers
+// that wallet too, and makes another only if the first was at work less than a minute
+// ago, since another operator's may be.
 func (c *walletCreate) Run(ctx context.Context, d *deployment) error {
+	left, old, err := d.unregistered(ctx)
+	if err != nil {
+		return err
+	}
 	key, err := keyring.Generate(rand.Reader)
 	if err != nil {
 		return err
 	}
-	return d.add(ctx, key, c.Yes, "a new key")
+	switch {
+	case old:
+		return d.add(ctx, left, nil, c.Yes, "the wallets of which an interrupted command has stored the keys: "+fmt.Sprint(left))
+	case len(left) > 0:
+		return d.add(ctx, left, &key, c.Yes, fmt.Sprintf("a new key, and the wallets of which a command has just stored the keys: %s,", left))
+	}
+	return d.add(ctx, nil, &key, c.Yes, "a new key")
+}
+
+// interrupted is how old a key without a registration is that no command is about to
+// register any more.
+const interrupted = time.Minute
+
+// unregistered returns the wallets whose keys are stored and that are not registered,
+// and whether a command that stored one was interrupted.
+func (d *deployment) unregistered(ctx context.Context) (left []token.Address, old bool, err error) {
+	s, err := d.payments()
+	if err != nil {
+		return nil, false, err
+	}
+	wallets, err := s.Wallets(ctx, d.chainID)
+	if err != nil {
+		return nil, false, err
+	}
+	keyed, err := d.keyed(ctx)
+	for a, since := range keyed {
+		if _, registered := wallets.Find(a); !registered {
+			left, old = append(left, a), old || time.Since(since) > interrupted
+		}
+	}
+	return left, old, err
 }
 
 type walletImport struct {
@@ -64,29 +102,44 @@ func (c *walletImport) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	return d.add(ctx, key, c.Yes, "the key of "+key.Address().String())
+	return d.add(ctx, nil, &key, c.Yes, "the key of "+key.Address().String())
 }
 
-// add puts a key into the wallet secret. The key must be new: functions refuse a
-// secret that holds a key twice.
-func (d *deployment) add(ctx context.Context, key keyring.Key, yes bool, kind string) error {
-	symbol := d.asset.Symbol
-	consequences := fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.", kind, d.Stack, symbol)
-	err := d.changeWallets(ctx, yes, consequences, func(entries []keyring.Entry) ([]keyring.Entry, error) {
-		if indexOf(entries, key.Address()) >= 0 {
-			return nil, fmt.Errorf("wallet %s is there already", key.Address())
-		}
-		return append(entries, keyring.Entry{Key: key}), nil
-	})
+// add stores a key, if there is one, and registers its wallet and others whose keys are
+// stored. A key that is not certainly stored is not registered; one whose registration
+// is unknown is registered by the next command.
+func (d *deployment) add(ctx context.Context, addresses []token.Address, key *keyring.Key, yes bool, kind string) error {
+	s, err := d.payments()
 	if err != nil {
 		return err
 	}
-	return d.show(map[string]any{"address": key.Address()}, fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", key.Address(), symbol))
-}
-
-// indexOf returns the place of a wallet's key in the wallet secret, -1 for none.
-func indexOf(entries []keyring.Entry, address token.Address) int {
-	return slices.IndexFunc(entries, func(e keyring.Entry) bool { return e.Key.Address() == address })
+	wallets, err := s.Wallets(ctx, d.chainID)
+	if err != nil {
+		return err
+	}
+	if key != nil {
+		if _, registered := wallets.Find(key.Address()); registered {
+			return fmt.Errorf("wallet %s is there already", key.Address())
+		}
+		addresses = append(addresses, key.Address())
+	}
+	symbol := d.asset.Symbol
+	if err := d.agree(yes, fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.", kind, d.Stack, symbol)); err != nil {
+		return err
+	}
+	if key != nil {
+		if err := d.putKey(ctx, *key); err != nil && !errors.Is(err, errKeyStored) {
+			return fmt.Errorf("storing the key (it may be stored; run remit wallet create in a minute, which registers it then): %w", err)
+		}
+	}
+	for _, a := range addresses {
+		r := wallet.Registration{ID: wallet.ID{ChainID: d.chainID, Address: a}, State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}
+		if err := s.Register(ctx, r); err != nil {
+			return fmt.Errorf("registering %s, whose key is stored (run remit wallet create in a minute, which registers it): %w", a, err)
+		}
+	}
+	own := addresses[len(addresses)-1]
+	return d.show(map[string]any{"address": own, "registered": addresses}, fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", own, symbol))
 }
 
 type walletList struct{ Target }
@@ -94,7 +147,9 @@ type walletList struct{ Target }
 // A walletRow is one wallet as an operator sees it.
 type walletRow struct {
 	Address      token.Address `json:"address"`
-	Key          string        `json:"key"` // "active", "draining" or "gone"
+	State        wallet.State  `json:"state"`
+	Signer       wallet.KeyRef `json:"signer"`
+	Since        stamp         `json:"since"`
 	NextNonce    *uint64       `json:"next_nonce"`
 	Ceiling      *uint64       `json:"nonce_ceiling"`
 	Reservations int           `json:"reservations"`
@@ -104,44 +159,37 @@ type walletRow struct {
 	Paused       string        `json:"paused"`
 }
 
-// Run joins the tables with the wallet secret.
+// Run reads the registry, and the records of the wallets.
 func (*walletList) Run(ctx context.Context, d *deployment) error {
 	rows, err := d.walletRows(ctx)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "KEY", "NEXT NONCE", "RESERVATIONS", "PENDING", d.asset.Symbol+" TO SPEND", "PAUSED")
+	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "STATE", "NEXT NONCE", "RESERVATIONS", "PENDING", d.asset.Symbol+" TO SPEND", "PAUSED")
 	for _, r := range rows {
 		next := "not used"
 		if r.NextNonce != nil {
 			next = fmt.Sprint(*r.NextNonce)
 		}
-		fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.Key, next, r.Reservations, r.PendingTxs, tokens(r.Token, d.asset.Decimals), r.Paused)
+		fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations, r.PendingTxs, tokens(r.Token, d.asset.Decimals), r.Paused)
 	}
 	return d.show(rows, b.String())
 }
 
-// walletRows joins the secret's wallets with the tables'.
+// walletRows returns every registered wallet, retired ones too.
 func (d *deployment) walletRows(ctx context.Context) ([]walletRow, error) {
-	entries, err := d.wallets(ctx)
-	if err != nil {
-		return nil, err
-	}
 	store, err := d.payments()
 	if err != nil {
 		return nil, err
 	}
-	ids, err := d.everyWallet(ctx, store)
+	wallets, err := store.Wallets(ctx, d.chainID)
 	if err != nil {
 		return nil, err
 	}
 	rows := []walletRow{}
-	for _, id := range ids {
-		row := walletRow{Address: id.Address, Key: "gone"}
-		if i := indexOf(entries, id.Address); i >= 0 {
-			row.Key = map[bool]string{false: "active", true: "draining"}[entries[i].Draining]
-		}
+	for _, r := range wallets {
+		row := walletRow{Address: r.Address, State: r.State, Signer: r.Key, Since: stamp(r.Since)}
 		if err := row.fill(ctx, store, d.chainID); err != nil {
 			return nil, err
 		}
@@ -171,7 +219,11 @@ type walletBalance struct{ Target }
 
 // Run asks the nodes for the balances.
 func (*walletBalance) Run(ctx context.Context, d *deployment) error {
-	entries, err := d.wallets(ctx)
+	tables, err := d.payments()
+	if err != nil {
+		return err
+	}
+	wallets, err := tables.Wallets(ctx, d.chainID)
 	if err != nil {
 		return err
 	}
@@ -187,14 +239,14 @@ func (*walletBalance) Run(ctx context.Context, d *deployment) error {
 	}
 	rows := []row{}
 	var b strings.Builder
-	for _, e := range entries {
-		views, err := nodes.Views(ctx, e.Key.Address(), d.asset.Contract, chain.ConfirmationRule{})
+	for _, w := range wallets {
+		views, err := nodes.Views(ctx, w.Address, d.asset.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			return err
 		}
 		v := views.Leading()
-		rows = append(rows, row{e.Key.Address(), v.Balance, v.Gas, v.Mined})
-		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", e.Key.Address(), tokens(v.Balance, d.asset.Decimals), d.asset.Symbol, tokens(v.Gas, 18), v.Mined)
+		rows = append(rows, row{w.Address, v.Balance, v.Gas, v.Mined})
+		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", w.Address, tokens(v.Balance, d.asset.Decimals), d.asset.Symbol, tokens(v.Gas, 18), v.Mined)
 	}
 	return d.show(rows, b.String())
 }

@@ -260,12 +260,16 @@ type Request struct {
 	Key            KeyLimits         // of the API key that asks; no part of what the request means
 }
 
-// KeyLimits are the limits that an API key sets to the payments that it asks for.
+// KeyLimits are the limits that an API key and its merchant set to the payments that
+// it asks for.
 // The zero KeyLimits sets none.
 type KeyLimits struct {
 	Maximum token.Amount // of one payment; zero: none
 	Daily   []DailyLimit // of the key and of the keys that it descends from
 	Book    bool         // only active entries of the merchant's recipient book are paid
+
+	MerchantMaximum token.Amount // of one payment, in place of the stack's; zero: the stack's
+	MerchantDaily   token.Amount // of the merchant in a UTC day, in place of the stack's; zero: the stack's
 }
 
 // A DailyLimit is the most that is paid in a UTC day on the account of one key, or

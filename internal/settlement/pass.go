@@ -1,9 +1,11 @@
 package settlement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"remit/internal/chain"
@@ -19,6 +21,7 @@ type pass struct {
 	*Settler
 	Nodes      chain.Nodes        // of this round
 	heads      func() chain.Heads // theirs
+	registered wallet.Registration
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
 	views      chain.Views
@@ -30,7 +33,8 @@ type pass struct {
 
 // over does all there is to do for one wallet, and fills p.report. Reservations
 // are finished even while no node answers; payments wait for one.
-func (p *pass) over(ctx context.Context, by string, id wallet.ID, idle bool) error {
+func (p *pass) over(ctx context.Context, by string, idle bool) error {
+	id := p.registered.ID
 	var err error
 	if p.wallet, err = p.Store.Wallet(ctx, id); err != nil {
 		return fmt.Errorf("reading the wallet: %w", err)
@@ -117,8 +121,8 @@ func (p *pass) tally(change func(*Report)) {
 // chainAhead looks for transactions of the wallet that no reservation ever gave a
 // nonce to: another program uses its key, or the tables were restored from the
 // past. Both may make a payment twice on any wallet, so all of them stop, and
-// a person resumes them. A crash in between leaves next_nonce as it was, and the
-// next run does it all again.
+// a person resumes them. The no-ops of a lost recovery stop none. A crash in between
+// leaves next_nonce as it was, and the next run does it all again.
 func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 	count := p.views.Leading().Mined
 	if count <= p.wallet.NextNonce {
@@ -128,23 +132,48 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 	if err != nil || count <= fresh.NextNonce {
 		return false, err
 	}
-	reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, p.wallet.Address, fresh.NextNonce)
-	p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason)
-	p.report.Suspect++
-	ids, err := p.Store.Wallets(ctx, p.ChainID)
-	if err != nil {
-		return true, err
-	}
-	for _, id := range ids {
-		if err := p.Store.Pause(ctx, id, reason); err != nil {
+	if harmless, err := p.onlyNoops(ctx, fresh, count); harmless {
+		p.Log.WarnContext(ctx, "no-ops of a lost recovery are mined", "wallet", p.wallet.Address, "count", count, "next_nonce", fresh.NextNonce)
+	} else {
+		reason := fmt.Sprintf("%s: %d transactions of %s are mined, next nonce is %d", wallet.Suspicion, count, p.wallet.Address, fresh.NextNonce)
+		p.Log.ErrorContext(ctx, "every wallet paused", "wallet", p.wallet.Address, "reason", reason, "err", err)
+		p.report.Suspect++
+		wallets, err := p.Store.Wallets(ctx, p.ChainID)
+		if err != nil {
 			return true, err
+		}
+		for _, r := range wallets.Working(true) {
+			if err := p.Store.Pause(ctx, r.ID, reason); err != nil {
+				return true, err
+			}
 		}
 	}
 	if err := p.fillGaps(ctx, fresh.NextNonce, count); err != nil {
 		return true, err
 	}
 	// Last: once next_nonce is raised, no later run finds those transactions again.
-	return true, p.Store.Advance(ctx, p.wallet.ID, count, reason)
+	return true, p.Store.Advance(ctx, p.wallet.ID, count, fresh.NoopsBelow)
+}
+
+// onlyNoops reports whether all transactions of w from its next nonce up to count are
+// no-ops that a lost recovery may have signed, as every configured node has them. An
+// error, of a node that is silent or behind, means that this is not known.
+func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bool, error) {
+	if count > w.NoopsBelow {
+		return false, nil
+	}
+	last := slices.MinFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
+	for nonce := w.NextNonce; nonce < count; nonce++ {
+		hash, err := p.Nodes.UserOf(ctx, w.Address, nonce, last)
+		if err != nil {
+			return false, err
+		}
+		txs, err := p.Nodes.Transactions(ctx, []chain.Hash{hash})
+		if err != nil || len(txs) == 0 || !txs[0].Noop() {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // fillGaps stores no-ops for the nonces from first up to below that the chain

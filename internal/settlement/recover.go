@@ -28,7 +28,8 @@ const (
 type Recovery struct {
 	*Settler
 	Tables  Tables
-	Wallets []token.Address // that have paid and are neither in the tables nor among the keys
+	Keyed   []token.Address // the wallets that have a key in the secret store, retired ones among them
+	Wallets []token.Address // that have paid and are neither in the tables nor among Keyed
 	Window  uint64          // how many nonces from a wallet's count on may have been signed
 	Since   uint64          // the block from which on payments may be lost
 	DryRun  bool            // only counts what there is to do
@@ -37,7 +38,7 @@ type Recovery struct {
 
 // Tables are the parts of store.Store that a Recovery uses beside a Settler's.
 type Tables interface {
-	Open(ctx context.Context, w wallet.Wallet) error
+	Register(ctx context.Context, r wallet.Registration) error
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 	Reassign(ctx context.Context, p payment.Payment, old string) error
 	Discard(ctx context.Context, p payment.Payment) error
@@ -53,22 +54,31 @@ type Recovered struct {
 	Differ  []payment.ID // payments that the tables know otherwise than the chain
 }
 
-// Hold pauses every wallet, and opens those of which the tables have no record,
-// paused. It reads no node. From then on no payment that the tables show as prepared
-// is committed, until Resume. Run it before any process uses the restored tables.
+// Hold pauses every wallet that is not retired, and opens those of which the tables
+// have no record, paused. A wallet that has a key and is not registered is registered
+// as active, also if it was retired: the tables have lost that. It reads no node. From then on no payment that the tables
+// show as prepared is committed, until Resume. Run it before any process uses the
+// restored tables.
 func (r *Recovery) Hold(ctx context.Context) ([]wallet.ID, error) {
-	ids, err := r.Store.Wallets(ctx, r.ChainID)
+	wallets, err := r.Store.Wallets(ctx, r.ChainID)
 	if err != nil {
 		return nil, fmt.Errorf("listing wallets: %w", err)
 	}
-	keys, err := r.Keys.All(ctx)
-	if err != nil {
-		return nil, err
+	var ids []wallet.ID
+	for _, r := range slices.Concat(wallets.Working(true), wallets.Working(false)) {
+		ids = append(ids, r.ID)
 	}
-	for _, a := range slices.Concat(keys, r.Wallets) {
-		if id := (wallet.ID{ChainID: r.ChainID, Address: a}); !slices.Contains(ids, id) {
-			ids = append(ids, id)
+	for i, a := range slices.Concat(r.Keyed, r.Wallets) {
+		if _, registered := wallets.Find(a); registered {
+			continue
 		}
+		id := wallet.ID{ChainID: r.ChainID, Address: a}
+		if i < len(r.Keyed) && !r.DryRun {
+			if err := r.Tables.Register(ctx, wallet.Registration{ID: id, State: wallet.Active, Key: wallet.InSecret, Since: r.Now()}); err != nil {
+				return nil, fmt.Errorf("registering %s: %w", a, err)
+			}
+		}
+		ids = append(ids, id)
 	}
 	for _, id := range ids {
 		if r.DryRun {
@@ -86,7 +96,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) error {
 		w, err := r.Store.Wallet(ctx, id)
 		switch {
 		case errors.Is(err, wallet.ErrUnknown):
-			err = r.Tables.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held})
+			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held})
 		case err == nil && w.Suspect():
 			return nil
 		case err == nil:
@@ -177,8 +187,8 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 
 // look returns every node's view of a wallet, and how many of its transactions are
 // final on all of them. All must answer.
-func (r *Recovery) look(ctx context.Context, nodes chain.Nodes, address token.Address) (chain.Views, uint64, error) {
-	views, err := nodes.Views(ctx, address, r.Token.Contract, r.ConfirmationRule)
+func (s *Settler) look(ctx context.Context, nodes chain.Nodes, address token.Address) (chain.Views, uint64, error) {
+	views, err := nodes.Views(ctx, address, s.Token.Contract, s.ConfirmationRule)
 	if err == nil && len(views) < len(nodes) {
 		err = fmt.Errorf("%w: %d of %d nodes answer, and all must", chain.ErrUnavailable, len(views), len(nodes))
 	}
@@ -208,9 +218,17 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 	if err != nil && (!r.DryRun || !errors.Is(err, wallet.ErrUnknown)) {
 		return 0, 0, err
 	}
-	signer, err := r.Keys.Signer(ctx, id.Address)
+	wallets, err := r.Store.Wallets(ctx, r.ChainID)
+	if err != nil {
+		return 0, 0, err
+	}
+	registered, found := wallets.Find(id.Address)
+	if !found { // of a dry run: it would be registered so
+		registered = wallet.Registration{ID: id, Key: wallet.InSecret}
+	}
+	signer, err := r.Keys.Signer(ctx, registered)
 	if errors.Is(err, wallet.ErrNoKey) && w.NextNonce <= settled && len(w.Reservations) == 0 {
-		return settled, 0, r.advance(ctx, id, settled, w.Paused) // its key went when all had ended
+		return settled, 0, r.advance(ctx, id, settled) // its key went when all had ended
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import): %w", err)
@@ -248,14 +266,16 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 			return 0, 0, err
 		}
 	}
-	return below, noops, r.advance(ctx, id, below, w.Paused)
+	return below, noops, r.advance(ctx, id, below)
 }
 
-func (r *Recovery) advance(ctx context.Context, id wallet.ID, below uint64, reason string) error {
+// advance raises next_nonce. An earlier recovery, lost with the tables, may have begun
+// at a count that a re-organisation has taken back: its no-ops reach further.
+func (r *Recovery) advance(ctx context.Context, id wallet.ID, below uint64) error {
 	if r.DryRun {
 		return nil
 	}
-	return r.Store.Advance(ctx, id, below, reason)
+	return r.Store.Advance(ctx, id, below, below+r.Window)
 }
 
 // await settles until every nonce below those of the wallets is final on every node,

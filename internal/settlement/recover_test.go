@@ -83,7 +83,7 @@ func newLoss(t *testing.T) *loss {
 				c.Mine(c.Nodes[0])
 			},
 		}),
-		Tables: l.tables, Window: 8,
+		Tables: l.tables, Keyed: l.keys.All(), Window: 8,
 		Say: func(format string, args ...any) { l.said = append(l.said, fmt.Sprintf(format, args...)) },
 	}
 	return l
@@ -130,10 +130,13 @@ func TestRecover(t *testing.T) {
 	}
 	l.DryRun = false
 	done, ids, err := l.run()
-	if diff := cmp.Diff(want, done, exact); err != nil || diff != "" || !l.wallet(0).Suspect() || l.wallet(0).NextNonce != 11 {
+	if diff := cmp.Diff(want, done, exact); err != nil || diff != "" || !l.wallet(0).Suspect() || l.wallet(0).NextNonce != 11 || l.wallet(0).NoopsBelow != 11+8 {
 		t.Errorf("%v, wallet %+v (-want +got):\n%s", err, l.wallet(0), diff)
 	}
 	p := l.stored()
+	if receipt, _ := l.chain.Receipt(p.Onchain); p.Fee == nil || *p.Fee != *receipt.Fee {
+		t.Errorf("network fee %v of %s", p.Fee, receipt)
+	}
 	if p.State != payment.Confirmed || p.TxHash != l.paid.TxHash || p.Onchain != p.TxHash || p.Amount != l.paid.Amount || p.To != l.paid.To || p.Block == 0 || p.Merchant != "" || !p.CreatedAt.Equal(time.Unix(int64(p.Block), 0)) {
 		t.Errorf("%+v", p)
 	}
@@ -178,12 +181,12 @@ func TestRecoverARetiredWallet(t *testing.T) {
 	other := &fakechain.Keys{}
 	other.Add(fakechain.Wallet(1))
 	l.chain.Fund(fakechain.Wallet(1), token.Amount{}, token.Units(1<<40))
-	l.Keys = other
+	l.Keys, l.Keyed = other, other.All()
 	if done, _, err := l.run(); err != nil || done.Stored != 1 || done.Noops != 8 || l.stored().State != payment.Confirmed {
 		t.Errorf("%+v, %v", done, err)
 	}
 	l = newLoss(t)
-	l.Keys = &fakechain.Keys{}
+	l.Keys, l.Keyed = &fakechain.Keys{}, nil
 	id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
 	if err := l.tables.Open(t.Context(), wallet.Wallet{ID: id, NextNonce: 4, Ceiling: 7, Reservations: map[payment.ID]wallet.Reservation{}}); err != nil {
 		t.Fatal(err)

@@ -89,7 +89,11 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.P
 // before the write leaves the reservation as it was, one after it a reservation
 // with its pending transaction: the next run releases it.
 func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64) (*wallet.PendingTx, error) {
-	committed, err := store.Commit(ctx, p.Store, p.Keys, stored, nonce, p.Now())
+	signer, err := p.Keys.Signer(ctx, p.registered)
+	if err != nil {
+		return nil, err
+	}
+	committed, err := store.Commit(ctx, p.Store, signer, stored, nonce, p.Now())
 	if errors.Is(err, store.ErrChanged) || errors.Is(err, store.ErrNonceTaken) {
 		return nil, nil // next round
 	}

@@ -23,8 +23,8 @@ const (
 	minute = time.Minute
 )
 
-// stranger is a transaction that is not ours.
-var stranger = chain.Hash{0xff}
+// stranger is a transaction that is not ours, and nothing a no-op of ours.
+var stranger, nothing = chain.Hash{0xff}, chain.Hash{0xfe}
 
 // again is a script in which a call fails as if another process was faster.
 func again(call string, err error) script {
@@ -43,6 +43,12 @@ func TestRounds(t *testing.T) {
 	unfilled := func(w *world) { w.reserve("a", 0); w.noop(0, over); w.pooled, w.price = 1, 21 }
 	used := func(w *world) { w.commit("a", minute); w.mined, w.atNonce = 1, stranger }
 	ahead := func(w *world) { w.mined = 2 }
+	noops := func(by chain.Hash, reach uint64) func(*world) {
+		return func(w *world) {
+			w.mined, w.atNonce = 2, by
+			w.must(w.tables.Advance(context.Background(), id, 0, reach))
+		}
+	}
 	paid := func(w *world) { p := w.commit("a", minute); w.paid(p, p.TxHash) }
 	made := func(w *world) payment.Payment {
 		return w.stored(payment.Payment{ID: payment.KeyID("mer_1", "test", "a")})
@@ -187,6 +193,7 @@ func TestRounds(t *testing.T) {
 		{"a nonce that was used by an attempt without a receipt", func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a nonce that was used, and the node fails", used, breaks("TxAtNonce#1"), report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, errBroken},
 		{"a nonce that a stranger used", used, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"a nonce that a no-op used, where none of a lost recovery reaches", func(w *world) { used(w); w.atNonce = nothing }, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
 		{"and the pending transaction cannot be read", used, breaks("PendingTx#1"), report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, errBroken},
 		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
 		{"and the wallet cannot be paused", used, breaks("Pause#1"), report{Busy: true, Undecided: 1, Suspect: 1, Pending: 1, Oldest: minute}, errBroken},
@@ -212,6 +219,12 @@ func TestRounds(t *testing.T) {
 		{"and the no-op is not signed", ahead, breaks("Sign#1"), report{Suspect: 1}, errBroken},
 		{"and a nonce was filled by another run", ahead, again("PutNoop#1", store.ErrNonceTaken), report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}, nil},
 		{"and the next nonce is not raised", ahead, breaks("Advance#1"), report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, errBroken},
+		{"no-ops that a lost recovery has signed", noops(nothing, 2), script{}, report{Busy: true, Noops: 2, Pending: 2}, nil},
+		{"no-ops beyond those of a lost recovery", noops(nothing, 1), script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
+		{"transfers where no-ops of a lost recovery may be", noops(stranger, 2), script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
+		{"and no node has the transaction", noops(chain.Hash{}, 2), script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
+		{"and the node does not say which they are", noops(nothing, 2), breaks("TxAtNonce#1", "TxAtNonce#2", "TxAtNonce#3"), report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
+		{"and the node does not give them", noops(nothing, 2), breaks("Transactions#1", "Transactions#2", "Transactions#3"), report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
 		{"transactions of payments since the wallet was read", func(w *world) { w.mined = 1 },
 			script{"Wallet#2": func(w *world) error { w.commit("a", 0); return nil }}, report{}, nil},
 
@@ -241,7 +254,7 @@ func TestRounds(t *testing.T) {
 			if !errors.Is(err, test.err) {
 				t.Errorf("error %v, want %v", err, test.err)
 			}
-			if whole := err == nil && got.Suspect == 0 && !got.ClaimedElsewhere; whole && len(got.Wallets) != 1 {
+			if whole := err == nil && !w.did("Advance#1") && !got.ClaimedElsewhere; whole && len(got.Wallets) != 1 {
 				t.Errorf("the balances of %d wallets are reported", len(got.Wallets))
 			}
 			if w.did("Advance#1") && len(got.Wallets) > 0 {

@@ -1,17 +1,24 @@
 package settlement_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/settlement"
 	"remit/internal/stack"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -394,5 +401,68 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		if err != nil || at.Equal(began) != test.want || at.IsZero() == test.want || w.times["Account"] != test.looks && test.looks > 0 || w.times["SetCompared"] > 1 {
 			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.calls)
 		}
+	}
+}
+
+// TestARetiredWallet: it is retired once all that it has signed is final on every
+// node, or, if its key is stolen, once its payments have ended. From then on no run
+// looks at it, but for one request a day, which says in one line that its key is used.
+func TestARetiredWallet(t *testing.T) {
+	drain := func(w *world) {
+		w.must(w.tables.SetState(context.Background(), id, wallet.Active, wallet.Draining, w.now))
+	}
+	ended := func(w *world) {
+		w.must(w.tables.Advance(context.Background(), id, 3, 0))
+		w.mined, w.settled, w.pooled = 3, 3, 3
+	}
+	for name, test := range map[string]struct {
+		before       func(w *world)
+		want, stolen error
+	}{
+		"all has ended": {ended, nil, nil},
+		"it is active": {func(w *world) {
+			w.must(w.tables.SetState(context.Background(), id, wallet.Draining, wallet.Active, w.now))
+		}, settlement.ErrNotDraining, settlement.ErrNotDraining},
+		"a reservation is held":        {func(w *world) { w.reserve("a", 0) }, settlement.ErrUnsettled, settlement.ErrUnsettled},
+		"a payment is pending":         {func(w *world) { w.commit("a", 0) }, settlement.ErrUnsettled, settlement.ErrUnsettled},
+		"a no-op is pending":           {func(w *world) { ended(w); w.noop(2, 0) }, settlement.ErrUnsettled, nil},
+		"a transaction is not final":   {func(w *world) { ended(w); w.settled = 2 }, settlement.ErrUnsettled, nil},
+		"a node's pool holds another":  {func(w *world) { ended(w); w.pooled = 4 }, settlement.ErrUnsettled, nil},
+		"another program uses its key": {func(w *world) { ended(w); w.mined, w.settled, w.pooled = 4, 4, 4 }, settlement.ErrUnsettled, nil},
+		"a nonce was given out meanwhile": {func(w *world) {
+			ended(w)
+			w.script.with("Retire#1", func(w *world) error { return w.tables.Advance(context.Background(), id, 4, 0) })
+		}, store.ErrChanged, store.ErrChanged},
+		"the write is lost": {func(w *world) { ended(w); w.script.with("Retire#1", func(*world) error { return errBroken }) }, errBroken, errBroken},
+	} {
+		for _, stolen := range []bool{false, true} {
+			w, want := newWorld(t, script{}), test.want
+			if stolen {
+				want = test.stolen
+			}
+			drain(w)
+			test.before(w)
+			if err := w.settler.Retire(t.Context(), id, stolen); !errors.Is(err, want) || (w.record().Paused == wallet.RetiredReason) != (err == nil) {
+				t.Errorf("%s, stolen %t: %v, paused %q", name, stolen, err, w.record().Paused)
+			}
+		}
+	}
+	var log bytes.Buffer
+	w := newWorld(t, script{})
+	w.settler.Log = slog.New(slog.NewTextHandler(&log, nil))
+	drain(w)
+	ended(w)
+	for range 2 { // a command whose answer was lost is run again
+		w.must(w.settler.Retire(t.Context(), id, false))
+	}
+	for hour := range 73 { // the thief sends, a run looks
+		w.mined, w.pooled = w.mined+14, w.pooled+14
+		if report, err := w.settler.Run(t.Context(), fmt.Sprint("run ", hour)); err != nil || !cmp.Equal(report, settlement.Report{}) {
+			t.Fatalf("after %d transactions of a thief: %+v, %v", w.mined-3, report, err)
+		}
+		w.now = w.now.Add(time.Hour)
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 4 || w.times["Account"] != 4+1 || !strings.Contains(log.String(), "transactions=14\n") || !strings.Contains(log.String(), "transactions=1022\n") {
+		t.Errorf("in three days and an hour %d looks wrote\n%s", w.times["Account"], &log)
 	}
 }

@@ -120,7 +120,8 @@ func (p *pass) nonceUsed(ctx context.Context, s wallet.PendingTx, atNonce chain.
 // lostAttempt stores a transaction as an attempt of the payment whose nonce it used,
 // and reports whether it is one: it has the payment's own call data, with the ID. The
 // tables were restored from the past, and have forgotten a bump. While the wallet is
-// under suspicion, a no-op counts as one too. The next round settles it.
+// under suspicion, and where a lost recovery's no-ops reach, a no-op counts as one too.
+// The next round settles it.
 func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.Hash) (bool, error) {
 	stored, err := p.Store.Payment(ctx, s.Payment)
 	if err != nil || stored.State != payment.Committed {
@@ -133,7 +134,7 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	again := stored.Bump
 	switch {
 	case stored.Memo() && mined[0].To == stored.Tx.To && mined[0].Data == string(stored.Tx.Data):
-	case p.wallet.Suspect() && mined[0].To == s.Address && mined[0].Data == "":
+	case (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) && mined[0].Noop():
 		again = stored.Cancel
 	default:
 		return false, nil

@@ -117,15 +117,15 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 // yield ends the claims of a run whose time is over, so that the next one finds
 // the wallets free. A crash leaves claims that end by themselves.
 func (s *Settler) yield(ctx context.Context, by string) error {
-	ids, err := s.Store.Wallets(ctx, s.ChainID)
+	wallets, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return fmt.Errorf("listing wallets: %w", err)
 	}
 	var errs []error
 	now := s.Now()
-	for _, id := range ids {
-		if _, err := s.Store.Claim(ctx, id, by, now, now); err != nil {
-			errs = append(errs, fmt.Errorf("ending the claim on %s: %w", id.Address, err))
+	for _, r := range wallets.Working(true) {
+		if _, err := s.Store.Claim(ctx, r.ID, by, now, now); err != nil {
+			errs = append(errs, fmt.Errorf("ending the claim on %s: %w", r.Address, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -162,7 +162,7 @@ func (s *Settler) round(ctx context.Context, by string, compared *sync.Map) (rep
 	if err != nil {
 		return report, false, fmt.Errorf("finding nodes: %w", err)
 	}
-	ids, err := s.Store.Wallets(ctx, s.ChainID)
+	wallets, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
 		return report, false, fmt.Errorf("listing wallets: %w", err)
 	}
@@ -173,25 +173,30 @@ func (s *Settler) round(ctx context.Context, by string, compared *sync.Map) (rep
 		heads = nodes.Heads(ctx, s.ConfirmationRule)
 	}()
 	defer func() { <-read }()
+	if compared != nil {
+		var watching sync.WaitGroup // beside the passes
+		watching.Go(func() { s.watch(ctx, nodes, by, wallets) })
+		defer watching.Wait()
+	}
 	var mu sync.Mutex
 	all = compared != nil
-	err = abreast(ids, func(id wallet.ID) error {
-		p := &pass{Settler: s, Nodes: nodes, heads: func() chain.Heads { <-read; return heads }}
+	err = abreast(wallets.Working(true), func(r wallet.Registration) error {
+		p := &pass{Settler: s, Nodes: nodes, registered: r, heads: func() chain.Heads { <-read; return heads }}
 		missing := false
 		if compared != nil {
-			_, done := compared.Load(id)
+			_, done := compared.Load(r.ID)
 			missing = !done
 		}
-		err := p.over(ctx, by, id, missing)
+		err := p.over(ctx, by, missing)
 		if missing && p.compared {
-			compared.Store(id, nil)
+			compared.Store(r.ID, nil)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		all = all && (!missing || p.compared)
 		report.add(p.report)
 		if err != nil {
-			return fmt.Errorf("settling wallet %s: %w", id.Address, err)
+			return fmt.Errorf("settling wallet %s: %w", r.Address, err)
 		}
 		return nil
 	})

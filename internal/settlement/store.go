@@ -20,13 +20,15 @@ type Store interface {
 	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
 	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 
+	Open(ctx context.Context, w wallet.Wallet) error
+	Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
-	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
+	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 	SetCompared(ctx context.Context, chainID uint64, at time.Time) error
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
 	Reconcile(ctx context.Context, id wallet.ID, next uint64, balance, gas token.Amount) error
 	Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error
-	Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error
+	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error
 	Pause(ctx context.Context, id wallet.ID, reason string) error
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }

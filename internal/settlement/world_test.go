@@ -230,11 +230,7 @@ func (w *world) Nodes(context.Context) (chain.Nodes, error) {
 	return chain.Nodes{interpose.Node{Node: w, Around: w.around}}, w.call("Nodes")
 }
 
-func (w *world) Active(context.Context) ([]token.Address, error) { return []token.Address{payer}, nil }
-
-func (w *world) All(context.Context) ([]token.Address, error) { return []token.Address{payer}, nil }
-
-func (w *world) Signer(context.Context, token.Address) (wallet.Signer, error) {
+func (w *world) Signer(context.Context, wallet.Registration) (wallet.Signer, error) {
 	return w, w.call("Signer")
 }
 
@@ -292,7 +288,13 @@ func (w *world) TxAtNonce(context.Context, token.Address, uint64, uint64) (chain
 
 func (w *world) Send(context.Context, []byte) chain.Reply { return chain.Reply{Class: w.reply} }
 
-// Transactions gives what used a nonce: a transfer of a stranger.
+// Transactions gives what used a nonce: nothing, or a transfer of a stranger.
 func (w *world) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
+	switch hashes[0] {
+	case chain.Hash{}:
+		return nil, nil
+	case nothing:
+		return []chain.MinedTx{{Hash: nothing, From: payer, To: payer}}, nil
+	}
 	return []chain.MinedTx{{Hash: hashes[0], From: payer, To: coin.Contract}}, nil
 }

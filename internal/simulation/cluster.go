@@ -121,12 +121,18 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	return c
 }
 
-// AddWallet puts one more wallet into the secret, with coins and ether.
+// AddWallet makes and registers one more wallet, with coins and ether.
 func (c *Cluster) AddWallet() {
 	wei, _ := token.Units(c.Gwei).Times(1_000_000_000)
 	a := fakechain.Wallet(len(c.Chain.Funded()))
 	c.Keys.Add(a)
+	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, State: wallet.Active, Key: wallet.InSecret})
 	c.Chain.Fund(a, token.Units(c.Coins), wei)
+}
+
+// Drain keeps new payments off the n-th wallet.
+func (c *Cluster) Drain(n int) {
+	_ = c.Store.SetState(context.Background(), walletID(n), wallet.Active, wallet.Draining, time.Now())
 }
 
 // Close ends every actor that is still there, so that the bubble can end.
@@ -300,7 +306,7 @@ func (c *Cluster) recoverer(store store.Store, name string) *settlement.Recovery
 			Store: store, Keys: c.Keys, Nodes: c.nodes, Events: c,
 			Log: slog.New(slog.DiscardHandler), Now: c.clock(c.recovery), Wait: c.scheduler.Sleep,
 		}),
-		Tables: store, Window: spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },
+		Tables: store, Keyed: c.Keys.All(), Window: spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },
 	}
 }
 

@@ -135,7 +135,7 @@ func TestConformance(t *testing.T) {
 		}, ending{state: payment.Confirmed, original: true, bumped: true, next: 1}},
 		"a thief uses the nonce": {func(d *deployment) {
 			sent := d.send(order(0))
-			signer, err := d.keys.Signer(d.t.Context(), sent.Wallet)
+			signer, err := d.keys.Signer(d.t.Context(), wallet.Registration{ID: wallet.ID{Address: sent.Wallet}})
 			if err != nil {
 				d.t.Fatal(err)
 			}
@@ -199,7 +199,10 @@ func realNetwork(t *testing.T) network {
 	ok(err)
 	return network{
 		id: c.ID(), coin: c.Token(), node: node,
-		keys:        keyring.New(func(context.Context) ([]keyring.Entry, error) { return []keyring.Entry{{Key: key}}, nil }),
+		wallets: []token.Address{key.Address()},
+		keys: keyring.New(func(token.Address) keyring.Read {
+			return func(context.Context) (keyring.Key, error) { return key, nil }
+		}),
 		mine:        func() { ok(c.Mine()) },
 		mineExactly: func(raw ...[]byte) { ok(c.MineExactly(raw...)) },
 		reorg:       func(depth int) { ok(c.Reorg(depth)) },

@@ -28,6 +28,7 @@ type network struct {
 	coin        token.Token
 	node        chain.Node
 	keys        wallet.Keys
+	wallets     []token.Address
 	mine        func()
 	mineExactly func(raw ...[]byte)
 	reorg       func(depth int) // the transactions of the old blocks are pending again
@@ -47,7 +48,7 @@ func fakeChain(depth uint64, wallets int) (network, *fakechain.Chain) {
 		c.Fund(fakechain.Wallet(i), unit(1e15), unit(1e18))
 	}
 	return network{
-		id: 7, coin: token.Token{Symbol: "USDC", Decimals: 6, Contract: c.Token}, node: c.Nodes[0], keys: keys,
+		id: 7, coin: token.Token{Symbol: "USDC", Decimals: 6, Contract: c.Token}, node: c.Nodes[0], keys: keys, wallets: keys.All(),
 		mine:        func() { c.Mine(c.Nodes[0]) },
 		mineExactly: c.MineExactly,
 		reorg:       func(depth int) { c.Abandon(uint64(depth)) },
@@ -83,6 +84,9 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 	}
 	store := &interpose.Store{Store: d.store, Around: d.calls.around}
 	nodes := chain.Nodes{interpose.Node{Node: on.node, Around: d.rpc.around}}
+	for _, a := range on.wallets {
+		_ = d.store.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: on.id, Address: a}, State: wallet.Active, Key: wallet.InSecret})
+	}
 	d.pay = dispatch.New(config, dispatch.Parts{
 		Store: store, Keys: on.keys, Nodes: nodes, Hints: silent{}, Log: log, Now: now, Draw: rand.New(rand.NewPCG(1, 1)).IntN,
 	})

@@ -17,8 +17,6 @@ var keptFor = map[string]string{
 	"TestNoopWithoutAnEstimate":              "NoopGas is the floor of every no-op; there is no line to take out",
 	"TestTwoProcessesOpenAWallet":            "a wallet that looks like a thief's is left out, and has a record to reserve from all the same",
 	"TestANodeThatLagsIsNoDispute":           "it holds a count for an alarm, which protects no money",
-	"TestBumpIsNoStranger":                   "a bump is known by its hash, which TestRounds of package settlement holds, and by the payment's id in its call data",
-	"TestStrangerIsBelievedOnlyOnAllNodes":   "all nodes are asked for the nonce, which TestTxAtNonce of package chain holds, and for the call data of what used it",
 	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }
 

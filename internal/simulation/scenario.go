@@ -227,6 +227,15 @@ func (s *Scenario) Steal(n int, nonce, amount uint64) {
 	s.oracle.Steal(fakechain.Wallet(n), nonce, token.Units(amount))
 }
 
+// Retire retires a wallet, as an operator does.
+func (s *Scenario) Retire(n int) error {
+	var nodes chain.Nodes
+	for _, node := range s.Chain.Nodes {
+		nodes = append(nodes, node)
+	}
+	return settlement.New(s.config(), settlement.Parts{Store: s.Store, Nodes: nodes, Now: time.Now}).Retire(context.Background(), walletID(n), false)
+}
+
 // Pause pauses a wallet, as an operator does.
 func (s *Scenario) Pause(n int, reason string) {
 	if err := s.Store.Pause(context.Background(), walletID(n), reason); err != nil {

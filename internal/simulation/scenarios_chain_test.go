@@ -105,32 +105,6 @@ func TestChainHaltedAndNodesDown(t *testing.T) {
 	})
 }
 
-// A run that read the pending transactions before another run's bump finds the
-// nonce used by a hash that it does not know. It is the service's own transaction,
-// stored since, and no thief's.
-func TestBumpIsNoStranger(t *testing.T) {
-	simulation.Perform(t, simulation.Setup{Depth: 1}, func(s *simulation.Scenario) {
-		s.Idle, s.Halted = true, true
-		s.Pay("client", order(0))
-		s.Chain.BaseFee = spike
-		s.Elapse(58 * time.Second)
-		s.On("run1", "Head", 2, scheduler.Freeze) // on both nodes
-		s.StartRun()
-		s.Elapse(17 * time.Second)
-		s.StartRun()
-		s.Until(func() bool { return len(s.Payment(order(0)).Attempts) == 2 })
-		s.On("run2", "Send node1", 1, scheduler.KillAfter)
-		s.Elapse(time.Second)
-		s.Halted = false
-		s.Chain.BaseFee = quiet
-		s.After(25*time.Second, order(0), payment.Committed)
-		s.Thaw()
-		s.Elapse(time.Second)
-		s.Is("paused", s.Record(0).Paused, "")
-		s.Is("code", codeOf(s.Payment(order(0))), payment.FailureCode(""))
-	})
-}
-
 // A thief's transaction is mined, next_nonce is raised over it, and then a
 // re-organisation removes it for good. Every payment after its nonce would wait
 // for ever: a no-op fills the nonce.

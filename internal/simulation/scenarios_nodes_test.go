@@ -190,33 +190,6 @@ func TestReplacementUnderpricedByAStranger(t *testing.T) {
 	})
 }
 
-// A thief used a nonce, and one of the nodes cannot tell. The payment of the nonce
-// does not fail before that node agrees.
-func TestStrangerIsBelievedOnlyOnAllNodes(t *testing.T) {
-	for name, doubt := range map[string]func(*fakechain.Node){
-		"down":             func(n *fakechain.Node) { n.Down = true },
-		"behind":           func(n *fakechain.Node) { n.Lag = 50 },
-		"on a dead branch": func(n *fakechain.Node) { n.Fork(2, 2) },
-		"another chain":    func(n *fakechain.Node) { n.OtherChain = true },
-	} {
-		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
-			s.Pending = true
-			s.Elapse(12 * time.Minute)
-			s.Pay("client", order(0))
-			s.Elapse(2 * time.Minute)
-			doubt(s.Chain.Nodes[1])
-			s.Chain.Nodes[1].Deaf = true
-			s.On("client", "Send", 0, scheduler.FailBefore)
-			s.Pay("client", order(1))
-			s.Steal(0, 1, 5)
-			s.Chain.Nodes[1].Forget()
-			s.After(5*time.Minute, order(1), payment.Committed)
-			s.Chain.Nodes[1].Heal()
-			s.After(2*time.Minute, order(1), payment.Failed)
-		})
-	}
-}
-
 // In November 2020 a part of the nodes, a large provider's among them, followed
 // another branch of Ethereum than the rest. A receipt counts only if no node
 // contradicts it.

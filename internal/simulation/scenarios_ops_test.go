@@ -11,6 +11,7 @@ import (
 	"remit/internal/payment"
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
 	"remit/internal/store"
 	"remit/internal/wallet"
@@ -37,8 +38,9 @@ func TestKeyRotatedWithTransactionsInFlight(t *testing.T) {
 		s.Halted = true
 		s.Pay("committed", order(0))
 		s.Begin("reserved", 0, order(1), "Reserve", scheduler.KillAfter)
-		s.Keys.Drain(fakechain.Wallet(0))
+		s.Drain(0)
 		s.AddWallet()
+		s.Elapse(5 * time.Minute) // by then every process has read it
 		p := s.Pay("new", order(2))
 		s.Is("the new wallet pays", p.Wallet, fakechain.Wallet(1))
 		s.Halted = false
@@ -194,11 +196,11 @@ func TestTablesRestoredToAnHourAgo(t *testing.T) {
 			s.Elapse(time.Hour)
 			s.Pay("lost", order(1))
 			s.Elapse(5 * time.Minute)
+			s.Restore(image)
 			if draining {
-				s.Keys.Drain(fakechain.Wallet(0))
+				s.Drain(0)
 				s.AddWallet()
 			}
-			s.Restore(image)
 			s.Idle = true
 			s.Is("at once", s.Ask("again", order(1)).Refused(), true)
 			s.Idle = false
@@ -341,5 +343,42 @@ func TestCeilingIsRaisedByHandlers(t *testing.T) {
 		s.Pay("client", order(10))
 		s.Pay("client", order(11))
 		s.Is("window full", s.Ask("client", order(12)).Refused(), true)
+	})
+}
+
+// An operator retires a wallet, and its key is stolen afterwards: the thief sends a
+// thousand transactions from it. No payment of another wallet waits, no wallet is
+// paused, and no run counts the thief's transactions.
+func TestThiefOfARetiredKey(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Wallets: 2, Coins: 1e9}, func(s *simulation.Scenario) {
+		for n := range 4 { // from both wallets
+			s.Pay("before", order(n))
+		}
+		s.Elapse(4 * time.Minute)
+		s.Drain(1)
+		s.Elapse(5 * time.Minute)
+		s.Is("retired", s.Retire(1), error(nil))
+		first := s.Record(1).NextNonce
+		for n := range 20 {
+			for range 50 {
+				s.Steal(1, first, 5)
+				first++
+			}
+			if n == 10 {
+				s.Restart(0)
+				s.Restart(1)
+			}
+			began := s.Pay("client", order(4+n)).CreatedAt
+			s.Until(func() bool { return s.State(order(4+n)) == payment.Confirmed })
+			if took := time.Since(began); took > 100*time.Second {
+				s.T.Errorf("payment %d took %s after %d transactions of the thief", n, took, 50*(n+1))
+			}
+		}
+		for _, r := range s.Reports() {
+			if r.Suspect+r.Paused > 0 {
+				s.T.Errorf("a run reports %+v", r)
+			}
+		}
+		s.Is("a payment to it", errors.Is(s.Ask("client", oracle.Order{Key: "own", To: fakechain.Wallet(1), Amount: 1}).Err, dispatch.ErrOwnWallet), true)
 	})
 }

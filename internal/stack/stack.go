@@ -30,6 +30,9 @@ type Config struct {
 	// token that refuses them. Then restored tables cannot be completed from the chain.
 	MemoOff bool
 
+	// RequireKey refuses payments without an Idempotency-Key.
+	RequireKey bool
+
 	// Ephemeral says that the tables end with the process. Then a wallet that has paid
 	// before, and of which they have no record, is no sign that they were lost.
 	Ephemeral bool

@@ -19,11 +19,7 @@ type committer interface {
 // that another process was faster. A crash before the write leaves the
 // reservation as it was; one after it leaves a reservation with its pending
 // transaction, which check-receipts releases.
-func Commit(ctx context.Context, to committer, keys wallet.Keys, p payment.Payment, nonce uint64, now time.Time) (payment.Payment, error) {
-	signer, err := keys.Signer(ctx, p.Wallet)
-	if err != nil {
-		return payment.Payment{}, err
-	}
+func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.Payment, nonce uint64, now time.Time) (payment.Payment, error) {
 	signed, err := signer.Sign(p.Tx, nonce)
 	if err != nil {
 		return payment.Payment{}, err

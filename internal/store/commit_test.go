@@ -11,7 +11,6 @@ import (
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
-	"remit/internal/wallet"
 )
 
 var (
@@ -25,14 +24,11 @@ func prepared() payment.Payment {
 	return payment.New("pay_1", payment.Request{Amount: token.Units(9)}, token.Token{}, "n", now).AssignedTo(token.Address{1}, tx)
 }
 
-// A desk is keys, and a store of payments, either of which may fail.
+// A desk is a key, and a store of payments, either of which may fail.
 type desk struct {
-	wallet.Keys
-	noKey, noSignature, noWrite error
-	written                     []payment.Payment
+	noSignature, noWrite error
+	written              []payment.Payment
 }
-
-func (d *desk) Signer(context.Context, token.Address) (wallet.Signer, error) { return d, d.noKey }
 
 func (d *desk) Sign(_ chain.Tx, nonce uint64) (chain.Signed, error) {
 	return chain.Signed{Nonce: nonce, Hash: chain.Hash{1}, Raw: []byte{1}}, d.noSignature
@@ -57,7 +53,6 @@ func TestCommit(t *testing.T) {
 		fails   bool
 	}{
 		"all is well":               {desk{}, prepared(), true, false},
-		"no key":                    {desk{noKey: errBroken}, prepared(), false, true},
 		"no signature":              {desk{noSignature: errBroken}, prepared(), false, true},
 		"a payment that cannot be":  {desk{}, committed, false, true},
 		"a write that may be there": {desk{noWrite: errBroken}, prepared(), true, true},

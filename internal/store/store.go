@@ -152,15 +152,30 @@ type PendingTxs interface {
 // is stored as that. A change of a wallet that is not stored returns
 // wallet.ErrUnknown and stores no wallet.
 type Wallets interface {
-	// Open stores w, and its ID in the list of its chain's wallets. A wallet
-	// that is stored already stays as it is.
+	// Register stores r, without a record, if its wallet is not registered yet.
+	// Otherwise it changes nothing.
+	Register(ctx context.Context, r wallet.Registration) error
+
+	// SetState moves the wallet's registration from one state to another, at a time.
+	// If it is in the other already it changes nothing; if in neither, ErrChanged.
+	SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error
+
+	// Retire moves the wallet's registration from Draining to Retired, and pauses
+	// the wallet for the reason wallet.RetiredReason, in one write, if next_nonce is
+	// still next and the wallet has no reservation. Otherwise ErrChanged. If it is
+	// retired already it changes nothing.
+	Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error
+
+	// Open stores w, and in its registration that it has a record. A wallet that is
+	// not registered is registered too, as draining, with its key in a secret. A
+	// wallet that is stored already stays as it is.
 	Open(ctx context.Context, w wallet.Wallet) error
 
 	// Wallet returns a wallet, or wallet.ErrUnknown.
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 
-	// Wallets returns every wallet ever opened on a chain, sorted by address.
-	Wallets(ctx context.Context, chainID uint64) ([]wallet.ID, error)
+	// Wallets returns every wallet that was ever registered on a chain.
+	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 
 	// SetCompared stores that a run has compared every wallet of a chain with it
 	// since at.
@@ -186,9 +201,9 @@ type Wallets interface {
 	// ErrChanged.
 	Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error
 
-	// Advance raises next_nonce to next if that raises it, and pauses the
-	// wallet for reason, in one write. An empty reason is replaced by another.
-	Advance(ctx context.Context, id wallet.ID, next uint64, reason string) error
+	// Advance raises next_nonce to next and stores noopsBelow, in one write. If
+	// next_nonce is above next, it changes nothing.
+	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error
 
 	// Pause stops reservations and stores reason as the reason, over any
 	// other. An empty reason is replaced by another.

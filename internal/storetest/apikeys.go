@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"io"
 	mathrand "math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -106,12 +108,45 @@ func Random(seed byte) io.Reader {
 	return mathrand.NewChaCha8([32]byte(bytes.Repeat([]byte{seed}, 32)))
 }
 
+// only returns the merchant's keys out of all.
+func (c keyCheck) only(merchantID string) []apikey.Key {
+	c.Helper()
+	all, err := c.All(c.Context())
+	c.ok("reading all keys", err)
+	return slices.DeleteFunc(all, func(k apikey.Key) bool { return k.MerchantID != merchantID })
+}
+
 var keyPromises = []promise[keyCheck]{
 	{"a key is found as it was stored", func(c keyCheck) {
 		k := c.fresh()
 		k.ExpiresAt, k.RevokedAt, k.LastUsedAt = noon.Add(time.Hour), noon.Add(time.Minute), noon.Add(time.Second)
 		c.create(k)
 		c.holds(k)
+	}},
+	{"a merchant's terms are replaced as they were read", func(c keyCheck) {
+		m := c.created().MerchantID
+		limited := apikey.Terms{Maximum: token.MaxAmount(), Daily: token.Units(7)}
+		suspended := apikey.Terms{Suspended: "stolen \"key\"", Daily: token.Units(7)}
+		for _, step := range []struct{ from, to, want apikey.Terms }{
+			{limited, suspended, apikey.Terms{}}, // refused: none are stored
+			{apikey.Terms{}, limited, limited},
+			{apikey.Terms{}, limited, limited}, // again, after an answer that was lost
+			{apikey.Terms{}, suspended, limited},
+			{limited, suspended, suspended},
+			{suspended, apikey.Terms{}, apikey.Terms{}},
+			{apikey.Terms{}, suspended, suspended},
+		} {
+			if err := c.SetTerms(c.Context(), m, step.from, step.to); (err == nil) != (step.to == step.want) || err != nil && !errors.Is(err, apikey.ErrTerms) {
+				c.Errorf("%+v in place of %+v: %v", step.to, step.from, err)
+			}
+			got, err := c.Terms(c.Context(), m)
+			c.ok("reading the terms", err)
+			c.same("terms", step.want, got)
+		}
+		other, err := c.Terms(c.Context(), c.created().MerchantID)
+		c.ok("reading another merchant's", err)
+		c.same("another merchant's terms", apikey.Terms{}, other)
+		c.listed(m, c.only(m)...)
 	}},
 	{"a restricted key is found as it was stored", func(c keyCheck) {
 		k := c.fresh()

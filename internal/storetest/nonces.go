@@ -116,7 +116,7 @@ var noncePromises = []promise[*check]{
 		for _, change := range []func(w wallet.Wallet) error{
 			func(wallet.Wallet) error { return nil },
 			func(w wallet.Wallet) error { return c.Pause(c.Context(), w.ID, "because") },
-			func(w wallet.Wallet) error { return c.Advance(c.Context(), w.ID, 69, "because") },
+			func(w wallet.Wallet) error { return c.Advance(c.Context(), w.ID, 69, 0) },
 			func(w wallet.Wallet) error {
 				return c.Reconcile(c.Context(), w.ID, 6, token.Amount{}, token.Amount{})
 			},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -14,6 +15,15 @@ import (
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
+
+// registers checks the registrations of a chain, which may be in any order.
+func (c *check) registers(chainID uint64, want wallet.Registry) {
+	c.Helper()
+	slices.SortFunc(want, func(a, b wallet.Registration) int { return bytes.Compare(a.Address[:], b.Address[:]) })
+	got, err := c.Wallets(c.Context(), chainID)
+	c.ok("reading the registry", err)
+	c.same("registry", want, got)
+}
 
 var walletPromises = []promise[*check]{
 	{"an opened wallet is found as it was stored", func(c *check) {
@@ -54,7 +64,7 @@ var walletPromises = []promise[*check]{
 		for name, err := range map[string]error{
 			"RaiseCeiling": c.RaiseCeiling(c.Context(), id, 5),
 			"Reconcile":    c.Reconcile(c.Context(), id, 0, token.Units(1), token.Units(1)),
-			"Advance":      c.Advance(c.Context(), id, 5, "because"),
+			"Advance":      c.Advance(c.Context(), id, 5, 6),
 			"Pause":        c.Pause(c.Context(), id, "because"),
 			"Repause":      c.Repause(c.Context(), id, "", "because"),
 		} {
@@ -69,22 +79,74 @@ var walletPromises = []promise[*check]{
 	}},
 	{"the list of wallets has every wallet of a chain, by address", func(c *check) {
 		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
-		ids, err := c.Wallets(c.Context(), chainID)
-		c.ok("reading the list of wallets", err)
-		c.same("empty list of wallets", []wallet.ID{}, ids)
-		var want []wallet.ID
+		c.registers(chainID, nil)
+		var want wallet.Registry
 		for range 5 {
-			id := c.walletID()
-			id.ChainID = chainID
-			want = append(want, id)
+			r := wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: c.walletID().Address}, State: wallet.Active, Key: "arn:aws:kms:1", Since: noon}
+			want = append(want, r)
+			for _, since := range []time.Time{noon, noon.Add(1)} { // the second time it is registered already
+				r.Since = since
+				c.ok("registering", c.Register(c.Context(), r))
+			}
 		}
-		for _, id := range append(want, want[0], wallet.ID{ChainID: chainID + 1, Address: want[1].Address}) {
+		for _, id := range []wallet.ID{want[0].ID, want[0].ID, {ChainID: chainID + 1, Address: want[1].Address}} {
 			c.open(wallet.Wallet{ID: id})
 		}
-		slices.SortFunc(want, func(a, b wallet.ID) int { return bytes.Compare(a.Address[:], b.Address[:]) })
-		ids, err = c.Wallets(c.Context(), chainID)
-		c.ok("reading the list of wallets", err)
-		c.same("wallets", want, ids)
+		want[0].Opened = true
+		unregistered := c.open(wallet.Wallet{ID: wallet.ID{ChainID: chainID, Address: c.walletID().Address}})
+		want = append(want, wallet.Registration{ID: unregistered.ID, State: wallet.Draining, Key: wallet.InSecret, Opened: true})
+		c.registers(chainID, want)
+	}},
+	{"a registration moves only from the state that the caller names", func(c *check) {
+		r := wallet.Registration{ID: c.walletID(), State: wallet.Active, Key: wallet.InSecret, Since: noon}
+		r.ChainID = binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
+		c.refused("an unknown wallet", c.SetState(c.Context(), r.ID, wallet.Active, wallet.Draining, noon), wallet.ErrUnknown)
+		c.ok("registering", c.Register(c.Context(), r))
+		for n, step := range []struct {
+			from, to, is wallet.State
+			want         error
+		}{
+			{wallet.Draining, wallet.Retired, wallet.Active, store.ErrChanged},
+			{wallet.Active, wallet.Draining, wallet.Draining, nil},
+			{wallet.Active, wallet.Draining, wallet.Draining, nil}, // again: the first answer may have been lost
+			{wallet.Draining, wallet.Active, wallet.Active, nil},
+		} {
+			at := noon.Add(time.Duration(n) * time.Second)
+			if err := c.SetState(c.Context(), r.ID, step.from, step.to, at); !errors.Is(err, step.want) {
+				c.Errorf("from %s to %s: %v", step.from, step.to, err)
+			}
+			if r.State != step.is {
+				r.State, r.Since = step.is, at
+			}
+			c.registers(r.ChainID, wallet.Registry{r})
+		}
+	}},
+	{"a wallet is retired once it is draining, holds no reservation, and has given out no nonce since", func(c *check) {
+		w := c.open(wallet.Wallet{ID: c.walletID(), NextNonce: 5, Ceiling: 9, Balance: token.Units(100), Gas: token.Units(100), Reservations: map[payment.ID]wallet.Reservation{}})
+		retire := func(next uint64, want error) {
+			if err := c.Retire(c.Context(), w.ID, next, noon); !errors.Is(err, want) {
+				c.Errorf("retiring at %d: %v, want %v", next, err, want)
+			}
+			c.holdsWallet(w)
+		}
+		c.ok("undoing", c.SetState(c.Context(), w.ID, wallet.Draining, wallet.Active, noon))
+		retire(5, store.ErrChanged)
+		c.ok("draining", c.SetState(c.Context(), w.ID, wallet.Active, wallet.Draining, noon))
+		w = c.reserved(w, "pay_a")
+		retire(5, store.ErrChanged)
+		retire(6, store.ErrChanged)
+		c.ok("releasing", c.Release(c.Context(), "pay_a", wallet.PendingTx{ID: w.ID, Nonce: 5}))
+		w.Reservations = map[payment.ID]wallet.Reservation{}
+		retire(5, store.ErrChanged)
+		w.Paused = wallet.RetiredReason
+		retire(6, nil)
+		retire(6, nil) // again: the first answer may have been lost
+		_, err := c.Reserve(c.Context(), need(w, "pay_b"))
+		c.refused("reserving", err, wallet.ErrPaused)
+		c.refused("draining it again", c.SetState(c.Context(), w.ID, wallet.Active, wallet.Draining, noon), store.ErrChanged)
+		if err := c.Retire(c.Context(), c.walletID(), 0, noon); !errors.Is(err, wallet.ErrUnknown) {
+			c.Errorf("retiring an unknown wallet: %v", err)
+		}
 	}},
 	{"when a chain's wallets were compared is found as it was stored last", func(c *check) {
 		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
@@ -99,9 +161,7 @@ var walletPromises = []promise[*check]{
 			c.ok("reading another chain's", err)
 			c.same("another chain's", time.Time{}, at)
 		}
-		ids, err := c.Wallets(c.Context(), chainID)
-		c.ok("reading the list of wallets", err)
-		c.same("list of wallets", []wallet.ID{}, ids)
+		c.registers(chainID, nil)
 	}},
 	{"a wallet is claimed by one run until its claim ends", func(c *check) {
 		w := c.opened()
@@ -156,20 +216,13 @@ var walletPromises = []promise[*check]{
 		c.refused("reconciling too early", c.Reconcile(c.Context(), w.ID, 7, token.Units(1), token.Units(1)), store.ErrChanged)
 		c.holdsWallet(w)
 	}},
-	{"an advance raises the next nonce and pauses at once", func(c *check) {
+	{"an advance raises the next nonce and says how far no-ops may reach", func(c *check) {
 		w := c.reserved(c.opened(), "pay_a")
-		for _, step := range []struct{ to, want uint64 }{{9, 9}, {9, 9}, {3, 9}} {
-			c.ok("advancing", c.Advance(c.Context(), w.ID, step.to, "foreign transaction"))
-			w.NextNonce, w.Paused = step.want, "foreign transaction"
+		for _, step := range []struct{ to, noops, want, wantNoops uint64 }{{9, 0, 9, 0}, {9, 20, 9, 20}, {3, 30, 9, 20}} {
+			c.ok("advancing", c.Advance(c.Context(), w.ID, step.to, step.noops))
+			w.NextNonce, w.NoopsBelow = step.want, step.wantNoops
 			c.holdsWallet(w)
 		}
-		c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
-		c.ok("advancing to where it is", c.Advance(c.Context(), w.ID, 9, ""))
-		w = c.wallet(w.ID)
-		if w.Paused == "" {
-			c.Error("an advance without a reason does not pause")
-		}
-		c.ok("resuming", c.Repause(c.Context(), w.ID, w.Paused, ""))
 		if w = c.reserved(w, "pay_b"); w.Reservations["pay_b"].Nonce != 9 || w.Reservations["pay_a"].Nonce != 5 {
 			c.Errorf("reservations after an advance: %v", w.Reservations)
 		}

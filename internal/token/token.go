@@ -52,6 +52,38 @@ func ParseAmount(s string) (Amount, error) {
 	return a, nil
 }
 
+// ParseTokens reads whole tokens with at most so many decimals, as people write
+// them: "12.5". Signs, blanks, exponents, separators of thousands, a comma for a
+// point, a missing digit on either side of the point and what ParseAmount refuses
+// match ErrAmount.
+func ParseTokens(s string, decimals int) (Amount, error) {
+	whole, fraction, pointed := strings.Cut(s, ".")
+	switch {
+	case strings.Contains(s, ","):
+		return Amount{}, fmt.Errorf("%w: has a comma; write 1234.5", ErrAmount)
+	case pointed && (whole == "" || fraction == ""):
+		return Amount{}, fmt.Errorf("%w: a point needs digits on both sides", ErrAmount)
+	case len(fraction) > decimals:
+		return Amount{}, fmt.Errorf("%w: more than %d decimals", ErrAmount, decimals)
+	case len(whole) > 1 && whole[0] == '0':
+		return Amount{}, fmt.Errorf("%w: begins with 0", ErrAmount)
+	}
+	digits := strings.TrimLeft(whole+fraction+strings.Repeat("0", decimals-len(fraction)), "0")
+	if s != "" && digits == "" {
+		digits = "0"
+	}
+	return ParseAmount(digits)
+}
+
+// Tokens writes the amount in whole tokens of so many decimals, with as many of
+// them as it needs: the form that ParseTokens reads.
+func (a Amount) Tokens(decimals int) string {
+	digits := a.String()
+	digits = strings.Repeat("0", max(0, decimals+1-len(digits))) + digits
+	point := len(digits) - decimals
+	return strings.TrimSuffix(digits[:point]+"."+strings.TrimRight(digits[point:], "0"), ".")
+}
+
 // AmountFromBytes reads a big-endian number of at most 32 bytes. Longer input
 // matches ErrAmount.
 func AmountFromBytes(b []byte) (Amount, error) {

@@ -246,3 +246,26 @@ func TestAddressKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestTokens: ParseTokens reads what Tokens writes, at any number of decimals, and
+// nothing that a person could mean otherwise.
+func TestTokens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		amount, err := token.AmountFromBytes(rapid.SliceOfN(rapid.Byte(), 0, 32).Draw(t, "amount"))
+		decimals := rapid.IntRange(0, 30).Draw(t, "decimals")
+		again, readErr := token.ParseTokens(amount.Tokens(decimals), decimals)
+		if err != nil || readErr != nil || again != amount {
+			t.Fatalf("%v is %q, which is %v (%v, %v)", amount, amount.Tokens(decimals), again, err, readErr)
+		}
+	})
+	for text, want := range map[string]string{"1": "1000000", "1.5": "1500000", "0.000001": "1", "1.500000": "1500000", "0": "0", "0.0": "0"} {
+		if got, err := token.ParseTokens(text, 6); err != nil || got.String() != want {
+			t.Errorf("%q is %v %v, not %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", ".", "1.", ".5", "1.0000001", "1,5", "1 000", "-1", "+1", "1e6", "01", "00.1", "0x1", "1.5.2", " 1", strings.Repeat("9", 78)} {
+		if got, err := token.ParseTokens(text, 6); !errors.Is(err, token.ErrAmount) {
+			t.Errorf("%q is read as %v, %v", text, got, err)
+		}
+	}
+}

@@ -27,6 +27,7 @@ type ID struct {
 type Wallet struct {
 	ID
 	NextNonce    uint64 // the nonce that the next reservation gets
+	NoopsBelow   uint64 // a recovery that was lost with the tables may have signed no-ops below it; zero: no recovery was
 	Ceiling      uint64 // no reservation at or above it: the chain's count plus the window
 	Reservations map[payment.ID]Reservation
 	Balance      token.Amount // spendable now: the balance less the amounts that reservations and pending transactions tie up
@@ -103,14 +104,10 @@ type Signer interface {
 	Sign(tx chain.Tx, nonce uint64) (chain.Signed, error)
 }
 
-// Keys are the wallets whose keys the service holds.
+// Keys are the keys of registered wallets.
 type Keys interface {
-	// Active returns the wallets that new payments may use, in a stable order.
-	Active(ctx context.Context) ([]token.Address, error)
-	// All returns the draining ones too.
-	All(ctx context.Context) ([]token.Address, error)
 	// Signer returns a wallet's key, or ErrNoKey.
-	Signer(ctx context.Context, wallet token.Address) (Signer, error)
+	Signer(ctx context.Context, r Registration) (Signer, error)
 }
 
 var (
@@ -136,6 +133,9 @@ func (w Wallet) Suspect() bool { return strings.HasPrefix(w.Paused, Suspicion) }
 // OutOfGas is the reason of the one pause that ends by itself: when the wallet
 // was topped up, the same bytes are taken and reservations go on.
 const OutOfGas = "out of gas funds"
+
+// RetiredReason is the reason for which a retired wallet is paused.
+const RetiredReason = "retired"
 
 // FirstUse returns the record of a wallet seen for the first time: it starts
 // at the chain's count. While a node's pool holds more than is mined, or more is

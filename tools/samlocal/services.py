@@ -130,6 +130,14 @@ def make(template, aws, secrets):
     return refs
 
 
+def register(aws, refs, facts):
+    """Stores the wallets' keys and registers the wallets, as remit wallet create does."""
+    for wallet, key in zip(facts["wallets"], facts["private_keys"]):
+        aws["secretsmanager"].create_secret(Name=f"{refs['AWS::StackName']}/wallets/{wallet['address']}", SecretString=json.dumps({"private_key": key}))
+        aws["dynamodb"].put_item(TableName=refs["PaymentsTable"], Item={name: {"S": text} for name, text in {
+            "pk": f"wallets#{facts['chain_id']}", "sk": f"wallet#{wallet['address']}", "state": "active", "signer": "secret"}.items()})
+
+
 def environment(template, refs, url):
     """The variables of each function, as the template declares them."""
     def value(v):
@@ -140,6 +148,8 @@ def environment(template, refs, url):
         if list(v) == ["Fn::FindInMap"]:
             mapping, first, second = v["Fn::FindInMap"]
             return value(template["Mappings"][mapping][value(first)][second])
+        if list(v) == ["Fn::Sub"]:
+            return v["Fn::Sub"].replace("${AWS::StackName}", refs["AWS::StackName"])
         if list(v) != ["Ref"]:
             sys.exit(f"cannot tell what {v} in template.yaml is here")
         return str(refs[v["Ref"]])
@@ -174,10 +184,11 @@ def run(a):
         for name in chosen.keys() - template["Parameters"].keys():
             sys.exit(f"template.yaml has no parameter {name}")
         refs |= chosen
-        refs |= make(template, clients(mine), {
-            "WalletSecret": {"wallets": [{"private_key": k, "draining": False} for k in facts["private_keys"]]},
+        aws = clients(mine)
+        refs |= make(template, aws, {
             "RpcSecret": {"urls": [f"http://{a.host}:{a.chain_port}"]},
         })
+        register(aws, refs, facts)
         with open(a.env, "w", encoding="utf-8") as f:
             json.dump(environment(template, refs, theirs), f, indent=2)
             f.write("\n")

@@ -22,22 +22,24 @@ func Wallet(n int) token.Address { return token.Address{0: 0xaa, 19: byte(n)} }
 func Payee(n int) token.Address { return token.Address{0: 0xee, 18: byte(n >> 8), 19: byte(n)} }
 
 // Keys are the keys of wallets, as the secret store holds them. A test may add
-// or drain wallets and take the secret store down at any time. The zero
-// Keys hold none. Keys are safe for concurrent use.
+// keys and take the secret store down at any time. The zero Keys hold none. Keys are
+// safe for concurrent use.
 type Keys struct {
-	mu       sync.Mutex
-	all      []token.Address
-	draining []token.Address
-	down     bool
+	mu   sync.Mutex
+	all  []token.Address
+	down bool
 }
 
 var _ wallet.Keys = (*Keys)(nil)
 
-// Add puts a wallet into the secret.
+// Add stores the key of a wallet.
 func (k *Keys) Add(a token.Address) { k.change(func() { k.all = append(k.all, a) }) }
 
-// Drain keeps new payments off a wallet, whose key is being retired.
-func (k *Keys) Drain(a token.Address) { k.change(func() { k.draining = append(k.draining, a) }) }
+// All returns the wallets that have a key, also while the secret store is down.
+func (k *Keys) All() (all []token.Address) {
+	k.change(func() { all = slices.Clone(k.all) })
+	return all
+}
 
 // Down takes the secret store down, so that every call fails with ErrSecret, or
 // brings it back.
@@ -49,35 +51,17 @@ func (k *Keys) change(f func()) {
 	f()
 }
 
-// Active implements wallet.Keys.
-func (k *Keys) Active(ctx context.Context) ([]token.Address, error) {
-	active, err := k.All(ctx)
-	k.change(func() {
-		active = slices.DeleteFunc(active, func(a token.Address) bool { return slices.Contains(k.draining, a) })
-	})
-	return active, err
-}
-
-// All implements wallet.Keys.
-func (k *Keys) All(context.Context) ([]token.Address, error) {
+// Signer implements wallet.Keys.
+func (k *Keys) Signer(_ context.Context, r wallet.Registration) (wallet.Signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.down {
+	switch {
+	case k.down:
 		return nil, ErrSecret
-	}
-	return slices.Clone(k.all), nil
-}
-
-// Signer implements wallet.Keys.
-func (k *Keys) Signer(ctx context.Context, a token.Address) (wallet.Signer, error) {
-	all, err := k.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.Contains(all, a) {
+	case !slices.Contains(k.all, r.Address):
 		return nil, wallet.ErrNoKey
 	}
-	return signer(a), nil
+	return signer(r.Address), nil
 }
 
 type signer token.Address

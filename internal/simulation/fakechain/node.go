@@ -243,6 +243,16 @@ func (n *Node) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, e
 	return hashes, n.usable()
 }
 
+// BlockTime implements chain.Node: a block is a second after the one before it.
+func (n *Node) BlockTime(_ context.Context, number uint64) (time.Time, error) {
+	if err := n.usable(); err != nil || number > n.head.number {
+		return time.Time{}, cmp.Or(err, errNoBlock)
+	}
+	return timeOf(number), nil
+}
+
+func timeOf(block uint64) time.Time { return time.Unix(int64(block), 0).UTC() }
+
 // TxAtNonce implements chain.Node.
 func (n *Node) TxAtNonce(_ context.Context, wallet token.Address, nonce, final uint64) (chain.Hash, error) {
 	if err := n.usable(); err != nil {
@@ -285,7 +295,7 @@ func (n *Node) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.Min
 		for b := n.head; b != nil; b = b.parent {
 			for i, tx := range b.txs {
 				if b.receipts[i].Tx == h {
-					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Data: string(tx.Data), Block: b.number, At: time.Unix(int64(b.number), 0).UTC()})
+					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Data: string(tx.Data), Block: b.number, At: timeOf(b.number)})
 				}
 			}
 		}

@@ -1,0 +1,54 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+const (
+	// registryFor is how long a process pays by the registry that it has read: how
+	// long a change of it takes to be seen by all.
+	registryFor = 5 * time.Minute
+	// justRead is how old a registry may be that is as good as the one in the store.
+	justRead = 2 * time.Second
+)
+
+// registry returns the wallets of the chain, as they were in the store at most so long
+// ago. A wallet that an operator drains is paid from for registryFor more; one that is
+// retired gives no reservation, whatever a process believes.
+func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
+	began := d.Now()
+	d.mu.Lock()
+	wallets, age := d.wallets, began.Sub(d.read)
+	d.mu.Unlock()
+	if age >= 0 && age < within {
+		return wallets, nil
+	}
+	wallets, err := d.Store.Wallets(ctx, d.ChainID)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.wallets, d.read = wallets, began
+	d.mu.Unlock()
+	return wallets, nil
+}
+
+// signer returns the key of a wallet, which may be newer than the registry that this
+// process has read.
+func (d sending) signer(ctx context.Context, address token.Address) (wallet.Signer, error) {
+	for _, within := range []time.Duration{registryFor, 0} {
+		wallets, err := d.registry(ctx, within)
+		if err != nil {
+			return nil, err
+		}
+		if r, registered := wallets.Find(address); registered {
+			return d.Keys.Signer(ctx, r)
+		}
+	}
+	return nil, fmt.Errorf("%w %v", wallet.ErrNoKey, address)
+}

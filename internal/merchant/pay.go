@@ -1,0 +1,510 @@
+package merchant
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/term"
+
+	"remit/internal/client"
+	"remit/internal/token"
+)
+
+// Pay is `remit pay`.
+type Pay struct {
+	File        string        `arg:"" type:"existingfile" help:"A CSV file with a header: address, amount (whole tokens, as 12.5) or amount_units (the token's smallest unit), and reference."`
+	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
+	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key to use. Another merchant's key would pay every row again."`
+	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. The same rows under another name are other payments: say one when last month's rows are to be paid again."`
+	DryRun      bool          `help:"Read the file, say what would be paid, and pay nothing."`
+	Yes         bool          `help:"Do not ask."`
+	Duplicates  bool          `help:"Pay rows that say the same as an earlier row too, without asking."`
+	Concurrency int           `default:"16" help:"How many requests are made at once."`
+	Wait        bool          `help:"Wait until every payment is final."`
+	Patience    time.Duration `default:"2m" help:"How long a row is tried again while the API gives no answer."`
+}
+
+// The statuses of a row in the file of results. A payment's own are beside them:
+// pending, confirmed, failed.
+const (
+	notSent = "not_sent" // the run ended before its turn
+	refused = "refused"  // the API refused it, and nothing was paid
+	unknown = "unknown"  // no answer: the payment may have been made; the same run again finds out
+)
+
+// An Incomplete is the end of a run in which not every row was confirmed. Its exit
+// code is 2 if what is left is pending, and 1 if any row was refused, failed or is
+// not known.
+type Incomplete struct {
+	Rows   int            // of the file
+	Counts map[string]int // rows of each status
+	Advice string
+}
+
+// Error implements error.
+func (e *Incomplete) Error() string {
+	var parts []string
+	for _, status := range []string{"confirmed", "pending", "failed", refused, unknown, notSent} {
+		if n := e.Counts[status]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(status, "_", " ")))
+		}
+	}
+	return fmt.Sprintf("of %d rows %s%s", e.Rows, strings.Join(parts, ", "), e.Advice)
+}
+
+// ExitCode is the exit status of the command.
+func (e *Incomplete) ExitCode() int {
+	if e.Counts["confirmed"]+e.Counts["pending"] == e.Rows {
+		return 2
+	}
+	return 1
+}
+
+// A payout is one run of `remit pay`.
+type payout struct {
+	*Pay
+	api      *client.Client
+	rows     []*payRow
+	symbol   string
+	decimals int
+
+	mu      sync.Mutex // of the rows' outcomes and of what follows
+	written time.Time  // when the results were written last
+}
+
+// Run reads the whole file, says what it will pay, asks, and pays. It writes what
+// became of each row to a file beside it, FILE.results.csv, as it goes.
+func (c *Pay) Run(ctx context.Context, out io.Writer) error {
+	p := &payout{Pay: c, api: connect(c.URL, c.Key)}
+	if err := p.read(ctx); err != nil {
+		return explained(err, p.api)
+	}
+	if err := p.known(ctx); err != nil {
+		return err
+	}
+	if err := p.summary(ctx, out); err != nil || c.DryRun {
+		return err
+	}
+	err := p.each(ctx, "Paying", func(r *payRow) bool { return r.status == "" }, p.pay)
+	if err == nil && c.Wait {
+		err = p.each(ctx, "Waiting", func(r *payRow) bool { return r.status == "pending" }, p.await)
+	}
+	for _, r := range p.rows {
+		if r.status == "" {
+			r.status = notSent
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil // the rows say how far it came
+	}
+	if failed := errors.Join(err, p.write()); failed != nil {
+		return failed
+	}
+	return p.ended(out)
+}
+
+// read reads the file, whose amounts mean what the API says of the token.
+func (p *payout) read(ctx context.Context) error {
+	file, err := os.ReadFile(p.File)
+	if err != nil {
+		return err
+	}
+	told, err := p.api.Token(ctx)
+	if err != nil {
+		return fmt.Errorf("asking for the token: %w", err)
+	}
+	p.symbol, p.decimals = told.Symbol, told.Decimals
+	rows, bad, err := readPayments(file, p.Name, p.decimals)
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.File, err)
+	}
+	if len(bad) > 0 {
+		return fmt.Errorf("%s: %d rows cannot be paid, so nothing was:\n  %s", p.File, len(bad), strings.Join(bad, "\n  "))
+	}
+	p.rows = rows
+	return nil
+}
+
+// known asks which rows were paid before: in an earlier run, on any machine. The key
+// of a row that is not known is used for its payment, so what this cannot see is not
+// paid twice either.
+func (p *payout) known(ctx context.Context) error {
+	return p.each(ctx, "Asking what was paid before", func(*payRow) bool { return true }, func(ctx context.Context, r *payRow) error {
+		page, err := retried(ctx, p.Patience, func() ([]client.Payment, error) {
+			page, _, err := p.api.Payments(ctx, url.Values{"idempotency_key": {r.key}})
+			return page, err
+		})
+		if told, ok := errors.AsType[*client.Problem](err); ok && (told.Status == http.StatusConflict || told.Status == http.StatusForbidden) {
+			return nil // taken on and not signed, or the key may not read: the request itself finds out
+		}
+		if err == nil && len(page) > 0 {
+			p.saw(r, page[0])
+		}
+		return err
+	})
+}
+
+// summary says what will be paid and asks for consent.
+func (p *payout) summary(ctx context.Context, out io.Writer) error {
+	var total, largest token.Amount
+	var fresh, twins []*payRow
+	paid := 0
+	for _, r := range p.rows {
+		if r.status != "" {
+			paid++
+			continue
+		}
+		var err error
+		if total, err = total.Add(r.amount); err != nil {
+			return fmt.Errorf("the sum of the rows: %w", err)
+		}
+		if largest.Less(r.amount) {
+			largest = r.amount
+		}
+		fresh = append(fresh, r)
+		if r.twin != 0 {
+			twins = append(twins, r)
+		}
+	}
+	fmt.Fprintf(out, "%s: %d rows\n", p.File, len(p.rows))
+	if paid > 0 {
+		fmt.Fprintf(out, "  paid before     %d rows, which are not paid again; if this is another payout, give it a name with --run\n", paid)
+	}
+	if gone := p.gone(); len(gone) > 0 {
+		fmt.Fprintf(out, "  not here now    %d rows that an earlier run of this file paid: %s\n", len(gone), strings.Join(gone, ", "))
+	}
+	if len(fresh) == 0 {
+		fmt.Fprintln(out, "  to pay          nothing")
+		return nil
+	}
+	fmt.Fprintf(out, "  to pay          %d rows, %s %s in all, %s at most in one\n", len(fresh), total.Tokens(p.decimals), p.symbol, largest.Tokens(p.decimals))
+	fmt.Fprintf(out, "  new recipients  %s\n", p.newRecipients(ctx, fresh))
+	fmt.Fprintf(out, "  your limits     %s\n", p.limits(ctx))
+	for _, r := range twins {
+		fmt.Fprintf(out, "  line %d says the same as line %d: %s %s to %s\n", r.line, r.twin, r.amount.Tokens(p.decimals), p.symbol, r.to)
+	}
+	if p.DryRun {
+		return nil
+	}
+	if p.Yes && len(twins) > 0 && !p.Duplicates {
+		return fmt.Errorf("nothing was paid: %d rows say the same as an earlier row; say --duplicates to pay them too, or tell them apart by a reference", len(twins))
+	}
+	return p.consent(out, len(twins))
+}
+
+// consent asks on a terminal.
+func (p *payout) consent(out io.Writer, twins int) error {
+	if p.Yes {
+		return nil
+	}
+	if !term.IsTerminal(int(os.Stdin.Fd())) {
+		return errors.New("nothing was paid: say --yes to pay without being asked")
+	}
+	question := "Pay them? [y/N] "
+	if twins > 0 && !p.Duplicates {
+		question = fmt.Sprintf("Pay them, the %d that say the same as an earlier row too? [y/N] ", twins)
+	}
+	fmt.Fprint(out, question)
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil || !strings.EqualFold(strings.TrimSpace(answer), "y") {
+		return errors.New("nothing was paid")
+	}
+	return nil
+}
+
+// recently is how many of the merchant's last payments are looked at for recipients.
+const recently = 1_000
+
+// newRecipients counts the recipients that none of the merchant's last payments went
+// to.
+func (p *payout) newRecipients(ctx context.Context, rows []*payRow) string {
+	before, cursor := map[string]bool{}, ""
+	for range recently / 100 {
+		filters := url.Values{"limit": {"100"}}
+		if cursor != "" {
+			filters = url.Values{"cursor": {cursor}}
+		}
+		page, next, err := p.api.Payments(ctx, filters)
+		if err != nil {
+			return "cannot be seen: " + err.Error()
+		}
+		for _, paid := range page {
+			before[paid.To] = true
+		}
+		if cursor = next; next == "" {
+			break
+		}
+	}
+	fresh := map[token.Address]bool{}
+	for _, r := range rows {
+		fresh[r.to] = !before[r.to.String()]
+	}
+	n := 0
+	for _, is := range fresh {
+		if is {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d of %d, judged by your last %d payments", n, len(fresh), recently)
+}
+
+// limits tells what the key may pay.
+func (p *payout) limits(ctx context.Context) string {
+	keys, err := p.api.Keys(ctx)
+	if err != nil {
+		return "cannot be seen with this key"
+	}
+	for _, k := range keys {
+		if !strings.HasPrefix(p.api.Key, k.Prefix) {
+			continue
+		}
+		var parts []string
+		for _, limit := range []struct {
+			name  string
+			units *json.Number
+		}{{"a payment", k.MaxAmount}, {"a day", k.DailyAmount}} {
+			if limit.units == nil {
+				continue
+			}
+			if amount, err := token.ParseAmount(limit.units.String()); err == nil {
+				parts = append(parts, fmt.Sprintf("%s %s %s", amount.Tokens(p.decimals), p.symbol, limit.name))
+			}
+		}
+		if k.DailyCount != nil {
+			parts = append(parts, fmt.Sprintf("%d payments a day", *k.DailyCount))
+		}
+		if len(parts) > 0 {
+			return strings.Join(parts, ", ")
+		}
+		return "none of this key's own; the stack's are not shown"
+	}
+	return "cannot be seen with this key"
+}
+
+// each does something for every row that is chosen, many at once, and shows how far
+// it is. The first error ends it.
+func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bool, do func(context.Context, *payRow) error) error {
+	var rows []*payRow
+	for _, r := range p.rows {
+		if chosen(r) {
+			rows = append(rows, r)
+		}
+	}
+	bar := progressbar.NewOptions(len(rows), progressbar.OptionSetDescription(title), progressbar.OptionSetWriter(os.Stderr),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("rows"),
+		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionOnCompletion(func() { fmt.Fprintln(os.Stderr) }),
+		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, p.Concurrency))
+	for _, r := range rows {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := do(ctx, r); err != nil {
+				return fmt.Errorf("line %d: %w", r.line, err)
+			}
+			return bar.Add(1)
+		})
+	}
+	return group.Wait()
+}
+
+// pay asks for a row's payment until the API has said what became of it.
+func (p *payout) pay(ctx context.Context, r *payRow) error {
+	order := client.Order{To: r.to.String(), Amount: json.Number(r.amount.String()), Reference: r.reference}
+	made, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Send(ctx, order, r.key) })
+	told, answered := errors.AsType[*client.Problem](err)
+	switch {
+	case err == nil:
+		p.saw(r, made)
+	case answered && (told.Status == http.StatusUnauthorized || told.Status == http.StatusForbidden):
+		return fmt.Errorf("%w: no row can be paid with this key", err)
+	case answered && told.Status < 500 && !again(told):
+		p.lost(r, refused, told.Detail())
+	default:
+		p.lost(r, unknown, err.Error())
+	}
+	return p.writeSometimes()
+}
+
+// await asks for a row's payment until it is final.
+func (p *payout) await(ctx context.Context, r *payRow) error {
+	for {
+		now, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Transaction(ctx, r.hash) })
+		if err != nil {
+			return err
+		}
+		if p.saw(r, now); now.Status != "pending" {
+			return p.writeSometimes()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// saw keeps a payment as the API tells it.
+func (p *payout) saw(r *payRow, told client.Payment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.status, r.hash, r.onChain, r.block = told.Status, told.Hash, told.OnChain, told.Block
+	r.problem = strings.TrimSpace(told.Failure.Code + " " + told.Failure.Message)
+}
+
+// lost keeps why a row has no payment that the API told of.
+func (p *payout) lost(r *payRow, status, problem string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.status, r.problem = status, problem
+}
+
+// again reports whether a refusal asks for the same request again: under the same
+// Idempotency-Key that is always safe.
+func again(told *client.Problem) bool {
+	return told.Status >= 500 || told.Status == http.StatusTooManyRequests || (told.Status == http.StatusConflict && told.Code == "idempotency_in_progress")
+}
+
+// retried makes a request until it has an answer that another request would not
+// change, for so long at most. It waits as long as the API asks, and otherwise twice
+// as long each time, from half a second to half a minute.
+func retried[T any](ctx context.Context, patience time.Duration, do func() (T, error)) (T, error) {
+	end := time.Now().Add(patience)
+	for wait := 500 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
+		value, err := do()
+		told, answered := errors.AsType[*client.Problem](err)
+		if err == nil || answered && !again(told) {
+			return value, err
+		}
+		pause := wait
+		if answered {
+			if seconds, unreadable := strconv.Atoi(told.Header.Get("Retry-After")); unreadable == nil {
+				pause = time.Duration(seconds) * time.Second
+			}
+		}
+		if time.Now().Add(pause).After(end) {
+			return value, err
+		}
+		select {
+		case <-ctx.Done():
+			return value, errors.Join(err, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// resultColumns is the header of the file of results.
+var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address", "amount_units", "idempotency_key"}
+
+// results is the name of the file of results.
+func (p *payout) results() string { return p.File + ".results.csv" }
+
+// writeSometimes writes the results, at most once a second.
+func (p *payout) writeSometimes() error {
+	p.mu.Lock()
+	early := time.Since(p.written) < time.Second
+	p.mu.Unlock()
+	if early {
+		return nil
+	}
+	return p.write()
+}
+
+// write puts the results in the place of the earlier ones, in one step: a reader, and
+// a run that is killed, finds the old file or the new one.
+func (p *payout) write() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	_ = w.Write(resultColumns)
+	for _, r := range p.rows {
+		block := ""
+		if r.block != 0 {
+			block = strconv.FormatUint(r.block, 10)
+		}
+		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, block, r.problem, r.to.String(), r.amount.String(), r.key})
+	}
+	w.Flush()
+	file, err := os.CreateTemp(filepath.Dir(p.File), ".results-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", p.results(), err)
+	}
+	_, err = file.Write(b.Bytes())
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), p.results())
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+		return fmt.Errorf("writing %s: %w", p.results(), err)
+	}
+	p.written = time.Now()
+	return nil
+}
+
+// gone names the rows that an earlier run of the file paid, by its results, and that
+// the file does not have any more.
+func (p *payout) gone() (gone []string) {
+	file, err := os.ReadFile(p.results())
+	if err != nil {
+		return nil
+	}
+	records, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
+	if err != nil || len(records) == 0 || !slices.Equal(records[0], resultColumns) {
+		return nil
+	}
+	for _, was := range records[1:] {
+		here := slices.ContainsFunc(p.rows, func(r *payRow) bool { return r.key == was[8] })
+		amount, err := token.ParseAmount(was[7])
+		if !here && err == nil && was[2] != "" {
+			gone = append(gone, fmt.Sprintf("%s %s to %s (line %s)", amount.Tokens(p.decimals), p.symbol, was[6], was[0]))
+		}
+	}
+	return gone
+}
+
+// ended sums the run up.
+func (p *payout) ended(out io.Writer) error {
+	counts, confirmed := map[string]int{}, token.Amount{}
+	for _, r := range p.rows {
+		counts[r.status]++
+		if sum, err := confirmed.Add(r.amount); err == nil && r.status == "confirmed" {
+			confirmed = sum
+		}
+		if r.problem != "" {
+			fmt.Fprintf(out, "  line %d %s: %s\n", r.line, r.status, r.problem)
+		}
+	}
+	if counts["confirmed"] == len(p.rows) {
+		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s; %s has the hashes\n", len(p.rows), confirmed.Tokens(p.decimals), p.symbol, p.results())
+		return err
+	}
+	advice := "; " + p.results() + " has each"
+	switch {
+	case counts[unknown]+counts[notSent] > 0:
+		advice += "; run the same command again: what was paid is not paid twice"
+	case counts["pending"] > 0 && counts["pending"]+counts["confirmed"] == len(p.rows):
+		advice += "; run the same command again with --wait to see their end"
+	}
+	return &Incomplete{Rows: len(p.rows), Counts: counts, Advice: advice}
+}

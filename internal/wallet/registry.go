@@ -1,0 +1,63 @@
+package wallet
+
+import (
+	"slices"
+	"time"
+
+	"remit/internal/token"
+)
+
+// A State is where a wallet is in its life.
+type State string
+
+// The states of a wallet, in their order. A drained wallet may become active again;
+// one that is retired stays retired.
+const (
+	Active   State = "active"   // new payments may use it
+	Draining State = "draining" // no new payment may, and those under way are finished
+	Retired  State = "retired"  // its payments have all ended, and no transaction of it is looked at any more
+)
+
+// A KeyRef says where a wallet's key lies: InSecret, or the ARN of a key in KMS.
+type KeyRef string
+
+// InSecret is the KeyRef of a wallet whose key lies in a secret that is named after
+// its address.
+const InSecret KeyRef = "secret"
+
+// A Registration is a wallet's entry in the registry of its chain. It names no key
+// material.
+type Registration struct {
+	ID
+	State  State
+	Key    KeyRef
+	Since  time.Time // from when on it has been in State
+	Opened bool      // it has a record
+}
+
+// A Registry is the registrations of one chain, sorted by address.
+type Registry []Registration
+
+// Find returns the registration of an address, and whether there is one.
+func (r Registry) Find(a token.Address) (Registration, bool) {
+	i := slices.IndexFunc(r, func(r Registration) bool { return r.Address == a })
+	if i < 0 {
+		return Registration{}, false
+	}
+	return r[i], true
+}
+
+// Active returns the wallets that new payments may use.
+func (r Registry) Active() (active []token.Address) {
+	for _, r := range r {
+		if r.State == Active {
+			active = append(active, r.Address)
+		}
+	}
+	return active
+}
+
+// Working returns the wallets that are not retired and have a record, or have none.
+func (r Registry) Working(opened bool) Registry {
+	return slices.DeleteFunc(slices.Clone(r), func(r Registration) bool { return r.State == Retired || r.Opened != opened })
+}
