@@ -21,7 +21,7 @@ func main() { boot.Queue(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) boot.Job {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
-	jobs, sender := jobsOf(env), guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed")
+	jobs, sender := jobsOf(env), guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live")
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
 	return do(webhook.NewDeliverer(webhooks, jobs, sender, meter, time.Now, rand.Float64), meter)
 }

@@ -21,6 +21,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
-	tester := webhook.NewTester(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed"), time.Now, rand.Reader)
+	tester := webhook.NewTester(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
 	return httpapi.TestWebhook(rand.Text, tester)
 }

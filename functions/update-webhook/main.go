@@ -21,6 +21,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
-	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed"), time.Now, rand.Reader)
+	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
 	return httpapi.UpdateWebhook(rand.Text, registry)
 }

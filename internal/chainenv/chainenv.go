@@ -60,6 +60,7 @@ func Config(env *boot.Env) stack.Config {
 		slog.Warn("chain is not known", "chain_id", config.ChainID, "confirmation_rule", full.ConfirmationRule.String(),
 			"block_time", full.BlockTime.String(), "fee_limit", full.FeeLimit.String(), "window", full.Window)
 	}
+	full.Share = stack.Share(full.Window, env.Uint64("MERCHANT_SHARE"))
 	return full
 }
 

@@ -37,7 +37,7 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	t.Cleanup(server.Close)
 	always := map[string]string{
 		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b",
-		"CHAIN_ID": "84532", "MODE": "test", "RPC_SECRET": "rpc", "TOKEN_SYMBOL": "USDC", "TOKEN_DECIMALS": "6", "TOKEN_ADDRESS": contract,
+		"CHAIN_ID": "84532", "MODE": "test", "MERCHANT_SHARE": "100", "RPC_SECRET": "rpc", "TOKEN_SYMBOL": "USDC", "TOKEN_DECIMALS": "6", "TOKEN_ADDRESS": contract,
 	}
 	return boot.OpenWith(func(name string) string {
 		if v, ok := vars[name]; ok {

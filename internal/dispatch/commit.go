@@ -39,7 +39,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 		if err != nil {
 			return Result{}, unfinished(err)
 		}
-		need := wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now()}
+		need := wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now(), Merchant: p.Merchant, Share: d.Share}
 		w, err := d.Store.Reserve(ctx, need)
 		switch {
 		case err == nil:

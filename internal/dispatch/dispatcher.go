@@ -36,6 +36,9 @@ var (
 	ErrKeyMissing = errors.New("no idempotency key")
 	// ErrNotInBook reports a recipient that the key may not pay (yet).
 	ErrNotInBook = errors.New("recipient is no active entry of the book")
+	// ErrTooMany reports that too many of the merchant's payments wait to be mined.
+	// Safe to retry once some are.
+	ErrTooMany = errors.New("too many payments of the merchant are pending")
 	// ErrUnavailable reports that payments cannot be made now. Safe to retry.
 	ErrUnavailable = errors.New("payment rail unavailable")
 )
@@ -104,6 +107,7 @@ type Dispatcher struct {
 	checked  atomic.Bool     // the startup check has passed
 	compared sync.Map        // the wallet.IDs that it has compared so far
 	denials  denyList
+	crowd    crowd
 }
 
 // New returns a dispatcher that has called none of its ports yet.

@@ -32,6 +32,9 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	case !maximum.IsZero() && maximum.Less(r.Amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(r.Amount):
 		return payment.Payment{}, ErrAmountAbove
 	}
+	if d.crowd.has(r.Merchant, d.Now()) {
+		return payment.Payment{}, ErrTooMany
+	}
 	if r.Key.Book {
 		active, err := d.Book.Active(ctx, r.Merchant, r.Mode, r.To, d.Now())
 		if err != nil {

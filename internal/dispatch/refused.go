@@ -14,7 +14,7 @@ import (
 // isRefusal reports whether a wallet refused the reservation: then nothing was
 // reserved. Any other error leaves that unknown.
 func isRefusal(err error) bool {
-	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas}
+	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrShare, wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas}
 	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 }
 
@@ -83,6 +83,10 @@ func (d sending) giveUp(ctx context.Context, p payment.Payment, r payment.Reques
 	refusal := fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(refusals...))
 	if !slices.ContainsFunc(refusals, func(err error) bool { return !errors.Is(err, wallet.ErrToken) }) {
 		refusal = ErrInsufficient // every wallet lacks the token only
+	}
+	if slices.ContainsFunc(refusals, func(err error) bool { return errors.Is(err, wallet.ErrShare) }) {
+		refusal = ErrTooMany // a wallet would pay for another merchant
+		d.crowd.add(p.Merchant, d.Now())
 	}
 	result, err := d.refuse(ctx, p, refusal)
 	if charged := d.chargeOf(p, r); errors.Is(err, refusal) && len(charged.Limits) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -26,7 +27,7 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 		w, err := s.Wallet(ctx, n.Wallet)
 		return unreserved(n, w, err)
 	}
-	item, err := s.update(ctx, &dynamodb.UpdateItemInput{
+	in := &dynamodb.UpdateItemInput{
 		Key: walletKey(n.Wallet.ChainID, n.Wallet.Address.String()),
 		UpdateExpression: aws.String("SET reservations.#id = next_nonce, reserved_at.#id = :now, next_nonce = next_nonce + :one, " +
 			"token_available = token_available - :amount, gas_available = gas_available - :gas"),
@@ -38,7 +39,14 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 		},
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: allOld,
-	})
+	}
+	if n.Share > 0 {
+		*in.UpdateExpression += ", #taken = if_not_exists(#taken, :zero) + :one"
+		*in.ConditionExpression += " AND (attribute_not_exists(#taken) OR #taken < :share)"
+		in.ExpressionAttributeNames["#taken"] = takenPrefix + n.Merchant
+		in.ExpressionAttributeValues[":zero"], in.ExpressionAttributeValues[":share"] = number(0), number(n.Share)
+	}
+	item, err := s.update(ctx, in)
 	if old, ok := refused(err); ok {
 		if old == nil {
 			return wallet.Wallet{}, wallet.ErrUnknown
@@ -96,6 +104,43 @@ func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.Pending
 		ExpressionAttributeValues: attributes{":nonce": number(tx.Nonce)},
 	})
 	return outcome(err, nil, fmt.Sprintf("releasing %s of %s", placeOf(tx.ID, tx.Nonce), id))
+}
+
+// takenPrefix begins the attributes of a wallet that count a merchant's nonces. They
+// are no map: a wallet of before has none, and an update sets no element of that.
+const takenPrefix = "taken#"
+
+// Recount implements store.Wallets with one update. When the SDK repeats it after a lost
+// answer, the caller gets ErrChanged, and reads what it has written before it recounts
+// again. Reservations change no recounts, so that they never stand in its way.
+func (s *Payments) Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error {
+	set, condition, remove := "SET recounts = :next", "recounts = :recounts", ""
+	names, values := map[string]string{}, attributes{":next": number(recounts + 1), ":recounts": number(recounts)}
+	if recounts == 0 {
+		condition = "(attribute_not_exists(recounts) OR recounts = :recounts)"
+	}
+	for merchant, n := range mined {
+		i := len(names)
+		names[fmt.Sprint("#m", i)], values[fmt.Sprint(":m", i)] = takenPrefix+merchant, number(n)
+		set += fmt.Sprintf(", #m%d = #m%[1]d - :m%[1]d", i)
+	}
+	for _, merchant := range idle {
+		i := len(names)
+		names[fmt.Sprint("#m", i)], values[":zero"] = takenPrefix+merchant, number(0)
+		condition += fmt.Sprintf(" AND (attribute_not_exists(#m%d) OR #m%[1]d = :zero)", i)
+		remove = strings.TrimPrefix(fmt.Sprintf("%s, #m%d", remove, i), ", ")
+	}
+	if remove != "" {
+		set += " REMOVE " + remove
+	}
+	if len(names) == 0 {
+		names = nil // DynamoDB refuses an empty map
+	}
+	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+		Key: walletKey(id.ChainID, id.Address.String()), UpdateExpression: &set, ConditionExpression: aws.String("attribute_exists(pk) AND " + condition),
+		ExpressionAttributeNames: names, ExpressionAttributeValues: values,
+	})
+	return outcome(err, store.ErrChanged, "recounting the nonces of "+id.Address.String())
 }
 
 // RaiseCeiling implements store.Nonces.

@@ -161,8 +161,9 @@ type pendingTxItem struct {
 	SK        string   `dynamodbav:"sk"`
 	Nonce     *uint64  `dynamodbav:"nonce"`
 	PaymentID string   `dynamodbav:"payment_id,omitempty"` // absent for a no-op
-	Hashes    []string `dynamodbav:"hashes"`               // every attempt's, oldest first
-	Raw       []byte   `dynamodbav:"raw_bytes"`            // the newest attempt
+	Merchant  string   `dynamodbav:"merchant_id,omitempty"`
+	Hashes    []string `dynamodbav:"hashes"`    // every attempt's, oldest first
+	Raw       []byte   `dynamodbav:"raw_bytes"` // the newest attempt
 	Tip       string   `dynamodbav:"tip"`
 	Cap       string   `dynamodbav:"fee_cap"`
 	At        string   `dynamodbav:"signed_at"`
@@ -180,7 +181,7 @@ func encodePendingTx(tx wallet.PendingTx) attributes {
 		PK: walletPK(tx.ChainID, tx.Address.String()), SK: pendingTxSK(tx.Nonce),
 		Nonce: &tx.Nonce, PaymentID: string(tx.Payment), Hashes: hashes, Raw: tx.Raw,
 		Tip: tx.Fees.Tip.String(), Cap: tx.Fees.Cap.String(), At: instant(tx.At), Since: instant(tx.Since),
-		Token: tx.Amount.String(), Gas: tx.Gas.String(),
+		Token: tx.Amount.String(), Gas: tx.Gas.String(), Merchant: tx.Merchant,
 	})
 }
 
@@ -191,7 +192,7 @@ func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
 		var it pendingTxItem
 		r := read(item, &it)
 		tx := wallet.PendingTx{
-			ID: id, Payment: payment.ID(it.PaymentID), Raw: it.Raw, At: r.instant("signed_at", it.At), Since: r.instant("since", it.Since),
+			ID: id, Payment: payment.ID(it.PaymentID), Merchant: it.Merchant, Raw: it.Raw, At: r.instant("signed_at", it.At), Since: r.instant("since", it.Since),
 			Fees:   chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
 			Amount: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
 		}

@@ -263,6 +263,7 @@ type walletItem struct {
 	Gas          attributevalue.Number `dynamodbav:"gas_available"` // wei
 	Paused       string                `dynamodbav:"paused,omitempty"`
 	ClaimedUntil string                `dynamodbav:"claimed_until,omitempty"`
+	Recounts     uint64                `dynamodbav:"recounts,omitempty"` // beside attributes taken#<merchant>
 }
 
 // encodeWallet writes both maps even when they are empty: a reservation sets an
@@ -291,6 +292,14 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 			ID: id, Returned: it.Returned, NoopsBelow: it.NoopsBelow, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
 			Balance: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
 			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
+			Taken: map[string]uint64{}, Recounts: it.Recounts,
+		}
+		for name, value := range item {
+			if merchant, ok := strings.CutPrefix(name, takenPrefix); ok {
+				var taken uint64
+				r.note(name, attributevalue.Unmarshal(value, &taken))
+				w.Taken[merchant] = taken
+			}
 		}
 		if it.NextNonce == nil || it.Ceiling == nil {
 			r.note("next_nonce or nonce_ceiling", errMissing)

@@ -279,6 +279,7 @@ var steps = map[string]func(*api){
 	"below the minimum":        refused(dispatch.ErrAmountBelow),
 	"above the maximum":        refused(dispatch.ErrAmountAbove),
 	"above the day's limit":    refused(store.ErrDailyLimit),
+	"too many pending":         refused(dispatch.ErrTooMany),
 	"a refused recipient":      refused(dispatch.ErrRecipient),
 	"in flight":                refused(dispatch.ErrInProgress),
 	"nodes are down":           refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),

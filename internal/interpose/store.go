@@ -196,6 +196,11 @@ func (s *Store) Denied(ctx context.Context) ([]store.Denial, error) {
 	return ask(ctx, s.Around, "Denied", "", func(ctx context.Context) ([]store.Denial, error) { return s.Store.Denied(ctx) })
 }
 
+// Recount implements store.Wallets.
+func (s *Store) Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error {
+	return s.run(ctx, "Recount", fmt.Sprint(short(id.Address), " ", mined, idle), func(ctx context.Context) error { return s.Store.Recount(ctx, id, recounts, mined, idle) })
+}
+
 // SetCompared implements store.Wallets.
 func (s *Store) SetCompared(ctx context.Context, chainID uint64, at time.Time) error {
 	return s.run(ctx, "SetCompared", "", func(ctx context.Context) error { return s.Store.SetCompared(ctx, chainID, at) })

@@ -67,7 +67,7 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 		}
 	}
 	deliveries := parkingStore{s.tables.webhooks, s.jobs}
-	sender := guard.NewClient(true)
+	sender := guard.NewClient(true, false)
 	s.jobs.do = webhook.NewDeliverer(deliveries, s.jobs, sender, webhook.NoMeter{}, time.Now, mathrand.Float64).Deliver
 	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
 	config = s.complete(config)

@@ -28,6 +28,7 @@ type Settings struct {
 	Page          bool          `default:"true" negatable:"" env:"REMIT_PAGE" help:"Serve a page at / on which to watch payments and break things: on loopback, with the embedded chain, and with payments' ids on the chain."`
 	Network       string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
 	Window        uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
+	MerchantShare uint64        `env:"REMIT_MERCHANT_SHARE" default:"100" help:"Percent of the windows that the payments of one merchant may fill; 100 is no limit."`
 	Memo          string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether a payment's id follows the transfer in its call data: on, or off for a token that refuses that."`
 	Minimum       token.Amount  `env:"REMIT_AMOUNT_MINIMUM" default:"1" help:"Smallest amount of a payment, in the token's smallest unit."`
 	Maximum       token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
@@ -70,6 +71,7 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024}
 	}
 	config = own.Complete(config)
+	config.Share = stack.Share(config.Window, max(1, s.MerchantShare))
 	s.ConfirmationRule, s.BlockTime = config.ConfirmationRule.String(), config.BlockTime
 	return config
 }

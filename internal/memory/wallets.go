@@ -20,10 +20,10 @@ type purse struct {
 	by string
 }
 
-// read returns the wallet with a copy of its reservations.
+// read returns the wallet with copies of its maps.
 func (p *purse) read() wallet.Wallet {
 	w := p.w
-	w.Reservations = maps.Clone(w.Reservations)
+	w.Reservations, w.Taken = maps.Clone(w.Reservations), maps.Clone(w.Taken)
 	return w
 }
 
@@ -84,7 +84,7 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 		w.Balance, w.Gas = wallet.Spendable(w.Balance), wallet.Spendable(w.Gas)
 		reservations := map[payment.ID]wallet.Reservation{}
 		maps.Copy(reservations, w.Reservations)
-		w.Reservations = reservations
+		w.Reservations, w.Taken, w.Recounts = reservations, map[string]uint64{}, 0
 		s.wallets[w.ID] = &purse{w: w}
 		r, registered := s.registry[w.ID]
 		if !registered {

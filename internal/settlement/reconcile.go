@@ -3,6 +3,7 @@ package settlement
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"remit/internal/store"
 	"remit/internal/token"
@@ -28,6 +29,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 	case err != nil:
 		return err
 	default:
+		if err := p.recount(ctx, leading.Mined); err != nil {
+			return err
+		}
 		coin, gas = leading.Balance.Sub(coin), leading.Gas.Sub(gas)
 	}
 	p.report.Wallets = append(p.report.Wallets, Funds{
@@ -41,6 +45,51 @@ func (p *pass) reconcile(ctx context.Context) error {
 		return nil // a nonce was reserved or returned in between: next round
 	}
 	return err
+}
+
+// merchantsMost is how many merchants a wallet counts before those of which nothing is
+// in flight are counted no longer: each makes the item of a wallet some 30 bytes longer.
+const merchantsMost = 20
+
+// recount takes from what the wallet counts for each merchant the nonces that are
+// mined, once one merchant has half its share. The wallet was read before its pending
+// transactions, so a nonce that it counts is mined unless it has a pending transaction
+// or is reserved; of the reservations it is not known whose they are, so each counts for
+// every merchant. Only runs recount, and of two that have read the same the second is
+// refused: no nonce is taken off twice. A crash leaves counts that are too high, which
+// refuses that merchant, until the next round.
+func (p *pass) recount(ctx context.Context, mined uint64) error {
+	flying, reserved := map[string]uint64{}, uint64(len(p.wallet.Reservations))
+	for _, tx := range p.pendingTxs {
+		if tx.Nonce >= mined {
+			flying[tx.Merchant]++
+		}
+	}
+	done, idle, due := map[string]uint64{}, []string{}, len(p.wallet.Taken) > merchantsMost
+	for merchant, taken := range p.wallet.Taken {
+		if left := min(taken, flying[merchant]+reserved); left < taken {
+			done[merchant] = taken - left
+		}
+		if taken == 0 {
+			idle = append(idle, merchant)
+		}
+		due = due || 2*taken >= p.Share
+	}
+	recounts, errs := p.wallet.Recounts, []error(nil)
+	if due && len(done) > 0 {
+		errs = append(errs, p.Store.Recount(ctx, p.wallet.ID, recounts, done, nil))
+		recounts++
+	}
+	if len(p.wallet.Taken) > merchantsMost && len(idle) > 0 { // by itself: a new payment of one of them refuses it
+		slices.Sort(idle)
+		errs = append(errs, p.Store.Recount(ctx, p.wallet.ID, recounts, nil, idle))
+	}
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, store.ErrChanged) { // another run's: next round
+			return err
+		}
+	}
+	return nil
 }
 
 // errUncertain reports that the amounts tied up cannot be told now.

@@ -28,6 +28,7 @@ type Store interface {
 	SetCompared(ctx context.Context, chainID uint64, at time.Time) error
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
 	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error
+	Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error
 	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error
 	Pause(ctx context.Context, id wallet.ID, reason string) error
 	Repause(ctx context.Context, id wallet.ID, from, to string) error

@@ -54,6 +54,7 @@ type Setup struct {
 	ConfirmationRule chain.ConfirmationRule
 	Depth            uint64            // in blocks: no reorg goes deeper
 	Window           uint64            // payments in flight per wallet
+	Share            uint64            // of those, the most of one merchant; 0: any
 	Coins            uint64            // units of the token in each wallet
 	Gwei             uint64            // gwei in each wallet
 	Daily            token.Amount      // limit of a merchant's day; zero: none
@@ -108,7 +109,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		c.AddWallet()
 	}
 	limits := append(slices.Clip(setup.Key.Daily), payment.DailyLimit{Amount: setup.Daily})
-	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Spare: spare, Limits: limits, Trace: c.trace})
+	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: spare, Limits: limits, Trace: c.trace})
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
@@ -213,7 +214,7 @@ func (c *Cluster) newInstance() instance {
 // config is the configuration of every instance and of every run.
 func (c *Cluster) config() stack.Config {
 	return stack.Config{
-		ChainID: chainID, Token: coin, Network: "simulated", Sanctions: token.Address{0: 0x5a}, Window: c.Window, Daily: c.Daily, FeeLimit: c.FeeLimit,
+		ChainID: chainID, Token: coin, Network: "simulated", Sanctions: token.Address{0: 0x5a}, Window: c.Window, Share: c.Share, Daily: c.Daily, FeeLimit: c.FeeLimit,
 		ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
 }

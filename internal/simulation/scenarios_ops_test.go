@@ -93,6 +93,29 @@ func TestWalletBlockedByTheToken(t *testing.T) {
 	})
 }
 
+// A merchant floods: its payments fill their share of the window and no more, so that
+// another merchant pays. A replay is answered all the same, and a crash of a handler
+// or of a run that recounts holds the merchant up for no more than a round.
+func TestAMerchantFloods(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Window: 4, Share: 2}, func(s *simulation.Scenario) {
+		s.Halted = true
+		s.Pay("first", order(0))
+		s.Begin("second", 0, order(1), "Reserve", scheduler.KillAfter)
+		for range 2 { // asked of the wallet, then remembered by the process
+			s.Is("a third", errors.Is(s.Ask("client", order(2)).Err, dispatch.ErrTooMany), true)
+		}
+		s.Is("stored", s.State(order(2)), payment.State(""))
+		s.Pay("a replay", order(0))
+		s.Pay("the second again", order(1))
+		s.Is("another merchant", s.Record(0).Refusal(wallet.Need{Merchant: "mer_2", Share: 2}), nil)
+		s.Halted = false
+		s.On("run", "Recount", 1, scheduler.LoseAnswer)
+		s.Elapse(5 * time.Minute)
+		s.Pay("later", order(2))
+		s.Pay("later too", order(4))
+	})
+}
+
 // A recipient is put on a list: the chain's, or the operator's own. It gets no new
 // payment, nor one that was prepared before and holds no nonce; what is committed is
 // answered and made. A list that cannot be read lets nobody through.

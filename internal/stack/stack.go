@@ -10,6 +10,15 @@ import (
 	"remit/internal/token"
 )
 
+// Share returns the percent of a window, as Config has it: at least one nonce, and 0,
+// which is no limit, for 100 and more.
+func Share(window, percent uint64) uint64 {
+	if percent >= 100 {
+		return 0
+	}
+	return max(1, window*percent/100)
+}
+
 // A Config is the decisions of one stack. Amounts are in the token's smallest
 // unit; an amount of zero is no limit.
 type Config struct {
@@ -33,6 +42,7 @@ type Config struct {
 	Sanctions token.Address
 
 	Window   uint64       // payments in flight per wallet
+	Share    uint64       // of those, the most of one merchant; 0: any
 	Minimum  token.Amount // of one payment
 	Maximum  token.Amount // of one payment
 	Daily    token.Amount // of a merchant in a UTC day

@@ -64,6 +64,6 @@ func PendingTxOf(p payment.Payment) wallet.PendingTx {
 	tx.Fees, tx.Gas = last.Fees, p.Gas()
 	return wallet.PendingTx{
 		ID: wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, Nonce: p.Nonce, Payment: p.ID, Hashes: p.Hashes(),
-		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Amount: p.Coins(), Gas: tx.Cost(),
+		Raw: last.Raw, Fees: last.Fees, At: last.At, Since: p.Attempts[0].At, Amount: p.Coins(), Gas: tx.Cost(), Merchant: p.Merchant,
 	}
 }

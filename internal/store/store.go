@@ -97,8 +97,9 @@ type Nonces interface {
 	// reservation there already it changes nothing: the payment keeps that
 	// nonce, whether the wallet is paused or not. It returns the wallet after
 	// the write, with the reservation in w.Reservations[n.Payment]. A refusal
-	// (wallet.ErrUnknown, ErrPaused, ErrCeiling, ErrToken, ErrGas, the first
-	// in this order) comes with the unchanged wallet.
+	// (wallet.ErrUnknown, ErrPaused, ErrShare, ErrCeiling, ErrToken, ErrGas, the first
+	// in this order) comes with the unchanged wallet. With n.Share the same write
+	// counts the nonce as Taken.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
 
 	// Release ends the payment's reservation of tx.Nonce on tx's wallet. The
@@ -206,6 +207,12 @@ type Wallets interface {
 	// and in wei, if no nonce was reserved or returned since w was read, else
 	// ErrChanged.
 	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error
+
+	// Recount takes mined, a number of nonces for each merchant, from what the wallet
+	// counts as Taken, and raises Recounts, if that is still recounts, else ErrChanged.
+	// Merchants of idle are counted no longer, if nothing of theirs is Taken, else
+	// ErrChanged.
+	Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error
 
 	// Advance raises next_nonce to next and stores noopsBelow, in one write. If
 	// next_nonce is above next, it changes nothing.

@@ -72,6 +72,38 @@ var noncePromises = []promise[*check]{
 			c.holdsWallet(w)
 		}
 	}},
+	{"a merchant gets its share of nonces, which runs recount once", func(c *check) {
+		w := c.opened()
+		reserve := func(id payment.ID, merchant string) error {
+			n := need(w, id)
+			n.Merchant, n.Share = merchant, 2
+			got, err := c.Reserve(c.Context(), n)
+			c.holdsWallet(got)
+			return err
+		}
+		recount := func(recounts uint64, mined map[string]uint64, idle ...string) error {
+			return c.Recount(c.Context(), w.ID, recounts, mined, idle)
+		}
+		taken := func(want map[string]uint64) {
+			c.Helper()
+			c.same("counts", want, c.wallet(w.ID).Taken)
+		}
+		c.ok("the first", reserve("pay_a", "mer_a"))
+		c.ok("the first again", reserve("pay_a", "mer_a"))
+		c.ok("the second", reserve("pay_b", "mer_a"))
+		c.refused("the third", reserve("pay_c", "mer_a"), wallet.ErrShare)
+		c.ok("another merchant's", reserve("pay_d", "mer_b"))
+		c.reserved(w, "pay_e") // without a share
+		taken(map[string]uint64{"mer_a": 2, "mer_b": 1})
+		c.ok("recounting", recount(0, map[string]uint64{"mer_a": 1, "mer_b": 1}))
+		c.refused("recounting from the same reading", recount(0, map[string]uint64{"mer_a": 1}), store.ErrChanged)
+		taken(map[string]uint64{"mer_a": 1, "mer_b": 0})
+		c.ok("the third, later", reserve("pay_c", "mer_a"))
+		c.refused("forgetting one that has a nonce", recount(1, nil, "mer_a", "mer_b"), store.ErrChanged)
+		c.ok("forgetting", recount(1, nil, "mer_b"))
+		taken(map[string]uint64{"mer_a": 2})
+		c.same("recounts", uint64(2), c.wallet(w.ID).Recounts)
+	}},
 	{"an unknown wallet gives no reservation and is not made", func(c *check) {
 		n := need(wallet.Wallet{ID: c.walletID()}, "pay_a")
 		for _, n.Amount = range []token.Amount{token.Units(1), token.MaxAmount()} {

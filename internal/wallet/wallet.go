@@ -35,6 +35,12 @@ type Wallet struct {
 	Gas          token.Amount // the same of ether, in wei
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run looks after it
+
+	// Taken counts the nonces given for each merchant's payments: at least those in
+	// flight. It is counted where needs have a Share. Recounts is how often runs have
+	// taken from it what has been mined.
+	Taken    map[string]uint64
+	Recounts uint64
 }
 
 // InFlight returns how many nonces are reserved or sent and not known mined,
@@ -64,6 +70,8 @@ type PendingTx struct {
 	Since   time.Time    // when the first attempt was
 	Amount  token.Amount // tied up until it is mined
 	Gas     token.Amount // the same of ether, at the newest attempt's cap
+
+	Merchant string // of the payment; empty for a no-op, and where it is not known
 }
 
 // Noop reports whether the pending transaction only fills a nonce.
@@ -158,6 +166,7 @@ func FirstUse(id ID, views chain.Views, settled, window uint64) (Wallet, error) 
 var (
 	ErrUnknown = errors.New("wallet has no record yet")
 	ErrPaused  = errors.New("wallet is paused")
+	ErrShare   = errors.New("wallet has no nonce left for this merchant")
 	ErrCeiling = errors.New("wallet has no nonce left")
 	ErrToken   = errors.New("wallet has too little of the token")
 	ErrGas     = errors.New("wallet has too little ether for gas")
@@ -171,6 +180,9 @@ type Need struct {
 	Amount  token.Amount // in the token's smallest unit
 	Gas     token.Amount // wei
 	At      time.Time    // when the reservation is asked for
+
+	Merchant string
+	Share    uint64 // the most nonces that the merchant may have Taken; 0: any, and none is counted
 }
 
 // Spendable returns a, held to 10^38-1, the largest whole number that a DynamoDB
@@ -196,6 +208,8 @@ func (w Wallet) Refusal(n Need) error {
 	switch {
 	case w.Paused != "":
 		return ErrPaused
+	case n.Share > 0 && w.Taken[n.Merchant] >= n.Share:
+		return ErrShare
 	case w.NextNonce >= w.Ceiling:
 		return ErrCeiling
 	case w.Balance.Less(n.Amount):

@@ -86,7 +86,7 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 		time.Sleep(50 * time.Millisecond)
 	}
 
-	client := guard.NewClient(true)
+	client := guard.NewClient(true, false)
 	deliverer := webhook.NewDeliverer(w.store, w, client, webhook.NoMeter{}, time.Now, half)
 	deliver := func(n, status int) {
 		t.Helper()

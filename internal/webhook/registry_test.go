@@ -2,15 +2,18 @@ package webhook_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -284,4 +287,31 @@ func TestRotation(t *testing.T) {
 	if !at.PreviousSecret.IsZero() {
 		t.Error("rotating at once keeps the old secret")
 	}
+}
+
+// silence is a sender whose endpoint never answers.
+type silence struct{}
+
+func (silence) Post(ctx context.Context, _ string, _ http.Header, _ []byte) (webhook.Answer, error) {
+	<-ctx.Done()
+	return webhook.Answer{}, ctx.Err()
+}
+
+// TestATestWaitsFiveSeconds: a merchant's endpoint that never answers holds a function
+// for so long.
+func TestATestWaitsFiveSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		e := w.register(mine, hook)
+		tester, began := webhook.NewTester(w.store, silence{}, time.Now, rand.Reader), time.Now()
+		a, err := tester.Test(t.Context(), mine, e.ID)
+		if took := time.Since(began); err != nil || took != 5*time.Second || a.Duration != took || a.Error != "the endpoint did not answer within 5 seconds" {
+			t.Errorf("after %v: %+v, %v", took, a, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := tester.Test(ctx, mine, e.ID); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a function whose time is over: %v", err)
+		}
+	})
 }

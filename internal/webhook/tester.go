@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 )
 
@@ -36,8 +37,26 @@ func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, e
 	if err != nil {
 		return Attempt{}, err
 	}
-	x, err := post(ctx, t.sender, e, ev, t.now)
+	x, err := post(ctx, hurried{t.sender}, e, ev, t.now)
 	return x.Attempt, err
+}
+
+// testTimeout is how long a test waits for its endpoint: its merchant waits too, and so
+// does a function of which the stack has few.
+const testTimeout = 5 * time.Second
+
+// A hurried sender gives up after testTimeout.
+type hurried struct{ Sender }
+
+// Post implements Sender.
+func (h hurried) Post(ctx context.Context, url string, header http.Header, body []byte) (Answer, error) {
+	short, cancel := context.WithTimeout(ctx, testTimeout)
+	defer cancel()
+	a, err := h.Sender.Post(short, url, header, body)
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		err = &SendError{Reason: "the endpoint did not answer within 5 seconds", Err: err}
+	}
+	return a, err
 }
 
 // testEvent returns an event whose data names the endpoint.

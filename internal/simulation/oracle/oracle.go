@@ -46,6 +46,7 @@ type Config struct {
 	Chain  *fakechain.Chain
 	Depth  uint64                             // in blocks: nothing that deep is re-organised
 	Window uint64                             // payments in flight per wallet
+	Share  uint64                             // of those, the most of one merchant, which is all there is; 0: any
 	Spare  uint64                             // nonces that a recovery uses up beyond a wallet's count
 	Limits []payment.DailyLimit               // of every payment's day
 	Trace  func(who, format string, a ...any) // of the simulation
@@ -300,6 +301,22 @@ func (o *Oracle) owners(id wallet.ID) {
 	}
 	if w.NextNonce > most {
 		o.Violate(WithinBounds, "next nonce of %s is %d: more than %d are in flight", short(id.Address), w.NextNonce, o.Window)
+	}
+	// A re-organisation gives back nonces that were counted as mined.
+	flying := func(nonce uint64) bool { return nonce >= o.Chain.MostMined(id.Address) }
+	busy := uint64(0)
+	for _, tx := range txs {
+		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) {
+			busy++
+		}
+	}
+	for _, r := range w.Reservations {
+		if flying(r.Nonce) {
+			busy++
+		}
+	}
+	if o.Share > 0 && len(o.past) == 0 && busy > o.Share {
+		o.Violate(WithinBounds, "%d nonces of %s are in flight for one merchant, whose share is %d", busy, short(id.Address), o.Share)
 	}
 	owner := map[uint64]payment.ID{} // "": a no-op
 	for p, r := range w.Reservations {

@@ -59,7 +59,7 @@ type Answer struct {
 
 // refusals are the errors that say that nothing was started.
 var refusals = []error{
-	dispatch.ErrUnavailable, dispatch.ErrInsufficient, dispatch.ErrRecipient, dispatch.ErrOwnWallet,
+	dispatch.ErrTooMany, dispatch.ErrUnavailable, dispatch.ErrInsufficient, dispatch.ErrRecipient, dispatch.ErrOwnWallet,
 	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, dispatch.ErrNotInBook, store.ErrDailyLimit,
 }
 

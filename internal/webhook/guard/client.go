@@ -34,6 +34,7 @@ const (
 // redirect, uses no proxy, and keeps connections only for seconds.
 type Client struct {
 	loopback bool
+	live     bool
 	timeout  time.Duration // of a post
 	resolver *net.Resolver
 	allowed  func(netip.Addr) bool
@@ -42,9 +43,12 @@ type Client struct {
 }
 
 // NewClient returns a client. With loopback, which is for stacks on one machine,
-// it also takes http://127.0.0.1, http://localhost and http://[::1].
-func NewClient(loopback bool) *Client {
-	return newClient(loopback, net.DefaultResolver, Public, nil)
+// it also takes http://127.0.0.1, http://localhost and http://[::1]. A live one takes
+// the ports of HTTPS only, 443 and 8443, so that it is nobody's scanner.
+func NewClient(loopback, live bool) *Client {
+	c := newClient(loopback, net.DefaultResolver, Public, nil)
+	c.live = live
+	return c
 }
 
 // newClient makes a client that connects to the addresses that are allowed.
@@ -123,7 +127,7 @@ func dialLocal(ctx context.Context, _, address string) (net.Conn, error) {
 // addresses must be public. A name that does not resolve is accepted, since Post
 // checks the connection.
 func (c *Client) Check(ctx context.Context, url string) error {
-	t, err := parse(url, c.loopback)
+	t, err := parse(url, c.loopback, c.live)
 	if err != nil || t.loopback || t.addr.IsValid() {
 		return err
 	}
@@ -146,7 +150,7 @@ var errNotPublic = errors.New("the address is not public")
 // Post implements webhook.Sender. The URL's spelling is checked again here, and
 // the address its name resolves to when the connection is made.
 func (c *Client) Post(ctx context.Context, url string, header http.Header, body []byte) (webhook.Answer, error) {
-	t, err := parse(url, c.loopback)
+	t, err := parse(url, c.loopback, c.live)
 	if err != nil {
 		return webhook.Answer{}, &webhook.SendError{Reason: "the URL is not acceptable", Err: err}
 	}

@@ -191,7 +191,7 @@ func TestAnEndlessBodyIsCutOff(t *testing.T) {
 
 // TestTime: a receiver that takes the message and says nothing is given up.
 func TestTime(t *testing.T) {
-	if got := *guard.NewClient(false).Timeout(); got != 15*time.Second {
+	if got := *guard.NewClient(false, false).Timeout(); got != 15*time.Second {
 		t.Errorf("a post may take %v, want 15 s", got)
 	}
 	r := receive(t, hang)
@@ -368,7 +368,7 @@ func TestALocalStackPostsToThisMachine(t *testing.T) {
 		if a, err := client.Post(t.Context(), url, http.Header{}, nil); err != nil || a.StatusCode != 204 {
 			t.Errorf("%s: %d, %v", url, a.StatusCode, err)
 		}
-		if _, err := guard.NewClient(false).Post(t.Context(), url, http.Header{}, nil); err == nil {
+		if _, err := guard.NewClient(false, false).Post(t.Context(), url, http.Header{}, nil); err == nil {
 			t.Errorf("%s: a deployed stack posted to it", url)
 		}
 		server.Close()

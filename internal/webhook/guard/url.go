@@ -31,7 +31,7 @@ type target struct {
 // parse reads a URL as the client would follow it and refuses one that is not
 // written plainly. Nothing is repaired: attackers get around checks like these
 // by URLs that two programs repair differently.
-func parse(raw string, loopback bool) (target, error) {
+func parse(raw string, loopback, live bool) (target, error) {
 	switch {
 	case utf8.RuneCountInString(raw) > urlLimit:
 		return refuse("must have at most 2048 characters")
@@ -58,6 +58,8 @@ func parse(raw string, loopback bool) (target, error) {
 		return refuse("has a port that is not from 1 to 65535")
 	case t.loopback:
 		return t, nil
+	case live && u.Port() != "" && u.Port() != "443" && u.Port() != "8443":
+		return refuse("must have port 443 or 8443, or none")
 	}
 	return t.withHost()
 }

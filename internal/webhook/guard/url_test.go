@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"strconv"
@@ -270,4 +271,28 @@ func TestAgreesWithTheStandardLibrary(t *testing.T) {
 			t.Errorf("%s with a zone is public", a)
 		}
 	})
+}
+
+// TestPortsOfALiveStack: those of HTTPS, at registration and at each post.
+func TestPortsOfALiveStack(t *testing.T) {
+	const refused = "must have port 443 or 8443, or none"
+	for url, want := range map[string]string{
+		"https://8.8.8.8/": "", "https://8.8.8.8:443/": "", "https://8.8.8.8:8443/": "", "https://[2606:4700::1]:8443/": "",
+		"https://8.8.8.8:22/": refused, "https://8.8.8.8:80/": refused, "https://8.8.8.8:4443/": refused, "https://8.8.8.8:0443/": refused, "https://nothing.example:25/": refused,
+	} {
+		live, test := guard.NewClient(false, true), guard.NewClient(false, false)
+		err := live.Check(t.Context(), url)
+		if bad, _ := errors.AsType[*webhook.URLError](err); (err != nil) != (want != "") || bad != nil && bad.Reason != want {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+		if want == "" {
+			continue
+		}
+		if _, err := live.Post(t.Context(), url, http.Header{}, nil); err == nil || !strings.Contains(err.Error(), "the URL is not acceptable") {
+			t.Errorf("posting to %s: %v", url, err)
+		}
+		if !strings.Contains(url, "example") {
+			must(t, test.Check(t.Context(), url))
+		}
+	}
 }
