@@ -28,6 +28,8 @@ func TestOperatorsPages(t *testing.T) {
 	})
 	var spent struct{ Address string } // the wallet that the pages drain and retire
 	o.ok(&spent, "wallet", "create", "--yes")
+	o.drainEmpty()
+	defer o.drainEmpty() // those that the pages make
 	ids := strings.NewReplacer(".cache/bin/remit", "remit", "--stack remit-dev", "", "--stack remit-staging", "",
 		"0x<hash>", hash, "0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
 	for _, block := range []struct{ page, start, prints string }{
