@@ -94,6 +94,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"a limit of its own", "merchants limit $merchant --max-amount 7 --daily-amount 9 --yes", " 7                     9 "},
 		{"limits that contradict each other", "merchants limit $merchant --max-amount 9 --daily-amount 7 --yes", "--daily-amount is below --max-amount"},
 		{"and the stack's again", "merchants limit $merchant --yes --json", `"max_amount": null`},
+		{"all of which is in the audit log", "audit-log", "merchants suspend $merchant --reason=stolen --yes"},
 		{"a merchant that has lost its key", "keys issue --yes --scopes payments:read --daily-count 3 $merchant", "May do: payments:read, 3 a day."},
 		{"one that never had any", "keys issue --yes mer_none", "no such API key"},
 		{"gets one that says what it may do", "keys list $merchant", "payments:read, 3 a day"},
