@@ -30,6 +30,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 	defer cancel()
 	var tried []token.Address
 	var refusals []error
+	var failed error // of the commit, if one did
 	looked := false
 	for round := 0; round < rounds; round++ {
 		if p.State != payment.Prepared {
@@ -42,8 +43,8 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 			if w.Suspect() { // it holds the nonce from before the tables were restored
 				return Result{}, ErrInProgress
 			}
-			if p, err = d.commit(ctx, p, w.Reservations[p.ID].Nonce); err != nil {
-				return Result{}, unfinished(err)
+			if p, err = d.commit(ctx, p, w.Reservations[p.ID].Nonce, &failed); err != nil {
+				return Result{}, unfinished(errors.Join(err, failed))
 			}
 			if p.State != payment.Prepared {
 				d.deliver(ctx, p, w)
@@ -76,7 +77,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 			round-- // another wallet is tried: there are only so many
 		}
 	}
-	return Result{}, ErrInProgress
+	return Result{}, errors.Join(ErrInProgress, failed)
 }
 
 // short reports whether too little time is left to reserve a nonce.
@@ -108,16 +109,20 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 // stored after that: committed by this request or by a faster process, or still
 // prepared and assigned anew, in which case the caller reserves again. A crash
 // before the write leaves the reservation, and check-receipts commits the same
-// bytes.
-func (d sending) commit(ctx context.Context, p payment.Payment, nonce uint64) (payment.Payment, error) {
+// bytes. A failure that is no other process's progress is logged, and noted in failed.
+func (d sending) commit(ctx context.Context, p payment.Payment, nonce uint64, failed *error) (payment.Payment, error) {
 	signer, err := d.signer(ctx, p.Wallet)
-	if err != nil {
-		return payment.Payment{}, err
+	var committed payment.Payment
+	if err == nil {
+		committed, err = store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
 	}
-	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
 	if err == nil {
 		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", committed.TxHash)
 		return committed, nil
+	}
+	if !errors.Is(err, store.ErrChanged) && !errors.Is(err, store.ErrNonceTaken) {
+		d.Log.ErrorContext(ctx, "commit failed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "err", err)
+		*failed = ErrCommit
 	}
 	if committed.ID == "" {
 		return payment.Payment{}, err
