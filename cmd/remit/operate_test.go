@@ -84,7 +84,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"is listed", "keys list $merchant", "$id"},
 		{"and ends", "keys revoke --yes $merchant $id", "revoked"},
 		{"but no other", "keys revoke --yes $merchant key_zzzzzzzzzzzz", "no such API key"},
-		{"the merchant", "merchants list", "$merchant Acme"},
+		{"the merchant", "merchants list", "$merchant   Acme"},
 		{"with its key", "merchants show $merchant", "everything"},
 		{"one that there is not", "merchants show mer_none", `no merchant "mer_none" has a key: remit merchants list shows all`},
 		{"a suspension has a reason", "merchants suspend $merchant --yes", "missing flags: --reason"},
