@@ -35,6 +35,7 @@ type commands struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx = operator.Recorded(ctx, os.Args[1:])
 	var cli commands
 	cli.Local.Operate = func(address string, stack local.Parts) (io.Closer, error) {
 		return operator.Serve(address, operator.Local(stack))
@@ -50,7 +51,7 @@ func main() {
 	if url := operator.Elsewhere(parser); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
 	} else {
-		err = parser.Run()
+		err = operator.Ended(ctx, parser.Run())
 	}
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -15,6 +16,7 @@ import (
 	"remit/internal/chainenv"
 	"remit/internal/dispatch"
 	"remit/internal/dynamo"
+	"remit/internal/emf"
 	"remit/internal/httpapi"
 	"remit/internal/queue"
 	"remit/internal/recipient"
@@ -30,16 +32,14 @@ func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
 	config := chainenv.Config(env)
 	config.Network, config.MemoOff, config.Sanctions = env.String("NETWORK"), env.String("MEMO") == "off", chainenv.Sanctions(env)
-	config.RequireKey = env.String("REQUIRE_IDEMPOTENCY_KEY") == "true"
+	config.RequireKey, config.Daily = env.String("REQUIRE_IDEMPOTENCY_KEY") == "true", boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)
 	config.Minimum, config.Maximum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount), boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
-	config.Daily = boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)
 	db := dynamodb.NewFromConfig(env.AWS)
-	dispatcher := dispatch.New(config, dispatch.Parts{
+	return httpapi.SendPayment(rand.Text, dispatch.New(config, dispatch.Parts{
 		Store: dynamo.NewPayments(db, env.String("PAYMENTS_TABLE")),
 		Book:  recipient.NewBook(dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE")), 0, time.Now), // no entry is made here
 		Keys:  walletenv.Keys(env, time.Now),
 		Nodes: chainenv.Nodes(env, time.Now), Log: slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),
-	})
-	return httpapi.SendPayment(rand.Text, dispatcher, config.Token)
+	}), config.Token).Metered(emf.New(os.Stdout, env.String("STACK"), time.Now))
 }

@@ -30,6 +30,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 	defer cancel()
 	var tried []token.Address
 	var refusals []error
+	var failed error // of the commit, if one did
 	looked := false
 	for round := 0; round < rounds; round++ {
 		if p.State != payment.Prepared {
@@ -48,8 +49,8 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 				return Result{}, ErrInProgress
 			}
 			nonce := w.Reservations[p.ID].Nonce
-			if p, err = d.commit(ctx, signer, p, nonce); err != nil {
-				return Result{}, unfinished(err)
+			if p, err = d.commit(ctx, signer, p, nonce, &failed); err != nil {
+				return Result{}, unfinished(errors.Join(err, failed))
 			}
 			if p.State != payment.Prepared {
 				if walletOf(p) != w.ID || p.Nonce != nonce {
@@ -85,7 +86,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 			round-- // another wallet is tried: there are only so many
 		}
 	}
-	return Result{}, ErrInProgress
+	return Result{}, errors.Join(ErrInProgress, failed)
 }
 
 // short reports whether too little time is left to reserve a nonce.
@@ -116,12 +117,17 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 // commit signs p at nonce and stores the bytes. It returns the payment as it is
 // stored after that: committed by this request or by a faster process, or still
 // prepared and assigned anew, in which case the caller reserves again. A crash
-// before the write leaves the reservation, and check-receipts commits the payment.
-func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64) (payment.Payment, error) {
+// before the write leaves the reservation, and check-receipts commits the payment. A
+// failure that is no other process's progress is logged, and noted in failed.
+func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64, failed *error) (payment.Payment, error) {
 	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
 	if err == nil {
 		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", committed.TxHash)
 		return committed, nil
+	}
+	if !errors.Is(err, store.ErrChanged) && !errors.Is(err, store.ErrNonceTaken) {
+		d.Log.ErrorContext(ctx, "commit failed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "err", err)
+		*failed = ErrCommit
 	}
 	if committed.ID == "" {
 		return payment.Payment{}, err

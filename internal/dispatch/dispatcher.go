@@ -50,6 +50,9 @@ var (
 	// brought to its commit in this call. It will be made or it will not; asking
 	// again with the same key tells.
 	ErrInProgress = errors.New("payment is in progress")
+	// ErrCommit reports, with ErrInProgress, signed bytes that could not be stored: a
+	// right is missing, or the table is away.
+	ErrCommit = errors.New("commit failed")
 )
 
 const (

@@ -1,9 +1,11 @@
 package dispatch_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -793,5 +795,26 @@ func TestFoundOnTheChain(t *testing.T) {
 	}
 	if result, err := found(script{"Adopt#1": faster}, true).pay(); err != nil || result.Payment.TxHash != (chain.Hash{7}) {
 		t.Errorf("another request was faster: %+v, %v", result, err)
+	}
+}
+
+// TestCommitsThatFailAreTold: a request whose every commit fails says so to the meter
+// and to the log, and one that another process overtakes does not.
+func TestCommitsThatFailAreTold(t *testing.T) {
+	calls := []string{}
+	for n := range 20 {
+		calls = append(calls, fmt.Sprint("Commit#", n+1))
+	}
+	for name, test := range map[string]struct {
+		script script
+		told   bool
+	}{"a right is missing": {breaks(calls...), true}, "another process commits first": {script{"Commit#1": overtake}, false}} {
+		p := newProcess(t, test.script)
+		var log bytes.Buffer
+		p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
+		_, err := p.pay()
+		if errors.Is(err, dispatch.ErrCommit) != test.told || errors.Is(err, dispatch.ErrInProgress) != test.told || strings.Contains(log.String(), `level=ERROR msg="commit failed"`) != test.told {
+			t.Errorf("%s: %v, and the log has %s", name, err, &log)
+		}
 	}
 }

@@ -30,6 +30,7 @@ const (
 	Count        = "Count"
 	Seconds      = "Seconds"
 	Milliseconds = "Milliseconds"
+	Percent      = "Percent"
 	None         = "None"
 )
 

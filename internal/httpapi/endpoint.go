@@ -5,8 +5,10 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"remit/internal/apikey"
+	"remit/internal/dispatch"
 )
 
 // An Endpoint serves one Route. As an http.Handler by itself it expects that an
@@ -25,11 +28,44 @@ type Endpoint struct {
 	route  Route
 	newID  func() string
 	handle func(*call) (answer, error)
+	meter  Meter // of refusals; nil: none
+}
+
+// A Meter collects metrics; *emf.Meter is one.
+type Meter interface {
+	Add(name, unit string, values ...float64)
+	AddOf(dimension, of, name, unit string, values ...float64)
+	Flush() error
+}
+
+// Metered returns e, which meters what it refuses: Refusals by the problem's code, and
+// ServerErrors, InProgress (409) and CommitsFailed of the stack. An answer that is no
+// refusal writes nothing.
+func (e Endpoint) Metered(m Meter) Endpoint {
+	e.meter = m
+	return e
+}
+
+func (e Endpoint) refused(ctx context.Context, p problem, err error) {
+	if e.meter == nil {
+		return
+	}
+	e.meter.AddOf("Code", cmp.Or(p.code, strconv.Itoa(p.status)), "Refusals", "Count", 1)
+	for name, is := range map[string]bool{
+		"ServerErrors": p.status >= http.StatusInternalServerError, "InProgress": p.status == http.StatusConflict, "CommitsFailed": errors.Is(err, dispatch.ErrCommit),
+	} {
+		if is {
+			e.meter.Add(name, "Count", 1)
+		}
+	}
+	if err := e.meter.Flush(); err != nil {
+		slog.WarnContext(ctx, "metering", "err", err)
+	}
 }
 
 // endpoint makes the Endpoint of a constructor's route.
 func endpoint(handler string, newID func() string, handle func(*call) (answer, error)) Endpoint {
-	return Endpoint{routeOf(handler), newID, handle}
+	return Endpoint{route: routeOf(handler), newID: newID, handle: handle}
 }
 
 // submission is endpoint for a route whose request has a body.
@@ -152,6 +188,7 @@ func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newID
 	a, body, err := serve(r, endpoints, authenticate)
 	if err != nil {
 		p := problemOf(err)
+		endpoints[0].refused(r.Context(), p, err)
 		if p.status >= http.StatusInternalServerError {
 			slog.ErrorContext(r.Context(), "request failed", "request_id", id, "status", p.status, "err", err)
 		}

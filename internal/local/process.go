@@ -178,6 +178,7 @@ func (s *process) facts(ctx context.Context) (devnet.Facts, error) {
 // Parts are the parts of a running stack that an operator's commands reach.
 type Parts struct {
 	Payments store.Store
+	AuditLog store.AuditLog
 	Webhooks webhook.Store
 	Keys     apikey.Store
 	Jobs     webhook.Queue
@@ -192,7 +193,7 @@ type Parts struct {
 
 func (s *process) parts() Parts {
 	return Parts{
-		s.tables.payments, parkingStore{s.tables.webhooks, s.jobs}, s.tables.keys, s.jobs,
+		s.tables.payments, s.tables.payments, parkingStore{s.tables.webhooks, s.jobs}, s.tables.keys, s.jobs,
 		s.chain.keyed, s.chain.key, s.chain.put,
 		s.chain.urls, s.chain.nodes.Health, s.hinted.Hint, s.rules,
 	}

@@ -25,7 +25,10 @@ type tables struct {
 		apikey.Finder
 		recipient.Store
 	}
-	payments store.Store
+	payments interface {
+		store.Store
+		store.AuditLog
+	}
 	webhooks webhook.Store
 }
 

@@ -32,6 +32,7 @@ type Payments struct {
 	registry map[wallet.ID]wallet.Registration
 	txs      map[wallet.ID][]*pendingTx // in nonce order
 	compared map[uint64]time.Time       // by chain
+	audit    []store.Act                // oldest first; no part of an image
 }
 
 var _ store.Store = (*Payments)(nil)

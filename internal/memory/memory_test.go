@@ -10,6 +10,7 @@ import (
 )
 
 func TestPayments(t *testing.T) {
+	storetest.AuditLog(t, memory.NewPayments())
 	storetest.Payments(t, func(*testing.T) storetest.Protocol {
 		s := memory.NewPayments()
 		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx}

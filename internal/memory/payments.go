@@ -2,6 +2,8 @@ package memory
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -116,4 +118,27 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 		end.Version, end.UpdatedAt = p.Version, p.UpdatedAt
 		return nil
 	})
+}
+
+// Append implements store.AuditLog.
+func (s *Payments) Append(ctx context.Context, e store.Act) error {
+	return s.locked(ctx, func() error {
+		if !slices.Contains(s.audit, e) {
+			s.audit = append(s.audit, e)
+		}
+		return nil
+	})
+}
+
+// Acts implements store.AuditLog.
+func (s *Payments) Acts(ctx context.Context, since time.Time) (all []store.Act, err error) {
+	err = s.locked(ctx, func() error {
+		for _, e := range s.audit {
+			if !e.At.Before(since) {
+				all = append(all, e)
+			}
+		}
+		return nil
+	})
+	return all, err
 }

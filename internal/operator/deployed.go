@@ -24,6 +24,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"remit/internal/apikey"
 	"remit/internal/chain"
@@ -68,6 +69,8 @@ type deployment struct {
 // A platform is where a stack runs: on AWS, or in this process.
 type platform interface {
 	payments() (store.Store, error)
+	auditLog() (store.AuditLog, error)
+	who(ctx context.Context) (string, error) // who runs the command
 	webhooks() (webhook.Store, error)
 	keys() (apikey.Store, error)
 	jobs() (webhook.Queue, error)
@@ -100,7 +103,9 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 		if len(t.Table) > 0 {
 			return nil, errors.New("--table is for a stack on AWS: remit local chooses its tables itself")
 		}
-		return here.deployment(t, out), nil
+		d := here.deployment(t, out)
+		d.agree = d.recorded(ctx, d.agree)
+		return d, nil
 	}
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
@@ -124,9 +129,10 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 		outputs[tableOutputs[kind]] = name
 	}
 	d := &deployment{
-		Target: t, platform: &account{t.Stack, cfg, outputs, parameters}, out: out, agree: agree,
+		Target: t, platform: &account{t.Stack, cfg, outputs, parameters}, out: out,
 		mode: parameters["Mode"], keyCache: parameters["AuthorizerCacheSeconds"],
 	}
+	d.agree = d.recorded(ctx, agree)
 	var id, contract, decimals error
 	d.chainID, id = strconv.ParseUint(parameters["ChainId"], 10, 64)
 	d.asset.Symbol = parameters["TokenSymbol"]
@@ -178,6 +184,18 @@ func table[T any](a *account, output string, open func(*dynamodb.Client, string)
 
 func (a *account) payments() (store.Store, error) {
 	return table(a, "PaymentsTableName", dynamo.NewPayments)
+}
+
+func (a *account) auditLog() (store.AuditLog, error) {
+	return table(a, "PaymentsTableName", dynamo.NewPayments)
+}
+
+func (a *account) who(ctx context.Context) (string, error) {
+	caller, err := sts.NewFromConfig(a.aws).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
+	if err != nil {
+		return "", err
+	}
+	return aws.ToString(caller.Arn), nil
 }
 
 func (a *account) webhooks() (webhook.Store, error) {

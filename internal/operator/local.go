@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ type Commands struct {
 	Webhooks  Webhooks  `cmd:"" help:"Deliveries that failed."`
 	Recover   Recover   `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
 	Audit     Audit     `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
+	AuditLog  AuditLog  `cmd:"" help:"What operators did, and who: every command that changed anything."`
 	Export    Export    `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
 	Doctor    Doctor    `cmd:"" help:"Examine a stack and say what to do about each finding."`
 }
@@ -42,6 +44,7 @@ type Commands struct {
 // Local is the parts of a stack that this process runs with its data in memory.
 type Local struct {
 	Payments store.Store
+	AuditLog store.AuditLog
 	Webhooks webhook.Store
 	Keys     apikey.Store
 	Jobs     webhook.Queue
@@ -118,7 +121,7 @@ func (c *conversation) run(r *http.Request) error {
 	var commands Commands
 	var out strings.Builder
 	defer func() { c.Out = out.String() }()
-	ctx := context.WithValue(r.Context(), conversationKey{}, c)
+	ctx := Recorded(context.WithValue(r.Context(), conversationKey{}, c), typed.Args)
 	parser, err := kong.New(&commands, kong.NoDefaultHelp(), kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(&out, (*io.Writer)(nil)))
 	if err != nil {
 		return err
@@ -132,7 +135,7 @@ func (c *conversation) run(r *http.Request) error {
 			*file = filepath.Join(typed.Dir, *file)
 		}
 	}
-	return parsed.Run()
+	return Ended(ctx, parsed.Run())
 }
 
 // deployment is the stack as a command sees it. A change that was not consented to
@@ -145,6 +148,17 @@ func (c *conversation) deployment(t Target, out io.Writer) *deployment {
 		}
 		return nil
 	}}
+}
+
+func (c *conversation) auditLog() (store.AuditLog, error) { return c.AuditLog, nil }
+
+// who is the user of the operating system: no other one may use the socket.
+func (c *conversation) who(context.Context) (string, error) {
+	u, err := user.Current()
+	if err != nil {
+		return "", err
+	}
+	return u.Username, nil
 }
 
 func (c *conversation) payments() (store.Store, error)   { return c.Payments, nil }

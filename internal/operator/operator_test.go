@@ -80,6 +80,8 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"SecretList": list})
 	case action == "secretsmanager.GetSecretValue" && asked.SecretID == "nodes":
 		fail("ResourceNotFoundException")
+	case strings.Contains(string(body), "GetCallerIdentity"):
+		_, _ = io.WriteString(w, "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:iam::1:user/ada</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>")
 	case strings.Contains(string(body), "DescribeStacks"):
 		member := func(kind, name, value string) string {
 			return fmt.Sprintf("<member><%[1]sKey>%[2]s</%[1]sKey><%[1]sValue>%[3]s</%[1]sValue></member>", kind, name, value)
@@ -101,9 +103,13 @@ func (a *account) remit(line string) (string, error) {
 		Wallet  operator.Wallet  `cmd:""`
 		Keys    operator.Keys    `cmd:""`
 		Payment operator.Payment `cmd:""`
+
+		Merchants operator.Merchants `cmd:""`
+		AuditLog  operator.AuditLog  `cmd:""`
 	}
+	ctx := operator.Recorded(a.Context(), strings.Fields(line))
 	var out strings.Builder
-	parser, err := kong.New(&cli, kong.BindTo(a.Context(), (*context.Context)(nil)), kong.BindTo(io.Writer(&out), (*io.Writer)(nil)))
+	parser, err := kong.New(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(io.Writer(&out), (*io.Writer)(nil)))
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -111,7 +117,7 @@ func (a *account) remit(line string) (string, error) {
 	if err != nil {
 		a.Fatal(err)
 	}
-	err = parsed.Run()
+	err = operator.Ended(ctx, parsed.Run())
 	return out.String(), err
 }
 
@@ -147,6 +153,11 @@ func TestCommands(t *testing.T) {
 		{"a scope that is none", "keys create Acme --yes --scopes admin", `!--scopes: "admin" is none of [payments:write`},
 		{"too many payments", "keys create Acme --yes --daily-count 1000000001", "!--daily-count is at most 1000000000"},
 		{"a life before now", "keys create Acme --yes --expires-in=-1h", "!--expires-in must not be negative"},
+		{"what was done is in the audit log, with who did it", "audit-log", "done      arn:aws:iam::1:user/ada  remit wallet import --yes --file"},
+		{"a key that there is not", "keys revoke --yes mer_1 key_1", "!no such API key"},
+		{"and what was refused", "audit-log", "not done  arn:aws:iam::1:user/ada  remit keys revoke --yes mer_1 key_1"},
+		{"a merchant that there is not", "merchants suspend mer_1 --reason=x --yes", `!no merchant "mer_1" has a key: remit merchants list shows all`},
+		{"what was not agreed to is not in it", "audit-log --since 1ns --json", "[]"},
 		{"an output that an older template lacks", "keys issue mer_1 --yes", "!stack remit has no output WebhooksTableName: deploy this version's template first"},
 	} {
 		out, err := a.remit(step.line)

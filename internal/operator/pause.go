@@ -118,13 +118,22 @@ func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 		}
 		if !c.All || w.Paused == "" || w.Paused == wallet.OutOfGas {
 			if err := s.Repause(ctx, w.ID, w.Paused, c.Reason); err != nil { // changes only the reason that was shown
-				return err
+				return after(i, err)
 			}
 			w.Paused = c.Reason
 		}
 		ws[i] = w
 	}
 	return c.paused(d, c.Reason, ws, "paused")
+}
+
+// after is the error of a command that has changed n wallets before: then a refusal
+// is none any more.
+func after(n int, err error) error {
+	if n == 0 {
+		return err
+	}
+	return fmt.Errorf("after %d wallets: %v: run it again", n, err) //nolint:errorlint // see Ended
 }
 
 type walletResume struct{ pausing }
@@ -167,7 +176,7 @@ func (c *walletResume) Run(ctx context.Context, d *deployment) error {
 	}
 	for i, w := range ws {
 		if err := s.Repause(ctx, w.ID, w.Paused, ""); err != nil { // clears only the reason that was shown
-			return err
+			return after(i, err)
 		}
 		ws[i].Paused = ""
 	}

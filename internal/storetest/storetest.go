@@ -40,6 +40,24 @@ func examine[C any](t *testing.T, promises []promise[C], open func(tester) C) {
 	}
 }
 
+// AuditLog checks that a log keeps the promises of store.AuditLog.
+func AuditLog(t *testing.T, log store.AuditLog) {
+	c := tester{t}
+	begun := store.Act{ID: "a", At: noon, Who: "ada", Command: "wallet pause --all", Effect: "no new payment", Outcome: store.Begun}
+	done, later := begun, begun
+	done.At, done.Effect, done.Outcome = noon.Add(time.Nanosecond), "", store.Done
+	later.ID, later.At = "b", noon.Add(time.Hour)
+	for _, a := range []store.Act{begun, done, begun, later} { // begun again, after an answer that was lost
+		c.ok("appending", log.Append(t.Context(), a))
+	}
+	all, err := log.Acts(t.Context(), noon)
+	c.ok("reading the log", err)
+	c.same("the log", []store.Act{begun, done, later}, all)
+	since, err := log.Acts(t.Context(), later.At)
+	c.ok("reading the log's end", err)
+	c.same("the log's end", []store.Act{later}, since)
+}
+
 // A tester is one subtest with the assertions that all suites share.
 type tester struct{ *testing.T }
 

@@ -38,6 +38,9 @@ func Add(m *emf.Meter, r settlement.Report, decimals int) {
 			m.Add(count.name, emf.Count, float64(count.n))
 		}
 	}
+	if ended := r.Confirmed + r.Failed; ended > 0 {
+		m.Add("PaymentsFailedShare", emf.Percent, 100*float64(r.Failed)/float64(ended))
+	}
 	if r.Oldest > 0 {
 		m.Add("OldestPending", emf.Seconds, r.Oldest.Seconds())
 	}
@@ -55,19 +58,24 @@ func Add(m *emf.Meter, r settlement.Report, decimals int) {
 }
 
 // AddNodes adds to m what a run has seen of the configured nodes. NodesSilent is how
-// many of them left the last request unanswered.
+// many of them left the last request unanswered. NodeErrors, the requests that they left
+// unanswered, is of the stack and of each node.
 func AddNodes(m *emf.Meter, nodes []chain.Health) {
-	silent := 0.0
+	silent, missed := 0.0, 0
 	for _, n := range nodes {
 		if n.Silent {
 			silent++
 		}
+		missed += n.Missed
 		if n.Missed > 0 {
 			m.AddOf("Node", n.Node, "NodeErrors", emf.Count, float64(n.Missed))
 		}
 		if n.Open {
 			m.AddOf("Node", n.Node, "NodeBreakerOpen", emf.Count, 1)
 		}
+	}
+	if missed > 0 {
+		m.Add("NodeErrors", emf.Count, float64(missed))
 	}
 	if silent > 0 {
 		m.Add("NodesSilent", emf.Count, silent)

@@ -61,7 +61,7 @@ const dear = 1_000_000_000
 // breakages are in the page's order.
 var breakages = []breakage{
 	cutAt("create", "after create", "a payment that is prepared, which nobody can pay", "The next request under the key carries it on.", "a payment is created once", fault.Cut{Op: "Create"}),
-	cutAt("reserve", "after reserve", "a reservation", "A request under the key takes the nonce over, or check-receipts commits the same bytes.", "reservations of handlers that died are finished", fault.Cut{Op: "Reserve"}),
+	cutAt("reserve", "after reserve", "a reservation", "A request under the key takes the nonce over, or check-receipts commits the payment.", "reservations of handlers that died are finished", fault.Cut{Op: "Reserve"}),
 	cutAt("commit", "after commit", "the signed bytes, which no node has, and a reservation", "check-receipts releases the reservation and sends the stored bytes; a request under the key is answered with their hash.", "bytes are stored before they are sent", fault.Cut{Op: "Commit"}),
 	cutAt("before-broadcast", "before broadcast", "a pending transaction that no node has", "check-receipts sends it.", "transactions that nodes forget are sent again", fault.Cut{Op: "Send", Before: true}),
 	cutAt("after-broadcast", "after broadcast", "a payment that was sent, and a client that was never told", "A request under the key is answered with the same hash.", "a stored payment is the answer, not the refusal of new ones", fault.Cut{Op: "Send"}),

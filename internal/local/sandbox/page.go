@@ -119,7 +119,7 @@ type death struct {
 // payment is mined or announced leaves nothing that was not there before.
 var deaths = [steps][]death{
 	prepared: {{"before the reservation", "a payment that is PREPARED, which nobody can pay", "the next request under its key, or nobody: no money can move"},
-		{"between reserve and commit", "a reservation", "a request under the key, which takes it over, or check-receipts, which commits the same bytes"}},
+		{"between reserve and commit", "a reservation", "a request under the key, which takes it over, or check-receipts, which commits the payment"}},
 	committed: {{"between commit and release", "reservation and pending transaction", "check-receipts releases"},
 		{"before the broadcast", "a pending transaction that no node has", "check-receipts sends it"}},
 	sent:      {{"between a stored bump and its broadcast", "one more attempt", "check-receipts sends it; receipts are asked for all attempts"}},

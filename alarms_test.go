@@ -1,0 +1,174 @@
+package remit_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/internal/apikey"
+	"remit/internal/chain"
+	"remit/internal/dispatch"
+	"remit/internal/emf"
+	"remit/internal/emf/runreport"
+	"remit/internal/httpapi"
+	"remit/internal/payment"
+	"remit/internal/settlement"
+	"remit/internal/token"
+)
+
+// A payer answers every payment with an error.
+type payer struct{ error }
+
+func (p payer) Send(context.Context, payment.Request) (dispatch.Result, error) {
+	return dispatch.Result{}, p.error
+}
+
+// rings says by its alarm what makes each metric of ours cross the alarm's threshold,
+// in one of its periods. The lines are those of the code that the functions run.
+var rings = map[string]func(*emf.Meter){
+	"WalletTokenLowAlarm":      ran(settlement.Report{Wallets: []settlement.Funds{{Balance: token.Units(99_000_000), Gas: token.Units(1e18)}}}),
+	"WalletGasLowAlarm":        ran(settlement.Report{Wallets: []settlement.Funds{{Balance: token.Units(1e18), Gas: token.Units(1_999_999e9)}}}),
+	"WalletPausedAlarm":        ran(settlement.Report{Paused: 1}),
+	"OldestPendingAlarm":       ran(settlement.Report{Oldest: 901 * time.Second}),
+	"NonceConsumedAlarm":       ran(settlement.Report{Suspect: 1}),
+	"PaymentsUndecidedAlarm":   ran(settlement.Report{Undecided: 1}),
+	"PaymentsFailedAlarm":      ran(settlement.Report{Failed: 1}),
+	"PaymentsFailedShareAlarm": ran(settlement.Report{Confirmed: 8, Failed: 1}),
+	"BroadcastRefusedAlarm":    ran(settlement.Report{Refused: 1}),
+	"UnreadableAlarm":          ran(settlement.Report{Unreadable: 1}),
+	"NodesSilentAlarm":         func(m *emf.Meter) { runreport.AddNodes(m, []chain.Health{{Node: "a", Silent: true}}) },
+	"NodeErrorsAlarm": func(m *emf.Meter) {
+		runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 20}, {Node: "b", Missed: 1}})
+	},
+	"WebhookDueAgeAlarm":           func(m *emf.Meter) { m.OldestDue(301 * time.Second) },
+	"SendPaymentServerErrorsAlarm": answers(3, dispatch.ErrUnavailable),
+	"SendPaymentInProgressAlarm":   answers(6, dispatch.ErrInProgress),
+	"CommitsFailedAlarm":           answers(1, errors.Join(dispatch.ErrInProgress, dispatch.ErrCommit)),
+}
+
+// ran is a run of check-receipts with a report.
+func ran(r settlement.Report) func(*emf.Meter) {
+	return func(m *emf.Meter) { runreport.Add(m, r, 6) }
+}
+
+// answers is n requests to send-payment, each of which ends with err.
+func answers(n int, err error) func(*emf.Meter) {
+	return func(m *emf.Meter) {
+		send := httpapi.SendPayment(func() string { return "id" }, payer{err}, token.Token{}).Metered(m)
+		for range n {
+			r := httptest.NewRequest(http.MethodPost, "/send-payment", strings.NewReader(`{"to":"0x2222222222222222222222222222222222222222","amount":1}`))
+			r.Header.Set("Content-Type", "application/json")
+			send.ServeHTTP(httptest.NewRecorder(), r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: "mer_1", Grant: apikey.Full()})))
+		}
+	}
+}
+
+// measured are the metrics that AWS writes, with the dimensions that its documentation
+// has for each.
+var measured = map[string][]string{
+	"AWS/ApiGateway 5XXError": {"ApiName Stage"}, "AWS/ApiGateway Latency": {"ApiName Stage"},
+	"AWS/Lambda Errors": {"FunctionName", "FunctionName Resource"}, "AWS/Lambda Throttles": {"FunctionName"},
+	"AWS/Lambda Duration": {"FunctionName Resource"}, "AWS/Lambda Invocations": {"FunctionName"},
+	"AWS/Events TriggeredRules":                  {"RuleName"},
+	"AWS/SQS ApproximateNumberOfMessagesVisible": {"QueueName"}, "AWS/SQS ApproximateAgeOfOldestMessage": {"QueueName"},
+}
+
+// TestEveryAlarmRings: each alarm of the template watches a metric that AWS measures,
+// or one of ours that the code writes with a value beyond the threshold when what the
+// alarm tells of comes about, and never when nothing does.
+func TestEveryAlarmRings(t *testing.T) {
+	left := len(rings)
+	defaults := at[node](readTemplate(t), "Parameters")
+	for name, r := range resources(t, "AWS::CloudWatch::Alarm") {
+		p := at[node](r, "Properties")
+		namespace, metric, dimensions := at[string](p, "Namespace"), at[string](p, "MetricName"), []string{}
+		for _, d := range at[[]any](p, "Dimensions") {
+			dimensions = append(dimensions, at[string](d, "Name"))
+		}
+		if namespace != "Remit" {
+			if !slices.Contains(measured[namespace+" "+metric], strings.Join(dimensions, " ")) {
+				t.Errorf("%s: AWS does not measure %s %s by %v", name, namespace, metric, dimensions)
+			}
+			continue
+		}
+		threshold, ok := p["Threshold"].(int)
+		if parameter, named := p["Threshold"].(string); named {
+			threshold, ok = defaults[parameter].(node)["Default"].(int)
+		}
+		ring := rings[name]
+		if left--; ring == nil || !ok {
+			t.Errorf("%s: nothing says how it rings, or its threshold is no number", name)
+			continue
+		}
+		crosses := func(did func(*emf.Meter)) bool {
+			var out bytes.Buffer
+			m := emf.New(&out, "remit", time.Now)
+			did(m)
+			if err := m.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			value, found := statistic(t, out.Bytes(), metric, at[string](p, "Statistic"))
+			return found && (value > float64(threshold)) == (p["ComparisonOperator"] == "GreaterThanThreshold") && value != float64(threshold)
+		}
+		if !crosses(ring) {
+			t.Errorf("%s does not ring", name)
+		}
+		if crosses(ran(settlement.Report{Confirmed: 9, Wallets: []settlement.Funds{{Balance: token.Units(100_000_001), Gas: token.Units(2_000_001e9)}}})) {
+			t.Errorf("%s rings when all is well", name)
+		}
+	}
+	if left != 0 {
+		t.Errorf("template.yaml lacks %d of the alarms that ring", left)
+	}
+}
+
+// statistic computes a metric of the stack from lines of the log, as CloudWatch does
+// of one period.
+func statistic(t *testing.T, lines []byte, metric, of string) (value float64, found bool) {
+	t.Helper()
+	var values []float64
+	for decoder := json.NewDecoder(bytes.NewReader(lines)); decoder.More(); {
+		var line map[string]any
+		if err := decoder.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		directive := line["_aws"].(map[string]any)["CloudWatchMetrics"].([]any)[0].(map[string]any)
+		if len(directive["Dimensions"].([]any)[0].([]any)) > 1 { // of a node, a wallet or a code
+			continue
+		}
+		switch v := line[metric].(type) {
+		case float64:
+			values = append(values, v)
+		case []any:
+			for _, x := range v {
+				values = append(values, x.(float64))
+			}
+		}
+	}
+	if len(values) == 0 {
+		return 0, false
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	switch of {
+	case "Sum":
+		return sum, true
+	case "Average":
+		return sum / float64(len(values)), true
+	case "Minimum":
+		return slices.Min(values), true
+	case "Maximum":
+		return slices.Max(values), true
+	}
+	t.Fatalf("no statistic %q", of)
+	return 0, false
+}
