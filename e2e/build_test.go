@@ -84,7 +84,7 @@ func TestAFunctionThatCannotStartSaysWhy(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	for _, name := range []string{
-		"PAYMENTS_TABLE is not set", "WALLET_SECRET is not set", "RPC_SECRET is not set", "SETTLE_QUEUE_URL is not set", "CHAIN_ID:",
+		"PAYMENTS_TABLE is not set", "WALLET_SECRETS is not set", "RPC_SECRET is not set", "SETTLE_QUEUE_URL is not set", "CHAIN_ID:",
 		"TOKEN_ADDRESS is not set", "AMOUNT_MAXIMUM is not set", "NONCE_WINDOW is not set",
 	} {
 		if !bytes.Contains(out, []byte(name)) {
