@@ -147,7 +147,7 @@ func (s *stack) seed(t *testing.T) {
 	if err := hooks.AddEndpoint(t.Context(), endpoint, webhook.EndpointLimit); err != nil {
 		t.Fatal(err)
 	}
-	for _, id := range []string{"dlv_0123456789abcdefghij", "dlv_01234567", webhook.FirstID(now)} {
+	for _, id := range []string{"dlv_0123456789abcdef0123456789abcdef", "dlv_01234567", webhook.FirstID(now)} {
 		err := hooks.AddDeliveries(t.Context(), []webhook.Delivery{{
 			Ref:    webhook.Ref{Owner: endpoint.Owner, Endpoint: endpoint.ID, Delivery: id},
 			Event:  webhook.Event{ID: "evt_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", Type: webhook.PaymentConfirmed, At: now, Body: []byte(`{}`)},

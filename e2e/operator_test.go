@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -330,6 +331,15 @@ func TestMerchantsMatters(t *testing.T) {
 // the calls of the whole run show the two functions that sign alone.
 func TestOperatorsRights(t *testing.T) {
 	o := newOperator(t)
+	o.s.calls.mu.Lock() // other tests read keys on purpose
+	before := o.s.calls.seen
+	o.s.calls.seen = map[right]bool{}
+	o.s.calls.mu.Unlock()
+	defer func() {
+		o.s.calls.mu.Lock()
+		defer o.s.calls.mu.Unlock()
+		maps.Copy(o.s.calls.seen, before)
+	}()
 	m := newMerchant(t, o.s)
 	m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 53}, "Idempotency-Key", "rights-of-operators").want(t, 201)
 	roles := iam.NewFromConfig(o.s.Administrator())
