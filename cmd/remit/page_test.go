@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	ethereum "github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
@@ -30,13 +31,14 @@ type sandbox struct {
 	url string
 }
 
-// openPage starts a stack and opens its page.
-func openPage(t *testing.T, width int64, dark bool, args ...string) sandbox {
+// openPage starts a stack and opens its page; a script runs before the page's own.
+func openPage(t *testing.T, width int64, script string, args ...string) sandbox {
 	t.Helper()
 	_, m := local(t, args...)
 	s := sandbox{browser(t, m.url), m.url}
-	s.sized(width, dark)
-	s.do("opening the page", chromedp.Navigate(m.url+"/"), chromedp.WaitVisible(chromedp.CSS(`#live.on`)))
+	s.sized(width, false)
+	command(s, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	s.do("opening the page", chromedp.Navigate(m.url+"/"), chromedp.WaitVisible(chromedp.CSS(`#live.on, #live.off`)))
 	t.Cleanup(func() {
 		close(s.errors)
 		for e := range s.errors {
@@ -49,30 +51,35 @@ func openPage(t *testing.T, width int64, dark bool, args ...string) sandbox {
 	return s
 }
 
-// sized makes the window so wide, and its colours dark or light.
-func (s sandbox) sized(width int64, dark bool) {
+// command gives the browser a command.
+func command[P, R any](s sandbox, c cdp.Command[P, R], params P) {
 	s.Helper()
-	scheme := map[bool]string{false: "light", true: "dark"}[dark]
-	s.do("sizing the window", chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	s.do("commanding the browser", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
 		return err
 	}))
 }
 
-// counts are the numbers that the page shows.
-type counts struct{ Asked, Once, Twice, Unpaid int }
-
-func (s sandbox) counts() counts {
+// eval returns the value of an expression in JavaScript, or that of its promise.
+func eval[V any](s sandbox, format string, args ...any) V {
 	s.Helper()
-	return show(s.tab, "reading the count", chromedp.Evaluate[counts](`Object.fromEntries(["asked","once","twice","unpaid"].map(n => [n, Number(document.getElementById(n).textContent.replaceAll(",", ""))]))`))
+	return show(s.tab, "evaluating "+format, chromedp.Evaluate[V](fmt.Sprintf(format, args...), chromedp.EvalAwaitPromise))
+}
+
+// sized makes the window so wide, and its colours dark or light.
+func (s sandbox) sized(width int64, dark bool) {
+	s.Helper()
+	scheme := map[bool]string{false: "light", true: "dark"}[dark]
+	s.do("sizing the window", chromedp.EmulateViewport(width, 900))
+	command(s, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
 // await waits until a condition in JavaScript holds.
-func (s sandbox) await(what, condition string) {
+func (s sandbox) await(what, format string, args ...any) {
 	s.Helper()
-	for end := time.Now().Add(90 * time.Second); !show(s.tab, what, chromedp.Evaluate[bool](condition)); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(90 * time.Second); !eval[bool](s, format, args...); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.Fatalf("%s: not so after 90 s: %+v\n%s\nThe page shows: %s", what, s.counts(), show(s.tab, "reading the log", chromedp.Evaluate[string](`document.getElementById("log").innerText.slice(0, 4000)`)), s.screenshot())
+			s.Fatalf("%s: not so after 90 s: %s\nThe page shows: %s", what, eval[string](s, `document.querySelector(".count").innerText + document.getElementById("log").innerText.slice(0, 4000)`), s.screenshot())
 		}
 	}
 }
@@ -86,21 +93,44 @@ func (s sandbox) click(selector string) {
 // pay fills in the form and presses "Pay".
 func (s sandbox) pay(amount string) {
 	s.Helper()
-	s.do("paying", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := chromedp.Evaluate[bool](fmt.Sprintf(`document.getElementById("said").textContent = "", document.getElementById("amount").value = %q, true`, amount))(ctx, t)
-		return err
-	}), chromedp.Click(chromedp.CSS(`#do-pay`)))
+	eval[bool](s, `document.getElementById("said").textContent = "", document.getElementById("amount").value = %q, true`, amount)
+	s.click("#do-pay")
 	s.await("having asked", `document.getElementById("said").textContent.startsWith("Asked for ")`)
 }
 
-// settled waits until all that was asked for is paid once, and compares the page's
-// numbers with those of the chain, counted here by the amounts of its logs.
+// random lets everything go wrong at random for some seconds.
+func (s sandbox) random(seed int, seconds float64) {
+	s.Helper()
+	if !eval[bool](s, `fetch("/sandbox/do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({do: "random", seed: %d, seconds: %v})}).then(r => r.ok)`, seed, seconds) {
+		s.Fatal("it does not begin")
+	}
+	s.await("its beginning", `document.getElementById("do-random").disabled`)
+}
+
+// settled waits until nothing is broken and all that was asked for, so many payments at
+// least, is paid once, for four blocks in a row: what one block has mined, the next may
+// replace. Then it compares the page's number with the chain's.
 func (s sandbox) settled(least int) {
 	s.Helper()
-	s.await("every payment made once", fmt.Sprintf(`["asked","once","twice","unpaid"].map(n => Number(document.getElementById(n).textContent.replaceAll(",", ""))).every((n, i, c) => i < 2 ? n === c[0] && n >= %d : n === 0) && document.querySelector("#now.calm") !== null`, least))
+	s.await("every payment made once, for four blocks", `(() => {
+		const counts = ["asked", "once", "twice", "unpaid"].map(n => Number(document.getElementById(n).textContent.replaceAll(",", "")));
+		const block = Number(/\d+/.exec(document.getElementById("chain-facts").textContent)[0]);
+		const settled = document.querySelector("#now.calm") && counts.every((n, i) => i < 2 ? n === counts[0] && n >= %d : n === 0);
+		window.since = settled ? Math.min(window.since ?? block, block) : Infinity;
+		return block >= window.since + 4;
+	})()`, least)
+	shown := eval[int](s, `Number(document.getElementById("once").textContent.replaceAll(",", ""))`) // before the chain: a transfer too many would be seen there
+	if paid := s.paid(); paid != shown {
+		s.Errorf("the chain has %d transfers out of the wallets, the page shows %d", paid, shown)
+	}
+}
+
+// paid counts the transfers out of the wallets in the chain's logs, and holds that no
+// two have the same call data, in which the payment's id stands.
+func (s sandbox) paid() int {
+	s.Helper()
 	var facts devnet.Facts
-	m := merchant{t: s.T, url: s.url}
-	answer, err := m.api().Call(s.Context(), "GET", "/sandbox", "")
+	answer, err := (&merchant{t: s.T, url: s.url}).api().Call(s.Context(), "GET", "/sandbox", "")
 	if err == nil {
 		err = json.Unmarshal(answer.Body, &facts)
 	}
@@ -116,21 +146,27 @@ func (s sandbox) settled(least int) {
 	for _, w := range facts.Wallets {
 		wallets = append(wallets, common.BytesToHash(w.Address[:]))
 	}
-	shown := s.counts() // before the chain: then a transfer too many would be seen here
 	logs, err := node.FilterLogs(s.Context(), ethereum.FilterQuery{FromBlock: new(big.Int), Addresses: []common.Address{common.Address(facts.Token.Address)},
 		Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, wallets}})
-	if err != nil || len(logs) != shown.Once {
-		s.Errorf("the chain has %d transfers out of the wallets (%v), the page shows %+v", len(logs), err, shown)
+	if err != nil {
+		s.Fatal(err)
 	}
-	payments := map[string]int{}
+	seen := map[string]bool{}
 	for _, l := range logs {
 		tx, _, err := node.TransactionByHash(s.Context(), l.TxHash)
-		if err != nil {
-			s.Fatal(err)
+		if err != nil || seen[string(tx.Data())] {
+			s.Fatalf("the payment of %s is on the chain twice, or cannot be read: %v", l.TxHash, err)
 		}
-		if payments[string(tx.Data())]++; payments[string(tx.Data())] > 1 {
-			s.Errorf("the chain has the payment of %s %d times", l.TxHash, payments[string(tx.Data())])
-		}
+		seen[string(tx.Data())] = true
+	}
+	return len(logs)
+}
+
+// inspected holds that axe finds nothing wrong with the page.
+func (s sandbox) inspected(what string) {
+	s.Helper()
+	for _, found := range eval[[]string](s, `axe.run().then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html + " " + n.failureSummary).join("; ")))`) {
+		s.Errorf("%s: axe found %.600s", what, found)
 	}
 }
 
@@ -138,8 +174,8 @@ func (s sandbox) settled(least int) {
 // all": each payment is made once. The page is in order for people who cannot see it or
 // who have a phone, and no list grows without end.
 func TestPage(t *testing.T) {
-	s := openPage(t, 1280, false)
-	buttons := show(s.tab, "finding the buttons", chromedp.Evaluate[[]string](`[...document.querySelectorAll("[data-break]")].map(b => b.dataset.break)`))
+	s := openPage(t, 1280, "")
+	buttons := eval[[]string](s, `[...document.querySelectorAll("[data-break]")].map(b => b.dataset.break)`)
 	if len(buttons) < 19 {
 		t.Errorf("there are %d things to break: %v", len(buttons), buttons)
 	}
@@ -148,9 +184,9 @@ func TestPage(t *testing.T) {
 		s.click(fmt.Sprintf(`[data-break=%q]`, id))
 		s.pay(fmt.Sprintf("1.%06d", i))
 		if strings.HasPrefix(id, "cut-") || id == "lose" {
-			s.await("its effect", fmt.Sprintf(`document.querySelector('[data-break=%q]').getAttribute("aria-pressed") === "false"`, id))
+			s.await("its effect", `document.querySelector('[data-break=%q]').getAttribute("aria-pressed") === "false"`, id)
 		} else {
-			s.await("its effect", fmt.Sprintf("Date.now() > %d", began.Add(1500*time.Millisecond).UnixMilli()))
+			s.await("its effect", "Date.now() > %d", began.Add(1500*time.Millisecond).UnixMilli())
 		}
 		s.click("#do-again")
 		s.click("#mend")
@@ -160,48 +196,66 @@ func TestPage(t *testing.T) {
 	s.pay("2.5")
 	s.click("#do-fifty")
 	s.settled(len(buttons) + 1)
-	if asked := show(s.tab, "reading the last row", chromedp.Text(chromedp.CSS(`#rows li:first-child .what`))); asked == "" {
-		t.Error("the row says nothing")
-	}
 	s.await("its event", `document.querySelectorAll("#hooks .ok").length > 0 && document.querySelectorAll("#hooks .wrong").length === 0`)
-	s.await("its end", `document.querySelector("#rows li:first-child .end").textContent === "confirmed, paid once"`)
+	s.await("its end", `document.querySelector("#rows li:first-child .end").textContent === "confirmed, paid once" && document.querySelector("#rows li:first-child .what").textContent !== ""`)
 
 	axe, err := os.ReadFile("../../.cache/axe/node_modules/axe-core/axe.min.js")
 	if err != nil {
 		t.Fatalf("%v: run tools/install browser", err)
 	}
-	s.do("loading axe", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := chromedp.Evaluate[bool](string(axe)+"; true")(ctx, t)
-		return err
-	}))
-	inspect := func(what string) {
-		t.Helper()
-		for _, found := range show(s.tab, "inspecting "+what, chromedp.Evaluate[[]string](`axe.run().then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html + " " + n.failureSummary).join("; ")))`, chromedp.EvalAwaitPromise)) {
-			t.Errorf("%s: axe found %.600s", what, found)
-		}
-	}
+	eval[bool](s, "%s; true", axe)
 	for _, width := range []int64{1280, 360} {
 		for _, dark := range []bool{false, true} {
 			s.sized(width, dark)
 			s.click(`[data-break="halt"]`)
 			s.await("what is broken", `!document.querySelector("#now.calm")`)
-			inspect(fmt.Sprintf("%d pixels, dark %v", width, dark))
+			s.inspected(fmt.Sprintf("%d pixels, dark %v", width, dark))
 			s.click("#mend-now")
 			s.click("#rows button")
 			s.do("opening a payment", chromedp.WaitVisible(chromedp.CSS("#story[open] table")))
-			inspect(fmt.Sprintf("a payment, %d pixels, dark %v", width, dark))
+			s.inspected(fmt.Sprintf("a payment, %d pixels, dark %v", width, dark))
 			s.click("#story form button")
 		}
 	}
-	lost := show(s.tab, "looking for what a phone cannot reach", chromedp.Evaluate[[]string](`[...document.querySelectorAll("button, input, select, a, summary")].filter(e => e.checkVisibility() && !e.closest("dialog, .skip")).filter(e => {
+	if lost := eval[[]string](s, `[...document.querySelectorAll("button, input, select, a, summary")].filter(e => e.checkVisibility() && !e.closest("dialog, .skip")).filter(e => {
 		const r = e.getBoundingClientRect();
 		return r.width < 20 || r.left < 0 || r.right > 360;
-	}).map(e => e.outerHTML.slice(0, 80)).concat(document.documentElement.scrollWidth > 360 ? ["the page itself"] : [])`))
-	if len(lost) > 0 {
+	}).map(e => e.outerHTML.slice(0, 80)).concat(document.documentElement.scrollWidth > 360 ? ["the page itself"] : [])`); len(lost) > 0 {
 		t.Errorf("at 360 pixels these are out of reach: %q", lost)
 	}
-	if rows := show(s.tab, "counting rows", chromedp.Evaluate[int](`document.querySelectorAll("#rows li").length`)); rows != len(buttons)+1 {
-		t.Errorf("%d payments are listed, want %d", rows, len(buttons)+1)
+	// 10,000 payments more, a hundred an update as the stack tells of them: the page
+	// holds no more after the last hundred than after the first.
+	held := eval[[]float64](s, `import("/sandbox/page/draw.js").then(async draw => {
+		const held = [document.querySelectorAll("#rows li").length];
+		let longest = 0;
+		for (let n = 100; n <= 10_000; n += 100) {
+			const began = performance.now();
+			draw.drawPayments(Array.from({ length: 100 }, (_, i) => ({ id: "pay_" + (n + i), n: n + i, key: "k", amount: "1", to: "0x2222", asked: 1, paid: 1, begun: 1, at: [1, 2, 3, 4, 5, 6] })), { decimals: 6, symbol: "USDC", listed: 100 });
+			document.body.getBoundingClientRect(); // its layout
+			longest = Math.max(longest, performance.now() - began);
+			held.push(document.querySelectorAll("#rows *").length);
+		}
+		return [held[0], held[1], held.at(-1), document.querySelectorAll("#rows li").length, longest];
+	})`)
+	if held[0] != float64(len(buttons)+1) || held[1] != held[2] || held[3] != 100 {
+		t.Errorf("payments listed, elements after 100 more and after 10,000, and payments listed then: %v", held)
+	}
+	t.Logf("of 10,000 payments the slowest hundred took %.0f ms to draw and lay out", held[4])
+}
+
+// TestPageWithoutEvents: a browser without server-sent events says so, and its buttons
+// do what they say.
+func TestPageWithoutEvents(t *testing.T) {
+	t.Parallel()
+	s := openPage(t, 360, "delete window.EventSource")
+	s.await("its message", `document.getElementById("live").textContent === "this browser cannot follow the stack: it has no server-sent events"`)
+	s.pay("1.5")
+	s.click("#do-fifty")
+	s.await("having asked again", `document.getElementById("said").textContent.startsWith("Asked again, 50 times")`)
+	for end := time.Now().Add(30 * time.Second); s.paid() == 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("what was asked for is not paid")
+		}
 	}
 }
 
@@ -210,18 +264,14 @@ func TestPageAtRandom(t *testing.T) {
 	for _, seed := range []int{1, 2041, 31337} {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			s := openPage(t, 1280, false)
-			began := show(s.tab, "beginning", chromedp.Evaluate[bool](fmt.Sprintf(`fetch("/sandbox/do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({do: "random", seed: %d, seconds: %v})}).then(r => r.ok)`, seed, *randomly), chromedp.EvalAwaitPromise))
-			if !began {
-				t.Fatal("it does not begin")
-			}
-			s.await("its beginning", `document.getElementById("do-random").disabled`)
+			s := openPage(t, 1280, "")
+			s.random(seed, *randomly)
 			time.Sleep(time.Duration(*randomly * float64(time.Second)))
 			s.settled(int(*randomly) / 2)
-			if listed := show(s.tab, "counting rows", chromedp.Evaluate[int](`document.querySelectorAll("#rows li").length`)); listed > 100 {
+			t.Log(eval[string](s, `document.querySelector(".count dl").innerText.replaceAll("\n", " ")`))
+			if listed := eval[int](s, `document.querySelectorAll("#rows li").length`); listed > 100 {
 				t.Errorf("%d payments are listed", listed)
 			}
-			t.Logf("%+v", s.counts())
 		})
 	}
 }

@@ -179,19 +179,19 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// mendAll ends every breakage, asks again for every payment of the page that has no
-// answer, and starts check-receipts, which finishes the others.
+// mendAll ends everything at random, or else mends what a person broke.
 func (s *Sandbox) mendAll() error {
 	s.mu.Lock()
 	stop := s.random.stop
-	s.random.stop, s.random.Ends = nil, time.Time{}
 	s.mu.Unlock()
 	if stop != nil {
-		stop()
+		return stop()
 	}
 	return s.heal()
 }
 
+// heal ends every breakage, asks again for every payment of the page that has no
+// answer, and starts check-receipts, which finishes the others.
 func (s *Sandbox) heal() (err error) {
 	s.acting.Lock()
 	for i := range breakages {
@@ -221,14 +221,15 @@ func (s *Sandbox) atRandom(seed uint64, length time.Duration) error {
 		return fmt.Errorf("%s: everything at random lasts up to a minute", length)
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.random.stop != nil {
-		s.mu.Unlock()
 		return errors.New("everything is at random already: mend all first")
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, length)
-	s.random.Seed, s.random.Ends, s.random.stop = seed, s.now().Add(length), cancel
+	mended := make(chan error, 1)
+	s.random.Seed, s.random.On = seed, true
+	s.random.stop = sync.OnceValue(func() error { cancel(); return <-mended })
 	s.say("fault", "", "Everything at random for %s, seed %d.", length, seed)
-	s.mu.Unlock()
 	s.running.Go(func() {
 		var nemesis sync.WaitGroup
 		nemesis.Go(func() { s.rage(ctx, rand.New(rand.NewPCG(seed, 1))) }) //nolint:gosec // from a seed that replays
@@ -244,18 +245,16 @@ func (s *Sandbox) atRandom(seed uint64, length time.Duration) error {
 			sleep(ctx, time.Duration(draw.IntN(700))*time.Millisecond)
 		}
 		nemesis.Wait()
-		cancel()
+		err := s.heal()
+		if err != nil {
+			s.log.Error("mending", "err", err)
+		}
 		s.mu.Lock()
-		mended := s.random.Ends.IsZero() // by hand, and another may have begun
-		if !mended {
-			s.random.stop, s.random.Ends = nil, time.Time{}
-		}
+		s.random.On, s.random.stop = false, nil
+		s.seq++
 		s.mu.Unlock()
-		if !mended {
-			if err := s.heal(); err != nil {
-				s.log.Error("mending", "err", err)
-			}
-		}
+		cancel()
+		mended <- err
 	})
 	return nil
 }

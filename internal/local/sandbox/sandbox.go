@@ -73,9 +73,9 @@ type Sandbox struct {
 	cut    fault.Cut // for the next request
 	broken map[string]time.Time
 	random struct {
-		Seed uint64    `json:"seed"`
-		Ends time.Time `json:"ends"`
-		stop context.CancelFunc
+		Seed uint64 `json:"seed"`
+		On   bool   `json:"on"` // until all is mended
+		stop func() error
 	}
 	view
 }

@@ -82,13 +82,12 @@ for (const [i, group] of [...new Set(facts.breakages.map((b) => b.group))].entri
 function drawBroken(broken, random) {
   for (const [id, b] of buttons) b.setAttribute("aria-pressed", String(id in broken));
   const now = facts.breakages.filter((b) => b.id in broken);
-  const left = Math.round((Date.parse(random.ends) - Date.now()) / 1000);
   const items = now.map((b) => make("li", "", [make("b", "", title(b.label)), ". ", b.does, make("small", "rule", `docs/guarantees.md: ${b.rule}`)]));
-  if (left > 0) items.unshift(make("li", "", `Everything at random, seed ${random.seed}.`));
+  if (random.on) items.unshift(make("li", "", `Everything at random, seed ${random.seed}.`));
   $("now").classList.toggle("calm", items.length === 0);
   if (items.length === 0) items.push(make("li", "", "Nothing."));
   if ($("broken").textContent !== items.map((i) => i.textContent).join("")) $("broken").replaceChildren(...items);
-  $("do-random").disabled = left > 0;
+  $("do-random").disabled = random.on;
 }
 
 function draw(u) {
