@@ -112,6 +112,7 @@ func (s sandbox) random(seed int, seconds float64) {
 // replace. Then it compares the page's number with the chain's.
 func (s sandbox) settled(least int) {
 	s.Helper()
+	eval[bool](s, "delete window.since")
 	s.await("every payment made once, for four blocks", `(() => {
 		const counts = ["asked", "once", "twice", "unpaid"].map(n => Number(document.getElementById(n).textContent.replaceAll(",", "")));
 		const block = Number(/\d+/.exec(document.getElementById("chain-facts").textContent)[0]);
