@@ -126,7 +126,7 @@ profile: ## Where the time and the allocations go, of paying and of settling (.c
 	done
 
 .PHONY: screenshots
-screenshots: ## Take the pictures of the sandbox's page for README
+screenshots: ## Take the pictures of the sandbox's page for README, and others to look at (.cache/screenshots)
 	@tools/install browser
 	go test ./cmd/remit -count=1 -tags=screenshots -run '^(TestScreenshots|TestAnimation)$$' -v
 
