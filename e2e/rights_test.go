@@ -111,7 +111,7 @@ func (s *stack) useEverything(t *testing.T) {
 	m.call("POST", fmt.Sprintf("%s/deliveries/%v/resend", at, first(t, list)["id"]), nil).want(t, 200)
 	verified(t, got, secret, "payment.confirmed")
 
-	m.call("POST", at+"/deliveries/dlv_unknown/resend", nil).want(t, 404)
+	m.call("POST", at+"/deliveries/dlv_0123456789abcdef0123456789abcdef/resend", nil).want(t, 404)
 	m.call("POST", at+"/delete", nil).want(t, 200)
 }
 
