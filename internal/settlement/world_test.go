@@ -239,6 +239,8 @@ func (w *world) Ready(context.Context) error { return w.call("Ready") }
 // Sign signs never alike, as a key in another service does.
 func (w *world) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	err := w.call("Sign")
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	raw := fmt.Append(nil, tx, nonce, w.times["Sign"])
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
 }
