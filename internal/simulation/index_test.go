@@ -17,6 +17,7 @@ var keptFor = map[string]string{
 	"TestNoopWithoutAnEstimate":              "NoopGas is the floor of every no-op; there is no line to take out",
 	"TestTwoProcessesOpenAWallet":            "a wallet that looks like a thief's is left out, and has a record to reserve from all the same",
 	"TestANodeThatLagsIsNoDispute":           "it holds a count for an alarm, which protects no money",
+	"TestEmptiedTables":                      "emptied tables have lost the registry too, so that no wallet pays with its rule or without; TestSeeds finds the rule",
 	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }
 
