@@ -304,14 +304,18 @@ func (o *Oracle) owners(id wallet.ID) {
 	}
 	// A re-organisation gives back nonces that were counted as mined.
 	flying := func(nonce uint64) bool { return nonce >= o.Chain.MostMined(id.Address) }
+	operators := func(id payment.ID) bool { // their transfers have no share
+		p, err := o.Store.Payment(ctx, id)
+		return err == nil && p.Merchant == payment.Operator
+	}
 	busy := uint64(0)
 	for _, tx := range txs {
-		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) {
+		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) && !operators(tx.Payment) {
 			busy++
 		}
 	}
-	for _, r := range w.Reservations {
-		if flying(r.Nonce) {
+	for holder, r := range w.Reservations {
+		if flying(r.Nonce) && !operators(holder) {
 			busy++
 		}
 	}
