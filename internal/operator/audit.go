@@ -346,7 +346,7 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *bookEntry) (kind, what string
 
 // coins writes an amount of the stack's token.
 func (a *auditor) coins(amount token.Amount) string {
-	return tokens(amount, a.asset.Decimals) + " " + a.asset.Symbol
+	return amount.Tokens(a.asset.Decimals) + " " + a.asset.Symbol
 }
 
 // differ notes a difference.
@@ -385,7 +385,7 @@ func plus(a token.Amount, more ...token.Amount) token.Amount {
 // answer writes the report. Differences are an error.
 func (a *auditor) answer() error {
 	for _, sum := range a.sums {
-		sum.Decimal = tokens(sum.Amount, a.asset.Decimals)
+		sum.Decimal = sum.Amount.Tokens(a.asset.Decimals)
 		a.Sums = append(a.Sums, *sum)
 	}
 	slices.SortFunc(a.Sums, func(x, y auditSum) int {

@@ -59,7 +59,7 @@ func (c *Export) Run(ctx context.Context, d *deployment) error {
 		case p.State == payment.Prepared || p.CreatedAt.Before(c.Since) || !c.Until.IsZero() && !p.CreatedAt.Before(c.Until.AddDate(0, 0, 1)):
 			continue
 		}
-		row := exported{p.ID, p.Merchant, p.IdempotencyKey, p.Wallet, tokens(p.Amount, p.Token.Decimals), p.Public()}
+		row := exported{p.ID, p.Merchant, p.IdempotencyKey, p.Wallet, p.Amount.Tokens(p.Token.Decimals), p.Public()}
 		write := func() error { return lines.Encode(row) }
 		if c.CSV {
 			write = func() error { return payment.CSV(d.out, false, row) }
