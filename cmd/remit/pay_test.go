@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"remit/internal/devnet"
 	"remit/internal/guidetest"
@@ -63,21 +67,31 @@ func TestPayKilled(t *testing.T) {
 	}
 	_, m := local(t, "--rpc", facts.RPCURL, "--token", facts.Token.Address.String(), "--wallet-file", chainFile)
 	m.join()
+	target, err := url.Parse(m.url)
+	if err != nil {
+		t.Fatal(err)
+	}
 	draw := rand.New(rand.NewPCG(1, 1))
-	pay := []string{"pay", list, "--url", m.url, "--key", m.key, "--yes", "--concurrency", "4"}
-	middle := 0
-	for range 20 {
+	var victim atomic.Pointer[process]
+	var left atomic.Int64 // requests until the victim dies
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := victim.Load(); p != nil && r.Method == http.MethodPost && left.Add(-1) == 0 {
+			_ = p.cmd.Process.Kill()
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(between.Close)
+	pay := []string{"pay", list, "--url", between.URL, "--key", m.key, "--yes", "--concurrency", "4"}
+	for n := range 20 {
+		left.Store(1 + draw.Int64N(45)) // 900 at most
 		p := launch(t, pay...)
-		line := p.out.Await(t, "to pay")
-		time.Sleep(time.Duration(10+draw.IntN(60)) * time.Millisecond)
-		p.kill()
-		if !strings.Contains(line, "1000 rows") && !strings.Contains(line, "nothing") {
-			middle++
+		victim.Store(p)
+		if <-p.ended; p.cmd.ProcessState.Exited() {
+			t.Errorf("run %d ended by itself: %v", n, p.err)
 		}
 	}
-	if middle < 10 {
-		t.Errorf("%d of 20 runs began with a part of the rows paid", middle)
-	}
+	victim.Store(nil)
 	p := launch(t, append(pay, "--wait")...)
 	if <-p.ended; p.err != nil {
 		t.Errorf("the last run ended with %v", p.err)

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 )
 
 // answerLimit bounds an answer's body, in bytes. The longest that the API gives
@@ -147,7 +146,6 @@ type Payment struct {
 	Reference string      `json:"reference"`
 	OnChain   string      `json:"onchain_tx_hash"` // the hash that was mined; "" until it is final
 	Block     uint64      `json:"block_number"`    // 0 until it is final
-	CreatedAt time.Time   `json:"created_at"`
 	Failure   struct {    // zero unless the payment failed
 		Code    string `json:"code"`
 		Message string `json:"message"`

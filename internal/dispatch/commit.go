@@ -23,9 +23,6 @@ const rounds = 8
 // reservation leaves a payment for which no money can move; one after it
 // leaves a payment that check-receipts finishes from the tables.
 func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
-	if d.short(ctx) {
-		return Result{}, ErrUnavailable
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
 	var tried []token.Address
@@ -88,6 +85,9 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 	}
 	return Result{}, errors.Join(ErrInProgress, failed)
 }
+
+// errShort reports a request with too little time left to reserve a nonce.
+var errShort = errors.New("too little time is left")
 
 // short reports whether too little time is left to reserve a nonce.
 func (d sending) short(ctx context.Context) bool {

@@ -174,6 +174,9 @@ func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 	if err := d.charge(ctx, p, r); err != nil {
 		return d.refuse(ctx, p, err)
 	}
+	if d.short(ctx) { // a reservation of an earlier request may arrive yet, and must find no payment
+		return d.giveUp(ctx, p, r, []error{errShort})
+	}
 	return d.submit(ctx, p, r)
 }
 

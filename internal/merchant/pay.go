@@ -1,10 +1,7 @@
 package merchant
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -102,6 +97,9 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.summary(ctx, out); err != nil || c.DryRun {
 		return err
 	}
+	if err := p.write(); err != nil { // before the first payment: the hashes must have a place
+		return err
+	}
 	err := p.each(ctx, "Paying", func(r *payRow) bool { return r.status == "" }, p.pay)
 	if err == nil && c.Wait {
 		err = p.each(ctx, "Waiting", func(r *payRow) bool { return r.status == "pending" }, p.await)
@@ -159,143 +157,6 @@ func (p *payout) known(ctx context.Context) error {
 		}
 		return err
 	})
-}
-
-// summary says what will be paid and asks for consent.
-func (p *payout) summary(ctx context.Context, out io.Writer) error {
-	var total, largest token.Amount
-	var fresh, twins []*payRow
-	paid := 0
-	for _, r := range p.rows {
-		if r.status != "" {
-			paid++
-			continue
-		}
-		var err error
-		if total, err = total.Add(r.amount); err != nil {
-			return fmt.Errorf("the sum of the rows: %w", err)
-		}
-		if largest.Less(r.amount) {
-			largest = r.amount
-		}
-		fresh = append(fresh, r)
-		if r.twin != 0 {
-			twins = append(twins, r)
-		}
-	}
-	fmt.Fprintf(out, "%s: %d rows\n", p.File, len(p.rows))
-	if paid > 0 {
-		fmt.Fprintf(out, "  paid before     %d rows, which are not paid again; if this is another payout, give it a name with --run\n", paid)
-	}
-	if gone := p.gone(); len(gone) > 0 {
-		fmt.Fprintf(out, "  not here now    %d rows that an earlier run of this file paid: %s\n", len(gone), strings.Join(gone, ", "))
-	}
-	if len(fresh) == 0 {
-		fmt.Fprintln(out, "  to pay          nothing")
-		return nil
-	}
-	fmt.Fprintf(out, "  to pay          %d rows, %s %s in all, %s at most in one\n", len(fresh), total.Tokens(p.decimals), p.symbol, largest.Tokens(p.decimals))
-	fmt.Fprintf(out, "  new recipients  %s\n", p.newRecipients(ctx, fresh))
-	fmt.Fprintf(out, "  your limits     %s\n", p.limits(ctx))
-	for _, r := range twins {
-		fmt.Fprintf(out, "  line %d says the same as line %d: %s %s to %s\n", r.line, r.twin, r.amount.Tokens(p.decimals), p.symbol, r.to)
-	}
-	if p.DryRun {
-		return nil
-	}
-	if p.Yes && len(twins) > 0 && !p.Duplicates {
-		return fmt.Errorf("nothing was paid: %d rows say the same as an earlier row; say --duplicates to pay them too, or tell them apart by a reference", len(twins))
-	}
-	return p.consent(out, len(twins))
-}
-
-// consent asks on a terminal.
-func (p *payout) consent(out io.Writer, twins int) error {
-	if p.Yes {
-		return nil
-	}
-	if !term.IsTerminal(int(os.Stdin.Fd())) {
-		return errors.New("nothing was paid: say --yes to pay without being asked")
-	}
-	question := "Pay them? [y/N] "
-	if twins > 0 && !p.Duplicates {
-		question = fmt.Sprintf("Pay them, the %d that say the same as an earlier row too? [y/N] ", twins)
-	}
-	fmt.Fprint(out, question)
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil || !strings.EqualFold(strings.TrimSpace(answer), "y") {
-		return errors.New("nothing was paid")
-	}
-	return nil
-}
-
-// recently is how many of the merchant's last payments are looked at for recipients.
-const recently = 1_000
-
-// newRecipients counts the recipients that none of the merchant's last payments went
-// to.
-func (p *payout) newRecipients(ctx context.Context, rows []*payRow) string {
-	before, cursor := map[string]bool{}, ""
-	for range recently / 100 {
-		filters := url.Values{"limit": {"100"}}
-		if cursor != "" {
-			filters = url.Values{"cursor": {cursor}}
-		}
-		page, next, err := p.api.Payments(ctx, filters)
-		if err != nil {
-			return "cannot be seen: " + err.Error()
-		}
-		for _, paid := range page {
-			before[paid.To] = true
-		}
-		if cursor = next; next == "" {
-			break
-		}
-	}
-	fresh := map[token.Address]bool{}
-	for _, r := range rows {
-		fresh[r.to] = !before[r.to.String()]
-	}
-	n := 0
-	for _, is := range fresh {
-		if is {
-			n++
-		}
-	}
-	return fmt.Sprintf("%d of %d, judged by your last %d payments", n, len(fresh), recently)
-}
-
-// limits tells what the key may pay.
-func (p *payout) limits(ctx context.Context) string {
-	keys, err := p.api.Keys(ctx)
-	if err != nil {
-		return "cannot be seen with this key"
-	}
-	for _, k := range keys {
-		if !strings.HasPrefix(p.api.Key, k.Prefix) {
-			continue
-		}
-		var parts []string
-		for _, limit := range []struct {
-			name  string
-			units *json.Number
-		}{{"a payment", k.MaxAmount}, {"a day", k.DailyAmount}} {
-			if limit.units == nil {
-				continue
-			}
-			if amount, err := token.ParseAmount(limit.units.String()); err == nil {
-				parts = append(parts, fmt.Sprintf("%s %s %s", amount.Tokens(p.decimals), p.symbol, limit.name))
-			}
-		}
-		if k.DailyCount != nil {
-			parts = append(parts, fmt.Sprintf("%d payments a day", *k.DailyCount))
-		}
-		if len(parts) > 0 {
-			return strings.Join(parts, ", ")
-		}
-		return "none of this key's own; the stack's are not shown"
-	}
-	return "cannot be seen with this key"
 }
 
 // each does something for every row that is chosen, many at once, and shows how far
@@ -410,77 +271,6 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 		case <-time.After(pause):
 		}
 	}
-}
-
-// resultColumns is the header of the file of results.
-var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address", "amount_units", "idempotency_key"}
-
-// results is the name of the file of results.
-func (p *payout) results() string { return p.File + ".results.csv" }
-
-// writeSometimes writes the results, at most once a second.
-func (p *payout) writeSometimes() error {
-	p.mu.Lock()
-	early := time.Since(p.written) < time.Second
-	p.mu.Unlock()
-	if early {
-		return nil
-	}
-	return p.write()
-}
-
-// write puts the results in the place of the earlier ones, in one step: a reader, and
-// a run that is killed, finds the old file or the new one.
-func (p *payout) write() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	_ = w.Write(resultColumns)
-	for _, r := range p.rows {
-		block := ""
-		if r.block != 0 {
-			block = strconv.FormatUint(r.block, 10)
-		}
-		_ = w.Write([]string{strconv.Itoa(r.line), r.status, r.hash, r.onChain, block, r.problem, r.to.String(), r.amount.String(), r.key})
-	}
-	w.Flush()
-	file, err := os.CreateTemp(filepath.Dir(p.File), ".results-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", p.results(), err)
-	}
-	_, err = file.Write(b.Bytes())
-	err = errors.Join(err, file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), p.results())
-	}
-	if err != nil {
-		_ = os.Remove(file.Name())
-		return fmt.Errorf("writing %s: %w", p.results(), err)
-	}
-	p.written = time.Now()
-	return nil
-}
-
-// gone names the rows that an earlier run of the file paid, by its results, and that
-// the file does not have any more.
-func (p *payout) gone() (gone []string) {
-	file, err := os.ReadFile(p.results())
-	if err != nil {
-		return nil
-	}
-	records, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
-	if err != nil || len(records) == 0 || !slices.Equal(records[0], resultColumns) {
-		return nil
-	}
-	for _, was := range records[1:] {
-		here := slices.ContainsFunc(p.rows, func(r *payRow) bool { return r.key == was[8] })
-		amount, err := token.ParseAmount(was[7])
-		if !here && err == nil && was[2] != "" {
-			gone = append(gone, fmt.Sprintf("%s %s to %s (line %s)", amount.Tokens(p.decimals), p.symbol, was[6], was[0]))
-		}
-	}
-	return gone
 }
 
 // ended sums the run up.

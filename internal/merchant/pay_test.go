@@ -126,14 +126,15 @@ func TestPayAcrossFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	var calls atomic.Int64
+	var deaf atomic.Bool // every answer to a payment is lost
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
-			switch calls.Add(1) % 4 {
-			case 1: // carried out, and the answer is lost
+			switch n := calls.Add(1) % 4; {
+			case n == 1 || deaf.Load(): // carried out, and the answer is lost
 				proxy.ServeHTTP(httptest.NewRecorder(), r)
 				panic(http.ErrAbortHandler)
-			case 2:
+			case n == 2:
 				w.Header().Set("Retry-After", "1")
 				w.WriteHeader(http.StatusTooManyRequests)
 				return
@@ -150,6 +151,18 @@ func TestPayAcrossFailures(t *testing.T) {
 	if have, err := api.Balance(t.Context(), payee); err != nil || have.String() != "11" {
 		t.Errorf("it holds %s, not 11 (%v)", have, err)
 	}
+	deaf.Store(true)
+	other := write(t, "address,amount_units\n"+payee+",16\n")
+	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "1s"); !incomplete(err, 1) || !matches(`1 unknown; .* run the same command again`, err.Error()) {
+		t.Errorf("no answer: %v\n%s", err, out)
+	}
+	deaf.Store(false)
+	if out, err := run(t, other, between.URL, api.Key, "--yes", "--wait"); err != nil {
+		t.Errorf("the same command again: %v\n%s", err, out)
+	}
+	if have, err := api.Balance(t.Context(), payee); err != nil || have.String() != "27" {
+		t.Errorf("it holds %s, not 27 (%v)", have, err)
+	}
 	if _, err := run(t, file, api.URL, "remit_test_wrong", "--yes"); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("a wrong key: %v", err)
 	}
@@ -157,6 +170,32 @@ func TestPayAcrossFailures(t *testing.T) {
 	begin := time.Now()
 	if _, err := run(t, file, between.URL, api.Key, "--yes"); err == nil || time.Since(begin) > 10*time.Second {
 		t.Errorf("a stack that is gone: %v", err)
+	}
+}
+
+// TestPayAgainAfterAFailure: a row that failed on the chain is told apart from those
+// that were paid, and nothing is paid while the results have no place.
+func TestPayAgainAfterAFailure(t *testing.T) {
+	api, _ := localtest.Stack(t)
+	const reverts = "0x7e57000000000000000000000000000000000001"
+	file := write(t, "address,amount\n"+payee+",1\n"+reverts+",1\n")
+	if err := os.Mkdir(file+".results.csv", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(t, file, api.URL, api.Key, "--yes"); err == nil || !strings.Contains(err.Error(), "writing "+file+".results.csv") {
+		t.Errorf("results without a place: %v", err)
+	}
+	if paid, _, err := api.Payments(t.Context(), nil); err != nil || len(paid) > 0 {
+		t.Errorf("it made %v %v", paid, err)
+	}
+	if err := os.Remove(file + ".results.csv"); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{"to pay          2 rows", "(?s)paid before     1 rows.*failed before   1 rows, which paid nobody.*to pay          nothing"} {
+		out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
+		if !incomplete(err, 1) || !matches(want, out) || !matches("line 3 failed: execution_reverted", out) {
+			t.Errorf("run %d: %v\n%s", n, err, out)
+		}
 	}
 }
 

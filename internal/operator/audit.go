@@ -316,7 +316,7 @@ func (a *auditor) compare(context.Context) error {
 		}
 		if p.State == payment.Confirmed && p.Onchain == h && !p.found && p.Block >= a.auditReport.From && p.Block <= a.auditReport.To {
 			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID,
-				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, tokens(p.Amount, p.Token.Decimals), p.Token.Symbol, p.To)})
+				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.To)})
 			a.count(kindMissing, p.Wallet, p.UpdatedAt, p.Coins())
 			a.counted[h] = kindMissing
 		}
@@ -352,7 +352,7 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *bookEntry) (kind, what string
 
 // coins writes an amount of the stack's token.
 func (a *auditor) coins(amount token.Amount) string {
-	return tokens(amount, a.asset.Decimals) + " " + a.asset.Symbol
+	return amount.Tokens(a.asset.Decimals) + " " + a.asset.Symbol
 }
 
 // differ notes a difference.
@@ -391,7 +391,7 @@ func plus(a token.Amount, more ...token.Amount) token.Amount {
 // answer writes the report. Differences are an error.
 func (a *auditor) answer() error {
 	for _, sum := range a.sums {
-		sum.Decimal = tokens(sum.Amount, a.asset.Decimals)
+		sum.Decimal = sum.Amount.Tokens(a.asset.Decimals)
 		a.Sums = append(a.Sums, *sum)
 	}
 	slices.SortFunc(a.Sums, func(x, y auditSum) int {

@@ -343,9 +343,6 @@ func (d *deployment) show(v any, text string) error {
 	return err
 }
 
-// tokens writes an amount in whole tokens.
-func tokens(a token.Amount, decimals int) string { return a.Tokens(decimals) }
-
 // A stamp is a time in an answer. The zero time is null in JSON and "-" in text.
 type stamp time.Time
 

@@ -216,7 +216,7 @@ func (e *examination) chainIsKnown(context.Context) (string, error) {
 	if !known {
 		name = fmt.Sprintf("%d, which docs/chains.md does not have", e.chainID)
 	}
-	saw := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.rules.ConfirmationRule, e.rules.BlockTime, tokens(e.rules.FeeLimit, 9), e.rules.Window)
+	saw := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.rules.ConfirmationRule, e.rules.BlockTime, e.rules.FeeLimit.Tokens(9), e.rules.Window)
 	if known && e.rules.ConfirmationRule != own.ConfirmationRule {
 		saw += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)
 	}
@@ -288,10 +288,10 @@ func (e *examination) blocksBecomeFinal(ctx context.Context, node chain.Node, _ 
 func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ string) (string, error) {
 	m, err := node.Fees(ctx)
 	price, _ := m.BaseFee.Add(m.Tip)
-	gas := tokens(price, 9) + " gwei"
+	gas := price.Tokens(9) + " gwei"
 	saw := gas
 	if !m.L1Fee.IsZero() {
-		saw += ", and " + tokens(m.L1Fee, 9) + " gwei a payment beside gas"
+		saw += ", and " + m.L1Fee.Tokens(9) + " gwei a payment beside gas"
 	}
 	if err == nil && e.rules.FeeLimit.Less(price) {
 		err = fmt.Errorf("gas costs %s, more than MaxFeeCapGwei: payments wait", gas)
@@ -344,7 +344,7 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 			continue
 		}
 		v := views.Leading()
-		gas := tokens(v.Gas, 18) + " ether"
+		gas := v.Gas.Tokens(18) + " ether"
 		switch {
 		case r.Paused != "":
 			err, advice = fmt.Errorf("%w: %s", wallet.ErrPaused, r.Paused), "docs/alarms says what it means; then remit wallet resume "+r.Address.String()
@@ -355,7 +355,7 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 		case r.State == wallet.Active && v.Gas.Less(least):
 			err = errors.New("holds " + gas)
 		}
-		e.found(name, tokens(v.Balance, e.asset.Decimals)+" "+e.asset.Symbol+", "+gas, err, advice)
+		e.found(name, v.Balance.Tokens(e.asset.Decimals)+" "+e.asset.Symbol+", "+gas, err, advice)
 	}
 }
 

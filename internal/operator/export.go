@@ -33,7 +33,7 @@ type exported struct {
 }
 
 func exportedOf(p payment.Payment) exported {
-	return exported{p.ID, p.Merchant, p.IdempotencyKey, p.Wallet, tokens(p.Amount, p.Token.Decimals), p.Public()}
+	return exported{p.ID, p.Merchant, p.IdempotencyKey, p.Wallet, p.Amount.Tokens(p.Token.Decimals), p.Public()}
 }
 
 // Run writes a row for each payment that is committed.

@@ -242,7 +242,7 @@ func (c *walletRetire) Run(ctx context.Context, d *deployment) error {
 		return err
 	}
 	held := views.Leading()
-	holds := fmt.Sprintf("%s %s and %s ether", tokens(held.Balance, d.asset.Decimals), d.asset.Symbol, tokens(held.Gas, 18))
+	holds := fmt.Sprintf("%s %s and %s ether", held.Balance.Tokens(d.asset.Decimals), d.asset.Symbol, held.Gas.Tokens(18))
 	if !held.Balance.IsZero() && !c.Unswept {
 		return fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
 	}

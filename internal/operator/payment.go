@@ -213,7 +213,7 @@ func (dos dossier) text(p payment.Payment) string {
 	row("state", p.State)
 	row("merchant", p.Merchant)
 	row("key", p.IdempotencyKey)
-	row("amount", tokens(p.Amount, p.Token.Decimals)+" "+p.Token.Symbol)
+	row("amount", p.Amount.Tokens(p.Token.Decimals)+" "+p.Token.Symbol)
 	row("to", p.To)
 	row("from wallet", p.Wallet)
 	row("created", stamp(p.CreatedAt))

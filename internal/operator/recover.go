@@ -151,7 +151,7 @@ func (d *deployment) read(a token.Address) keyring.Read {
 func (r recovered) text(d *deployment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, %s %s\n%d transfers without a payment's id\n",
-		r.Wallets, r.Noops, r.Known, r.Stored, tokens(r.Sum, d.asset.Decimals), d.asset.Symbol, len(r.Foreign))
+		r.Wallets, r.Noops, r.Known, r.Stored, r.Sum.Tokens(d.asset.Decimals), d.asset.Symbol, len(r.Foreign))
 	for _, hash := range r.Foreign {
 		fmt.Fprintf(&b, "  %s\n", hash)
 	}

@@ -155,7 +155,7 @@ func (c *moving) move(ctx context.Context, d *deployment, transfers []dispatch.T
 			return err
 		default:
 			consequences += fmt.Sprintf("This moves %s %s from %s to %s, for a fee of at most %s ether.\n",
-				tokens(p.Amount, p.Token.Decimals), p.Token.Symbol, p.Wallet, p.To, tokens(p.Tx.Cost().Sub(p.Tx.Value), 18))
+				p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.Wallet, p.To, p.Tx.Cost().Sub(p.Tx.Value).Tokens(18))
 		}
 	}
 	if _, own := wallets.Find(c.To); !own {
@@ -174,7 +174,7 @@ func (c *moving) move(ctx context.Context, d *deployment, transfers []dispatch.T
 			return fmt.Errorf("%w (give the command again with the same --key to learn more)", err)
 		}
 		rows = append(rows, exportedOf(p))
-		text += fmt.Sprintf("%s %s to %s: %s %s\n", tokens(p.Amount, p.Token.Decimals), p.Token.Symbol, p.To, p.State.Status(), p.TxHash)
+		text += fmt.Sprintf("%s %s to %s: %s %s\n", p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.To, p.State.Status(), p.TxHash)
 	}
 	return d.show(rows, text)
 }

@@ -241,7 +241,7 @@ func (*walletList) Run(ctx context.Context, d *deployment) error {
 		if r.NextNonce != nil {
 			next = fmt.Sprint(*r.NextNonce)
 		}
-		fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations, r.PendingTxs, tokens(r.Token, d.asset.Decimals), r.Paused)
+		fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations, r.PendingTxs, r.Token.Tokens(d.asset.Decimals), r.Paused)
 	}
 	return d.show(rows, b.String())
 }
@@ -315,7 +315,7 @@ func (*walletBalance) Run(ctx context.Context, d *deployment) error {
 		}
 		v := views.Leading()
 		rows = append(rows, row{w.Address, v.Balance, v.Gas, v.Mined})
-		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", w.Address, tokens(v.Balance, d.asset.Decimals), d.asset.Symbol, tokens(v.Gas, 18), v.Mined)
+		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", w.Address, v.Balance.Tokens(d.asset.Decimals), d.asset.Symbol, v.Gas.Tokens(18), v.Mined)
 	}
 	return d.show(rows, b.String())
 }

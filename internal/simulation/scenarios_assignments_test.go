@@ -166,3 +166,21 @@ func TestReturnWhileARunFills(t *testing.T) {
 		s.Is("the nonce that was taken", s.Record(0).NextNonce, uint64(2))
 	})
 }
+
+// A request is given up while its reservation is still under way, and the wallet is full:
+// its payment is discarded. The next request under the key stores the payment again and
+// has no time left for it. Both are told that nothing was started, and so it stays when
+// the reservation arrives.
+func TestReservationArrivesAfterTheAnswer(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Window: 1}, func(s *simulation.Scenario) {
+		s.Pay("other", order(1))
+		early := s.Begin("early", 0, order(0), "Reserve", scheduler.ApplyLate)
+		s.Is("the early one is refused", s.Await(early).Refused(), true)
+		slow := s.Begin("slow", 0, order(0), "Create", scheduler.Freeze)
+		s.Elapse(25 * time.Second)
+		s.Thaw()
+		s.Is("the slow one is refused", s.Await(slow).Refused(), true)
+		s.Elapse(20 * time.Minute)
+		s.Is("nonces used", s.Record(0).NextNonce, uint64(2))
+	})
+}
