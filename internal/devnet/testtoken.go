@@ -17,7 +17,7 @@ import (
 )
 
 //go:embed contracts/TestToken.json
-var artifact []byte // made from contracts/TestToken.sol by contracts/compile.sh
+var artifact []byte // made from contracts/TestToken.sol by tools/contract
 
 // A Behaviour is the effect of a transfer to a recipient in place of an ordinary
 // transfer's. The numbers are those of the contract.
