@@ -95,6 +95,7 @@ func newAPI(t *testing.T) *api {
 		httpapi.RotateAPIKey(newID, a.keys, a.hooks),
 		httpapi.RevokeAPIKey(newID, a.keys),
 		httpapi.SendPayment(newID, a.payments, asset),
+		httpapi.SendPayments(newID, a.payments, asset),
 		httpapi.GetTransaction(newID, a.payments),
 		httpapi.ListTransactions(newID, a.payments, a.payments),
 		httpapi.GetBalance(newID, chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),

@@ -137,8 +137,11 @@ var paymentPromises = []promise[*check]{
 			Merchant: draft.Merchant, Mode: draft.Mode, IdempotencyKey: draft.IdempotencyKey, To: draft.To, Amount: draft.Amount,
 			Reference: draft.Reference, Metadata: draft.Metadata,
 		}
-		found := payment.Recovered(draft.ID, draft.To, draft.Amount, usdc, draft.Network, noon)
-		found = c.create(found.AssignedTo(draft.Wallet, chain.Tx{ChainID: draft.Tx.ChainID, To: usdc.Contract, Data: found.CallData(true)}))
+		found, ok := payment.Recovered(chain.MinedTx{From: draft.Wallet, To: usdc.Contract, Data: string(draft.CallData(true)), At: noon}, draft.Tx.ChainID, usdc, draft.Network)
+		if !ok {
+			c.Fatal("it was not found")
+		}
+		c.create(found)
 		c.refused("adopting a prepared payment", c.Adopt(c.Context(), found.Adopted(request)), store.ErrChanged)
 		c.holds(found)
 		committed, err := found.Commit(chain.Signed{Nonce: 3, Hash: chain.Hash([]byte(found.Revision)), Raw: []byte{}}, noon)
