@@ -48,7 +48,7 @@ var mayImport = map[string]string{
 
 	// Adapters, which never import each other.
 	"boot":          "apikey chains token",
-	"devnet":        "chain token",
+	"devnet":        "chain disburser token",
 	"devnet/faucet": "token",
 	"dynamo":        "store " + domains,
 	"emf":           "webhook",
@@ -69,7 +69,7 @@ var mayImport = map[string]string{
 	"walletenv":     "boot keyring kms secrets token wallet",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring local/sandbox memory recipient settlement stack store token wallet webhook webhook/guard",
+	"local":    "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory recipient settlement stack store token wallet webhook webhook/guard",
 	"merchant": "client token",
 	"operator": "apikey chain chains dispatch dynamo ethrpc keyring kms payment queue secrets settlement stack store token wallet webhook",
 

@@ -30,11 +30,17 @@ func Token(env *boot.Env) token.Token {
 
 // Sanctions returns the list that recipients are held against, from SANCTIONS_LIST;
 // zero if that is empty.
-func Sanctions(env *boot.Env) (list token.Address) {
-	if env.Optional("SANCTIONS_LIST", "") != "" {
-		list = boot.Parse(env, "SANCTIONS_LIST", token.ParseAddress)
+func Sanctions(env *boot.Env) token.Address { return optional(env, "SANCTIONS_LIST") }
+
+// BatchContract returns the contract through which batches are paid, from
+// BATCH_CONTRACT; zero, if that is empty: batches are not enabled.
+func BatchContract(env *boot.Env) token.Address { return optional(env, "BATCH_CONTRACT") }
+
+func optional(env *boot.Env, name string) (a token.Address) {
+	if env.Optional(name, "") != "" {
+		a = boot.Parse(env, name, token.ParseAddress)
 	}
-	return list
+	return a
 }
 
 // Config returns the rules that both engines work by: those of the environment
