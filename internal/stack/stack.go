@@ -45,10 +45,6 @@ type Config struct {
 	// zero: none is asked.
 	Sanctions token.Address
 
-	// BatchContract is the contract (package disburser) that makes several payments in
-	// one transaction; zero: batches are refused.
-	BatchContract token.Address
-
 	Window   uint64       // payments in flight per wallet
 	Share    uint64       // of those, the most of one merchant; 0: any
 	Minimum  token.Amount // of one payment
