@@ -155,7 +155,7 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (
 	case errors.Is(err, chain.ErrListed):
 		return chain.Tx{}, fmt.Errorf("%w: %w", errScreened, err)
 	case errors.Is(err, chain.ErrReverted) && p.Ether():
-		return chain.Tx{}, ErrRecipient
+		return chain.Tx{}, fmt.Errorf("%w: %w", ErrRecipient, err)
 	case errors.Is(err, chain.ErrReverted):
 		return chain.Tx{}, d.diagnose(ctx, call, p)
 	case err != nil:

@@ -106,6 +106,9 @@ func (c *Cluster) startOperators(rng *rand.Rand, r Reduction) {
 		if order.Ether {
 			order.Amount = 300_000_000_000 + uint64(i) // a third of a wallet's: no-ops and bumps need the rest
 		}
+		if order.Ether && i == 1 {
+			order.To, order.Amount, order.Call = fakechain.Payee(200), 0, []byte("approve")
+		}
 		for j := range 1 + rng.IntN(2) {
 			if r.Clients == 0 || 12+i*2+j < r.Clients {
 				c.StartClient(fmt.Sprintf("client-move%d%c", i, 'a'+j), order, 1+rng.IntN(6), rng.IntN(3) == 0)
