@@ -71,7 +71,7 @@ var mayImport = map[string]string{
 	// The rooms of the command line, which know nothing of each other.
 	"local":    "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory recipient settlement stack store token wallet webhook webhook/guard",
 	"merchant": "client token",
-	"operator": "apikey chain chains dispatch dynamo ethrpc keyring kms payment queue secrets settlement stack store token wallet webhook",
+	"operator": "apikey chain chains disburser dispatch dynamo ethrpc keyring kms payment queue secrets settlement stack store token wallet webhook",
 
 	// The page of the stack on one machine, and what may go wrong around it.
 	"local/fault":   "interpose",

@@ -63,6 +63,15 @@ func Calldata(coin token.Address, entries []Entry, id []byte) []byte {
 	return append(data, id...)
 }
 
+// Approval returns the call of a token by which its caller lets a contract take an amount
+// in all, from now on.
+func Approval(contract token.Address, amount token.Amount) []byte {
+	data, units := make([]byte, 4+word, 4+word*2), amount.Bytes32()
+	copy(data, selector("approve(address,uint256)"))
+	copy(data[4+word-20:], contract[:])
+	return append(data, units[:]...)
+}
+
 // Parse reads a call that Calldata made. rest follows its arguments. It reports false
 // for all other data, a call that the contract would take in another form included.
 func Parse(data []byte) (coin token.Address, entries []Entry, rest []byte, ok bool) {

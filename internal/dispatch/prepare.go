@@ -213,7 +213,7 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (
 		i, _ := place(err)
 		return chain.Tx{}, &chain.EntryError{Index: i, Err: fmt.Errorf("%w: %w", errScreened, err)}
 	case errors.Is(err, chain.ErrReverted) && p.Ether():
-		return chain.Tx{}, ErrRecipient
+		return chain.Tx{}, fmt.Errorf("%w: %w", ErrRecipient, err)
 	case errors.Is(err, chain.ErrReverted):
 		return chain.Tx{}, d.diagnose(ctx, p, w.Address, err)
 	case errors.Is(err, chain.ErrTooLarge):

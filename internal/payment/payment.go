@@ -5,6 +5,7 @@ package payment
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,10 @@ import (
 // Operator is the merchant of the transfers that an operator makes with a stack's
 // wallets. No API key can have it: a merchant's id begins with mer_.
 const Operator = "operator"
+
+// CallKey is the metadata of an operator's call of a contract: the call data, in hex.
+// Such a call is a transfer of ether, of none too, that brings data along.
+const CallKey = "call"
 
 // Ether is what an operator's transfer of ether moves, in wei. It has no contract.
 var Ether = token.Token{Symbol: "ETH", Decimals: 18}
@@ -224,7 +229,7 @@ func (p Payment) Judge(r chain.Receipt) chain.Verdict {
 // Call returns the call by which a wallet makes p, with the call data of CallData.
 func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
 	if p.Ether() {
-		return chain.Call{From: wallet, To: p.To, Value: p.Amount}
+		return chain.Call{From: wallet, To: p.To, Value: p.Amount, Data: p.CallData(memo)}
 	}
 	return chain.Call{From: wallet, To: cmp.Or(p.BatchContract, p.Token.Contract), Data: p.CallData(memo)}
 }
@@ -232,10 +237,11 @@ func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
 // CallData returns the call data of the payment's transfers. With memo, the ID's
 // bytes follow the arguments, where Solidity reads nothing: then the chain itself says
 // which payment a transaction makes. Ether moves without any: its recipient may be a
-// contract.
+// contract, and an operator's call has the data that the operator gave.
 func (p Payment) CallData(memo bool) []byte {
 	if p.Ether() {
-		return nil
+		data, _ := hex.DecodeString(p.Metadata[CallKey]) // written by package dispatch
+		return data
 	}
 	var data []byte
 	if p.BatchContract.IsZero() {

@@ -106,7 +106,7 @@ func (c *Cluster) batch(order oracle.Order, i int, rng *rand.Rand) oracle.Order 
 	}
 	var others []payment.Entry
 	for j := range rng.IntN(4) {
-		e := payment.Entry{To: fakechain.Payee(200 + 10*i + j), Amount: token.Units(uint64(10 + j))}
+		e := payment.Entry{To: fakechain.Payee(300 + 10*i + j), Amount: token.Units(uint64(10 + j))}
 		c.Chain.Recipients[e.To] = []fakechain.Recipient{
 			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.LogsLess, fakechain.Reverts,
 		}[rng.IntN(8)]
@@ -129,6 +129,9 @@ func (c *Cluster) startOperators(rng *rand.Rand, r Reduction) {
 		order.Amount = []uint64{0, 400 + uint64(i)}[rng.IntN(2)]
 		if order.Ether {
 			order.Amount = 300_000_000_000 + uint64(i) // a third of a wallet's: no-ops and bumps need the rest
+		}
+		if order.Ether && i == 1 {
+			order.To, order.Amount, order.Call = fakechain.Payee(200), 0, []byte("approve")
 		}
 		for j := range 1 + rng.IntN(2) {
 			if r.Clients == 0 || 12+i*2+j < r.Clients {

@@ -109,7 +109,7 @@ func (o *Oracle) checkDays(days map[int64][]payment.Payment) {
 func (o *Oracle) payees() map[token.Address]paid {
 	found, orders := map[token.Address]paid{}, o.Orders()
 	o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
-		if o.stolen[r.Tx] || len(r.Logs) == 0 && tx.Value.IsZero() {
+		if o.stolen[r.Tx] || len(r.Logs) == 0 && tx.Value.IsZero() && (tx.To == o.Chain.Token || tx.To == fakechain.Batcher || len(tx.Data) == 0) {
 			return
 		}
 		p, _ := o.known(r.Tx)

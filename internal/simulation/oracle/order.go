@@ -18,13 +18,14 @@ type Order struct {
 	Amount uint64        // in units of the token, or in wei; of a transfer, 0: all
 	From   token.Address // the wallet of a transfer; zero: a payment
 	Ether  bool          // of a transfer
+	Call   []byte        // of a transfer that is a call of To
 
 	Entries []payment.Entry // of a batch, to To first, of Amount in all; nil: one payment
 }
 
 // Transfer is the order that an operator gives.
 func (o Order) Transfer() dispatch.Transfer {
-	return dispatch.Transfer{Key: o.Key, Mode: "test", From: o.From, To: o.To, Ether: o.Ether, Amount: token.Units(o.Amount)}
+	return dispatch.Transfer{Key: o.Key, Mode: "test", From: o.From, To: o.To, Ether: o.Ether, Amount: token.Units(o.Amount), Call: o.Call}
 }
 
 // operators reports whether an operator gives the order.
