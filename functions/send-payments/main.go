@@ -31,10 +31,9 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
 	config := chainenv.Config(env)
-	config.Network, config.MemoOff, config.Sanctions = env.String("NETWORK"), env.String("MEMO") == "off", chainenv.Sanctions(env)
+	config.Network, config.MemoOff, config.Sanctions, config.BatchContract = env.String("NETWORK"), env.String("MEMO") == "off", chainenv.Sanctions(env), chainenv.BatchContract(env)
 	config.RequireKey, config.Daily = env.String("REQUIRE_IDEMPOTENCY_KEY") == "true", boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)
 	config.Minimum, config.Maximum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount), boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
-	config.BatchContract = chainenv.BatchContract(env)
 	db := dynamodb.NewFromConfig(env.AWS)
 	return httpapi.SendPayments(rand.Text, dispatch.New(config, dispatch.Parts{
 		Store: dynamo.NewPayments(db, env.String("PAYMENTS_TABLE")),
