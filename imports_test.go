@@ -114,7 +114,7 @@ var mayLink = map[string]string{
 	"github.com/ethereum/":       "remit check-receipts get-balance send-payment",
 	"remit/internal/ethrpc":      "remit check-receipts get-balance send-payment",
 	"remit/internal/keyring":     "remit check-receipts send-payment",
-	"remit/internal/kms":         "remit check-receipts send-payment",
+	"remit/internal/kms":         "remit check-receipts send-payment create-webhook rotate-webhook-secret test-webhook deliver-webhook",
 	"remit/internal/devnet":      "remit",
 	"remit/internal/settlement":  "remit check-receipts",
 	"remit/internal/interpose":   "remit",
