@@ -64,6 +64,7 @@ var mayImport = map[string]string{
 
 	// Assemblies: what several functions put together in the same way.
 	"emf/runreport": "chain emf settlement token",
+	"meterenv":      "boot emf httpapi",
 	"chainenv":      "boot chain chains ethrpc secrets stack token",
 	"walletenv":     "boot keyring kms secrets token wallet",
 

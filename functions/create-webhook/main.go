@@ -12,6 +12,7 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
 	"remit/internal/kms"
+	"remit/internal/meterenv"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 )
@@ -26,5 +27,5 @@ func wire(env *boot.Env) http.Handler {
 		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
 	}
 	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
-	return httpapi.CreateWebhook(rand.Text, registry)
+	return meterenv.Refusals(env, httpapi.CreateWebhook(rand.Text, registry))
 }

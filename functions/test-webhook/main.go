@@ -12,6 +12,7 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
 	"remit/internal/kms"
+	"remit/internal/meterenv"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 )
@@ -23,5 +24,5 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	tester := webhook.NewTester(webhook.Sealed{Store: webhooks, Open: kms.OpenDataKeys(env.AWS, "").Open}, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
-	return httpapi.TestWebhook(rand.Text, tester)
+	return meterenv.Refusals(env, httpapi.TestWebhook(rand.Text, tester))
 }
