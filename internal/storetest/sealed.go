@@ -5,36 +5,29 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"slices"
 
 	"remit/internal/webhook"
 )
 
-// mirrored seals a secret by reversing it, with the endpoint's id in front.
-func mirrored(_ context.Context, endpoint string, b []byte) ([]byte, error) {
-	return append([]byte(endpoint), reversed(b)...), nil
+// named seals a secret by putting the endpoint's id in front; a store writes base64 of it.
+func named(_ context.Context, endpoint string, b []byte) ([]byte, error) {
+	return append([]byte(endpoint), b...), nil
 }
 
-// unmirrored opens what mirrored sealed.
-func unmirrored(_ context.Context, endpoint string, b []byte) ([]byte, error) {
+// unnamed opens what named sealed.
+func unnamed(_ context.Context, endpoint string, b []byte) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(b, []byte(endpoint))
 	if !ok {
 		return nil, errors.New("another endpoint's")
 	}
-	return reversed(rest), nil
-}
-
-func reversed(b []byte) []byte {
-	b = slices.Clone(b)
-	slices.Reverse(b)
-	return b
+	return rest, nil
 }
 
 // sealedPromises are of a store behind webhook.Sealed: it never has a secret in clear that
 // was sealed, and keeps the text as it is.
 var sealedPromises = []promise[hookCheck]{
 	{"a sealed secret is never stored in clear, and opens when a delivery is loaded", func(c hookCheck) {
-		sealing, opening := webhook.Sealed{Store: c.Store, Seal: mirrored}, webhook.Sealed{Store: c.Store, Open: unmirrored}
+		sealing, opening := webhook.Sealed{Store: c.Store, Seal: named}, webhook.Sealed{Store: c.Store, Open: unnamed}
 		e := c.endpoint(owner(), noon)
 		c.ok("adding", sealing.AddEndpoint(c.Context(), e, 1))
 		d := deliveryOf(e.Owner, e.ID, noon)
@@ -81,7 +74,7 @@ var sealedPromises = []promise[hookCheck]{
 		e := c.added(owner(), 1)
 		d := deliveryOf(e.Owner, e.ID, noon)
 		c.add(d)
-		got, _, err := webhook.Sealed{Store: c.Store, Open: unmirrored}.Load(c.Context(), d.Ref)
+		got, _, err := webhook.Sealed{Store: c.Store, Open: unnamed}.Load(c.Context(), d.Ref)
 		c.ok("loading", err)
 		if got.Secret.Reveal() != e.Secret.Reveal() {
 			c.Errorf("loaded was %q", got.Secret.Stored())
@@ -94,7 +87,7 @@ var sealedPromises = []promise[hookCheck]{
 			c.Errorf("an endpoint was added without its secret")
 		}
 		c.lists(e.Owner)
-		c.ok("adding", webhook.Sealed{Store: c.Store, Seal: mirrored}.AddEndpoint(c.Context(), e, 1))
+		c.ok("adding", webhook.Sealed{Store: c.Store, Seal: named}.AddEndpoint(c.Context(), e, 1))
 		d := deliveryOf(e.Owner, e.ID, noon)
 		c.add(d)
 		if _, _, err := (webhook.Sealed{Store: c.Store, Open: broken}).Load(c.Context(), d.Ref); err == nil {
