@@ -15,8 +15,10 @@ import (
 	"remit/internal/httpapi"
 )
 
-// floodRate is how many requests a second the flooding merchant makes, answered or not.
-const floodRate = 200
+// floodRate is how many requests a second the flooding merchant makes, answered or not,
+// and payRate how many payments the other makes, if each is answered in time: fewer than
+// fill its share of the windows.
+const floodRate, payRate = 200, 100
 
 // BenchmarkFair measures the payments of one merchant of `remit local` while another
 // floods an endpoint, beside the same without the flood, for every endpoint. Each of the
@@ -38,7 +40,9 @@ func BenchmarkFair(b *testing.B) {
 		var mu sync.Mutex
 		until := time.Now().Add(pick(3*time.Second, 300*time.Millisecond))
 		check(b, each(ctx, 4, 4, func(ctx context.Context, _ int) error {
-			for time.Now().Before(until) {
+			tick := time.NewTicker(4 * time.Second / payRate)
+			defer tick.Stop()
+			for ; time.Now().Before(until); <-tick.C {
 				at := time.Now()
 				if _, err := ask(ctx, paying, int(paid.Add(1))); err != nil {
 					return err
