@@ -11,6 +11,7 @@ import (
 
 	"remit/internal/dispatch"
 	"remit/internal/payment"
+	"remit/internal/settlement"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -108,7 +109,7 @@ func (d *deployment) settled(ctx context.Context, address token.Address, own []p
 		}
 	}
 	if others > 0 {
-		return fmt.Errorf("%s has %d payments under way: wait until remit wallet list shows none", address, others)
+		return fmt.Errorf("%w: %s has %d payments under way: wait until remit wallet list shows none", settlement.ErrUnsettled, address, others)
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ const (
 	// underWay is how long a command waits for check-receipts, which runs every minute,
 	// to sign what the command has reserved, and between is how long from one look to
 	// the next.
-	underWay, between = 2 * time.Minute, 2 * time.Second
+	underWay, between = 2 * time.Minute, time.Second
 )
 
 // move shows what the transfers will do, asks, and brings each to its commit. Of a sweep,
