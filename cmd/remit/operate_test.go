@@ -71,7 +71,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"an endpoint that nothing was sent to", "webhooks failed $merchant $hook", "none was given up"},
 		{"one that does not exist", "webhooks failed $merchant we_0", "no such"},
 		{"a wallet that pays", "wallet pause --yes --reason audit $wallet", "paused"},
-		{"is listed as paused", "wallet list", "audit"},
+		{"is listed as paused, with who did it", "wallet list", "  audit (by "},
 		{"and found", "doctor", "is paused: audit"},
 		{"and resumes", "wallet resume --yes $wallet", "resumed"},
 		{"nothing is done without consent", "wallet create", "say --yes"},
