@@ -1,14 +1,13 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
-	"remit/internal/dispatch"
+	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/settlement"
 	"remit/internal/store"
@@ -113,12 +112,8 @@ func (c *walletRotate) rotate(ctx context.Context, d *deployment, s store.Store,
 		if err := (&walletDrain{Address: c.Address}).Run(ctx, d); err != nil {
 			return err
 		}
-		old.Since = time.Now()
 	}
-	err = d.within(ctx, func() error { // until no process takes the wallet for an active one
-		if left := cmp.Or(d.rules.RegistryAge, dispatch.RegistryAge) - time.Since(old.Since); left > 0 {
-			return fmt.Errorf("%w: processes may pay from %s for %v more", settlement.ErrUnsettled, c.Address, left.Round(time.Second))
-		}
+	err = d.within(ctx, func() error {
 		return d.settled(ctx, c.Address, []payment.ID{c.keyOf(d, "sweep", d.asset), c.keyOf(d, "sweep", payment.Ether)})
 	})
 	if err != nil {
@@ -140,8 +135,14 @@ func (c *walletRotate) rotate(ctx context.Context, d *deployment, s store.Store,
 // spend it. The halves are those of the first time.
 func (c *walletRotate) fund(ctx context.Context, d *deployment, s store.Store, to moving) error {
 	w, err := s.Wallet(ctx, wallet.ID{ChainID: d.chainID, Address: c.Address})
-	if errors.Is(err, wallet.ErrUnknown) { // it has never paid: all that it has is swept
-		return nil
+	if errors.Is(err, wallet.ErrUnknown) { // it has never paid, and all that it has can be spent
+		var nodes chain.Nodes
+		var views chain.Views
+		if nodes, _, err = d.nodes(ctx); err == nil {
+			if views, err = nodes.Views(ctx, c.Address, d.asset.Contract, chain.ConfirmationRule{}); err == nil {
+				w.Balance, w.Gas = views.Leading().Balance, views.Leading().Gas
+			}
+		}
 	}
 	if err != nil {
 		return err
