@@ -155,10 +155,7 @@ func TestOneBadReceiptHidesNoOther(t *testing.T) {
 }
 
 func TestReadsReceiptsAHundredAtATime(t *testing.T) {
-	s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
-		tx, _ := chain.ParseHash(r.arg(0))
-		return result(recordedReceipt(tx))
-	}})
+	s := mined(t)
 	node := open(t, s.URL)
 	got, err := node.Receipts(t.Context(), hashes(250))
 	if err != nil || len(got) != 250 {
