@@ -49,21 +49,6 @@ func TestBurstLeavesNoHole(t *testing.T) {
 	}
 }
 
-func TestAGapHoldsUpWhatFollows(t *testing.T) {
-	p := open(t, devnet.Config{})
-	first, second := p.signed(0, friend, 1), p.signed(0, friend, 2)
-	hash := p.send(second)
-	p.mine()
-	if got := p.status(hash); got != "pending" {
-		t.Errorf("with a nonce missing before it, it has %s; want pending", got)
-	}
-	p.send(first)
-	p.mine()
-	if got := p.status(hash); got != "succeeded" {
-		t.Errorf("after the gap is filled it has %s; want succeeded", got)
-	}
-}
-
 func TestPaymentsSentWhileBlocksAreMade(t *testing.T) {
 	p := open(t, devnet.Config{BlockTime: 10 * time.Millisecond, Now: time.Now})
 	const wallets, each = 4, 100
