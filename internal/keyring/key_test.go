@@ -44,6 +44,15 @@ func mustAddress(t *testing.T, s string) token.Address {
 	return a
 }
 
+// oneUSDC is a transfer of it on Base Sepolia.
+func oneUSDC(t *testing.T) chain.Tx {
+	return chain.Tx{
+		ChainID: 84532, To: mustAddress(t, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), Gas: 65_000,
+		Data: chain.TransferData(mustAddress(t, "0x000000000000000000000000000000000000dead"), token.Units(1_000_000)),
+		Fees: chain.Fees{Tip: token.Units(1_000_000), Cap: token.Units(3_000_000_000)},
+	}
+}
+
 func TestSignsWhatAnotherLibrarySigns(t *testing.T) {
 	// Raw and hash were produced by eth-account 0.14.0 (Python).
 	key := mustKey(t, keyHex)
@@ -61,13 +70,7 @@ func TestSignsWhatAnotherLibrarySigns(t *testing.T) {
 		raw, hash string
 	}{
 		{
-			name: "a transfer of one USDC on Base Sepolia",
-			tx: chain.Tx{
-				ChainID: 84532, To: mustAddress(t, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), Gas: 65_000,
-				Data: chain.TransferData(mustAddress(t, "0x000000000000000000000000000000000000dead"), token.Units(1_000_000)),
-				Fees: chain.Fees{Tip: token.Units(1_000_000), Cap: token.Units(3_000_000_000)},
-			},
-			nonce: 7,
+			name: "a transfer of one USDC on Base Sepolia", tx: oneUSDC(t), nonce: 7,
 			raw: "02f8b183014a3407830f424084b2d05e0082fde894036cbd53842c5426634e7929541ec2318f3dcf7e80b844a9059cbb" +
 				"000000000000000000000000000000000000000000000000000000000000dead00000000000000000000000000000000000000000000000000000000000f4240" +
 				"c001a0788e85956dbe5488cfa611f922b197892548f65ebeef4dadd16efbb2660a6658a05f6468945793a1164b0597e3c38b428e19b1149a5ec128c772fade190b9c821f",

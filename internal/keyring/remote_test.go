@@ -75,11 +75,7 @@ func TestSignsByRecordedSignatures(t *testing.T) {
 				t.Errorf("asked for a signature of %x", digest)
 			}
 			return mustHex(t, der), nil
-		}).remote(address).Sign(t.Context(), chain.Tx{
-			ChainID: 84532, To: mustAddress(t, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), Gas: 65_000,
-			Data: chain.TransferData(mustAddress(t, "0x000000000000000000000000000000000000dead"), token.Units(1_000_000)),
-			Fees: chain.Fees{Tip: token.Units(1_000_000), Cap: token.Units(3_000_000_000)},
-		}, 7)
+		}).remote(address).Sign(t.Context(), oneUSDC(t), 7)
 		if err != nil {
 			t.Fatal(err)
 		}
