@@ -2,6 +2,7 @@ package chain_test
 
 import (
 	"encoding/hex"
+	"slices"
 	"testing"
 
 	"golang.org/x/crypto/sha3"
@@ -60,19 +61,10 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestArrived: a node that gives a log twice makes no amount larger.
-func TestArrived(t *testing.T) {
-	coin, from, to := token.Address{1}, token.Address{2}, token.Address{3}
-	log := func(n uint64) chain.Log {
-		word := token.Units(n).Bytes32()
-		return chain.Log{Contract: coin, Topics: []chain.Hash{keccak("Transfer(address,address,uint256)"), topic(from), topic(to)}, Data: word[:]}
-	}
-	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
-	r := chain.Receipt{Succeeded: true, Logs: []chain.Log{log(900), log(900), log(90)}}
+	twice := but(func(l *chain.Log) { l.Data = word(900) })
+	r := chain.Receipt{Succeeded: true, Logs: slices.Concat(twice, twice, but(func(l *chain.Log) { l.Data = word(90) }))}
 	if got := transfer.Arrived(r); got != token.Units(990) {
-		t.Errorf("%v arrived, want 990", got)
+		t.Errorf("%v arrived by a log of 900 that a node gives twice and one of 90, want 990", got)
 	}
 }
 
@@ -83,13 +75,5 @@ func TestTransferData(t *testing.T) {
 	want := hex.EncodeToString(selector[:4]) + "000000000000000000000000" + hex.EncodeToString(to[:]) + hex.EncodeToString(amount[:])
 	if got := hex.EncodeToString(chain.TransferData(to, token.MaxAmount())); got != want {
 		t.Errorf("data %s, want %s", got, want)
-	}
-}
-
-func TestNoop(t *testing.T) {
-	w := token.Address{7}
-	tx := chain.Noop(5, w, chain.Fees{Tip: token.Units(1), Cap: token.Units(2)})
-	if tx.To != w || len(tx.Data) != 0 || tx.Gas != 21_000 || tx.ChainID != 5 || tx.Cost() != token.Units(42_000) {
-		t.Errorf("no-op %+v costs %v", tx, tx.Cost())
 	}
 }
