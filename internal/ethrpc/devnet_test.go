@@ -68,7 +68,7 @@ func TestGasOfTheMemo(t *testing.T) {
 	must(t, err)
 	transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: p.To, Amount: p.Amount}
 	for _, receipt := range receipts {
-		if verdict := transfer.Judge(receipt); verdict != chain.Transferred {
+		if verdict := chain.Judge(receipt, transfer); verdict != chain.Transferred {
 			t.Errorf("%s: %s", receipt.Tx, verdict)
 		}
 	}
@@ -159,7 +159,7 @@ func TestPaysOnARealNode(t *testing.T) {
 	}
 	for i, receipt := range receipts {
 		transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: to, Amount: token.Units(uint64(5 + i))}
-		if verdict := transfer.Judge(receipt); verdict != chain.Transferred || receipt.Block != block.Number || receipt.BlockHash != block.Hash {
+		if verdict := chain.Judge(receipt, transfer); verdict != chain.Transferred || receipt.Block != block.Number || receipt.BlockHash != block.Hash {
 			t.Errorf("receipt %+v: %s", receipt, verdict)
 		}
 	}

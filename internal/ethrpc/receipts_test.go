@@ -40,7 +40,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 				hash(t, "0x0000000000000000000000009d8a62f656a8d1615c1294fd71e9cfb3e4855a4f"),
 				hash(t, "0x000000000000000000000000000000000000000000000000000000000000dead"),
 			},
-			Data: append(make([]byte, 29), 0x0f, 0x42, 0x40),
+			Data: append(make([]byte, 29), 0x0f, 0x42, 0x40), Index: 2,
 		}},
 	}
 	failed, bare := want, want
@@ -66,7 +66,7 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 		})
 	}
 	transfer := chain.Transfer{Contract: contract, From: account, To: token.Address{18: 0xde, 19: 0xad}, Amount: token.Units(1_000_000)}
-	if verdict := transfer.Judge(want); verdict != chain.Transferred {
+	if verdict := chain.Judge(want, transfer); verdict != chain.Transferred {
 		t.Errorf("the receipt reads %s, want a transfer of one USDC", verdict)
 	}
 }

@@ -33,7 +33,6 @@ type placed struct {
 	Tx        chain.Hash  `json:"transactionHash"`
 	Block     *count      `json:"blockNumber"`
 	BlockHash *chain.Hash `json:"blockHash"`
-	Index     *count      `json:"logIndex"`
 }
 
 // Transfers implements chain.Node. Providers refuse a range that is too long, or that has

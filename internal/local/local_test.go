@@ -115,7 +115,7 @@ func TestFlagsThatContradict(t *testing.T) {
 		"--token=0x1":                       "--token: ",
 		"--block-time=1ms":                  "--block-time 1ms: must be at least 10ms",
 		"--wallets=0":                       "--wallets 0: must be 1 to 1000",
-		"--wallet-file=keys":                "--token and --wallet-file go with --rpc",
+		"--wallet-file=keys":                "--wallet-file and --batch-contract go with --rpc",
 		"--rpc=http://127.0.0.1:9":          "--rpc needs --token",
 		"--listen=" + taken.Addr().String(): taken.Addr().String() + " is taken: is another",
 	} {
