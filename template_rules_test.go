@@ -244,7 +244,7 @@ func grantsTooMuch(r node) string {
 
 func readsSigningKeys(r node) string {
 	for _, s := range statements(at[any](r, "Properties.Policies")) {
-		signs := has("functions/check-receipts/ functions/send-payment/", at[string](r, "Properties.CodeUri"))
+		signs := has("functions/check-receipts/ functions/send-payment/ functions/send-payments/", at[string](r, "Properties.CodeUri"))
 		if (strings.Contains(fmt.Sprint(s["Resource"]), "/wallets/") || slices.Contains(words(s["Action"]), "kms:Sign")) && !signs {
 			return "is granted the wallets' secrets"
 		}

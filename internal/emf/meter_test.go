@@ -95,10 +95,7 @@ func TestUnwritable(t *testing.T) {
 func everything(t *testing.T) string {
 	t.Helper()
 	m, out := meter()
-	amount, err := token.ParseAmount("1234567890")
-	if err != nil {
-		t.Fatal(err)
-	}
+	amount := token.Units(1_234_567_890)
 	runreport.Add(m, settlement.Report{
 		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9, Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{time.Second, 1500 * time.Millisecond},

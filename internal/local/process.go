@@ -131,6 +131,7 @@ func (s *process) routes(payer httpapi.Payer, book *recipient.Book, events *webh
 		httpapi.RotateAPIKey(id, keys, events),
 		httpapi.RevokeAPIKey(id, keys),
 		httpapi.SendPayment(id, payer, s.chain.asset),
+		httpapi.SendPayments(id, payer, s.chain.asset),
 		httpapi.GetTransaction(id, s.tables.payments),
 		httpapi.ListTransactions(id, s.tables.payments, s.tables.payments),
 		httpapi.GetBalance(id, s.chain.nodes, s.chain.asset, s.Network, rule),

@@ -80,6 +80,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e.check(ctx, "batches", e.everyNode(batchesAreTaken), "replace the node in the RPC secret, or ask its provider for a higher rate")
 	e.check(ctx, "token", e.everyNode(e.tokenIsRight), "correct ChainId, TokenAddress and TokenDecimals and deploy, before anybody is paid; or replace the node")
 	e.walletsAreFunded(ctx, c.MinGasGwei)
+	e.batchesArePaid(ctx)
 	if a, ok := d.platform.(*account); ok {
 		if !c.Fresh {
 			e.check(ctx, "schedule", a.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
