@@ -5,6 +5,8 @@ import (
 	_ "embed"
 	"encoding/json"
 	"math/big"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
@@ -107,6 +109,9 @@ func TestDeployment(t *testing.T) {
 	}
 	if got := evm.State.GetCodeHash(common.Address(at)); got != disburser.CodeHash() || !bytes.Equal(evm.State.GetCode(common.Address(at)), disburser.Code()) {
 		t.Errorf("its code hash is %s; want %x", got, disburser.CodeHash())
+	}
+	if page, err := os.ReadFile("../../docs/batches.md"); err != nil || !strings.Contains(string(page), at.String()) {
+		t.Errorf("docs/batches.md does not have the address %s, %v", at, err)
 	}
 	// The transaction that made the deployer, the same on every chain.
 	var tx types.Transaction
