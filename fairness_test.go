@@ -14,6 +14,7 @@ var shares = map[string]struct{ rate, reserved string }{
 	"authorizer":     {"", "[Reserves AuthorizerReserved AWS::NoValue]"}, // asked before the methods' rates count
 	"check-receipts": {"", "[HasReserved CheckReceiptsReserved [Reserves [Concurrency SettleConcurrency Runs] AWS::NoValue]]"},
 	"send-payment":   {"ApiRate", "[Reserves SendPaymentReserved AWS::NoValue]"},
+	"send-payments":  {"ApiRate", "[Reserves 10 AWS::NoValue]"},
 	"get-balance":    {"BalanceRate", "[Reserves 20 AWS::NoValue]"},
 	"create-webhook": {"WebhookRate", "[Reserves 5 AWS::NoValue]"}, // looks up the URL's name
 	"update-webhook": {"WebhookRate", "[Reserves 5 AWS::NoValue]"},

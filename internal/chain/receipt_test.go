@@ -2,7 +2,6 @@ package chain_test
 
 import (
 	"encoding/hex"
-	"slices"
 	"testing"
 
 	"golang.org/x/crypto/sha3"
