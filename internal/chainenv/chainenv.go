@@ -30,17 +30,20 @@ func Token(env *boot.Env) token.Token {
 
 // Sanctions returns the list that recipients are held against, from SANCTIONS_LIST;
 // zero if that is empty.
-func Sanctions(env *boot.Env) token.Address { return optional(env, "SANCTIONS_LIST") }
+func Sanctions(env *boot.Env) (list token.Address) {
+	if env.Optional("SANCTIONS_LIST", "") != "" {
+		list = boot.Parse(env, "SANCTIONS_LIST", token.ParseAddress)
+	}
+	return list
+}
 
 // BatchContract returns the contract through which batches are paid, from
-// BATCH_CONTRACT; zero, if that is empty: batches are not enabled.
-func BatchContract(env *boot.Env) token.Address { return optional(env, "BATCH_CONTRACT") }
-
-func optional(env *boot.Env, name string) (a token.Address) {
-	if env.Optional(name, "") != "" {
-		a = boot.Parse(env, name, token.ParseAddress)
+// BATCH_CONTRACT; zero if that is empty: batches are not enabled.
+func BatchContract(env *boot.Env) (contract token.Address) {
+	if env.Optional("BATCH_CONTRACT", "") != "" {
+		contract = boot.Parse(env, "BATCH_CONTRACT", token.ParseAddress)
 	}
-	return a
+	return contract
 }
 
 // Config returns the rules that both engines work by: those of the environment
