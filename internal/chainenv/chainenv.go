@@ -38,7 +38,7 @@ func Sanctions(env *boot.Env) (list token.Address) {
 }
 
 // BatchContract returns the contract through which batches are paid, from
-// BATCH_CONTRACT; zero if that is empty: batches are not enabled.
+// BATCH_CONTRACT; zero, if that is empty: batches are not enabled.
 func BatchContract(env *boot.Env) (contract token.Address) {
 	if env.Optional("BATCH_CONTRACT", "") != "" {
 		contract = boot.Parse(env, "BATCH_CONTRACT", token.ParseAddress)
