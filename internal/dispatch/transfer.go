@@ -123,7 +123,7 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	case to.State == wallet.Retired, t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract && t.Call == nil:
 		return payment.Payment{}, fmt.Errorf("%w: %s can only lose what it is sent, or has it", ErrRecipient, t.To)
 	}
-	if err := d.allowed(ctx, t.To); err != nil {
+	if err := d.allowed(ctx, payment.Entry{To: t.To}); err != nil {
 		return payment.Payment{}, err
 	}
 	if err := d.startupCheck(ctx); err != nil { // it opens a wallet that has never paid
