@@ -58,7 +58,7 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 		}
 		if err != nil {
 			*refusals = append(*refusals, fmt.Errorf("moving to %s: %w", id.Address, err))
-			if errors.Is(err, wallet.ErrToken) || errors.Is(err, errBlocked) {
+			if errors.Is(err, wallet.ErrToken) || errors.Is(err, errBlocked) || errors.Is(err, errUnapproved) {
 				continue
 			}
 			break // no node answers, or the token refuses the recipient: so it would be with each

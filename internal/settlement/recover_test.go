@@ -58,7 +58,8 @@ func newLoss(t *testing.T) *loss {
 	c.Fund(from, token.Units(1_000), token.Units(1<<40))
 	c.Recipients[fakechain.Payee(2)] = fakechain.Reverts
 	id := payment.KeyID("mer_1", "test", "k")
-	l.paid = payment.Recovered(id, fakechain.Payee(0), token.Units(7), coin, "net", time.Unix(4, 0))
+	offer := payment.New(id, payment.Request{To: fakechain.Payee(0), Amount: token.Units(7)}, coin, "net", l.now)
+	l.paid, _ = payment.Recovered(chain.MinedTx{From: from, To: coin.Contract, Data: string(offer.CallData(true)), At: time.Unix(4, 0)}, 1, coin, "net")
 	for nonce, data := range [][]byte{
 		l.paid.CallData(true), chain.TransferData(fakechain.Payee(1), token.Units(8)), chain.TransferData(fakechain.Payee(2), token.Units(9)),
 	} {

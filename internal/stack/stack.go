@@ -30,6 +30,10 @@ type Config struct {
 	// token that refuses them. Then restored tables cannot be completed from the chain.
 	MemoOff bool
 
+	// BatchContract is the Disburser through which the wallets pay batches; zero: batches
+	// are not enabled.
+	BatchContract token.Address
+
 	// RequireKey refuses payments without an Idempotency-Key.
 	RequireKey bool
 
