@@ -122,11 +122,3 @@ func TestTransferData(t *testing.T) {
 		t.Errorf("data %s, want %s", got, want)
 	}
 }
-
-func TestNoop(t *testing.T) {
-	w := token.Address{7}
-	tx := chain.Noop(5, w, chain.Fees{Tip: token.Units(1), Cap: token.Units(2)})
-	if tx.To != w || len(tx.Data) != 0 || tx.Gas != 21_000 || tx.ChainID != 5 || tx.Cost() != token.Units(42_000) {
-		t.Errorf("no-op %+v costs %v", tx, tx.Cost())
-	}
-}
