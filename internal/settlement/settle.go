@@ -17,7 +17,7 @@ import (
 // anyway is how many mined nonces of a wallet have their receipts fetched in each round,
 // final or not: for so few it is not worth asking first how many are final, and whatever
 // a node answers to that, a round that follows a round ends payments.
-const anyway = 16
+const anyway = 8
 
 // settle ends every payment whose nonce is mined for good. Receipts are fetched only
 // where a node may call them final, for all attempts at once: where finality takes

@@ -81,7 +81,7 @@ func TestCostOfWaitingForFinality(t *testing.T) {
 	for _, row := range []struct {
 		telling bool
 		asked   int
-	}{{true, 16 * wallets}, {false, mined * wallets}} {
+	}{{true, 8 * wallets}, {false, mined * wallets}} {
 		on, fake := fakeChain(depth, wallets)
 		if !row.telling {
 			on.node = untelling{on.node}
