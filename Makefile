@@ -156,8 +156,8 @@ recover: ## Lose the tables under load, recover, and ask for every payment again
 	go test ./bench/measure -count=1 -timeout=60m -run '^TestRecover$$' -nodes=$(NODES) $(ARGS)
 
 .PHONY: contract
-contract: ## Recompile the test token and compare it with the bytecode in the repository
-	internal/devnet/contracts/compile.sh --check
+contract: ## Recompile the contracts and compare them with the bytecode in the repository
+	tools/contract --check
 
 .PHONY: tools
 tools: ## Install every pinned tool under .cache/ (test and lint do it by themselves)

@@ -21,13 +21,14 @@ const (
 // else of ours. Tests may import anything, since nothing imports them.
 var mayImport = map[string]string{
 	// The ground.
+	"disburser":  "token",
 	"strictjson": "",
 	"token":      "",
 
 	// Domains. Webhooks and keys know nothing of payments.
 	"apikey":        "token",
-	"chain":         "token",
-	"payment":       "chain token",
+	"chain":         "disburser token",
+	"payment":       "disburser chain token",
 	"recipient":     "token",
 	"wallet":        "chain payment token",
 	"webhook":       "",
@@ -45,16 +46,16 @@ var mayImport = map[string]string{
 	"interpose": "chain payment store token wallet",
 
 	// Engines: what happens between the domains.
-	"dispatch":   "chain payment stack store token wallet",
+	"dispatch":   "disburser chain payment stack store token wallet",
 	"settlement": "chain payment stack store token wallet webhook",
 
 	// Adapters, which never import each other.
 	"boot":          "apikey chains token",
-	"devnet":        "chain token",
+	"devnet":        "chain disburser token",
 	"devnet/faucet": "token",
 	"dynamo":        "store " + domains,
 	"emf":           "webhook",
-	"ethrpc":        "chain token",
+	"ethrpc":        "disburser chain token",
 	"httpapi":       "store strictjson " + domains + " " + engines,
 	"keyring":       "chain token wallet",
 	"kms":           "",
@@ -67,17 +68,18 @@ var mayImport = map[string]string{
 
 	// Assemblies: what several functions put together in the same way.
 	"emf/runreport": "chain emf settlement token",
+	"meterenv":      "boot emf httpapi",
 	"chainenv":      "boot chain chains ethrpc secrets stack token",
 	"walletenv":     "boot keyring kms secrets token wallet",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain chains devnet devnet/faucet dispatch dynamo ethrpc httpapi keyring local/sandbox memory recipient settlement stack store token wallet webhook webhook/guard",
+	"local":    "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory recipient settlement stack store token wallet webhook webhook/guard",
 	"merchant": "client token",
-	"operator": "apikey chain chains dispatch dynamo ethrpc keyring kms payment queue secrets settlement stack store token wallet webhook",
+	"operator": "apikey chain chains disburser dispatch dynamo ethrpc keyring kms payment queue secrets settlement stack store token wallet webhook",
 
 	// The page of the stack on one machine, and what may go wrong around it.
 	"local/fault":   "interpose",
-	"local/sandbox": "chain client devnet ethrpc interpose local/fault payment store token wallet webhook",
+	"local/sandbox": "disburser chain client devnet ethrpc interpose local/fault payment store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
@@ -87,10 +89,10 @@ var mayImport = map[string]string{
 	"httpapi/httpapitest":  "httpapi",
 	"local/localtest":      "client local",
 	"simulation":           "interpose memory simulation/fakechain simulation/oracle simulation/scheduler stack store " + domains + " " + engines,
-	"simulation/fakechain": "chain token wallet",
-	"simulation/oracle":    "dispatch memory simulation/fakechain store " + domains,
+	"simulation/fakechain": "disburser chain token wallet",
+	"simulation/oracle":    "disburser dispatch memory simulation/fakechain store " + domains,
 	"simulation/scheduler": "interpose",
-	"storetest":            "store " + domains,
+	"storetest":            "disburser store " + domains,
 	"tabletest":            "",
 
 	// Tools stand alone.
@@ -114,10 +116,10 @@ var onlyIn = map[string]string{
 // start-up time, hold power over money or are for tests. The others do not, not
 // even through another package.
 var mayLink = map[string]string{
-	"github.com/ethereum/":       "remit check-receipts get-balance send-payment",
-	"remit/internal/ethrpc":      "remit check-receipts get-balance send-payment",
-	"remit/internal/keyring":     "remit check-receipts send-payment",
-	"remit/internal/kms":         "remit check-receipts send-payment",
+	"github.com/ethereum/":       "remit check-receipts get-balance send-payment send-payments",
+	"remit/internal/ethrpc":      "remit check-receipts get-balance send-payment send-payments",
+	"remit/internal/keyring":     "remit check-receipts send-payment send-payments",
+	"remit/internal/kms":         "remit check-receipts send-payment send-payments create-webhook rotate-webhook-secret test-webhook deliver-webhook",
 	"remit/internal/devnet":      "remit",
 	"remit/internal/settlement":  "remit check-receipts",
 	"remit/internal/interpose":   "remit",

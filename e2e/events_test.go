@@ -34,6 +34,8 @@ var answers = []struct {
 	{"authorizer-bad", 0, `"Effect":"Deny"`},
 	{"send-payment", 201, `"tx_hash":"0x`},
 	{"send-payment-bad", 422, `["body","wallet_address"]`},
+	{"send-payments", 201, `"payments":[{"wallet_address":"0x1111`},
+	{"send-payments-bad", 422, `["body","payments",1,"wallet_address"]`},
 	{"get-transaction", 200, `"status":"`},
 	{"get-transaction-bad", 404, `"transaction_not_found"`},
 	{"list-transactions", 200, `"has_more":false`},

@@ -29,7 +29,7 @@ func TestForbidden(t *testing.T) {
 		allowed string // functions, between blanks
 		try     func(context.Context, aws.Config) error
 	}{
-		{"reading the wallets' keys", "SendPayment CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
+		{"reading the wallets' keys", "SendPayment SendPayments CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
 			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &key0})
 			return err
 		}},
@@ -37,21 +37,21 @@ func TestForbidden(t *testing.T) {
 			_, err := secretsmanager.NewFromConfig(cfg).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: &key0, SecretString: aws.String("{}")})
 			return err
 		}},
-		{"reading the nodes' URLs", "SendPayment CheckReceipts GetBalance", func(ctx context.Context, cfg aws.Config) error {
+		{"reading the nodes' URLs", "SendPayment SendPayments CheckReceipts GetBalance", func(ctx context.Context, cfg aws.Config) error {
 			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})
 			return err
 		}},
-		{"storing a payment", "SendPayment CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
+		{"storing a payment", "SendPayment SendPayments CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
 			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx, &dynamodb.PutItemInput{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")})
 			return err
 		}},
-		{"storing a payment in a transaction", "SendPayment CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
+		{"storing a payment in a transaction", "SendPayment SendPayments CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
 			_, err := dynamodb.NewFromConfig(cfg).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 				{Put: &types.Put{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")}},
 			}})
 			return err
 		}},
-		{"reading a payment", "SendPayment CheckReceipts GetTransaction ListTransactions", func(ctx context.Context, cfg aws.Config) error {
+		{"reading a payment", "SendPayment SendPayments CheckReceipts GetTransaction ListTransactions", func(ctx context.Context, cfg aws.Config) error {
 			_, err := dynamodb.NewFromConfig(cfg).GetItem(ctx, &dynamodb.GetItemInput{TableName: payments, Key: key})
 			return err
 		}},

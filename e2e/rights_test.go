@@ -25,7 +25,10 @@ var spare = map[right]string{
 	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:              "sends stored predecessors when a node reports a gap",
 	{"CheckReceiptsFunction", "dynamodb:PutItem", "PaymentsTable"}:          "commits reservations that a handler left, and fills nonces that nobody will use",
 	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "wallets/*"}: "signs for them, and signs fee bumps",
-	{"SendPaymentFunction", "kms:Sign", "key/*"}:                            "signs for wallets whose keys are in KMS; the local AWS knows no conditions on tags",
+	{"SendPaymentFunction", "kms:Sign", "key/*"}:                            "signs for wallets whose keys are in KMS: TestKMSWallet",
+	{"SendPaymentsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:        "discards a payment that is refused after it was stored",
+	{"SendPaymentsFunction", "dynamodb:Query", "PaymentsTable"}:             "sends stored predecessors when a node reports a gap",
+	{"SendPaymentsFunction", "kms:Sign", "key/*"}:                           "signs for wallets whose keys are in KMS",
 	{"CheckReceiptsFunction", "kms:Sign", "key/*"}:                          "signs for them, and signs fee bumps",
 	{"CheckReceiptsFunction", "dynamodb:UpdateItem", "WebhooksTable"}:       "takes a delivery from the index of those due, after minutes at least",
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}:         "reads an endpoint again that another job has just judged",
@@ -101,6 +104,10 @@ func (s *stack) useEverything(t *testing.T) {
 	verified(t, got, secret, "payment.confirmed")
 	verified(t, retried, flaky.get("secret"), "payment.confirmed")
 	careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}, "Idempotency-Key", "rights").want(t, 201)
+	batch := map[string]any{"payments": []map[string]any{{"to": recipient, "amount": 7}, {"to": recipient, "amount": 7}}}
+	careful.call("POST", "/send-payments", batch, "Idempotency-Key", "batch").want(t, 201)
+	verified(t, got, secret, "payment.confirmed")
+	verified(t, retried, flaky.get("secret"), "payment.confirmed")
 	m.call("POST", "/recipients/"+recipient+"/delete", nil).want(t, 200)
 	m.call("GET", "/transaction/"+hash, nil).want(t, 200)
 	m.call("GET", "/transactions?idempotency_key=rights", nil).want(t, 200)

@@ -48,13 +48,15 @@ func TestOperateALocalStack(t *testing.T) {
 	type step struct{ why, line, want string }
 	page := func(start string, wants ...string) (steps []step) {
 		for i, line := range strings.Split(strings.TrimSpace(guidetest.Read(t, "../..", "docs/operate.md", start)), "\n") {
-			line = strings.NewReplacer("mer_…", "$merchant", "0xfrom…", imported, "0xto…", "$address").Replace(strings.TrimPrefix(line, "remit "))
+			line = strings.NewReplacer("mer_…", "$merchant", "0xfrom…", imported, "0xto…", "$address", "0xwallet…", "$address").Replace(strings.TrimPrefix(line, "remit "))
 			steps = append(steps, step{"docs/operate.md", line, wants[i]})
 		}
 		return steps
 	}
 	move := page("remit wallet move", "250 USDC to $address: ")[0]
 	move.line += " --yes"
+	batches := page("remit batch deploy", "The contract is there, on every node", "remit doctor says what the chain has")
+	batches[1].line += " --yes"
 	books := slices.Concat(page("remit audit", "No difference.", "No difference.", "wallet,day,kind,"), page("remit export", "$hash", "$hash"))
 	for _, step := range slices.Insert([]step{
 		{"a payment", "payment show --json $hash", "mined in block"},
@@ -71,14 +73,18 @@ func TestOperateALocalStack(t *testing.T) {
 		{"an endpoint that nothing was sent to", "webhooks failed $merchant $hook", "none was given up"},
 		{"one that does not exist", "webhooks failed $merchant we_0", "no such"},
 		{"a wallet that pays", "wallet pause --yes --reason audit $wallet", "paused"},
-		{"is listed as paused", "wallet list", "audit"},
+		{"is listed as paused, with who did it", "wallet list", "  audit (by "},
 		{"and found", "doctor", "is paused: audit"},
 		{"and resumes", "wallet resume --yes $wallet", "resumed"},
 		{"nothing is done without consent", "wallet create", "say --yes"},
 		{"a new wallet", "wallet create --yes --json", "address"},
-		{"holds nothing", "doctor", "1 of 14 checks"},
+		{"holds nothing", "doctor", "2 of 20 checks"},
 		{"until it is funded", "chain fund $address --token 5 --ether 1 --rpc " + rpc, "was given 5 tokens and 1 ether"},
 		{"and then all is well", "doctor", "5 USDC, 1 ether"},
+		{"but for batches", "doctor", "the batch contract may take nothing"},
+		{"an allowance is shown first", "batch approve $address --key batches-2 --amount 4999", "Now it may take 0 USDC"},
+		batches[0], batches[1],
+		{"its key is for it", "batch approve $address --key batches-2 --amount unlimited --yes", "idempotency key was used for another request"},
 		{"a key from a file where the operator is", "wallet import --file key --yes", imported},
 		{"a transfer from a wallet with nothing", "wallet move " + imported + " --to $address --key a --token 1", "insufficient funds"},
 		{"the imported wallet is funded", "chain fund " + imported + " --token 300 --ether 1 --rpc " + rpc, "was given 300 tokens and 1 ether"},
@@ -90,9 +96,10 @@ func TestOperateALocalStack(t *testing.T) {
 		move, move,
 		{"its key is for it", "wallet move --yes " + imported + " --to $address --key rebalance-1 --token 251", "idempotency key was used for another request"},
 		{"a stack that cannot ask for a key", "wallet import --yes", "say --file"},
+		{"in the books", "export --merchant operator --csv", "remit wallet move"},
 		{"a wallet that pays nothing more", "wallet drain --yes " + imported, "done"},
-		{"is swept", "wallet sweep --yes " + imported + " --to $address --key sweep-1", "50 USDC to $address: "},
-		{"in the books", "export --merchant operator --csv", "remit wallet sweep"},
+		{"is not swept while processes may believe that it pays", "wallet sweep --yes " + imported + " --to $address --key sweep-1", "run this again then"},
+		{"by now the allowance is on the chain", "doctor", "4999 USDC"},
 		{"an operator's key", "keys create Acme --yes --json", "remit_test_"},
 		{"is listed", "keys list $merchant", "$id"},
 		{"and ends", "keys revoke --yes $merchant $id", "revoked"},

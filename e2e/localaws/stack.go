@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -21,6 +23,7 @@ import (
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 
 	"remit/internal/devnet"
+	"remit/internal/disburser"
 	"remit/internal/dynamo"
 	"remit/internal/keyring"
 	"remit/internal/wallet"
@@ -106,7 +109,11 @@ var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64
 // Install deploys a build, over the one that is there if there is one.
 func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
 	err := s.step("Deploying the template", func() error {
-		return s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, s.Parameters(), parameters)...)
+		template, err := os.ReadFile(filepath.Join(build, "template.yaml"))
+		if strings.Contains(string(template), "BatchContract") { // an older version may have none
+			parameters = append(parameters, fmt.Sprintf("BatchContract=%v", disburser.Address()))
+		}
+		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, s.Parameters(), parameters)...))
 	})
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"remit/internal/chainenv"
 	"remit/internal/dynamo"
 	"remit/internal/emf"
+	"remit/internal/meterenv"
 	"remit/internal/queue"
 	"remit/internal/settlement"
 	"remit/internal/walletenv"
@@ -31,7 +32,7 @@ func wire(env *boot.Env) boot.Run {
 	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
 	nodes := chainenv.Nodes(env, time.Now)
-	r := runner{decimals: config.Token.Decimals, nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
+	r := runner{decimals: config.Token.Decimals, version: meterenv.Version(env), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	r.settler = settlement.New(config, settlement.Parts{
 		Store:  dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")),
 		Keys:   walletenv.Keys(env, time.Now),

@@ -25,9 +25,22 @@ func QuoteFees(baseFee, tip, limit token.Amount) Fees {
 	return Fees{Tip: tip, Cap: feeCap}.within(limit)
 }
 
-// L1Reserve is what a wallet must hold for the L1 fee of a transaction until it is
-// mined: room for it to double, as QuoteFees leaves the base fee.
-func (m Market) L1Reserve() token.Amount { return m.L1Fee.ScaleUp(2, 1) }
+// What a Market's L1Fee is for: more than the 169 bytes that an unsigned transfer has
+// with fees of 12 bytes and 20 bytes after its call data (EIP-1559), and more gas than
+// one may use.
+const (
+	QuotedSize = quotedHead + 4 + 32 + 32 + 20
+	QuotedGas  = 300_000
+	quotedHead = 104 // beside call data
+)
+
+// L1Reserve is what a wallet must hold for the L1 fee of tx until it is
+// mined: room for it to double, as QuoteFees leaves the base fee. A larger transaction
+// pays it as often as it has QuotedSize or QuotedGas.
+func (m Market) L1Reserve(tx Tx) token.Amount {
+	size := quotedHead + uint64(len(tx.Data))
+	return m.L1Fee.ScaleUp(2*max((size+QuotedSize-1)/QuotedSize, (tx.Gas+QuotedGas-1)/QuotedGas), 1)
+}
 
 // Bump returns the fees of a replacement for a transaction with fees f: both
 // fields at least an eighth higher, since nodes refuse a replacement that

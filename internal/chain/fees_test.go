@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"remit/internal/chain"
+	"remit/internal/disburser"
 	"remit/internal/token"
 )
 
@@ -86,8 +87,8 @@ func TestFeesAtTheEndOfTheRange(t *testing.T) {
 	if fees := chain.QuoteFees(most, token.Units(1), token.Amount{}); fees.Cap != most || fees.Tip != token.Units(1) {
 		t.Errorf("a base fee that cannot double gives %v, want it to saturate", fees)
 	}
-	tx := chain.Tx{Gas: 2, Fees: chain.Fees{Cap: most}}
-	if tx.Cost() != most {
+	tx := chain.Noop(5, token.Address{7}, chain.Fees{Cap: most})
+	if tx.Cost() != most || tx.To != (token.Address{7}) || tx.Gas != chain.NoopGas || len(tx.Data) != 0 {
 		t.Errorf("cost %v, want it to saturate so that nobody can afford it", tx.Cost())
 	}
 }
@@ -103,19 +104,46 @@ func TestBumpOfNothing(t *testing.T) {
 	}
 }
 
-func TestToNewHolder(t *testing.T) {
+func TestToNewHolders(t *testing.T) {
 	transfer := chain.TransferData(token.Address{1}, token.Units(5))
 	approval := slices.Concat([]byte{0x09, 0x5e, 0xa7, 0xb3}, transfer[4:])
 	for why, data := range map[string][]byte{"a no-op": nil, "another method": approval, "less than a transfer": transfer[:67]} {
-		if c, ok := (chain.Call{Data: data}).ToNewHolder(); ok || !bytes.Equal(c.Data, data) {
+		if c, n := (chain.Call{Data: data}).ToNewHolders(); n > 0 || !bytes.Equal(c.Data, data) {
 			t.Errorf("%s is taken for a transfer: %x", why, c.Data)
 		}
 	}
 	for why, data := range map[string][]byte{"a transfer": transfer, "one with a memo": append(slices.Clone(transfer), 7)} {
 		before := slices.Clone(data)
-		c, ok := (chain.Call{Data: data}).ToNewHolder()
-		if !ok || !bytes.Equal(data, before) || bytes.Equal(c.Data[16:36], data[16:36]) || !bytes.Equal(c.Data[:16], data[:16]) || !bytes.Equal(c.Data[36:], data[36:]) {
-			t.Errorf("%s of %x is to a new holder %x, %t", why, data, c.Data, ok)
+		c, n := (chain.Call{Data: data}).ToNewHolders()
+		if n != 1 || !bytes.Equal(data, before) || bytes.Equal(c.Data[16:36], data[16:36]) || !bytes.Equal(c.Data[:16], data[:16]) || !bytes.Equal(c.Data[36:], data[36:]) {
+			t.Errorf("%s of %x is to %d new holders %x", why, data, n, c.Data)
+		}
+	}
+	for size, want := range map[int]uint64{2: 1, 10: 1, 11: 2, 100: 10} {
+		entries := make([]disburser.Entry, size)
+		for i := range entries {
+			entries[i] = disburser.Entry{To: token.Address{byte(i)}, Amount: token.Units(5)}
+		}
+		c, n := (chain.Call{Data: disburser.Calldata(token.Address{1}, entries, []byte{7})}).ToNewHolders()
+		coin, changed, rest, ok := disburser.Parse(c.Data)
+		for i := range changed {
+			if (changed[i] != entries[i]) != (i%10 == 0) || changed[i].Amount != entries[i].Amount {
+				t.Errorf("entry %d of %d is %v", i, size, changed[i])
+			}
+		}
+		if n != want || !ok || len(changed) != size || coin != (token.Address{1}) || !bytes.Equal(rest, []byte{7}) {
+			t.Errorf("a batch of %d is to %d new holders, want %d", size, n, want)
+		}
+	}
+}
+
+// TestL1Reserve: a transaction as large as many transfers, or with the gas of many, may
+// pay what layer 1 takes as often.
+func TestL1Reserve(t *testing.T) {
+	market := chain.Market{L1Fee: token.Units(5)}
+	for _, row := range []struct{ data, gas, want uint64 }{{0, 21_000, 10}, {88, 90_000, 10}, {89, 90_000, 20}, {88, 300_001, 20}, {132 + 3200 + 20, 4_000_000, 180}} {
+		if got := market.L1Reserve(chain.Tx{Data: make([]byte, row.data), Gas: row.gas}); got != token.Units(row.want) {
+			t.Errorf("%d bytes and %d gas reserve %v, want %d", row.data, row.gas, got, row.want)
 		}
 	}
 }

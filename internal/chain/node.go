@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,6 +17,9 @@ var (
 	// ErrReverted reports a call that the contract refused when it was
 	// simulated.
 	ErrReverted = errors.New("execution reverted")
+	// ErrTooLarge reports a Bounded call that needs more gas than a block, or a
+	// transaction, may have.
+	ErrTooLarge = errors.New("call needs more gas than a transaction may have")
 	// ErrListed reports a recipient that is on the list of the call's Screening.
 	ErrListed = errors.New("recipient is on the sanctions list")
 	// ErrRejected reports a question to which the node, which is up, answered
@@ -32,12 +36,35 @@ type Call struct {
 	From, To token.Address
 	Value    token.Amount // wei
 	Data     []byte
+	Bounded  bool // a call that needs more gas than a transaction may have is ErrTooLarge
 	Screening
 }
 
+// maxGas is the most gas of one transaction (EIP-7825, in force since the fork Osaka).
+const maxGas = 1 << 24
+
+// Fits reports whether a transaction may have the gas limit of an estimate on a chain
+// whose blocks have blockGas.
+func Fits(estimate, blockGas uint64) bool { return GasLimit(estimate) <= min(blockGas, maxGas) }
+
 // A Screening asks a list contract, isSanctioned(address) as Chainalysis deploys it on
-// many chains, for a recipient. The zero Screening asks nothing.
-type Screening struct{ List, Recipient token.Address }
+// many chains, for recipients. The zero Screening asks nothing.
+type Screening struct {
+	List       token.Address
+	Recipients []token.Address
+}
+
+// An EntryError is an error that concerns one of several recipients.
+type EntryError struct {
+	Index int // from 0
+	Err   error
+}
+
+// Error implements error.
+func (e *EntryError) Error() string { return fmt.Sprintf("entry %d: %v", e.Index, e.Err) }
+
+// Unwrap returns Err.
+func (e *EntryError) Unwrap() error { return e.Err }
 
 // A Market is the price of gas in a block now, in wei per gas, and of what chains
 // charge beside gas.
@@ -74,9 +101,11 @@ type Node interface {
 	Fees(ctx context.Context) (Market, error)
 
 	// Estimate simulates the call and returns the gas it needs, or
-	// ErrReverted. With a Screening it returns ErrListed whatever the call does, and
-	// another error unless the list contract says that its recipient is not listed. A transfer also gets the gas that it needs once its recipient
-	// holds nothing (Call.ToNewHolder).
+	// ErrReverted, of a batch in an EntryError if the node gives the contract's reason.
+	// With a Screening it returns ErrListed in an EntryError whatever the call does, and
+	// another error unless the list contract says of each recipient that it is not listed.
+	// Transfers also get the gas that they need once recipients hold nothing
+	// (Call.ToNewHolders). A Bounded call is ErrTooLarge unless it Fits the latest block.
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
 	// Head returns the end of the node's chain now.

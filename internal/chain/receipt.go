@@ -29,13 +29,27 @@ func (r Receipt) String() string {
 }
 
 // same reports whether two receipts say the same. A log that is there twice
-// says no more than once.
+// says no more than once, and nodes may count logs differently.
 func (r Receipt) same(o Receipt) bool {
-	within := func(logs, others []Log) bool {
-		return !slices.ContainsFunc(logs, func(l Log) bool { return !slices.ContainsFunc(others, l.equal) })
+	others := o.distinct()
+	for _, l := range r.distinct() {
+		i := slices.IndexFunc(others, l.says)
+		if i < 0 {
+			return false
+		}
+		others = slices.Delete(others, i, i+1)
 	}
-	return r.Succeeded == o.Succeeded && r.Block == o.Block && r.BlockHash == o.BlockHash && r.GasUsed == o.GasUsed &&
-		within(r.Logs, o.Logs) && within(o.Logs, r.Logs)
+	return len(others) == 0 && r.Succeeded == o.Succeeded && r.Block == o.Block && r.BlockHash == o.BlockHash && r.GasUsed == o.GasUsed
+}
+
+// distinct returns the logs of r, each once.
+func (r Receipt) distinct() (logs []Log) {
+	for _, l := range r.Logs {
+		if !slices.ContainsFunc(logs, func(o Log) bool { return l.Index == o.Index && l.says(o) }) {
+			logs = append(logs, l)
+		}
+	}
+	return logs
 }
 
 // A Log is one event that a contract emitted.
@@ -43,9 +57,11 @@ type Log struct {
 	Contract token.Address
 	Topics   []Hash
 	Data     []byte
+	Index    uint64 // in its block: the same event may be there twice, under two
 }
 
-func (l Log) equal(o Log) bool {
+// says reports whether both logs tell of the same event.
+func (l Log) says(o Log) bool {
 	return l.Contract == o.Contract && slices.Equal(l.Topics, o.Topics) && slices.Equal(l.Data, o.Data)
 }
 
@@ -55,7 +71,7 @@ var transferTopic = Hash{
 	0x95, 0x2b, 0xa7, 0xf1, 0x63, 0xc4, 0xa1, 0x16, 0x28, 0xf5, 0x5a, 0x4d, 0xf5, 0x23, 0xb3, 0xef,
 }
 
-// A Transfer is the token transfer that a payment promises.
+// A Transfer is a token transfer that a payment promises.
 type Transfer struct {
 	Contract token.Address
 	From, To token.Address
@@ -69,51 +85,57 @@ type Verdict string
 const (
 	Transferred   Verdict = "transferred"        // the amount has moved
 	Reverted      Verdict = "execution_reverted" // mined with status 0: nothing moved
-	Missing       Verdict = "transfer_missing"   // mined with status 1, and no log of a Transfer to the payee
-	AmountDiffers Verdict = "amount_differs"     // mined with status 1, and another amount has moved to the payee
+	Missing       Verdict = "transfer_missing"   // mined with status 1, and no log of a Transfer to a payee
+	AmountDiffers Verdict = "amount_differs"     // mined with status 1, and another amount has moved to the payees
 	Used          Verdict = "nonce_used"         // a no-op: it was to move nothing
 )
 
-// Judge returns the verdict on r. Status 1 alone proves nothing: a token may
+// Judge returns the verdict on r of a transaction that was to make transfers: equal
+// ones need as many logs. Status 1 alone proves nothing: a token may
 // return false instead of reverting (EIP-20 allows both), or keep a part of the
 // amount as its fee (USDT on Ethereum can be set to).
-func (t Transfer) Judge(r Receipt) Verdict {
+func Judge(r Receipt, transfers ...Transfer) Verdict {
 	if !r.Succeeded {
 		return Reverted
 	}
-	amounts := t.amounts(r)
-	switch {
-	case slices.Contains(amounts, t.Amount):
-		return Transferred
-	case t.Arrived(r).IsZero():
-		return Missing
-	default:
-		return AmountDiffers
+	moved := r.transfers()
+	for _, t := range transfers {
+		i := slices.Index(moved, t)
+		switch {
+		case i >= 0:
+			moved = slices.Delete(moved, i, i+1)
+		case Arrived(r, transfers...).IsZero():
+			return Missing
+		default:
+			return AmountDiffers
+		}
 	}
+	return Transferred
 }
 
-// Arrived returns the amount that moved to the payee by the logs of r, each
-// counted once.
-func (t Transfer) Arrived(r Receipt) token.Amount {
-	sum := token.Amount{}
-	for _, amount := range t.amounts(r) {
-		if more, err := sum.Add(amount); err == nil {
-			sum = more
+// Arrived returns the amount that moved to the payees of transfers by the logs of r,
+// each counted once.
+func Arrived(r Receipt, transfers ...Transfer) (sum token.Amount) {
+	for _, moved := range r.transfers() {
+		if slices.ContainsFunc(transfers, func(t Transfer) bool {
+			return t.Contract == moved.Contract && t.From == moved.From && t.To == moved.To
+		}) {
+			if more, err := sum.Add(moved.Amount); err == nil {
+				sum = more
+			}
 		}
 	}
 	return sum
 }
 
-// amounts returns those of the different Transfer logs from wallet to payee.
-func (t Transfer) amounts(r Receipt) []token.Amount {
-	var amounts []token.Amount
-	for i, log := range r.Logs {
-		moved, ok := log.Transfer()
-		if ok && moved.Contract == t.Contract && moved.From == t.From && moved.To == t.To && !slices.ContainsFunc(r.Logs[:i], log.equal) {
-			amounts = append(amounts, moved.Amount)
+// transfers returns those of which the logs of r tell.
+func (r Receipt) transfers() (all []Transfer) {
+	for _, l := range r.distinct() {
+		if t, ok := l.Transfer(); ok {
+			all = append(all, t)
 		}
 	}
-	return amounts
+	return all
 }
 
 // Transfer returns the transfer of which l tells, and false if l tells of none.

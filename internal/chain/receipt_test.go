@@ -55,7 +55,7 @@ func TestJudge(t *testing.T) {
 		{"data that is no word", true, but(func(l *chain.Log) { l.Data = l.Data[:31] }), chain.Missing},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := transfer.Judge(chain.Receipt{Succeeded: test.succeeded, Logs: test.logs}); got != test.want {
+			if got := chain.Judge(chain.Receipt{Succeeded: test.succeeded, Logs: test.logs}, transfer); got != test.want {
 				t.Errorf("verdict %s, want %s", got, test.want)
 			}
 		})
@@ -71,8 +71,45 @@ func TestArrived(t *testing.T) {
 	}
 	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
 	r := chain.Receipt{Succeeded: true, Logs: []chain.Log{log(900), log(900), log(90)}}
-	if got := transfer.Arrived(r); got != token.Units(990) {
+	if got := chain.Arrived(r, transfer); got != token.Units(990) {
 		t.Errorf("%v arrived, want 990", got)
+	}
+}
+
+// TestJudgeBatch: each transfer of a batch needs a log of its own, and a node that gives a
+// log twice adds none.
+func TestJudgeBatch(t *testing.T) {
+	coin, from := token.Address{1}, token.Address{2}
+	to := func(n byte, units uint64) chain.Transfer {
+		return chain.Transfer{Contract: coin, From: from, To: token.Address{n}, Amount: token.Units(units)}
+	}
+	logs := func(all ...chain.Transfer) (logs []chain.Log) {
+		for i, moved := range all {
+			word := moved.Amount.Bytes32()
+			logs = append(logs, chain.Log{Contract: coin, Topics: []chain.Hash{keccak("Transfer(address,address,uint256)"), topic(from), topic(moved.To)}, Data: word[:], Index: uint64(7 + i)})
+		}
+		return logs
+	}
+	batch := []chain.Transfer{to(3, 5), to(4, 6), to(3, 5)}
+	twice := logs(batch[:2]...)
+	for _, row := range []struct {
+		name string
+		logs []chain.Log
+		want chain.Verdict
+	}{
+		{"every entry", logs(batch...), chain.Transferred},
+		{"in another order, with a transfer of none", logs(to(9, 1), to(3, 5), to(3, 5), to(4, 6)), chain.Transferred},
+		{"a node that gives the logs twice", append(logs(batch...), logs(batch...)...), chain.Transferred},
+		{"of two equal entries one", logs(batch[:2]...), chain.AmountDiffers},
+		{"of two equal entries one, which a node gives twice", append(twice, twice...), chain.AmountDiffers},
+		{"one entry less", logs(batch[0], batch[2]), chain.AmountDiffers},
+		{"the sum to one", logs(to(3, 16)), chain.AmountDiffers},
+		{"nothing", nil, chain.Missing},
+		{"only others", logs(to(8, 16)), chain.Missing},
+	} {
+		if got := chain.Judge(chain.Receipt{Succeeded: true, Logs: row.logs}, batch...); got != row.want {
+			t.Errorf("%s: %s, want %s", row.name, got, row.want)
+		}
 	}
 }
 
@@ -83,13 +120,5 @@ func TestTransferData(t *testing.T) {
 	want := hex.EncodeToString(selector[:4]) + "000000000000000000000000" + hex.EncodeToString(to[:]) + hex.EncodeToString(amount[:])
 	if got := hex.EncodeToString(chain.TransferData(to, token.MaxAmount())); got != want {
 		t.Errorf("data %s, want %s", got, want)
-	}
-}
-
-func TestNoop(t *testing.T) {
-	w := token.Address{7}
-	tx := chain.Noop(5, w, chain.Fees{Tip: token.Units(1), Cap: token.Units(2)})
-	if tx.To != w || len(tx.Data) != 0 || tx.Gas != 21_000 || tx.ChainID != 5 || tx.Cost() != token.Units(42_000) {
-		t.Errorf("no-op %+v costs %v", tx, tx.Cost())
 	}
 }

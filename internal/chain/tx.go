@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"slices"
 
+	"remit/internal/disburser"
 	"remit/internal/token"
 )
 
@@ -60,18 +60,28 @@ func TransferData(to token.Address, amount token.Amount) []byte {
 	return data
 }
 
-// ToNewHolder returns the call with a recipient that holds nothing of the token, if
-// it is a transfer. A balance that becomes non-zero costs more gas than one that
-// changes, so this is what the call needs if its recipient spends its last coin
-// before the block.
-func (c Call) ToNewHolder() (Call, bool) {
-	if len(c.Data) < 4+32+32 || !bytes.HasPrefix(c.Data, transferSelector[:]) {
-		return c, false
+// ToNewHolders returns the call with recipients that hold nothing of the token, and
+// how many those are: that of a transfer, and each tenth of a batch. A balance that
+// becomes non-zero costs more gas than one that changes, so this is what the call needs
+// if so many recipients spend their last coin before the block. Other calls have none.
+func (c Call) ToNewHolders() (other Call, n uint64) {
+	nobody := func(to token.Address) token.Address { // the hash of a recipient is no one's address
+		h := sha256.Sum256(to[:])
+		return token.Address(h[:20])
 	}
-	nobody := sha256.Sum256(c.Data[4+12 : 4+32]) // the hash of a recipient is no one's address
-	c.Data = slices.Clone(c.Data)
-	copy(c.Data[4+12:4+32], nobody[:])
-	return c, true
+	if to, amount, rest, ok := ParseTransfer(c.Data); ok {
+		c.Data = append(TransferData(nobody(to), amount), rest...)
+		return c, 1
+	}
+	coin, entries, rest, ok := disburser.Parse(c.Data)
+	for i := 0; ok && i < len(entries); i += 10 {
+		entries[i].To = nobody(entries[i].To)
+		n++
+	}
+	if n > 0 {
+		c.Data = disburser.Calldata(coin, entries, rest)
+	}
+	return c, n
 }
 
 // ParseTransfer reads the call data of an ERC-20 transfer. rest follows its arguments.

@@ -37,6 +37,15 @@ func Sanctions(env *boot.Env) (list token.Address) {
 	return list
 }
 
+// BatchContract returns the contract through which batches are paid, from
+// BATCH_CONTRACT; zero, if that is empty: batches are not enabled.
+func BatchContract(env *boot.Env) (contract token.Address) {
+	if env.Optional("BATCH_CONTRACT", "") != "" {
+		contract = boot.Parse(env, "BATCH_CONTRACT", token.ParseAddress)
+	}
+	return contract
+}
+
 // Config returns the rules that both engines work by: those of the environment
 // and, for each that is empty or 0 there, the chain's own, but in live mode the rule
 // finalized. It sets no limit to amounts. Of a chain that is not known it logs which values the stack has.

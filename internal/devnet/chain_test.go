@@ -58,10 +58,16 @@ func open(t testing.TB, cfg devnet.Config) *payer {
 // signed is a transfer from wallet n at its next nonce.
 func (p *payer) signed(n int, to token.Address, units uint64) chain.Signed {
 	p.t.Helper()
+	return p.sign(n, p.Token().Contract, chain.TransferData(to, token.Units(units)))
+}
+
+// sign signs a call by wallet n at its next nonce.
+func (p *payer) sign(n int, to token.Address, data []byte) chain.Signed {
+	p.t.Helper()
 	key, err := keyring.ParseKey(p.Wallets()[n].PrivateKey())
 	p.must(err)
 	signed, err := key.Sign(context.Background(), chain.Tx{
-		ChainID: p.ID(), To: p.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 150_000,
+		ChainID: p.ID(), To: to, Data: data, Gas: 150_000,
 		Fees: chain.Fees{Tip: token.Units(1e9), Cap: token.Units(100e9)},
 	}, p.nonces[n])
 	p.must(err)
@@ -125,7 +131,7 @@ func (p *payer) tokens(a token.Address) uint64 {
 }
 
 // friend is an ordinary recipient.
-var friend = token.Address{0: 0xf0, 19: 0x0d}
+var friend, stranger = token.Address{0: 0xf0, 19: 0x0d}, token.Address{0: 0x57, 19: 0x0d}
 
 func TestStartFindsEverythingInPlace(t *testing.T) {
 	p := open(t, devnet.Config{Wallets: 3, ChainID: 84532})

@@ -17,6 +17,8 @@ import (
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/params"
 	"github.com/ethereum/go-ethereum/rpc"
+
+	"remit/internal/disburser"
 )
 
 // Limits of the JSON-RPC service: far above the requests of Remit, so that no test
@@ -109,9 +111,10 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 
 	alloc := core.SystemContractAllocs()
 	maps.Copy(alloc, types.GenesisAlloc{
-		common.Address(c.owner.Address):  {Balance: ether(ownerGas)},
-		common.Address(c.burner.Address): {Balance: ether(burnerGas)},
-		burnTarget:                       {Balance: new(big.Int), Code: burnCode},
+		common.Address(c.owner.Address):      {Balance: ether(ownerGas)},
+		common.Address(c.burner.Address):     {Balance: ether(burnerGas)},
+		burnTarget:                           {Balance: new(big.Int), Code: burnCode},
+		common.Address(disburser.Deployer()): {Balance: new(big.Int), Code: disburser.DeployerCode()},
 	})
 	for a, code := range c.cfg.Contracts {
 		alloc[common.Address(a)] = types.Account{Balance: new(big.Int), Code: code}

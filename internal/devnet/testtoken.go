@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // contracts/TestToken.json
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 
@@ -13,11 +14,12 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"remit/internal/disburser"
 	"remit/internal/token"
 )
 
 //go:embed contracts/TestToken.json
-var artifact []byte // made from contracts/TestToken.sol by contracts/compile.sh
+var artifact []byte // made from contracts/TestToken.sol by tools/contract
 
 // A Behaviour is the effect of a transfer to a recipient in place of an ordinary
 // transfer's. The numbers are those of the contract.
@@ -61,8 +63,9 @@ func (c *Chain) TokenBalance(ctx context.Context, a token.Address) (token.Amount
 	return token.AmountFromBytes(word)
 }
 
-// deploy makes the first block: the token, the wallets' balances of it, and the
-// behaviour of RevertRecipient.
+// deploy makes the first block: the token, the contract that pays batches, the wallets'
+// balances of the token, their allowances for batches, and the behaviour of
+// RevertRecipient. The wallets have sent nothing: their nonces are unused.
 func (c *Chain) deploy() error {
 	var compiled struct {
 		ABI      abi.ABI
@@ -72,13 +75,15 @@ func (c *Chain) deploy() error {
 		return fmt.Errorf("reading the token's artifact: %w", err)
 	}
 	c.abi = compiled.ABI
-	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: compiled.Bytecode}}
+	deployer, unlimited := common.Address(disburser.Deployer()), token.MaxAmount().Bytes32()
+	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: compiled.Bytecode}, {Gas: deployGas, To: &deployer, Data: disburser.Deployment()}}
 	for _, w := range c.wallets {
 		mint, err := c.call("mint", common.Address(w.Address), bigInt(walletTokens))
-		if err != nil {
+		approve, approveErr := c.call("approveFor", common.Address(w.Address), common.Address(disburser.Address()), new(big.Int).SetBytes(unlimited[:]))
+		if err := errors.Join(err, approveErr); err != nil {
 			return err
 		}
-		txs = append(txs, mint)
+		txs = append(txs, mint, approve)
 	}
 	behave, err := c.call("setBehaviour", common.Address(RevertRecipient), uint8(RevertWhenMined))
 	if err != nil {

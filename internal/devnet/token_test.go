@@ -1,14 +1,17 @@
 package devnet_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
 
 	"remit/internal/chain"
 	"remit/internal/devnet"
+	"remit/internal/disburser"
 	"remit/internal/token"
 )
 
@@ -50,6 +53,20 @@ func TestTokenRefusesAsUSDCDoes(t *testing.T) {
 				t.Errorf("a payment sent all the same has %s; want reverted", got)
 			}
 		})
+	}
+}
+
+func TestWalletsPayABatchFromTheStart(t *testing.T) {
+	p := open(t, devnet.Config{})
+	w, contract, entries := p.Wallets()[0].Address, common.Address(disburser.Address()), []disburser.Entry{{To: friend, Amount: token.Units(5)}, {To: stranger, Amount: token.Units(7)}}
+	code, err := p.client.CodeAt(t.Context(), contract, nil)
+	if nonce, nonceErr := p.NonceOf(t.Context(), w); errors.Join(err, nonceErr) != nil || crypto.Keccak256Hash(code) != disburser.CodeHash() || nonce != 0 {
+		t.Fatalf("%x %d %v", code, nonce, err)
+	}
+	tx := p.send(p.sign(0, token.Address(contract), disburser.Calldata(p.Token().Contract, entries, nil)))
+	p.mine()
+	if got := p.status(tx); got != "succeeded" || p.tokens(friend) != 5 || p.tokens(stranger) != 7 {
+		t.Errorf("it has %s, and moved %d and %d", got, p.tokens(friend), p.tokens(stranger))
 	}
 }
 

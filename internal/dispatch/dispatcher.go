@@ -25,7 +25,8 @@ import (
 	"remit/internal/wallet"
 )
 
-// Refusals. Each means that nothing was started and no key was used up.
+// Refusals. Each means that nothing was started and no key was used up. One that
+// concerns an entry of a batch is in a chain.EntryError.
 var (
 	ErrAmountBelow  = errors.New("amount is below the minimum")
 	ErrAmountAbove  = errors.New("amount is above the maximum")
@@ -34,6 +35,8 @@ var (
 	ErrInsufficient = errors.New("insufficient funds")
 	// ErrKeyMissing reports a request without the Idempotency-Key that the stack requires.
 	ErrKeyMissing = errors.New("no idempotency key")
+	// ErrNoBatches reports a stack without a contract that pays batches.
+	ErrNoBatches = errors.New("batches are not enabled")
 	// ErrNotInBook reports a recipient that the key may not pay (yet).
 	ErrNotInBook = errors.New("recipient is no active entry of the book")
 	// ErrTooMany reports that too many of the merchant's payments wait to be mined.
@@ -247,10 +250,10 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 }
 
 // adopt answers from a payment that was found on the chain. Its ID shows that it is
-// the merchant's, and made under this key; recipient and amount are compared.
+// the merchant's, and made under this key; recipients and amounts are compared.
 func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
 	switch {
-	case p.To != r.To || p.Amount != r.Amount:
+	case !p.Pays(r.Outputs()):
 		return Result{}, ErrKeyReused
 	case p.State == payment.Prepared:
 		return Result{}, ErrInProgress // remit recover is about to commit it
@@ -301,7 +304,7 @@ func (d sending) chargeOf(p payment.Payment, r payment.Request) store.Charge {
 	if daily := cmp.Or(r.Key.MerchantDaily, d.Daily); !daily.IsZero() {
 		limits = append(slices.Clip(limits), payment.DailyLimit{Amount: daily})
 	}
-	return store.Charge{Merchant: p.Merchant, Mode: p.Mode, At: p.CreatedAt, Amount: p.Amount, Count: 1, Limits: limits}
+	return store.Charge{Merchant: p.Merchant, Mode: p.Mode, At: p.CreatedAt, Amount: p.Amount, Count: uint64(len(p.Outputs())), Limits: limits}
 }
 
 // refuse discards a payment that was stored and cannot be made, so that its

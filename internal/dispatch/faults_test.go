@@ -749,8 +749,8 @@ func TestStartupCheckAsksForAllWalletsAtOnce(t *testing.T) {
 func TestFoundOnTheChain(t *testing.T) {
 	found := func(s script, commit bool) *process {
 		p := newProcess(t, s)
-		id := payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey)
-		stored := payment.Recovered(id, asked.To, asked.Amount, token.Token{}, "", p.now).AssignedTo(first, chain.Tx{ChainID: 1})
+		offer := payment.New(payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey), asked, token.Token{}, "", p.now)
+		stored, _ := payment.Recovered(chain.MinedTx{From: first, Data: string(offer.CallData(true)), At: p.now}, 1, token.Token{}, "")
 		_, _, err := p.tables.Create(t.Context(), stored)
 		p.must(err)
 		if commit {

@@ -5,52 +5,97 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"remit/internal/chain"
+	"remit/internal/disburser"
 	"remit/internal/payment"
 	"remit/internal/store"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
 // prepare does everything that can fail before anything is stored: limits, fee
 // quote, simulation, key, wallet. Nothing it does has an effect.
 func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
-	wallets, err := d.registry(ctx, registryFor)
+	wallets, err := d.registry(ctx, d.registryAge())
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
-	_, own := wallets.Find(r.To)
-	maximum := cmp.Or(r.Key.MerchantMaximum, d.Maximum)
-	switch {
-	case own: // a retired one too: its key may be gone, or in other hands
-		return payment.Payment{}, ErrOwnWallet
-	case r.Amount.Less(d.Minimum):
-		return payment.Payment{}, ErrAmountBelow
-	case !maximum.IsZero() && maximum.Less(r.Amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(r.Amount):
-		return payment.Payment{}, ErrAmountAbove
+	for i, e := range r.Outputs() {
+		if _, own := wallets.Find(e.To); own { // a retired one too: its key may be gone, or in other hands
+			return payment.Payment{}, &chain.EntryError{Index: i, Err: ErrOwnWallet}
+		}
+	}
+	if r.Entries != nil && d.BatchContract.IsZero() {
+		return payment.Payment{}, ErrNoBatches
+	}
+	for i, e := range r.Outputs() {
+		if err := d.bounds(r, e.Amount); err != nil {
+			return payment.Payment{}, &chain.EntryError{Index: i, Err: err}
+		}
 	}
 	if d.crowd.has(r.Merchant, d.Now()) {
 		return payment.Payment{}, ErrTooMany
 	}
 	if r.Key.Book {
-		active, err := d.Book.Active(ctx, r.Merchant, r.Mode, r.To, d.Now())
-		if err != nil {
-			return payment.Payment{}, errors.Join(ErrUnavailable, err)
-		}
-		if !active {
-			return payment.Payment{}, ErrNotInBook
+		if err := d.listed(ctx, r); err != nil {
+			return payment.Payment{}, err
 		}
 	}
+	offer := payment.New(id, r, d.Token, d.Network, d.Now())
+	if len(r.Entries) > 1 {
+		offer.BatchContract = d.BatchContract
+	}
 	var asked errgroup.Group // beside the nodes, so that it takes no time of its own
-	asked.Go(func() error { return d.allowed(ctx, r.To) })
-	p, err := d.assign(ctx, wallets, payment.New(id, r, d.Token, d.Network, d.Now()))
+	asked.Go(func() error { return d.allowed(ctx, r.Outputs()...) })
+	p, err := d.assign(ctx, wallets, offer)
 	if denied := asked.Wait(); denied != nil && !errors.Is(err, errScreened) {
 		return payment.Payment{}, denied
 	}
 	return p, err
+}
+
+// bounds returns ErrAmountBelow or ErrAmountAbove unless each payment of r may have the
+// amount.
+func (d sending) bounds(r payment.Request, amount token.Amount) error {
+	maximum := cmp.Or(r.Key.MerchantMaximum, d.Maximum)
+	switch {
+	case amount.Less(d.Minimum):
+		return ErrAmountBelow
+	case !maximum.IsZero() && maximum.Less(amount), !r.Key.Maximum.IsZero() && r.Key.Maximum.Less(amount),
+		len(r.Entries) > 1 && disburser.MaxAmount().Less(amount):
+		return ErrAmountAbove
+	}
+	return nil
+}
+
+// bookReads is how many recipients of a batch are looked for in a book at once.
+const bookReads = 20
+
+// listed returns ErrNotInBook unless every recipient of r is an active entry of its
+// merchant's book.
+func (d sending) listed(ctx context.Context, r payment.Request) error {
+	active := make([]bool, len(r.Outputs()))
+	var asked errgroup.Group
+	asked.SetLimit(bookReads)
+	for i, e := range r.Outputs() {
+		asked.Go(func() (err error) {
+			active[i], err = d.Book.Active(ctx, r.Merchant, r.Mode, e.To, d.Now())
+			return err
+		})
+	}
+	if err := asked.Wait(); err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	if i := slices.Index(active, false); i >= 0 {
+		return &chain.EntryError{Index: i, Err: ErrNotInBook}
+	}
+	return nil
 }
 
 // assign returns offer with the wallet that is to pay it and its transaction there.
@@ -70,6 +115,12 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 			if len(blocked) == 0 {
 				refusal = err // this wallet's: another may have more
 			}
+			continue
+		case errors.Is(err, errUnapproved):
+			if len(blocked) == 0 {
+				refusal = err
+			}
+			d.Log.WarnContext(ctx, "wallet pays no batches", "wallet", w.Address, "err", err)
 			continue
 		case errors.Is(err, errBlocked):
 			refusal = err
@@ -114,6 +165,9 @@ func (d sending) refusedMemo(ctx context.Context, w wallet.ID, p payment.Payment
 // errBlocked reports a wallet from which the token pays nobody.
 var errBlocked = fmt.Errorf("%w: the token pays nobody from it", ErrUnavailable)
 
+// errUnapproved reports a wallet from which the token pays, and the batch contract not.
+var errUnapproved = fmt.Errorf("%w: the batch contract may not spend so much of the wallet's coins: remit batch approve", ErrUnavailable)
+
 const (
 	// blockedMost is how many wallets a request finds blocked before it takes
 	// the token itself to be stopped: each costs three requests to a node.
@@ -145,26 +199,68 @@ func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
 // simulate returns the unsigned transaction by which w would make p, if the
 // token lets it.
 func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (chain.Tx, error) {
-	call := p.Call(w.Address, !d.MemoOff)
+	call := d.call(p, w.Address)
 	screened := call
 	if !d.Sanctions.IsZero() {
-		screened.Screening = chain.Screening{List: d.Sanctions, Recipient: p.To}
+		screened.List = d.Sanctions
+		for _, e := range p.Outputs() {
+			screened.Recipients = append(screened.Recipients, e.To)
+		}
 	}
 	market, gas, err := d.quote(ctx, screened)
 	switch {
 	case errors.Is(err, chain.ErrListed):
-		return chain.Tx{}, fmt.Errorf("%w: %w", errScreened, err)
+		i, _ := place(err)
+		return chain.Tx{}, &chain.EntryError{Index: i, Err: fmt.Errorf("%w: %w", errScreened, err)}
 	case errors.Is(err, chain.ErrReverted) && p.Ether():
-		return chain.Tx{}, ErrRecipient
+		return chain.Tx{}, fmt.Errorf("%w: %w", ErrRecipient, err)
 	case errors.Is(err, chain.ErrReverted):
-		return chain.Tx{}, d.diagnose(ctx, call, p)
+		return chain.Tx{}, d.diagnose(ctx, p, w.Address, err)
+	case errors.Is(err, chain.ErrTooLarge):
+		return chain.Tx{}, d.fewer(ctx, p, w.Address)
 	case err != nil:
 		return chain.Tx{}, errors.Join(ErrUnavailable, err)
 	}
-	return chain.Tx{
+	tx := chain.Tx{
 		ChainID: w.ChainID, To: call.To, Value: call.Value, Data: call.Data, Gas: chain.GasLimit(gas),
-		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit), L1Fee: market.L1Reserve(),
-	}, nil
+		Fees: chain.QuoteFees(market.BaseFee, market.Tip, d.FeeLimit),
+	}
+	tx.L1Fee = market.L1Reserve(tx)
+	return tx, nil
+}
+
+// place returns which entry err concerns, and false if it does not say so.
+func place(err error) (int, bool) {
+	entry, ok := errors.AsType[*chain.EntryError](err)
+	if !ok {
+		return 0, false
+	}
+	return entry.Index, true
+}
+
+// A TooManyError reports a batch of more entries than fit into a transaction. Nothing was
+// started.
+type TooManyError struct{ Fit int }
+
+// Error implements error.
+func (e *TooManyError) Error() string { return fmt.Sprintf("at most %d entries fit", e.Fit) }
+
+// fewer says how many of the entries of p fit into a transaction of w.
+func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) error {
+	fit := sort.Search(len(p.Entries)-1, func(n int) bool {
+		some := p
+		some.Entries = p.Entries[:n+1]
+		_, err := d.Nodes.Estimate(ctx, d.call(some, w))
+		return err != nil
+	})
+	return &TooManyError{max(fit, 1)} // one alone is a transfer
+}
+
+// call returns the call by which w would make p.
+func (d sending) call(p payment.Payment, w token.Address) chain.Call {
+	call := p.Call(w, !d.MemoOff)
+	call.Bounded = !p.BatchContract.IsZero()
+	return call
 }
 
 // quote estimates the call, and asks for fees beside it when the last quote is
@@ -192,22 +288,43 @@ func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint
 	return market, gas, nil
 }
 
-// diagnose says why the token reverted the call, a transfer of p: the wallet has
-// too little, the token pays nobody from it, or it refuses this recipient.
-func (d sending) diagnose(ctx context.Context, call chain.Call, p payment.Payment) error {
-	views, err := d.Nodes.Latest(ctx, call.From, d.Token.Contract)
+// diagnose says why a transfer or batch of p from w reverted: the wallet has too little,
+// the token pays nobody from it, the batch contract may not spend its coins, or the token
+// refuses a recipient.
+func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Address, reverted error) error {
+	views, err := d.Nodes.Latest(ctx, w, d.Token.Contract)
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
 	if views.Leading().Balance.Less(p.Amount) {
 		return ErrInsufficient
 	}
-	p.To = call.From
-	call.Data = p.CallData(!d.MemoOff)
-	if _, err := d.Nodes.Estimate(ctx, call); err != nil {
-		return fmt.Errorf("%w: %s: %w", errBlocked, call.From, err)
+	passes := func(p payment.Payment) error {
+		_, err := d.Nodes.Estimate(ctx, d.call(p, w))
+		return err
 	}
-	return ErrRecipient
+	toItself := p
+	toItself.To, toItself.Entries = w, slices.Clone(p.Entries)
+	for i := range toItself.Entries {
+		toItself.Entries[i].To = w
+	}
+	plain := toItself
+	plain.Entries, plain.BatchContract = nil, token.Address{}
+	switch err := passes(toItself); {
+	case err != nil && !p.BatchContract.IsZero() && passes(plain) == nil:
+		return fmt.Errorf("%w: %s: %w", errUnapproved, w, err)
+	case err != nil:
+		return fmt.Errorf("%w: %s: %w", errBlocked, w, err)
+	}
+	i, known := place(reverted)
+	if !known && len(p.Entries) > 1 { // the node does not give the contract's reason
+		i = sort.Search(len(p.Entries)-1, func(n int) bool {
+			some := toItself
+			some.Entries = slices.Concat(p.Entries[:n+1], toItself.Entries[n+1:])
+			return passes(some) != nil
+		})
+	}
+	return &chain.EntryError{Index: i, Err: ErrRecipient}
 }
 
 func walletOf(p payment.Payment) wallet.ID {

@@ -64,14 +64,19 @@ type process struct {
 	mu     sync.Mutex      // guards calls, script and sent
 	times  map[string]int  // of each operation
 
-	unsettled uint64                   // of the count, not final yet
-	draining  []token.Address          // of keys
-	refuses   []token.Address          // recipients that the token refuses
-	unable    []token.Address          // wallets from which the token pays nobody
-	strict    bool                     // the token refuses call data of another length than a transfer's
-	blocked   int                      // simulated transfers from those to others
-	foreign   token.Address            // the wallet of which the node's pool holds a transaction
-	delays    map[string]time.Duration // of operations
+	unsettled  uint64                   // of the count, not final yet
+	draining   []token.Address          // of keys
+	refuses    []token.Address          // recipients that the token refuses
+	unable     []token.Address          // wallets from which the token pays nobody
+	listed     []token.Address          // that the sanctions list has
+	unapproved []token.Address          // wallets whose coins the batch contract may not spend
+	fit        int                      // the most entries that fit into a transaction; 0: any
+	tells      bool                     // the node gives the batch contract's reason
+	refused    int                      // simulated calls that the token refused, without a reason
+	strict     bool                     // the token refuses call data of another length than a transfer's
+	blocked    int                      // simulated transfers from those to others
+	foreign    token.Address            // the wallet of which the node's pool holds a transaction
+	delays     map[string]time.Duration // of operations
 }
 
 // asked is a request that a process can make.
@@ -90,7 +95,7 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
 		times: map[string]int{},
 	}
-	p.d = dispatch.New(stack.Config{ChainID: 1, Window: 4, Daily: token.Units(5000), BlockTime: time.Minute}, dispatch.Parts{
+	p.d = dispatch.New(stack.Config{ChainID: 1, BatchContract: fakechain.Batcher, Window: 4, Daily: token.Units(5000), BlockTime: time.Minute}, dispatch.Parts{
 		Store: registering{&interpose.Store{Store: p.tables, Around: p.around}, p}, Keys: p, Nodes: p,
 		Hints: p, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return p.now }, Random: rand.Reader,
 		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
@@ -224,15 +229,32 @@ func (p *process) balance(a token.Address) token.Amount {
 }
 
 func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
-	to, amount := fakechain.ParseTransfer(c.Data)
+	if i := slices.IndexFunc(c.Recipients, func(a token.Address) bool { return slices.Contains(p.listed, a) }); i >= 0 {
+		return 0, &chain.EntryError{Index: i, Err: chain.ErrListed}
+	}
+	outputs := fakechain.Outputs(chain.Tx{To: c.To, Data: c.Data})
 	if slices.Contains(p.unable, c.From) {
-		if to != c.From {
+		if outputs[0].To != c.From {
 			p.blocked++
 		}
 		return 0, chain.ErrReverted
 	}
-	if p.strict && len(c.Data) != 4+32+32 || slices.Contains(p.refuses, to) || p.balance(c.From).Less(amount) {
+	switch batch := c.To == fakechain.Batcher; {
+	case batch && c.Bounded && p.fit > 0 && len(outputs) > p.fit:
+		return 0, chain.ErrTooLarge
+	case batch && slices.Contains(p.unapproved, c.From), p.strict && len(c.Data) != 4+32+32:
 		return 0, chain.ErrReverted
+	}
+	var sum token.Amount
+	for i, e := range outputs {
+		sum, _ = sum.Add(e.Amount)
+		switch refused := slices.Contains(p.refuses, e.To) || p.balance(c.From).Less(sum); {
+		case refused && p.tells:
+			return 0, &chain.EntryError{Index: i, Err: chain.ErrReverted}
+		case refused:
+			p.refused++
+			return 0, chain.ErrReverted
+		}
 	}
 	return 50_000, nil
 }

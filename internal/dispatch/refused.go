@@ -43,7 +43,7 @@ var errNoWallet = errors.New("no wallet is left to try")
 // holds on the wallet it left is an orphan, which check-receipts fills with a
 // no-op.
 func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
-	wallets, err := d.registry(ctx, registryFor)
+	wallets, err := d.registry(ctx, d.registryAge())
 	if err != nil {
 		return payment.Payment{}, err
 	}
@@ -58,7 +58,7 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 		}
 		if err != nil {
 			*refusals = append(*refusals, fmt.Errorf("moving to %s: %w", id.Address, err))
-			if errors.Is(err, wallet.ErrToken) || errors.Is(err, errBlocked) {
+			if errors.Is(err, wallet.ErrToken) || errors.Is(err, errBlocked) || errors.Is(err, errUnapproved) {
 				continue
 			}
 			break // no node answers, or the token refuses the recipient: so it would be with each

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,10 +28,10 @@ type denyList struct {
 	denied map[token.Address]bool // never changed
 }
 
-// allowed returns errScreened for a recipient on the operator's deny list, and
-// ErrUnavailable if the list cannot be read: a payment to a recipient on it cannot be
-// taken back.
-func (d sending) allowed(ctx context.Context, to token.Address) error {
+// allowed returns errScreened for entries of which the operator's deny list has a
+// recipient, and ErrUnavailable if the list cannot be read: a payment to a recipient on
+// it cannot be taken back.
+func (d sending) allowed(ctx context.Context, entries ...payment.Entry) error {
 	l, now := &d.denials, d.Now()
 	l.mu.Lock()
 	denied, age := l.denied, now.Sub(l.at)
@@ -48,8 +49,8 @@ func (d sending) allowed(ctx context.Context, to token.Address) error {
 		l.at, l.denied = now, denied
 		l.mu.Unlock()
 	}
-	if denied[to] {
-		return errScreened
+	if i := slices.IndexFunc(entries, func(e payment.Entry) bool { return denied[e.To] }); i >= 0 {
+		return &chain.EntryError{Index: i, Err: errScreened}
 	}
 	return nil
 }
@@ -57,6 +58,7 @@ func (d sending) allowed(ctx context.Context, to token.Address) error {
 // screened notes a refusal by a list, for the people who answer for it.
 func (d sending) screened(ctx context.Context, r payment.Request, refusal error) {
 	if errors.Is(refusal, errScreened) {
-		d.Log.WarnContext(ctx, "recipient refused", "to", r.To, "merchant", r.Merchant, "list", map[bool]string{true: "sanctions", false: "deny"}[errors.Is(refusal, chain.ErrListed)])
+		to, _ := place(refusal)
+		d.Log.WarnContext(ctx, "recipient refused", "to", r.Outputs()[to].To, "merchant", r.Merchant, "list", map[bool]string{true: "sanctions", false: "deny"}[errors.Is(refusal, chain.ErrListed)])
 	}
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -13,13 +14,14 @@ import (
 )
 
 // A Transfer is an operator's order to move coins out of a wallet, to another wallet
-// or anywhere else.
+// or anywhere else, or to call a contract.
 type Transfer struct {
 	Key      string // not empty; coins move at most once under it
 	Mode     string // "test" or "live"
 	From, To token.Address
 	Ether    bool         // of ether, in wei; else of the stack's token
-	Amount   token.Amount // zero: all that is spendable; of ether less feeRoom
+	Amount   token.Amount // zero: all that is spendable; of ether less feeRoom; with Call none
+	Call     []byte       // call data for To, a contract, which the ether goes along with; nil: a transfer
 	Why      string       // shown in books
 }
 
@@ -36,7 +38,10 @@ const (
 // the amount of its payment, once there is one.
 func (t Transfer) request(coin token.Token) payment.Request {
 	meaning := map[string]string{"from": t.From.String(), "asset": coin.Symbol}
-	if t.Amount.IsZero() {
+	switch {
+	case t.Call != nil:
+		meaning[payment.CallKey] = hex.EncodeToString(t.Call)
+	case t.Amount.IsZero():
 		meaning["amount"] = "all"
 	}
 	return payment.Request{
@@ -113,10 +118,12 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	switch {
 	case from.State != wallet.Active && from.State != wallet.Draining:
 		return payment.Payment{}, fmt.Errorf("%w: %w %s, or it is retired", ErrUnavailable, wallet.ErrNoKey, t.From)
-	case to.State == wallet.Retired, t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract:
+	case t.Call != nil && !t.Ether:
+		return payment.Payment{}, fmt.Errorf("%w: a call moves ether or nothing", ErrRecipient)
+	case to.State == wallet.Retired, t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract && t.Call == nil:
 		return payment.Payment{}, fmt.Errorf("%w: %s can only lose what it is sent, or has it", ErrRecipient, t.To)
 	}
-	if err := d.allowed(ctx, t.To); err != nil {
+	if err := d.allowed(ctx, payment.Entry{To: t.To}); err != nil {
 		return payment.Payment{}, err
 	}
 	if err := d.startupCheck(ctx); err != nil { // it opens a wallet that has never paid
@@ -126,14 +133,14 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
-	all := t.Amount.IsZero()
+	all := t.Amount.IsZero() && t.Call == nil
 	switch {
 	case all && t.Ether:
 		r.Amount = token.Units(1) // until the fee is known
 	case all:
 		r.Amount = w.Balance
 	}
-	if r.Amount.IsZero() {
+	if r.Amount.IsZero() && t.Call == nil {
 		return payment.Payment{}, fmt.Errorf("%w: %s has nothing to spend", ErrInsufficient, t.From)
 	}
 	p := payment.New(id, r, coin, d.Network, d.Now())

@@ -25,6 +25,9 @@ type paymentItem struct {
 	Fingerprint string            `dynamodbav:"fingerprint"`
 	To          string            `dynamodbav:"to"`
 	Amount      string            `dynamodbav:"amount"`
+	Entries     []byte            `dynamodbav:"entries,omitempty"`        // of several: 32 bytes each, as in the call data
+	References  []string          `dynamodbav:"references,omitempty"`     // of each entry of a batch, "" for none; absent: no batch
+	BatchBy     string            `dynamodbav:"batch_contract,omitempty"` // with entries
 	Reference   string            `dynamodbav:"reference,omitempty"`
 	Metadata    map[string]string `dynamodbav:"metadata,omitempty"`
 	Symbol      string            `dynamodbav:"token_symbol"`
@@ -88,7 +91,46 @@ func encodePayment(p payment.Payment) attributes {
 	if !p.Tx.L1Fee.IsZero() {
 		it.TxL1Fee = p.Tx.L1Fee.String()
 	}
+	it.References = references(p.Entries)
+	if !p.BatchContract.IsZero() {
+		it.BatchBy = p.BatchContract.String()
+		for _, e := range p.Entries {
+			units := e.Amount.Bytes32()
+			it.Entries = slices.Concat(it.Entries, e.To[:], units[entrySize-entryUnits:])
+		}
+	}
 	return encode(it)
+}
+
+// The bytes of an entry of several, and those of its amount, which the contract holds to
+// them (disburser.MaxAmount).
+const entrySize, entryUnits = 32, 12
+
+func references(entries []payment.Entry) (all []string) {
+	for _, e := range entries {
+		all = append(all, e.Reference)
+	}
+	return all
+}
+
+func encodeReferences(entries []payment.Entry) types.AttributeValue {
+	return encode(struct{ R []string }{references(entries)})["R"]
+}
+
+// entriesOf reads the entries of a batch. That of one alone has the payment's recipient
+// and amount.
+func entriesOf(r *reader, it paymentItem, p payment.Payment) (entries []payment.Entry) {
+	if len(it.References) == 1 {
+		return []payment.Entry{{To: p.To, Amount: p.Amount, Reference: it.References[0]}}
+	}
+	r.require("entries", len(it.Entries) == entrySize*len(it.References))
+	for i, reference := range it.References {
+		if packed := it.Entries[min(entrySize*i, len(it.Entries)):]; len(packed) >= entrySize {
+			amount, _ := token.AmountFromBytes(packed[entrySize-entryUnits : entrySize]) // so few bytes fit
+			entries = append(entries, payment.Entry{To: token.Address(packed[:entrySize-entryUnits]), Amount: amount, Reference: reference})
+		}
+	}
+	return entries
 }
 
 // encodeAttempt returns a list of one attempt.
@@ -115,6 +157,10 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		Revision: it.Revision, State: payment.State(it.State), Block: it.Block,
 		TxHash: r.hash("tx_hash", it.TxHash), Onchain: r.hash("onchain_tx_hash", it.Onchain),
 		Version: it.Version, CreatedAt: r.instant("created_at", it.CreatedAt), UpdatedAt: r.instant("updated_at", it.UpdatedAt),
+	}
+	p.Entries = entriesOf(r, it, p)
+	if it.BatchBy != "" {
+		p.BatchContract = r.address("batch_contract", it.BatchBy)
 	}
 	call := p.Call(p.Wallet, it.Memo)
 	p.Tx.To, p.Tx.Value, p.Tx.Data = call.To, call.Value, call.Data

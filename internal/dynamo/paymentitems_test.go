@@ -78,6 +78,10 @@ func TestItems(t *testing.T) {
 	s.must("finishing", s.Finish(ctx, p))
 	_, _, err = s.Create(ctx, s.draft())
 	s.must("creating", err)
+	for _, n := range []int{1, 2} {
+		_, _, err = s.Create(ctx, s.batch(n))
+		s.must("creating", err)
+	}
 	s.must("putting a no-op", s.PutNoop(ctx, wallet.PendingNoop(s.w.ID, chain.Tx{}, s.signed(s.p, 7, 0), noon)))
 	_, err = s.Claim(ctx, s.w.ID, "run", noon, noon)
 	s.must("claiming", err)
@@ -131,6 +135,66 @@ func (s *stage) items() []map[string]any {
 	_, err := s.db.Scan(s.Context(), &dynamodb.ScanInput{TableName: &s.table})
 	s.must("scanning", err)
 	return page.Items
+}
+
+// TestUnitsOfABatch: a batch of a hundred, its event sent to one endpoint, takes a hundred write
+// units at most: a unit for each kilobyte of an item, two in a transaction. The wallet's
+// and the index's items are below a kilobyte.
+func TestUnitsOfABatch(t *testing.T) {
+	s := newStage(t)
+	s.p = s.batch(payment.MaxEntries)
+	units := map[string]int{"reserve": 1, "release": 1, "hash": 2, "index": 2 + 1}
+	count := func(name, sk string, times int) {
+		for _, item := range s.items() {
+			if size, is := sizeOf(s.T, item), item["sk"].(map[string]any)["S"].(string); strings.HasPrefix(is, sk) && size > 1024 {
+				units[name] = times * ((size + 1023) / 1024)
+			}
+		}
+		s.meddle = nil
+	}
+	_, _, err := s.Create(t.Context(), s.p)
+	s.must("creating", err)
+	count("create", "payment", 1)
+	s.reserve()
+	p := s.committing(s.p, 5)
+	p.Attempts[0].Raw = append(slices.Clone(p.Tx.Data), make([]byte, 150)...) // beside the call data, with fees of 12 bytes: EIP-1559
+	s.must("committing", s.Commit(t.Context(), p))
+	count("commit", "payment", 2)
+	count("pending", "pendingtx", 2+1) // and deleted
+	p, err = p.Confirm(chain.Receipt{Tx: p.TxHash, Succeeded: true, Block: 19241000, Fee: new(token.Units(61_234_567_890))}, noon)
+	s.must("confirming", err)
+	s.must("finishing", s.Finish(t.Context(), p))
+	count("finish", "payment", 1)
+	units["delivery, stored and sent"] = 2 * ((len(p.Event.Body) + 600 + 1023) / 1024)
+	sum := 0
+	for _, n := range units {
+		sum += n
+	}
+	if len(units) != 9 || sum > 100 {
+		t.Errorf("%d units: %v", sum, units)
+	}
+}
+
+// sizeOf returns about how many bytes DynamoDB counts of an item: names and values, of
+// numbers and lists a little more.
+func sizeOf(t *testing.T, item map[string]any) (size int) {
+	for name, typed := range item {
+		for kind, v := range typed.(map[string]any) {
+			switch text, _ := v.(string); kind {
+			case "B":
+				size += len(name) + len(text)/4*3
+			case "S", "N":
+				size += len(name) + len(text)
+			default:
+				b, err := json.Marshal(v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				size += len(name) + len(b)*2/3 // types and quotes of JSON are not counted
+			}
+		}
+	}
+	return size
 }
 
 // TestListsShowNoStatusThatHasPassed ends two payments after List has read the

@@ -133,6 +133,9 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	if len(p.Metadata) > 0 {
 		set, names["#metadata"], values[":metadata"] = set+", #metadata = :metadata", "metadata", encode(struct{ M map[string]string }{p.Metadata})["M"]
 	}
+	if p.Entries != nil {
+		set, names["#references"], values[":references"] = set+", #references = :references", "references", encodeReferences(p.Entries)
+	}
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key:                       paymentKey(string(p.ID)),
 		UpdateExpression:          &set,
@@ -145,14 +148,18 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 
 // Redact implements store.Payments. The list reads the same item.
 func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
+	set := "SET event_body = :body"
+	names := map[string]string{"#state": attrState, "#reference": "reference"}
+	values := attributes{":body": binary(p.Event.Body), ":confirmed": text(string(payment.Confirmed)), ":failed": text(string(payment.Failed))}
+	if p.Entries != nil {
+		set, names["#references"], values[":references"] = set+", #references = :references", "references", encodeReferences(p.Entries)
+	}
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                      paymentKey(string(p.ID)),
-		UpdateExpression:         aws.String("SET event_body = :body REMOVE #reference, metadata"),
-		ConditionExpression:      aws.String("#state IN (:confirmed, :failed)"),
-		ExpressionAttributeNames: map[string]string{"#state": attrState, "#reference": "reference"},
-		ExpressionAttributeValues: attributes{
-			":body": binary(p.Event.Body), ":confirmed": text(string(payment.Confirmed)), ":failed": text(string(payment.Failed)),
-		},
+		Key:                       paymentKey(string(p.ID)),
+		UpdateExpression:          aws.String(set + " REMOVE #reference, metadata"),
+		ConditionExpression:       aws.String("#state IN (:confirmed, :failed)"),
+		ExpressionAttributeNames:  names,
+		ExpressionAttributeValues: values,
 	})
 	return outcome(err, store.ErrChanged, "redacting "+string(p.ID))
 }

@@ -68,6 +68,23 @@ func (s *stage) draft() payment.Payment {
 	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, Data: p.CallData(true), Gas: 21_000})
 }
 
+// batch is a draft of a batch of n entries, each with a reference.
+func (s *stage) batch(n int) payment.Payment {
+	s.made++
+	key := fmt.Sprint("key ", s.made)
+	entries := make([]payment.Entry, n)
+	for i := range entries {
+		entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: token.Units(1_000_000 + uint64(i)), Reference: fmt.Sprintf("inv-%04d", i)}
+	}
+	r, _ := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key}.Batch(entries)
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, token.Token{Symbol: "USDC", Decimals: 6}, "local", noon)
+	if n > 1 {
+		p.BatchContract = token.Address{0xba}
+	}
+	call := p.Call(s.w.Address, true)
+	return p.AssignedTo(s.w.Address, chain.Tx{ChainID: 1, To: call.To, Data: call.Data, Gas: 21_000})
+}
+
 func (s *stage) signed(p payment.Payment, nonce, tip uint64) chain.Signed {
 	raw := binary.BigEndian.AppendUint64([]byte(p.Revision), nonce<<32|tip)
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}

@@ -82,14 +82,44 @@ func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head
 // Count implements chain.Node.
 func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
 	var mined count
-	calls, err := n.batch(ctx, call("eth_getTransactionCount", &mined, wallet.String(), hexOf(block)))
+	if err := n.each(ctx, call("eth_getTransactionCount", &mined, wallet.String(), hexOf(block))); err != nil {
+		return 0, fmt.Errorf("counting the transactions of %v at block %d: %w", wallet, block, err)
+	}
+	return uint64(mined), nil
+}
+
+// Code returns the code of the contract at an address in the latest block, empty if none
+// is there.
+func (n *Node) Code(ctx context.Context, at token.Address) ([]byte, error) {
+	var code hexutil.Bytes
+	calls, err := n.batch(ctx, call("eth_getCode", &code, at.String(), "latest"))
 	if err == nil {
 		err = firstError(calls)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("counting the transactions of %v at block %d: %w", wallet, block, err)
+		return nil, fmt.Errorf("reading the code at %v: %w", at, err)
 	}
-	return uint64(mined), nil
+	return code, nil
+}
+
+// allowanceCall is the first four bytes of keccak256("allowance(address,address)"), EIP-20.
+var allowanceCall = [4]byte{0xdd, 0x62, 0xed, 0x3e}
+
+// Allowance returns how much of a token's owner a spender may take, in the latest block.
+func (n *Node) Allowance(ctx context.Context, contract, owner, spender token.Address) (token.Amount, error) {
+	var units hexutil.Bytes
+	data := slices.Concat(addressCall(allowanceCall, owner), make([]byte, 12), spender[:])
+	calls, err := n.batch(ctx, call("eth_call", &units, callObject{To: contract.String(), Data: data}, "latest"))
+	if err == nil {
+		err = firstError(calls)
+	}
+	if err == nil && len(units) != 32 {
+		err = fmt.Errorf("%w: allowance returned %d bytes: no token at %v", errAnswer, len(units), contract)
+	}
+	if err != nil {
+		return token.Amount{}, fmt.Errorf("reading what %v may take of %v: %w", spender, owner, err)
+	}
+	return token.AmountFromBytes(units)
 }
 
 // finalBlock returns the highest block that is final by rule. Zero means that

@@ -11,6 +11,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"remit/internal/chain"
+	"remit/internal/disburser"
 	"remit/internal/token"
 )
 
@@ -28,14 +29,6 @@ var (
 	gasPriceOracle  = token.Address{0: 0x42, 19: 0x0f}
 	l1FeeCall       = [4]byte{0xf1, 0xc7, 0xa5, 0x8b}
 	operatorFeeCall = [4]byte{0x27, 0x5a, 0xed, 0xd2}
-)
-
-// What the oracle is asked about: more than the 169 bytes that an unsigned transfer has
-// with fees of 12 bytes and 20 bytes after its call data (EIP-1559), and more gas than
-// one may use.
-const (
-	transferSize = 192
-	transferMost = 300_000
 )
 
 // oracleCall asks the oracle for a fee of something of size n.
@@ -73,7 +66,7 @@ func (n *Node) Fees(ctx context.Context) (chain.Market, error) {
 	}
 	var l1, operator hexutil.Bytes
 	if n.l1Fee {
-		calls = append(calls, oracleCall(&l1, l1FeeCall, transferSize), oracleCall(&operator, operatorFeeCall, transferMost))
+		calls = append(calls, oracleCall(&l1, l1FeeCall, chain.QuotedSize), oracleCall(&operator, operatorFeeCall, chain.QuotedGas))
 	}
 	calls, err := n.batch(ctx, calls...)
 	if err == nil {
@@ -121,44 +114,70 @@ const codeReverted = 3
 // was 17,100 before (EIP-2200, as EIP-2929 changed it).
 const setGas = 64 * 1530
 
-// Estimate implements chain.Node. The node estimates both cases of a transfer in one
+// Estimate implements chain.Node. The node estimates both cases of transfers in one
 // request, so that the dearer one follows the chain's forks. Where a token refuses
-// unknown recipients, the dearer case is setGas above the other.
+// unknown recipients, the dearer case is setGas above the other for each of them.
 func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
 	var gas, dearer count
 	estimate := func(c chain.Call, gas *count) query {
 		return call("eth_estimateGas", gas, callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data})
 	}
 	calls := []query{estimate(c, &gas)}
-	other, transfer := c.ToNewHolder()
-	if transfer {
+	other, holders := c.ToNewHolders()
+	if holders > 0 {
 		calls = append(calls, estimate(other, &dearer))
 	}
-	screened := c.Screening != chain.Screening{}
-	var listed hexutil.Bytes
-	if screened {
-		calls = append(calls, call("eth_call", &listed, callObject{To: c.List.String(), Data: addressCall(isSanctioned, c.Recipient)}, "latest"))
+	var latest *header
+	if c.Bounded {
+		calls = append(calls, call("eth_getBlockByNumber", &latest, "latest", false))
+	}
+	asked := len(calls)
+	listed := make([]hexutil.Bytes, len(c.Recipients))
+	for i, to := range c.Recipients {
+		calls = append(calls, call("eth_call", &listed[i], callObject{To: c.List.String(), Data: addressCall(isSanctioned, to)}, "latest"))
 	}
 	calls, err := n.batch(ctx, calls...)
-	if screened && err == nil {
-		if err := screen(listed, calls[len(calls)-1].Error); err != nil {
-			return 0, fmt.Errorf("asking the list at %v for %v: %w", c.List, c.Recipient, err)
+	for i := 0; i < len(listed) && err == nil; i++ {
+		if err := screen(listed[i], calls[asked+i].Error); err != nil {
+			return 0, fmt.Errorf("asking the list at %v for %v: %w", c.List, c.Recipients[i], &chain.EntryError{Index: i, Err: err})
 		}
 	}
 	if err == nil {
 		err = calls[0].Error
 	}
 	if rejection, ok := errors.AsType[*Rejection](err); ok && rejection.reverted() {
-		return 0, fmt.Errorf("estimating a call of %v: %w: %s", c.To, chain.ErrReverted, rejection.Words)
+		err := fmt.Errorf("estimating a call of %v: %w: %s", c.To, chain.ErrReverted, rejection.Words)
+		if i, ok := disburser.Index(rejection.data); ok {
+			err = &chain.EntryError{Index: i, Err: err}
+		}
+		return 0, err
+	}
+	if rejection, ok := errors.AsType[*Rejection](err); ok && c.Bounded && has(rejection.Words, tooLarge) {
+		err = fmt.Errorf("%w: %s", chain.ErrTooLarge, rejection.Words)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("estimating a call of %v: %w", c.To, err)
 	}
-	if transfer && calls[1].Error != nil {
-		dearer = gas + setGas
+	if holders > 0 && calls[1].Error != nil {
+		dearer = gas + count(setGas*holders)
 	}
-	return uint64(max(gas, dearer)), nil
+	gas = max(gas, dearer)
+	if c.Bounded {
+		switch err := calls[asked-1].Error; {
+		case err != nil:
+			return 0, fmt.Errorf("reading the latest block: %w", err)
+		case latest == nil || latest.GasLimit == nil:
+			return 0, fmt.Errorf("eth_getBlockByNumber: %w: no gas limit", errAnswer)
+		case !chain.Fits(uint64(gas), uint64(*latest.GasLimit)):
+			return 0, fmt.Errorf("%w: %d units are estimated", chain.ErrTooLarge, gas)
+		}
+	}
+	return uint64(gas), nil
 }
+
+// tooLarge are the words of nodes for a call that needs more gas than they let it have,
+// in lower case: geth, Erigon, Reth and anvil; Nethermind; Besu; Hardhat.
+var tooLarge = []string{"exceeds allowance", "exceeded transaction and block gas limit", "exceeds block gas limit", "out of gas"}
 
 // isSanctioned is the first four bytes of keccak256("isSanctioned(address)")
 // (Chainalysis, "Sanctions Oracle").
@@ -182,11 +201,11 @@ func (r *Rejection) reverted() bool {
 	if r.Code == codeReverted {
 		return true
 	}
-	words := strings.ToLower(r.Words)
-	for _, w := range reverted {
-		if strings.Contains(words, w) {
-			return true
-		}
-	}
-	return false
+	return has(r.Words, reverted)
+}
+
+// has reports whether a node's words have one of some, which are in lower case.
+func has(words string, some []string) bool {
+	words = strings.ToLower(words)
+	return slices.ContainsFunc(some, func(w string) bool { return strings.Contains(words, w) })
 }

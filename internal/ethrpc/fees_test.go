@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/chain"
+	"remit/internal/disburser"
 	"remit/internal/token"
 )
 
@@ -24,19 +25,9 @@ func TestReadsFeesInOneRequest(t *testing.T) {
 	}{
 		{"the node suggests a tip", history, result(`"0x59682f00"`), chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_500_000_000)}},
 		{"the node suggests no tip at all", history, result(`"0x0"`), chain.Market{BaseFee: token.Units(0x62)}},
-		{
-			"the node knows no such method: what the last block paid", history,
-			failure("-32601", "the method eth_maxPriorityFeePerGas does not exist/is not available"),
-			chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_000_000)},
-		},
-		{
-			"leading zeros, which the specification forbids", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x0064","0x0062"]}`), result(`"0x00"`),
-			chain.Market{BaseFee: token.Units(0x62)},
-		},
-		{
-			"Avalanche leaves the next block's base fee out: an eighth more", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x64"]}`), result(`"0x1"`),
-			chain.Market{BaseFee: token.Units(113), Tip: token.Units(1)},
-		},
+		{"the node knows no such method: what the last block paid", history, failure("-32601", "no such method"), chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_000_000)}},
+		{"leading zeros, which the specification forbids", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x0064","0x0062"]}`), result(`"0x00"`), chain.Market{BaseFee: token.Units(0x62)}},
+		{"Avalanche leaves the next block's base fee out: an eighth more", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x64"]}`), result(`"0x1"`), chain.Market{BaseFee: token.Units(113), Tip: token.Units(1)}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var params string
@@ -63,24 +54,19 @@ func TestReadsFeesInOneRequest(t *testing.T) {
 
 func TestFeesAreUsableOrAnError(t *testing.T) {
 	tip := result(`"0x1"`)
-	for _, row := range []struct {
-		name         string
-		history, tip raw
-	}{
-		{"no history", failure("-32000", "header not found"), tip},
-		{"null", result("null"), tip},
-		{"no base fee", result(`{"baseFeePerGas":[],"reward":[["0x1"]]}`), tip},
-		{"more blocks than were asked for", result(`{"baseFeePerGas":["0x64","0x62","0x60"],"reward":[["0x1"],["0x1"]]}`), tip},
-		{"a base fee that is no quantity", result(`{"baseFeePerGas":["100","98"],"reward":[["0x1"]]}`), tip},
-		{"no tip and no rewards", result(`{"baseFeePerGas":["0x64","0x62"]}`), failure("-32601", "no such method")},
-		{"no tip and no reward", result(`{"baseFeePerGas":["0x64","0x62"],"reward":[[]]}`), failure("-32601", "no such method")},
+	for name, row := range map[string]struct{ history, tip raw }{
+		"no history":                      {failure("-32000", "header not found"), tip},
+		"null":                            {result("null"), tip},
+		"no base fee":                     {result(`{"baseFeePerGas":[],"reward":[["0x1"]]}`), tip},
+		"more blocks than were asked for": {result(`{"baseFeePerGas":["0x64","0x62","0x60"],"reward":[["0x1"],["0x1"]]}`), tip},
+		"a base fee that is no quantity":  {result(`{"baseFeePerGas":["100","98"],"reward":[["0x1"]]}`), tip},
+		"no tip and no rewards":           {result(`{"baseFeePerGas":["0x64","0x62"]}`), failure("-32601", "no such method")},
+		"no tip and no reward":            {result(`{"baseFeePerGas":["0x64","0x62"],"reward":[[]]}`), failure("-32601", "no such method")},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			s := serve(t, map[string]func(request) raw{"eth_feeHistory": always(row.history), "eth_maxPriorityFeePerGas": always(row.tip)})
-			if got, err := open(t, s.URL).Fees(t.Context()); err == nil {
-				t.Errorf("Fees = %+v, want an error", got)
-			}
-		})
+		s := serve(t, map[string]func(request) raw{"eth_feeHistory": always(row.history), "eth_maxPriorityFeePerGas": always(row.tip)})
+		if got, err := open(t, s.URL).Fees(t.Context()); err == nil {
+			t.Errorf("%s: Fees = %+v, want an error", name, got)
+		}
 	}
 }
 
@@ -136,6 +122,79 @@ func TestEstimatesBothCases(t *testing.T) {
 	}
 }
 
+// TestEstimatesABatch: a batch is estimated as it is, and with each tenth recipient new, its
+// recipients are held against the list, and its gas against the block, in one request.
+func TestEstimatesABatch(t *testing.T) {
+	var entries []disburser.Entry
+	for i := range 11 {
+		entries = append(entries, disburser.Entry{To: token.Address{1 + byte(i)}, Amount: token.Units(5)})
+	}
+	word := func(digit string) raw { return result(`"0x` + strings.Repeat("0", 63) + digit + `"`) }
+	reason := func(data string) raw {
+		return raw(fmt.Sprintf(`"error":{"code":3,"message":"execution reverted","data":%s}`, data))
+	}
+	index := crypto.Keccak256([]byte("Refused(uint256,bytes)"))[:4]
+	refused := fmt.Sprintf(`0x%x%064x%064x%064x`, index, 7, 64, 0)
+	for _, row := range []struct {
+		name             string
+		estimate, dearer raw
+		listed           byte // the recipient that the list has; 0: none
+		limit            string
+		gas              uint64
+		want             error
+		index            int
+	}{
+		{"it fits", result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0x34000, nil, -1},
+		{"a token that refuses who is new", result(`"0x30000"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0x30000 + 2*97_920, nil, -1},
+		{"the third recipient is listed", result(`"0x30000"`), result(`"0x34000"`), 3, "0x1c9c380", 0, chain.ErrListed, 2},
+		{"a smaller block", result(`"0x30000"`), result(`"0x34000"`), 0, "0x3e665", 0, chain.ErrTooLarge, -1},
+		{"the block has room for the margin too", result(`"0x30000"`), result(`"0x34000"`), 0, "0x3e666", 0x34000, nil, -1},
+		{"more than EIP-7825 allows", result(`"0xd5555b"`), result(`"0x34000"`), 0, "0x3938700", 0, chain.ErrTooLarge, -1},
+		{"more than the node allows", failure("-32000", "gas required exceeds allowance (30000000)"), result(`"0x1"`), 0, "0x1c9c380", 0, chain.ErrTooLarge, -1},
+		{"a block without a limit", result(`"0x30000"`), result(`"0x34000"`), 0, "", 0, errAny, -1},
+		{"the token refuses one", reason(`"` + refused + `"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, 7},
+		{"as Hardhat says it", reason(`{"message":"reverted","data":"` + refused + `"}`), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, 7},
+		{"as Nethermind says it", reason(`"Reverted ` + refused + `"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, 7},
+		{"without a reason", failure("3", "execution reverted"), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, -1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			estimates := 0
+			s := serve(t, map[string]func(request) raw{
+				"eth_estimateGas": func(request) raw {
+					if estimates++; estimates == 1 {
+						return row.estimate
+					}
+					return row.dearer
+				},
+				"eth_call": func(r request) raw {
+					to := token.Address{row.listed}
+					if row.listed > 0 && strings.Contains(string(r.Params[0]), fmt.Sprintf("%x", to[:])) {
+						return word("1")
+					}
+					return word("0")
+				},
+				"eth_getBlockByNumber": always(result(`{"number":"0x5","gasLimit":"` + row.limit + `"}`)),
+			})
+			call := chain.Call{From: account, To: contract, Data: disburser.Calldata(contract, entries, []byte{7}), Bounded: true}
+			call.List = token.Address{0x40, 19: 0x01}
+			for _, e := range entries {
+				call.Recipients = append(call.Recipients, e.To)
+			}
+			gas, err := open(t, s.URL).Estimate(t.Context(), call)
+			got := -1
+			if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+				got = entry.Index
+			}
+			if gas != row.gas || got != row.index || (err == nil) != (row.want == nil) || row.want != nil && row.want != errAny && !errors.Is(err, row.want) {
+				t.Errorf("Estimate = %d, %v of entry %d, want %d, %v of %d", gas, err, got, row.gas, row.want, row.index)
+			}
+			if requests := s.methods(); len(requests) != 1 || estimates != 2 {
+				t.Errorf("%d estimates in requests %q", estimates, requests)
+			}
+		})
+	}
+}
+
 // TestScreensARecipient: a list is asked in the request of the estimate. Only a plain
 // "not listed" lets the estimate through.
 func TestScreensARecipient(t *testing.T) {
@@ -165,7 +224,7 @@ func TestScreensARecipient(t *testing.T) {
 			}})
 			list := token.Address{0x40, 19: 0x01}
 			gas, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract, Data: chain.TransferData(account, token.Units(1)),
-				Screening: chain.Screening{List: list, Recipient: account}})
+				Screening: chain.Screening{List: list, Recipients: []token.Address{account}}})
 			if ok := err == nil && gas == 0xfde8; ok != (row.want == nil) || row.want != nil && row.want != errAny && !errors.Is(err, row.want) {
 				t.Errorf("Estimate = %d, %v, want %v", gas, err, row.want)
 			}

@@ -1,6 +1,7 @@
 package ethrpc
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -17,6 +18,7 @@ const maxWords = 300
 type Rejection struct {
 	Code  int    // JSON-RPC error code
 	Words string // the node's message and textual data, cut to 300 bytes, without the URL's secrets
+	data  []byte // what a call reverted with; nil: the node does not say
 }
 
 // Error implements error.
@@ -40,7 +42,19 @@ func (n *Node) rejection(err error) error {
 	if data, ok := answer.Data.(string); ok && data != "" {
 		words += ": " + data
 	}
-	return &Rejection{Code: answer.Code, Words: n.secrets.cut(words)}
+	return &Rejection{Code: answer.Code, Words: n.secrets.cut(words), data: revertedWith(answer.Data)}
+}
+
+// revertedWith reads what a call reverted with from an error's data: "0x…" of geth and
+// most others, {"data": "0x…"} of Hardhat, "Reverted 0x…" of Nethermind.
+func revertedWith(data any) []byte {
+	if object, ok := data.(map[string]any); ok {
+		data = object["data"]
+	}
+	words, _ := data.(string)
+	_, digits, _ := strings.Cut(words, "0x")
+	b, _ := hex.DecodeString(digits) // nil is none
+	return b
 }
 
 // unanswered returns the error of a request that failed as a whole, without the

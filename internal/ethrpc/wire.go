@@ -80,9 +80,10 @@ func wei(a token.Amount) *hexutil.Big {
 
 // header has the fields of a block that are read.
 type header struct {
-	Number *count      `json:"number"`
-	Hash   *chain.Hash `json:"hash"`
-	Time   *count      `json:"timestamp"` // seconds since 1970
+	Number   *count      `json:"number"`
+	Hash     *chain.Hash `json:"hash"`
+	Time     *count      `json:"timestamp"` // seconds since 1970
+	GasLimit *count      `json:"gasLimit"`
 }
 
 // block is a header and its transactions in full.
@@ -150,6 +151,7 @@ type logged struct {
 	Topics   []chain.Hash   `json:"topics"`
 	Data     hexutil.Bytes  `json:"data"`
 	Removed  bool           `json:"removed"`
+	Index    *count         `json:"logIndex"`
 }
 
 func (l logged) event() chain.Log {
@@ -168,10 +170,15 @@ func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without a status of 0 or 1", errAnswer, tx)
 	}
 	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: uint64(r.GasUsed), Fee: r.fee(uint64(r.GasUsed))}
-	for _, log := range r.Logs {
-		if !log.Removed {
-			read.Logs = append(read.Logs, log.event())
+	for i, log := range r.Logs {
+		if log.Removed {
+			continue
 		}
+		event := log.event()
+		if event.Index = uint64(i); log.Index != nil {
+			event.Index = uint64(*log.Index)
+		}
+		read.Logs = append(read.Logs, event)
 	}
 	return read, true, nil
 }

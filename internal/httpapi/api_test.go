@@ -95,6 +95,7 @@ func newAPI(t *testing.T) *api {
 		httpapi.RotateAPIKey(newID, a.keys, a.hooks),
 		httpapi.RevokeAPIKey(newID, a.keys),
 		httpapi.SendPayment(newID, a.payments, asset),
+		httpapi.SendPayments(newID, a.payments, asset),
 		httpapi.GetTransaction(newID, a.payments),
 		httpapi.ListTransactions(newID, a.payments, a.payments),
 		httpapi.GetBalance(newID, chain.Nodes{a.node}, asset, "base-sepolia", chain.ConfirmationRule{}),
@@ -262,6 +263,10 @@ var words = map[string]string{
 	"2^256-1":             maxAmount,
 	"20 pairs":            pairs(20),
 	"21 pairs":            pairs(21),
+	"batch":               `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
+	"example batch": `{"payments":[{"wallet_address":"` + alice + `","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
+		`"reference":"payroll-2026-01","metadata":{"order":"2041"}}`,
+	"100 payments": strings.Repeat(`{"to":"`+alice+`","amount":1},`, 99) + `{"to":"` + alice + `","amount":1}`,
 }
 
 // pairs returns n pairs of metadata.
@@ -292,6 +297,13 @@ var steps = map[string]func(*api){
 	"a suspended merchant": func(a *api) {
 		must(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "a stolen key"}))
 	},
+	"an entry below the minimum":  refused(second(dispatch.ErrAmountBelow)),
+	"an entry above the maximum":  refused(second(dispatch.ErrAmountAbove)),
+	"a refused entry":             refused(second(dispatch.ErrRecipient)),
+	"an entry not in the book":    refused(second(dispatch.ErrNotInBook)),
+	"an entry that is not known":  refused(second(dispatch.ErrUnavailable)),
+	"seven fit":                   refused(&dispatch.TooManyError{Fit: 7}),
+	"no batch contract":           refused(dispatch.ErrNoBatches),
 	"a stack that requires keys":  refused(dispatch.ErrKeyMissing),
 	"a recipient not in the book": refused(dispatch.ErrNotInBook),
 	"a day passes":                func(a *api) { a.now = a.now.Add(24 * time.Hour) },
@@ -308,6 +320,9 @@ var steps = map[string]func(*api){
 		*a.hooks.Registry = *webhook.NewRegistry(contended{}, a.hooks, func() time.Time { return epoch }, &counter{})
 	},
 }
+
+// second is an error of a batch's second entry.
+func second(err error) error { return &chain.EntryError{Index: 1, Err: err} }
 
 // broken returns err as an adapter does, with text that is for the log.
 func broken(err error) error { return fmt.Errorf("asking: %w", errors.Join(err, errBroken)) }
@@ -355,8 +370,8 @@ func (s *payments) Send(ctx context.Context, r payment.Request) (dispatch.Result
 	if s.refuse != nil {
 		return dispatch.Result{}, s.refuse
 	}
-	if r.To == ownWallet {
-		return dispatch.Result{}, dispatch.ErrOwnWallet
+	if i := slices.IndexFunc(r.Outputs(), func(e payment.Entry) bool { return e.To == ownWallet }); i >= 0 {
+		return dispatch.Result{}, &chain.EntryError{Index: i, Err: dispatch.ErrOwnWallet}
 	}
 	id, err := payment.NewID(r.Merchant, r.Mode, r.IdempotencyKey, &counter{next: byte(s.nonce)})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -18,12 +19,15 @@ import (
 type form struct {
 	object strictjson.Value
 	bad    invalids
+	at     []any // where the object is in the body, if it is not the whole
 }
 
 // err returns all faults, nil if there are none.
 func (f *form) err() error { return f.bad.orNil() }
 
-func (f *form) refuse(field, kind, msg string) { f.bad.add(kind, msg, "body", field) }
+func (f *form) refuse(field, kind, msg string) {
+	f.bad.add(kind, msg, slices.Concat([]any{"body"}, f.at, []any{field})...)
+}
 
 func (f *form) missing(field string) { f.refuse(field, "missing", "Field required") }
 

@@ -33,6 +33,7 @@ type problem struct {
 	status     int
 	code       string // stable; listed in openapi.yaml. Empty: the body has none
 	detail     any    // a sentence, or the list of a 422
+	index      *int   // of the entry of a batch that a 400 concerns, if any
 	allow      string // Allow header, if any
 	retryAfter int    // seconds, Retry-After header; 0: none
 }
@@ -69,6 +70,7 @@ var problems = []struct {
 	{store.ErrDailyLimit, badRequest("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
 	{dispatch.ErrRecipient, badRequest("recipient_not_allowed", "This recipient cannot be paid: the token contract or a list of this service refuses it. Nothing was paid.")},
 
+	{dispatch.ErrNoBatches, badRequest("batches_not_enabled", "This service pays no batches: send each payment to /send-payment. Nothing was paid.")},
 	{dispatch.ErrNotInBook, badRequest("recipient_not_in_book", "Your API key pays active entries of the recipient book only. Add the recipient and wait until it is active. Nothing was paid.")},
 	{apikey.ErrLimit, badRequest("key_limit_reached", "You have 25 API keys that are neither revoked nor expired. Revoke one first.")},
 
@@ -106,6 +108,9 @@ func problemOf(err error) problem {
 	}
 	for _, row := range problems {
 		if errors.Is(err, row.is) {
+			if entry, ok := errors.AsType[entryError](err); ok && row.status == http.StatusBadRequest {
+				row.index = &entry.index
+			}
 			return row.problem
 		}
 	}
@@ -118,7 +123,8 @@ func (p problem) answer() answer {
 	a.body = struct {
 		Detail any    `json:"detail"`
 		Code   string `json:"code,omitempty"`
-	}{p.detail, p.code}
+		Index  *int   `json:"index,omitempty"`
+	}{p.detail, p.code, p.index}
 	if p.allow != "" {
 		a.header["Allow"] = p.allow
 	}

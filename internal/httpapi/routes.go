@@ -26,6 +26,7 @@ var Routes = []Route{
 	{"POST", "/api-keys/{id}/revoke", "RevokeAPIKey", "revoke-api-key", apikey.Keys},
 
 	{"POST", "/send-payment", "SendPayment", "send-payment", apikey.PaymentsWrite},
+	{"POST", "/send-payments", "SendPayments", "send-payments", apikey.PaymentsWrite},
 	{"GET", "/transaction/{tx_hash}", "GetTransaction", "get-transaction", apikey.PaymentsRead},
 	{"GET", "/transactions", "ListTransactions", "list-transactions", apikey.PaymentsRead},
 	{"GET", "/balance/{address}", "GetBalance", "get-balance", apikey.PaymentsRead},

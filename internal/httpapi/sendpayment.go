@@ -3,10 +3,12 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"unicode/utf8"
 
 	"remit/internal/apikey"
+	"remit/internal/chain"
 	"remit/internal/dispatch"
 	"remit/internal/payment"
 	"remit/internal/strictjson"
@@ -31,34 +33,104 @@ type Payer interface {
 func SendPayment(newID func() string, payer Payer, asset token.Token) Endpoint {
 	return submission("SendPayment", newID, func(c *call, f *form) (answer, error) {
 		to, field := f.recipient(asset)
-		r := payment.Request{
-			Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode),
-			To: to, Amount: f.amount("amount"), Metadata: f.metadata("metadata"), Key: limitsOf(c.caller),
-		}
-		r.Reference, _ = f.text("reference", 1, maxReference)
-		if err := f.err(); err != nil {
-			return answer{}, err
-		}
-		var err error
-		if r.IdempotencyKey, err = idempotencyKey(c.Header); err != nil {
-			return answer{}, err
-		}
-		result, err := payer.Send(c.Context(), r)
-		switch {
-		case errors.Is(err, dispatch.ErrKeyReused):
-			return answer{}, invalids{{"idempotency_key_reused", []any{"header", "idempotency-key"},
-				"This Idempotency-Key was used for a payment with other content"}}
-		case errors.Is(err, dispatch.ErrOwnWallet):
-			return answer{}, invalids{{"recipient_refused", []any{"body", field}, "Must not be a wallet of this service"}}
-		case err != nil:
-			return answer{}, err
-		}
-		a := answer{status: http.StatusCreated, body: result.Payment.Public()}
-		if result.Replayed {
-			a.header = map[string]string{"Idempotent-Replayed": "true"}
-		}
-		return a, nil
+		amount := f.amount("amount")
+		r := f.request(c)
+		r.To, r.Amount = to, amount
+		return send(c, f, payer, r, func(int) []any { return []any{field} })
 	})
+}
+
+// SendPayments serves POST /send-payments: a batch, all or nothing.
+func SendPayments(newID func() string, payer Payer, asset token.Token) Endpoint {
+	return submission("SendPayments", newID, func(c *call, f *form) (answer, error) {
+		entries, fields := f.entries(asset)
+		r, fits := f.request(c).Batch(entries)
+		if len(f.bad) == 0 && !fits {
+			f.refuse("payments", "too_large", "Must be at most 2^256-1 in all")
+		}
+		a, err := send(c, f, payer, r, func(i int) []any { return []any{"payments", i, fields[i]} })
+		if tooMany, ok := errors.AsType[*dispatch.TooManyError](err); ok {
+			err = invalids{{"too_many", []any{"body", "payments"}, fmt.Sprintf("At most %d of these payments fit into one transaction of this chain", tooMany.Fit)}}
+		} else if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+			err = entryError{err, entry.Index}
+		}
+		return a, err
+	})
+}
+
+// An entryError is an error that concerns an entry of a batch.
+type entryError struct {
+	error
+	index int // from 0
+}
+
+// Unwrap returns the error of the entry.
+func (e entryError) Unwrap() error { return e.error }
+
+// request reads the parts that one payment and a batch have alike.
+func (f *form) request(c *call) payment.Request {
+	r := payment.Request{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Metadata: f.metadata("metadata"), Key: limitsOf(c.caller)}
+	r.Reference, _ = f.text("reference", 1, maxReference)
+	return r
+}
+
+// send answers with the payment of r, unless f has faults. place says where in the
+// body the recipient of an entry is.
+func send(c *call, f *form, payer Payer, r payment.Request, place func(int) []any) (answer, error) {
+	if err := f.err(); err != nil {
+		return answer{}, err
+	}
+	var err error
+	if r.IdempotencyKey, err = idempotencyKey(c.Header); err != nil {
+		return answer{}, err
+	}
+	result, err := payer.Send(c.Context(), r)
+	switch {
+	case errors.Is(err, dispatch.ErrKeyReused):
+		return answer{}, invalids{{"idempotency_key_reused", []any{"header", "idempotency-key"},
+			"This Idempotency-Key was used for a payment with other content"}}
+	case errors.Is(err, dispatch.ErrOwnWallet):
+		own := 0
+		if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+			own = entry.Index
+		}
+		return answer{}, invalids{{"recipient_refused", append([]any{"body"}, place(own)...), "Must not be a wallet of this service"}}
+	case err != nil:
+		return answer{}, err
+	}
+	a := answer{status: http.StatusCreated, body: result.Payment.Public()}
+	if result.Replayed {
+		a.header = map[string]string{"Idempotent-Replayed": "true"}
+	}
+	return a, nil
+}
+
+// entries reads the payments of a batch, and the names of their recipients' fields.
+func (f *form) entries(asset token.Token) (entries []payment.Entry, fields []string) {
+	v, ok := f.object.Member("payments")
+	switch {
+	case !ok:
+		f.missing("payments")
+	case v.Kind != strictjson.Array:
+		f.refuse("payments", "array_type", "Must be a list of payments")
+	case len(v.Items) == 0:
+		f.refuse("payments", "too_few", "Must have at least 1 payment")
+	case len(v.Items) > payment.MaxEntries:
+		f.refuse("payments", "too_many", fmt.Sprintf("Must have at most %d payments", payment.MaxEntries))
+		return nil, nil
+	}
+	for i, item := range v.Items {
+		if item.Kind != strictjson.Object {
+			f.bad.add("object_type", "Must be a JSON object", "body", "payments", i)
+			continue
+		}
+		one := form{object: item, at: []any{"payments", i}}
+		to, field := one.recipient(asset)
+		e := payment.Entry{To: to, Amount: one.amount("amount")}
+		e.Reference, _ = one.text("reference", 1, maxReference)
+		entries, fields, f.bad = append(entries, e), append(fields, field), append(f.bad, one.bad...)
+	}
+	return entries, fields
 }
 
 // limitsOf are the limits that a key's grant and its merchant's terms set to payments.

@@ -32,6 +32,9 @@ func TestEverythingWrongIsToldAtOnce(t *testing.T) {
 	got.want(t, 422, `["body","wallet_address"]`, `["body","to"]`, `["body","amount"]`, `["body","reference"]`, `["body","metadata"]`)
 }
 
+// TestBatches: many payments, all or none.
+func TestBatches(t *testing.T) { answers(t, newAPI, "POST /send-payments %s") }
+
 // TestIdempotency: one key, one payment.
 func TestIdempotency(t *testing.T) {
 	const key = "Idempotency-Key: order-2041"

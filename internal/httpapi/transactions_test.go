@@ -104,11 +104,11 @@ func TestCSV(t *testing.T) {
 	page.want(t, 200)
 	rows, err := csv.NewReader(strings.NewReader(page.body)).ReadAll()
 	must(t, err)
-	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,version,mode,created_at,updated_at"
+	const names = "tx_hash,status,amount,wallet_address,to,token,decimals,network,reference,metadata,onchain_tx_hash,block_number,network_fee,failure,payments,version,mode,created_at,updated_at"
 	if len(rows) != 3 || strings.Join(rows[0], ",") != names {
 		t.Fatalf("%d rows: %s", len(rows), page.body)
 	}
-	if newest := rows[1]; newest[2] != "3" || newest[8] != "'=HYPERLINK(1)" || newest[9] != `{"a":"<b>, \"c\""}` || newest[11]+newest[12]+newest[13] != "" {
+	if newest := rows[1]; newest[2] != "3" || newest[8] != "'=HYPERLINK(1)" || newest[9] != `{"a":"<b>, \"c\""}` || newest[11]+newest[12]+newest[13]+newest[14] != "" {
 		t.Errorf("%q", newest)
 	}
 	next, ok := strings.CutPrefix(page.header.Get("Link"), "<")

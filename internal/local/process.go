@@ -110,7 +110,7 @@ func (s *process) routes(payer httpapi.Payer, book *recipient.Book, events *webh
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
-	tester := webhook.NewTester(deliveries, sender, time.Now, rand.Reader)
+	tester := webhook.NewTester(webhook.Sealed{Store: deliveries}, sender, time.Now, rand.Reader)
 	openapi, err := description(s.url)
 	if err != nil {
 		return nil, err
@@ -131,6 +131,7 @@ func (s *process) routes(payer httpapi.Payer, book *recipient.Book, events *webh
 		httpapi.RotateAPIKey(id, keys, events),
 		httpapi.RevokeAPIKey(id, keys),
 		httpapi.SendPayment(id, payer, s.chain.asset),
+		httpapi.SendPayments(id, payer, s.chain.asset),
 		httpapi.GetTransaction(id, s.tables.payments),
 		httpapi.ListTransactions(id, s.tables.payments, s.tables.payments),
 		httpapi.GetBalance(id, s.chain.nodes, s.chain.asset, s.Network, rule),

@@ -9,6 +9,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/chains"
+	"remit/internal/disburser"
 	"remit/internal/stack"
 	"remit/internal/token"
 )
@@ -34,6 +35,7 @@ type Settings struct {
 	Maximum       token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
 	DailyLimit    token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
 	SanctionsList token.Address `env:"REMIT_SANCTIONS_LIST" placeholder:"ADDRESS" help:"A contract with isSanctioned(address): whom it lists is not paid."`
+	BatchContract token.Address `env:"REMIT_BATCH_CONTRACT" placeholder:"ADDRESS" help:"The contract through which batches are paid, with --rpc: remit batch deploy makes it. The embedded chain has one."`
 	MaxFeeCap     uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"The most a transaction may offer per gas, in gwei. Above it payments wait. 0: 200, or what docs/chains.md has for the outside chain."`
 	RecipientHold time.Duration `env:"REMIT_RECIPIENT_HOLD" default:"2s" help:"How long a new recipient waits until keys with recipients \"book\" may pay it."`
 	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator" default:"public" help:"Who may create API keys: public or operator."`
@@ -52,6 +54,10 @@ type ChainSettings struct {
 // reservationAge is how long a reservation is left to its handler. There is one
 // process here: after a crash every reservation is an orphan.
 const reservationAge = 5 * time.Second
+
+// registryAge is how soon a change of the wallets is seen: reading them costs nothing
+// here.
+const registryAge = 5 * time.Second
 
 // servesPage reports whether the page is served: to this machine only, since its
 // buttons break the stack, and where the stack has a chain of its own that may be
@@ -80,8 +86,8 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 // token. Its error names the flag that cannot be read.
 func (s *Settings) config() (stack.Config, error) {
 	switch outside, named := len(s.RPC) > 0, !s.Token.IsZero(); {
-	case !outside && (named || s.WalletFile != ""):
-		return stack.Config{}, errors.New("--token and --wallet-file go with --rpc: the embedded chain brings its own")
+	case !outside && (named || s.WalletFile != "" || !s.BatchContract.IsZero()):
+		return stack.Config{}, errors.New("--token, --wallet-file and --batch-contract go with --rpc: the embedded chain brings its own")
 	case outside && (!named || s.WalletFile == ""):
 		return stack.Config{}, errors.New("--rpc needs --token ADDRESS and --wallet-file FILE: remit chain prints both")
 	}
@@ -92,8 +98,13 @@ func (s *Settings) config() (stack.Config, error) {
 			return stack.Config{}, fmt.Errorf("--confirmation-rule: %w", err)
 		}
 	}
+	batches := s.BatchContract
+	if len(s.RPC) == 0 {
+		batches = disburser.Address()
+	}
 	return stack.Config{
-		Network: s.Network, MemoOff: s.Memo == "off", Ephemeral: s.DynamoDB == "", RequireKey: s.RequireKey, Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Sanctions: s.SanctionsList, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
-		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge,
+		BatchContract: batches,
+		Network:       s.Network, MemoOff: s.Memo == "off", Ephemeral: s.DynamoDB == "", RequireKey: s.RequireKey, Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Sanctions: s.SanctionsList, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
+		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge, RegistryAge: registryAge,
 	}, nil
 }

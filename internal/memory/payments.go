@@ -88,7 +88,7 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 		}
 		own := &there.p
 		own.Merchant, own.Mode, own.IdempotencyKey, own.Fingerprint = p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint
-		own.Reference, own.Metadata = p.Reference, p.Metadata
+		own.Reference, own.Metadata, own.Entries = p.Reference, p.Metadata, p.Entries
 		s.enlist(there)
 		return nil
 	})
@@ -101,7 +101,7 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 		if there == nil || !there.p.State.Final() {
 			return store.ErrChanged
 		}
-		there.p.Reference, there.p.Metadata, there.p.Event = "", nil, p.Event
+		there.p.Reference, there.p.Metadata, there.p.Entries, there.p.Event = "", nil, p.Entries, p.Event
 		return nil
 	})
 }

@@ -88,10 +88,19 @@ type auditor struct {
 	counted   map[chain.Hash]string        // the kinds of the transactions that are in sums
 }
 
-// A bookEntry is a payment in the tables, and whether the chain has its transfer.
+// A bookEntry is a payment in the tables, and those of its transfers that were not found
+// on the chain so far.
 type bookEntry struct {
 	payment.Payment
-	found bool
+	left []chain.Transfer
+}
+
+// payee describes the recipients of a payment.
+func payee(p payment.Payment) string {
+	if p.BatchContract.IsZero() {
+		return p.To.String()
+	}
+	return fmt.Sprintf("%d recipients", len(p.Entries))
 }
 
 // Run reads the chain, then the tables: a payment that the chain has is in the tables
@@ -253,7 +262,7 @@ func (a *auditor) readTables(ctx context.Context) error {
 		case p.Tx.ChainID == a.chainID && (p.Ether() || p.Token.Contract == a.asset.Contract):
 			hashes := p.Hashes()
 			p.Metadata, p.Event, p.Attempts, p.Tx = nil, nil, nil, chain.Tx{}
-			book := &bookEntry{Payment: p}
+			book := &bookEntry{p, p.Transfers()}
 			for _, h := range hashes {
 				a.known[h] = book
 			}
@@ -304,20 +313,22 @@ func (a *auditor) compare(context.Context) error {
 			}
 			a.differ(kind, d)
 		}
-		if p != nil && kind != kindUnknown {
-			p.found = true
-		}
 		a.count(kind, t.From, a.txs[t.Tx].At, t.Amount)
 		a.counted[t.Tx] = kind
 	}
 	for h, p := range a.known {
 		if _, mined := a.txs[h]; p.Ether() && mined {
-			p.found = true // weigh looks at what it moved
+			p.left = nil // weigh looks at what it moved
 		}
-		if p.State == payment.Confirmed && p.Onchain == h && !p.found && p.Block >= a.auditReport.From && p.Block <= a.auditReport.To {
+		if p.State == payment.Confirmed && p.Onchain == h && len(p.left) > 0 && p.Block >= a.auditReport.From && p.Block <= a.auditReport.To {
 			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID,
-				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, p.To)})
-			a.count(kindMissing, p.Wallet, p.UpdatedAt, p.Coins())
+				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, payee(p.Payment))})
+			for _, t := range p.left {
+				if p.Ether() {
+					t.Amount = p.Coins()
+				}
+				a.count(kindMissing, p.Wallet, p.UpdatedAt, t.Amount)
+			}
 			a.counted[h] = kindMissing
 		}
 	}
@@ -327,19 +338,30 @@ func (a *auditor) compare(context.Context) error {
 // judge returns the kind of a transfer, and a description if it is a difference.
 func (a *auditor) judge(t chain.LoggedTransfer, p *bookEntry) (kind, what string) {
 	paid := fmt.Sprintf("%s to %s in block %d", a.coins(t.Amount), t.To, t.Block)
+	promised := -1 // the place of t among those of p, in another amount perhaps
+	var amount token.Amount
+	if p != nil {
+		if promised = slices.Index(p.left, t.Transfer); promised < 0 {
+			promised = slices.IndexFunc(p.left, func(l chain.Transfer) bool { l.Amount = t.Amount; return l == t.Transfer })
+		}
+		if promised >= 0 {
+			amount = p.left[promised].Amount
+			p.left = slices.Delete(p.left, promised, promised+1)
+		}
+	}
 	switch {
 	case slices.Contains(a.Own, t.Tx):
 		return kindOwn, ""
 	case p == nil:
 		return kindUnknown, paid
-	case p.found || p.To != t.To || p.Wallet != t.From:
-		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.coins(p.Amount), p.To, p.Wallet)
-	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers && p.Amount != t.Amount:
+	case promised < 0:
+		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.coins(p.Amount), payee(p.Payment), p.Wallet)
+	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers:
 		return kindFailed, ""
 	case p.State == payment.Failed:
 		return kindDiffers, fmt.Sprintf("%s; the tables have it as failed: %s", paid, p.Failure.Code)
-	case p.Amount != t.Amount:
-		return kindDiffers, fmt.Sprintf("%s; the tables say %s", paid, a.coins(p.Amount))
+	case amount != t.Amount:
+		return kindDiffers, fmt.Sprintf("%s; the tables say %s", paid, a.coins(amount))
 	case p.State == payment.Confirmed && (p.Onchain != t.Tx || p.Block != t.Block):
 		return kindDiffers, fmt.Sprintf("%s; the tables say transaction %s in block %d", paid, p.Onchain, p.Block)
 	case p.State == payment.Confirmed && p.Merchant == payment.Operator:

@@ -1,6 +1,7 @@
 package operator_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/chains"
+	"remit/internal/disburser"
 	"remit/internal/memory"
 	"remit/internal/operator"
 	"remit/internal/stack"
@@ -113,12 +115,13 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 		{"nor above the limit", rawNode{"eth_feeHistory": `"result":{"baseFeePerGas":["0x1","0x77359400"],"reward":[["0x1"]]}`}, "fees", "!gas costs 2.000000001 gwei, more than MaxFeeCapGwei"},
 		{"a node that answers no batch", rawNode{"eth_getBlockByNumber 0x0": missing}, "batches", "!missing trie node"},
 		{"decimals that differ", rawNode{"eth_call 0x313ce567": word(18)}, "token", "!has 18 decimals"},
+		{"the contract of batches", rawNode{"eth_getCode": `"result":"0x6001"`}, "batch contract", "!is another one"},
 		{"another chain", rawNode{"eth_chainId": `"result":"0x1"`}, "token", "!another chain: 1, ChainId is 8453"},
 	} {
 		good, bad := httptest.NewServer(wellNode(nil)), httptest.NewServer(wellNode(c.faults))
 		own, _ := chains.Of(8453)
 		contract, _ := token.ParseAddress(own.USDC)
-		config := own.Complete(stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: contract}})
+		config := own.Complete(stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: contract}, BatchContract: disburser.Address()})
 		found := doctor(t, config, good.URL, bad.URL)[c.check]
 		want, finding := strings.CutPrefix(c.want, "!")
 		if got := fmt.Sprint(found); found.OK == finding || !strings.Contains(got, want) {
@@ -146,22 +149,75 @@ func TestDoctorKnowsProviders(t *testing.T) {
 	}
 }
 
+// TestAllowanceIsForTheContractAlone: none is given unless each node has the contract's
+// code. An allowance is ended all the same.
+func TestAllowanceIsForTheContractAlone(t *testing.T) {
+	ours := fmt.Sprintf(`"result":"0x%x"`, disburser.Code())
+	deployer := fmt.Sprintf(`"result":"0x%x"`, disburser.DeployerCode())
+	own := disburser.Address().String()
+	at := func(said string) rawNode {
+		return rawNode{"eth_getCode " + own: said, "eth_call 0xdd62ed3e": word(5)}
+	}
+	const approve, deploy = "batch approve --yes --key a 0x1111111111111111111111111111111111111111 --amount ", "batch deploy --yes --key a 0x1111111111111111111111111111111111111111"
+	const passed = "no key for wallet 0x1111111111111111111111111111111111111111"
+	for _, c := range []struct {
+		why, line     string
+		first, second rawNode
+		want          string
+	}{
+		{"both have it", approve + "5", at(ours), at(ours), passed},
+		{"any amount too", approve + "unlimited", at(ours), at(ours), passed},
+		{"one has another contract there", approve + "5", at(ours), at(`"result":"0x6001"`), "the contract at " + own + " is another one"},
+		{"one does not say", approve + "5", at(ours), at(`"error":{"code":-32000,"message":"missing trie node"}`), "missing trie node"},
+		{"one is behind", approve + "5", at(ours), at(`"result":"0x"`), "nodes disagree"},
+		{"neither has it", approve + "5", at(`"result":"0x"`), at(`"result":"0x"`), "no allowance is given: remit batch deploy makes the contract"},
+		{"an allowance is ended whatever is there", approve + "0", at(`"result":"0x6001"`), at(`"result":"0x"`), passed},
+		{"an amount that is none", approve + "much", at(ours), at(ours), "no amount of whole tokens"},
+		{"it is made once", deploy, at(ours), at(ours), "Deploy with BatchContract=" + own},
+		{"never in place of another", deploy, at(ours), at(`"result":"0x6001"`), "is another one"},
+		{"nor without its deployer", deploy, at(`"result":"0x"`), at(`"result":"0x"`), "the deterministic deployer is not on this chain"},
+		{"nor with another in its place", deploy, rawNode{"eth_getCode": `"result":"0x6001"`, "eth_getCode " + own: `"result":"0x"`}, at(`"result":"0x"`), "is another one"},
+		{"with it by a wallet", deploy, rawNode{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}, rawNode{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}, passed},
+	} {
+		one, two := httptest.NewServer(wellNode(c.first)), httptest.NewServer(wellNode(c.second))
+		got := command(t, stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6}}, c.line, one.URL, two.URL)
+		if !strings.Contains(got.Out+got.Error, c.want) {
+			t.Errorf("%s: %+v, want %q", c.why, got, c.want)
+		}
+		one.Close()
+		two.Close()
+	}
+}
+
 type seen struct {
 	Check, Saw, Do string
 	OK             bool
 }
 
-// doctor examines a stack without wallets and returns its findings by check.
-func doctor(t *testing.T, config stack.Config, nodes ...string) map[string]seen {
+// A said is the answer to a command.
+type said struct{ Out, Error string }
+
+// command gives a command for a stack without wallets.
+func command(t *testing.T, config stack.Config, line string, nodes ...string) (ended said) {
 	t.Helper()
 	local := operator.Local{Payments: memory.NewPayments(), Keyed: func() []token.Address { return nil }, Nodes: nodes, Health: func() []chain.Health { return nil }, Config: config}
 	recorder := httptest.NewRecorder()
-	local.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"Args":["doctor","--json"]}`)))
-	var ended struct{ Out, Error string }
-	var findings []seen
+	args, err := json.Marshal(map[string]any{"Args": strings.Fields(line)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	local.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(args)))
 	if err := json.Unmarshal(recorder.Body.Bytes(), &ended); err != nil {
 		t.Fatal(err)
 	}
+	return ended
+}
+
+// doctor examines a stack without wallets and returns its findings by check.
+func doctor(t *testing.T, config stack.Config, nodes ...string) map[string]seen {
+	t.Helper()
+	ended := command(t, config, "doctor --json", nodes...)
+	var findings []seen
 	if err := json.Unmarshal([]byte(ended.Out), &findings); err != nil {
 		t.Fatalf("%v: %+v", err, ended)
 	}
@@ -170,4 +226,22 @@ func doctor(t *testing.T, config stack.Config, nodes ...string) map[string]seen 
 		byCheck[f.Check] = f
 	}
 	return byCheck
+}
+
+// TestDoctorMissesReservedConcurrency: by the same rule as the template's condition.
+func TestDoctorMissesReservedConcurrency(t *testing.T) {
+	for _, c := range []struct{ environment, parameter, want string }{
+		{"prod", "", "send-payment"},
+		{"prod", "on", "send-payment"},
+		{"prod", "off", "!ReservedConcurrency is off"},
+		{"dev", "on", "send-payment"},
+		{"dev", "off", "none"},
+		{"staging", "", "none"},
+	} {
+		saw, err := operator.Reserved(c.environment, c.parameter)
+		want, bad := strings.CutPrefix(c.want, "!")
+		if got := fmt.Sprint(saw, err); (err != nil) != bad || !strings.Contains(got, want) {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
 }

@@ -151,13 +151,13 @@ func (a *auditor) ofWallet(ctx context.Context, w token.Address) ([]chain.MinedT
 }
 
 // asPromised reports whether the ether that a payment's transaction moved is what the
-// tables say: none, or the amount of an operator's transfer, which moved it unless it
-// failed.
+// tables say: none, or the amount of an operator's transfer or call, which moved it
+// unless it failed.
 func (a *auditor) asPromised(tx chain.MinedTx, p *bookEntry) bool {
 	switch {
 	case !p.Ether():
 		return tx.Value.IsZero()
-	case tx.Value.IsZero():
+	case tx.Noop():
 		return p.State != payment.Confirmed
 	default:
 		return tx.To == p.To && tx.Value == p.Amount && (p.State != payment.Failed || p.Failure.Code == payment.ExecutionReverted)

@@ -32,6 +32,7 @@ type Commands struct {
 	Keys      Keys      `cmd:"" help:"Merchants' API keys."`
 	Merchants Merchants `cmd:"" help:"Merchants: who they are, suspensions, limits."`
 	Payment   Payment   `cmd:"" help:"Look into a payment."`
+	Batch     Batch     `cmd:"" help:"The contract that pays many in one transaction."`
 	Deny      Deny      `cmd:"" help:"Recipients that are not paid."`
 	Webhooks  Webhooks  `cmd:"" help:"Deliveries that failed."`
 	Recover   Recover   `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`

@@ -201,7 +201,7 @@ func (d *deployment) addChain(ctx context.Context, p payment.Payment, dos *dossi
 			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: no receipt", node))
 		}
 		for _, r := range receipts {
-			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: %s mined in block %d, %s", node, r.Tx, r.Block, p.Transfer().Judge(r)))
+			dos.Chain = append(dos.Chain, fmt.Sprintf("%s: %s mined in block %d, %s", node, r.Tx, r.Block, p.Judge(r)))
 		}
 	}
 }
@@ -214,7 +214,10 @@ func (dos dossier) text(p payment.Payment) string {
 	row("merchant", p.Merchant)
 	row("key", p.IdempotencyKey)
 	row("amount", p.Amount.Tokens(p.Token.Decimals)+" "+p.Token.Symbol)
-	row("to", p.To)
+	row("to", payee(p))
+	for i, e := range p.Entries {
+		row(fmt.Sprintf("entry %d", i), fmt.Sprintf("%s %s to %s %s", e.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, e.To, e.Reference))
+	}
 	row("from wallet", p.Wallet)
 	row("created", stamp(p.CreatedAt))
 	if p.Failure != nil {

@@ -5,12 +5,15 @@ package payment
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/disburser"
 	"remit/internal/token"
 )
 
@@ -18,29 +21,46 @@ import (
 // wallets. No API key can have it: a merchant's id begins with mer_.
 const Operator = "operator"
 
+// CallKey is the metadata of an operator's call of a contract: the call data, in hex.
+// Such a call is a transfer of ether, of none too, that brings data along.
+const CallKey = "call"
+
 // Ether is what an operator's transfer of ether moves, in wei. It has no contract.
 var Ether = token.Token{Symbol: "ETH", Decimals: 18}
 
-// A Payment is one transfer of a stablecoin to a merchant's payee, or an operator's
+// MaxEntries is the most entries of a batch (shared with openapi.yaml).
+const MaxEntries = 100
+
+// An Entry is one output of a batch.
+type Entry struct {
+	To        token.Address
+	Amount    token.Amount // in the token's smallest unit, above zero
+	Reference string       // empty when absent
+}
+
+// A Payment is one transfer of a stablecoin to a merchant's payee, a batch of such
+// transfers in one transaction, all or none, or an operator's
 // transfer of the stablecoin or of ether between wallets and out of them. Payments
 // are values: a move returns a changed copy, which means nothing until a Store
 // has taken it.
 type Payment struct {
 	ID             ID
-	Merchant       string // empty while the payment is known from the chain alone: see Recovered
-	Mode           string // "test" or "live"
-	IdempotencyKey string // Idempotency-Key, empty when none was sent
-	Fingerprint    string // Request.Fingerprint
-	To             token.Address
-	Amount         token.Amount
+	Merchant       string        // empty while the payment is known from the chain alone: see Recovered
+	Mode           string        // "test" or "live"
+	IdempotencyKey string        // Idempotency-Key, empty when none was sent
+	Fingerprint    string        // Request.Fingerprint
+	To             token.Address // zero in a batch of several entries
+	Amount         token.Amount  // of all entries together
+	Entries        []Entry       // of a batch, in the order asked for; nil: one payment. A batch of one is a transfer like any other on the chain
 	Reference      string
 	Metadata       map[string]string
 
-	Token    token.Token
-	Network  string        // "base-sepolia"
-	Wallet   token.Address // the wallet that pays; may change while Prepared
-	Tx       chain.Tx      // everything that is signed, but for the nonce
-	Revision string        // changes with everything a signature depends on; see revisionOf. A store may forget it once the payment is committed
+	Token         token.Token
+	Network       string        // "base-sepolia"
+	BatchContract token.Address // the contract (package disburser) that pays several entries; zero: the token's own transfer pays
+	Wallet        token.Address // the wallet that pays; may change while Prepared
+	Tx            chain.Tx      // everything that is signed, but for the nonce
+	Revision      string        // changes with everything a signature depends on; see revisionOf. A store may forget it once the payment is committed
 
 	State    State
 	Nonce    uint64     // set once Committed
@@ -89,7 +109,7 @@ const (
 var failures = map[FailureCode]string{
 	ExecutionReverted: "The token contract reverted the transfer. Nothing was paid.",
 	TransferMissing:   "The transaction was mined without the transfer. Nothing was paid.",
-	AmountDiffers:     "The token moved %s units to the recipient instead of %s.",
+	AmountDiffers:     "The token moved %s units to the recipient instead of %s.", // of a batch: in all
 	NonceConsumed:     "Another transaction took this payment's place. Nothing was paid.",
 }
 
@@ -98,29 +118,48 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 	now = now.UTC().Truncate(time.Millisecond)
 	return Payment{
 		ID: id, Merchant: r.Merchant, Mode: r.Mode, IdempotencyKey: r.IdempotencyKey, Fingerprint: r.Fingerprint(),
-		To: r.To, Amount: r.Amount, Reference: r.Reference, Metadata: r.Metadata,
+		To: r.To, Amount: r.Amount, Entries: r.Entries, Reference: r.Reference, Metadata: r.Metadata,
 		Token: coin, Network: network, State: Prepared, CreatedAt: now, UpdatedAt: now,
 	}
 }
 
-// Recovered returns the payment of a transfer that was found on the chain, unsigned
-// and not yet stored. The chain does not tell its merchant, which stays empty until
-// Adopted. at is the time of its block.
-func Recovered(id ID, to token.Address, amount token.Amount, coin token.Token, network string, at time.Time) Payment {
-	at = at.UTC().Truncate(time.Millisecond)
-	return Payment{ID: id, To: to, Amount: amount, Token: coin, Network: network, State: Prepared, CreatedAt: at, UpdatedAt: at}
+// Recovered returns the payment that a mined transaction makes by its call data,
+// unsigned, not yet stored, and assigned to its sender. The chain does not tell the
+// merchant, which stays empty until Adopted. It reports false if tx moves none of coin,
+// or has no payment's ID after its arguments.
+func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network string) (Payment, bool) {
+	at := tx.At.UTC().Truncate(time.Millisecond)
+	p := Payment{Token: coin, Network: network, State: Prepared, CreatedAt: at, UpdatedAt: at}
+	to, amount, memo, ok := chain.ParseTransfer([]byte(tx.Data))
+	if p.To, p.Amount, ok = to, amount, ok && tx.To == coin.Contract; !ok {
+		contract, outputs, rest, batch := disburser.Parse([]byte(tx.Data))
+		p.To, p.Amount, memo, ok = token.Address{}, token.Amount{}, rest, batch && contract == coin.Contract && len(outputs) > 1
+		p.BatchContract = tx.To
+		for _, o := range outputs {
+			p.Entries = append(p.Entries, Entry{To: o.To, Amount: o.Amount})
+			p.Amount, _ = p.Amount.Add(o.Amount) // at most 2^96-1 each
+		}
+	}
+	p.ID = MemoID(memo)
+	return p.AssignedTo(tx.From, chain.Tx{ChainID: chainID, To: tx.To, Data: []byte(tx.Data)}), ok && p.ID.Memo() != nil
+}
+
+// Pays reports whether p moves the amounts of outputs to their recipients, in this
+// order, which is all that the chain tells of a request.
+func (p Payment) Pays(outputs []Entry) bool {
+	return slices.EqualFunc(p.Outputs(), outputs, func(a, b Entry) bool { return a.To == b.To && a.Amount == b.Amount })
 }
 
 // Adopted returns a Recovered payment as the answer to r, a request whose merchant,
-// mode and key give its ID. Reference and metadata are those of r: they are not on
+// mode and key give its ID. References and metadata are those of r: they are not on
 // the chain.
 func (p Payment) Adopted(r Request) Payment {
 	p.Merchant, p.Mode, p.IdempotencyKey, p.Fingerprint = r.Merchant, r.Mode, r.IdempotencyKey, r.Fingerprint()
-	p.Reference, p.Metadata = r.Reference, r.Metadata
+	p.Reference, p.Metadata, p.Entries = r.Reference, r.Metadata, r.Entries
 	return p
 }
 
-// Redacted returns a final payment without its reference and metadata, which are its
+// Redacted returns a final payment without its references and metadata, which are its
 // merchant's words, in its event too. What money needs stays: the fingerprint, by which
 // a repeated request is known, and the Idempotency-Key. It returns an error unless p is
 // final.
@@ -128,7 +167,10 @@ func (p Payment) Redacted() (Payment, error) {
 	if !p.State.Final() {
 		return Payment{}, fmt.Errorf("%s is %s: its words are erased once it is confirmed or failed", p.ID, p.State)
 	}
-	p.Reference, p.Metadata = "", nil
+	p.Reference, p.Metadata, p.Entries = "", nil, slices.Clone(p.Entries)
+	for i := range p.Entries {
+		p.Entries[i].Reference = ""
+	}
 	event, err := eventOf(p, Committed.Status())
 	p.Event = &event
 	return p, err
@@ -153,9 +195,22 @@ func (p Payment) Coins() token.Amount {
 	return p.Amount
 }
 
-// Transfer returns the transfer that the payment promises.
-func (p Payment) Transfer() chain.Transfer {
-	return chain.Transfer{Contract: p.Token.Contract, From: p.Wallet, To: p.To, Amount: p.Amount}
+// Outputs returns the entries of a batch, or the payment as the only one.
+func (p Payment) Outputs() []Entry { return outputs(p.Entries, p.To, p.Amount) }
+
+func outputs(entries []Entry, to token.Address, amount token.Amount) []Entry {
+	if len(entries) == 0 {
+		return []Entry{{To: to, Amount: amount}}
+	}
+	return entries
+}
+
+// Transfers returns the transfers that the payment promises, all or none.
+func (p Payment) Transfers() (all []chain.Transfer) {
+	for _, e := range p.Outputs() {
+		all = append(all, chain.Transfer{Contract: p.Token.Contract, From: p.Wallet, To: e.To, Amount: e.Amount})
+	}
+	return all
 }
 
 // Judge returns the verdict on the receipt r of one of p's attempts. Ether has moved
@@ -163,7 +218,7 @@ func (p Payment) Transfer() chain.Transfer {
 func (p Payment) Judge(r chain.Receipt) chain.Verdict {
 	switch {
 	case !p.Ether() || !r.Succeeded:
-		return p.Transfer().Judge(r)
+		return chain.Judge(r, p.Transfers()...)
 	case slices.ContainsFunc(p.Attempts, func(a Attempt) bool { return a.Hash == r.Tx && a.Noop }):
 		return chain.Missing
 	default:
@@ -174,20 +229,30 @@ func (p Payment) Judge(r chain.Receipt) chain.Verdict {
 // Call returns the call by which a wallet makes p, with the call data of CallData.
 func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
 	if p.Ether() {
-		return chain.Call{From: wallet, To: p.To, Value: p.Amount}
+		return chain.Call{From: wallet, To: p.To, Value: p.Amount, Data: p.CallData(memo)}
 	}
-	return chain.Call{From: wallet, To: p.Token.Contract, Data: p.CallData(memo)}
+	return chain.Call{From: wallet, To: cmp.Or(p.BatchContract, p.Token.Contract), Data: p.CallData(memo)}
 }
 
-// CallData returns the call data of the payment's transfer. With memo, the ID's
+// CallData returns the call data of the payment's transfers. With memo, the ID's
 // bytes follow the arguments, where Solidity reads nothing: then the chain itself says
 // which payment a transaction makes. Ether moves without any: its recipient may be a
-// contract.
+// contract, and an operator's call has the data that the operator gave.
 func (p Payment) CallData(memo bool) []byte {
 	if p.Ether() {
-		return nil
+		data, _ := hex.DecodeString(p.Metadata[CallKey]) // written by package dispatch
+		return data
 	}
-	data := chain.TransferData(p.To, p.Amount)
+	var data []byte
+	if p.BatchContract.IsZero() {
+		data = chain.TransferData(p.To, p.Amount)
+	} else {
+		var outputs []disburser.Entry
+		for _, e := range p.Entries {
+			outputs = append(outputs, disburser.Entry{To: e.To, Amount: e.Amount})
+		}
+		data = disburser.Calldata(p.Token.Contract, outputs, nil)
+	}
 	if memo {
 		data = append(data, p.ID.Memo()...)
 	}
@@ -263,7 +328,7 @@ func (p Payment) Confirm(r chain.Receipt, now time.Time) (Payment, error) {
 func (p Payment) Fail(code FailureCode, r chain.Receipt, now time.Time) (Payment, error) {
 	message := failures[code]
 	if code == AmountDiffers {
-		message = fmt.Sprintf(message, p.Transfer().Arrived(r), p.Amount)
+		message = fmt.Sprintf(message, chain.Arrived(r, p.Transfers()...), p.Amount)
 	}
 	return p.end(Failed, r, &Failure{Code: code, Message: message}, now)
 }
@@ -295,10 +360,11 @@ func (p Payment) move(to State, now time.Time) (Payment, error) {
 // A Request is a merchant's request for a payment, already valid field by field.
 type Request struct {
 	Merchant       string
-	Mode           string // "test" or "live"
-	IdempotencyKey string // Idempotency-Key; empty when none was sent
-	To             token.Address
-	Amount         token.Amount
+	Mode           string            // "test" or "live"
+	IdempotencyKey string            // Idempotency-Key; empty when none was sent
+	To             token.Address     // zero in a batch of several entries
+	Amount         token.Amount      // of all entries together
+	Entries        []Entry           // of a batch; nil: one payment
 	Reference      string            // empty when absent
 	Metadata       map[string]string // nil and empty mean the same
 	Key            KeyLimits         // of the API key that asks; no part of what the request means
@@ -324,12 +390,39 @@ type DailyLimit struct {
 	Count  uint64       // of payments; zero: any
 }
 
+// Outputs returns the entries of a batch, or the one payment as the only one.
+func (r Request) Outputs() []Entry { return outputs(r.Entries, r.To, r.Amount) }
+
+// Batch returns r as the request of a batch of entries. It reports false if their sum
+// is more than 2^256-1.
+func (r Request) Batch(entries []Entry) (Request, bool) {
+	r.Entries, r.To, r.Amount = entries, token.Address{}, token.Amount{}
+	for _, e := range entries {
+		var err error
+		if r.Amount, err = r.Amount.Add(e.Amount); err != nil {
+			return r, false
+		}
+	}
+	if len(entries) == 1 {
+		r.To = entries[0].To
+	}
+	return r, true
+}
+
 // Fingerprint identifies the meaning of the request: recipient, amount,
-// reference and metadata, in any order of fields and spelling of numbers. Two
-// requests under one key must have the same one.
+// reference and metadata, or entries in their order, in any order of fields and
+// spelling of numbers. Two requests under one key must have the same one. A batch of one
+// is another request than one payment.
 func (r Request) Fingerprint() string {
 	amount := r.Amount.Bytes32()
 	parts := []string{"request", string(r.To[:]), string(amount[:]), r.Reference}
+	if r.Entries != nil {
+		parts = []string{"batch", strconv.Itoa(len(r.Entries)), r.Reference}
+		for _, e := range r.Entries {
+			amount := e.Amount.Bytes32()
+			parts = append(parts, string(e.To[:]), string(amount[:]), e.Reference)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Metadata)) {
 		parts = append(parts, name, r.Metadata[name])
 	}

@@ -15,8 +15,8 @@ type Public struct {
 	TxHash        chain.Hash        `json:"tx_hash"`
 	Status        Status            `json:"status"`
 	Amount        token.Amount      `json:"amount"`
-	WalletAddress token.Address     `json:"wallet_address"`
-	To            token.Address     `json:"to"`
+	WalletAddress *token.Address    `json:"wallet_address"` // null in a batch
+	To            *token.Address    `json:"to"`             // the same
 	Token         string            `json:"token"`
 	Decimals      int               `json:"decimals"`
 	Network       string            `json:"network"`
@@ -26,17 +26,26 @@ type Public struct {
 	BlockNumber   *uint64           `json:"block_number"`
 	NetworkFee    *token.Amount     `json:"network_fee"` // in wei
 	Failure       *Failure          `json:"failure"`
+	Payments      []PublicEntry     `json:"payments"` // of a batch
 	Version       int64             `json:"version"`
 	Mode          string            `json:"mode"`
 	CreatedAt     Time              `json:"created_at"`
 	UpdatedAt     Time              `json:"updated_at"`
 }
 
+// A PublicEntry is an entry of a batch as merchants see it.
+type PublicEntry struct {
+	WalletAddress token.Address `json:"wallet_address"`
+	To            token.Address `json:"to"`
+	Amount        token.Amount  `json:"amount"`
+	Reference     *string       `json:"reference"`
+}
+
 // Public returns p as merchants see it. wallet_address is the recipient: the
 // wallet that the merchant named, not the one that pays.
 func (p Payment) Public() Public {
 	v := Public{
-		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: p.To, To: p.To,
+		TxHash: p.TxHash, Status: p.State.Status(), Amount: p.Amount, WalletAddress: &p.To, To: &p.To,
 		Token: p.Token.Symbol, Decimals: p.Token.Decimals, Network: p.Network,
 		Metadata: p.Metadata, NetworkFee: p.Fee, Failure: p.Failure, Version: p.Version, Mode: p.Mode,
 		CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt),
@@ -44,13 +53,25 @@ func (p Payment) Public() Public {
 	if v.Metadata == nil {
 		v.Metadata = map[string]string{}
 	}
-	if p.Reference != "" {
-		v.Reference = &p.Reference
+	v.Reference = given(p.Reference)
+	if p.Entries != nil {
+		v.WalletAddress, v.To = nil, nil
+	}
+	for _, e := range p.Entries {
+		v.Payments = append(v.Payments, PublicEntry{e.To, e.To, e.Amount, given(e.Reference)})
 	}
 	if !p.Onchain.IsZero() {
 		v.OnchainTxHash, v.BlockNumber = &p.Onchain, &p.Block
 	}
 	return v
+}
+
+// given returns a text, nil for none.
+func given(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
 }
 
 // A Time is written as RFC 3339 in UTC, to the millisecond, ending in Z.

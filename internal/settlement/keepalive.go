@@ -173,7 +173,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	}
 	if s.Noop() {
 		tx := p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees)
-		tx.L1Fee = market.L1Reserve()
+		tx.L1Fee = market.L1Reserve(tx)
 		if tx = raise(tx); !better(tx) {
 			return wallet.PendingTx{}, errSame
 		}

@@ -325,35 +325,51 @@ func (r *Recovery) left(ctx context.Context, nodes chain.Nodes, ids []wallet.ID,
 			return 0, 0, err
 		}
 		left += below[i] - min(below[i], settled) + uint64(len(w.Reservations)+len(txs)+unreadable)
+		r.fund(id.Address, views.Leading(), txs)
 	}
 	return left, at, nil
+}
+
+// fund says what to send to a wallet that cannot pay for its next transaction: enough
+// for all that are stored, at their highest fees.
+func (r *Recovery) fund(address token.Address, leading chain.View, txs []wallet.PendingTx) {
+	var next, all token.Amount
+	for _, tx := range txs {
+		if tx.Nonce < leading.Mined {
+			continue
+		}
+		if tx.Nonce == leading.Mined {
+			next = tx.Gas
+		}
+		all, _ = all.Add(tx.Gas) // of 2^64 transactions that no chain could pay, less
+	}
+	if leading.Gas.Less(next) {
+		r.Say("waiting for ether: send %s ether to %s, which has too little for the transactions that use up its nonces; what they leave stays there", all.Sub(leading.Gas).Tokens(18), address)
+	}
 }
 
 // keep stores the payment of a transfer, if the tables do not have it, as committed by
 // that transaction; then it settles as any other. A crash leaves a payment that is
 // prepared, which no wallet pays while all are paused.
 func (r *Recovery) keep(ctx context.Context, tx chain.MinedTx, done *Recovered) error {
-	to, amount, memo, ok := chain.ParseTransfer([]byte(tx.Data))
-	id := payment.MemoID(memo)
-	if !ok || tx.To != r.Token.Contract || id.Memo() == nil {
+	found, ok := payment.Recovered(tx, r.ChainID, r.Token, r.Network)
+	if !ok {
 		done.Foreign = append(done.Foreign, tx.Hash)
 		return nil
 	}
-	found := payment.Recovered(id, to, amount, r.Token, r.Network, tx.At).
-		AssignedTo(tx.From, chain.Tx{ChainID: r.ChainID, To: tx.To, Data: []byte(tx.Data)})
 	if r.DryRun {
-		stored, err := r.Store.Payment(ctx, id)
+		stored, err := r.Store.Payment(ctx, found.ID)
 		if errors.Is(err, store.ErrNotFound) || err == nil && stored.State == payment.Prepared {
 			done.Stored++
-			done.Sum, err = done.Sum.Add(amount)
+			done.Sum, err = done.Sum.Add(found.Amount)
 			return err
 		}
 		done.Known++
 		return err
 	}
 	stored, _, err := r.Tables.Create(ctx, found)
-	if err == nil && stored.State == payment.Prepared && (stored.To != to || stored.Amount != amount) {
-		// It was discarded since, and its key used for another request.
+	if err == nil && stored.State == payment.Prepared && (!stored.Pays(found.Outputs()) || stored.BatchContract != found.BatchContract) {
+		// It was discarded since, and its key used for another request, or the stack has another contract.
 		if err = r.Tables.Discard(ctx, stored); err == nil {
 			stored, _, err = r.Tables.Create(ctx, found)
 		}
@@ -365,7 +381,7 @@ func (r *Recovery) keep(ctx context.Context, tx chain.MinedTx, done *Recovered) 
 		if slices.Contains(stored.Hashes(), tx.Hash) && (stored.Onchain.IsZero() || stored.Onchain == tx.Hash) {
 			done.Known++
 		} else {
-			done.Differ = append(done.Differ, id)
+			done.Differ = append(done.Differ, found.ID)
 		}
 		return nil
 	}
@@ -382,7 +398,7 @@ func (r *Recovery) keep(ctx context.Context, tx chain.MinedTx, done *Recovered) 
 	}
 	if err == nil {
 		done.Stored++
-		done.Sum, err = done.Sum.Add(amount)
+		done.Sum, err = done.Sum.Add(found.Amount)
 	}
 	return err
 }

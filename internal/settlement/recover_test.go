@@ -58,7 +58,8 @@ func newLoss(t *testing.T) *loss {
 	c.Fund(from, token.Units(1_000), token.Units(1<<40))
 	c.Recipients[fakechain.Payee(2)] = fakechain.Reverts
 	id := payment.KeyID("mer_1", "test", "k")
-	l.paid = payment.Recovered(id, fakechain.Payee(0), token.Units(7), coin, "net", time.Unix(4, 0))
+	offer := payment.New(id, payment.Request{To: fakechain.Payee(0), Amount: token.Units(7)}, coin, "net", l.now)
+	l.paid, _ = payment.Recovered(chain.MinedTx{From: from, To: coin.Contract, Data: string(offer.CallData(true)), At: time.Unix(4, 0)}, 1, coin, "net")
 	for nonce, data := range [][]byte{
 		l.paid.CallData(true), chain.TransferData(fakechain.Payee(1), token.Units(8)), chain.TransferData(fakechain.Payee(2), token.Units(9)),
 	} {
@@ -193,6 +194,39 @@ func TestRecoverARetiredWallet(t *testing.T) {
 	}
 	if _, _, err := l.run(); !errors.Is(err, wallet.ErrNoKey) || !strings.Contains(fmt.Sprint(err), "remit wallet import") {
 		t.Errorf("a nonce under way without its key: %v", err)
+	}
+}
+
+// TestRecoverAnEmptyWallet: a wallet without ether is named, with what it needs, and
+// when it has that, nothing more is missing.
+func TestRecoverAnEmptyWallet(t *testing.T) {
+	l := newLoss(t)
+	l.keys.Add(fakechain.Wallet(1))
+	l.Keyed = l.keys.All()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked := 0
+	l.Say = func(format string, args ...any) {
+		said := fmt.Sprintf(format, args...)
+		if l.said = append(l.said, said); len(l.said) > 100 {
+			cancel()
+		}
+		var wei string
+		if n, _ := fmt.Sscanf(said, "waiting for ether: send %s ether to "+fakechain.Wallet(1).String()+",", &wei); n == 1 {
+			asked++
+			amount, err := token.ParseTokens(wei, 18)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.chain.Fund(fakechain.Wallet(1), token.Amount{}, amount)
+		}
+	}
+	ids, err := l.Hold(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := l.Run(ctx, ids); err != nil || done.Noops != 9+8 || asked != 1 {
+		t.Errorf("%+v, %v, asked %d times: %q", done, err, asked, l.said)
 	}
 }
 

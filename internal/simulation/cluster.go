@@ -214,7 +214,7 @@ func (c *Cluster) newInstance() instance {
 // config is the configuration of every instance and of every run.
 func (c *Cluster) config() stack.Config {
 	return stack.Config{
-		ChainID: chainID, Token: coin, Network: "simulated", Sanctions: token.Address{0: 0x5a}, Window: c.Window, Share: c.Share, Daily: c.Daily, FeeLimit: c.FeeLimit,
+		ChainID: chainID, Token: coin, Network: "simulated", Sanctions: token.Address{0: 0x5a}, BatchContract: fakechain.Batcher, Window: c.Window, Share: c.Share, Daily: c.Daily, FeeLimit: c.FeeLimit,
 		ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
 }

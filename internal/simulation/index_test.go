@@ -18,6 +18,8 @@ var keptFor = map[string]string{
 	"TestTwoProcessesOpenAWallet":            "a wallet that looks like a thief's is left out, and has a record to reserve from all the same",
 	"TestANodeThatLagsIsNoDispute":           "it holds a count for an alarm, which protects no money",
 	"TestEmptiedTables":                      "emptied tables have lost the registry too, so that no wallet pays with its rule or without; TestSeeds finds the rule",
+	"TestBatchUnderFaults":                   "a batch takes the steps of a payment, whose rules others hold",
+	"TestBatchIsAllOrNothing":                "the contract makes all transfers or none; there is no line to take out",
 	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }
 

@@ -2,7 +2,6 @@ package simulation_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -35,8 +34,9 @@ func TestSweep(t *testing.T) {
 		s.Drain(0)
 		s.Elapse(5 * time.Minute) // by then every process has read it
 		s.On("client-sweep", effect, 1, o)
-		for _, ether := range []bool{false, true} {
-			swept := sweep(fmt.Sprint("sweep-", ether), ether)
+		call := sweep("call", true)
+		call.Call = []byte("approve")
+		for _, swept := range []oracle.Order{call, sweep("sweep-false", false), sweep("sweep-true", true)} {
 			for range 3 {
 				s.StartClient("client-sweep", swept, 1, false)
 				s.Elapse(90 * time.Second)
@@ -79,6 +79,8 @@ func TestTransferRefused(t *testing.T) {
 			"to one on the deny list":      {func(o *oracle.Order) { o.To = fakechain.Payee(10) }, dispatch.ErrRecipient},
 			"to a retired wallet":          {func(o *oracle.Order) { o.To = fakechain.Wallet(2) }, dispatch.ErrRecipient},
 			"from a retired wallet":        {func(o *oracle.Order) { o.From, o.To = fakechain.Wallet(2), fakechain.Wallet(1) }, wallet.ErrNoKey},
+			"a call instead":               {func(o *oracle.Order) { o.Key, o.Call = "a", []byte("approve") }, dispatch.ErrKeyReused},
+			"a call with tokens":           {func(o *oracle.Order) { o.Call = []byte("approve") }, dispatch.ErrRecipient},
 		} {
 			s.Chain.Recipients[fakechain.Payee(8)] = fakechain.Reverts
 			bad := moved

@@ -59,11 +59,16 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 	defer c.Close()
 	c.trace("cluster", "%+v", c.Setup)
 	n := draw(c, rng, r)
+	batches := rand.New(rand.NewPCG(seed, 0xba7c)) // of its own, so that other orders stay as they were
+	if batches.IntN(8) == 0 {
+		c.Chain.Approved = map[token.Address]bool{fakechain.Wallet(0): true}
+	}
 	for i := range 1 + rng.IntN(4) {
 		order := oracle.Order{Key: fmt.Sprintf("key%d", i), To: fakechain.Payee(i), Amount: uint64(100*i + 500)}
 		c.Chain.Recipients[order.To] = []fakechain.Recipient{
 			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
 		}[rng.IntN(7)]
+		order = c.batch(order, i, batches)
 		if rng.IntN(6) == 0 { // a merchant repeats it on purpose
 			for j := range 6 {
 				c.StartClient(fmt.Sprintf("repeat%d%c", i, 'a'+j), order, 4, true)
@@ -94,6 +99,25 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 	return c.Finish(!c.oracle.Stolen())
 }
 
+// batch makes a batch of some orders. It may pay a recipient the same amount twice.
+func (c *Cluster) batch(order oracle.Order, i int, rng *rand.Rand) oracle.Order {
+	if rng.IntN(3) > 0 {
+		return order
+	}
+	var others []payment.Entry
+	for j := range rng.IntN(4) {
+		e := payment.Entry{To: fakechain.Payee(300 + 10*i + j), Amount: token.Units(uint64(10 + j))}
+		c.Chain.Recipients[e.To] = []fakechain.Recipient{
+			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.LogsLess, fakechain.Reverts,
+		}[rng.IntN(8)]
+		if rng.IntN(3) == 0 {
+			e.To, e.Amount = order.To, token.Units(order.Amount)
+		}
+		others = append(others, e)
+	}
+	return order.Batched(others...)
+}
+
 // startOperators has operators move coins between wallets and out of them.
 func (c *Cluster) startOperators(rng *rand.Rand, r Reduction) {
 	for i := range rng.IntN(3) {
@@ -105,6 +129,9 @@ func (c *Cluster) startOperators(rng *rand.Rand, r Reduction) {
 		order.Amount = []uint64{0, 400 + uint64(i)}[rng.IntN(2)]
 		if order.Ether {
 			order.Amount = 300_000_000_000 + uint64(i) // a third of a wallet's: no-ops and bumps need the rest
+		}
+		if order.Ether && i == 1 {
+			order.To, order.Amount, order.Call = fakechain.Payee(200), 0, []byte("approve")
 		}
 		for j := range 1 + rng.IntN(2) {
 			if r.Clients == 0 || 12+i*2+j < r.Clients {

@@ -30,6 +30,10 @@ type Config struct {
 	// token that refuses them. Then restored tables cannot be completed from the chain.
 	MemoOff bool
 
+	// BatchContract is the Disburser through which the wallets pay batches; zero: batches
+	// are not enabled.
+	BatchContract token.Address
+
 	// RequireKey refuses payments without an Idempotency-Key.
 	RequireKey bool
 
@@ -58,4 +62,7 @@ type Config struct {
 	// BumpAfter is how long the lowest nonce may wait before its fees are
 	// raised. Zero is settlement.BumpAfter.
 	BumpAfter time.Duration
+	// RegistryAge is how long a process pays by the list of wallets that it has read.
+	// Zero is dispatch.RegistryAge.
+	RegistryAge time.Duration
 }

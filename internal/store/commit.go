@@ -48,7 +48,7 @@ func Fill(ctx context.Context, to filler, signer wallet.Signer, nodes chain.Node
 		return wallet.PendingTx{}, err
 	}
 	tx := nodes.Noop(ctx, id.ChainID, id.Address, chain.QuoteFees(market.BaseFee, market.Tip, limit))
-	tx.L1Fee = market.L1Reserve()
+	tx.L1Fee = market.L1Reserve(tx)
 	signed, err := signer.Sign(ctx, tx, nonce)
 	if err != nil {
 		return wallet.PendingTx{}, err

@@ -75,12 +75,12 @@ type Payments interface {
 	// if the payment is gone already, ErrChanged.
 	Discard(ctx context.Context, p payment.Payment) error
 
-	// Adopt stores the Merchant, Mode, IdempotencyKey, Fingerprint, Reference and
-	// Metadata of p, and its place in the merchant's list, if the stored payment
+	// Adopt stores the Merchant, Mode, IdempotencyKey, Fingerprint, Reference,
+	// Metadata and the entries' references of p, and its place in the merchant's list, if the stored payment
 	// has no merchant and is not Prepared. Otherwise ErrChanged.
 	Adopt(ctx context.Context, p payment.Payment) error
 
-	// Redact removes the reference and the metadata of a final p, and stores its
+	// Redact removes the references and the metadata of a final p, and stores its
 	// Event in the place of the one that has them. ErrChanged if the stored payment
 	// is not final.
 	Redact(ctx context.Context, p payment.Payment) error

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,9 @@ var paymentPromises = []promise[*check]{
 			p := c.create(c.draft(c.walletID(), noon, amount))
 			c.holds(p)
 			c.leadsNowhere(signed(p.Revision, 0, p.Tx.Fees.Tip).Hash)
+		}
+		for _, n := range []int{1, 2, payment.MaxEntries} {
+			c.holds(c.confirmed(c.committed(c.create(offer(c.walletID(), noon, c.batch(n))), 3)))
 		}
 		bare := payment.New("pay_"+payment.ID(c.merchant), payment.Request{Merchant: c.merchant, Mode: "live"}, usdc, "base", noon)
 		c.holds(c.create(bare.AssignedTo(token.Address{1}, chain.Tx{To: usdc.Contract, Data: bare.CallData(false)})))
@@ -132,35 +136,12 @@ var paymentPromises = []promise[*check]{
 		c.holds(committed)
 	}},
 	{"a payment that was found on the chain is adopted once it is committed", func(c *check) {
-		draft := c.unstored()
-		request := payment.Request{
-			Merchant: draft.Merchant, Mode: draft.Mode, IdempotencyKey: draft.IdempotencyKey, To: draft.To, Amount: draft.Amount,
-			Reference: draft.Reference, Metadata: draft.Metadata,
-		}
-		found := payment.Recovered(draft.ID, draft.To, draft.Amount, usdc, draft.Network, noon)
-		found = c.create(found.AssignedTo(draft.Wallet, chain.Tx{ChainID: draft.Tx.ChainID, To: usdc.Contract, Data: found.CallData(true)}))
-		c.refused("adopting a prepared payment", c.Adopt(c.Context(), found.Adopted(request)), store.ErrChanged)
-		c.holds(found)
-		committed, err := found.Commit(chain.Signed{Nonce: 3, Hash: chain.Hash([]byte(found.Revision)), Raw: []byte{}}, noon)
-		c.ok("committing", err)
-		c.ok("committing", c.Commit(c.Context(), committed))
-		adopted := committed.Adopted(request)
-		c.ok("adopting", c.Adopt(c.Context(), adopted))
-		c.holds(adopted)
-		other := request
-		other.Merchant, other.Reference, other.Metadata = "mer_other", "", nil
-		c.refused("adopting it for another merchant", c.Adopt(c.Context(), committed.Adopted(other)), store.ErrChanged)
-		c.refused("adopting a payment of a merchant", c.Adopt(c.Context(), c.created(c.walletID())), store.ErrChanged)
-		c.holds(adopted)
-		page, _, err := c.List(c.Context(), store.Filter{Merchant: c.merchant, Mode: draft.Mode})
-		c.ok("listing", err)
-		if len(page) != 1 || page[0].ID != draft.ID {
-			c.Errorf("the merchant's list has %d payments", len(page))
-		}
-		tx, err := c.PendingTx(c.Context(), wallet.ID{ChainID: draft.Tx.ChainID, Address: draft.Wallet}, 3)
-		if err != nil || len(tx.Raw) != 0 {
-			c.Errorf("its pending transaction is %+v, %v", tx, err)
-		}
+		c.adopts(c.request(token.Units(1)))
+	}},
+	{"and so is a batch, with the references of its entries", func(c *check) {
+		c.adopts(c.batch(1))
+		c.merchant = "mer_" + rand.Text()
+		c.adopts(c.batch(3))
 	}},
 	{"a confirmed payment is stored with its event", func(c *check) {
 		p := c.confirmed(c.bumped(c.committed(c.created(c.walletID()), 4), 99))
@@ -180,7 +161,7 @@ var paymentPromises = []promise[*check]{
 		}
 	}},
 	{"a final payment loses its merchant's words, and nothing else", func(c *check) {
-		p := c.committed(c.created(c.walletID()), 4)
+		p := c.committed(c.create(offer(c.walletID(), noon, c.batch(2))), 4)
 		end := c.confirming(p)
 		bare, err := end.Redacted()
 		c.ok("redacting", err)
@@ -234,4 +215,37 @@ var paymentPromises = []promise[*check]{
 		}
 		c.holds(intact)
 	}},
+}
+
+// adopts checks the adoption of a payment of request that was found on the chain.
+func (c *check) adopts(request payment.Request) {
+	draft := offer(c.walletID(), noon, request)
+	found, ok := payment.Recovered(chain.MinedTx{From: draft.Wallet, To: draft.Tx.To, Data: string(draft.CallData(true)), At: noon}, draft.Tx.ChainID, usdc, draft.Network)
+	if !ok {
+		c.Fatal("it was not found")
+	}
+	c.create(found)
+	c.refused("adopting a prepared payment", c.Adopt(c.Context(), found.Adopted(request)), store.ErrChanged)
+	c.holds(found)
+	committed, err := found.Commit(chain.Signed{Nonce: 3, Hash: chain.Hash([]byte(found.Revision)), Raw: []byte{}}, noon)
+	c.ok("committing", err)
+	c.ok("committing", c.Commit(c.Context(), committed))
+	adopted := committed.Adopted(request)
+	c.ok("adopting", c.Adopt(c.Context(), adopted))
+	c.holds(adopted)
+	other := request
+	other.Merchant, other.Reference, other.Metadata = "mer_other", "", nil
+	c.refused("adopting it for another merchant", c.Adopt(c.Context(), committed.Adopted(other)), store.ErrChanged)
+	c.refused("adopting a payment of a merchant", c.Adopt(c.Context(), c.created(c.walletID())), store.ErrChanged)
+	c.holds(adopted)
+	page, _, err := c.List(c.Context(), store.Filter{Merchant: c.merchant, Mode: draft.Mode})
+	c.ok("listing", err)
+	if len(page) != 1 || page[0].ID != draft.ID {
+		c.Errorf("the merchant's list has %d payments", len(page))
+	}
+	tx, err := c.PendingTx(c.Context(), wallet.ID{ChainID: draft.Tx.ChainID, Address: draft.Wallet}, 3)
+	if err != nil || len(tx.Raw) != 0 {
+		c.Errorf("its pending transaction is %+v, %v", tx, err)
+	}
+
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"remit/internal/chain"
+	"remit/internal/disburser"
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -63,12 +64,38 @@ func (c *check) walletID() wallet.ID {
 
 // draft returns a new payment, to be paid by id. It is not stored.
 func (c *check) draft(id wallet.ID, at time.Time, amount token.Amount) payment.Payment {
-	key := rand.Text()
-	r := payment.Request{
-		Merchant: c.merchant, Mode: "test", IdempotencyKey: key, To: token.Address{0xaa, 19: 0xbb}, Amount: amount,
+	return offer(id, at, c.request(amount))
+}
+
+func (c *check) request(amount token.Amount) payment.Request {
+	return payment.Request{
+		Merchant: c.merchant, Mode: "test", IdempotencyKey: rand.Text(), To: token.Address{0xaa, 19: 0xbb}, Amount: amount,
 		Reference: "inv-2041 «é» 🧾", Metadata: map[string]string{"order": "2041", "empty": ""},
 	}
-	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, usdc, "base-sepolia", at)
+}
+
+// batch is a request for a batch of n entries, the last of the largest amount that n
+// allows and with a reference.
+func (c *check) batch(n int) payment.Request {
+	most := token.MaxAmount()
+	if n > 1 {
+		most = disburser.MaxAmount()
+	}
+	entries := make([]payment.Entry, n)
+	for i := range entries {
+		entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: token.Units(1 + uint64(i))}
+	}
+	entries[n-1].Amount, entries[n-1].Reference = most, "inv «é»"
+	r, _ := c.request(token.Amount{}).Batch(entries)
+	return r
+}
+
+// offer returns the payment of r, to be paid by id.
+func offer(id wallet.ID, at time.Time, r payment.Request) payment.Payment {
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, usdc, "base-sepolia", at)
+	if len(r.Entries) > 1 {
+		p.BatchContract = token.Address{0xba, 19: 0xba}
+	}
 	return p.AssignedTo(id.Address, unsigned(id, p, 7))
 }
 
@@ -77,7 +104,7 @@ func (c *check) unstored() payment.Payment { return c.draft(c.walletID(), noon, 
 
 func unsigned(id wallet.ID, p payment.Payment, tip uint64) chain.Tx {
 	return chain.Tx{
-		ChainID: id.ChainID, To: usdc.Contract, Data: p.CallData(tip%2 == 1), Gas: 65_000,
+		ChainID: id.ChainID, To: p.Call(id.Address, false).To, Data: p.CallData(tip%2 == 1), Gas: 65_000,
 		Fees: chain.Fees{Tip: token.Units(tip), Cap: token.Units(1000 + tip)}, L1Fee: token.Units(30 * tip),
 	}
 }

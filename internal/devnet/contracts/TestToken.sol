@@ -2,7 +2,8 @@
 pragma solidity 0.8.30;
 
 /// TestToken behaves like USDC where a payment service can tell the difference:
-/// six decimals, an owner who mints, a blacklist, and USDC's own revert texts.
+/// six decimals, an owner who mints, a blacklist that shares a word with the balance
+/// (FiatTokenV2_2), so that a transfer costs as much gas, and USDC's own revert texts.
 /// It is worth nothing, and its owner's key is published.
 ///
 /// The owner may also give a recipient a behaviour, so that tests and the
@@ -21,10 +22,14 @@ contract TestToken {
 
     address public immutable owner;
     uint256 public totalSupply;
-    mapping(address => uint256) public balanceOf;
     mapping(address => mapping(address => uint256)) public allowance;
-    mapping(address => bool) public isBlacklisted;
-    mapping(address => Behaviour) public behaviourOf;
+    mapping(address => Account) private accounts;
+
+    struct Account {
+        uint240 balance;
+        bool blacklisted;
+        Behaviour behaviour;
+    }
 
     event Transfer(address indexed from, address indexed to, uint256 value);
     event Approval(address indexed owner, address indexed spender, uint256 value);
@@ -36,7 +41,7 @@ contract TestToken {
     }
 
     modifier notBlacklisted(address account) {
-        require(!isBlacklisted[account], "Blacklistable: account is blacklisted");
+        require(!accounts[account].blacklisted, "Blacklistable: account is blacklisted");
         _;
     }
 
@@ -45,6 +50,10 @@ contract TestToken {
     }
 
     // ERC-20
+
+    function balanceOf(address account) external view returns (uint256) {
+        return accounts[account].balance;
+    }
 
     function transfer(address to, uint256 value)
         external
@@ -61,9 +70,7 @@ contract TestToken {
         notBlacklisted(spender)
         returns (bool)
     {
-        allowance[msg.sender][spender] = value;
-        emit Approval(msg.sender, spender, value);
-        return true;
+        return _approve(msg.sender, spender, value);
     }
 
     function transferFrom(address from, address to, uint256 value)
@@ -82,31 +89,43 @@ contract TestToken {
 
     function mint(address to, uint256 value) external onlyOwner {
         require(to != address(0), "FiatToken: mint to the zero address");
+        require(value <= type(uint240).max, "TestToken: more than fits");
         totalSupply += value;
-        balanceOf[to] += value;
+        accounts[to].balance += uint240(value);
         emit Transfer(address(0), to, value);
     }
 
     function blacklist(address account) external onlyOwner {
-        isBlacklisted[account] = true;
+        accounts[account].blacklisted = true;
         emit Blacklisted(account);
     }
 
+    /// An account's approval without a transaction of it: its nonces stay unused.
+    function approveFor(address account, address spender, uint256 value) external onlyOwner {
+        _approve(account, spender, value);
+    }
+
     function setBehaviour(address recipient, Behaviour behaviour) external onlyOwner {
-        behaviourOf[recipient] = behaviour;
+        accounts[recipient].behaviour = behaviour;
+    }
+
+    function _approve(address account, address spender, uint256 value) private returns (bool) {
+        allowance[account][spender] = value;
+        emit Approval(account, spender, value);
+        return true;
     }
 
     // Every transfer ends here.
     function _transfer(address from, address to, uint256 value) private returns (bool) {
         require(from != address(0), "ERC20: transfer from the zero address");
         require(to != address(0), "ERC20: transfer to the zero address");
-        require(value <= balanceOf[from], "ERC20: transfer amount exceeds balance");
-        Behaviour behaviour = behaviourOf[to];
+        require(value <= accounts[from].balance, "ERC20: transfer amount exceeds balance");
+        Behaviour behaviour = accounts[to].behaviour;
         // eth_call and eth_estimateGas run at a gas price of zero when the caller names none.
         require(behaviour != Behaviour.RevertWhenMined || tx.gasprice == 0, "TestToken: reverts when mined");
         if (behaviour == Behaviour.ReturnFalse) return false;
-        balanceOf[from] -= value;
-        balanceOf[to] += value;
+        accounts[from].balance -= uint240(value);
+        accounts[to].balance += uint240(value);
         emit Transfer(from, to, value);
         return true;
     }

@@ -18,6 +18,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/client"
 	"remit/internal/devnet"
+	"remit/internal/disburser"
 	"remit/internal/ethrpc"
 	"remit/internal/interpose"
 	"remit/internal/local/fault"
@@ -168,15 +169,22 @@ type watched struct {
 	page *Sandbox
 }
 
-// transfer is the selector of ERC-20's transfer, with which the call data of every
+// The selectors of ERC-20's transfer and of a batch, with which the call data of every
 // payment begins.
-var transfer = chain.TransferData(token.Address{}, token.Amount{})[:4]
+var (
+	transfer = chain.TransferData(token.Address{}, token.Amount{})[:4]
+	batch    = disburser.Calldata(token.Address{}, nil, nil)[:4]
+)
 
 // Send implements chain.Node. The payment's id stands in the bytes that are sent.
 func (n watched) Send(ctx context.Context, raw []byte) chain.Reply {
 	reply := n.Node.Send(ctx, raw)
-	if i := bytes.Index(raw, transfer); i >= 0 && reply.Class.Held() && n.page.opened.Load() {
-		if _, _, rest, ok := chain.ParseTransfer(raw[i:]); ok && len(rest) >= 20 {
+	if reply.Class.Held() && n.page.opened.Load() {
+		_, _, rest, ok := chain.ParseTransfer(raw[max(bytes.Index(raw, transfer), 0):])
+		if !ok {
+			_, _, rest, ok = disburser.Parse(raw[max(bytes.Index(raw, batch), 0):])
+		}
+		if ok && len(rest) >= 20 {
 			n.page.reached(payment.MemoID(rest[:20]), sent)
 		}
 	}

@@ -423,14 +423,16 @@ func (s *Sandbox) readTransfers(ctx context.Context, first, last uint64, hashes 
 			return nil, err
 		}
 		for _, tx := range txs {
-			if _, _, memo, ok := chain.ParseTransfer([]byte(tx.Data)); ok {
-				ids[tx.Hash] = payment.MemoID(memo)
+			if p, ok := payment.Recovered(tx, s.Chain.ID(), s.Token, ""); ok {
+				ids[tx.Hash] = p.ID
 			}
 		}
 	}
 	found := map[uint64][]payment.ID{}
-	for _, l := range logs {
-		found[l.Block] = append(found[l.Block], ids[l.Tx])
+	for i, l := range logs {
+		if i == 0 || logs[i-1].Tx != l.Tx { // the others are of the same batch
+			found[l.Block] = append(found[l.Block], ids[l.Tx])
+		}
 	}
 	return found, nil
 }

@@ -106,7 +106,7 @@ func (c *Chain) execute(b *block, tx Tx) (r chain.Receipt, fee token.Amount) {
 	fee, _ = fee.Add(c.L1Fee)
 	from.Gas = from.Gas.Sub(fee)
 	b.accounts[tx.From] = from
-	if tx.To != c.Token {
+	if tx.To != c.Token && tx.To != Batcher {
 		from.Gas = from.Gas.Sub(tx.Value)
 		b.accounts[tx.From] = from
 		to := b.accounts[tx.To]
@@ -114,31 +114,52 @@ func (c *Chain) execute(b *block, tx Tx) (r chain.Receipt, fee token.Amount) {
 		b.accounts[tx.To] = to
 		return chain.Receipt{Succeeded: true}, fee
 	}
-	to, amount := ParseTransfer(tx.Data)
-	moved := amount
-	switch behaviour := c.Recipients[to]; {
-	case behaviour == Reverts, c.Blocked[tx.From], from.Coins.Less(amount), tx.Gas < c.gasOf(tx):
+	after := maps.Clone(b.accounts)
+	logs, ok := c.transfer(after, tx)
+	if !ok {
 		return chain.Receipt{}, fee
-	case behaviour == ReturnsFalse:
-		return chain.Receipt{Succeeded: true}, fee
-	case behaviour == LogsLess:
-		moved = amount.Sub(token.Units(1))
 	}
-	from.Coins = from.Coins.Sub(moved)
-	b.accounts[tx.From] = from
-	payee := b.accounts[to]
-	payee.Coins, _ = payee.Coins.Add(moved)
-	b.accounts[to] = payee
-	word := moved.Bytes32()
-	return chain.Receipt{Succeeded: true, Logs: []chain.Log{{
-		Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(to)}, Data: word[:],
-	}}}, fee
+	b.accounts = after
+	return chain.Receipt{Succeeded: true, Logs: logs}, fee
+}
+
+// Batcher is the contract of package disburser on every fake chain.
+var Batcher = token.Address{0: 0xba}
+
+// transfer makes the transfers of tx, a call of the token or of Batcher, in accounts, and
+// returns their logs. It reports false if one reverts: then nothing has moved, whatever
+// accounts say.
+func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chain.Log, ok bool) {
+	for _, e := range Outputs(tx.Tx) {
+		from, moved := accounts[tx.From], e.Amount
+		switch behaviour := c.Recipients[e.To]; {
+		case behaviour == Reverts, c.Blocked[tx.From], from.Coins.Less(e.Amount), tx.Gas < c.gasOf(tx),
+			tx.To == Batcher && c.Approved != nil && !c.Approved[tx.From]:
+			return nil, false
+		case behaviour == ReturnsFalse && tx.To == Batcher:
+			return nil, false // the contract reverts
+		case behaviour == ReturnsFalse:
+			continue
+		case behaviour == LogsLess:
+			moved = e.Amount.Sub(token.Units(1))
+		}
+		from.Coins = from.Coins.Sub(moved)
+		accounts[tx.From] = from
+		payee := accounts[e.To]
+		payee.Coins, _ = payee.Coins.Add(moved)
+		accounts[e.To] = payee
+		word := moved.Bytes32()
+		logs = append(logs, chain.Log{
+			Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(e.To)}, Data: word[:], Index: uint64(len(logs)),
+		})
+	}
+	return logs, true
 }
 
 // gasOf is the gas that tx uses.
 func (c *Chain) gasOf(tx Tx) uint64 {
-	if tx.To == c.Token {
-		return gasUsed + c.L1Gas
+	if tx.To == c.Token || tx.To == Batcher {
+		return gasUsed*uint64(len(Outputs(tx.Tx))) + c.L1Gas
 	}
 	return chain.NoopGas + c.L1Gas
 }

@@ -28,6 +28,9 @@ type Chain struct {
 	Listed     map[token.Address]bool      // whether every list contract has an address
 	Nodes      []*Node
 
+	BlockGas uint64                 // that a batch may have (chain.Fits); 0: any
+	Approved map[token.Address]bool // the wallets whose coins Batcher may spend; nil: every one's
+
 	// PerSender bounds how many transactions of one sender a block holds; 0:
 	// all.
 	PerSender uint64

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -159,16 +160,20 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	if n.head.accounts[call.From].Gas.Less(call.Value) {
 		return 0, chain.ErrRejected
 	}
-	if call.Screening != (chain.Screening{}) && n.chain.Listed[call.Recipient] {
-		return 0, chain.ErrListed
+	if i := slices.IndexFunc(call.Recipients, func(a token.Address) bool { return n.chain.Listed[a] }); i >= 0 {
+		return 0, &chain.EntryError{Index: i, Err: chain.ErrListed}
 	}
-	if call.To == n.chain.Token {
-		to, amount := ParseTransfer(call.Data)
-		if n.chain.Recipients[to] == Reverts || n.chain.Blocked[call.From] || n.head.accounts[call.From].Coins.Less(amount) {
+	tx := Tx{From: call.From, Tx: chain.Tx{To: call.To, Data: call.Data, Gas: math.MaxUint64}}
+	if tx.To == n.chain.Token || tx.To == Batcher {
+		if _, ok := n.chain.transfer(maps.Clone(n.head.accounts), tx); !ok {
 			return 0, chain.ErrReverted
 		}
 	}
-	return max(n.chain.gasOf(Tx{Tx: chain.Tx{To: call.To}}), n.intrinsic(call.Data)), nil
+	gas := max(n.chain.gasOf(tx), n.intrinsic(call.Data))
+	if n.chain.BlockGas > 0 && call.Bounded && !chain.Fits(gas, n.chain.BlockGas) {
+		return 0, chain.ErrTooLarge
+	}
+	return gas, nil
 }
 
 // intrinsic is the least gas limit with which the node takes a transaction.
@@ -279,10 +284,10 @@ func (n *Node) Transfers(_ context.Context, coin token.Address, wallets []token.
 	var found []chain.LoggedTransfer
 	for b := n.head.ancestor(last); b != nil && b.number >= first; b = b.parent {
 		var here []chain.LoggedTransfer
-		for i, r := range b.receipts {
+		for _, r := range b.receipts {
 			for _, log := range r.Logs {
 				if t, ok := log.Transfer(); ok && t.Contract == coin && slices.Contains(wallets, t.From) {
-					here = append(here, chain.LoggedTransfer{Transfer: t, Tx: r.Tx, Block: b.number, BlockHash: b.hash, Index: uint64(i)})
+					here = append(here, chain.LoggedTransfer{Transfer: t, Tx: r.Tx, Block: b.number, BlockHash: b.hash, Index: log.Index})
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 
 	"remit/internal/chain"
+	"remit/internal/disburser"
 	"remit/internal/token"
 )
 
@@ -47,6 +48,16 @@ func Decode(raw []byte) (tx Tx, ok bool) {
 	tx.Fees.Tip, _ = token.AmountFromBytes(h.Tip[:])
 	tx.Fees.Cap, _ = token.AmountFromBytes(h.Cap[:])
 	return tx, true
+}
+
+// Outputs returns what a call of the token or of Batcher pays.
+func Outputs(tx chain.Tx) []disburser.Entry {
+	if tx.To == Batcher {
+		_, entries, _, _ := disburser.Parse(tx.Data)
+		return entries
+	}
+	to, amount := ParseTransfer(tx.Data)
+	return []disburser.Entry{{To: to, Amount: amount}}
 }
 
 // ParseTransfer reads the call data of transfer(address,uint256).

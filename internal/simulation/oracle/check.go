@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	"remit/internal/chain"
+	"remit/internal/disburser"
 	"remit/internal/payment"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/store"
@@ -49,7 +51,7 @@ func (o *Oracle) Violations(settled bool) []string {
 		if seen.times > 1 {
 			o.Violate(PaidOnce, "%s was paid %d times", key, seen.times)
 		}
-		if denied := o.denied(r.To); seen.times > 0 && (denied || o.Chain.Listed[r.To]) {
+		if listed := r.some(func(to token.Address) bool { return o.denied(to) || o.Chain.Listed[to] }); seen.times > 0 && listed {
 			o.Violate(WithinBounds, "%s was paid although a list has its recipient", key)
 		}
 		if o.lost[key] {
@@ -90,12 +92,14 @@ func (o *Oracle) denied(to token.Address) bool {
 func (o *Oracle) checkDays(days map[int64][]payment.Payment) {
 	for _, payments := range days {
 		var sum token.Amount
+		count := 0
 		for _, p := range payments {
 			sum, _ = sum.Add(p.Amount)
+			count += len(p.Outputs())
 		}
 		for _, l := range o.Limits {
-			if !l.Amount.IsZero() && l.Amount.Less(sum) || l.Count > 0 && l.Count < uint64(len(payments)) {
-				o.Violate(WithinBounds, "a day has %d payments of %s in all, beyond %+v", len(payments), sum, l)
+			if !l.Amount.IsZero() && l.Amount.Less(sum) || l.Count > 0 && l.Count < uint64(count) {
+				o.Violate(WithinBounds, "a day has %d payments of %s in all, beyond %+v", count, sum, l)
 			}
 		}
 	}
@@ -105,19 +109,27 @@ func (o *Oracle) checkDays(days map[int64][]payment.Payment) {
 func (o *Oracle) payees() map[token.Address]paid {
 	found, orders := map[token.Address]paid{}, o.Orders()
 	o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
-		if o.stolen[r.Tx] || len(r.Logs) == 0 && tx.Value.IsZero() {
+		if o.stolen[r.Tx] || len(r.Logs) == 0 && tx.Value.IsZero() && (tx.To == o.Chain.Token || tx.To == fakechain.Batcher || len(tx.Data) == 0) {
 			return
 		}
 		p, _ := o.known(r.Tx)
 		to, moved := tx.To, tx.Value
 		if len(r.Logs) > 0 {
 			_, _, memo, _ := chain.ParseTransfer(tx.Data)
+			to = fakechain.Outputs(tx.Tx)[0].To
+			if tx.To == fakechain.Batcher {
+				_, _, memo, _ = disburser.Parse(tx.Data)
+			}
 			p.ID = payment.MemoID(memo)
-			to, _ = fakechain.ParseTransfer(tx.Data)
-			moved, _ = token.AmountFromBytes(r.Logs[0].Data)
+			moved = token.Amount{}
+			for _, l := range r.Logs {
+				amount, _ := token.AmountFromBytes(l.Data)
+				moved, _ = moved.Add(amount)
+			}
 		}
-		if i := slices.IndexFunc(orders, func(r Order) bool { return r.operators() && r.ID() == p.ID }); i >= 0 {
+		if i := slices.IndexFunc(orders, func(r Order) bool { return (r.operators() || r.Entries != nil) && r.ID() == p.ID }); i >= 0 {
 			to = orders[i].payee()
+			o.checkEntries(orders[i], r)
 		}
 		seen := found[to]
 		seen.times++
@@ -125,6 +137,34 @@ func (o *Oracle) payees() map[token.Address]paid {
 		found[to] = seen
 	})
 	return found
+}
+
+// checkEntries checks that the logs of a batch are its entries, each as often as it was
+// asked for. The token may keep a fee of some.
+func (o *Oracle) checkEntries(r Order, receipt chain.Receipt) {
+	if r.Entries == nil || o.treated(r) == fakechain.LogsLess {
+		return
+	}
+	var want, got []string
+	for _, e := range r.Entries {
+		want = append(want, fmt.Sprint(e.To, e.Amount))
+	}
+	for _, l := range receipt.Logs {
+		moved, _ := l.Transfer()
+		got = append(got, fmt.Sprint(moved.To, moved.Amount))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(want, got) {
+		o.Violate(SumsAgree, "%s paid %v, asked for were %v", r.Key, got, want)
+	}
+}
+
+// treated returns how the token treats the first recipient of r that it does not simply
+// pay.
+func (o *Oracle) treated(r Order) (how fakechain.Recipient) {
+	r.some(func(to token.Address) bool { how = o.Chain.Recipients[to]; return how != fakechain.Pays })
+	return how
 }
 
 // checkState compares the state of a payment with the transfers to its payee.
@@ -135,7 +175,7 @@ func (o *Oracle) checkState(r Order, p payment.Payment, seen paid, settled bool)
 			o.Violate(SumsAgree, "%s is confirmed and was paid %v in %d transfers", r.Key, seen.amount, seen.times)
 		}
 	case payment.Failed:
-		if seen.times != 0 && o.Chain.Recipients[r.To] != fakechain.LogsLess {
+		if seen.times != 0 && o.treated(r) != fakechain.LogsLess {
 			o.Violate(FailedIsUnpaid, "%s was reported failed (%s) and is paid", r.Key, p.Failure.Code)
 		}
 		o.checkFailure(r, p)
@@ -162,7 +202,7 @@ func (o *Oracle) checkFee(r Order, p payment.Payment) {
 // checkFailure compares the reason of a payment that failed with the chain.
 func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 	receipt, mined := o.Chain.Receipt(p.Onchain)
-	pays := o.Chain.Recipients[r.To] == fakechain.Pays
+	pays := o.treated(r) == fakechain.Pays
 	switch p.Failure.Code {
 	case payment.ExecutionReverted:
 		if !mined || receipt.Succeeded {
@@ -180,7 +220,7 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 			o.Violate(FailedIsUnpaid, "%s failed without a transfer, and the chain does not say so", r.Key)
 		}
 	case payment.AmountDiffers:
-		if arrived := p.Transfer().Arrived(receipt); !mined || !receipt.Succeeded || arrived.IsZero() || arrived == p.Amount {
+		if arrived := chain.Arrived(receipt, p.Transfers()...); !mined || !receipt.Succeeded || arrived.IsZero() || arrived == p.Amount {
 			o.Violate(FailedIsUnpaid, "%s failed with another amount, and the chain does not say so", r.Key)
 		}
 	case payment.NonceConsumed:

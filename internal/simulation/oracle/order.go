@@ -18,20 +18,23 @@ type Order struct {
 	Amount uint64        // in units of the token, or in wei; of a transfer, 0: all
 	From   token.Address // the wallet of a transfer; zero: a payment
 	Ether  bool          // of a transfer
+	Call   []byte        // of a transfer that is a call of To
+
+	Entries []payment.Entry // of a batch, to To first, of Amount in all; nil: one payment
 }
 
 // Transfer is the order that an operator gives.
 func (o Order) Transfer() dispatch.Transfer {
-	return dispatch.Transfer{Key: o.Key, Mode: "test", From: o.From, To: o.To, Ether: o.Ether, Amount: token.Units(o.Amount)}
+	return dispatch.Transfer{Key: o.Key, Mode: "test", From: o.From, To: o.To, Ether: o.Ether, Amount: token.Units(o.Amount), Call: o.Call}
 }
 
 // operators reports whether an operator gives the order.
 func (o Order) operators() bool { return o.From != token.Address{} }
 
-// payee is where payees counts the order: its recipient, or for a transfer, of which
-// several may have one recipient, the bytes of its payment's ID.
+// payee is where payees counts the order: its recipient, or for a batch, and a transfer,
+// of which several may have one recipient, the bytes of its payment's ID.
 func (o Order) payee() token.Address {
-	if o.operators() {
+	if o.operators() || o.Entries != nil {
 		return token.Address(o.ID().Memo())
 	}
 	return o.To
@@ -39,7 +42,26 @@ func (o Order) payee() token.Address {
 
 // Request is the request that clients post for the order.
 func (o Order) Request() payment.Request {
-	return payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: o.Key, To: o.To, Amount: token.Units(o.Amount)}
+	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: o.Key, To: o.To, Amount: token.Units(o.Amount)}
+	if o.Entries != nil {
+		r, _ = r.Batch(o.Entries)
+	}
+	return r
+}
+
+// Batched returns o as a batch that pays others too.
+func (o Order) Batched(others ...payment.Entry) Order {
+	o.Entries = append([]payment.Entry{{To: o.To, Amount: token.Units(o.Amount)}}, others...)
+	for _, e := range others {
+		units, _ := e.Amount.Uint64()
+		o.Amount += units
+	}
+	return o
+}
+
+// some reports whether one of the order's recipients is so.
+func (o Order) some(is func(token.Address) bool) bool {
+	return slices.ContainsFunc(o.Request().Outputs(), func(e payment.Entry) bool { return is(e.To) })
 }
 
 // ID is where the tables keep the order's payment.
@@ -60,7 +82,7 @@ type Answer struct {
 // refusals are the errors that say that nothing was started.
 var refusals = []error{
 	dispatch.ErrTooMany, dispatch.ErrUnavailable, dispatch.ErrInsufficient, dispatch.ErrRecipient, dispatch.ErrOwnWallet,
-	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, dispatch.ErrNotInBook, store.ErrDailyLimit,
+	dispatch.ErrAmountBelow, dispatch.ErrAmountAbove, dispatch.ErrNotInBook, dispatch.ErrNoBatches, store.ErrDailyLimit,
 }
 
 // Refused reports whether the answer says that nothing was started.
