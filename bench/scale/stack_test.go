@@ -381,7 +381,8 @@ func (s *service) judge() outcome {
 	if o.refused > o.asked/100 && o.wall == "" {
 		o.wall = "the wallets' window"
 	}
-	if s.chain.full > 2 {
+	profile, _ := chains.Of(s.Chain.ID)
+	if float64(s.chain.full) > max(2, 0.1*s.length.Seconds()/profile.BlockTime.Seconds()) {
 		o.wall = "the gas of the chain's blocks"
 	}
 	return o
