@@ -30,5 +30,5 @@ func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(db, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL")))
 	asset := token.Token{Contract: boot.Parse(env, "TOKEN_ADDRESS", token.ParseAddress)}
-	return meterenv.Refusals(env, httpapi.CreateRecipient(rand.Text, book, events, asset, time.Now))
+	return meterenv.Refusals(env, time.Now, httpapi.CreateRecipient(rand.Text, book, events, asset, time.Now))
 }

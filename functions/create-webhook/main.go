@@ -27,5 +27,5 @@ func wire(env *boot.Env) http.Handler {
 		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
 	}
 	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
-	return meterenv.Refusals(env, httpapi.CreateWebhook(rand.Text, registry))
+	return meterenv.Refusals(env, time.Now, httpapi.CreateWebhook(rand.Text, registry))
 }

@@ -22,5 +22,5 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	entries := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
 	book := recipient.NewBook(entries, 0, time.Now) // no entry is made here
-	return meterenv.Refusals(env, httpapi.DeleteRecipient(rand.Text, book))
+	return meterenv.Refusals(env, time.Now, httpapi.DeleteRecipient(rand.Text, book))
 }

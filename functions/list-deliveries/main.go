@@ -22,5 +22,5 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	log := webhook.NewLog(webhooks, nil, time.Now, rand.Reader) // nothing is sent from here
-	return meterenv.Refusals(env, httpapi.ListDeliveries(rand.Text, log))
+	return meterenv.Refusals(env, time.Now, httpapi.ListDeliveries(rand.Text, log))
 }

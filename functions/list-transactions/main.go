@@ -4,6 +4,7 @@ package main
 import (
 	"crypto/rand"
 	"net/http"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
@@ -19,5 +20,5 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	payments := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE"))
-	return meterenv.Refusals(env, httpapi.ListTransactions(rand.Text, payments, payments))
+	return meterenv.Refusals(env, time.Now, httpapi.ListTransactions(rand.Text, payments, payments))
 }

@@ -22,5 +22,5 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	registry := webhook.NewRegistry(webhooks, nil, time.Now, rand.Reader) // no URL is taken here
-	return meterenv.Refusals(env, httpapi.ListWebhooks(rand.Text, registry))
+	return meterenv.Refusals(env, time.Now, httpapi.ListWebhooks(rand.Text, registry))
 }

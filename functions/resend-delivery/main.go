@@ -25,5 +25,5 @@ func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
 	log := webhook.NewLog(webhooks, jobs, time.Now, rand.Reader)
-	return meterenv.Refusals(env, httpapi.ResendDelivery(rand.Text, log))
+	return meterenv.Refusals(env, time.Now, httpapi.ResendDelivery(rand.Text, log))
 }

@@ -26,5 +26,5 @@ func wire(env *boot.Env) http.Handler {
 		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
 	}
 	registry := webhook.NewRegistry(webhooks, nil, time.Now, rand.Reader) // no URL is taken here
-	return meterenv.Refusals(env, httpapi.RotateWebhookSecret(rand.Text, registry))
+	return meterenv.Refusals(env, time.Now, httpapi.RotateWebhookSecret(rand.Text, registry))
 }

@@ -34,7 +34,7 @@ func wire(env *boot.Env) http.Handler {
 	config.RequireKey, config.Daily = env.String("REQUIRE_IDEMPOTENCY_KEY") == "true", boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)
 	config.Minimum, config.Maximum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount), boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
 	db := dynamodb.NewFromConfig(env.AWS)
-	return meterenv.Refusals(env, httpapi.SendPayments(rand.Text, dispatch.New(config, dispatch.Parts{
+	return meterenv.Refusals(env, time.Now, httpapi.SendPayments(rand.Text, dispatch.New(config, dispatch.Parts{
 		Store: dynamo.NewPayments(db, env.String("PAYMENTS_TABLE")),
 		Book:  recipient.NewBook(dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE")), 0, time.Now), // no entry is made here
 		Keys:  walletenv.Keys(env, time.Now),

@@ -24,5 +24,5 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	tester := webhook.NewTester(webhook.Sealed{Store: webhooks, Open: kms.OpenDataKeys(env.AWS, "").Open}, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
-	return meterenv.Refusals(env, httpapi.TestWebhook(rand.Text, tester))
+	return meterenv.Refusals(env, time.Now, httpapi.TestWebhook(rand.Text, tester))
 }

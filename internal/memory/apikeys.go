@@ -121,18 +121,23 @@ func (s *APIKeys) Touch(_ context.Context, hash apikey.Hash, at, since time.Time
 func (s *APIKeys) List(_ context.Context, merchantID string) ([]apikey.Key, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var there []*apikey.Key // keys are large: sorting moves them often
-	for _, k := range s.keys {
-		if k.MerchantID == merchantID {
-			there = append(there, &k)
+	var there []apikey.Key
+	for h := range s.keys {
+		if s.keys[h].MerchantID == merchantID {
+			there = append(there, s.keys[h])
 		}
 	}
-	slices.SortFunc(there, func(a, b *apikey.Key) int {
+	order := make([]int, len(there)) // keys are large, and sorting would move them often
+	for i := range there {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &there[i], &there[j]
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
 	keys := make([]apikey.Key, len(there))
-	for i, k := range there {
-		keys[i] = *k
+	for i, at := range order {
+		keys[i] = there[at]
 	}
 	return keys, nil
 }

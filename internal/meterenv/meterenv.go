@@ -11,8 +11,8 @@ import (
 )
 
 // Refusals returns e, which meters what it refuses.
-func Refusals(env *boot.Env, e httpapi.Endpoint) httpapi.Endpoint {
-	return e.Metered(emf.New(os.Stdout, env.String("STACK"), time.Now), Version(env))
+func Refusals(env *boot.Env, now func() time.Time, e httpapi.Endpoint) httpapi.Endpoint {
+	return e.Metered(emf.New(os.Stdout, env.String("STACK"), now), Version(env))
 }
 
 // Version is the function and its version that run, as the alarms of canaries name them.

@@ -147,7 +147,7 @@ func (d *deployment) everyNodeHas(ctx context.Context, at token.Address, code []
 		}
 	}
 	if len(wrong) > 0 && len(wrong) < len(nodes) {
-		return fmt.Errorf("nodes disagree, or are behind; try again in a minute: %v", wrong) //nolint:errorlint // it is not errNoCode
+		return fmt.Errorf("nodes disagree, or are behind; try again in a minute: %v", wrong)
 	}
 	return errors.Join(wrong...)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"remit/internal/local/fault"
-	"remit/internal/payment"
 	"remit/internal/token"
 )
 
@@ -151,11 +150,11 @@ func (s *Sandbox) breakIt(ctx context.Context, id string, depth int) error {
 	} else {
 		words += " " + b.Does + " (docs/guarantees.md: " + b.Rule + ")"
 	}
-	s.say("fault", "", "%s", words)
+	s.say("fault", "%s", words)
 	s.mu.Unlock()
 	err := b.begin(s, depth)
 	if err != nil {
-		s.over(id, "It could not be broken.", "")
+		s.over(id, "It could not be broken.")
 	}
 	return err
 }
@@ -172,7 +171,7 @@ func (s *Sandbox) mend(b *breakage) error {
 	if err := b.end(s); err != nil {
 		return err
 	}
-	s.over(b.ID, "Mended: "+b.Label+".", "")
+	s.over(b.ID, "Mended: "+b.Label+".")
 	return nil
 }
 
@@ -185,9 +184,9 @@ func (s *Sandbox) armed(cut fault.Cut) error {
 }
 
 // over notes that a breakage has struck, and is over.
-func (s *Sandbox) over(id, words string, on payment.ID) {
+func (s *Sandbox) over(id, words string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.broken, id)
-	s.say("fault", on, "%s", words)
+	s.say("fault", "%s", words)
 }

@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,13 +69,12 @@ func (s *Sandbox) receive(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(body, &event) // what is not JSON is shown as it is: without a type
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seq++
+	s.arrived++
 	s.seen[event.ID]++
-	id := s.byHash[hashIn(body)]
-	s.arrivals = append(s.arrivals, arrival{s.seq, s.now().UnixMilli(), event.Type, event.ID, id, genuine, s.seen[event.ID]})
+	s.arrivals = append(s.arrivals, arrival{s.arrived, s.now().UnixMilli(), event.Type, genuine, s.seen[event.ID]})
 	s.arrivals = s.arrivals[max(0, len(s.arrivals)-shown):]
 	if !genuine {
-		s.say("bad", id, "A webhook arrived whose signature is not the endpoint's.")
+		s.say("bad", "A webhook arrived whose signature is not the endpoint's.")
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -104,7 +102,7 @@ func (s *Sandbox) pay(o order, times int) (payment.ID, error) {
 	s.mu.Lock()
 	r := s.rowOf(id)
 	r.Asked += times
-	if s.say("ask", id, "%d × POST /send-payment under Idempotency-Key %s", times, o.Key); !r.Ours {
+	if s.say("ask", "%d × POST /send-payment under Idempotency-Key %s", times, o.Key); !r.Ours {
 		r.Ours, r.Key, r.To, r.Amount = true, o.Key, o.To, amount.String()
 	}
 	s.mu.Unlock()
@@ -136,28 +134,27 @@ func (s *Sandbox) ask(ctx context.Context, id payment.ID, o order) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.rows[id]
-	s.touch(r)
 	switch {
 	case err == nil:
 		r.Answers++
 		if r.Hash != "" && r.Hash != p.Hash {
-			s.say("bad", id, "%s was answered with two hashes, %s and %s", o.Key, r.Hash, p.Hash)
+			s.say("bad", "%s was answered with two hashes, %s and %s", o.Key, r.Hash, p.Hash)
 		}
 		r.Answer, r.Refused, r.Hash = "201 "+p.Status, false, p.Hash
 		s.byHash[p.Hash] = id
 		return true
 	case answered && refusal.Status < 500 && refusal.Status != http.StatusConflict && refusal.Status != http.StatusTooManyRequests:
-		s.say("ask", id, "%s was answered %d %s", o.Key, refusal.Status, refusal.Body)
+		s.say("ask", "%s was answered %d %s", o.Key, refusal.Status, refusal.Body)
 		if r.Hash == "" {
 			r.Answer, r.Refused = fmt.Sprint(refusal.Status, " ", refusal.Code), true
 		}
 		return true
 	case answered:
 		r.Answer = fmt.Sprint(refusal.Status, " ", refusal.Code)
-		s.say("ask", id, "%s was answered %s: ask again", o.Key, r.Answer)
+		s.say("ask", "%s was answered %s: ask again", o.Key, r.Answer)
 	case ctx.Err() == nil:
 		r.Answer = "no answer"
-		s.say("ask", id, "%s got no answer. The client cannot know whether it is paid, and asks again under the same key", o.Key)
+		s.say("ask", "%s got no answer. The client cannot know whether it is paid, and asks again under the same key", o.Key)
 	}
 	return false
 }
@@ -202,7 +199,7 @@ func (s *Sandbox) heal() (err error) {
 	s.acting.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.say("fault", "", "All is mended. Clients ask again for what was not answered, and check-receipts runs.")
+	s.say("fault", "All is mended. Clients ask again for what was not answered, and check-receipts runs.")
 	for _, r := range s.order {
 		if r.Ours && r.Answers == 0 && !r.Refused {
 			o, id := order{r.To, r.Amount, r.Key}, r.ID
@@ -229,7 +226,7 @@ func (s *Sandbox) atRandom(seed uint64, length time.Duration) error {
 	mended := make(chan error, 1)
 	s.random.Seed, s.random.On = seed, true
 	s.random.stop = sync.OnceValue(func() error { cancel(); return <-mended })
-	s.say("fault", "", "Everything at random for %s, seed %d.", length, seed)
+	s.say("fault", "Everything at random for %s, seed %d.", length, seed)
 	s.running.Go(func() {
 		var nemesis sync.WaitGroup
 		nemesis.Go(func() { s.rage(ctx, rand.New(rand.NewPCG(seed, 1))) }) //nolint:gosec // from a seed that replays
@@ -251,7 +248,6 @@ func (s *Sandbox) atRandom(seed uint64, length time.Duration) error {
 		}
 		s.mu.Lock()
 		s.random.On, s.random.stop = false, nil
-		s.seq++
 		s.mu.Unlock()
 		cancel()
 		mended <- err
@@ -271,7 +267,7 @@ func (s *Sandbox) rage(ctx context.Context, draw *rand.Rand) {
 		}
 		if err := s.breakIt(ctx, b.ID, 1+draw.IntN(int(max(1, min(s.Rule.Depth, 5))))); err != nil && ctx.Err() == nil {
 			s.mu.Lock()
-			s.say("fault", "", "%s could not be broken: %v", b.Label, err)
+			s.say("fault", "%s could not be broken: %v", b.Label, err)
 			s.mu.Unlock()
 		}
 	}
@@ -288,44 +284,41 @@ func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request
 		api.ServeHTTP(w, r)
 		return
 	}
-	process, answer, done := fault.NewProcess(cut), &answer{header: http.Header{}, status: http.StatusOK}, make(chan struct{})
-	s.running.Go(func() {
-		defer close(done)
-		api.ServeHTTP(answer, r.WithContext(process.With(r.Context())))
-	})
-	select {
-	case <-process.Ended:
-	case <-done:
-	}
-	select {
-	case <-process.Ended:
+	process := fault.NewProcess(cut)
+	r = r.WithContext(process.With(r.Context()))
+	api.ServeHTTP(mortal{w, r.Context()}, r)
+	if fault.HasEnded(r.Context()) {
 		for _, b := range breakages {
 			if b.thing == "process" && s.isBroken(b.ID) {
-				s.over(b.ID, "The process of a request ended "+b.Label+". "+b.Does, "")
+				s.over(b.ID, "The process of a request ended "+b.Label+". "+b.Does)
 			}
 		}
 		panic(http.ErrAbortHandler) // the client sees a connection that ends
-	default:
 	}
 	s.mu.Lock()
 	if s.cut == (fault.Cut{}) && slices.ContainsFunc(breakages, func(b breakage) bool { _, on := s.broken[b.ID]; return on && b.thing == "process" }) {
 		s.cut = cut
 	}
 	s.mu.Unlock()
-	for name, values := range answer.header {
-		w.Header()[name] = values
+}
+
+// mortal drops what the process of a request writes after its end.
+type mortal struct {
+	http.ResponseWriter
+	ctx context.Context
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (m mortal) WriteHeader(status int) {
+	if !fault.HasEnded(m.ctx) {
+		m.ResponseWriter.WriteHeader(status)
 	}
-	w.WriteHeader(answer.status)
-	_, _ = w.Write(answer.body.Bytes()) // fails if the client has gone
 }
 
-// An answer keeps the answer that a handler writes.
-type answer struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
+// Write implements io.Writer.
+func (m mortal) Write(b []byte) (int, error) {
+	if fault.HasEnded(m.ctx) {
+		return 0, fault.ErrEnded
+	}
+	return m.ResponseWriter.Write(b)
 }
-
-func (a *answer) Header() http.Header         { return a.header }
-func (a *answer) Write(b []byte) (int, error) { return a.body.Write(b) }
-func (a *answer) WriteHeader(status int)      { a.status = status }

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"embed"
@@ -150,19 +151,14 @@ func (s *Sandbox) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	seen, quiet := uint64(0), 0
-	for {
-		u, seq := s.since(seen)
-		quiet++
-		var err error
+	var last []byte
+	for quiet := 0; ; quiet++ {
+		text, err := s.update()
 		switch {
-		case u != nil:
-			var text []byte
-			if text, err = json.Marshal(u); err == nil {
-				_, err = fmt.Fprintf(w, "data: %s\n\n", text)
-			}
-			seen, quiet = seq, 0
-		case quiet%20 == 0: // of which the page learns that the stack is there
+		case err == nil && !bytes.Equal(text, last):
+			_, err = fmt.Fprintf(w, "data: %s\n\n", text)
+			last, quiet = text, 0
+		case quiet%20 == 19: // of which the page learns that the stack is there
 			_, err = fmt.Fprint(w, ": quiet\n\n")
 		}
 		if err == nil {

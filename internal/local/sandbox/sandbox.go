@@ -211,7 +211,7 @@ func (s *Sandbox) around(ctx context.Context, c interpose.Call, apply func(conte
 		s.reached(paymentOf(c), at)
 	}
 	if lost {
-		s.over("lose", "The store has carried out "+c.Op+", and its answer got lost. Unknown is not taken for not done.", paymentOf(c))
+		s.over("lose", "The store has carried out "+c.Op+", and its answer got lost. Unknown is not taken for not done.")
 		return errors.Join(err, errLost)
 	}
 	return err

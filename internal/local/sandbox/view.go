@@ -57,39 +57,33 @@ type row struct {
 	Hash    string        `json:"hash"`
 	Wallet  string        `json:"wallet"`
 	Nonce   uint64        `json:"nonce"`
-	Paid    int           `json:"paid"` // Transfer logs with its id on the chain now
-	Block   uint64        `json:"block"`
+	Paid    int           `json:"paid"`  // Transfer logs with its id on the chain now
 	Begun   int64         `json:"begun"` // when it was first asked for or seen, in milliseconds since 1970
 	At      [steps]int64  `json:"at"`    // when it reached each step; 0: not yet
-	changed uint64
 }
 
 // A line is one of the log of events.
 type line struct {
-	N    uint64     `json:"n"`
-	At   int64      `json:"at"`
-	Kind string     `json:"kind"` // "ask", "step", "fault", "bad" or "end"
-	Text string     `json:"text"`
-	ID   payment.ID `json:"id,omitempty"`
+	N    int    `json:"n"`
+	At   int64  `json:"at"`
+	Kind string `json:"kind"` // "ask", "step", "fault", "bad" or "end"
+	Text string `json:"text"`
 }
 
 // A block is one of the chain, or one that was replaced.
 type block struct {
 	Number   uint64 `json:"number"`
-	Hash     string `json:"hash"`
 	Paid     int    `json:"paid"` // transfers in it
 	Replaced bool   `json:"replaced"`
 }
 
 // An arrival is a webhook that the built-in receiver got.
 type arrival struct {
-	N       uint64     `json:"n"`
-	At      int64      `json:"at"`
-	Type    string     `json:"type"`
-	Event   string     `json:"event"`
-	Payment payment.ID `json:"payment"`
-	Genuine bool       `json:"genuine"` // as the Standard Webhooks library says
-	Times   int        `json:"times"`   // arrivals of the event so far
+	N       int    `json:"n"`
+	At      int64  `json:"at"`
+	Type    string `json:"type"`
+	Genuine bool   `json:"genuine"` // as the Standard Webhooks library says
+	Times   int    `json:"times"`   // arrivals of the event so far
 }
 
 // An account is a wallet as the page shows it.
@@ -118,10 +112,10 @@ type count struct {
 
 // A view is what the page shows. Its lock is the sandbox's.
 type view struct {
-	seq     uint64 // of the last change
 	rows    map[payment.ID]*row
 	order   []*row
 	changed map[payment.ID]bool // to be read from the tables
+	byHash  map[string]payment.ID
 	chain   struct {
 		Number  uint64 `json:"number"`
 		Final   uint64 `json:"final"`
@@ -133,10 +127,11 @@ type view struct {
 	logs      int
 	blocks    []block
 	wallets   []account
+	said      int // lines so far
 	lines     []line
+	arrived   int // webhooks so far
 	arrivals  []arrival
 	seen      map[string]int // arrivals by event
-	byHash    map[string]payment.ID
 }
 
 func newView() view {
@@ -153,16 +148,10 @@ func paymentOf(c interpose.Call) payment.ID {
 	return payment.ID(id)
 }
 
-// touch notes that r has changed. The caller holds the lock.
-func (s *Sandbox) touch(r *row) {
-	s.seq++
-	r.changed = s.seq
-}
-
 // say adds a line to the log. The caller holds the lock.
-func (s *Sandbox) say(kind string, id payment.ID, format string, args ...any) {
-	s.seq++
-	s.lines = append(s.lines, line{s.seq, s.now().UnixMilli(), kind, fmt.Sprintf(format, args...), id})
+func (s *Sandbox) say(kind, format string, args ...any) {
+	s.said++
+	s.lines = append(s.lines, line{s.said, s.now().UnixMilli(), kind, fmt.Sprintf(format, args...)})
 	s.lines = s.lines[max(0, len(s.lines)-told):]
 }
 
@@ -175,7 +164,6 @@ func (s *Sandbox) rowOf(id payment.ID) *row {
 		s.rows[id], s.order = r, append(s.order, r)
 		s.changed[id] = true
 	}
-	s.touch(r)
 	return r
 }
 
@@ -202,7 +190,7 @@ func (s *Sandbox) reached(id payment.ID, at step) {
 	if at >= 0 && r.At[at] == 0 {
 		r.At[at] = s.now().UnixMilli()
 		if at != final { // which is said once its end is read
-			s.say("step", id, "%s "+stepWords[at], r.name())
+			s.say("step", "%s "+stepWords[at], r.name())
 		}
 	}
 }
@@ -217,23 +205,17 @@ func (r *row) name() string {
 
 // published notes that a payment's event is stored for every endpoint.
 func (s *Sandbox) published(e webhook.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.rows[s.byHash[hashIn(e.Body)]]; r != nil && r.At[announced] == 0 {
-		s.touch(r)
-		r.At[announced] = s.now().UnixMilli()
-	}
-}
-
-// hashIn returns the tx_hash of the payment that an event tells of, "" for another.
-func hashIn(body []byte) string {
-	var event struct {
+	var told struct {
 		Data struct {
 			Hash string `json:"tx_hash"`
 		}
 	}
-	_ = json.Unmarshal(body, &event) // a body that is not JSON tells of no payment
-	return event.Data.Hash
+	_ = json.Unmarshal(e.Body, &told) // other events tell of no payment
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.rows[s.byHash[told.Data.Hash]]; r != nil && r.At[announced] == 0 {
+		r.At[announced] = s.now().UnixMilli()
+	}
 }
 
 // follow keeps the view up to date until ctx ends.
@@ -270,7 +252,6 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 			s.learn(p)
 		case errors.Is(err, store.ErrNotFound):
 			if r := s.rows[id]; r != nil && r.Hash == "" { // discarded, or asked for and not stored
-				s.touch(r)
 				r.At, r.State = [steps]int64{}, ""
 			}
 		default:
@@ -289,6 +270,9 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 func (s *Sandbox) learn(p payment.Payment) {
 	r, now := s.rowOf(p.ID), s.now().UnixMilli()
 	r.Key, r.To, r.Amount, r.Wallet = p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String()
+	if len(p.Entries) > 1 {
+		r.To = fmt.Sprintf("%d recipients", len(p.Entries))
+	}
 	reach := func(at step) {
 		if r.At[at] == 0 {
 			r.At[at] = now
@@ -307,13 +291,12 @@ func (s *Sandbox) learn(p payment.Payment) {
 	}
 	if p.State.Final() {
 		reach(final)
-		r.Block = p.Block
 		if r.State != p.State {
 			end := "confirmed"
 			if p.Failure != nil {
 				end, r.Failure = "failed ("+string(p.Failure.Code)+")", string(p.Failure.Code)
 			}
-			s.say("end", p.ID, "%s "+stepWords[final], r.name(), end)
+			s.say("end", "%s "+stepWords[final], r.name(), end)
 		}
 	}
 	r.State = p.State
@@ -321,22 +304,15 @@ func (s *Sandbox) learn(p payment.Payment) {
 
 // readChain reads the blocks since the last ones that are known and still there, and
 // the Transfer logs in them. The call data of each transfer tells its payment: nothing
-// is taken from the tables.
+// is taken from the tables. It alone changes what is known of the chain.
 func (s *Sandbox) readChain(ctx context.Context) error {
-	latest := s.Chain.Head()
-	s.mu.Lock()
-	known := s.chain.Number
-	same := known == latest.Number && s.hashes[known] == latest.Hash
-	s.mu.Unlock()
-	if same {
+	latest, known := s.Chain.Head(), s.chain.Number
+	if known == latest.Number && s.hashes[known] == latest.Hash {
 		return nil
 	}
 	head, err := s.watch.Head(ctx, s.Rule)
-	if err != nil {
-		return err
-	}
-	fee, err := s.Chain.BaseFee()
-	if err != nil {
+	fee, feeErr := s.Chain.BaseFee()
+	if err = errors.Join(err, feeErr); err != nil {
 		return err
 	}
 	var numbers []uint64
@@ -347,45 +323,36 @@ func (s *Sandbox) readChain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	first := head.Number + 1
-	for i, n := range numbers {
-		if s.hashes[n] != hashes[i] {
-			first = n
-			break
-		}
+	for len(numbers) > 0 && s.hashes[numbers[0]] == hashes[0] {
+		numbers, hashes = numbers[1:], hashes[1:]
 	}
-	s.mu.Unlock()
-	found := map[uint64][]payment.ID{}
-	if first <= head.Number {
-		if found, err = s.readTransfers(ctx, first, head.Number, hashes[uint64(len(hashes))-(head.Number-first)-1:]); err != nil {
-			return err
-		}
+	if len(numbers) == 0 {
+		return nil // the head has just gone back to one that is known
+	}
+	found, err := s.readTransfers(ctx, numbers, hashes)
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seq++
-	replaced := 0
-	for n := first; n <= known; n++ {
-		if _, known := s.hashes[n]; known {
-			replaced++
-		}
+	first, replaced := numbers[0], 0
+	for n := first; n <= known && s.hashes[n] != (chain.Hash{}); n++ {
 		for _, id := range s.transfers[n] {
 			s.count(id, n, -1)
 		}
 		delete(s.transfers, n)
 		delete(s.hashes, n)
+		replaced++
 	}
 	if replaced > 0 {
 		for i := range s.blocks {
 			s.blocks[i].Replaced = s.blocks[i].Replaced || s.blocks[i].Number >= first
 		}
-		s.say("fault", "", "%d blocks from %d on were replaced. Their transactions wait in the pools again.", replaced, first)
+		s.say("fault", "%d blocks from %d on were replaced. Their transactions wait in the pools again.", replaced, first)
 	}
-	for n := first; n <= head.Number; n++ {
-		hash := hashes[uint64(len(hashes))-(head.Number-n)-1]
-		s.hashes[n], s.transfers[n] = hash, found[n]
-		s.blocks = append(s.blocks, block{n, hash.String(), len(found[n]), false})
+	for i, n := range numbers {
+		s.hashes[n], s.transfers[n] = hashes[i], found[n]
+		s.blocks = append(s.blocks, block{n, len(found[n]), false})
 		for _, id := range found[n] {
 			s.count(id, n, 1)
 		}
@@ -398,43 +365,39 @@ func (s *Sandbox) readChain(ctx context.Context) error {
 // errReplaced reports a block that was replaced while its logs were read.
 var errReplaced = errors.New("a block was replaced meanwhile")
 
-// readTransfers returns the payments of the transfers in some blocks, whose hashes it
-// is given.
-func (s *Sandbox) readTransfers(ctx context.Context, first, last uint64, hashes []chain.Hash) (map[uint64][]payment.ID, error) {
+// readTransfers returns the payments of the transfers in consecutive blocks.
+func (s *Sandbox) readTransfers(ctx context.Context, numbers []uint64, hashes []chain.Hash) (map[uint64][]payment.ID, error) {
 	var ours []token.Address
 	for _, w := range s.Chain.Wallets() {
 		ours = append(ours, w.Address)
 	}
-	logs, err := s.watch.Transfers(ctx, s.Token.Contract, ours, first, last)
-	if err != nil {
-		return nil, err
-	}
-	var wanted []chain.Hash
-	for _, l := range logs {
-		if l.BlockHash != hashes[l.Block-first] {
-			return nil, errReplaced
+	logs, err := s.watch.Transfers(ctx, s.Token.Contract, ours, numbers[0], numbers[len(numbers)-1])
+	found, last := map[uint64][]payment.ID{}, chain.Hash{}
+	for part := range slices.Chunk(logs, 100) {
+		var wanted []chain.Hash
+		for _, l := range part {
+			if l.BlockHash != hashes[l.Block-numbers[0]] {
+				return nil, errReplaced
+			}
+			wanted = append(wanted, l.Tx)
 		}
-		wanted = append(wanted, l.Tx)
-	}
-	ids := map[chain.Hash]payment.ID{}
-	for part := range slices.Chunk(wanted, 100) {
-		txs, err := s.watch.Transactions(ctx, part)
+		txs, err := s.watch.Transactions(ctx, wanted)
 		if err != nil {
 			return nil, err
 		}
+		ids := map[chain.Hash]payment.ID{}
 		for _, tx := range txs {
 			if p, ok := payment.Recovered(tx, s.Chain.ID(), s.Token, ""); ok {
 				ids[tx.Hash] = p.ID
 			}
 		}
-	}
-	found := map[uint64][]payment.ID{}
-	for i, l := range logs {
-		if i == 0 || logs[i-1].Tx != l.Tx { // the others are of the same batch
-			found[l.Block] = append(found[l.Block], ids[l.Tx])
+		for _, l := range part {
+			if l.Tx != last { // the others are of the same batch
+				found[l.Block], last = append(found[l.Block], ids[l.Tx]), l.Tx
+			}
 		}
 	}
-	return found, nil
+	return found, err
 }
 
 // count adds a transfer of a payment in a block, or takes it away. The caller holds
@@ -447,41 +410,13 @@ func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 		s.changed[id] = true // one of the time before the page, if the tables know it
 		return
 	}
-	s.touch(r)
-	if r.At[mined], r.Block, r.Paid = 0, 0, s.paid[id]; r.Paid > 0 {
-		r.At[mined], r.Block = s.now().UnixMilli(), number
-		s.say("step", id, "%s "+stepWords[mined], r.name(), number)
+	if r.At[mined], r.Paid = 0, s.paid[id]; r.Paid > 0 {
+		r.At[mined] = s.now().UnixMilli()
+		s.say("step", "%s "+stepWords[mined], r.name(), number)
 	}
 	if s.paid[id] > 1 {
-		s.say("bad", id, "%s is on the chain %d times", r.name(), s.paid[id])
+		s.say("bad", "%s is on the chain %d times", r.name(), s.paid[id])
 	}
-}
-
-// tally counts. The caller holds the lock.
-func (s *Sandbox) tally() count {
-	c := count{Logs: s.logs, Block: s.chain.Number}
-	for id, n := range s.paid {
-		if s.rows[id] == nil {
-			c.Unasked += n
-		}
-	}
-	for _, r := range s.order {
-		switch {
-		case r.Refused && r.Paid == 0:
-			continue
-		case r.Paid > 1:
-			c.Twice++
-		case r.Paid == 1:
-			c.Once++
-		default:
-			c.Unpaid++
-			if r.Failure != "" {
-				c.Failed++
-			}
-		}
-		c.Asked++
-	}
-	return c
 }
 
 // readWallets reads the wallets from the tables and from the chain.
@@ -505,10 +440,7 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !slices.Equal(all, s.wallets) {
-		s.seq++
-		s.wallets = all
-	}
+	s.wallets = all
 	return nil
 }
 
@@ -518,49 +450,45 @@ type update struct {
 	Blocks   []block          `json:"blocks"`
 	Wallets  []account        `json:"wallets"`
 	Count    count            `json:"count"`
-	Steps    [steps]int       `json:"steps"` // payments that have reached each
-	Payments []row            `json:"payments"`
+	Steps    [steps]int       `json:"steps"`    // payments that have reached each
+	Payments []*row           `json:"payments"` // the newest
 	Arrivals []arrival        `json:"arrivals"`
 	Lines    []line           `json:"lines"`
 	Broken   map[string]int64 `json:"broken"`
 	Random   any              `json:"random"`
-	Clock    int64            `json:"clock"`
 }
 
-// since returns what has changed since an earlier update, nil if nothing has, and the
-// number of this one. Of payments only the newest are listed.
-func (s *Sandbox) since(seq uint64) (*update, uint64) {
+// update returns what the page shows, as JSON.
+func (s *Sandbox) update() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seq == seq {
-		return nil, seq
-	}
-	u := &update{Chain: s.chain, Blocks: s.blocks, Wallets: s.wallets, Count: s.tally(), Payments: []row{}, Arrivals: []arrival{}, Lines: []line{}, Broken: map[string]int64{}, Random: s.random, Clock: s.now().UnixMilli()}
-	for _, r := range s.order {
-		for i, at := range r.At {
-			if at > 0 {
-				u.Steps[i]++
-			}
-		}
-	}
-	for _, r := range s.order[max(0, len(s.order)-listed):] {
-		if r.changed > seq {
-			u.Payments = append(u.Payments, *r)
-		}
-	}
-	for _, l := range s.lines {
-		if l.N > seq {
-			u.Lines = append(u.Lines, l)
-		}
-	}
-	for _, a := range s.arrivals {
-		if a.N > seq {
-			u.Arrivals = append(u.Arrivals, a)
-		}
-	}
+	u := update{s.chain, s.blocks, s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [steps]int{}, s.order[max(0, len(s.order)-listed):], s.arrivals, s.lines, map[string]int64{}, s.random}
 	for id, at := range s.broken {
 		u.Broken[id] = at.UnixMilli()
 	}
-	u.Blocks = slices.Clone(u.Blocks)
-	return u, s.seq
+	for id, n := range s.paid {
+		if s.rows[id] == nil {
+			u.Count.Unasked += n
+		}
+	}
+	for _, r := range s.order {
+		for i, at := range r.At {
+			u.Steps[i] += int(min(at, 1))
+		}
+		switch {
+		case r.Refused && r.Paid == 0:
+			continue
+		case r.Paid > 1:
+			u.Count.Twice++
+		case r.Paid == 1:
+			u.Count.Once++
+		default:
+			u.Count.Unpaid++
+			if r.Failure != "" {
+				u.Count.Failed++
+			}
+		}
+		u.Count.Asked++
+	}
+	return json.Marshal(u)
 }

@@ -89,7 +89,10 @@ const rows = new Map();
 // clear empties the lists: the stack tells all that is listed again.
 export function clear() {
   rows.clear();
-  for (const id of ["rows", "log", "hooks"]) $(id).replaceChildren();
+  for (const id of ["rows", "log", "hooks"]) {
+    $(id).replaceChildren();
+    delete $(id).dataset.last;
+  }
 }
 
 // drawPayments draws the payments that have changed, the newest first, and no more
@@ -123,8 +126,9 @@ export function drawPayments(payments, facts, open) {
   $("none").hidden = rows.size > 0;
 }
 
-// drawLines adds lines on top of a list and keeps it short.
-export function drawLines(list, items, most) {
-  for (const item of items) list.prepend(item);
+// drawLines adds the items that are new on top of a list and keeps it short.
+export function drawLines(list, items, most, make) {
+  for (const item of items.filter((i) => i.n > Number(list.dataset.last ?? 0))) list.prepend(make(item));
+  list.dataset.last = items.at(-1)?.n ?? 0;
   while (list.children.length > most) list.lastChild.remove();
 }

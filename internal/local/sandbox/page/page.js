@@ -95,11 +95,11 @@ function draw(u) {
   drawChain(u.chain, u.blocks ?? []);
   drawWallets(u.wallets ?? [], facts);
   drawSteps(u.steps);
-  drawPayments(u.payments, facts, open);
+  drawPayments(u.payments ?? [], facts, open);
   drawBroken(u.broken, u.random);
-  drawLines($("log"), u.lines.map((l) => make("li", l.kind, [make("time", "", clock(l.at)), l.text])), 120);
-  drawLines($("hooks"), u.arrivals.map((a) => make("li", "", [make("time", "", clock(a.at)), a.type, " ",
-    make("span", a.genuine ? "ok" : "wrong", a.genuine ? "signature verified" : "signature is wrong"), a.times > 1 ? `, delivered ${a.times} times, counted once` : ""])), 30);
+  drawLines($("log"), u.lines ?? [], 120, (l) => make("li", l.kind, [make("time", "", clock(l.at)), l.text]));
+  drawLines($("hooks"), u.arrivals ?? [], 30, (a) => make("li", "", [make("time", "", clock(a.at)), a.type, " ",
+    make("span", a.genuine ? "ok" : "wrong", a.genuine ? "signature verified" : "signature is wrong"), a.times > 1 ? `, delivered ${a.times} times, counted once` : ""]));
   const all = u.count.asked;
   put($("older"), all > facts.listed ? `The newest ${facts.listed} of ${all.toLocaleString("en")} are listed; all are counted, and any opens by its id, hash or key.` : "");
 }
