@@ -35,7 +35,10 @@ func TestRetireUnderPayments(t *testing.T) {
 				out, err := cmd.CombinedOutput()
 				return string(out), err
 			}
-			type wallet struct{ Address, State string }
+			type wallet struct {
+				Address, State string
+				TokenAvailable json.Number `json:"token_available"`
+			}
 			list := func() (wallets []wallet) {
 				if out, err := remit("wallet list --json"); err != nil || json.Unmarshal([]byte(out), &wallets) != nil {
 					t.Errorf("%v: %s", err, out)
@@ -63,6 +66,9 @@ func TestRetireUnderPayments(t *testing.T) {
 					if out, err := remit("chain fund " + successor + " --token 500 --ether 5 --rpc " + rpc); err != nil {
 						t.Errorf("funding %s: %v, %s", successor, err, out)
 					}
+					unfunded := func(w wallet) bool { return w.Address == successor && w.TokenAvailable == "0" }
+					for deadline := time.Now().Add(time.Minute); slices.ContainsFunc(list(), unfunded) && time.Now().Before(deadline); time.Sleep(time.Second) {
+					} // the page: until the list shows it
 				}
 			}
 			ended := make(chan struct{})
