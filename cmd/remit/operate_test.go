@@ -53,6 +53,8 @@ func TestOperateALocalStack(t *testing.T) {
 		}
 		return steps
 	}
+	treasury := page("remit wallet treasury", "done")[0]
+	treasury.line = strings.Replace(treasury.line, "0x…", imported, 1) + " --yes"
 	move := page("remit wallet move", "250 USDC to $address: ")[0]
 	move.line += " --yes"
 	books := slices.Concat(page("remit audit", "No difference.", "No difference.", "wallet,day,kind,"), page("remit export", "$hash", "$hash"))
@@ -90,6 +92,11 @@ func TestOperateALocalStack(t *testing.T) {
 		move, move,
 		{"its key is for it", "wallet move --yes " + imported + " --to $address --key rebalance-1 --token 251", "idempotency key was used for another request"},
 		{"a stack that cannot ask for a key", "wallet import --yes", "say --file"},
+		treasury,
+		{"is listed so", "wallet list", imported + "  treasury"},
+		{"and there is one", "wallet treasury --yes $address", imported + " is the treasury"},
+		{"which is no wallet to drain", "wallet drain --yes " + imported, "is the treasury: remit wallet treasury --undo"},
+		{"until it pays again", "wallet treasury --undo --yes " + imported, "done"},
 		{"a wallet that pays nothing more", "wallet drain --yes " + imported, "done"},
 		{"is swept", "wallet sweep --yes " + imported + " --to $address --key sweep-1", "50 USDC to $address: "},
 		{"in the books", "export --merchant operator --csv", "remit wallet sweep"},

@@ -25,7 +25,7 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	_, own := wallets.Find(r.To)
 	maximum := cmp.Or(r.Key.MerchantMaximum, d.Maximum)
 	switch {
-	case own: // a retired one too: its key may be gone, or in other hands
+	case own, !r.To.IsZero() && r.To == d.TreasuryAllowance: // a retired one too: its key may be gone, or in other hands
 		return payment.Payment{}, ErrOwnWallet
 	case r.Amount.Less(d.Minimum):
 		return payment.Payment{}, ErrAmountBelow
@@ -46,7 +46,9 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	}
 	var asked errgroup.Group // beside the nodes, so that it takes no time of its own
 	asked.Go(func() error { return d.allowed(ctx, r.To) })
-	p, err := d.assign(ctx, wallets, payment.New(id, r, d.Token, d.Network, d.Now()))
+	offer := payment.New(id, r, d.Token, d.Network, d.Now())
+	offer.Source = d.TreasuryAllowance
+	p, err := d.assign(ctx, wallets, offer)
 	if denied := asked.Wait(); denied != nil && !errors.Is(err, errScreened) {
 		return payment.Payment{}, denied
 	}

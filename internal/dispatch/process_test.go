@@ -17,7 +17,6 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
-	"remit/internal/simulation/fakechain"
 	"remit/internal/stack"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -224,14 +223,15 @@ func (p *process) balance(a token.Address) token.Amount {
 }
 
 func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
-	to, amount := fakechain.ParseTransfer(c.Data)
+	t, rest, _ := chain.ParseTransfer(c.Data)
+	to, amount := t.To, t.Amount
 	if slices.Contains(p.unable, c.From) {
 		if to != c.From {
 			p.blocked++
 		}
 		return 0, chain.ErrReverted
 	}
-	if p.strict && len(c.Data) != 4+32+32 || slices.Contains(p.refuses, to) || p.balance(c.From).Less(amount) {
+	if p.strict && len(rest) > 0 || slices.Contains(p.refuses, to) || p.balance(c.From).Less(amount) {
 		return 0, chain.ErrReverted
 	}
 	return 50_000, nil

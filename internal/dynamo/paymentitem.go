@@ -33,6 +33,7 @@ type paymentItem struct {
 	Network     string            `dynamodbav:"network"`
 
 	Wallet   string `dynamodbav:"wallet"`
+	Source   string `dynamodbav:"source,omitempty"` // absent: the wallet
 	ChainID  uint64 `dynamodbav:"chain_id"`
 	Memo     bool   `dynamodbav:"memo"`
 	TxGas    uint64 `dynamodbav:"tx_gas"`
@@ -85,6 +86,9 @@ func encodePayment(p payment.Payment) attributes {
 		State: string(p.State), Version: p.Version,
 		CreatedAt: moment(p.CreatedAt), UpdatedAt: moment(p.UpdatedAt),
 	}
+	if !p.Source.IsZero() {
+		it.Source = p.Source.String()
+	}
 	if !p.Tx.L1Fee.IsZero() {
 		it.TxL1Fee = p.Tx.L1Fee.String()
 	}
@@ -115,6 +119,9 @@ func decodePayment(item attributes) (payment.Payment, error) {
 		Revision: it.Revision, State: payment.State(it.State), Block: it.Block,
 		TxHash: r.hash("tx_hash", it.TxHash), Onchain: r.hash("onchain_tx_hash", it.Onchain),
 		Version: it.Version, CreatedAt: r.instant("created_at", it.CreatedAt), UpdatedAt: r.instant("updated_at", it.UpdatedAt),
+	}
+	if it.Source != "" {
+		p.Source = r.address("source", it.Source)
 	}
 	call := p.Call(p.Wallet, it.Memo)
 	p.Tx.To, p.Tx.Value, p.Tx.Data = call.To, call.Value, call.Data

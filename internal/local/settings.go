@@ -34,6 +34,7 @@ type Settings struct {
 	Maximum       token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
 	DailyLimit    token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
 	SanctionsList token.Address `env:"REMIT_SANCTIONS_LIST" placeholder:"ADDRESS" help:"A contract with isSanctioned(address): whom it lists is not paid."`
+	Treasury      token.Address `name:"treasury-allowance" env:"REMIT_TREASURY_ALLOWANCE" placeholder:"ADDRESS" help:"With --rpc: pay with the tokens of this account, by an ERC-20 allowance that it has granted to each wallet."`
 	MaxFeeCap     uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"The most a transaction may offer per gas, in gwei. Above it payments wait. 0: 200, or what docs/chains.md has for the outside chain."`
 	RecipientHold time.Duration `env:"REMIT_RECIPIENT_HOLD" default:"2s" help:"How long a new recipient waits until keys with recipients \"book\" may pay it."`
 	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator" default:"public" help:"Who may create API keys: public or operator."`
@@ -82,6 +83,8 @@ func (s *Settings) config() (stack.Config, error) {
 	switch outside, named := len(s.RPC) > 0, !s.Token.IsZero(); {
 	case !outside && (named || s.WalletFile != ""):
 		return stack.Config{}, errors.New("--token and --wallet-file go with --rpc: the embedded chain brings its own")
+	case !outside && !s.Treasury.IsZero():
+		return stack.Config{}, errors.New("--treasury-allowance goes with --rpc: on the embedded chain each wallet has tokens of its own")
 	case outside && (!named || s.WalletFile == ""):
 		return stack.Config{}, errors.New("--rpc needs --token ADDRESS and --wallet-file FILE: remit chain prints both")
 	}
@@ -93,7 +96,7 @@ func (s *Settings) config() (stack.Config, error) {
 		}
 	}
 	return stack.Config{
-		Network: s.Network, MemoOff: s.Memo == "off", Ephemeral: s.DynamoDB == "", RequireKey: s.RequireKey, Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Sanctions: s.SanctionsList, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
+		Network: s.Network, MemoOff: s.Memo == "off", Ephemeral: s.DynamoDB == "", RequireKey: s.RequireKey, Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Sanctions: s.SanctionsList, TreasuryAllowance: s.Treasury, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
 		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge,
 	}, nil
 }

@@ -39,6 +39,7 @@ type Payment struct {
 	Token    token.Token
 	Network  string        // "base-sepolia"
 	Wallet   token.Address // the wallet that pays; may change while Prepared
+	Source   token.Address // whose coins it pays with, by an allowance granted to Wallet; zero: Wallet's own
 	Tx       chain.Tx      // everything that is signed, but for the nonce
 	Revision string        // changes with everything a signature depends on; see revisionOf. A store may forget it once the payment is committed
 
@@ -145,7 +146,8 @@ func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 // Ether reports whether the payment moves ether, not the stablecoin.
 func (p Payment) Ether() bool { return p.Token == Ether }
 
-// Coins returns how much of the stablecoin the payment takes from its wallet.
+// Coins returns how much of the stablecoin the payment takes from what its wallet may
+// spend.
 func (p Payment) Coins() token.Amount {
 	if p.Ether() {
 		return token.Amount{}
@@ -155,7 +157,11 @@ func (p Payment) Coins() token.Amount {
 
 // Transfer returns the transfer that the payment promises.
 func (p Payment) Transfer() chain.Transfer {
-	return chain.Transfer{Contract: p.Token.Contract, From: p.Wallet, To: p.To, Amount: p.Amount}
+	from := p.Source
+	if from.IsZero() {
+		from = p.Wallet
+	}
+	return chain.Transfer{Contract: p.Token.Contract, From: from, To: p.To, Amount: p.Amount}
 }
 
 // Judge returns the verdict on the receipt r of one of p's attempts. Ether has moved
@@ -188,6 +194,9 @@ func (p Payment) CallData(memo bool) []byte {
 		return nil
 	}
 	data := chain.TransferData(p.To, p.Amount)
+	if !p.Source.IsZero() {
+		data = chain.TransferFromData(p.Source, p.To, p.Amount)
+	}
 	if memo {
 		data = append(data, p.ID.Memo()...)
 	}

@@ -154,7 +154,7 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		return done, err
 	}
 	r.Say("reading the transfers of blocks %d to %d", r.Since, last)
-	moved, err := nodes.Transfers(ctx, r.Token.Contract, wallets, min(r.Since, last), last)
+	moved, err := nodes.Transfers(ctx, r.Token.Contract, r.Sources(wallets), min(r.Since, last), last)
 	if err != nil {
 		return done, err
 	}
@@ -172,7 +172,9 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		}
 		for _, tx := range txs {
 			if !slices.Contains(wallets, tx.From) {
-				done.Foreign = append(done.Foreign, tx.Hash)
+				if r.TreasuryAllowance.IsZero() { // its owner moves its coins too
+					done.Foreign = append(done.Foreign, tx.Hash)
+				}
 				continue
 			}
 			if err := r.keep(ctx, tx, &done); err != nil {
@@ -333,14 +335,15 @@ func (r *Recovery) left(ctx context.Context, nodes chain.Nodes, ids []wallet.ID,
 // that transaction; then it settles as any other. A crash leaves a payment that is
 // prepared, which no wallet pays while all are paused.
 func (r *Recovery) keep(ctx context.Context, tx chain.MinedTx, done *Recovered) error {
-	to, amount, memo, ok := chain.ParseTransfer([]byte(tx.Data))
-	id := payment.MemoID(memo)
+	call, memo, ok := chain.ParseTransfer([]byte(tx.Data))
+	to, amount, id := call.To, call.Amount, payment.MemoID(memo)
 	if !ok || tx.To != r.Token.Contract || id.Memo() == nil {
 		done.Foreign = append(done.Foreign, tx.Hash)
 		return nil
 	}
-	found := payment.Recovered(id, to, amount, r.Token, r.Network, tx.At).
-		AssignedTo(tx.From, chain.Tx{ChainID: r.ChainID, To: tx.To, Data: []byte(tx.Data)})
+	found := payment.Recovered(id, to, amount, r.Token, r.Network, tx.At)
+	found.Source = call.From
+	found = found.AssignedTo(tx.From, chain.Tx{ChainID: r.ChainID, To: tx.To, Data: []byte(tx.Data)})
 	if r.DryRun {
 		stored, err := r.Store.Payment(ctx, id)
 		if errors.Is(err, store.ErrNotFound) || err == nil && stored.State == payment.Prepared {
@@ -352,8 +355,8 @@ func (r *Recovery) keep(ctx context.Context, tx chain.MinedTx, done *Recovered) 
 		return err
 	}
 	stored, _, err := r.Tables.Create(ctx, found)
-	if err == nil && stored.State == payment.Prepared && (stored.To != to || stored.Amount != amount) {
-		// It was discarded since, and its key used for another request.
+	if err == nil && stored.State == payment.Prepared && (stored.To != to || stored.Amount != amount || stored.Source != found.Source) {
+		// It was discarded since, and its key used for another request, or paid otherwise.
 		if err = r.Tables.Discard(ctx, stored); err == nil {
 			stored, _, err = r.Tables.Create(ctx, found)
 		}

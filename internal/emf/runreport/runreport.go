@@ -32,6 +32,7 @@ func Add(m *emf.Meter, r settlement.Report, decimals int) {
 		{"NoncesConsumed", r.Suspect},
 		{"Undecided", r.Undecided},
 		{"WalletsPaused", r.Paused},
+		{"RefillsRefused", r.Unfilled},
 		{"PaymentsPending", r.Pending},
 	} {
 		if count.n > 0 {
@@ -49,6 +50,9 @@ func Add(m *emf.Meter, r settlement.Report, decimals int) {
 	}
 	for _, s := range r.Spent {
 		m.AddOf("Wallet", s.Wallet.String(), map[bool]string{false: "PaymentFees", true: "NoopFees"}[s.Noop], emf.None, rounded(s.Fee, gweiDecimals))
+	}
+	for _, left := range r.Treasury {
+		m.Add("TreasuryRefills", emf.Count, float64(left))
 	}
 	for _, w := range r.Wallets {
 		m.Add("WalletToken", emf.None, rounded(w.Balance, decimals))

@@ -176,7 +176,7 @@ var transfer = chain.TransferData(token.Address{}, token.Amount{})[:4]
 func (n watched) Send(ctx context.Context, raw []byte) chain.Reply {
 	reply := n.Node.Send(ctx, raw)
 	if i := bytes.Index(raw, transfer); i >= 0 && reply.Class.Held() && n.page.opened.Load() {
-		if _, _, rest, ok := chain.ParseTransfer(raw[i:]); ok && len(rest) >= 20 {
+		if _, rest, ok := chain.ParseTransfer(raw[i:]); ok && len(rest) >= 20 {
 			n.page.reached(payment.MemoID(rest[:20]), sent)
 		}
 	}

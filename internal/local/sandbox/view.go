@@ -423,7 +423,7 @@ func (s *Sandbox) readTransfers(ctx context.Context, first, last uint64, hashes 
 			return nil, err
 		}
 		for _, tx := range txs {
-			if _, _, memo, ok := chain.ParseTransfer([]byte(tx.Data)); ok {
+			if _, memo, ok := chain.ParseTransfer([]byte(tx.Data)); ok {
 				ids[tx.Hash] = payment.MemoID(memo)
 			}
 		}

@@ -10,10 +10,23 @@ import (
 )
 
 // An Account is the state of one address: how many transactions it sent, its
-// ether in wei, and its units of the token.
+// ether in wei, its units of the token, and how many of the treasury's it may move.
 type Account struct {
 	Nonce      uint64
 	Gas, Coins token.Amount
+	Allowance  token.Amount
+}
+
+// spendable is what an address may move of the token: of the coins of treasury by its
+// allowance, if that account is not zero.
+func (b *block) spendable(a, treasury token.Address) token.Amount {
+	if treasury.IsZero() {
+		return b.accounts[a].Coins
+	}
+	if coins := b.accounts[treasury].Coins; coins.Less(b.accounts[a].Allowance) {
+		return coins
+	}
+	return b.accounts[a].Allowance
 }
 
 // A block is one block of a tree: forks share their ancestors.
@@ -114,24 +127,32 @@ func (c *Chain) execute(b *block, tx Tx) (r chain.Receipt, fee token.Amount) {
 		b.accounts[tx.To] = to
 		return chain.Receipt{Succeeded: true}, fee
 	}
-	to, amount := ParseTransfer(tx.Data)
+	call, _, ok := chain.ParseTransfer(tx.Data)
+	to, amount := call.To, call.Amount
 	moved := amount
 	switch behaviour := c.Recipients[to]; {
-	case behaviour == Reverts, c.Blocked[tx.From], from.Coins.Less(amount), tx.Gas < c.gasOf(tx):
+	case !ok, behaviour == Reverts, c.Blocked[tx.From], b.spendable(tx.From, call.From).Less(amount), tx.Gas < c.gasOf(tx):
 		return chain.Receipt{}, fee
 	case behaviour == ReturnsFalse:
 		return chain.Receipt{Succeeded: true}, fee
 	case behaviour == LogsLess:
 		moved = amount.Sub(token.Units(1))
 	}
-	from.Coins = from.Coins.Sub(moved)
-	b.accounts[tx.From] = from
+	owner := tx.From
+	if !call.From.IsZero() {
+		from.Allowance = from.Allowance.Sub(amount)
+		b.accounts[tx.From] = from
+		owner = call.From
+	}
+	source := b.accounts[owner]
+	source.Coins = source.Coins.Sub(moved)
+	b.accounts[owner] = source
 	payee := b.accounts[to]
 	payee.Coins, _ = payee.Coins.Add(moved)
 	b.accounts[to] = payee
 	word := moved.Bytes32()
 	return chain.Receipt{Succeeded: true, Logs: []chain.Log{{
-		Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(to)}, Data: word[:],
+		Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(owner), topic(to)}, Data: word[:],
 	}}}, fee
 }
 

@@ -163,8 +163,8 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 		return 0, chain.ErrListed
 	}
 	if call.To == n.chain.Token {
-		to, amount := ParseTransfer(call.Data)
-		if n.chain.Recipients[to] == Reverts || n.chain.Blocked[call.From] || n.head.accounts[call.From].Coins.Less(amount) {
+		t, _, ok := chain.ParseTransfer(call.Data)
+		if !ok || n.chain.Recipients[t.To] == Reverts || n.chain.Blocked[call.From] || n.head.spendable(call.From, t.From).Less(t.Amount) {
 			return 0, chain.ErrReverted
 		}
 	}
@@ -198,10 +198,11 @@ func (n *Node) Head(_ context.Context, rule chain.ConfirmationRule) (chain.Head,
 
 // Account implements chain.Node.
 func (n *Node) Account(_ context.Context, wallet, _ token.Address, head chain.Head) (chain.Account, error) {
-	a := n.head.accounts[wallet]
-	if head != (chain.Head{}) {
-		a = n.head.ancestor(min(head.Number, n.head.number)).accounts[wallet]
+	b := n.head
+	if head.Number < b.number && head != (chain.Head{}) {
+		b = b.ancestor(head.Number)
 	}
+	a := b.accounts[wallet]
 	pending := n.head.accounts[wallet].Nonce
 	for {
 		if _, ok := n.pool[wallet][pending]; !ok {
@@ -209,7 +210,7 @@ func (n *Node) Account(_ context.Context, wallet, _ token.Address, head chain.He
 		}
 		pending++
 	}
-	return chain.Account{Head: head, Mined: a.Nonce, Pending: pending, Balance: a.Coins, Gas: a.Gas}, n.usable()
+	return chain.Account{Head: head, Mined: a.Nonce, Pending: pending, Balance: b.spendable(wallet, n.chain.Treasury), Gas: a.Gas}, n.usable()
 }
 
 // Count implements chain.Node.

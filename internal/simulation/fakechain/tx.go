@@ -48,10 +48,3 @@ func Decode(raw []byte) (tx Tx, ok bool) {
 	tx.Fees.Cap, _ = token.AmountFromBytes(h.Cap[:])
 	return tx, true
 }
-
-// ParseTransfer reads the call data of transfer(address,uint256).
-func ParseTransfer(data []byte) (to token.Address, amount token.Amount) {
-	copy(to[:], data[16:36])
-	amount, _ = token.AmountFromBytes(data[36:68])
-	return to, amount
-}
