@@ -204,8 +204,8 @@ func (o odd) send(address string) (first int, err error) {
 		return 0, err
 	}
 	if o.leaves {
-		_, err := conn.Write(o.bytes)
-		return 0, err
+		_, _ = conn.Write(o.bytes) // the server may have refused it, and reset the connection, before its end
+		return 0, nil
 	}
 	go func() { // a refusal may come, and end the connection, before all is written
 		_, _ = conn.Write(o.bytes)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// Handler returns api with the page before it: at / and below /sandbox/. newID makes
+// Handler returns api with the page before it: at / and at its paths below /sandbox/. newID makes
 // the X-Request-Id of an answer.
 func (s *Sandbox) Handler(api http.Handler, newID func() string) http.Handler {
 	page, err := fs.Sub(files, "page")
@@ -40,8 +41,7 @@ func (s *Sandbox) Handler(api http.Handler, newID func() string) http.Handler {
 	mux.HandleFunc("GET /sandbox/payment", s.story)
 	mux.HandleFunc("POST /sandbox/do", s.do)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path != "/" && !strings.HasPrefix(r.URL.Path, "/sandbox/"), r.URL.Path == "/" && r.Method != http.MethodGet && r.Method != http.MethodHead:
+		if _, pattern := mux.Handler(r); pattern == "" || r.URL.Path != path.Clean(r.URL.Path) {
 			if r.Method == http.MethodPost && r.URL.Path == "/send-payment" && s.opened.Load() {
 				s.serve(api, w, r)
 				return
