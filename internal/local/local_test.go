@@ -118,15 +118,15 @@ func TestFlagsThatContradict(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	for flag, want := range map[string]string{
-		"--confirmation-rule=soon":          "--confirmation-rule: ",
-		"--daily-limit=much":                "--daily-limit: ",
-		"--token=0x1":                       "--token: ",
-		"--block-time=1ms":                  "--block-time 1ms: must be at least 10ms",
-		"--wallets=0":                       "--wallets 0: must be 1 to 1000",
-		"--wallet-file=keys":                "--token and --wallet-file go with --rpc",
+		"--confirmation-rule=soon": "--confirmation-rule: ",
+		"--daily-limit=much":       "--daily-limit: ",
+		"--token=0x1":              "--token: ",
+		"--block-time=1ms":         "--block-time 1ms: must be at least 10ms",
+		"--wallets=0":              "--wallets 0: must be 1 to 1000",
+		"--wallet-file=keys":       "--token and --wallet-file go with --rpc",
 		"--treasury-allowance=0x2222222222222222222222222222222222222222": "--treasury-allowance goes with --rpc",
-		"--rpc=http://127.0.0.1:9":          "--rpc needs --token",
-		"--listen=" + taken.Addr().String(): taken.Addr().String() + " is taken: is another",
+		"--rpc=http://127.0.0.1:9":                                        "--rpc needs --token",
+		"--listen=" + taken.Addr().String():                               taken.Addr().String() + " is taken: is another",
 	} {
 		var command local.Command
 		var out strings.Builder

@@ -216,6 +216,9 @@ func (dos dossier) text(p payment.Payment) string {
 	row("amount", p.Amount.Tokens(p.Token.Decimals)+" "+p.Token.Symbol)
 	row("to", p.To)
 	row("from wallet", p.Wallet)
+	if !p.Source.IsZero() {
+		row("with coins of", p.Source)
+	}
 	row("created", stamp(p.CreatedAt))
 	if p.Failure != nil {
 		row("failure", string(p.Failure.Code)+": "+p.Failure.Message)
