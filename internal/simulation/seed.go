@@ -73,7 +73,7 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
 		setup.Refills = Refilling
 		if refill.IntN(3) == 0 {
-			setup.Refills.Token.Daily, setup.Refills.Ether.Daily = token.Units(1_600), token.Units(600_000_000_000)
+			setup.Refills.Token.Daily, setup.Refills.Ether.Daily = token.Units(800), token.Units(300_000_000_000)
 		}
 	}
 	c := NewCluster(setup, trace)
