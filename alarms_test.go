@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -52,17 +53,18 @@ var rings = map[string]func(*emf.Meter){
 	"SendPaymentServerErrorsAlarm": answers(3, dispatch.ErrUnavailable),
 	"SendPaymentInProgressAlarm":   answers(6, dispatch.ErrInProgress),
 	"CommitsFailedAlarm":           answers(1, errors.Join(dispatch.ErrInProgress, dispatch.ErrCommit)),
+	"CheckReceiptsJudgesAlarm":     ran(settlement.Report{Failed: 1}),
 }
 
 // ran is a run of check-receipts with a report.
 func ran(r settlement.Report) func(*emf.Meter) {
-	return func(m *emf.Meter) { runreport.Add(m, r, 6) }
+	return func(m *emf.Meter) { runreport.Add(m, r, 6, "check-receipts:1") }
 }
 
 // answers is n requests to send-payment, each of which ends with err.
 func answers(n int, err error) func(*emf.Meter) {
 	return func(m *emf.Meter) {
-		send := httpapi.SendPayment(func() string { return "id" }, payer{err}, token.Token{}).Metered(m)
+		send := httpapi.SendPayment(func() string { return "id" }, payer{err}, token.Token{}).Metered(m, "send-payment:1")
 		for range n {
 			r := httptest.NewRequest(http.MethodPost, "/send-payment", strings.NewReader(`{"to":"0x2222222222222222222222222222222222222222","amount":1}`))
 			r.Header.Set("Content-Type", "application/json")
@@ -75,7 +77,7 @@ func answers(n int, err error) func(*emf.Meter) {
 // has for each.
 var measured = map[string][]string{
 	"AWS/ApiGateway 5XXError": {"ApiName Stage"}, "AWS/ApiGateway Latency": {"ApiName Stage"},
-	"AWS/Lambda Errors": {"FunctionName", "FunctionName Resource"}, "AWS/Lambda Throttles": {"FunctionName"},
+	"AWS/Lambda Errors": {"FunctionName", "FunctionName Resource", "FunctionName Resource ExecutedVersion"}, "AWS/Lambda Throttles": {"FunctionName"},
 	"AWS/Lambda Duration": {"FunctionName Resource"}, "AWS/Lambda Invocations": {"FunctionName"},
 	"AWS/Events TriggeredRules":                  {"RuleName"},
 	"AWS/SQS ApproximateNumberOfMessagesVisible": {"QueueName"}, "AWS/SQS ApproximateAgeOfOldestMessage": {"QueueName"},
@@ -115,7 +117,7 @@ func TestEveryAlarmRings(t *testing.T) {
 			if err := m.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			value, found := statistic(t, out.Bytes(), metric, at[string](p, "Statistic"))
+			value, found := statistic(t, out.Bytes(), metric, dimensions, at[string](p, "Statistic"))
 			return found && (value > float64(threshold)) == (p["ComparisonOperator"] == "GreaterThanThreshold") && value != float64(threshold)
 		}
 		if !crosses(ring) {
@@ -130,9 +132,30 @@ func TestEveryAlarmRings(t *testing.T) {
 	}
 }
 
-// statistic computes a metric of the stack from lines of the log, as CloudWatch does
-// of one period.
-func statistic(t *testing.T, lines []byte, metric, of string) (value float64, found bool) {
+// TestCanariesWatchTheNewVersion: what rolls a deployment back is counted of the version
+// that it brings. The version before it fails neither, nor hides what the new one does.
+func TestCanariesWatchTheNewVersion(t *testing.T) {
+	alarms, canaries := resources(t, "AWS::CloudWatch::Alarm"), 0
+	for id, f := range resources(t, "AWS::Serverless::Function") {
+		of := map[string]string{"ExecutedVersion": id + ".Version.Version", "Version": fmt.Sprintf("[: [%s %s.Version.Version]]", id, id)}
+		for _, name := range words(at[any](f, "Properties.DeploymentPreference.Alarms")) {
+			canaries++
+			if !slices.ContainsFunc(at[[]any](alarms[name], "Properties.Dimensions"), func(d any) bool {
+				want := of[at[string](d, "Name")]
+				return want != "" && fmt.Sprint(at[any](d, "Value")) == want
+			}) {
+				t.Errorf("the canary of %s watches %s, which is not of its new version", id, name)
+			}
+		}
+	}
+	if canaries != 6 {
+		t.Errorf("canaries watch %d alarms", canaries)
+	}
+}
+
+// statistic computes a metric with these dimensions from lines of the log, as CloudWatch
+// does of one period.
+func statistic(t *testing.T, lines []byte, metric string, dimensions []string, of string) (value float64, found bool) {
 	t.Helper()
 	var values []float64
 	for decoder := json.NewDecoder(bytes.NewReader(lines)); decoder.More(); {
@@ -141,7 +164,7 @@ func statistic(t *testing.T, lines []byte, metric, of string) (value float64, fo
 			t.Fatal(err)
 		}
 		directive := line["_aws"].(map[string]any)["CloudWatchMetrics"].([]any)[0].(map[string]any)
-		if len(directive["Dimensions"].([]any)[0].([]any)) > 1 { // of a node, a wallet or a code
+		if !slices.Equal(words(directive["Dimensions"].([]any)[0]), dimensions) { // of a node, a wallet or a code
 			continue
 		}
 		switch v := line[metric].(type) {

@@ -64,6 +64,7 @@ var mayImport = map[string]string{
 
 	// Assemblies: what several functions put together in the same way.
 	"emf/runreport": "chain emf settlement token",
+	"meterenv":      "boot emf httpapi",
 	"chainenv":      "boot chain chains ethrpc secrets stack token",
 	"walletenv":     "boot keyring kms secrets token wallet",
 
@@ -114,7 +115,7 @@ var mayLink = map[string]string{
 	"github.com/ethereum/":       "remit check-receipts get-balance send-payment",
 	"remit/internal/ethrpc":      "remit check-receipts get-balance send-payment",
 	"remit/internal/keyring":     "remit check-receipts send-payment",
-	"remit/internal/kms":         "remit check-receipts send-payment",
+	"remit/internal/kms":         "remit check-receipts send-payment create-webhook rotate-webhook-secret test-webhook deliver-webhook",
 	"remit/internal/devnet":      "remit",
 	"remit/internal/settlement":  "remit check-receipts",
 	"remit/internal/interpose":   "remit",

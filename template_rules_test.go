@@ -46,6 +46,7 @@ var rules = []rule{
 	{"a log is not kept for ever", "AWS::Logs::LogGroup", missing("Properties.RetentionInDays")},
 	{"a function behind the API answers before the gateway gives up", "AWS::Serverless::Function", outlivesGateway},
 	{"a function may do what it says and no more", "AWS::Serverless::Function", grantsTooMuch},
+	{"a stolen function forges no webhook: only those that make and use the secrets open them", "AWS::Serverless::Function", opensSecrets},
 	{"a stolen function is not stolen money: only signers read the signing keys", "AWS::Serverless::Function", readsSigningKeys},
 
 	{"an alarm says what silence means", "AWS::CloudWatch::Alarm", missing("Properties.TreatMissingData")},
@@ -246,6 +247,17 @@ func readsSigningKeys(r node) string {
 		signs := has("functions/check-receipts/ functions/send-payment/", at[string](r, "Properties.CodeUri"))
 		if (strings.Contains(fmt.Sprint(s["Resource"]), "/wallets/") || slices.Contains(words(s["Action"]), "kms:Sign")) && !signs {
 			return "is granted the wallets' secrets"
+		}
+	}
+	return ""
+}
+
+func opensSecrets(r node) string {
+	for _, s := range statements(at[any](r, "Properties.Policies")) {
+		uses := has("functions/create-webhook/ functions/rotate-webhook-secret/ functions/test-webhook/ functions/deliver-webhook/", at[string](r, "Properties.CodeUri"))
+		excluded := at[node](s, "Condition.Null")["kms:EncryptionContext:remit"] == "true"
+		if slices.Contains(words(s["Action"]), "kms:Decrypt") && excluded == uses {
+			return fmt.Sprintf("uses the secrets of webhooks: %v; the context of their data keys is excluded: %v", uses, excluded)
 		}
 	}
 	return ""

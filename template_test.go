@@ -124,6 +124,9 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 				t.Errorf("template.yaml sets %s for functions/%s, which is for one machine only", v, name)
 			}
 		}
+		if _, metered := read["STACK"]; !metered && strings.Contains(fmt.Sprint(at[node](f, "Events")), "Method:") {
+			t.Errorf("functions/%s does not meter what it refuses", name)
+		}
 		for v := range own {
 			if _, ok := read[v]; !ok && !strings.HasPrefix(v, "AWS_") {
 				t.Errorf("template.yaml sets %s, which functions/%s does not read", v, name)

@@ -47,7 +47,7 @@ func run(ctx context.Context) error {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
 	list := flag.Bool("list", false, "print the names of the benchmarks")
 	flag.Parse()
-	const everything = "coldstart post settle webhooks store load"
+	const everything = "coldstart post settle webhooks store load fair repeats"
 	if *list {
 		fmt.Println(everything, "chaos")
 		return nil

@@ -59,7 +59,7 @@ func (c *calls) start(cloud *localaws.Cloud, keyFile string) (string, error) {
 
 var (
 	application = regexp.MustCompile(`\bapp/(\S+)`)
-	services    = map[string]string{"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "secretsmanager": "secretsmanager"}
+	services    = map[string]string{"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "TrentService": "kms", "secretsmanager": "secretsmanager"}
 	parts       = map[string]string{"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem"}
 )
 
@@ -72,9 +72,9 @@ func (c *calls) record(header http.Header, body []byte) {
 		return // the local AWS's own
 	}
 	var in struct {
-		TableName, IndexName, QueueUrl, SecretId string
-		RequestItems                             map[string]json.RawMessage
-		TransactItems                            []map[string]struct{ TableName string }
+		TableName, IndexName, QueueUrl, SecretId, KeyId string
+		RequestItems                                    map[string]json.RawMessage
+		TransactItems                                   []map[string]struct{ TableName string }
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
 		operation += " of " + err.Error()
@@ -93,6 +93,9 @@ func (c *calls) record(header http.Header, body []byte) {
 		}
 	}
 	resource := in.TableName + in.QueueUrl + in.SecretId
+	if in.KeyId != "" {
+		resource = "key/*"
+	}
 	if in.IndexName != "" {
 		resource += "/index/" + in.IndexName
 	}

@@ -25,7 +25,7 @@ var spare = map[right]string{
 	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:              "sends stored predecessors when a node reports a gap",
 	{"CheckReceiptsFunction", "dynamodb:PutItem", "PaymentsTable"}:          "commits reservations that a handler left, and fills nonces that nobody will use",
 	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "wallets/*"}: "signs for them, and signs fee bumps",
-	{"SendPaymentFunction", "kms:Sign", "key/*"}:                            "signs for wallets whose keys are in KMS; the local AWS knows no conditions on tags",
+	{"SendPaymentFunction", "kms:Sign", "key/*"}:                            "signs for wallets whose keys are in KMS: TestKMSWallet",
 	{"CheckReceiptsFunction", "kms:Sign", "key/*"}:                          "signs for them, and signs fee bumps",
 	{"CheckReceiptsFunction", "dynamodb:UpdateItem", "WebhooksTable"}:       "takes a delivery from the index of those due, after minutes at least",
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}:         "reads an endpoint again that another job has just judged",

@@ -70,9 +70,6 @@ type testNode struct {
 	used    bool         // its wallets have sent a no-op each
 }
 
-// newKey returns a key that nobody used before.
-func newKey() (*ecdsa.PrivateKey, error) { return crypto.GenerateKey() }
-
 // startNode starts a node of a kind, with so many wallets, until the test ends.
 func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode {
 	t.Helper()
@@ -187,7 +184,7 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 	const gas = 10 * params.Ether // of each wallet, in wei
 	failed := []error{send(owner, types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000})}
 	for range wallets {
-		key, err := newKey()
+		key, err := crypto.GenerateKey()
 		if err != nil {
 			return err
 		}

@@ -184,12 +184,12 @@ func build(b testing.TB, env []string, pkg string) string {
 	return path
 }
 
-// startLocal starts `remit local` with a chain of its own, and returns it with the
+// startLocal starts `remit local` with a chain of its own and flags, and returns it with the
 // address of its API.
-func startLocal(b *testing.B, remit string, wallets int) (*exec.Cmd, string) {
+func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*exec.Cmd, string) {
 	b.Helper()
-	p, lines, err := start(b.Context(), b.Output(), "Ctrl-C", remit, "local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0",
-		"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page")
+	p, lines, err := start(b.Context(), b.Output(), "Ctrl-C", remit, append([]string{"local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0",
+		"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
 	check(b, err)
 	b.Cleanup(func() { kill(p) })
 	for _, l := range lines {

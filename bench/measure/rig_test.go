@@ -128,16 +128,23 @@ func (r *rig) take() map[string]int {
 
 // pay asks the handler for payment n, under a new idempotency key.
 func (r *rig) pay(ctx context.Context, n int) error {
+	w := r.ask(ctx, merchant, rand.Text()[:8], n)
+	if w.Code != http.StatusCreated {
+		return fmt.Errorf("a payment was answered %d %s", w.Code, w.Body)
+	}
+	return nil
+}
+
+// ask asks the handler for payment n of a merchant, under an idempotency key.
+func (r *rig) ask(ctx context.Context, merchant, key string, n int) *httptest.ResponseRecorder {
 	ctx = apikey.WithPrincipal(ctx, apikey.Principal{MerchantID: merchant, KeyID: "key_bench", Mode: apikey.Test, Grant: apikey.Full()})
 	q := httptest.NewRequestWithContext(ctx, http.MethodPost, "/send-payment",
 		strings.NewReader(fmt.Sprintf(`{"to":"%s","amount":%d,"reference":"inv-2041"}`, payee, base+n)))
 	q.Header.Set("Content-Type", "application/json")
-	q.Header.Set("Idempotency-Key", rand.Text()[:8])
+	q.Header.Set("Idempotency-Key", key)
 	w := httptest.NewRecorder()
-	if r.handler.ServeHTTP(w, q); w.Code != http.StatusCreated {
-		return fmt.Errorf("a payment was answered %d %s", w.Code, w.Body)
-	}
-	return nil
+	r.handler.ServeHTTP(w, q)
+	return w
 }
 
 // payMany makes n payments, the first alone: it opens connections and makes the

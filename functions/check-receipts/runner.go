@@ -23,7 +23,8 @@ type runner struct {
 	pusher   *webhook.Pusher
 	nodes    chain.Provider
 	meter    *emf.Meter
-	decimals int // of the token
+	decimals int    // of the token
+	version  string // of the function, as canaries name it
 }
 
 // run queues the webhooks that are due, then settles. An error of the one does
@@ -35,7 +36,7 @@ func (r runner) run(ctx context.Context) error {
 		by = lc.AwsRequestID
 	}
 	report, err := r.settler.Run(ctx, by)
-	runreport.Add(r.meter, report, r.decimals)
+	runreport.Add(r.meter, report, r.decimals, r.version)
 	if nodes, err := r.nodes.Nodes(ctx); err == nil { // or Run has said that there are none
 		runreport.AddNodes(r.meter, nodes.Health())
 	}

@@ -12,6 +12,7 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/meterenv"
 )
 
 func main() { boot.HTTP(wire) }
@@ -22,7 +23,7 @@ func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
 	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
-	open, closed := httpapi.CreateAPIKey(rand.Text, registry), httpapi.CreateAPIKey(rand.Text, nil)
+	open, closed := meterenv.Refusals(env, httpapi.CreateAPIKey(rand.Text, registry)), meterenv.Refusals(env, httpapi.CreateAPIKey(rand.Text, nil))
 	if env.String("KEY_CREATION") == "public" {
 		return open
 	}

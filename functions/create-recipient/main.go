@@ -12,6 +12,7 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/meterenv"
 	"remit/internal/queue"
 	"remit/internal/recipient"
 	"remit/internal/token"
@@ -29,5 +30,5 @@ func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(db, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL")))
 	asset := token.Token{Contract: boot.Parse(env, "TOKEN_ADDRESS", token.ParseAddress)}
-	return httpapi.CreateRecipient(rand.Text, book, events, asset, time.Now)
+	return meterenv.Refusals(env, httpapi.CreateRecipient(rand.Text, book, events, asset, time.Now))
 }

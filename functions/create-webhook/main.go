@@ -11,6 +11,8 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/kms"
+	"remit/internal/meterenv"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 )
@@ -20,7 +22,10 @@ func main() { boot.HTTP(wire) }
 // wire names everything this function may touch. CreateWebhookFunction in
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
-	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
+	webhooks := webhook.Sealed{Store: dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))}
+	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {
+		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
+	}
 	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
-	return httpapi.CreateWebhook(rand.Text, registry)
+	return meterenv.Refusals(env, httpapi.CreateWebhook(rand.Text, registry))
 }

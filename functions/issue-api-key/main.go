@@ -13,6 +13,7 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/meterenv"
 	"remit/internal/queue"
 	"remit/internal/webhook"
 )
@@ -27,5 +28,5 @@ func wire(env *boot.Env) http.Handler {
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
 	webhooks := dynamo.NewWebhooks(db, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL")))
-	return httpapi.IssueAPIKey(rand.Text, registry, events)
+	return meterenv.Refusals(env, httpapi.IssueAPIKey(rand.Text, registry, events))
 }

@@ -12,6 +12,7 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/meterenv"
 )
 
 func main() { boot.HTTP(wire) }
@@ -21,5 +22,5 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
-	return httpapi.ListAPIKeys(rand.Text, registry)
+	return meterenv.Refusals(env, httpapi.ListAPIKeys(rand.Text, registry))
 }

@@ -11,6 +11,7 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/meterenv"
 	"remit/internal/recipient"
 )
 
@@ -21,5 +22,5 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	entries := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
 	book := recipient.NewBook(entries, 0, time.Now) // no entry is made here
-	return httpapi.ListRecipients(rand.Text, book, time.Now)
+	return meterenv.Refusals(env, httpapi.ListRecipients(rand.Text, book, time.Now))
 }

@@ -10,6 +10,7 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/meterenv"
 )
 
 func main() { boot.HTTP(wire) }
@@ -18,5 +19,5 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	payments := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE"))
-	return httpapi.ListTransactions(rand.Text, payments, payments)
+	return meterenv.Refusals(env, httpapi.ListTransactions(rand.Text, payments, payments))
 }

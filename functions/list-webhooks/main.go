@@ -11,6 +11,7 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/meterenv"
 	"remit/internal/webhook"
 )
 
@@ -21,5 +22,5 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	registry := webhook.NewRegistry(webhooks, nil, time.Now, rand.Reader) // no URL is taken here
-	return httpapi.ListWebhooks(rand.Text, registry)
+	return meterenv.Refusals(env, httpapi.ListWebhooks(rand.Text, registry))
 }

@@ -12,6 +12,7 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/meterenv"
 	"remit/internal/queue"
 	"remit/internal/webhook"
 )
@@ -24,5 +25,5 @@ func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
 	log := webhook.NewLog(webhooks, jobs, time.Now, rand.Reader)
-	return httpapi.ResendDelivery(rand.Text, log)
+	return meterenv.Refusals(env, httpapi.ResendDelivery(rand.Text, log))
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -16,8 +15,8 @@ import (
 	"remit/internal/chainenv"
 	"remit/internal/dispatch"
 	"remit/internal/dynamo"
-	"remit/internal/emf"
 	"remit/internal/httpapi"
+	"remit/internal/meterenv"
 	"remit/internal/queue"
 	"remit/internal/recipient"
 	"remit/internal/token"
@@ -35,11 +34,11 @@ func wire(env *boot.Env) http.Handler {
 	config.RequireKey, config.Daily = env.String("REQUIRE_IDEMPOTENCY_KEY") == "true", boot.Parse(env, "DAILY_LIMIT", token.ParseAmount)
 	config.Minimum, config.Maximum = boot.Parse(env, "AMOUNT_MINIMUM", token.ParseAmount), boot.Parse(env, "AMOUNT_MAXIMUM", token.ParseAmount)
 	db := dynamodb.NewFromConfig(env.AWS)
-	return httpapi.SendPayment(rand.Text, dispatch.New(config, dispatch.Parts{
+	return meterenv.Refusals(env, httpapi.SendPayment(rand.Text, dispatch.New(config, dispatch.Parts{
 		Store: dynamo.NewPayments(db, env.String("PAYMENTS_TABLE")),
 		Book:  recipient.NewBook(dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE")), 0, time.Now), // no entry is made here
 		Keys:  walletenv.Keys(env, time.Now),
 		Nodes: chainenv.Nodes(env, config.TreasuryAllowance, time.Now), Log: slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),
-	}), config.Token).Metered(emf.New(os.Stdout, env.String("STACK"), time.Now))
+	}), config.Token))
 }

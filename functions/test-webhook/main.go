@@ -11,6 +11,8 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/kms"
+	"remit/internal/meterenv"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 )
@@ -21,6 +23,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
-	tester := webhook.NewTester(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
-	return httpapi.TestWebhook(rand.Text, tester)
+	tester := webhook.NewTester(webhook.Sealed{Store: webhooks, Open: kms.OpenDataKeys(env.AWS, "").Open}, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
+	return meterenv.Refusals(env, httpapi.TestWebhook(rand.Text, tester))
 }

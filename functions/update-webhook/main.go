@@ -11,6 +11,7 @@ import (
 	"remit/internal/boot"
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
+	"remit/internal/meterenv"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 )
@@ -22,5 +23,5 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
-	return httpapi.UpdateWebhook(rand.Text, registry)
+	return meterenv.Refusals(env, httpapi.UpdateWebhook(rand.Text, registry))
 }

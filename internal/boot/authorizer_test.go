@@ -42,9 +42,7 @@ func authenticate(_ context.Context, presented string) (apikey.Principal, error)
 func TestAuthorize(t *testing.T) {
 	tabletest.Run(t, map[string]string{"allowed": allowed, "denied": denied}, func(t *testing.T, c tabletest.Case) {
 		ev := events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN}
-		if err := json.Unmarshal([]byte(c.In[0]), &ev); err != nil {
-			t.Fatal(err)
-		}
+		check(t, json.Unmarshal([]byte(c.In[0]), &ev))
 		response, err := boot.Authorize(authenticate)(t.Context(), ev)
 		got, marshalErr := json.Marshal(response)
 		if err != nil {
@@ -62,9 +60,7 @@ var suspended = apikey.Terms{Suspended: "a stolen key", Maximum: token.MaxAmount
 // the gateway's request carries.
 func TestTermsReachTheFunctions(t *testing.T) {
 	response, err := boot.Authorize(authenticate)(t.Context(), events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN, Headers: map[string]string{"x-api-key": "suspended"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var got apikey.Principal
 	send(t, func(_ http.ResponseWriter, r *http.Request) { got, _ = apikey.PrincipalFrom(r.Context()) },
 		event(func(ev *events.APIGatewayProxyRequest) { ev.RequestContext.Authorizer = response.Context }))

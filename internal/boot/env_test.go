@@ -117,9 +117,7 @@ func TestCertificateBundle(t *testing.T) {
 	}))
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	e := env(t, map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_CA_BUNDLE": file, "AWS_LAMBDA_FUNCTION_NAME": "send-payment"})
 	out, err := dynamodb.NewFromConfig(e.AWS).GetItem(t.Context(), get("payments"))
 	if err := errors.Join(err, e.Err()); err != nil || out.Item == nil {

@@ -51,9 +51,7 @@ func TestRequests(t *testing.T) {
 	tabletest.Run(t, nil, func(t *testing.T, c tabletest.Case) {
 		change, part := c.In[0], c.In[1]
 		ev := event(func(ev *events.APIGatewayProxyRequest) {
-			if err := json.Unmarshal([]byte(change), ev); err != nil {
-				t.Fatal(err)
-			}
+			check(t, json.Unmarshal([]byte(change), ev))
 		})
 		var got string
 		send(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -91,9 +89,7 @@ func TestPrincipalOfARequest(t *testing.T) {
 	restricted.Hash, restricted.Grant = apikey.Hash{0xab}, apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true, Depth: 2}
 	restricted.Grant.Limits[0], restricted.Grant.Limits[1] = apikey.Limit{Key: "key_a", Amount: token.Units(9)}, apikey.Limit{Key: "key_b", Count: 3}
 	grant, err := restricted.Grant.MarshalText()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	hash := hex.EncodeToString(restricted.Hash[:])
 	for _, test := range []struct {
 		why        string
@@ -127,9 +123,7 @@ func TestOperators(t *testing.T) {
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }),
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }))
 	var invoked events.APIGatewayProxyRequest
-	if err := json.Unmarshal([]byte(`{"httpMethod":"POST","path":"/create-api-key","headers":{"content-type":"application/json"},"body":"{}"}`), &invoked); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(`{"httpMethod":"POST","path":"/create-api-key","headers":{"content-type":"application/json"},"body":"{}"}`), &invoked))
 	if got := send(t, h.ServeHTTP, invoked); got.StatusCode != 201 {
 		t.Errorf("an invocation by an operator got %d", got.StatusCode)
 	}
@@ -217,4 +211,12 @@ func FuzzGateway(f *testing.F) {
 			t.Errorf("got %d, %v", got.StatusCode, err)
 		}
 	})
+}
+
+// check ends the test if err is not nil.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -39,9 +39,7 @@ func TestLinesSayWhoseTheyAre(t *testing.T) {
 	var got []map[string]any
 	for lines := json.NewDecoder(&out); lines.More(); {
 		var line map[string]any
-		if err := lines.Decode(&line); err != nil {
-			t.Fatal(err)
-		}
+		check(t, lines.Decode(&line))
 		got = append(got, line)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

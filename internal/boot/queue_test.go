@@ -24,13 +24,9 @@ func messages(bodies ...string) events.SQSEvent {
 func answered(ctx context.Context, t *testing.T, job boot.Job, ev events.SQSEvent) string {
 	t.Helper()
 	response, err := boot.Batches(job)(ctx, ev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	b, err := json.Marshal(response)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return string(b)
 }
 

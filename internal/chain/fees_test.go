@@ -86,8 +86,8 @@ func TestFeesAtTheEndOfTheRange(t *testing.T) {
 	if fees := chain.QuoteFees(most, token.Units(1), token.Amount{}); fees.Cap != most || fees.Tip != token.Units(1) {
 		t.Errorf("a base fee that cannot double gives %v, want it to saturate", fees)
 	}
-	tx := chain.Tx{Gas: 2, Fees: chain.Fees{Cap: most}}
-	if tx.Cost() != most {
+	tx := chain.Noop(5, token.Address{7}, chain.Fees{Cap: most})
+	if tx.Cost() != most || tx.To != (token.Address{7}) || tx.Gas != chain.NoopGas || len(tx.Data) != 0 {
 		t.Errorf("cost %v, want it to saturate so that nobody can afford it", tx.Cost())
 	}
 }

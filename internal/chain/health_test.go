@@ -141,6 +141,8 @@ func TestHedge(t *testing.T) {
 		{"nor a revert of the first while the hedge may pass", []*slow{{stub: &stub{reverts: true}, takes: always(600 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(3 * time.Second)}}, 2, nil, 3500 * time.Millisecond, []int{1, 1}},
 		{"a revert asks the next at once", []*slow{{stub: &stub{reverts: true}, takes: always(usual)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
 		{"a revert counts when no other answers", []*slow{{stub: &stub{reverts: true}, takes: always(usual)}, {stub: &stub{}, takes: always(hang)}}, 0, chain.ErrReverted, usual + 10*time.Second, []int{1, 1}},
+		{"one that is down is passed over", []*slow{{stub: &stub{down: true}, takes: always(usual)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
+		{"a revert counts beside one that is down", []*slow{{stub: &stub{down: true}, takes: always(usual)}, {stub: &stub{reverts: true}, takes: always(usual)}}, 0, chain.ErrReverted, 2 * usual, []int{1, 1}},
 		{"no answer is none", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)}}, 0, chain.ErrUnavailable, 10500 * time.Millisecond, []int{1, 1}},
 	} {
 		t.Run(test.why, func(t *testing.T) {
@@ -150,6 +152,9 @@ func TestHedge(t *testing.T) {
 				var err error
 				if took := took(func() { gas, err = nodes.Estimate(t.Context(), chain.Call{}) }); gas != test.gas || !errors.Is(err, test.err) || took != test.took {
 					t.Errorf("%d, %v after %v; want %d, %v after %v", gas, err, took, test.gas, test.err, test.took)
+				}
+				if errors.Is(err, chain.ErrReverted) && errors.Is(err, chain.ErrUnavailable) {
+					t.Errorf("%v is both a refusal and none", err)
 				}
 				if diff := cmp.Diff(test.asked, asked(test.nodes...)); diff != "" {
 					t.Errorf("requests (-want +got):\n%s", diff)

@@ -11,49 +11,16 @@ import (
 	"remit/internal/token"
 )
 
-func TestEstimate(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		nodes chain.Nodes
-		gas   uint64
-		want  error
-	}{
-		{"the first answer is enough", nodes(&stub{gas: 1}, &stub{gas: 2}), 1, nil},
-		{"a node that is down is passed over", nodes(&stub{down: true}, &stub{gas: 2}), 2, nil},
-		{"a revert on a node that lags is no refusal while another can pay", nodes(&stub{reverts: true}, &stub{gas: 2}), 2, nil},
-		{"a revert counts when the others are down", nodes(&stub{down: true}, &stub{reverts: true}), 0, chain.ErrReverted},
-		{"no answer is no revert", nodes(&stub{down: true}, &stub{down: true}), 0, chain.ErrUnavailable},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			gas, err := test.nodes.Estimate(t.Context(), chain.Call{})
-			if gas != test.gas || !errors.Is(err, test.want) {
-				t.Errorf("Estimate() = %d, %v; want %d, %v", gas, err, test.gas, test.want)
-			}
-			if errors.Is(err, chain.ErrReverted) && errors.Is(err, chain.ErrUnavailable) {
-				t.Errorf("%v is both a refusal and none", err)
-			}
-		})
-	}
-}
-
+// TestLeading: a node that lags does not lead, and of equals the first does.
 func TestLeading(t *testing.T) {
-	view := func(mined, number uint64) chain.View {
-		return chain.View{Account: chain.Account{Mined: mined, Head: chain.Head{Number: number}}}
-	}
-	for _, test := range []struct {
-		name  string
-		views chain.Views
-		want  uint64 // head of the one that leads
-	}{
-		{"a node that lags does not lead", chain.Views{view(1, 1), view(2, 2)}, 2},
-		{"nor when it comes last", chain.Views{view(2, 1), view(1, 2)}, 1},
-		{"of equals the first", chain.Views{view(2, 1), view(2, 2)}, 1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := test.views.Leading().Number; got != test.want {
-				t.Errorf("head %d leads, want %d", got, test.want)
-			}
-		})
+	for mined, want := range map[[2]uint64]uint64{{1, 2}: 2, {2, 1}: 1, {2, 2}: 1} {
+		var views chain.Views
+		for i, n := range mined {
+			views = append(views, chain.View{Account: chain.Account{Mined: n, Head: chain.Head{Number: uint64(i + 1)}}})
+		}
+		if got := views.Leading().Number; got != want {
+			t.Errorf("of counts %v, head %d leads, want %d", mined, got, want)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package chain_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,11 +86,4 @@ func TestPricesAreHeldAgainstTheLast(t *testing.T) {
 		quote("two that differ more are not agreed", 20_000, 9_999, 20_000)
 		quote("both agree, as far below", 4, 2, 4)
 	})
-}
-
-func TestFeesWithoutAnAnswer(t *testing.T) {
-	_, err := nodes(&stub{down: true}, &stub{down: true}).Fees(t.Context())
-	if !errors.Is(err, chain.ErrUnavailable) {
-		t.Errorf("%v, want ErrUnavailable", err)
-	}
 }

@@ -62,19 +62,10 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestArrived: a node that gives a log twice makes no amount larger.
-func TestArrived(t *testing.T) {
-	coin, from, to := token.Address{1}, token.Address{2}, token.Address{3}
-	log := func(n uint64) chain.Log {
-		word := token.Units(n).Bytes32()
-		return chain.Log{Contract: coin, Topics: []chain.Hash{keccak("Transfer(address,address,uint256)"), topic(from), topic(to)}, Data: word[:]}
-	}
-	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
-	r := chain.Receipt{Succeeded: true, Logs: []chain.Log{log(900), log(900), log(90)}}
+	twice := but(func(l *chain.Log) { l.Data = word(900) })
+	r := chain.Receipt{Succeeded: true, Logs: slices.Concat(twice, twice, but(func(l *chain.Log) { l.Data = word(90) }))}
 	if got := transfer.Arrived(r); got != token.Units(990) {
-		t.Errorf("%v arrived, want 990", got)
+		t.Errorf("%v arrived by a log of 900 that a node gives twice and one of 90, want 990", got)
 	}
 }
 
@@ -109,13 +100,5 @@ func TestTransferData(t *testing.T) {
 		if ok != test.ok || ok && (got != test.want || len(rest) != 1) {
 			t.Errorf("%s: %+v, %x, %t", name, got, rest, ok)
 		}
-	}
-}
-
-func TestNoop(t *testing.T) {
-	w := token.Address{7}
-	tx := chain.Noop(5, w, chain.Fees{Tip: token.Units(1), Cap: token.Units(2)})
-	if tx.To != w || len(tx.Data) != 0 || tx.Gas != 21_000 || tx.ChainID != 5 || tx.Cost() != token.Units(42_000) {
-		t.Errorf("no-op %+v costs %v", tx, tx.Cost())
 	}
 }

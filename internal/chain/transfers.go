@@ -100,14 +100,11 @@ func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64
 func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint64, error) {
 	var err error
 	first := sort.Search(int(last)+1, func(number int) bool {
-		var times []time.Time
+		var mined time.Time
 		if err == nil {
-			times, err = agreed(n, fmt.Sprintf("the time of block %d", number), func(node Node) ([]time.Time, error) {
-				mined, err := node.BlockTime(ctx, uint64(number))
-				return []time.Time{mined}, err
-			})
+			mined, err = agreedOn(n, fmt.Sprintf("the time of block %d", number), func(node Node) (time.Time, error) { return node.BlockTime(ctx, uint64(number)) })
 		}
-		return err != nil || !times[0].Before(at)
+		return err != nil || !mined.Before(at)
 	})
 	return uint64(first), err
 }
@@ -135,41 +132,23 @@ func (n Nodes) Costs(ctx context.Context, hashes []Hash) ([]token.Amount, error)
 // AccountAt returns a wallet's account at a block, if every node gives the same.
 func (n Nodes) AccountAt(ctx context.Context, wallet, coin token.Address, block uint64) (Account, error) {
 	at := Head{Number: block, Final: block}
-	accounts, err := agreed(n, fmt.Sprintf("%s at block %d", wallet, block), func(node Node) ([]Account, error) {
+	return agreedOn(n, fmt.Sprintf("%s at block %d", wallet, block), func(node Node) (Account, error) {
 		account, err := node.Account(ctx, wallet, coin, at)
 		account.Pending = 0 // now
-		return []Account{account}, err
+		return account, err
 	})
-	if err != nil {
-		return Account{}, err
-	}
-	return accounts[0], nil
 }
 
 // CountAt returns how many transactions of a wallet are in blocks up to a final one, if
 // every node says the same.
 func (n Nodes) CountAt(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
-	counts, err := agreed(n, fmt.Sprintf("the count of %s at block %d", wallet, block), func(node Node) ([]uint64, error) {
-		count, err := node.Count(ctx, wallet, block)
-		return []uint64{count}, err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return counts[0], nil
+	return agreedOn(n, fmt.Sprintf("the count of %s at block %d", wallet, block), func(node Node) (uint64, error) { return node.Count(ctx, wallet, block) })
 }
 
 // UserOf returns the hash of the transaction by which a wallet used a nonce by the
 // block last, if every node names the same one.
 func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uint64) (Hash, error) {
-	hashes, err := agreed(n, fmt.Sprintf("nonce %d of %s", nonce, wallet), func(node Node) ([]Hash, error) {
-		hash, err := node.TxAtNonce(ctx, wallet, nonce, last)
-		return []Hash{hash}, err
-	})
-	if err != nil {
-		return Hash{}, err
-	}
-	return hashes[0], nil
+	return agreedOn(n, fmt.Sprintf("nonce %d of %s", nonce, wallet), func(node Node) (Hash, error) { return node.TxAtNonce(ctx, wallet, nonce, last) })
 }
 
 // tries is how many times a node is asked that does not answer: a reader of the whole
@@ -196,6 +175,18 @@ func agreed[T comparable](nodes Nodes, what string, ask func(Node) ([]T, error))
 		}
 	}
 	return answers[0], nil
+}
+
+// agreedOn is agreed for an answer that is one value.
+func agreedOn[T comparable](nodes Nodes, what string, ask func(Node) (T, error)) (value T, err error) {
+	values, err := agreed(nodes, what, func(node Node) ([]T, error) {
+		value, err := ask(node)
+		return []T{value}, err
+	})
+	if err == nil {
+		value = values[0]
+	}
+	return value, err
 }
 
 // differ returns the first place at which two answers differ, -1 if they are the same.

@@ -18,7 +18,7 @@ import (
 // prepare does everything that can fail before anything is stored: limits, fee
 // quote, simulation, key, wallet. Nothing it does has an effect.
 func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) (payment.Payment, error) {
-	wallets, err := d.registry(ctx, registryFor)
+	wallets, err := d.registry(ctx, d.registryAge())
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}

@@ -43,7 +43,7 @@ var errNoWallet = errors.New("no wallet is left to try")
 // holds on the wallet it left is an orphan, which check-receipts fills with a
 // no-op.
 func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
-	wallets, err := d.registry(ctx, registryFor)
+	wallets, err := d.registry(ctx, d.registryAge())
 	if err != nil {
 		return payment.Payment{}, err
 	}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,15 +11,15 @@ import (
 )
 
 const (
-	// registryFor is how long a process pays by the registry that it has read: how
-	// long a change of it takes to be seen by all.
-	registryFor = 5 * time.Minute
+	// RegistryAge is how long a process pays by the registry that it has read, unless
+	// its Config says so: how long a change of it takes to be seen by all.
+	RegistryAge = 5 * time.Minute
 	// justRead is how old a registry may be that is as good as the one in the store.
 	justRead = 2 * time.Second
 )
 
 // registry returns the wallets of the chain, as they were in the store at most so long
-// ago. A wallet that an operator drains is paid from for registryFor more; one that is
+// ago. A wallet that an operator drains is paid from for RegistryAge more; one that is
 // retired gives no reservation, whatever a process believes.
 func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Registry, error) {
 	began := d.Now()
@@ -38,6 +39,8 @@ func (d sending) registry(ctx context.Context, within time.Duration) (wallet.Reg
 	return wallets, nil
 }
 
+func (d sending) registryAge() time.Duration { return cmp.Or(d.RegistryAge, RegistryAge) }
+
 // ready returns the key of a wallet if it can sign now. It is asked before a nonce is
 // reserved: while a key is out of reach, no reservations pile up for it.
 func (d sending) ready(ctx context.Context, address token.Address) (wallet.Signer, error) {
@@ -51,7 +54,7 @@ func (d sending) ready(ctx context.Context, address token.Address) (wallet.Signe
 // signer returns the key of a wallet, which may be newer than the registry that this
 // process has read.
 func (d sending) signer(ctx context.Context, address token.Address) (wallet.Signer, error) {
-	for _, within := range []time.Duration{registryFor, 0} {
+	for _, within := range []time.Duration{d.registryAge(), 0} {
 		wallets, err := d.registry(ctx, within)
 		if err != nil {
 			return nil, err

@@ -92,7 +92,7 @@ func (r *reader) instant(name, s string) time.Time {
 }
 
 func (r *reader) secret(name, text string) webhook.Secret {
-	s, err := webhook.ParseSecret(text)
+	s, err := webhook.ParseStored(text)
 	r.note(name, err)
 	return s
 }

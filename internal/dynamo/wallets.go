@@ -25,6 +25,9 @@ import (
 func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	item := walletListKey(r.ChainID, r.Address.String())
 	item[attrState], item["signer"], item["since"] = text(string(r.State)), text(string(r.Key)), text(instant(r.Since))
+	if !r.Replaces.IsZero() {
+		item["replaces"] = text(r.Replaces.String())
+	}
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item, ConditionExpression: aws.String("attribute_not_exists(pk)")})
 	return outcome(err, nil, "registering "+r.Address.String())
 }
@@ -112,6 +115,8 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 			Signer string `dynamodbav:"signer"`
 			Since  string `dynamodbav:"since"`
 			Opened bool   `dynamodbav:"opened"`
+
+			Replaces string `dynamodbav:"replaces"`
 		}
 		r := read(item, &it)
 		w := wallet.Registration{
@@ -120,6 +125,9 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 		}
 		r.require("state", slices.Contains(wallet.States(), w.State))
 		r.require("signer", w.Key != "")
+		if it.Replaces != "" {
+			w.Replaces = r.address("replaces", it.Replaces)
+		}
 		if w, err = decoded(r, w, it.SK); err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ var (
 func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
 	item := encode(endpointItem{
 		MerchantID: e.Merchant, Mode: e.Mode, ID: e.ID, URL: e.URL, EventTypes: e.EventTypes, Description: e.Description,
-		Status: string(e.Status), Secret: e.Secret.Reveal(), PreviousSecret: e.PreviousSecret.Reveal(),
+		Status: string(e.Status), Secret: e.Secret.Stored(), PreviousSecret: e.PreviousSecret.Stored(),
 		PreviousExpiresAt: instant(e.PreviousExpiresAt), QuietSince: instant(e.QuietSince), Exhausted: e.Exhausted,
 		CreatedAt: instant(e.CreatedAt), EnabledAt: instant(e.EnabledAt), Version: e.Version,
 	})

@@ -95,16 +95,13 @@ func TestUnwritable(t *testing.T) {
 func everything(t *testing.T) string {
 	t.Helper()
 	m, out := meter()
-	amount, err := token.ParseAmount("1234567890")
-	if err != nil {
-		t.Fatal(err)
-	}
+	amount := token.Units(1_234_567_890)
 	runreport.Add(m, settlement.Report{
 		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9, Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{time.Second, 1500 * time.Millisecond},
 		Spent:   []settlement.Spent{{Wallet: token.Address{0xaa}, Fee: amount}, {Wallet: token.Address{0xaa}, Fee: amount}, {Wallet: token.Address{0xbb}, Noop: true, Fee: amount}},
 		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12}},
-	}, 6)
+	}, 6, "check-receipts:1")
 	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true, Open: true}, {Node: "b", Missed: 15}, {Node: "c", Silent: true}})
 	for _, result := range []string{"2xx", "3xx", "4xx", "5xx", "none"} {
 		m.Attempted(result, 1500*time.Microsecond)
@@ -125,7 +122,7 @@ func TestMetrics(t *testing.T) {
 	delete(got, "_aws")
 	for _, of := range []string{`{"Node":"a","NodeBreakerOpen":1,"NodeErrors":14,"Stack":"remit-dev",`, `{"Node":"b","NodeErrors":15,"Stack":"remit-dev",`,
 		`{"PaymentFees":[1.23456789,1.23456789],"Stack":"remit-dev","Wallet":"0xaa00000000000000000000000000000000000000",`,
-		`{"NoopFees":1.23456789,"Stack":"remit-dev","Wallet":"0xbb00000000000000000000000000000000000000",`,
+		`{"PaymentsFailed":2,"Stack":"remit-dev","Version":"check-receipts:1",`, `{"NoopFees":1.23456789,"Stack":"remit-dev","Wallet":"0xbb00000000000000000000000000000000000000",`,
 	} {
 		if !strings.Contains(parts, of) || strings.Count(parts, `"Dimensions":[["Stack","Node"]]`) != 2 || strings.Count(parts, `"Dimensions":[["Stack","Wallet"]]`) != 2 {
 			t.Errorf("no line %s in %s", of, parts)
@@ -146,7 +143,7 @@ func TestMetrics(t *testing.T) {
 
 func TestNothingHappened(t *testing.T) {
 	m, out := meter()
-	runreport.Add(m, settlement.Report{}, 6)
+	runreport.Add(m, settlement.Report{}, 6, "check-receipts:1")
 	runreport.AddNodes(m, []chain.Health{{Node: "a"}})
 	m.OldestDue(0)
 	if got := flushed(t, m, out); got != "" {

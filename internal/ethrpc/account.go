@@ -108,11 +108,7 @@ func word(method string, answer hexutil.Bytes, contract token.Address) (token.Am
 // Count implements chain.Node.
 func (n *Node) Count(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
 	var mined count
-	calls, err := n.batch(ctx, call("eth_getTransactionCount", &mined, wallet.String(), hexOf(block)))
-	if err == nil {
-		err = firstError(calls)
-	}
-	if err != nil {
+	if err := n.each(ctx, call("eth_getTransactionCount", &mined, wallet.String(), hexOf(block))); err != nil {
 		return 0, fmt.Errorf("counting the transactions of %v at block %d: %w", wallet, block, err)
 	}
 	return uint64(mined), nil

@@ -43,7 +43,7 @@ func TestReadsAnAccountAtOneBlock(t *testing.T) {
 	s := serve(t, answers)
 	node := open(t, s.URL)
 	want := chain.Account{
-		Head: chain.Head{Number: 10, Final: 8}, Mined: 3, Pending: 5, Balance: token.Units(7_000_000), Gas: amount(t, "1180591620717411303424"),
+		Head: chain.Head{Number: 10, Final: 8}, Mined: 3, Pending: 5, Balance: token.Units(7_000_000), Gas: token.Units(1<<35).ScaleUp(1<<35, 1),
 	}
 	head, err := node.Head(t.Context(), chain.ConfirmationRule{Depth: 2})
 	must(t, err)

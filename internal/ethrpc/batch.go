@@ -7,9 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -169,23 +167,7 @@ var (
 func (n *Node) request(ctx context.Context, calls []*query) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
-	var after atomic.Int64
-	ctx = context.WithValue(ctx, retryAfter{}, &after)
-	err := n.post(ctx, calls)
-	return time.Duration(after.Load()), err
-}
-
-// retryAfter is the key of the context value, an *atomic.Int64, that receives
-// the nanoseconds of an answer's Retry-After.
-type retryAfter struct{}
-
-// noteRetryAfter keeps the Retry-After of an answer to a request, in seconds (RFC 9110 section
-// 10.2.3; its other form, a date, is not used by gateways of nodes).
-func noteRetryAfter(request *http.Request, response *http.Response) {
-	note, ok := request.Context().Value(retryAfter{}).(*atomic.Int64)
-	if seconds, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16); ok && err == nil {
-		note.Store(int64(seconds) * int64(time.Second))
-	}
+	return n.post(ctx, calls)
 }
 
 // sleep waits for d, or returns the context's error when it ends before.

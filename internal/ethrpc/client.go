@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// maxResponse bounds one response, unpacked. A batch of 100 receipts, or one
+// maxResponse bounds one response, unpacked, in bytes. A batch of 100 receipts, or one
 // block with all its transactions, is a few megabytes on the busiest chains.
 const maxResponse = 32 << 20
 
-// clientOver returns an HTTP client that reads at most maxResponse bytes of a
-// response. It follows no redirect, which would hand signed bytes to another
-// host.
+// clientOver returns an HTTP client that follows no redirect, which would hand
+// signed bytes to another host.
 func clientOver(transport http.RoundTripper) *http.Client {
 	return &http.Client{
-		Transport:     bounded{repeating{transport}},
+		Transport:     repeating{transport},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -37,19 +36,6 @@ func NewTransport() *http.Transport {
 		IdleConnTimeout:     50 * time.Second,
 		TLSHandshakeTimeout: 5 * time.Second,
 	}
-}
-
-// bounded is a transport whose response bodies end with an *http.MaxBytesError
-// after maxResponse bytes, and that notes their Retry-After.
-type bounded struct{ next http.RoundTripper }
-
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := b.next.RoundTrip(r)
-	if err == nil {
-		response.Body = http.MaxBytesReader(nil, response.Body, maxResponse)
-		noteRetryAfter(r, response)
-	}
-	return response, err
 }
 
 // overdue is how long the answer to a request may take to begin before the request

@@ -24,19 +24,9 @@ func TestReadsFeesInOneRequest(t *testing.T) {
 	}{
 		{"the node suggests a tip", history, result(`"0x59682f00"`), chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_500_000_000)}},
 		{"the node suggests no tip at all", history, result(`"0x0"`), chain.Market{BaseFee: token.Units(0x62)}},
-		{
-			"the node knows no such method: what the last block paid", history,
-			failure("-32601", "the method eth_maxPriorityFeePerGas does not exist/is not available"),
-			chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_000_000)},
-		},
-		{
-			"leading zeros, which the specification forbids", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x0064","0x0062"]}`), result(`"0x00"`),
-			chain.Market{BaseFee: token.Units(0x62)},
-		},
-		{
-			"Avalanche leaves the next block's base fee out: an eighth more", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x64"]}`), result(`"0x1"`),
-			chain.Market{BaseFee: token.Units(113), Tip: token.Units(1)},
-		},
+		{"the node knows no such method: what the last block paid", history, failure("-32601", "no such method"), chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_000_000)}},
+		{"leading zeros, which the specification forbids", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x0064","0x0062"]}`), result(`"0x00"`), chain.Market{BaseFee: token.Units(0x62)}},
+		{"Avalanche leaves the next block's base fee out: an eighth more", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x64"]}`), result(`"0x1"`), chain.Market{BaseFee: token.Units(113), Tip: token.Units(1)}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var params string
@@ -63,24 +53,19 @@ func TestReadsFeesInOneRequest(t *testing.T) {
 
 func TestFeesAreUsableOrAnError(t *testing.T) {
 	tip := result(`"0x1"`)
-	for _, row := range []struct {
-		name         string
-		history, tip raw
-	}{
-		{"no history", failure("-32000", "header not found"), tip},
-		{"null", result("null"), tip},
-		{"no base fee", result(`{"baseFeePerGas":[],"reward":[["0x1"]]}`), tip},
-		{"more blocks than were asked for", result(`{"baseFeePerGas":["0x64","0x62","0x60"],"reward":[["0x1"],["0x1"]]}`), tip},
-		{"a base fee that is no quantity", result(`{"baseFeePerGas":["100","98"],"reward":[["0x1"]]}`), tip},
-		{"no tip and no rewards", result(`{"baseFeePerGas":["0x64","0x62"]}`), failure("-32601", "no such method")},
-		{"no tip and no reward", result(`{"baseFeePerGas":["0x64","0x62"],"reward":[[]]}`), failure("-32601", "no such method")},
+	for name, row := range map[string]struct{ history, tip raw }{
+		"no history":                      {failure("-32000", "header not found"), tip},
+		"null":                            {result("null"), tip},
+		"no base fee":                     {result(`{"baseFeePerGas":[],"reward":[["0x1"]]}`), tip},
+		"more blocks than were asked for": {result(`{"baseFeePerGas":["0x64","0x62","0x60"],"reward":[["0x1"],["0x1"]]}`), tip},
+		"a base fee that is no quantity":  {result(`{"baseFeePerGas":["100","98"],"reward":[["0x1"]]}`), tip},
+		"no tip and no rewards":           {result(`{"baseFeePerGas":["0x64","0x62"]}`), failure("-32601", "no such method")},
+		"no tip and no reward":            {result(`{"baseFeePerGas":["0x64","0x62"],"reward":[[]]}`), failure("-32601", "no such method")},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			s := serve(t, map[string]func(request) raw{"eth_feeHistory": always(row.history), "eth_maxPriorityFeePerGas": always(row.tip)})
-			if got, err := open(t, s.URL).Fees(t.Context()); err == nil {
-				t.Errorf("Fees = %+v, want an error", got)
-			}
-		})
+		s := serve(t, map[string]func(request) raw{"eth_feeHistory": always(row.history), "eth_maxPriorityFeePerGas": always(row.tip)})
+		if got, err := open(t, s.URL).Fees(t.Context()); err == nil {
+			t.Errorf("%s: Fees = %+v, want an error", name, got)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // A query is a call of a node's method, and what came of it. go-ethereum's rpc
@@ -72,8 +73,9 @@ func (a answer) into(q *query) {
 }
 
 // post sends queries in one HTTP request, as a batch unless there is one alone. An
-// error means that none has an answer; otherwise each has its Result or an Error.
-func (n *Node) post(ctx context.Context, queries []*query) error {
+// error means that none has an answer; otherwise each has its Result or an Error. It
+// returns the time after which the node wants to be asked again, 0 if it says none.
+func (n *Node) post(ctx context.Context, queries []*query) (time.Duration, error) {
 	messages := make([]message, len(queries))
 	for i, q := range queries {
 		messages[i] = message{"2.0", i + 1, q.Method, q.Args}
@@ -86,17 +88,17 @@ func (n *Node) post(ctx context.Context, queries []*query) error {
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := n.roundTrip(ctx, text, into); err != nil {
-		return err
-	}
-	if len(queries) == 1 {
-		if answers[0] == nil {
-			return errNoResult
-		}
+	after, err := n.roundTrip(ctx, text, into)
+	switch {
+	case err != nil:
+		return after, err
+	case len(queries) == 1 && answers[0] == nil:
+		return after, errNoResult
+	case len(queries) == 1:
 		answers[0].into(queries[0])
-		return nil
+		return after, nil
 	}
 	unanswered := map[string]*query{}
 	for i, q := range queries {
@@ -114,14 +116,16 @@ func (n *Node) post(ctx context.Context, queries []*query) error {
 	for _, q := range unanswered {
 		q.Error = errUnanswered
 	}
-	return nil
+	return after, nil
 }
 
-// roundTrip posts text and decodes the body of the answer.
-func (n *Node) roundTrip(ctx context.Context, text []byte, into any) error {
+// roundTrip posts text and decodes the body of the answer, of which it reads at most
+// maxResponse bytes. It returns the answer's Retry-After in seconds (RFC 9110 section
+// 10.2.3; its other form, a date, is not used by gateways of nodes).
+func (n *Node) roundTrip(ctx context.Context, text []byte, into any) (time.Duration, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, n.url, bytes.NewReader(text))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	// Every request may be repeated, a broadcast too: its bytes are the same.
 	// With this key, which it does not send, net/http itself repeats a request
@@ -129,15 +133,18 @@ func (n *Node) roundTrip(ctx context.Context, text []byte, into any) error {
 	request.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "X-Idempotency-Key": {}}
 	response, err := n.client.Do(request)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	response.Body = http.MaxBytesReader(nil, response.Body, maxResponse)
 	defer func() {
 		_, _ = io.Copy(io.Discard, response.Body) // so that the connection is used again
 		_ = response.Body.Close()
 	}()
+	seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 for another form
+	after := time.Duration(seconds) * time.Second
 	if response.StatusCode/100 != 2 {
 		told, _ := io.ReadAll(response.Body)
-		return &httpError{response.StatusCode, told}
+		return after, &httpError{response.StatusCode, told}
 	}
-	return json.NewDecoder(response.Body).Decode(into)
+	return after, json.NewDecoder(response.Body).Decode(into)
 }

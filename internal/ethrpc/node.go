@@ -122,6 +122,15 @@ func (n *Node) batch(ctx context.Context, calls ...query) ([]query, error) {
 	return all[1:], nil
 }
 
+// each is batch where every call must have its result: it returns the first error.
+func (n *Node) each(ctx context.Context, calls ...query) error {
+	calls, err := n.batch(ctx, calls...)
+	if err == nil {
+		err = firstError(calls)
+	}
+	return err
+}
+
 // admit compares the answer to eth_chainId with the node's chain.
 func (n *Node) admit(id quantity, err error) error {
 	if err != nil {

@@ -15,28 +15,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"remit/internal/chain"
 	"remit/internal/ethrpc"
 )
 
 func gas(gas string) map[string]func(request) raw {
 	return map[string]func(request) raw{"eth_estimateGas": always(result(`"` + gas + `"`))}
-}
-
-func TestAsksForTheChainOnce(t *testing.T) {
-	s := serve(t, gas("0x5208"))
-	node := open(t, s.URL)
-	for range 3 {
-		if _, err := node.Estimate(t.Context(), chain.Call{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := [][]string{{"eth_chainId", "eth_estimateGas"}, {"eth_estimateGas"}, {"eth_estimateGas"}}
-	if diff := cmp.Diff(want, s.methods()); diff != "" {
-		t.Errorf("requests (-want +got):\n%s", diff)
-	}
 }
 
 func TestANodeOfAnotherChainIsNeverAskedAgain(t *testing.T) {
@@ -147,14 +131,10 @@ func TestErrorsHoldNoPartOfTheURLButItsHost(t *testing.T) {
 	}
 }
 
-// broken is a transport that fails with a text.
-type broken string
-
-func (b broken) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New(string(b)) }
-
 func TestErrorsOfATransportHoldNoSecretEither(t *testing.T) {
 	const url = "http://example.org/v2/0123456789abcdef"
-	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Transport: broken("cannot reach " + url)})
+	unreachable := roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("cannot reach " + url) })
+	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Transport: unreachable})
 	must(t, err)
 	if _, err := node.Fees(t.Context()); err == nil || strings.Contains(err.Error(), "0123") || !strings.Contains(err.Error(), "cannot reach") {
 		t.Errorf("%v, want the reason without the path", err)

@@ -155,10 +155,7 @@ func TestOneBadReceiptHidesNoOther(t *testing.T) {
 }
 
 func TestReadsReceiptsAHundredAtATime(t *testing.T) {
-	s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": func(r request) raw {
-		tx, _ := chain.ParseHash(r.arg(0))
-		return result(recordedReceipt(tx))
-	}})
+	s := mined(t)
 	node := open(t, s.URL)
 	got, err := node.Receipts(t.Context(), hashes(250))
 	if err != nil || len(got) != 250 {
@@ -197,27 +194,18 @@ func TestReadsBlockHashesInOrder(t *testing.T) {
 func TestBlockHashesAreAllReadOrNone(t *testing.T) {
 	block := func(number, hash string) raw { return result(`{"number":` + number + `,"hash":` + hash + `}`) }
 	good := `"0x` + strings.Repeat("b1", 32) + `"`
-	for _, row := range []struct {
-		name string
-		bad  raw
-	}{
-		{"refused", failure("-32000", "missing block")},
-		{"left out", ""},
-		{"another block", block(`"0x8"`, good)},
-		{"a block without number", block(`null`, good)},
-		{"a block without hash, pending", block(`"0x7"`, `null`)},
-		{"half a hash", block(`"0x7"`, `"0xb1b1"`)},
+	for name, bad := range map[string]raw{
+		"refused": failure("-32000", "missing block"), "left out": "", "another block": block(`"0x8"`, good), "a block without number": block(`null`, good),
+		"a block without hash, pending": block(`"0x7"`, `null`), "half a hash": block(`"0x7"`, `"0xb1b1"`),
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
-				if r.arg(0) == "0x7" {
-					return row.bad
-				}
-				return block(`"`+r.arg(0)+`"`, good)
-			}})
-			if got, err := open(t, s.URL).BlockHashes(t.Context(), []uint64{6, 7, 8}); err == nil {
-				t.Errorf("BlockHashes = %v, want an error", got)
+		s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {
+			if r.arg(0) == "0x7" {
+				return bad
 			}
-		})
+			return block(`"`+r.arg(0)+`"`, good)
+		}})
+		if got, err := open(t, s.URL).BlockHashes(t.Context(), []uint64{6, 7, 8}); err == nil {
+			t.Errorf("%s: BlockHashes = %v, want an error", name, got)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package ethrpc_test
 
 import (
-	"context"
 	"encoding/hex"
 	"net/http"
 	"strings"
@@ -80,16 +79,5 @@ func TestHTTPStatusesAreAmbiguousWhateverTheySay(t *testing.T) {
 		if reply.Class != chain.Ambiguous {
 			t.Errorf("HTTP %d: %+v, want ambiguous", status, reply)
 		}
-	}
-}
-
-func TestAnEndedContextAndARefusedConnectionAreAmbiguous(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if reply := open(t, serve(t, nil).URL).Send(ctx, signed); reply.Class != chain.Ambiguous {
-		t.Errorf("cancelled: %+v", reply)
-	}
-	if reply := open(t, "http://127.0.0.1:1").Send(t.Context(), signed); reply.Class != chain.Ambiguous {
-		t.Errorf("refused connection: %+v", reply)
 	}
 }

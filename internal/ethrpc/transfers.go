@@ -45,10 +45,7 @@ func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []toke
 	for first <= last {
 		end := min(last, first+n.span.Load()-1)
 		var logs []placed
-		calls, err := n.batch(ctx, call("eth_getLogs", &logs, logFilter{hexOf(first), hexOf(end), coin.String(), chain.TransferTopics(wallets)}))
-		if err == nil {
-			err = firstError(calls)
-		}
+		err := n.each(ctx, call("eth_getLogs", &logs, logFilter{hexOf(first), hexOf(end), coin.String(), chain.TransferTopics(wallets)}))
 		if err != nil && end > first && ctx.Err() == nil {
 			n.span.Store((end - first + 1) / 2)
 			n.log.InfoContext(ctx, "node takes shorter ranges of logs", "node", n.host, "blocks", n.span.Load(), "err", err)
@@ -100,10 +97,7 @@ func (n *Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.M
 	for i, h := range hashes {
 		calls[i] = call("eth_getTransactionByHash", &answers[i], h.String())
 	}
-	calls, err := n.batch(ctx, calls...)
-	if err == nil {
-		err = firstError(calls)
-	}
+	err := n.each(ctx, calls...)
 	var mined []chain.MinedTx
 	blocks := map[uint64]*header{}
 	for i, a := range answers {
@@ -148,10 +142,7 @@ func (n *Node) times(ctx context.Context, blocks map[uint64]*header) error {
 	for number, read := range blocks {
 		calls = append(calls, call("eth_getBlockByNumber", read, hexOf(number), false))
 	}
-	calls, err := n.batch(ctx, calls...)
-	if err == nil {
-		err = firstError(calls)
-	}
+	err := n.each(ctx, calls...)
 	for number, read := range blocks {
 		if err == nil && (read.Number == nil || uint64(*read.Number) != number || read.Time == nil) {
 			err = fmt.Errorf("eth_getBlockByNumber: %w: not block %d", errAnswer, number)

@@ -131,11 +131,7 @@ func between(below, above uint64) []uint64 {
 // transaction returns the wallet's transaction at nonce from the block itself.
 func (n *Node) transaction(ctx context.Context, wallet token.Address, nonce, number uint64) (chain.Hash, error) {
 	var found *block
-	calls, err := n.batch(ctx, call("eth_getBlockByNumber", &found, hexOf(number), true))
-	if err == nil {
-		err = firstError(calls)
-	}
-	if err != nil {
+	if err := n.each(ctx, call("eth_getBlockByNumber", &found, hexOf(number), true)); err != nil {
 		return chain.Hash{}, err
 	}
 	if found == nil || found.Number == nil || uint64(*found.Number) != number {

@@ -114,7 +114,8 @@ func TestNeedsOnlyRecentStateForARecentNonce(t *testing.T) {
 
 func TestATxAtNonceIsProvenOrAnError(t *testing.T) {
 	good := history{used: []uint64{10, 20, 30}, head: 100}
-	const block = `{"number":"0x14","hash":"0x00","transactions":[%s]}`
+	block := `{"number":"0x14","hash":"` + hashOfNonce(9) + `","transactions":[%s]}`
+	tx := `{"hash":"` + hashOfNonce(1) + `","from":"0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f","nonce":"0x1"}`
 	for _, row := range []struct {
 		name, method string
 		answer       func(request) raw
@@ -130,20 +131,11 @@ func TestATxAtNonceIsProvenOrAnError(t *testing.T) {
 		}},
 		{"a nonce used in the first block", "eth_getTransactionCount", always(result(`"0x3"`))},
 		{"no block", "eth_getBlockByNumber", always(result(`null`))},
-		{
-			"another block", "eth_getBlockByNumber",
-			always(result(`{"number":"0x15","transactions":[{"hash":"` + hashOfNonce(1) + `","from":"0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f","nonce":"0x1"}]}`)),
-		},
+		{"another block", "eth_getBlockByNumber", always(result(strings.Replace(fmt.Sprintf(block, tx), "0x14", "0x15", 1)))},
 		{"a block refused", "eth_getBlockByNumber", always(failure("-32000", "pruned history unavailable"))},
 		{"a block without the transaction", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, "")))},
-		{
-			"a block with the nonce of somebody else", "eth_getBlockByNumber",
-			always(result(fmt.Sprintf(block, `{"hash":"`+hashOfNonce(1)+`","from":"0x`+strings.Repeat("01", 20)+`","nonce":"0x1"}`))),
-		},
-		{
-			"a block with another nonce of the wallet", "eth_getBlockByNumber",
-			always(result(fmt.Sprintf(block, `{"hash":"`+hashOfNonce(1)+`","from":"0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f","nonce":"0x2"}`))),
-		},
+		{"a block with the nonce of another account", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, strings.Replace(tx, "9d8a62", "010101", 1))))},
+		{"a block with another nonce of the wallet", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, strings.Replace(tx, `"0x1"`, `"0x2"`, 1))))},
 		{"a block of hashes only", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, `"`+hashOfNonce(1)+`"`)))},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -197,12 +197,8 @@ func (f *form) limit(field string) *token.Amount {
 	return new(f.positive(field, v))
 }
 
-// count is limit for a number of payments up to most, which is no string.
+// count is limit for a number up to most.
 func (f *form) count(field string, most uint64) *uint64 {
-	if v, _ := f.object.Member(field); v.Kind == strictjson.String {
-		_, _ = f.whole(field, v)
-		return new(uint64)
-	}
 	a := f.limit(field)
 	if a == nil {
 		return nil
@@ -230,10 +226,14 @@ func (f *form) book() *bool {
 // longestLife is the longest time from now on for which a key can be made.
 const longestLife = 31_536_000
 
-// life reads how long a key works, zero if the field is absent.
+// life reads how long a key works, which is no string, zero if the field is absent.
 func (f *form) life() time.Duration {
 	const field = "expires_in_seconds"
-	if _, ok := f.given(field); !ok {
+	switch v, ok := f.given(field); {
+	case !ok:
+		return 0
+	case v.Kind == strictjson.String:
+		_, _ = f.whole(field, v)
 		return 0
 	}
 	return time.Duration(*f.count(field, longestLife)) * time.Second

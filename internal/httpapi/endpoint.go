@@ -25,24 +25,25 @@ import (
 // authorizer has put the caller into the request's context
 // (apikey.WithPrincipal), and refuses every request without one.
 type Endpoint struct {
-	route  Route
-	newID  func() string
-	handle func(*call) (answer, error)
-	meter  Meter // of refusals; nil: none
+	route   Route
+	newID   func() string
+	handle  func(*call) (answer, error)
+	meter   Meter  // of refusals; nil: none
+	version string // of the function that serves it
 }
 
 // A Meter collects metrics; *emf.Meter is one.
 type Meter interface {
-	Add(name, unit string, values ...float64)
 	AddOf(dimension, of, name, unit string, values ...float64)
 	Flush() error
 }
 
 // Metered returns e, which meters what it refuses: Refusals by the problem's code, and
-// ServerErrors, InProgress (409) and CommitsFailed of the stack. An answer that is no
-// refusal writes nothing.
-func (e Endpoint) Metered(m Meter) Endpoint {
-	e.meter = m
+// ServerErrors, InProgress and CommitsFailed of the version, which names the function
+// too, so that a canary sees what the new one does. An answer that is no refusal writes
+// nothing.
+func (e Endpoint) Metered(m Meter, version string) Endpoint {
+	e.meter, e.version = m, version
 	return e
 }
 
@@ -52,10 +53,10 @@ func (e Endpoint) refused(ctx context.Context, p problem, err error) {
 	}
 	e.meter.AddOf("Code", cmp.Or(p.code, strconv.Itoa(p.status)), "Refusals", "Count", 1)
 	for name, is := range map[string]bool{
-		"ServerErrors": p.status >= http.StatusInternalServerError, "InProgress": p.status == http.StatusConflict, "CommitsFailed": errors.Is(err, dispatch.ErrCommit),
+		"ServerErrors": p.status >= http.StatusInternalServerError, "InProgress": errors.Is(err, dispatch.ErrInProgress), "CommitsFailed": errors.Is(err, dispatch.ErrCommit),
 	} {
 		if is {
-			e.meter.Add(name, "Count", 1)
+			e.meter.AddOf("Version", e.version, name, "Count", 1)
 		}
 	}
 	if err := e.meter.Flush(); err != nil {

@@ -62,7 +62,7 @@ func TestWhatIsNoIDReadsNothing(t *testing.T) {
 		"POST /webhooks/%s 404 webhook":                                 httpapi.UpdateWebhook(newID, hooks),
 		"POST /webhooks/%s/delete 404 webhook":                          httpapi.DeleteWebhook(newID, hooks),
 		"POST /webhooks/%s/rotate-secret 404 webhook":                   httpapi.RotateWebhookSecret(newID, hooks),
-		"POST /webhooks/%s/test 404 webhook":                            httpapi.TestWebhook(newID, webhook.NewTester(nil, nil, time.Now, nil)),
+		"POST /webhooks/%s/test 404 webhook":                            httpapi.TestWebhook(newID, webhook.NewTester(webhook.Sealed{}, nil, time.Now, nil)),
 		"GET /webhooks/%s/deliveries 404 webhook":                       httpapi.ListDeliveries(newID, log),
 		"POST /webhooks/%s/deliveries/dlv_1/resend 404 webhook":         httpapi.ResendDelivery(newID, log),
 		"POST /webhooks/" + good + "/deliveries/%s/resend 404 delivery": httpapi.ResendDelivery(newID, log),

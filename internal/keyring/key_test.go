@@ -29,19 +29,24 @@ const keyHex = "0x46464646464646464646464646464646464646464646464646464646464646
 func mustKey(t *testing.T, s string) keyring.Key {
 	t.Helper()
 	key, err := keyring.ParseKey(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return key
 }
 
 func mustAddress(t *testing.T, s string) token.Address {
 	t.Helper()
 	a, err := token.ParseAddress(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return a
+}
+
+// oneUSDC is a transfer of it on Base Sepolia.
+func oneUSDC(t *testing.T) chain.Tx {
+	return chain.Tx{
+		ChainID: 84532, To: mustAddress(t, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), Gas: 65_000,
+		Data: chain.TransferData(mustAddress(t, "0x000000000000000000000000000000000000dead"), token.Units(1_000_000)),
+		Fees: chain.Fees{Tip: token.Units(1_000_000), Cap: token.Units(3_000_000_000)},
+	}
 }
 
 func TestSignsWhatAnotherLibrarySigns(t *testing.T) {
@@ -51,9 +56,7 @@ func TestSignsWhatAnotherLibrarySigns(t *testing.T) {
 		t.Fatalf("address %s, want %s", got, want)
 	}
 	huge, err := token.AmountFromBytes(append([]byte{1}, make([]byte, 25)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, row := range []struct {
 		name      string
 		tx        chain.Tx
@@ -61,13 +64,7 @@ func TestSignsWhatAnotherLibrarySigns(t *testing.T) {
 		raw, hash string
 	}{
 		{
-			name: "a transfer of one USDC on Base Sepolia",
-			tx: chain.Tx{
-				ChainID: 84532, To: mustAddress(t, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), Gas: 65_000,
-				Data: chain.TransferData(mustAddress(t, "0x000000000000000000000000000000000000dead"), token.Units(1_000_000)),
-				Fees: chain.Fees{Tip: token.Units(1_000_000), Cap: token.Units(3_000_000_000)},
-			},
-			nonce: 7,
+			name: "a transfer of one USDC on Base Sepolia", tx: oneUSDC(t), nonce: 7,
 			raw: "02f8b183014a3407830f424084b2d05e0082fde894036cbd53842c5426634e7929541ec2318f3dcf7e80b844a9059cbb" +
 				"000000000000000000000000000000000000000000000000000000000000dead00000000000000000000000000000000000000000000000000000000000f4240" +
 				"c001a0788e85956dbe5488cfa611f922b197892548f65ebeef4dadd16efbb2660a6658a05f6468945793a1164b0597e3c38b428e19b1149a5ec128c772fade190b9c821f",
@@ -83,9 +80,7 @@ func TestSignsWhatAnotherLibrarySigns(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			signed, err := key.Sign(context.Background(), row.tx, row.nonce)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if signed.Nonce != row.nonce {
 				t.Errorf("nonce %d, want %d", signed.Nonce, row.nonce)
 			}
@@ -105,9 +100,7 @@ func TestSignsWhatWasAskedAsGoEthereumDoes(t *testing.T) {
 		seed[0] &= 0x7f // below the order of the curve
 		seed[31] |= 1   // and not zero
 		key, err := keyring.Generate(bytes.NewReader(seed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		feeCap := amount(t, "cap")
 		tip := amount(t, "tip")
 		if feeCap.Less(tip) {
@@ -124,9 +117,7 @@ func TestSignsWhatWasAskedAsGoEthereumDoes(t *testing.T) {
 		nonce := rapid.Uint64Max(1<<64-2).Draw(t, "nonce")
 
 		signed, err := key.Sign(context.Background(), tx, nonce)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		theirs, from := signByGeth(t, seed, tx, nonce)
 		if diff := cmp.Diff(theirs, signed); diff != "" || key.Address() != from {
 			t.Fatalf("from %v, not %v (-go-ethereum +signed):\n%s", key.Address(), from, diff)
@@ -138,22 +129,16 @@ func TestSignsWhatWasAskedAsGoEthereumDoes(t *testing.T) {
 // and returns the account too.
 func signByGeth(t *rapid.T, key []byte, tx chain.Tx, nonce uint64) (chain.Signed, token.Address) {
 	private, err := crypto.ToECDSA(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	tip, feeCap, value := tx.Fees.Tip.Bytes32(), tx.Fees.Cap.Bytes32(), tx.Value.Bytes32()
 	to, id := common.Address(tx.To), new(big.Int).SetUint64(tx.ChainID)
 	signed, err := types.SignNewTx(private, types.NewLondonSigner(id), &types.DynamicFeeTx{
 		ChainID: id, Nonce: nonce, GasTipCap: new(big.Int).SetBytes(tip[:]), GasFeeCap: new(big.Int).SetBytes(feeCap[:]),
 		Gas: tx.Gas, To: &to, Value: new(big.Int).SetBytes(value[:]), Data: tx.Data,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	raw, err := signed.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return chain.Signed{Nonce: nonce, Hash: chain.Hash(signed.Hash()), Raw: raw}, token.Address(crypto.PubkeyToAddress(private.PublicKey))
 }
 
@@ -166,9 +151,7 @@ func data(t *rapid.T) []byte {
 
 func amount(t *rapid.T, label string) token.Amount {
 	a, err := token.AmountFromBytes(rapid.SliceOfN(rapid.Byte(), 0, 32).Draw(t, label))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return a
 }
 
@@ -231,5 +214,16 @@ func TestGeneratesFromTheBytesGiven(t *testing.T) {
 	}
 	if _, err := keyring.Generate(strings.NewReader("too short")); err == nil {
 		t.Error("Generate made a key of 9 bytes")
+	}
+}
+
+// check ends the test if err is not nil.
+func check(t interface {
+	Helper()
+	Fatal(args ...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

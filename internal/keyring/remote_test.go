@@ -39,9 +39,7 @@ func noopOf(a token.Address) chain.Tx {
 func mustHex(t *testing.T, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return b
 }
 
@@ -61,9 +59,7 @@ func senderOf(raw []byte) (token.Address, error) {
 // first two have a high s, the next two a low one.
 func TestSignsByRecordedSignatures(t *testing.T) {
 	address, err := keyring.AddressOf(mustHex(t, "3056301006072a8648ce3d020106052b8104000a0342000411484f1a0c45f0f07f27a5f6758208b3ffaf9fb386d6206ad7f54be3521dd466fed835ebfbb0a6c8eb5796e866c0673ed74df7473c22e7da58c6b18b87e6aba2"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, der := range []string{
 		"30450220075a75d8f4f3bff004656a96df6da2d211c68e23d6ac9d7e90f345103a1613f5022100f3ab0995f4421a0fe4df510ee509667db4a2f63959dfe32549fe05dc8749dd72",
 		"3046022100f7fab9e06705846f988d3b7fe5508d348dd815dda99dfbe491f1fb41b6a4b041022100f907b862a4e014bbfcdaf5a4c2908f77ff25b86b81fd732013e17fb53f7abcbe",
@@ -75,14 +71,8 @@ func TestSignsByRecordedSignatures(t *testing.T) {
 				t.Errorf("asked for a signature of %x", digest)
 			}
 			return mustHex(t, der), nil
-		}).remote(address).Sign(t.Context(), chain.Tx{
-			ChainID: 84532, To: mustAddress(t, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), Gas: 65_000,
-			Data: chain.TransferData(mustAddress(t, "0x000000000000000000000000000000000000dead"), token.Units(1_000_000)),
-			Fees: chain.Fees{Tip: token.Units(1_000_000), Cap: token.Units(3_000_000_000)},
-		}, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		}).remote(address).Sign(t.Context(), oneUSDC(t), 7)
+		check(t, err)
 		if from, err := senderOf(signed.Raw); from != address || err != nil || signed.Nonce != 7 {
 			t.Errorf("signed by %s, not %s: %v", from, address, err)
 		}
@@ -97,9 +87,7 @@ func TestEverySignatureIsOfTheWallet(t *testing.T) {
 		seed[0] &= 0x7f
 		seed[31] |= 1
 		own, err := keyring.Generate(bytes.NewReader(seed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		high := rapid.Bool().Draw(t, "high s")
 		by := service(func(digest []byte) ([]byte, error) {
 			signature := ecdsa.Sign(secp256k1.PrivKeyFromBytes(seed), digest)
@@ -111,9 +99,7 @@ func TestEverySignatureIsOfTheWallet(t *testing.T) {
 		})
 		nonce := rapid.Uint64Max(1<<64-2).Draw(t, "nonce")
 		signed, err := by.remote(own.Address()).Sign(t.Context(), noopOf(own.Address()), nonce)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if from, err := senderOf(signed.Raw); err != nil || from != own.Address() {
 			t.Fatalf("signed by %s, not %s: %v", from, own.Address(), err)
 		}

@@ -46,9 +46,7 @@ func TestARingSignsWithTheKeyOfEachWallet(t *testing.T) {
 	})
 	tx := chain.Noop(1, key.Address(), chain.Fees{Cap: token.Units(9)})
 	want, err := key.Sign(context.Background(), tx, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var all sync.WaitGroup
 	for range 16 { // from many goroutines
 		all.Go(func() {

@@ -20,9 +20,7 @@ const secretHex = "0xa1b2c3d4e5f60718293a4b5c6d7e8f90fedcba98765432100123456789a
 
 func TestEncodesWhatItDecodes(t *testing.T) {
 	key, err := keyring.Decode([]byte(entry(keyHex)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if got := string(keyring.Encode(key)); got != entry(keyHex) {
 		t.Errorf("Encode = %s, want %s", got, entry(keyHex))
 	}
@@ -59,9 +57,7 @@ func TestPrintsNoKeyMaterial(t *testing.T) {
 	key := mustKey(t, secretHex)
 	ring, _ := ring(map[token.Address]string{key.Address(): entry(secretHex)})
 	signer, err := ring.Signer(t.Context(), registered(key.Address()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	hidden := struct{ inner any }{key} // fmt calls no methods on unexported fields
 	deep := struct{ ring *keyring.Ring }{ring}
 	values := map[string]any{

@@ -1,6 +1,7 @@
 package kms_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -10,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,14 +32,26 @@ var private = secp256k1.PrivKeyFromBytes([]byte{0x46})
 
 // service answers as KMS does, with one key, and refuses what KMS would refuse. spec is
 // the key's.
-func service(t *testing.T, spec string) kms.Keys {
+func service(t *testing.T, spec string) kms.Keys { return kms.Open(account(t, spec, map[string]int{})) }
+
+// account is an account with the service, which counts the calls of each operation.
+func account(t *testing.T, spec string, calls map[string]int) aws.Config {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		var in map[string]any
 		if err := json.NewDecoder(q.Body).Decode(&in); err != nil {
 			t.Error(err)
 		}
 		key := map[string]any{"KeyId": arn, "Arn": arn, "KeySpec": spec, "KeyUsage": "SIGN_VERIFY"}
-		switch op := strings.TrimPrefix(q.Header.Get("X-Amz-Target"), "TrentService."); {
+		op := strings.TrimPrefix(q.Header.Get("X-Amz-Target"), "TrentService.")
+		calls[op]++
+		meant, _ := in["EncryptionContext"].(map[string]any)
+		switch {
+		case op == "GenerateDataKey" && in["KeyId"] == arn && in["KeySpec"] == "AES_256" && meant["remit"] == kms.Purpose:
+			plain := bytes.Repeat([]byte{byte(calls[op])}, 32)
+			_ = json.NewEncoder(w).Encode(map[string]any{"KeyId": arn, "Plaintext": plain, "CiphertextBlob": append([]byte("wrapped "), plain...)})
+		case op == "Decrypt" && meant["remit"] == kms.Purpose:
+			blob, _ := base64.StdEncoding.DecodeString(in["CiphertextBlob"].(string))
+			_ = json.NewEncoder(w).Encode(map[string]any{"KeyId": arn, "Plaintext": bytes.TrimPrefix(blob, []byte("wrapped "))})
 		case op == "CreateKey" && in["KeySpec"] == spec && in["KeyUsage"] == "SIGN_VERIFY":
 			tag := in["Tags"].([]any)[0].(map[string]any)
 			if !maps.Equal(tag, map[string]any{"TagKey": kms.Tag, "TagValue": "remit-prod"}) {
@@ -63,12 +77,12 @@ func service(t *testing.T, spec string) kms.Keys {
 		}
 	}))
 	t.Cleanup(s.Close)
-	return kms.Open(aws.Config{
+	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: &s.URL,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
 		}),
-	})
+	}
 }
 
 // TestAKeyIsMadeAndSigns: from the making of a key to a transaction of its account.
@@ -109,5 +123,48 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, _, err := keys.Public(t.Context(), arn); !errors.Is(err, kms.ErrKey) {
 		t.Errorf("another curve: %v", err)
+	}
+}
+
+// TestDataKeys: a process asks for one data key to seal, and once for each data key that
+// it opens; what it sealed opens for the same name alone, and unchanged.
+func TestDataKeys(t *testing.T) {
+	calls := map[string]int{}
+	cfg := account(t, "SYMMETRIC_DEFAULT", calls)
+	var sealed [][]byte
+	for range 2 { // processes
+		sealing := kms.OpenDataKeys(cfg, arn)
+		for range 3 {
+			s, err := sealing.Seal(t.Context(), "we_1", []byte("whsec_1"))
+			if err != nil || bytes.Contains(s, []byte("whsec_1")) || slices.ContainsFunc(sealed, func(before []byte) bool { return bytes.Equal(before, s) }) {
+				t.Fatalf("sealed %x, %v", s, err)
+			}
+			sealed = append(sealed, s)
+		}
+	}
+	opening := kms.OpenDataKeys(cfg, "")
+	for _, s := range sealed {
+		if secret, err := opening.Open(t.Context(), "we_1", s); err != nil || string(secret) != "whsec_1" {
+			t.Errorf("opened %q, %v", secret, err)
+		}
+	}
+	if want := map[string]int{"GenerateDataKey": 2, "Decrypt": 2}; !maps.Equal(calls, want) {
+		t.Errorf("calls %v, want %v", calls, want)
+	}
+	if secret, err := opening.Open(t.Context(), "we_2", sealed[0]); err == nil {
+		t.Errorf("opened %q for another endpoint", secret)
+	}
+	for i := range sealed[0] {
+		changed := bytes.Clone(sealed[0])
+		changed[i] ^= 1
+		if secret, err := opening.Open(t.Context(), "we_1", changed); err == nil {
+			t.Errorf("with byte %d changed it opens as %q", i, secret)
+		}
+		if _, err := opening.Open(t.Context(), "we_1", sealed[0][:i]); err == nil {
+			t.Errorf("its first %d bytes open", i)
+		}
+	}
+	if _, err := kms.OpenDataKeys(cfg, "another").Seal(t.Context(), "we_1", nil); err == nil {
+		t.Error("sealed with a key that is not there")
 	}
 }

@@ -35,18 +35,14 @@ import (
 func raw(t *testing.T, api *client.Client, request string) (answer *http.Response, body string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(api.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer func() { _ = conn.Close() }()
 	go func() { _, _ = io.WriteString(conn, request) }() // a refusal may come before all is written
 	if answer, err = http.ReadResponse(bufio.NewReader(conn), nil); err != nil {
 		t.Fatal(err)
 	}
 	b, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	answer.Body = io.NopCloser(bytes.NewReader(b))
 	return answer, string(b)
 }
@@ -58,9 +54,7 @@ func TestMalformedRequests(t *testing.T) {
 	const post = "POST /create-api-key HTTP/1.1\r\n" + host + "Content-Type: application/json\r\n"
 	api, _ := localtest.Stack(t)
 	contract, err := httpapitest.NewContract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for _, test := range []struct {
 		name, method, path, request string
 		status                      int
@@ -113,9 +107,7 @@ func TestAccessLogShowsPathsEscaped(t *testing.T) {
 // TestFlagsThatContradict: the error names the flag, and nothing runs.
 func TestFlagsThatContradict(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer func() { _ = taken.Close() }()
 	for flag, want := range map[string]string{
 		"--confirmation-rule=soon": "--confirmation-rule: ",
@@ -146,9 +138,7 @@ func TestTakenPorts(t *testing.T) {
 	var flags []string
 	for _, flag := range []string{"--listen", "--chain-listen"} {
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		defer func() { _ = taken.Close() }()
 		flags = append(flags, flag+"="+taken.Addr().String())
 	}
@@ -168,14 +158,10 @@ func TestTakenPorts(t *testing.T) {
 // refuses batches, and says so.
 func TestNodesThatAreNotWell(t *testing.T) {
 	chain, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer func() { _ = chain.Close() }()
 	target, err := url.Parse(chain.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	picky := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -189,9 +175,7 @@ func TestNodesThatAreNotWell(t *testing.T) {
 	}))
 	defer picky.Close()
 	keys := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(keys, []byte(chain.Wallets()[0].PrivateKey()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(keys, []byte(chain.Wallets()[0].PrivateKey()), 0o600))
 	flags := []string{"--listen=127.0.0.1:0", "--token=" + chain.Token().Contract.String(), "--wallet-file=" + keys, "--rpc=http://127.0.0.1:1"}
 	out, _ := localtest.Start(t, &local.Command{}, append(flags, "--rpc="+picky.URL)...)
 	if url := strings.Fields(out.Await(t, "API"))[1]; !strings.Contains(out.Await(t, "wallets"), "1") {
@@ -200,9 +184,7 @@ func TestNodesThatAreNotWell(t *testing.T) {
 	out.Await(t, "node 1 of 2 does not answer")
 
 	var none local.Command
-	if err := localtest.Parse(&none, flags...); err != nil {
-		t.Fatal(err)
-	}
+	check(t, localtest.Parse(&none, flags...))
 	if err := none.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "node 1 of 1 does not answer") {
 		t.Errorf("with no node at all: %v", err)
 	}
@@ -235,15 +217,11 @@ func TestServesEveryRoute(t *testing.T) {
 // the shell leaves the file alone that its output goes to.
 func TestWelcome(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--block-time=250ms")
 	url := strings.Fields(out.Await(t, "API"))[1]
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var script strings.Builder
 	for _, name := range []string{"KEY=", "TX=", "sleep 4"} {
 		line := strings.TrimSpace(out.Await(t, name))
@@ -292,9 +270,7 @@ func TestDeliveriesOutliveTheProcess(t *testing.T) {
 		var ids []string
 		for _, url := range hooks {
 			w, err := api.CreateWebhook(t.Context(), url, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			ids = append(ids, w.ID)
 		}
 		if _, err := api.Send(t.Context(), client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}, ""); err != nil {
@@ -304,9 +280,7 @@ func TestDeliveriesOutliveTheProcess(t *testing.T) {
 		<-came
 		for attempts := 0; attempts == 0; { // until the failure is recorded
 			answer, err := api.Call(t.Context(), "GET", "/webhooks/"+ids[1]+"/deliveries", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			attempts = strings.Count(string(answer.Body), `"status_code":500`)
 		}
 	})
@@ -320,5 +294,13 @@ func TestDeliveriesOutliveTheProcess(t *testing.T) {
 		case <-time.After(20 * time.Second): // the second attempt is due 5 s after the first
 			t.Fatalf("delivered: %v", got)
 		}
+	}
+}
+
+// check ends the test if err is not nil.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -70,9 +70,7 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 func TestRulesOfThePage(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	guarantees, err := os.ReadFile("../../docs/guarantees.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	answer, err := api.Call(t.Context(), "GET", "/sandbox/facts", "")
 	var facts struct {
 		Breakages []struct{ ID, Text, Does, Rule string }
@@ -125,9 +123,7 @@ func TestThePageShowsOthersToo(t *testing.T) {
 		for _, key := range []string{"before", "after"} {
 			var story struct{ Payment payment }
 			answer, err := api.Call(t.Context(), "GET", "/sandbox/payment?find="+key, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			if _ = json.Unmarshal(answer.Body, &story); story.Payment.State == "CONFIRMED" && story.Payment.Paid > 0 && (key == "before" || !slices.Contains(story.Payment.At, 0)) {
 				seen = append(seen, story.Payment)
 			}

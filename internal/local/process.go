@@ -110,7 +110,7 @@ func (s *process) routes(payer httpapi.Payer, book *recipient.Book, events *webh
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
-	tester := webhook.NewTester(deliveries, sender, time.Now, rand.Reader)
+	tester := webhook.NewTester(webhook.Sealed{Store: deliveries}, sender, time.Now, rand.Reader)
 	openapi, err := description(s.url)
 	if err != nil {
 		return nil, err

@@ -54,6 +54,10 @@ type ChainSettings struct {
 // process here: after a crash every reservation is an orphan.
 const reservationAge = 5 * time.Second
 
+// registryAge is how soon a change of the wallets is seen: reading them costs nothing
+// here.
+const registryAge = 5 * time.Second
+
 // servesPage reports whether the page is served: to this machine only, since its
 // buttons break the stack, and where the stack has a chain of its own that may be
 // broken and that tells which payment a transfer is.
@@ -97,6 +101,6 @@ func (s *Settings) config() (stack.Config, error) {
 	}
 	return stack.Config{
 		Network: s.Network, MemoOff: s.Memo == "off", Ephemeral: s.DynamoDB == "", RequireKey: s.RequireKey, Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Sanctions: s.SanctionsList, TreasuryAllowance: s.Treasury, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
-		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge,
+		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge, RegistryAge: registryAge,
 	}, nil
 }

@@ -121,15 +121,19 @@ func (s *APIKeys) Touch(_ context.Context, hash apikey.Hash, at, since time.Time
 func (s *APIKeys) List(_ context.Context, merchantID string) ([]apikey.Key, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	keys := []apikey.Key{}
+	var there []*apikey.Key // keys are large: sorting moves them often
 	for _, k := range s.keys {
 		if k.MerchantID == merchantID {
-			keys = append(keys, k)
+			there = append(there, &k)
 		}
 	}
-	slices.SortFunc(keys, func(a, b apikey.Key) int {
+	slices.SortFunc(there, func(a, b *apikey.Key) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
+	keys := make([]apikey.Key, len(there))
+	for i, k := range there {
+		keys[i] = *k
+	}
 	return keys, nil
 }
 

@@ -68,6 +68,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e.check(ctx, "chain", e.chainIsKnown, "")
 	if a, ok := d.platform.(*account); ok {
 		e.check(ctx, "closed", a.isClosed, "deploy with these parameters (docs/deploy.md)")
+		e.check(ctx, "reserved concurrency", a.isReserved, "ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with ReservedConcurrency=on")
 	}
 	e.check(ctx, "nodes agree", e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)`)
 	if _, local := d.platform.(*conversation); local || !c.Fresh {
@@ -373,6 +374,24 @@ func (a *account) isClosed(context.Context) (string, error) {
 		Minimum: amount("AmountMinimum"), Maximum: amount("AmountMaximum"), Daily: amount("DailyLimit"),
 	}.Open()...)
 	return fmt.Sprintf("%s, %s mode, keys from %s", p["Environment"], p["Mode"], p["KeyCreation"]), err
+}
+
+// isReserved finds a stack in production whose functions share all concurrency.
+func (a *account) isReserved(context.Context) (string, error) {
+	return Reserved(a.parameters["Environment"], a.parameters["ReservedConcurrency"])
+}
+
+// Reserved says for what a stack in that environment, with that value of its parameter
+// ReservedConcurrency, reserves concurrency; for nothing is an error in production.
+func Reserved(environment, parameter string) (string, error) {
+	switch prod := environment == "prod"; {
+	case parameter == "on" || parameter == "" && prod:
+		return "for the authorizer, send-payment and check-receipts", nil
+	case prod:
+		return "", errors.New("ReservedConcurrency is off: a flood of one function's requests can stop payments and settlement")
+	default:
+		return "none, as none is wanted outside of production", nil
+	}
 }
 
 // tablesAreKept looks for what a restored table lacks.

@@ -78,10 +78,11 @@ func (c *pausing) paused(d *deployment, reason string, ws []wallet.Wallet, did s
 
 type walletPause struct {
 	pausing
-	Reason string `default:"paused by an operator" help:"Why; shown in lists and logs."`
+	Reason string `default:"paused by an operator" help:"Why; shown in lists and logs, with your name and the time."`
 }
 
-// Run pauses wallets. With --all, one that is paused keeps its reason, unless that
+// Run pauses wallets, with the name of the operator and the time behind the reason, so
+// that none reads as one of this program's own. With --all, one that is paused keeps its reason, unless that
 // pause ends by itself, and one without a record gets one that is behind the chain:
 // in tables from the past it may have paid since. A crash leaves the rest as they
 // were, and the command is run again.
@@ -107,9 +108,14 @@ func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 	if err := d.agree(c.Yes, strings.TrimSuffix(consequences, "\n")); err != nil {
 		return err
 	}
+	who, err := d.who(ctx)
+	if err != nil {
+		return fmt.Errorf("nothing was changed: asking who you are: %w", err)
+	}
+	reason := fmt.Sprintf("%s (by %s at %s)", c.Reason, who, stamp(time.Now()))
 	for i, w := range ws {
 		if !known[w.ID] {
-			if err := s.Open(ctx, wallet.Wallet{ID: w.ID, Paused: c.Reason}); err != nil {
+			if err := s.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason}); err != nil {
 				return err
 			}
 			if w, err = s.Wallet(ctx, w.ID); err != nil { // a handler may have been first
@@ -117,14 +123,14 @@ func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 			}
 		}
 		if !c.All || w.Paused == "" || w.Paused == wallet.OutOfGas {
-			if err := s.Repause(ctx, w.ID, w.Paused, c.Reason); err != nil { // changes only the reason that was shown
+			if err := s.Repause(ctx, w.ID, w.Paused, reason); err != nil { // changes only the reason that was shown
 				return after(i, err)
 			}
-			w.Paused = c.Reason
+			w.Paused = reason
 		}
 		ws[i] = w
 	}
-	return c.paused(d, c.Reason, ws, "paused")
+	return c.paused(d, reason, ws, "paused")
 }
 
 // after is the error of a command that has changed n wallets before: then a refusal

@@ -54,18 +54,19 @@ func TestPauseAll(t *testing.T) {
 			t.Errorf("%q, %v", out, err)
 		}
 	}
+	const restore = "restore (by arn:aws:iam::1:user/ada at 2" // and the rest of the time
 	for _, c := range []struct {
 		why    string
 		id     wallet.ID
 		reason string
 		next   uint64
 	}{
-		{"a pause that would end by itself is an operator's now", id(0), "restore", 7},
+		{"a pause that would end by itself is an operator's now", id(0), restore, 7},
 		{"another reason stays", id(1), "audit", 3},
-		{"a wallet that the table does not know is behind the chain", id(2), "restore", 0},
-		{"a wallet whose key is gone", gone, "restore", 1},
+		{"a wallet that the table does not know is behind the chain", id(2), restore, 0},
+		{"a wallet whose key is gone", gone, restore, 1},
 	} {
-		if w, err := store.Wallet(t.Context(), c.id); err != nil || w.Paused != c.reason || w.NextNonce != c.next {
+		if w, err := store.Wallet(t.Context(), c.id); err != nil || !strings.HasPrefix(w.Paused, c.reason) || w.NextNonce != c.next {
 			t.Errorf("%s: %+v, %v", c.why, w, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"remit/internal/dispatch"
 	"remit/internal/payment"
+	"remit/internal/settlement"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -73,8 +75,8 @@ func (c *walletSweep) Run(ctx context.Context, d *deployment) error {
 	return c.move(ctx, d, transfers)
 }
 
-// settled returns an error unless the wallet is drained and has no payments under way
-// but own.
+// settled returns an error unless the wallet is drained, for so long that every process
+// knows, and has no payments under way but own.
 func (d *deployment) settled(ctx context.Context, address token.Address, own []payment.ID) error {
 	tables, err := d.payments()
 	if err != nil {
@@ -84,8 +86,12 @@ func (d *deployment) settled(ctx context.Context, address token.Address, own []p
 	if err != nil {
 		return err
 	}
-	if r, _ := wallets.Find(address); r.State != wallet.Draining {
+	r, _ := wallets.Find(address)
+	if r.State != wallet.Draining {
 		return fmt.Errorf("%s is not draining: remit wallet list shows the wallets, and remit wallet drain %s stops its payments", address, address)
+	}
+	if left := cmp.Or(d.rules.RegistryAge, dispatch.RegistryAge) - time.Since(r.Since); left > 0 {
+		return fmt.Errorf("%w: processes may pay from %s for %v more: run this again then", settlement.ErrUnsettled, address, left.Round(time.Second))
 	}
 	id := wallet.ID{ChainID: d.chainID, Address: address}
 	w, err := tables.Wallet(ctx, id)
@@ -108,7 +114,7 @@ func (d *deployment) settled(ctx context.Context, address token.Address, own []p
 		}
 	}
 	if others > 0 {
-		return fmt.Errorf("%s has %d payments under way: wait until remit wallet list shows none", address, others)
+		return fmt.Errorf("%w: %s has %d payments under way: wait until remit wallet list shows none", settlement.ErrUnsettled, address, others)
 	}
 	return nil
 }
@@ -123,7 +129,7 @@ const (
 	// underWay is how long a command waits for check-receipts, which runs every minute,
 	// to sign what the command has reserved, and between is how long from one look to
 	// the next.
-	underWay, between = 2 * time.Minute, 2 * time.Second
+	underWay, between = 2 * time.Minute, time.Second
 )
 
 // move shows what the transfers will do, asks, and brings each to its commit. Of a sweep,

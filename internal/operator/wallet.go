@@ -30,12 +30,15 @@ type Wallet struct {
 	Treasury walletTreasury `cmd:"" help:"Make a wallet the treasury, which refills the others and pays no merchant's payments."`
 	Drain    walletDrain    `cmd:"" help:"Stop new payments from a wallet for good; what is under way is finished."`
 	Retire   walletRetire   `cmd:"" help:"End the life of a drained wallet: nothing that its key does stops a payment any more."`
+	Rotate   walletRotate   `cmd:"" help:"Make a wallet that takes the place of another, move all there, and retire the other."`
 }
 
 type walletCreate struct {
 	Target
 	KMS bool `name:"kms" help:"Make the key in AWS KMS, which signs with it and never shows it."`
 	Yes bool `help:"Do not ask."`
+
+	replaces token.Address // the wallet whose place the new one takes; zero: none
 }
 
 // Run makes a key, stores it and registers the wallet, in this order. If it stops
@@ -44,7 +47,7 @@ type walletCreate struct {
 // ago, since another operator's may be.
 func (c *walletCreate) Run(ctx context.Context, d *deployment) error {
 	if c.KMS {
-		return d.addKMS(ctx, "", c.Yes)
+		return d.addKMS(ctx, "", c.replaces, c.Yes)
 	}
 	left, old, err := d.unregistered(ctx)
 	if err != nil {
@@ -56,11 +59,13 @@ func (c *walletCreate) Run(ctx context.Context, d *deployment) error {
 	}
 	switch {
 	case old:
-		return d.add(ctx, left, nil, c.Yes, "the wallets of which an interrupted command has stored the keys: "+fmt.Sprint(left))
+		return d.add(ctx, left, nil, c.replaces, c.Yes, "the wallets of which an interrupted command has stored the keys: "+fmt.Sprint(left))
+	case len(left) > 0 && !c.replaces.IsZero():
+		return fmt.Errorf("the keys of %s were stored a moment ago: run this again in a minute, and it takes what an interrupted command has left", left)
 	case len(left) > 0:
-		return d.add(ctx, left, &key, c.Yes, fmt.Sprintf("a new key, and the wallets of which a command has just stored the keys: %s,", left))
+		return d.add(ctx, left, &key, c.replaces, c.Yes, fmt.Sprintf("a new key, and the wallets of which a command has just stored the keys: %s,", left))
 	}
-	return d.add(ctx, nil, &key, c.Yes, "a new key")
+	return d.add(ctx, nil, &key, c.replaces, c.Yes, "a new key")
 }
 
 // interrupted is how old a key without a registration is that no command is about to
@@ -100,7 +105,7 @@ func (c *walletImport) Run(ctx context.Context, d *deployment) error {
 	case c.KMS != "" && c.File != "":
 		return errors.New("say --kms or --file: a wallet has one key")
 	case c.KMS != "":
-		return d.addKMS(ctx, c.KMS, c.Yes)
+		return d.addKMS(ctx, c.KMS, token.Address{}, c.Yes)
 	}
 	read := func() ([]byte, error) { return os.ReadFile(c.File) }
 	if _, here := d.platform.(*conversation); here && c.File == "" {
@@ -117,13 +122,14 @@ func (c *walletImport) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	return d.add(ctx, nil, &key, c.Yes, "the key of "+key.Address().String())
+	return d.add(ctx, nil, &key, token.Address{}, c.Yes, "the key of "+key.Address().String())
 }
 
 // add stores a key, if there is one, and registers its wallet and others whose keys are
 // stored. A key that is not certainly stored is not registered; one whose registration
-// is unknown is registered by the next command.
-func (d *deployment) add(ctx context.Context, addresses []token.Address, key *keyring.Key, yes bool, kind string) error {
+// is unknown is registered by the next command. The last of the wallets takes the place
+// of replaces.
+func (d *deployment) add(ctx context.Context, addresses []token.Address, key *keyring.Key, replaces token.Address, yes bool, kind string) error {
 	s, err := d.payments()
 	if err != nil {
 		return err
@@ -147,8 +153,11 @@ func (d *deployment) add(ctx context.Context, addresses []token.Address, key *ke
 			return fmt.Errorf("storing the key (it may be stored; run remit wallet create in a minute, which registers it then): %w", err)
 		}
 	}
-	for _, a := range addresses {
+	for i, a := range addresses {
 		r := wallet.Registration{ID: wallet.ID{ChainID: d.chainID, Address: a}, State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}
+		if i == len(addresses)-1 {
+			r.Replaces = replaces
+		}
 		if err := s.Register(ctx, r); err != nil {
 			return fmt.Errorf("registering %s, whose key is stored (run remit wallet create in a minute, which registers it): %w", a, err)
 		}
@@ -161,7 +170,7 @@ func (d *deployment) add(ctx context.Context, addresses []token.Address, key *ke
 // it stops after that, the key does nothing until remit wallet import --kms registers
 // it. Whether a key was made in a call without an answer is unknown: the error says how
 // to find it.
-func (d *deployment) addKMS(ctx context.Context, name string, yes bool) error {
+func (d *deployment) addKMS(ctx context.Context, name string, replaces token.Address, yes bool) error {
 	a, onAWS := d.platform.(*account)
 	if !onAWS {
 		return errors.New("a stack on this machine has no KMS: leave --kms out")
@@ -181,7 +190,7 @@ func (d *deployment) addKMS(ctx context.Context, name string, yes bool) error {
 		}
 		name = made
 	}
-	r := wallet.Registration{ID: wallet.ID{ChainID: d.chainID}, State: wallet.Active, Since: time.Now()}
+	r := wallet.Registration{ID: wallet.ID{ChainID: d.chainID}, State: wallet.Active, Since: time.Now(), Replaces: replaces}
 	arn, public, err := keys.Public(ctx, name)
 	if err == nil {
 		r.Key = wallet.KeyRef(arn)

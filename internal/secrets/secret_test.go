@@ -2,7 +2,6 @@ package secrets_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,13 +30,7 @@ func (v *vault) set(status int, body string) {
 	v.answer.Store(&f)
 }
 
-func (v *vault) has(value string) {
-	quoted, _ := json.Marshal(value)
-	v.set(200, `{"SecretString":`+string(quoted)+`}`)
-}
-
-func (v *vault) now() time.Time          { return time.Unix(0, v.clock.Load()) }
-func (v *vault) advance(d time.Duration) { v.clock.Add(int64(d)) }
+func (v *vault) now() time.Time { return time.Unix(0, v.clock.Load()) }
 
 func open(t *testing.T) (*vault, *secrets.Secret) {
 	t.Helper()
@@ -57,107 +50,57 @@ func open(t *testing.T) (*vault, *secrets.Secret) {
 	}, "wallets", v.now)
 }
 
-func value(t *testing.T, s *secrets.Secret, want string) {
-	t.Helper()
-	if got, err := s.Value(t.Context()); err != nil || string(got) != want {
-		t.Errorf("Value = %q, %v; want %q", got, err, want)
+// TestValue: a value is kept for minutes, and outlives an outage, which is not hammered.
+// A secret that is missing is no outage.
+func TestValue(t *testing.T) {
+	const outage, denied, missing = `{"__type":"InternalServiceError"}`, `{"__type":"AccessDeniedException"}`, `{"__type":"ResourceNotFoundException"}`
+	type step struct {
+		after   time.Duration
+		status  int
+		answers string
+		want    string // "": an error, which is ErrMissing unless the service is out
+		reads   int32
 	}
-}
-
-func reads(t *testing.T, v *vault, want int32) {
-	t.Helper()
-	if got := v.reads.Load(); got != want {
-		t.Errorf("%d reads, want %d", got, want)
-	}
-}
-
-func TestValueIsKeptForMinutes(t *testing.T) {
-	v, s := open(t)
-	v.has("one")
-	value(t, s, "one")
-	v.has("two")
-	v.advance(secrets.KeepFor - 1)
-	value(t, s, "one")
-	reads(t, v, 1)
-	v.advance(1)
-	value(t, s, "two")
-	reads(t, v, 2)
-}
-
-func TestBinarySecret(t *testing.T) {
-	v, s := open(t)
-	v.set(200, `{"SecretBinary":"b25l"}`)
-	value(t, s, "one")
-}
-
-func TestOutageAfterAValue(t *testing.T) {
-	v, s := open(t)
-	v.has("one")
-	value(t, s, "one")
-	v.advance(secrets.KeepFor)
-	v.set(500, `{"__type":"InternalServiceError"}`)
-	value(t, s, "one")
-	value(t, s, "one")
-	reads(t, v, 2) // the outage is not hammered
-	v.advance(time.Hour)
-	value(t, s, "one")
-	reads(t, v, 3)
-	v.has("two")
-	v.advance(15 * time.Second)
-	value(t, s, "two")
-}
-
-func TestOutageBeforeAValue(t *testing.T) {
-	v, s := open(t)
-	v.set(400, `{"__type":"AccessDeniedException"}`)
-	if got, err := s.Value(t.Context()); err == nil || errors.Is(err, secrets.ErrMissing) {
-		t.Errorf("Value = %q, %v; want an error that is not ErrMissing", got, err)
-	}
-	v.has("one")
-	value(t, s, "one")
-}
-
-func TestMissing(t *testing.T) {
-	for why, answer := range map[string]func(*vault){
-		"no such secret":       func(v *vault) { v.set(400, `{"__type":"ResourceNotFoundException"}`) },
-		"an empty value":       func(v *vault) { v.has("") },
-		"no value of any sort": func(v *vault) { v.set(200, `{}`) },
+	one, two := `{"SecretString":"one"}`, `{"SecretString":"two"}`
+	for why, steps := range map[string][]step{
+		"kept":                 {{0, 200, one, "one", 1}, {secrets.KeepFor - 1, 200, two, "one", 1}, {1, 200, two, "two", 2}},
+		"binary":               {{0, 200, `{"SecretBinary":"b25l"}`, "one", 1}},
+		"an outage after it":   {{0, 200, one, "one", 1}, {secrets.KeepFor, 500, outage, "one", 2}, {0, 500, outage, "one", 2}, {time.Hour, 500, outage, "one", 3}, {15 * time.Second, 200, two, "two", 4}},
+		"an outage before it":  {{0, 400, denied, "", 1}, {0, 200, one, "one", 2}},
+		"no such secret":       {{0, 200, one, "one", 1}, {secrets.KeepFor, 400, missing, "", 2}, {0, 400, missing, "", 3}, {0, 200, two, "two", 4}},
+		"an empty value":       {{0, 200, one, "one", 1}, {secrets.KeepFor, 200, `{"SecretString":""}`, "", 2}, {0, 200, two, "two", 3}},
+		"no value of any sort": {{0, 200, one, "one", 1}, {secrets.KeepFor, 200, `{}`, "", 2}, {0, 200, two, "two", 3}},
 	} {
-		t.Run(why, func(t *testing.T) {
-			v, s := open(t)
-			v.has("one")
-			value(t, s, "one")
-			v.advance(secrets.KeepFor)
-			answer(v)
-			for range 2 {
-				if got, err := s.Value(t.Context()); !errors.Is(err, secrets.ErrMissing) {
-					t.Errorf("Value = %q, %v; want ErrMissing", got, err)
-				}
+		v, s := open(t)
+		for i, step := range steps {
+			v.clock.Add(int64(step.after))
+			v.set(step.status, step.answers)
+			got, err := s.Value(t.Context())
+			if string(got) != step.want || (err == nil) != (step.want != "") || errors.Is(err, secrets.ErrMissing) != (step.want == "" && step.answers != denied) || v.reads.Load() != step.reads {
+				t.Errorf("%s, step %d: Value = %q, %v after %d reads; want %+v", why, i, got, err, v.reads.Load(), step)
 			}
-			v.has("two")
-			value(t, s, "two")
-		})
+		}
 	}
 }
 
 func TestManyCallersShareARead(t *testing.T) {
 	v, s := open(t)
-	v.has("one")
+	v.set(200, `{"SecretString":"one"}`)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Value(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("under a context that has ended: %v", err)
+	}
 	var wg sync.WaitGroup
 	for range 20 {
-		wg.Go(func() { value(t, s, "one") })
+		wg.Go(func() {
+			if got, err := s.Value(t.Context()); err != nil || string(got) != "one" {
+				t.Errorf("Value = %q, %v", got, err)
+			}
+		})
 	}
-	wg.Wait()
-	reads(t, v, 1)
-}
-
-func TestValueStopsWithItsContext(t *testing.T) {
-	v, s := open(t)
-	v.has("one")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := s.Value(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("error = %v, want context.Canceled", err)
+	if wg.Wait(); v.reads.Load() != 1 {
+		t.Errorf("%d reads, want 1", v.reads.Load())
 	}
 }
 

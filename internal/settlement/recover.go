@@ -327,8 +327,27 @@ func (r *Recovery) left(ctx context.Context, nodes chain.Nodes, ids []wallet.ID,
 			return 0, 0, err
 		}
 		left += below[i] - min(below[i], settled) + uint64(len(w.Reservations)+len(txs)+unreadable)
+		r.fund(id.Address, views.Leading(), txs)
 	}
 	return left, at, nil
+}
+
+// fund says what to send to a wallet that cannot pay for its next transaction: enough
+// for all that are stored, at their highest fees.
+func (r *Recovery) fund(address token.Address, leading chain.View, txs []wallet.PendingTx) {
+	var next, all token.Amount
+	for _, tx := range txs {
+		if tx.Nonce < leading.Mined {
+			continue
+		}
+		if tx.Nonce == leading.Mined {
+			next = tx.Gas
+		}
+		all, _ = all.Add(tx.Gas) // of 2^64 transactions that no chain could pay, less
+	}
+	if leading.Gas.Less(next) {
+		r.Say("waiting for ether: send %s ether to %s, which has too little for the transactions that use up its nonces; what they leave stays there", all.Sub(leading.Gas).Tokens(18), address)
+	}
 }
 
 // keep stores the payment of a transfer, if the tables do not have it, as committed by

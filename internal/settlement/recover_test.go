@@ -196,6 +196,39 @@ func TestRecoverARetiredWallet(t *testing.T) {
 	}
 }
 
+// TestRecoverAnEmptyWallet: a wallet without ether is named, with what it needs, and
+// when it has that, nothing more is missing.
+func TestRecoverAnEmptyWallet(t *testing.T) {
+	l := newLoss(t)
+	l.keys.Add(fakechain.Wallet(1))
+	l.Keyed = l.keys.All()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked := 0
+	l.Say = func(format string, args ...any) {
+		said := fmt.Sprintf(format, args...)
+		if l.said = append(l.said, said); len(l.said) > 100 {
+			cancel()
+		}
+		var wei string
+		if n, _ := fmt.Sscanf(said, "waiting for ether: send %s ether to "+fakechain.Wallet(1).String()+",", &wei); n == 1 {
+			asked++
+			amount, err := token.ParseTokens(wei, 18)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.chain.Fund(fakechain.Wallet(1), token.Amount{}, amount)
+		}
+	}
+	ids, err := l.Hold(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := l.Run(ctx, ids); err != nil || done.Noops != 9+8 || asked != 1 {
+		t.Errorf("%+v, %v, asked %d times: %q", done, err, asked, l.said)
+	}
+}
+
 // TestRecoverAgainstTheTables: a payment that the tables know otherwise than the chain
 // is reported, and stays. One that is prepared for another recipient was discarded since.
 func TestRecoverAgainstTheTables(t *testing.T) {

@@ -94,6 +94,9 @@ type Config struct {
 	// BumpAfter is how long the lowest nonce may wait before its fees are
 	// raised. Zero is settlement.BumpAfter.
 	BumpAfter time.Duration
+	// RegistryAge is how long a process pays by the list of wallets that it has read.
+	// Zero is dispatch.RegistryAge.
+	RegistryAge time.Duration
 }
 
 // Sources returns the accounts whose coins wallets pay with: their own, and the

@@ -16,7 +16,7 @@ import (
 // webhook.Store. Every call of open may return the same store. Due may lag: the
 // suite repeats it until its answer is right.
 func Webhooks(t *testing.T, open func(t *testing.T) webhook.Store) {
-	promises := slices.Concat(endpointPromises, deliveryPromises, duePromises)
+	promises := slices.Concat(endpointPromises, sealedPromises, deliveryPromises, duePromises)
 	examine(t, promises, func(c tester) hookCheck { return hookCheck{c, open(c.T)} })
 }
 

@@ -80,7 +80,7 @@ func newFixture(t *testing.T) *fixture {
 	w.publisher = webhook.NewPublisher(ports, ports)
 	w.deliverer = webhook.NewDeliverer(ports, ports, ports, w.meter, w.now, half)
 	w.pusher = webhook.NewPusher(ports, ports, w.meter)
-	w.tester = webhook.NewTester(w.store, ports, w.now, rand.Reader)
+	w.tester = webhook.NewTester(webhook.Sealed{Store: w.store}, ports, w.now, rand.Reader)
 	return w
 }
 

@@ -1,9 +1,11 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,8 +22,12 @@ const (
 )
 
 // A Secret signs the messages to one endpoint. It prints and logs as its prefix;
-// only Reveal returns the text. The zero Secret is none.
-type Secret struct{ text string }
+// only Reveal and Stored return its text. The zero Secret is none. One that a store
+// holds sealed signs nothing before Sealed has opened it.
+type Secret struct {
+	text   string // empty while it is sealed only
+	sealed string // sealedPrefix and base64, empty if it is stored in clear
+}
 
 // MintSecret makes a secret from random, which must be a cryptographic source.
 // It returns an error only if random does.
@@ -30,24 +36,45 @@ func MintSecret(random io.Reader) (Secret, error) {
 	if _, err := io.ReadFull(random, key[:]); err != nil {
 		return Secret{}, fmt.Errorf("minting a webhook secret: %w", err)
 	}
-	return Secret{secretPrefix + base64.StdEncoding.EncodeToString(key[:])}, nil
+	return Secret{text: secretPrefix + base64.StdEncoding.EncodeToString(key[:])}, nil
 }
 
 // ParseSecret reads the text of a secret: "whsec_" and the padded base64 of its
 // key. It is for stores and receivers; the error does not repeat the text.
 func ParseSecret(text string) (Secret, error) {
-	s := Secret{text}
+	s := Secret{text: text}
 	if _, err := s.key(); err != nil {
 		return Secret{}, err
 	}
 	return s, nil
 }
 
-// Reveal returns the text that the merchant is shown once.
+// ParseStored reads what Stored returned: a secret, or one that is sealed.
+func ParseStored(text string) (Secret, error) {
+	if !strings.HasPrefix(text, sealedPrefix) {
+		return ParseSecret(text)
+	}
+	_, err := unsealed(text)
+	return Secret{sealed: text}, err
+}
+
+// Stored returns the text that a store keeps: sealed, if the secret is.
+func (s Secret) Stored() string { return cmp.Or(s.sealed, s.text) }
+
+// unsealed returns the bytes of a sealed secret's text.
+func unsealed(text string) ([]byte, error) {
+	b, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, sealedPrefix))
+	if err != nil || len(b) == 0 {
+		return nil, fmt.Errorf("not a sealed webhook secret: want %s and padded base64", sealedPrefix)
+	}
+	return b, nil
+}
+
+// Reveal returns the text that the merchant is shown once, "" of a sealed secret.
 func (s Secret) Reveal() string { return s.text }
 
 // IsZero reports whether s is no secret.
-func (s Secret) IsZero() bool { return s.text == "" }
+func (s Secret) IsZero() bool { return s.text == "" && s.sealed == "" }
 
 // String returns a placeholder.
 func (s Secret) String() string { return secretPrefix + "…" }
@@ -61,6 +88,9 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // key returns the decoded bytes, with which HMAC is keyed.
 func (s Secret) key() ([]byte, error) {
+	if s.text == "" && s.sealed != "" {
+		return nil, errors.New("the webhook secret is sealed: give the process the key in KMS")
+	}
 	encoded, ok := strings.CutPrefix(s.text, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if !ok || err != nil || len(key) == 0 || base64.StdEncoding.EncodeToString(key) != encoded {

@@ -11,14 +11,14 @@ import (
 
 // A Tester sends test events.
 type Tester struct {
-	store  EndpointStore
+	store  Sealed
 	sender Sender
 	now    func() time.Time
 	random io.Reader
 }
 
 // NewTester returns a tester of the endpoints in store. random makes ids.
-func NewTester(store EndpointStore, sender Sender, now func() time.Time, random io.Reader) *Tester {
+func NewTester(store Sealed, sender Sender, now func() time.Time, random io.Reader) *Tester {
 	return &Tester{store, sender, now, random}
 }
 
@@ -32,6 +32,9 @@ func (t *Tester) Test(ctx context.Context, o Owner, endpoint string) (Attempt, e
 	}
 	if e.Status != Enabled {
 		return Attempt{}, fmt.Errorf("testing %s: %w", e.ID, ErrDisabled)
+	}
+	if e, err = t.store.opened(ctx, e); err != nil {
+		return Attempt{}, err
 	}
 	ev, err := testEvent(e, instant(t.now), t.random)
 	if err != nil {

@@ -28,9 +28,7 @@ func TestMutate(t *testing.T) {
 		"const yes = 1 < 2": "",
 	} {
 		text, mutants, err := mutate("p", "f.go", "package p\n\nfunc f() {\n\t"+body+"\n}\n", 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var names []string
 		for _, m := range mutants {
 			names = append(names, strings.TrimPrefix(m.name, "f.go f: "))

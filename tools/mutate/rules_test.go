@@ -16,9 +16,7 @@ var repository = bench{root: "../.."}
 
 func table(t *testing.T) []rule {
 	rules, err := parseRules(rulesText)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return rules
 }
 
@@ -50,15 +48,11 @@ func TestRulesAreInTheSource(t *testing.T) {
 // testsOf is the source of a package's tests.
 func testsOf(t *testing.T, pkg string) string {
 	files, err := filepath.Glob(filepath.Join(repository.root, pkg, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var all strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		all.Write(text)
 	}
 	return all.String()
@@ -70,9 +64,7 @@ func TestGuarantees(t *testing.T) {
 	const begin, end = "-update -->\n", "<!-- end -->"
 	file := filepath.Join(repository.root, "docs/guarantees.md")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, found := strings.Cut(rest, end)
 	if !ok || !found {
@@ -89,9 +81,7 @@ func TestGuarantees(t *testing.T) {
 	}
 	want := before + begin + tables.String() + "\n" + end + after
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(file, []byte(want), 0o600))
 	} else if want != string(text) {
 		t.Errorf("%s is out of date; run go test ./tools/mutate -run TestGuarantees -update", file)
 	}
@@ -101,9 +91,7 @@ func TestGuarantees(t *testing.T) {
 // they are there once.
 func TestWithout(t *testing.T) {
 	rules, err := parseRules("# words\nrule a\nfile f.go\n-if a {\n+{\n \tb()\n-}\n+}\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	const guarded = "\t\tif a {\n\t\t\tb()\n\t\t}\n"
 	if got, err := rules[0].without("x\n" + guarded + "y\n"); err != nil || got != "x\n{\n\tb()\n}\ny\n" {
 		t.Errorf("without() = %q, %v", got, err)
@@ -117,5 +105,13 @@ func TestWithout(t *testing.T) {
 	}
 	if rules, err := parseRules("rule a\nfyle b\n"); err == nil {
 		t.Errorf("a word misspelt: %v", rules)
+	}
+}
+
+// check ends the test if err is not nil.
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

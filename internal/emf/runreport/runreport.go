@@ -15,8 +15,9 @@ const gweiDecimals = 9 // 1 gwei is 10^9 wei
 
 // Add adds the report of a run of check-receipts to m. Amounts of the token
 // are written as whole tokens, of which one has 10^decimals units; gas in gwei.
-// Both are for people and alarms only: they are rounded.
-func Add(m *emf.Meter, r settlement.Report, decimals int) {
+// Both are for people and alarms only: they are rounded. What a canary watches is of the
+// function's version too, by its name.
+func Add(m *emf.Meter, r settlement.Report, decimals int, version string) {
 	for _, count := range []struct {
 		name string
 		n    int
@@ -38,6 +39,9 @@ func Add(m *emf.Meter, r settlement.Report, decimals int) {
 		if count.n > 0 {
 			m.Add(count.name, emf.Count, float64(count.n))
 		}
+	}
+	if r.Failed > 0 {
+		m.AddOf("Version", version, "PaymentsFailed", emf.Count, float64(r.Failed))
 	}
 	if ended := r.Confirmed + r.Failed; ended > 0 {
 		m.Add("PaymentsFailedShare", emf.Percent, 100*float64(r.Failed)/float64(ended))

@@ -1,7 +1,6 @@
 package guard_test
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -373,29 +372,6 @@ func TestALocalStackPostsToThisMachine(t *testing.T) {
 		}
 		server.Close()
 	}
-}
-
-// TestAnEndpointThatHangsDelaysNoOther: one client serves all.
-func TestAnEndpointThatHangsDelaysNoOther(t *testing.T) {
-	slow, quick := receive(t, hang), receive(t, answer(200, ""))
-	client := slow.client(t, thisMachine)
-	ctx, cancel := context.WithCancel(t.Context())
-	for range 200 {
-		go func() { _, _ = client.Post(ctx, slow.url("example.com"), http.Header{}, nil) }()
-	}
-	for slow.hits.Load() < 200 {
-		time.Sleep(time.Millisecond)
-	}
-	for range 50 {
-		begun := time.Now()
-		if a, err := client.Post(t.Context(), quick.url("example.com"), http.Header{}, nil); err != nil || a.StatusCode != 200 {
-			t.Fatalf("%d, %v", a.StatusCode, err)
-		}
-		if took := time.Since(begun); took > 30*time.Second {
-			t.Errorf("a post took %v", took)
-		}
-	}
-	cancel()
 }
 
 // must ends the test if err is not nil.

@@ -1,0 +1,87 @@
+package measure_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"remit/internal/httpapi"
+)
+
+// floodRate is how many requests a second the flooding merchant makes, answered or not,
+// and payRate how many payments the other makes, if each is answered in time: fewer than
+// fill its share of the windows.
+const floodRate, payRate = 200, 100
+
+// BenchmarkFair measures the payments of one merchant of `remit local` while another
+// floods an endpoint, beside the same without the flood, for every endpoint. Each of the
+// two is measured three times in turns.
+func BenchmarkFair(b *testing.B) {
+	_, url := startLocal(b, build(b, nil, "remit/cmd/remit"), 4, "--merchant-share=50")
+	flooding, paying := newMerchant(b, url), newMerchant(b, url)
+	hang := newReceiver(b, func(r *http.Request, _ event) int { <-r.Context().Done(); return http.StatusOK })
+	hook := must(flooding.CreateWebhook(b.Context(), hang.URL, ""))(b)
+	var spare struct{ ID string }
+	check(b, json.Unmarshal(must(flooding.Call(b.Context(), "POST", "/api-keys", "{}"))(b).Body, &spare))
+	params := strings.NewReplacer("/api-keys/{id}", "/api-keys/"+spare.ID, "{id}", hook.ID, "{address}", payee, "{tx_hash}", "0x"+strings.Repeat("a", 64), "{delivery_id}", "dlv_"+strings.Repeat("a", 32))
+	bodies := map[string]string{
+		"/send-payment": `{"to":"` + payee + `","amount":1}`, "/create-api-key": `{"merchant_name":"Flood"}`, "/api-keys": `{"label":"flood"}`,
+		"/webhooks": `{"url":"` + hang.URL + `"}`, "/recipients": `{"address":"` + payee + `","label":"flood"}`,
+	}
+	var paid atomic.Int64
+	pay := func(ctx context.Context) (latency []float64) {
+		var mu sync.Mutex
+		until := time.Now().Add(pick(3*time.Second, 300*time.Millisecond))
+		check(b, each(ctx, 4, 4, func(ctx context.Context, _ int) error {
+			tick := time.NewTicker(4 * time.Second / payRate)
+			defer tick.Stop()
+			for ; time.Now().Before(until); <-tick.C {
+				at := time.Now()
+				if _, err := ask(ctx, paying, int(paid.Add(1))); err != nil {
+					return err
+				}
+				mu.Lock()
+				latency = append(latency, millis(time.Since(at)))
+				mu.Unlock()
+			}
+			return nil
+		}))
+		return latency
+	}
+	pay(b.Context()) // the wallets' first use, and connections
+	for _, r := range httpapi.Routes {
+		if r.Function == "" || strings.HasSuffix(r.Path, "/delete") && strings.HasPrefix(r.Path, "/webhooks") {
+			continue // without its webhook the merchant has nothing left to test
+		}
+		b.Run(strings.ReplaceAll(fmt.Sprintf("endpoint=%s_%s", r.Method, strings.Trim(r.Path, "/")), "/", "·"), func(b *testing.B) {
+			var alone, beside []float64
+			var asked int
+			for range 3 {
+				alone = append(alone, pay(b.Context())...)
+				ctx, stop := context.WithCancel(b.Context())
+				var flood sync.WaitGroup
+				flood.Go(func() {
+					tick := time.NewTicker(time.Second / floodRate)
+					defer tick.Stop()
+					for ; ctx.Err() == nil; <-tick.C {
+						asked++
+						flood.Go(func() { _, _ = flooding.Call(ctx, r.Method, params.Replace(r.Path), bodies[r.Path]) }) // refused or not
+					}
+				})
+				beside = append(beside, pay(b.Context())...)
+				stop()
+				flood.Wait()
+			}
+			p99 := func(of []float64) float64 { return quantile(slices.Clone(of), 0.99) }
+			report(b, metrics{"requests": float64(asked), "alone-p99-ms": p99(alone), "p99-ms": p99(beside), "x-p99": p99(beside) / p99(alone),
+				"x-payments": float64(len(alone)) / float64(len(beside))})
+		})
+	}
+}

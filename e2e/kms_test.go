@@ -1,0 +1,224 @@
+package e2e_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
+	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	dbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"remit/internal/devnet/faucet"
+	"remit/internal/token"
+)
+
+// TestKMSWallet pays from a wallet whose key is in KMS, finds its address by the
+// signature that is mined, and rotates it: with the rights of docs/operate.md, which are
+// not enough to sign, nor to make keys of another stack.
+func TestKMSWallet(t *testing.T) {
+	o := newOperator(t)
+	s := o.s
+	reads := kms.NewFromConfig(o.assume("kms-reader", "RemitReader"))
+	o.fails("AccessDenied", "wallet", "create", "--kms", "--yes")
+	keys := kms.NewFromConfig(o.assume("kms-operator", "RemitReader", "RemitOperator"))
+	var made, successor struct{ Address, Signer, Successor string }
+	o.ok(nil, "wallet", "pause", "--all", "--yes", "--reason", "kms") // the others, so that the new one pays
+	defer o.ok(nil, "wallet", "resume", "--all", "--yes")
+	if r := o.ok(nil, "wallet", "list"); strings.Count(r.stdout, "  kms (by arn:aws:sts::000000000000:assumed-role/kms-operator/") < len(s.Chain.Wallets()) {
+		t.Errorf("the list does not say who paused: %s", r.stdout)
+	}
+	o.ok(&made, "wallet", "create", "--kms", "--yes")
+	of := func(stack string) *kms.CreateKeyInput {
+		return &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1, KeyUsage: kmstypes.KeyUsageTypeSignVerify, Tags: []kmstypes.Tag{{TagKey: aws.String("remit-stack"), TagValue: &stack}}}
+	}
+	foreign, err := kms.NewFromConfig(s.Administrator()).CreateKey(t.Context(), of("another"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, try := range map[string]func() error{
+		"making a key, with the rights of a reader": func() error { _, err := reads.CreateKey(t.Context(), of("remit")); return err },
+		"seeing a key, with the rights of a reader": func() error {
+			_, err := reads.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: &made.Signer})
+			return err
+		},
+		"making a key of another stack": func() error { _, err := keys.CreateKey(t.Context(), of("another")); return err },
+		"making a key of no stack": func() error {
+			_, err := keys.CreateKey(t.Context(), &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1, KeyUsage: kmstypes.KeyUsageTypeSignVerify})
+			return err
+		},
+		"seeing a key of another stack": func() error {
+			_, err := keys.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: foreign.KeyMetadata.Arn})
+			return err
+		},
+		"signing": func() error {
+			_, err := keys.Sign(t.Context(), &kms.SignInput{KeyId: &made.Signer, Message: make([]byte, 32), MessageType: kmstypes.MessageTypeDigest, SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256})
+			return err
+		},
+	} {
+		if err := try(); !refusal(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+
+	to, err := token.ParseAddress(made.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := faucet.Give(t.Context(), s.Chain.URL(), to, token.Units(5_000_000), token.Units(1e18)); err != nil {
+		t.Fatal(err)
+	}
+	s.restartSendPayment(t)
+	defer s.restartSendPayment(t) // which has the retired wallet in its registry
+	m := newMerchant(t, s)
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 61}, "Idempotency-Key", "kms").want(t, 201).get("tx_hash")
+	until(t, "confirming", 2*time.Minute, func() bool {
+		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
+	})
+	node, err := ethclient.DialContext(t.Context(), s.Chain.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	tx, pending, err := node.TransactionByHash(t.Context(), common.HexToHash(hash))
+	if err != nil || pending {
+		t.Fatalf("pending %t, %v", pending, err)
+	}
+	if from, err := types.Sender(types.LatestSignerForChainID(tx.ChainId()), tx); err != nil || from != common.Address(to) {
+		t.Errorf("the signature is of %s, not of %s: %v", from, to, err)
+	}
+	if !s.usedRights()[right{"SendPaymentFunction", "kms:Sign", "key/*"}] {
+		t.Error("send-payment did not ask KMS")
+	}
+
+	o.ok(nil, "wallet", "drain", "--yes", made.Address)
+	_, err = dynamodb.NewFromConfig(s.Administrator()).UpdateItem(t.Context(), &dynamodb.UpdateItemInput{ // five minutes pass, in which processes may pay from it
+		TableName: aws.String(s.Outputs["PaymentsTableName"]), UpdateExpression: aws.String("SET since = :s"),
+		Key:                       map[string]dbtypes.AttributeValue{"pk": text("wallets#" + tx.ChainId().String()), "sk": text("wallet#" + made.Address)},
+		ExpressionAttributeValues: map[string]dbtypes.AttributeValue{":s": text(time.Now().Add(-5 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000000Z"))},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "rotating", 5*time.Minute, func() bool { return o.run("wallet", "rotate", "--yes", made.Address, "--wait", "90s").code == 0 })
+	o.ok(&successor, "wallet", "rotate", "--yes", made.Address)
+	if r := o.ok(nil, "wallet", "balance"); !strings.Contains(r.stdout, made.Address+"  0 ") || !strings.Contains(r.stdout, successor.Successor+"  4.999939 ") {
+		t.Errorf("%s is not swept to %s: %s", made.Address, successor.Successor, r.stdout)
+	}
+	if !s.usedRights()[right{"CheckReceiptsFunction", "kms:Sign", "key/*"}] {
+		t.Error("check-receipts did not sign for an operator")
+	}
+	o.ok(nil, "wallet", "drain", "--yes", successor.Successor)
+	o.ok(nil, "wallet", "retire", "--yes", "--unswept", successor.Successor)
+	o.unseen()
+}
+
+// restartSendPayment publishes send-payment anew, as a deployment does: its processes
+// read the registry when they start.
+func (s *stack) restartSendPayment(t *testing.T) {
+	t.Helper()
+	functions, name := lambda.NewFromConfig(s.Administrator()), aws.String(s.Resources["SendPaymentFunction"])
+	_, err := functions.UpdateFunctionConfiguration(t.Context(), &lambda.UpdateFunctionConfigurationInput{FunctionName: name, Description: aws.String(time.Now().String())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := functions.PublishVersion(t.Context(), &lambda.PublishVersionInput{FunctionName: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := functions.UpdateAlias(t.Context(), &lambda.UpdateAliasInput{FunctionName: name, Name: aws.String("live"), FunctionVersion: version.Version}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWalletKeyReads holds CloudTrail's records of calls against the pattern of the
+// deployed rule, and rings the alarm on the rule. The local AWS keeps such records of no
+// call and counts no matches: that CloudTrail's go to the rule, and that matches are
+// counted, AWS alone shows.
+func TestWalletKeyReads(t *testing.T) {
+	s := start(t)
+	ask := func(operation string, in, out any) {
+		t.Helper()
+		body, _ := json.Marshal(in)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Endpoint, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-amz-json-1.1")
+		r.Header.Set("X-Amz-Target", "AWSEvents."+operation)
+		sum := sha256.Sum256(body)
+		as := aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}
+		if err := v4.NewSigner().SignHTTP(t.Context(), as, r, hex.EncodeToString(sum[:]), "events", s.Region, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := s.HTTP.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		if err := json.NewDecoder(answer.Body).Decode(out); err != nil || answer.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, %v", operation, answer.Status, err)
+		}
+	}
+	var rule struct{ Name, EventPattern string }
+	ask("DescribeRule", map[string]string{"Name": s.Resources["WalletKeyReads"]}, &rule)
+	role := func(name string) map[string]any {
+		return map[string]any{"type": "AssumedRole", "sessionContext": map[string]any{"sessionIssuer": map[string]string{"arn": "arn:aws:iam::000000000000:role/" + name}}}
+	}
+	key := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
+	for _, c := range []struct {
+		why, call, secret string
+		by                map[string]any
+		noticed           bool
+	}{
+		{"a user", "GetSecretValue", key, map[string]any{"type": "IAMUser", "arn": "arn:aws:iam::000000000000:user/eve"}, true},
+		{"by the secret's ARN", "GetSecretValue", "arn:aws:secretsmanager:us-east-1:000000000000:secret:" + key + "-AbCdEf", role("eve"), true},
+		{"another function", "GetSecretValue", key, role(s.Resources["GetBalanceFunctionRole"]), true},
+		{"send-payment", "GetSecretValue", key, role(s.Resources["SendPaymentFunctionRole"]), false},
+		{"check-receipts", "GetSecretValue", key, role(s.Resources["CheckReceiptsFunctionRole"]), false},
+		{"nodes' URLs", "GetSecretValue", s.Outputs["RpcSecretArn"], role("eve"), false},
+		{"a description", "DescribeSecret", key, role("eve"), false},
+	} {
+		record, _ := json.Marshal(map[string]any{
+			"id": "1", "account": "000000000000", "time": "2026-01-31T18:30:00Z", "region": s.Region, "resources": []string{}, "source": "aws.secretsmanager", "detail-type": "AWS API Call via CloudTrail",
+			"detail": map[string]any{"eventSource": "secretsmanager.amazonaws.com", "eventName": c.call, "requestParameters": map[string]string{"secretId": c.secret}, "userIdentity": c.by},
+		})
+		var matched struct{ Result bool }
+		if ask("TestEventPattern", map[string]string{"EventPattern": rule.EventPattern, "Event": string(record)}, &matched); matched.Result != c.noticed {
+			t.Errorf("%s: noticed %t", c.why, matched.Result)
+		}
+	}
+	alarms := cloudwatch.NewFromConfig(s.Administrator())
+	name := []cwtypes.Dimension{{Name: aws.String("RuleName"), Value: &rule.Name}}
+	_, err := alarms.PutMetricData(t.Context(), &cloudwatch.PutMetricDataInput{
+		Namespace: aws.String("AWS/Events"), MetricData: []cwtypes.MetricDatum{{MetricName: aws.String("TriggeredRules"), Dimensions: name, Value: aws.Float64(1)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarm := s.Resources["WalletKeyReadAlarm"]
+	found, err := alarms.DescribeAlarms(t.Context(), &cloudwatch.DescribeAlarmsInput{AlarmNames: []string{alarm}})
+	if err != nil || len(found.MetricAlarms) != 1 {
+		t.Fatalf("%d alarms, %v", len(found.MetricAlarms), err)
+	}
+	if a := found.MetricAlarms[0]; a.StateValue != cwtypes.StateValueAlarm || len(a.Dimensions) != 1 || *a.Dimensions[0].Value != rule.Name {
+		t.Errorf("it is %s, on %+v", a.StateValue, a.Dimensions)
+	}
+	if _, err := alarms.SetAlarmState(t.Context(), &cloudwatch.SetAlarmStateInput{AlarmName: &alarm, StateValue: cwtypes.StateValueOk, StateReason: aws.String("the test is over")}); err != nil {
+		t.Fatal(err)
+	}
+}
