@@ -65,7 +65,10 @@ func TestReadsAnAccountAtOneBlock(t *testing.T) {
 // and of what the treasury has, of one block.
 func TestAllowance(t *testing.T) {
 	treasury := token.Address{0x7e}
-	for _, row := range []struct{ granted, has, want string }{{"5", "7", "5"}, {"7", "5", "5"}, {strings.Repeat("f", 64), "6", "6"}} {
+	for _, row := range []struct {
+		granted, has string
+		want         uint64
+	}{{"5", "7", 5}, {"7", "5", 5}, {strings.Repeat("f", 64), "6", 6}} {
 		answers := ten()
 		answers["eth_call"] = func(r request) raw {
 			asked, word := string(r.Params[0]), row.has
@@ -79,7 +82,7 @@ func TestAllowance(t *testing.T) {
 		node, err := ethrpc.Open(serve(t, answers).URL, ethrpc.Config{ChainID: chainID, Treasury: treasury})
 		must(t, err)
 		got, err := node.Account(t.Context(), account, contract, chain.Head{Number: 10})
-		if err != nil || got.Balance != amount(t, row.want) || got.Mined != 3 {
+		if err != nil || got.Balance != token.Units(row.want) || got.Mined != 3 {
 			t.Errorf("granted %s of %s: %v, %v", row.granted, row.has, got.Balance, err)
 		}
 	}
