@@ -115,6 +115,10 @@ cost: ## Dollars per million payments, from counted calls and list prices
 	@tools/install dynamodb
 	go run ./bench $(ARGS) store
 
+.PHONY: scale
+scale: ## Simulate loads up to 10,000 payments a second under AWS's limits, in virtual time, then write docs/scale.md
+	go run ./bench $(ARGS) scale
+
 .PHONY: profile
 profile: ## Where the time and the allocations go, of paying and of settling (.cache/profiles)
 	@mkdir -p .cache/profiles

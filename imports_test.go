@@ -38,6 +38,9 @@ var mayImport = map[string]string{
 	"stack":  "chain token",
 	"chains": "chain stack token",
 
+	// What a deployment takes: arithmetic.
+	"plan": "chains stack",
+
 	// The port of the protocol, and what may stand before it.
 	"store":     "chain payment token wallet",
 	"interpose": "chain payment store token wallet",

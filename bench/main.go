@@ -3,6 +3,7 @@
 //
 //	go run ./bench             every benchmark but chaos
 //	go run ./bench post load   these two
+//	go run ./bench scale       the simulated loads of docs/scale.md, in virtual time
 //	go run ./bench -quick      less of everything, which is printed and not kept
 //	go run ./bench -page       only the page, from the results there are
 package main
@@ -26,10 +27,10 @@ import (
 	"time"
 )
 
-const (
-	resultsDir = "bench/results"
-	pagePath   = "docs/performance.md"
-)
+const resultsDir = "bench/results"
+
+// pages are the pages that have results.
+var pages = []string{"docs/performance.md", "docs/scale.md"}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -40,7 +41,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	page := flag.Bool("page", false, "only write "+pagePath+" from the results there are")
+	page := flag.Bool("page", false, "only write the pages from the results there are")
 	quick := flag.Bool("quick", false, "measure less, and keep no results: to try the benchmarks, not to quote them")
 	count := flag.Int("count", 1, "how often each benchmark runs; the page shows medians")
 	length := flag.Duration("for", 10*time.Minute, "how long chaos lasts")
@@ -49,7 +50,7 @@ func run(ctx context.Context) error {
 	flag.Parse()
 	const everything = "coldstart post settle webhooks store load fair repeats gas"
 	if *list {
-		fmt.Println(everything, "chaos")
+		fmt.Println(everything, "chaos scale")
 		return nil
 	}
 	chosen := flag.Args()
@@ -57,7 +58,11 @@ func run(ctx context.Context) error {
 		chosen = strings.Fields(everything)
 	}
 	for _, name := range chosen {
-		text, err := measure(ctx, "-bench=^Benchmark(?i:"+name+")$", fmt.Sprint("-count=", *count), fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed))
+		args := []string{"./bench/measure", "-run=^$", "-benchtime=1x", "-bench=^Benchmark(?i:" + name + ")$", fmt.Sprint("-count=", *count), fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed)}
+		if name == "scale" { // a test, since virtual time is for tests
+			args = []string{"./bench/scale", "-v", "-count=1", "-run=^TestCurves$", fmt.Sprint("-curves=", !*quick)}
+		}
+		text, err := measure(ctx, args...)
 		if err == nil && !*quick {
 			err = os.WriteFile(filepath.Join(resultsDir, name+".txt"), text, 0o644)
 		}
@@ -81,7 +86,7 @@ func measure(ctx context.Context, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	load, _ := os.ReadFile("/proc/loadavg") // first, the processes that ran or waited in the minute before
 	begin := time.Now()
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "./bench/measure", "-run=^$", "-benchtime=1x", "-timeout=0"}, args...)...)
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-timeout=0"}, args...)...)
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, &out), os.Stderr
 	if err := cmd.Run(); err != nil {
 		return nil, err
@@ -108,10 +113,11 @@ func resultsOf(root string) (*results, error) {
 	}
 	deployed, err := parse(template)
 	r.addCost(deployed)
+	r.addWalls(deployed)
 	return r, err
 }
 
-// writePage writes the page and its figures, and prints the verdicts on the
+// writePage writes the pages and their figures, and prints the verdicts on the
 // targets.
 func writePage() error {
 	r, err := resultsOf(".")
@@ -123,10 +129,15 @@ func writePage() error {
 			return fmt.Errorf("drawing %s: %w", f.file, err)
 		}
 	}
-	old, err := os.ReadFile(pagePath)
-	if err != nil {
-		return err
-	}
 	fmt.Print(r.verdicts())
-	return os.WriteFile(pagePath, []byte(r.fill(string(old))), 0o644)
+	for _, page := range pages {
+		old, err := os.ReadFile(page)
+		if err == nil {
+			err = os.WriteFile(page, []byte(r.fill(string(old))), 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -114,24 +114,30 @@ func number(v float64) string {
 	}
 }
 
-// A figure is a picture of results: lines over the clients, one for each payer.
-type figure struct{ file, title, base, of, unit string }
+// A figure is a picture of results: lines over the key x, one for each value of by.
+type figure struct{ file, title, base, of, unit, x, by string }
 
 var figures = []figure{
-	{"post-4-50.svg", "Payments a second; store / RPC 4 / 50 ms away", "Post", "Post/rpc=50ms", "payments/s"},
-	{"post-0-0.svg", "Payments a second; store / RPC 0 / 0 ms away", "Post", "Post/rpc=0s", "payments/s"},
-	{"post-latency.svg", "Median latency, ms; store / RPC 4 / 50 ms away", "Post", "Post/rpc=50ms", "p50-ms"},
+	{"post-4-50.svg", "Payments a second; store / RPC 4 / 50 ms away", "Post", "Post/rpc=50ms", "payments/s", "clients", "payer"},
+	{"post-0-0.svg", "Payments a second; store / RPC 0 / 0 ms away", "Post", "Post/rpc=0s", "payments/s", "clients", "payer"},
+	{"post-latency.svg", "Median latency, ms; store / RPC 4 / 50 ms away", "Post", "Post/rpc=50ms", "p50-ms", "clients", "payer"},
+	{"scale-p99.svg", "POST p99, ms, by payments a second; 1,000 merchants", "Scale", "Scale/load=planned/merchants=1000", "p99-ms", "rate", "chain"},
+	{"scale-made.svg", "Payments made of those asked for, %, by payments a second; 1,000 merchants", "Scale", "Scale/load=planned/merchants=1000", "made-%", "rate", "chain"},
+	{"scale-confirmed.svg", "Seconds until confirmed, by payments a second; 1,000 merchants", "Scale", "Scale/load=planned/merchants=1000", "confirmed-s", "rate", "chain"},
+	{"scale-calls.svg", "Calls of a node for each payment, by payments a second; 1,000 merchants", "Scale", "Scale/load=planned/merchants=1000", "calls/payment", "rate", "chain"},
+	{"scale-units.svg", "Write units of each payment, by payments a second; 1,000 merchants", "Scale", "Scale/load=planned/merchants=1000", "writes/payment", "rate", "chain"},
+	{"scale-wallets.svg", "Payments made of those asked for, %, by wallets; 500 a second on Base", "Scale", "Scale/load=500_a_second", "made-%", "wallets", "chain"},
 }
 
 // save draws the figure to a file in dir.
 func (f figure) save(r *results, dir string) error {
 	p, lines := plot.New(), map[string]plotter.XYs{}
-	p.Title.Text, p.X.Label.Text, p.Legend.Top, p.Legend.Left = f.title, "clients", true, true
+	p.Title.Text, p.X.Label.Text, p.Legend.Top, p.Legend.Left = f.title, f.x, true, true
 	p.X.Scale, p.Y.Scale, p.X.Tick.Marker, p.Y.Tick.Marker = plot.LogScale{}, plot.LogScale{}, plot.LogTicks{Prec: -1}, plot.LogTicks{Prec: -1}
 	for _, w := range r.rows {
 		if y, _ := w.summary(f.unit); w.match(f.of) && y > 0 {
-			x, _ := strconv.ParseFloat(w.key["clients"], 64)
-			lines[w.key["payer"]] = append(lines[w.key["payer"]], plotter.XY{X: x, Y: y})
+			x, _ := strconv.ParseFloat(w.key[f.x], 64)
+			lines[w.key[f.by]] = append(lines[w.key[f.by]], plotter.XY{X: x, Y: y})
 		}
 	}
 	var all []any

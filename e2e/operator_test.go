@@ -247,7 +247,7 @@ func TestWallets(t *testing.T) {
 	}
 
 	var findings []finding
-	r := o.fails("the deployment is not well: 1 of", "doctor", "--fresh", "--json")
+	r := o.fails("the deployment is not well: 2 of", "doctor", "--fresh", "--json")
 	if err := json.Unmarshal([]byte(r.stdout), &findings); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"remit/internal/local"
 	"remit/internal/merchant"
 	"remit/internal/operator"
+	"remit/internal/plan"
 )
 
 // commands is the command line. The help of a flag names its environment
@@ -29,6 +30,8 @@ type commands struct {
 	Pay merchant.Pay `cmd:"" help:"Pay a list from a CSV file: each row once, however often the command is run."`
 
 	Smoke merchant.Smoke `cmd:"" help:"Make a key, a payment and a webhook against a running stack, step by step."`
+
+	Plan plan.Command `cmd:"" help:"What a rate of payments takes: wallets, quotas, calls of nodes, dollars."`
 
 	operator.Commands
 }

@@ -112,6 +112,17 @@ func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, er
 	return slices.Min(counts), nil
 }
 
+// Settled returns how many of a wallet's transactions are final on any node that gave a
+// view: no node calls a receipt of a later nonce final. Where a node does not tell, every
+// mined one may be.
+func (v Views) Settled(ctx context.Context, wallet token.Address) uint64 {
+	counts, errs := all(v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
+	if errors.Join(errs...) != nil {
+		return v.Leading().Mined
+	}
+	return slices.Max(counts)
+}
+
 // Mined holds the receipts that the nodes gave of some transactions.
 type Mined struct {
 	Agreed   map[Hash]Agreement // final, and no node says otherwise

@@ -140,7 +140,7 @@ type Order struct {
 type Payment struct {
 	Hash      string      `json:"tx_hash"` // the payment's identity for ever
 	Status    string      `json:"status"`  // pending, confirmed or failed
-	To        string      `json:"to"`
+	To        string      `json:"to"`      // "" of a batch
 	Amount    json.Number `json:"amount"`
 	Token     string      `json:"token"` // its symbol
 	Reference string      `json:"reference"`
@@ -150,6 +150,9 @@ type Payment struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	} `json:"failure"`
+	Entries []struct { // of a batch
+		To string `json:"to"`
+	} `json:"payments"`
 }
 
 // Send asks once for a payment. An empty idempotency key is not sent, and then a

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"golang.org/x/sync/errgroup"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -20,10 +22,18 @@ import (
 // of items in one BatchGetItem.
 const maxPage = 100
 
-// firstLook is the number of index entries, some 200 kB, that the first request
-// of a filtered list reads. Later requests read the megabyte that a query may,
-// so that some 200 of them find a rare status among a million payments.
-const firstLook = 1000
+const (
+	// bucketLook is the number of index entries that the first request to a bucket
+	// reads at most: some 200 bytes each, so that half a read unit pays for them.
+	bucketLook = 20
+	// firstLook is that of a filtered list, 13 kB of each bucket. Later requests read
+	// the megabyte that a query may, so that some 200 of them find a rare status among
+	// a million payments.
+	firstLook = 64
+	// listWidth is how many buckets are read at once: the SDK keeps ten idle
+	// connections to a host (aws/transport/http, DefaultHTTPTransportMaxIdleConnsPerHost).
+	listWidth = 9
+)
 
 // List implements store.History. The index says which payments a page has; the
 // payments themselves are read strongly consistent, so that a page never shows a
@@ -67,57 +77,98 @@ func (s *Payments) List(ctx context.Context, f store.Filter) (page []payment.Pay
 	}
 }
 
-// entries returns the positions of at most n payments that match f, newest first.
+// A bucket is the part of a merchant's list that one partition of the index has.
+type bucket struct {
+	next *dynamodb.QueryInput // reads on; nil once the partition is read to its end
+	read []store.Position     // and not taken yet, newest first
+}
+
+// entries returns the positions of at most n payments that match f, newest first,
+// merged from all buckets. A position is taken only while every bucket has one that
+// is read, or has no more: none that is newer can follow.
 func (s *Payments) entries(ctx context.Context, f store.Filter, n int) ([]store.Position, error) {
+	buckets := s.buckets(f, n)
+	var found []store.Position
+	for len(found) < n && buckets != nil {
+		group, all := errgroup.WithContext(ctx)
+		group.SetLimit(listWidth)
+		for i := range buckets {
+			group.Go(func() error { return s.readOn(all, &buckets[i], f.From, n) })
+		}
+		if err := group.Wait(); err != nil {
+			return nil, err
+		}
+		for len(found) < n && !slices.ContainsFunc(buckets, func(b bucket) bool { return len(b.read) == 0 && b.next != nil }) {
+			newest := &buckets[0]
+			for i := range buckets {
+				if b := &buckets[i]; len(b.read) > 0 && (len(newest.read) == 0 || b.read[0].After(newest.read[0])) {
+					newest = b
+				}
+			}
+			if len(newest.read) == 0 {
+				return found, nil
+			}
+			found, newest.read = append(found, newest.read[0]), newest.read[1:]
+		}
+	}
+	return found, nil
+}
+
+// buckets returns the unread buckets of the list for f, none if no payment can match.
+func (s *Payments) buckets(f store.Filter, n int) (all []bucket) {
 	oldest, newest := bounds(f)
 	if oldest > newest {
-		return nil, nil
+		return nil
 	}
-	in := &dynamodb.QueryInput{
-		TableName:              &s.name,
-		IndexName:              aws.String(indexMerchant),
-		KeyConditionExpression: aws.String("list_pk = :list AND list_sk BETWEEN :oldest AND :newest"),
-		ExpressionAttributeValues: attributes{
-			":list": text(listPK(f.Merchant, f.Mode)), ":oldest": text(oldest), ":newest": text(newest),
-		},
-		ScanIndexForward: aws.Bool(false),
-		Limit:            aws.Int32(int32(n + 1)), // f.From may be among them
-	}
-	if f.Status != "" {
-		filter := statusFilter(f.Status, in.ExpressionAttributeValues)
-		if filter == "" {
-			return nil, nil
+	for _, pk := range listPKs(f.Merchant, f.Mode) {
+		in := &dynamodb.QueryInput{
+			TableName:                 &s.name,
+			IndexName:                 aws.String(indexMerchant),
+			KeyConditionExpression:    aws.String("list_pk = :list AND list_sk BETWEEN :oldest AND :newest"),
+			ExpressionAttributeValues: attributes{":list": text(pk), ":oldest": text(oldest), ":newest": text(newest)},
+			ScanIndexForward:          aws.Bool(false),
+			Limit:                     aws.Int32(int32(min(n+1, bucketLook))), // f.From may be among them
 		}
-		in.FilterExpression = &filter
-		in.ExpressionAttributeNames = stateName
-		in.Limit = aws.Int32(firstLook)
+		if f.Status != "" {
+			filter := statusFilter(f.Status, in.ExpressionAttributeValues)
+			if filter == "" {
+				return nil
+			}
+			in.FilterExpression = &filter
+			in.ExpressionAttributeNames = stateName
+			in.Limit = aws.Int32(firstLook)
+		}
+		all = append(all, bucket{next: in})
 	}
-	var found []store.Position
-	for {
-		out, err := s.db.Query(ctx, in)
+	return all
+}
+
+// readOn reads a bucket until a position but from is read, or there are no more.
+func (s *Payments) readOn(ctx context.Context, b *bucket, from store.Position, n int) error {
+	for len(b.read) == 0 && b.next != nil {
+		out, err := s.db.Query(ctx, b.next)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, item := range out.Items {
 			sk, _ := item[attrListSK].(*types.AttributeValueMemberS)
 			at, id, _ := strings.Cut(sk.Value, "#")
 			createdAt, err := time.Parse(time.RFC3339Nano, at)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			position := store.Position{CreatedAt: createdAt, ID: payment.ID(id)}
-			if position.ID == f.From.ID && createdAt.Equal(f.From.CreatedAt) {
-				continue
+			if position := (store.Position{CreatedAt: createdAt, ID: payment.ID(id)}); position.ID != from.ID || !createdAt.Equal(from.CreatedAt) {
+				b.read = append(b.read, position)
 			}
-			if found = append(found, position); len(found) == n {
-				return found, nil
-			}
+		}
+		if b.next.ExclusiveStartKey, b.next.Limit = out.LastEvaluatedKey, nil; b.next.FilterExpression == nil {
+			b.next.Limit = aws.Int32(int32(n))
 		}
 		if out.LastEvaluatedKey == nil {
-			return found, nil
+			b.next = nil
 		}
-		in.ExclusiveStartKey, in.Limit = out.LastEvaluatedKey, nil
 	}
+	return nil
 }
 
 // Entries implements store.Books with a scan of the table, strongly consistent.

@@ -6,6 +6,7 @@ package dynamo
 import (
 	"encoding/hex"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ const (
 	attrCreatedAt     = "created_at"
 	attrShard         = "shard"
 	attrNextAttemptAt = "next_attempt_at"
-	attrListPK        = "list_pk" // merchant#<id>#<mode>, set when a payment is committed
+	attrListPK        = "list_pk" // merchant#<id>#<mode>#<bucket>, set when a payment is committed
 	attrListSK        = "list_sk" // <created_at>#<payment id>, set with list_pk
 	attrState         = "state"   // of a payment: PREPARED, COMMITTED, CONFIRMED, FAILED
 	attrTTL           = "ttl"     // epoch seconds
@@ -110,10 +111,32 @@ func comparedKey(chainID uint64, table string) primaryKey {
 	return pair("compared#"+strconv.FormatUint(chainID, 10), table)
 }
 
-// listPK and listSK are a payment's place in its merchant's list. listSK sorts
-// as text by time, then by id.
+// ListBuckets is how many partitions of the index a merchant's list is spread over.
+// A payment writes two units to one of them (its commit and its end), and a partition
+// takes 1,000 a second (DynamoDB developer guide, "Best practices for designing and
+// using partition keys effectively"), so that one merchant's list takes 8,000 payments
+// a second. Reading a page costs a request to each. The number may grow, and never
+// shrink: a list reads the buckets that this number names.
+const ListBuckets = 16
 
-func listPK(merchantID, mode string) string { return "merchant#" + merchantID + "#" + mode }
+// listPK and listSK are a payment's place in its merchant's list: a bucket chosen by
+// the id, and a text that sorts by time, then by id.
+
+func listPK(merchantID, mode, id string) string {
+	return listPrefix(merchantID, mode) + "#" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(id))%ListBuckets), 16)
+}
+
+// listPKs returns every partition that may have payments of a list. Those committed
+// before there were buckets are in one of their own, and stay there.
+func listPKs(merchantID, mode string) []string {
+	all := []string{listPrefix(merchantID, mode)}
+	for bucket := range uint64(ListBuckets) {
+		all = append(all, all[0]+"#"+strconv.FormatUint(bucket, 16))
+	}
+	return all
+}
+
+func listPrefix(merchantID, mode string) string { return "merchant#" + merchantID + "#" + mode }
 
 func listSK(createdAt time.Time, id string) string { return instant(createdAt) + "#" + id }
 

@@ -231,6 +231,69 @@ func TestListsShowNoStatusThatHasPassed(t *testing.T) {
 	}
 }
 
+// TestListsMergeTheirBuckets: payments of a version that knew no buckets, and those of
+// this one, are one list, in pages of any size, and a page costs one request to each
+// bucket. No bucket has most of a list.
+func TestListsMergeTheirBuckets(t *testing.T) {
+	s := newStage(t)
+	ctx := t.Context()
+	var want []payment.ID
+	in := map[string]int{}
+	for nonce := range uint64(60) {
+		p := s.draft()
+		p.CreatedAt = noon.Add(-time.Duration(nonce/2) * time.Minute) // newest first, two at a time
+		_, _, err := s.Create(ctx, p)
+		s.must("creating", err)
+		p = s.committing(p, nonce)
+		s.must("committing", s.Commit(ctx, p))
+		if nonce%3 == 0 {
+			damage(t, s.db, s.table, "payment#"+string(p.ID), "payment", "list_pk", "merchant#mer_1#test")
+		}
+		if want = append(want, p.ID); nonce%2 == 1 && want[nonce-1] < p.ID {
+			want[nonce-1], want[nonce] = p.ID, want[nonce-1]
+		}
+		p, err = p.Confirm(chain.Receipt{Tx: p.TxHash, Succeeded: true, Block: 3}, noon)
+		s.must("confirming", err)
+		s.must("finishing", s.Finish(ctx, p))
+	}
+	for _, item := range s.items() {
+		if pk, listed := item["list_pk"].(map[string]any); listed {
+			in[pk["S"].(string)]++
+		}
+	}
+	s.meddle = nil
+	for _, n := range []int{1, 7, 59, 60, 100} {
+		for _, status := range []payment.Status{"", payment.StatusConfirmed} {
+			var got []payment.ID
+			f := store.Filter{Merchant: "mer_1", Mode: "test", Limit: n, Status: status}
+			for more := true; more; {
+				var page []payment.Payment
+				var err error
+				s.sent()
+				page, more, err = s.List(ctx, f)
+				s.must("listing", err)
+				queries := 0
+				for _, op := range s.sent() {
+					queries += map[string]int{"Query": 1}[op]
+				}
+				if n < 20 && queries != 17 {
+					t.Errorf("a page of %d cost %d queries", n, queries)
+				}
+				for _, p := range page {
+					got = append(got, p.ID)
+				}
+				f.From = store.Position{CreatedAt: page[len(page)-1].CreatedAt, ID: page[len(page)-1].ID}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%q in pages of %d (-want +got):\n%s", status, n, diff)
+			}
+		}
+	}
+	if most := slices.Max(slices.Collect(maps.Values(in))); len(in) < 12 || in["merchant#mer_1#test"] != 20 || most > 20 {
+		t.Errorf("buckets: %v", in)
+	}
+}
+
 // TestListsReadUnprocessedKeys lets DynamoDB answer a batch without items twice,
 // as it may when it is busy.
 func TestListsReadUnprocessedKeys(t *testing.T) {

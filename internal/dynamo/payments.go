@@ -125,7 +125,7 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 	values := attributes{
 		":nobody": text(""), ":prepared": text(string(payment.Prepared)),
 		":merchant": text(p.Merchant), ":mode": text(p.Mode), ":key": text(p.IdempotencyKey), ":fingerprint": text(p.Fingerprint),
-		":list": text(listPK(p.Merchant, p.Mode)), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+		":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 	}
 	if p.Reference != "" {
 		set, names["#reference"], values[":reference"] = set+", #reference = :reference", "reference", text(p.Reference)

@@ -32,7 +32,7 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 				":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
 				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()), ":hash": text(p.TxHash.String()),
 				":version": number(uint64(p.Version)), ":at": text(moment(p.UpdatedAt)),
-				":list": text(listPK(p.Merchant, p.Mode)), ":place": text(listSK(p.CreatedAt, string(p.ID))),
+				":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 			},
 		}}, is(store.ErrChanged)},
 		s.putAbsent(encodePendingTx(store.PendingTxOf(p)), is(store.ErrNonceTaken)),

@@ -110,6 +110,9 @@ func (p *payout) newRecipients(ctx context.Context, rows []*payRow) string {
 		}
 		for _, paid := range page {
 			before[paid.To] = true
+			for _, e := range paid.Entries {
+				before[e.To] = true
+			}
 		}
 		if cursor = next; next == "" {
 			break

@@ -24,6 +24,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/devnet"
+	"remit/internal/disburser"
 	"remit/internal/ethrpc"
 	"remit/internal/keyring"
 	"remit/internal/memory"
@@ -569,5 +570,42 @@ func TestExport(t *testing.T) {
 	}
 	if _, err := l.run(nil, "export", "--since", "2026-01-05", "--until", "2026-01-04"); err == nil || !strings.Contains(err.Error(), "is before --since") {
 		t.Errorf("no time at all: %v", err)
+	}
+}
+
+// TestAuditOfABatch: each entry of a batch is held against a log of its own.
+func TestAuditOfABatch(t *testing.T) {
+	l := newLedger(t)
+	entries := []payment.Entry{{To: payee, Amount: token.Units(30)}, {To: token.Address{0x33}, Amount: token.Units(40)}, {To: payee, Amount: token.Units(30)}}
+	r, _ := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "batch"}.Batch(entries)
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, l.chain.Token(), "local", nine)
+	p.BatchContract = disburser.Address()
+	call := p.Call(l.keys[0].Address(), true)
+	l.enter(0, p.AssignedTo(call.From, chain.Tx{ChainID: l.chain.ID(), To: call.To, Data: call.Data, Gas: 500_000, Fees: fees}), true)
+	count, sum := 0, token.Amount{}
+	for _, s := range l.audit().Sums {
+		if s.Kind == "paid and known" {
+			count += s.Count
+			sum, _ = sum.Add(s.Amount)
+		}
+	}
+	if count != 3+3 || sum != token.Units(5+6+1_500_000+100) {
+		t.Errorf("%d transfers of %v units are paid and known", count, sum)
+	}
+	last := len(l.payments) - 1
+	for want, change := range map[string]func([]payment.Entry) []payment.Entry{
+		"0.00003 USDC to " + payee.String() + " in block 9; the tables say 0.000031 USDC": func(e []payment.Entry) []payment.Entry { e[2].Amount = token.Units(31); return e },
+		"0.00003 USDC to " + payee.String() + " in block 9, by the transaction of a payment of 0.0001 USDC to 2 recipients": func(e []payment.Entry) []payment.Entry {
+			return e[:2]
+		},
+		"the tables have it as confirmed in block 9: 0.0001 USDC to 4 recipients": func(e []payment.Entry) []payment.Entry { return append(e, e[0]) },
+	} {
+		_, err := l.run(func(all []payment.Payment) []payment.Payment {
+			all[last].Entries = change(slices.Clone(entries))
+			return all
+		}, "audit")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
 	}
 }

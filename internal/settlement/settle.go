@@ -14,8 +14,14 @@ import (
 	"remit/internal/webhook"
 )
 
-// settle ends every payment whose nonce is mined for good. Only for those are
-// receipts fetched, for all attempts at once.
+// anyway is how many mined nonces of a wallet have their receipts fetched in each round,
+// final or not: for so few it is not worth asking first how many are final, and whatever
+// a node answers to that, a round that follows a round ends payments.
+const anyway = 8
+
+// settle ends every payment whose nonce is mined for good. Receipts are fetched only
+// where a node may call them final, for all attempts at once: where finality takes
+// minutes, nearly all that is mined only waits for it.
 func (p *pass) settle(ctx context.Context) error {
 	count := p.views.Leading().Mined
 	var mined []wallet.PendingTx
@@ -23,8 +29,14 @@ func (p *pass) settle(ctx context.Context) error {
 	for _, s := range p.pendingTxs {
 		if s.Nonce < count {
 			mined = append(mined, s)
-			hashes = append(hashes, s.Hashes...)
 		}
+	}
+	if len(mined) > anyway {
+		final := p.views.Settled(ctx, p.wallet.Address)
+		mined = append(mined[:anyway:anyway], slices.DeleteFunc(mined[anyway:], func(s wallet.PendingTx) bool { return s.Nonce >= final })...)
+	}
+	for _, s := range mined {
+		hashes = append(hashes, s.Hashes...)
 	}
 	if len(mined) == 0 {
 		return nil

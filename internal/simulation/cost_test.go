@@ -1,12 +1,15 @@
 package simulation_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"remit/internal/chain"
 	"remit/internal/simulation/fakechain"
+	"remit/internal/token"
 )
 
 const costWallets = 16
@@ -52,17 +55,7 @@ func TestCostOfSettling(t *testing.T) {
 			fake.Abandon(0) // one empty block makes it final
 			report = d.round()
 			is(t, "confirmed", report.Confirmed, each*costWallets)
-			receipts := 0
-			for _, call := range d.rpc.all {
-				if call.Op == "Receipts" {
-					n := 0
-					if _, err := fmt.Sscanf(call.Args, "node0 of %d", &n); err != nil {
-						t.Fatal(err)
-					}
-					receipts += n
-				}
-			}
-			is(t, "receipts asked for", receipts, each*costWallets)
+			is(t, "receipts asked for", d.receipts(), each*costWallets)
 			is(t, "requests with 112 mined", len(d.rpc.take()), 1+3*costWallets)
 			all, reads := counted(d.calls.take())
 			is(t, "reads with 112 mined", reads, 1+2*costWallets+each*costWallets)
@@ -70,6 +63,59 @@ func TestCostOfSettling(t *testing.T) {
 			is(t, "writes with 112 mined", all-reads, 3*costWallets+2*each*costWallets)
 		})
 	}
+}
+
+// untelling is a node that does not say how many transactions are final.
+type untelling struct{ chain.Node }
+
+// Count implements chain.Node.
+func (untelling) Count(context.Context, token.Address, uint64) (uint64, error) {
+	return 0, fakechain.ErrDown
+}
+
+// TestCostOfWaitingForFinality: a payment that is mined and not final costs no receipt in
+// each round, but for the first few of a wallet. Where a node does not tell how many are
+// final every receipt is asked for, and the payments end alike.
+func TestCostOfWaitingForFinality(t *testing.T) {
+	const wallets, mined, depth = 2, 40, 50
+	for _, row := range []struct {
+		telling bool
+		asked   int
+	}{{true, 8 * wallets}, {false, mined * wallets}} {
+		on, fake := fakeChain(depth, wallets)
+		if !row.telling {
+			on.node = untelling{on.node}
+		}
+		d := newDeployment(t, on, depth)
+		for n := range mined * wallets {
+			d.send(order(n))
+		}
+		fake.PerSender = mined / 2
+		fake.Mine(fake.Nodes[0])
+		fake.PerSender = 0
+		fake.Mine(fake.Nodes[0])
+		d.round()
+		d.rpc.take()
+		is(t, "confirmed before they are final", d.round().Confirmed, 0)
+		is(t, "receipts asked for", d.receipts(), row.asked)
+		for range depth {
+			fake.Mine(fake.Nodes[0])
+		}
+		is(t, "confirmed", d.round().Confirmed, mined*wallets)
+	}
+}
+
+// receipts returns how many receipts were asked for since the requests were last taken.
+func (d *deployment) receipts() (all int) {
+	for _, call := range d.rpc.all {
+		if n := 0; call.Op == "Receipts" {
+			if _, err := fmt.Sscanf(call.Args, "node0 of %d", &n); err != nil {
+				d.t.Fatal(err)
+			}
+			all += n
+		}
+	}
+	return all
 }
 
 // TestCostOfAPayment: creation, reservation and commit, one after the other, then

@@ -10,6 +10,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -292,4 +293,9 @@ type Filter struct {
 type Position struct {
 	CreatedAt time.Time
 	ID        payment.ID
+}
+
+// After reports whether p stands before other in a list: it is newer.
+func (p Position) After(other Position) bool {
+	return cmp.Or(p.CreatedAt.Compare(other.CreatedAt), cmp.Compare(p.ID, other.ID)) > 0
 }

@@ -270,6 +270,9 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 func (s *Sandbox) learn(p payment.Payment) {
 	r, now := s.rowOf(p.ID), s.now().UnixMilli()
 	r.Key, r.To, r.Amount, r.Wallet = p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String()
+	if len(p.Entries) > 1 {
+		r.To = fmt.Sprintf("%d recipients", len(p.Entries))
+	}
 	reach := func(at step) {
 		if r.At[at] == 0 {
 			r.At[at] = now

@@ -1,0 +1,60 @@
+package plan
+
+import (
+	"math"
+	"testing"
+)
+
+// bare is a deployment without anything that a test does not ask for.
+func bare(changes ...func(*Deployment)) Deployment {
+	s := Deployment{PostGB: 1, GetGB: 0.5, AuthGB: 0.5, HookGB: 0.5, SettleGB: 1, Keys: 1, Wallets: 4, BlockSeconds: 2, FinalSeconds: 60, Webhooks: true}
+	for _, change := range changes {
+		change(&s)
+	}
+	return s
+}
+
+func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
+	still := func(s *Deployment) { s.Webhooks, s.FinalSeconds = false, 0 } // no webhook, nothing ever pending
+	const scheduled = 43_200.0                                             // runs, of which each writes once, as do those of hints
+	const idle = scheduled * 0.1                                           // GB-seconds of runs that find nothing
+	pending := 1e7 / SecondsPerMonth * 60
+	for _, row := range []struct {
+		why, line string
+		n         float64
+		p         Consumption
+		s         Deployment
+		want      float64
+	}{
+		{"two requests each", "API Gateway", 1e6, Consumption{}, bare(), 7},
+		{"1 GB with its overhead", "DynamoDB, storage", 1e6, Consumption{Stored: 900, Items: 1}, bare(), 0.45},
+		{"seconds by memory", "Lambda, duration", 1e6, Consumption{Post: 0.1, Get: 0.01}, bare(still), (1e5 + 5e3 + idle) * perGBSecond},
+		{"own work takes longer on less of a core", "Lambda, duration", 1e6, Consumption{Get: 0.01, Work: 0.002}, bare(still),
+			(1e6*((0.010+0.002*(1769.0/512-1))*0.5+0.002*(1769.0/1024-1)+2*0.002*(1769.0/512-1)*0.5) + idle) * perGBSecond},
+		{"a busy month looks at every block at every wallet", "DynamoDB, writes", 1e7, Consumption{LookWrites: 1}, bare(), (1_296_000*4 + scheduled) * perWriteUnit},
+		{"and reads every pending payment", "DynamoDB, reads", 1e7, Consumption{LookReads: 1, PendingReads: 0.25}, bare(), 1_296_000 * (4 + pending*0.25) * perReadUnit},
+		{"one payment a month is looked at for a minute", "DynamoDB, writes", 1, Consumption{LookWrites: 1}, bare(), (30 + scheduled + 1) * perWriteUnit},
+		{"a minute's cache and a request a second: one in 61 asks", "DynamoDB, reads", SecondsPerMonth / 2, Consumption{AuthorizerReads: 1},
+			bare(still, func(s *Deployment) { s.CacheSeconds = 60 }), SecondsPerMonth / 61.0 * perReadUnit},
+		{"a queue's batches are traced at Lambda's own rate", "X-Ray", 1e6, Consumption{}, bare(func(s *Deployment) { s.QueueTraced = true }), 5},
+		{"beyond one a second, a share is traced", "X-Ray", SecondsPerMonth * 1.5, Consumption{}, bare(func(s *Deployment) { s.TraceReservoir, s.TraceShare = 1, 0.05 }), SecondsPerMonth * 1.1 * perTrace},
+		{"a daily limit is one write", "DynamoDB, writes", 1e6, Consumption{Writes: 10}, bare(still, func(s *Deployment) { s.DailyLimit = true }), 12*0.625 + scheduled*perWriteUnit},
+		{"provisioned writes", "DynamoDB, writes", 1e7, Consumption{Writes: 10}, bare(func(s *Deployment) { s.Provisioned = true }), (1e8 + scheduled) / 3600 / 0.7 * 0.00065},
+		{"without webhooks their units are not paid", "DynamoDB, writes", 1e6, Consumption{Writes: 10, HookWrites: 3}, bare(still), 8*0.625 + scheduled*perWriteUnit},
+	} {
+		for _, l := range row.s.Bill(row.n, row.p) {
+			if l.Name == row.line && math.Abs(l.Dollars-row.want) > 1e-4*row.want {
+				t.Errorf("%s: %s = %v; want %v", row.why, l.Name, l.Dollars, row.want)
+			}
+		}
+	}
+	p := Consumption{Writes: 10, Reads: 10, HookWrites: 3, HookReads: 2, Hook: 0.1}
+	quiet, gathered := bare(func(s *Deployment) { s.Webhooks = false }), bare(func(s *Deployment) { s.Gather = 5 })
+	batch := 1 + 1e7/SecondsPerMonth // five pollers share five seconds' messages
+	if got, want := bare().PerMillion(1e7, p)-quiet.PerMillion(1e7, p), 3*0.625+2*0.125+0.2+3*0.4+0.1*0.5*13.3334; math.Abs(got-want) > 1e-6 {
+		t.Errorf("no webhooks save %v; want %v for their units, invocations, messages and seconds", got, want)
+	}
+	if got, want := bare().PerMillion(1e7, p)-gathered.PerMillion(1e7, p), (1-1/batch)*(0.2+2*0.4+0.1*0.5*13.3334); math.Abs(got-want) > 1e-6 {
+		t.Errorf("gathered webhooks save %v; want %v for invocations, polls and seconds", got, want)
+	}
+}

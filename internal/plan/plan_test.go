@@ -1,0 +1,72 @@
+package plan_test
+
+import (
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"remit/internal/plan"
+)
+
+// TestThePageShowsAPlan: docs/scale.md shows `remit plan` as it prints.
+func TestThePageShowsAPlan(t *testing.T) {
+	page, err := os.ReadFile("../../docs/scale.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := strings.Builder{}
+	if err := (&plan.Command{Rate: 500, Chain: "base", Merchants: 10, Amount: 100, Hours: 24}).Run(&out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "\n$ remit plan --rate 500 --chain base --merchants 10\n"+out.String()+"```\n") {
+		t.Errorf("docs/scale.md does not show:\n%s", out.String())
+	}
+}
+
+// TestArguments: an argument that makes no sense is named, with what it may be.
+func TestArguments(t *testing.T) {
+	good := plan.Command{Rate: 1, Chain: "Base", Merchants: 1, Amount: 1, Hours: 1}
+	for want, change := range map[string]func(*plan.Command){
+		"ethereum, polygon": func(c *plan.Command) { c.Chain = "solana" },
+		"--rate is above 0": func(c *plan.Command) { c.Rate = math.NaN() },
+		"at most 1000000":   func(c *plan.Command) { c.Rate = math.Inf(1) },
+		"--merchants":       func(c *plan.Command) { c.Merchants = 0.5 },
+		"--amount":          func(c *plan.Command) { c.Amount = -1 },
+		"--hours":           func(c *plan.Command) { c.Hours = 0 },
+	} {
+		c, out := good, strings.Builder{}
+		change(&c)
+		if err := c.Run(&out); err == nil || !strings.Contains(err.Error(), strings.Split(want, ", ")[0]) || out.Len() > 0 {
+			t.Errorf("%s: error = %v, printed %q", want, err, out.String())
+		}
+	}
+	if err := good.Run(&strings.Builder{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAPlanHolds: the stack that a plan asks for meets none of the walls that can be moved
+// at the rate it was made for, and its wallets pay that rate.
+func TestAPlanHolds(t *testing.T) {
+	for name, chain := range plan.Chains {
+		for _, rate := range []float64{0.01, 1, 100, 5000, 10_000} {
+			l := plan.Load{Rate: rate, Chain: chain, Stack: plan.Default}.Planned()
+			if l.Wallets*l.PerWallet() < rate {
+				t.Errorf("%s at %v: %v wallets pay %v", name, rate, l.Wallets, l.Wallets*l.PerWallet())
+			}
+			last := 0.0
+			for _, w := range l.Walls() {
+				if w.At() < last || math.IsNaN(w.At()) || w.Raise != "" && w.Most == 0 && w.Needed(rate)/w.Each < rate {
+					t.Errorf("%s at %v: %+v stands at %v, behind one at %v", name, rate, w, w.At(), last)
+				}
+				last = w.At()
+			}
+			few := l
+			few.Wallets = 1
+			if many := l.Calls(); few.Calls() > many || many < 4*rate {
+				t.Errorf("%s at %v: %v calls with one wallet, %v with all", name, rate, few.Calls(), many)
+			}
+		}
+	}
+}
