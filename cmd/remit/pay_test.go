@@ -20,7 +20,7 @@ import (
 	"remit/internal/guidetest"
 )
 
-// TestPayAListOfTheREADME pays the sample file as README.md does, twice.
+// TestPayAListOfTheREADME pays the sample file as README.md does, twice, and a batch.
 func TestPayAListOfTheREADME(t *testing.T) {
 	_, m := local(t)
 	m.join()
@@ -38,6 +38,10 @@ func TestPayAListOfTheREADME(t *testing.T) {
 	}
 	if strings.Count(printed, "all 3 rows are confirmed, 2230.75 USDC") != 2 {
 		t.Errorf("it printed\n%s", printed)
+	}
+	batch := guidetest.Run(t, guidetest.Read(t, "../..", "README.md", "curl -s http://127.0.0.1:8080/send-payments"), "http://127.0.0.1:8080", m.url, "$KEY", m.key)
+	if !strings.Contains(batch, `"status":"pending","amount":2230500000,"wallet_address":null`) {
+		t.Errorf("the batch is answered\n%s", batch)
 	}
 }
 
