@@ -106,7 +106,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"until it pays again", "wallet treasury --undo --yes " + imported, "done"},
 		{"a wallet that pays nothing more", "wallet drain --yes " + imported, "done"},
 		{"is not swept while processes may believe that it pays", "wallet sweep --yes " + imported + " --to $address --key sweep-1", "run this again then"},
-		{"by now the allowance is on the chain", "doctor", "4999 USDC"},
+		{"by now the allowance is on the chain", "doctor", "5000 USDC"},
 		{"an operator's key", "keys create Acme --yes --json", "remit_test_"},
 		{"is listed", "keys list $merchant", "$id"},
 		{"and ends", "keys revoke --yes $merchant $id", "revoked"},
