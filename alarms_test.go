@@ -36,6 +36,7 @@ func (p payer) Send(context.Context, payment.Request) (dispatch.Result, error) {
 var rings = map[string]func(*emf.Meter){
 	"WalletTokenLowAlarm":      ran(settlement.Report{Wallets: []settlement.Funds{{Balance: token.Units(99_000_000), Gas: token.Units(1e18)}}}),
 	"WalletGasLowAlarm":        ran(settlement.Report{Wallets: []settlement.Funds{{Balance: token.Units(1e18), Gas: token.Units(1_999_999e9)}}}),
+	"TreasuryLowAlarm":         ran(settlement.Report{Treasury: []uint64{2}}),
 	"WalletPausedAlarm":        ran(settlement.Report{Paused: 1}),
 	"OldestPendingAlarm":       ran(settlement.Report{Oldest: 901 * time.Second}),
 	"NonceConsumedAlarm":       ran(settlement.Report{Suspect: 1}),
@@ -122,7 +123,7 @@ func TestEveryAlarmRings(t *testing.T) {
 		if !crosses(ring) {
 			t.Errorf("%s does not ring", name)
 		}
-		if crosses(ran(settlement.Report{Confirmed: 9, Wallets: []settlement.Funds{{Balance: token.Units(100_000_001), Gas: token.Units(2_000_001e9)}}})) {
+		if crosses(ran(settlement.Report{Confirmed: 9, Treasury: []uint64{4}, Wallets: []settlement.Funds{{Balance: token.Units(100_000_001), Gas: token.Units(2_000_001e9)}}})) {
 			t.Errorf("%s rings when all is well", name)
 		}
 	}

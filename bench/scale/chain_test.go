@@ -81,10 +81,10 @@ func (c *ledger) mine() {
 }
 
 func (c *ledger) execute(tx fakechain.Tx) {
-	to, amount, memo, _ := chain.ParseTransfer(tx.Data)
+	t, memo, _ := chain.ParseTransfer(tx.Data)
 	c.mined[payment.MemoID(memo)]++
-	topics, word, fee := chain.TransferTopics([]token.Address{tx.From}), amount.Bytes32(), token.Units(plan.PaymentGas)
-	topics[1] = append(topics[1], chain.TransferTopics([]token.Address{to})[1]...)
+	topics, word, fee := chain.TransferTopics([]token.Address{tx.From}), t.Amount.Bytes32(), token.Units(plan.PaymentGas)
+	topics[1] = append(topics[1], chain.TransferTopics([]token.Address{t.To})[1]...)
 	h := tx.Sign().Hash
 	c.receipts[h] = chain.Receipt{Tx: h, Succeeded: true, Block: c.number, BlockHash: hashOf(c.number), GasUsed: plan.PaymentGas, Fee: &fee,
 		Logs: []chain.Log{{Contract: c.contract, Topics: slices.Concat(topics[0], topics[1]), Data: word[:]}}}

@@ -53,6 +53,8 @@ func TestOperateALocalStack(t *testing.T) {
 		}
 		return steps
 	}
+	treasury := page("remit wallet treasury", "done")[0]
+	treasury.line = strings.Replace(treasury.line, "0x…", imported, 1) + " --yes"
 	move := page("remit wallet move", "250 USDC to $address: ")[0]
 	move.line += " --yes"
 	batches := page("remit batch deploy", "The contract is there, on every node", "remit doctor says what the chain has")
@@ -97,9 +99,14 @@ func TestOperateALocalStack(t *testing.T) {
 		{"its key is for it", "wallet move --yes " + imported + " --to $address --key rebalance-1 --token 251", "idempotency key was used for another request"},
 		{"a stack that cannot ask for a key", "wallet import --yes", "say --file"},
 		{"in the books", "export --merchant operator --csv", "remit wallet move"},
+		treasury,
+		{"is listed so", "wallet list", imported + "  treasury"},
+		{"and there is one", "wallet treasury --yes $address", imported + " is the treasury"},
+		{"which is no wallet to drain", "wallet drain --yes " + imported, "is the treasury: remit wallet treasury --undo"},
+		{"until it pays again", "wallet treasury --undo --yes " + imported, "done"},
 		{"a wallet that pays nothing more", "wallet drain --yes " + imported, "done"},
 		{"is not swept while processes may believe that it pays", "wallet sweep --yes " + imported + " --to $address --key sweep-1", "run this again then"},
-		{"by now the allowance is on the chain", "doctor", "4999 USDC"},
+		{"by now the allowance is on the chain", "doctor", "5000 USDC"},
 		{"an operator's key", "keys create Acme --yes --json", "remit_test_"},
 		{"is listed", "keys list $merchant", "$id"},
 		{"and ends", "keys revoke --yes $merchant $id", "revoked"},

@@ -5,6 +5,7 @@ package main
 
 import (
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"remit/internal/boot"
 	"remit/internal/chainenv"
+	"remit/internal/dispatch"
 	"remit/internal/dynamo"
 	"remit/internal/emf"
 	"remit/internal/meterenv"
@@ -31,14 +33,13 @@ func wire(env *boot.Env) boot.Run {
 	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
 	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
-	nodes := chainenv.Nodes(env, time.Now)
+	nodes := chainenv.Nodes(env, config.TreasuryAllowance, time.Now)
 	r := runner{decimals: config.Token.Decimals, version: meterenv.Version(env), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
+	config.Network, config.MemoOff, config.Refills = env.String("NETWORK"), env.String("MEMO") == "off", chainenv.Refills(env)
+	payments, keys := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")), walletenv.Keys(env, time.Now)
 	r.settler = settlement.New(config, settlement.Parts{
-		Store:  dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")),
-		Keys:   walletenv.Keys(env, time.Now),
-		Nodes:  nodes,
-		Events: webhook.NewPublisher(webhooks, jobs),
-		Log:    slog.Default(), Now: time.Now,
+		Store: payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: time.Now,
+		Treasury: dispatch.New(config, dispatch.Parts{Store: payments, Keys: keys, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: rand.IntN}),
 	})
 	return r.run
 }

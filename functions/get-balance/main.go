@@ -11,6 +11,7 @@ import (
 	"remit/internal/chainenv"
 	"remit/internal/httpapi"
 	"remit/internal/meterenv"
+	"remit/internal/token"
 )
 
 func main() { boot.HTTP(wire) }
@@ -19,5 +20,5 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this. The newest block counts: a balance is
 // shown, and no decision depends on it.
 func wire(env *boot.Env) http.Handler {
-	return meterenv.Refusals(env, time.Now, httpapi.GetBalance(rand.Text, chainenv.Nodes(env, time.Now), chainenv.Token(env), env.String("NETWORK"), chain.ConfirmationRule{}))
+	return meterenv.Refusals(env, time.Now, httpapi.GetBalance(rand.Text, chainenv.Nodes(env, token.Address{}, time.Now), chainenv.Token(env), env.String("NETWORK"), chain.ConfirmationRule{}))
 }

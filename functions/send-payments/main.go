@@ -38,7 +38,7 @@ func wire(env *boot.Env) http.Handler {
 		Store: dynamo.NewPayments(db, env.String("PAYMENTS_TABLE")),
 		Book:  recipient.NewBook(dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE")), 0, time.Now), // no entry is made here
 		Keys:  walletenv.Keys(env, time.Now),
-		Nodes: chainenv.Nodes(env, time.Now), Log: slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
+		Nodes: chainenv.Nodes(env, config.TreasuryAllowance, time.Now), Log: slog.Default(), Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),
 	}), config.Token))
 }

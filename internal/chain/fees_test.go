@@ -112,10 +112,16 @@ func TestToNewHolders(t *testing.T) {
 			t.Errorf("%s is taken for a transfer: %x", why, c.Data)
 		}
 	}
-	for why, data := range map[string][]byte{"a transfer": transfer, "one with a memo": append(slices.Clone(transfer), 7)} {
-		before := slices.Clone(data)
+	for why, data := range map[string][]byte{
+		"a transfer": transfer, "one with a memo": append(slices.Clone(transfer), 7),
+		"one by an allowance": chain.TransferFromData(token.Address{2}, token.Address{1}, token.Units(5)),
+	} {
+		before, at := slices.Clone(data), 16
+		if why == "one by an allowance" {
+			at = 48
+		}
 		c, n := (chain.Call{Data: data}).ToNewHolders()
-		if n != 1 || !bytes.Equal(data, before) || bytes.Equal(c.Data[16:36], data[16:36]) || !bytes.Equal(c.Data[:16], data[:16]) || !bytes.Equal(c.Data[36:], data[36:]) {
+		if n != 1 || !bytes.Equal(data, before) || bytes.Equal(c.Data[at:at+20], data[at:at+20]) || !bytes.Equal(c.Data[:at], data[:at]) || !bytes.Equal(c.Data[at+20:], data[at+20:]) {
 			t.Errorf("%s of %x is to %d new holders %x", why, data, n, c.Data)
 		}
 	}

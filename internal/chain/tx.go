@@ -50,14 +50,48 @@ type Signed struct {
 // keccak256("transfer(address,uint256)"), EIP-20.
 var transferSelector = [4]byte{0xa9, 0x05, 0x9c, 0xbb}
 
+// transferFromSelector is the first four bytes of
+// keccak256("transferFrom(address,address,uint256)"), EIP-20.
+var transferFromSelector = [4]byte{0x23, 0xb8, 0x72, 0xdd}
+
 // TransferData returns the call data of an ERC-20 transfer.
 func TransferData(to token.Address, amount token.Amount) []byte {
-	data := make([]byte, 4+32+32)
-	copy(data, transferSelector[:])
-	copy(data[4+12:], to[:])
-	word := amount.Bytes32()
-	copy(data[4+32:], word[:])
-	return data
+	return Transfer{To: to, Amount: amount}.data()
+}
+
+// TransferFromData returns the call data of an ERC-20 transferFrom, by which a spender
+// moves coins of an account that has granted it an allowance.
+func TransferFromData(from, to token.Address, amount token.Amount) []byte {
+	return Transfer{From: from, To: to, Amount: amount}.data()
+}
+
+// data returns the call data of transferFrom if t has a From, and of transfer otherwise.
+func (t Transfer) data() []byte {
+	selector, accounts := transferSelector, []token.Address{t.To}
+	if t.From != (token.Address{}) {
+		selector, accounts = transferFromSelector, []token.Address{t.From, t.To}
+	}
+	data := selector[:]
+	for _, a := range accounts {
+		word := addressTopic(a)
+		data = append(data, word[:]...)
+	}
+	word := t.Amount.Bytes32()
+	return append(data, word[:]...)
+}
+
+// arguments returns how many bytes of call data an ERC-20 transfer or transferFrom has,
+// with its selector; 0 if data begins like neither, or is too short.
+func arguments(data []byte) int {
+	for _, kind := range []struct {
+		selector [4]byte
+		size     int
+	}{{transferSelector, 4 + 32 + 32}, {transferFromSelector, 4 + 32 + 32 + 32}} {
+		if len(data) >= kind.size && bytes.HasPrefix(data, kind.selector[:]) {
+			return kind.size
+		}
+	}
+	return 0
 }
 
 // ToNewHolders returns the call with recipients that hold nothing of the token, and
@@ -69,8 +103,9 @@ func (c Call) ToNewHolders() (other Call, n uint64) {
 		h := sha256.Sum256(to[:])
 		return token.Address(h[:20])
 	}
-	if to, amount, rest, ok := ParseTransfer(c.Data); ok {
-		c.Data = append(TransferData(nobody(to), amount), rest...)
+	if t, rest, ok := ParseTransfer(c.Data); ok {
+		t.To = nobody(t.To)
+		c.Data = append(t.data(), rest...)
 		return c, 1
 	}
 	coin, entries, rest, ok := disburser.Parse(c.Data)
@@ -84,16 +119,21 @@ func (c Call) ToNewHolders() (other Call, n uint64) {
 	return c, n
 }
 
-// ParseTransfer reads the call data of an ERC-20 transfer. rest follows its arguments.
-// It reports false if data is no such call.
-func ParseTransfer(data []byte) (to token.Address, amount token.Amount, rest []byte, ok bool) {
-	const size = 4 + 32 + 32
-	if len(data) < size {
-		return to, amount, nil, false
+// ParseTransfer reads the call data of an ERC-20 transfer, or of a transferFrom, of
+// which t has the From. rest follows the arguments. It reports false if data is no such
+// call.
+func ParseTransfer(data []byte) (t Transfer, rest []byte, ok bool) {
+	size := arguments(data)
+	if size == 0 {
+		return t, nil, false
 	}
-	copy(to[:], data[4+12:])
-	amount, err := token.AmountFromBytes(data[4+32 : size])
-	return to, amount, data[size:], err == nil && bytes.Equal(data[:size], TransferData(to, amount))
+	if size > 4+32+32 {
+		copy(t.From[:], data[4+12:])
+	}
+	copy(t.To[:], data[size-64+12:])
+	amount, err := token.AmountFromBytes(data[size-32 : size])
+	t.Amount = amount
+	return t, data[size:], err == nil && bytes.Equal(data[:size], t.data())
 }
 
 // GasLimit returns the gas limit of a transaction whose estimate is estimate: a

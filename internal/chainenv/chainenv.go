@@ -46,6 +46,20 @@ func BatchContract(env *boot.Env) (contract token.Address) {
 	return contract
 }
 
+// Refills returns how wallets are refilled, from REFILL_TOKEN and REFILL_ETHER: mark,
+// amount and daily limit in the asset's smallest unit, with commas between them. Where
+// one is empty its asset is not refilled.
+func Refills(env *boot.Env) stack.Refills {
+	refills := stack.Refills{Mode: env.String("MODE")}
+	if env.Optional("REFILL_TOKEN", "") != "" {
+		refills.Token = boot.Parse(env, "REFILL_TOKEN", stack.ParseRefill)
+	}
+	if env.Optional("REFILL_ETHER", "") != "" {
+		refills.Ether = boot.Parse(env, "REFILL_ETHER", stack.ParseRefill)
+	}
+	return refills
+}
+
 // Config returns the rules that both engines work by: those of the environment
 // and, for each that is empty or 0 there, the chain's own, but in live mode the rule
 // finalized. It sets no limit to amounts. Of a chain that is not known it logs which values the stack has.
@@ -55,6 +69,9 @@ func Config(env *boot.Env) stack.Config {
 		Token:    Token(env),
 		Window:   env.Uint64("NONCE_WINDOW"),
 		FeeLimit: chains.Gwei(env.Uint64("MAX_FEE_CAP_GWEI")),
+	}
+	if env.Optional("TREASURY_ALLOWANCE", "") != "" {
+		config.TreasuryAllowance = boot.Parse(env, "TREASURY_ALLOWANCE", token.ParseAddress)
 	}
 	config.ConfirmationRule = chains.Chosen(env.String("MODE"))
 	if env.Optional("CONFIRMATION_RULE", "") != "" {
@@ -74,13 +91,14 @@ func Config(env *boot.Env) stack.Config {
 }
 
 // Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names at
-// the moment, watched for as long as it names them. The secret is not read yet: a
+// the moment, watched for as long as it names them. With a treasury an account's
+// balance is what it may spend of the treasury's (ethrpc.Config). The secret is not read yet: a
 // function whose secret has no value starts, and says so when a node is needed.
-func Nodes(env *boot.Env, now func() time.Time) chain.Provider {
+func Nodes(env *boot.Env, treasury token.Address, now func() time.Time) chain.Provider {
 	chainID := env.Uint64("CHAIN_ID")
 	secret := secrets.Open(env.AWS, env.String("RPC_SECRET"), now)
 	return provider{secrets.Cache(secret.Value, func(value []byte) (chain.Nodes, error) {
-		nodes, err := open(value, chainID)
+		nodes, err := open(value, chainID, treasury)
 		return nodes.Watch(now, time.After), err
 	})}
 }
@@ -91,7 +109,7 @@ type provider struct{ nodes *secrets.Cached[chain.Nodes] }
 func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) { return p.nodes.Get(ctx) }
 
 // open opens the nodes; none is asked anything yet.
-func open(value []byte, chainID uint64) (chain.Nodes, error) {
+func open(value []byte, chainID uint64, treasury token.Address) (chain.Nodes, error) {
 	urls, err := secrets.RPC(value)
 	if err != nil {
 		return nil, err
@@ -100,7 +118,7 @@ func open(value []byte, chainID uint64) (chain.Nodes, error) {
 	transport := ethrpc.NewTransport()
 	var nodes chain.Nodes
 	for i, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Transport: transport})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Treasury: treasury, Transport: transport})
 		if err != nil {
 			return nil, fmt.Errorf("opening urls[%d]: %w", i, err)
 		}

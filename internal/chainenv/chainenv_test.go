@@ -70,7 +70,7 @@ func TestNodes(t *testing.T) {
 	var secret string
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	env := stack(t, &secret, nil)
-	provider := chainenv.Nodes(env, func() time.Time { return clock })
+	provider := chainenv.Nodes(env, token.Address{}, func() time.Time { return clock })
 	if err := env.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestL1Fee(t *testing.T) {
 			asked <- strings.Contains(strings.ToLower(string(body)), "0x420000000000000000000000000000000000000f")
 		}))
 		secret := `{"urls":["` + node.URL + `"]}`
-		nodes, err := chainenv.Nodes(stack(t, &secret, map[string]string{"CHAIN_ID": id}), time.Now).Nodes(t.Context())
+		nodes, err := chainenv.Nodes(stack(t, &secret, map[string]string{"CHAIN_ID": id}), token.Address{}, time.Now).Nodes(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,6 +148,18 @@ func TestConfig(t *testing.T) {
 		got := chainenv.Config(env)
 		if text := fmt.Sprint(got.ConfirmationRule, got.BlockTime, got.FeeLimit, got.Window); env.Err() != nil || text != c.want {
 			t.Errorf("%s: %s, %v; want %s", why, text, env.Err(), c.want)
+		}
+	}
+	refills := stack(t, new(string), map[string]string{"REFILL_TOKEN": "5,7,0", "REFILL_ETHER": "", "TREASURY_ALLOWANCE": contract, "NONCE_WINDOW": "0", "MAX_FEE_CAP_GWEI": "0"})
+	if got := fmt.Sprint(chainenv.Refills(refills), chainenv.Config(refills).TreasuryAllowance); got != "{test {5 7 0} {0 0 0}} "+contract || refills.Err() != nil {
+		t.Errorf("%s, %v", got, refills.Err())
+	}
+	for _, bad := range []string{"5,7", "5,7,", "5,-7,0", "a,b,c"} {
+		refills = stack(t, new(string), map[string]string{"REFILL_ETHER": bad, "TREASURY_ALLOWANCE": "0x1"})
+		chainenv.Refills(refills)
+		chainenv.Config(refills)
+		if err := refills.Err(); err == nil || !strings.Contains(err.Error(), "REFILL_ETHER") || !strings.Contains(err.Error(), "TREASURY_ALLOWANCE") {
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 	env := stack(t, new(string), map[string]string{"NONCE_WINDOW": "many", "CONFIRMATION_RULE": "soon", "BLOCK_TIME": "2"})

@@ -27,11 +27,12 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
 	for i, e := range r.Outputs() {
-		if _, own := wallets.Find(e.To); own { // a retired one too: its key may be gone, or in other hands
+		_, own := wallets.Find(e.To)
+		if own || !e.To.IsZero() && e.To == d.TreasuryAllowance { // a retired one too: its key may be gone, or in other hands
 			return payment.Payment{}, &chain.EntryError{Index: i, Err: ErrOwnWallet}
 		}
 	}
-	if r.Entries != nil && d.BatchContract.IsZero() {
+	if r.Entries != nil && d.BatchContract.IsZero() || len(r.Entries) > 1 && !d.TreasuryAllowance.IsZero() { // the contract moves its caller's coins
 		return payment.Payment{}, ErrNoBatches
 	}
 	for i, e := range r.Outputs() {
@@ -48,6 +49,7 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 		}
 	}
 	offer := payment.New(id, r, d.Token, d.Network, d.Now())
+	offer.Source = d.TreasuryAllowance
 	if len(r.Entries) > 1 {
 		offer.BatchContract = d.BatchContract
 	}

@@ -23,6 +23,7 @@ type Transfer struct {
 	Amount   token.Amount // zero: all that is spendable; of ether less feeRoom; with Call none
 	Call     []byte       // call data for To, a contract, which the ether goes along with; nil: a transfer
 	Why      string       // shown in books
+	Daily    token.Amount // the most that transfers of this asset with a Daily move in a UTC day; zero: any
 }
 
 const (
@@ -116,7 +117,7 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	from, _ := wallets.Find(t.From)
 	to, _ := wallets.Find(t.To)
 	switch {
-	case from.State != wallet.Active && from.State != wallet.Draining:
+	case from.State != wallet.Active && from.State != wallet.Treasury && from.State != wallet.Draining:
 		return payment.Payment{}, fmt.Errorf("%w: %w %s, or it is retired", ErrUnavailable, wallet.ErrNoKey, t.From)
 	case t.Call != nil && !t.Ether:
 		return payment.Payment{}, fmt.Errorf("%w: a call moves ether or nothing", ErrRecipient)
@@ -129,7 +130,15 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	if err := d.startupCheck(ctx); err != nil { // it opens a wallet that has never paid
 		return payment.Payment{}, err
 	}
-	w, err := d.Store.Wallet(ctx, wallet.ID{ChainID: d.ChainID, Address: t.From})
+	if !t.Ether && !d.TreasuryAllowance.IsZero() {
+		return payment.Payment{}, fmt.Errorf("%w: payments take the tokens of the treasury %s, and %s has none to move", ErrInsufficient, d.TreasuryAllowance, t.From)
+	}
+	w, err := d.Store.Wallet(ctx, from.ID)
+	if errors.Is(err, wallet.ErrUnknown) { // it is newer than this process
+		if err = d.look(ctx); err == nil {
+			w, err = d.Store.Wallet(ctx, from.ID)
+		}
+	}
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
 	}
@@ -165,7 +174,7 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 	if err != nil || offer.State != payment.Prepared {
 		return offer, err
 	}
-	p, _, err := d.Store.Create(ctx, offer)
+	p, created, err := d.Store.Create(ctx, offer)
 	if err == nil {
 		p, err = d.same(ctx, p, t.request(offer.Token))
 	} else {
@@ -176,6 +185,21 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 	}
 	if err := d.startupCheck(ctx); err != nil {
 		return payment.Payment{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
+	}
+	charge := store.Charge{Merchant: p.Merchant, Mode: p.Mode, At: p.CreatedAt, Amount: p.Amount, Count: 1}
+	if !t.Daily.IsZero() {
+		if !created && d.Now().Sub(p.CreatedAt) < handlerLife {
+			return payment.Payment{}, ErrInProgress // the process that began it charges it
+		}
+		charge.Limits = []payment.DailyLimit{{Key: "refill/" + p.Token.Symbol, Amount: t.Daily}}
+		err := d.Store.Charge(ctx, charge)
+		if errors.Is(err, store.ErrDailyLimit) {
+			result, err := d.refuse(ctx, p, err)
+			return result.Payment, err
+		}
+		if err != nil {
+			return payment.Payment{}, errors.Join(ErrInProgress, err)
+		}
 	}
 	for range rounds {
 		w, err := d.Store.Reserve(ctx, wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Coins(), Gas: p.Tx.Cost(), At: d.Now().Add(-abandoned)})
@@ -189,6 +213,11 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 			refusal := fmt.Errorf("%w: %w: %s wants %s and %s wei of %s, which has %s and %s wei to spend %s",
 				ErrUnavailable, err, p.ID, p.Coins(), p.Tx.Cost(), p.Wallet, w.Balance, w.Gas, w.Paused)
 			result, err := d.refuse(ctx, p, refusal)
+			if errors.Is(err, refusal) && len(charge.Limits) > 0 {
+				if err := d.Store.Refund(ctx, charge); err != nil {
+					d.Log.WarnContext(ctx, "refund of a refill's daily limit unknown", "payment", p.ID, "err", err)
+				}
+			}
 			return result.Payment, err
 		}
 	}

@@ -36,6 +36,7 @@ type paymentItem struct {
 	Network     string            `dynamodbav:"network"`
 
 	Wallet   string `dynamodbav:"wallet"`
+	Source   string `dynamodbav:"source,omitempty"` // absent: the wallet
 	ChainID  uint64 `dynamodbav:"chain_id"`
 	Memo     bool   `dynamodbav:"memo"`
 	TxGas    uint64 `dynamodbav:"tx_gas"`
@@ -87,6 +88,9 @@ func encodePayment(p payment.Payment) attributes {
 		TxGas: p.Tx.Gas, TxTip: p.Tx.Fees.Tip.String(), TxCap: p.Tx.Fees.Cap.String(), Revision: p.Revision,
 		State: string(p.State), Version: p.Version,
 		CreatedAt: moment(p.CreatedAt), UpdatedAt: moment(p.UpdatedAt),
+	}
+	if !p.Source.IsZero() {
+		it.Source = p.Source.String()
 	}
 	if !p.Tx.L1Fee.IsZero() {
 		it.TxL1Fee = p.Tx.L1Fee.String()
@@ -161,6 +165,9 @@ func decodePayment(item attributes) (payment.Payment, error) {
 	p.Entries = entriesOf(r, it, p)
 	if it.BatchBy != "" {
 		p.BatchContract = r.address("batch_contract", it.BatchBy)
+	}
+	if it.Source != "" {
+		p.Source = r.address("source", it.Source)
 	}
 	call := p.Call(p.Wallet, it.Memo)
 	p.Tx.To, p.Tx.Value, p.Tx.Data = call.To, call.Value, call.Data

@@ -123,7 +123,7 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 			ID:    wallet.ID{ChainID: chainID, Address: r.address("sk", strings.TrimPrefix(it.SK, walletListPrefix))},
 			State: wallet.State(it.State), Key: wallet.KeyRef(it.Signer), Since: r.instant("since", it.Since), Opened: it.Opened,
 		}
-		r.require("state", slices.Contains([]wallet.State{wallet.Active, wallet.Draining, wallet.Retired}, w.State))
+		r.require("state", slices.Contains(wallet.States(), w.State))
 		r.require("signer", w.Key != "")
 		if it.Replaces != "" {
 			w.Replaces = r.address("replaces", it.Replaces)

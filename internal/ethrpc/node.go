@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/token"
 )
 
 // ErrURL reports text that is not the URL of a JSON-RPC endpoint.
@@ -26,6 +27,9 @@ type Config struct {
 	// L1Fee says that the chain charges an L1 fee and an operator fee beside gas, as
 	// those of the OP stack do.
 	L1Fee bool
+	// Treasury is the account that has granted each wallet an allowance: then the
+	// balance of an account is what it may spend of the treasury's. Zero: none has.
+	Treasury token.Address
 	// Timeout bounds each HTTP request, body included. Zero means 10 seconds.
 	Timeout time.Duration
 	// Transport carries the requests. Nil means one of NewTransport; several
@@ -51,6 +55,7 @@ type Node struct {
 	host    string
 	chainID uint64
 	l1Fee   bool
+	owner   token.Address // Config.Treasury
 	timeout time.Duration
 	client  *http.Client
 	url     string
@@ -85,7 +90,7 @@ func Open(rawURL string, config Config) (*Node, error) {
 		config.Wait = sleep
 	}
 	n := &Node{
-		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
+		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, owner: config.Treasury, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
 		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait,
 	}
 	n.size.Store(maxBatch)

@@ -33,7 +33,8 @@ type chainAccess struct {
 	asset    token.Token
 	urls     []string
 	nodes    chain.Nodes
-	silent   []error // of the nodes that did not answer at the start
+	plain    chain.Nodes // nodes, to whom an account's balance is its own tokens also with a treasury
+	silent   []error     // of the nodes that did not answer at the start
 	keys     *keyring.Ring
 	mu       sync.Mutex
 	held     map[token.Address]keyring.Key // which are in memory only
@@ -85,13 +86,20 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		a.nodes = a.page.Nodes()
 	}
 	for _, url := range urls[min(len(urls), len(a.nodes)):] {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Log: log})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Treasury: s.Treasury, Log: log})
 		if err != nil {
 			return a, fmt.Errorf("--rpc: %w", err)
 		}
 		a.nodes = append(a.nodes, node)
+		if node, err = ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, Log: log}); err != nil {
+			return a, fmt.Errorf("--rpc: %w", err)
+		}
+		a.plain = append(a.plain, node)
 	}
 	a.nodes, a.urls = a.nodes.Watch(time.Now, time.After), urls
+	if s.Treasury.IsZero() {
+		a.plain = a.nodes
+	}
 	return a, nil
 }
 

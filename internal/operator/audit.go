@@ -177,7 +177,7 @@ const chunk = 10_000
 type keptRange struct {
 	Chain       uint64
 	Token       token.Address
-	Wallets     []token.Address
+	Wallets     []token.Address // and the treasury with whose coins they pay
 	First, Last uint64
 	Transfers   []chain.LoggedTransfer
 }
@@ -199,11 +199,11 @@ func (a *auditor) readChain(ctx context.Context) error {
 	}
 	for next <= last {
 		end := min(last, next+chunk-1)
-		found, err := a.nodes.Transfers(ctx, a.asset.Contract, a.wallets, next, end)
+		found, err := a.nodes.Transfers(ctx, a.asset.Contract, a.rules.Sources(a.wallets), next, end)
 		if err != nil {
 			return err
 		}
-		if err := json.NewEncoder(keep).Encode(keptRange{a.chainID, a.asset.Contract, a.wallets, next, end, found}); err != nil {
+		if err := json.NewEncoder(keep).Encode(keptRange{a.chainID, a.asset.Contract, a.rules.Sources(a.wallets), next, end, found}); err != nil {
 			return fmt.Errorf("keeping transfers: %w", err)
 		}
 		a.transfers = append(a.transfers, found...)
@@ -226,7 +226,7 @@ func (a *auditor) kept(file *os.File) (next uint64, err error) {
 		if lines.Decode(&r) != nil {
 			break
 		}
-		if r.Chain != a.chainID || r.Token != a.asset.Contract || !slices.Equal(r.Wallets, a.wallets) || r.First != next || r.Last < r.First {
+		if r.Chain != a.chainID || r.Token != a.asset.Contract || !slices.Equal(r.Wallets, a.rules.Sources(a.wallets)) || r.First != next || r.Last < r.First {
 			return 0, fmt.Errorf("%s is of another audit (other wallets, another token or --from): name another file, or remove it", a.Keep)
 		}
 		a.transfers, next, good = append(a.transfers, r.Transfers...), r.Last+1, lines.InputOffset()
@@ -301,19 +301,25 @@ func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
 	return nil
 }
 
-// compare holds the transfers against the payments, both ways.
+// compare holds the transfers against the payments, both ways. A transfer of a
+// treasury's coins is of the wallet that spent them; its owner's are left out.
 func (a *auditor) compare(context.Context) error {
 	for _, t := range a.transfers {
-		p := a.known[t.Tx]
+		p, spender := a.known[t.Tx], t.From
+		if t.From == a.rules.TreasuryAllowance {
+			if spender = a.txs[t.Tx].From; !slices.Contains(a.wallets, spender) {
+				continue
+			}
+		}
 		kind, what := a.judge(t, p)
 		if what != "" {
-			d := difference{Wallet: t.From, Tx: &t.Tx, What: what}
+			d := difference{Wallet: spender, Tx: &t.Tx, What: what}
 			if p != nil {
 				d.Payment = p.ID
 			}
 			a.differ(kind, d)
 		}
-		a.count(kind, t.From, a.txs[t.Tx].At, t.Amount)
+		a.count(kind, spender, a.txs[t.Tx].At, t.Amount)
 		a.counted[t.Tx] = kind
 	}
 	for h, p := range a.known {
@@ -355,7 +361,7 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *bookEntry) (kind, what string
 	case p == nil:
 		return kindUnknown, paid
 	case promised < 0:
-		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.coins(p.Amount), payee(p.Payment), p.Wallet)
+		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.coins(p.Amount), payee(p.Payment), p.Transfers()[0].From)
 	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers:
 		return kindFailed, ""
 	case p.State == payment.Failed:

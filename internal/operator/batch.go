@@ -184,6 +184,10 @@ func (e *examination) batchesArePaid(ctx context.Context) {
 	if at.IsZero() {
 		return
 	}
+	if t := e.rules.TreasuryAllowance; !t.IsZero() {
+		e.found("batch contract", at.String(), fmt.Errorf("the wallets pay with the tokens of the treasury %s, and the batch contract takes those of the wallets", t), "deploy without BatchContract or without TreasuryAllowance; until then batches of two or more are 400 batches_not_enabled")
+		return
+	}
 	e.check(ctx, "batch contract", e.everyNode(func(ctx context.Context, node chain.Node, _ string) (string, error) {
 		return at.String(), hasCode(ctx, node, at, disburser.Code())
 	}), "remit batch deploy --stack "+e.Stack+"; then deploy with the address that it says as BatchContract. Until then pay no batches")

@@ -150,7 +150,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 // or 0, as package chainenv does from a function's environment.
 func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
 	c := stack.Config{ChainID: chainID, MemoOff: parameters["Memo"] == "off"}
-	var rule, blocks, list, batches, fee, window error
+	var rule, blocks, list, batches, treasury, fee, window error
 	c.ConfirmationRule = chains.Chosen(parameters["Mode"])
 	if text := parameters["ConfirmationRule"]; text != "" {
 		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
@@ -164,11 +164,14 @@ func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error)
 	if text := parameters["BatchContract"]; text != "" {
 		c.BatchContract, batches = token.ParseAddress(text)
 	}
+	if text := parameters["TreasuryAllowance"]; text != "" {
+		c.TreasuryAllowance, treasury = token.ParseAddress(text)
+	}
 	gwei, fee := strconv.ParseUint(cmp.Or(parameters["MaxFeeCapGwei"], "0"), 10, 64)
 	c.FeeLimit = chains.Gwei(gwei)
 	c.Window, window = strconv.ParseUint(cmp.Or(parameters["NonceWindow"], "0"), 10, 64)
 	own, _ := chains.Of(chainID)
-	return own.Complete(c), errors.Join(rule, blocks, list, batches, fee, window)
+	return own.Complete(c), errors.Join(rule, blocks, list, batches, treasury, fee, window)
 }
 
 // output returns a stack output, or an error that an older template is deployed.
@@ -231,7 +234,7 @@ func (d *deployment) nodes(ctx context.Context) (nodes chain.Nodes, urls []strin
 	}
 	own, _ := chains.Of(d.chainID)
 	for _, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.chainID, L1Fee: own.L1Fee})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.chainID, L1Fee: own.L1Fee, Treasury: d.rules.TreasuryAllowance})
 		if err != nil {
 			return nil, nil, err
 		}

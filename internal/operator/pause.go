@@ -215,6 +215,8 @@ func (c *walletDrain) Run(ctx context.Context, d *deployment) error {
 		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", c.Address)
 	case r.State == wallet.Retired:
 		return fmt.Errorf("wallet %s is retired, and stays so", c.Address)
+	case r.State == wallet.Treasury:
+		return fmt.Errorf("wallet %s is the treasury: remit wallet treasury --undo %s first", c.Address, c.Address)
 	}
 	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address)); err != nil {
 		return err
@@ -223,6 +225,46 @@ func (c *walletDrain) Run(ctx context.Context, d *deployment) error {
 		return err
 	}
 	return d.show(map[string]any{"address": c.Address, "draining": !c.Undo}, "done")
+}
+
+type walletTreasury struct {
+	Target
+	Address token.Address `arg:"" help:"The wallet, which is active."`
+	Yes     bool          `help:"Do not ask."`
+	Undo    bool          `help:"Let new payments use it again, and no refill."`
+}
+
+// Run changes the wallet's registration.
+func (c *walletTreasury) Run(ctx context.Context, d *deployment) error {
+	s, err := d.payments()
+	if err != nil {
+		return err
+	}
+	wallets, err := s.Wallets(ctx, d.chainID)
+	if err != nil {
+		return err
+	}
+	from, to, consequences := wallet.Active, wallet.Treasury, "New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther)."
+	if c.Undo {
+		from, to, consequences = wallet.Treasury, wallet.Active, "New payments will use wallet %s again, and nothing refills the others."
+	}
+	r, registered := wallets.Find(c.Address)
+	other, more := wallets.Treasury()
+	switch {
+	case !registered:
+		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", c.Address)
+	case r.State != from && r.State != to:
+		return fmt.Errorf("wallet %s is %s, and must be %s", c.Address, r.State, from)
+	case !c.Undo && more && other.Address != c.Address:
+		return fmt.Errorf("%s is the treasury: remit wallet treasury --undo %s first", other.Address, other.Address)
+	}
+	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address)); err != nil {
+		return err
+	}
+	if err := s.SetState(ctx, r.ID, from, to, time.Now()); err != nil {
+		return err
+	}
+	return d.show(map[string]any{"address": c.Address, "state": to}, "done")
 }
 
 type walletRetire struct {
@@ -249,6 +291,9 @@ func (c *walletRetire) Run(ctx context.Context, d *deployment) error {
 	}
 	held := views.Leading()
 	holds := fmt.Sprintf("%s %s and %s ether", held.Balance.Tokens(d.asset.Decimals), d.asset.Symbol, held.Gas.Tokens(18))
+	if t := d.rules.TreasuryAllowance; !held.Balance.IsZero() && !c.Unswept && !t.IsZero() {
+		return fmt.Errorf("wallet %s may spend %s of the treasury %s: have that approve 0 for it, or say --unswept to leave the allowance", c.Address, holds, t)
+	}
 	if !held.Balance.IsZero() && !c.Unswept {
 		return fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
 	}

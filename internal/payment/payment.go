@@ -59,6 +59,7 @@ type Payment struct {
 	Network       string        // "base-sepolia"
 	BatchContract token.Address // the contract (package disburser) that pays several entries; zero: the token's own transfer pays
 	Wallet        token.Address // the wallet that pays; may change while Prepared
+	Source        token.Address // whose coins it pays with, by an allowance granted to Wallet; zero: Wallet's own, as with BatchContract
 	Tx            chain.Tx      // everything that is signed, but for the nonce
 	Revision      string        // changes with everything a signature depends on; see revisionOf. A store may forget it once the payment is committed
 
@@ -130,11 +131,12 @@ func New(id ID, r Request, coin token.Token, network string, now time.Time) Paym
 func Recovered(tx chain.MinedTx, chainID uint64, coin token.Token, network string) (Payment, bool) {
 	at := tx.At.UTC().Truncate(time.Millisecond)
 	p := Payment{Token: coin, Network: network, State: Prepared, CreatedAt: at, UpdatedAt: at}
-	to, amount, memo, ok := chain.ParseTransfer([]byte(tx.Data))
-	if p.To, p.Amount, ok = to, amount, ok && tx.To == coin.Contract; !ok {
+	t, memo, ok := chain.ParseTransfer([]byte(tx.Data))
+	if ok && tx.To == coin.Contract {
+		p.To, p.Amount, p.Source = t.To, t.Amount, t.From
+	} else {
 		contract, outputs, rest, batch := disburser.Parse([]byte(tx.Data))
-		p.To, p.Amount, memo, ok = token.Address{}, token.Amount{}, rest, batch && contract == coin.Contract && len(outputs) > 1
-		p.BatchContract = tx.To
+		p.BatchContract, memo, ok = tx.To, rest, batch && contract == coin.Contract && len(outputs) > 1
 		for _, o := range outputs {
 			p.Entries = append(p.Entries, Entry{To: o.To, Amount: o.Amount})
 			p.Amount, _ = p.Amount.Add(o.Amount) // at most 2^96-1 each
@@ -187,7 +189,8 @@ func (p Payment) AssignedTo(wallet token.Address, tx chain.Tx) Payment {
 // Ether reports whether the payment moves ether, not the stablecoin.
 func (p Payment) Ether() bool { return p.Token == Ether }
 
-// Coins returns how much of the stablecoin the payment takes from its wallet.
+// Coins returns how much of the stablecoin the payment takes from what its wallet may
+// spend.
 func (p Payment) Coins() token.Amount {
 	if p.Ether() {
 		return token.Amount{}
@@ -208,7 +211,7 @@ func outputs(entries []Entry, to token.Address, amount token.Amount) []Entry {
 // Transfers returns the transfers that the payment promises, all or none.
 func (p Payment) Transfers() (all []chain.Transfer) {
 	for _, e := range p.Outputs() {
-		all = append(all, chain.Transfer{Contract: p.Token.Contract, From: p.Wallet, To: e.To, Amount: e.Amount})
+		all = append(all, chain.Transfer{Contract: p.Token.Contract, From: cmp.Or(p.Source, p.Wallet), To: e.To, Amount: e.Amount})
 	}
 	return all
 }
@@ -243,10 +246,11 @@ func (p Payment) CallData(memo bool) []byte {
 		data, _ := hex.DecodeString(p.Metadata[CallKey]) // written by package dispatch
 		return data
 	}
-	var data []byte
-	if p.BatchContract.IsZero() {
-		data = chain.TransferData(p.To, p.Amount)
-	} else {
+	data := chain.TransferData(p.To, p.Amount)
+	if !p.Source.IsZero() {
+		data = chain.TransferFromData(p.Source, p.To, p.Amount)
+	}
+	if !p.BatchContract.IsZero() {
 		var outputs []disburser.Entry
 		for _, e := range p.Entries {
 			outputs = append(outputs, disburser.Entry{To: e.To, Amount: e.Amount})

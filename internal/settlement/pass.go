@@ -25,6 +25,7 @@ type pass struct {
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
 	views      chain.Views
+	fresh      bool // the run looks at the wallet for the first time
 	compared   bool // the chain is not ahead of the wallet
 
 	mu     sync.Mutex // guards report while payments settle side by side
@@ -35,6 +36,7 @@ type pass struct {
 // are finished even while no node answers; payments wait for one.
 func (p *pass) over(ctx context.Context, by string, idle bool) error {
 	id := p.registered.ID
+	p.fresh = idle
 	var err error
 	if p.wallet, err = p.Store.Wallet(ctx, id); err != nil {
 		return fmt.Errorf("reading the wallet: %w", err)

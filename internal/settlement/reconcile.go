@@ -32,6 +32,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 		if err := p.recount(ctx, leading.Mined); err != nil {
 			return err
 		}
+		p.refill(ctx, coin, gas)
 		coin, gas = leading.Balance.Sub(coin), leading.Gas.Sub(gas)
 	}
 	p.report.Wallets = append(p.report.Wallets, Funds{

@@ -154,7 +154,7 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		return done, err
 	}
 	r.Say("reading the transfers of blocks %d to %d", r.Since, last)
-	moved, err := nodes.Transfers(ctx, r.Token.Contract, wallets, min(r.Since, last), last)
+	moved, err := nodes.Transfers(ctx, r.Token.Contract, r.Sources(wallets), min(r.Since, last), last)
 	if err != nil {
 		return done, err
 	}
@@ -172,7 +172,9 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		}
 		for _, tx := range txs {
 			if !slices.Contains(wallets, tx.From) {
-				done.Foreign = append(done.Foreign, tx.Hash)
+				if r.TreasuryAllowance.IsZero() { // its owner moves its coins too
+					done.Foreign = append(done.Foreign, tx.Hash)
+				}
 				continue
 			}
 			if err := r.keep(ctx, tx, &done); err != nil {
@@ -368,8 +370,8 @@ func (r *Recovery) keep(ctx context.Context, tx chain.MinedTx, done *Recovered) 
 		return err
 	}
 	stored, _, err := r.Tables.Create(ctx, found)
-	if err == nil && stored.State == payment.Prepared && (!stored.Pays(found.Outputs()) || stored.BatchContract != found.BatchContract) {
-		// It was discarded since, and its key used for another request, or the stack has another contract.
+	if err == nil && stored.State == payment.Prepared && (!stored.Pays(found.Outputs()) || stored.BatchContract != found.BatchContract || stored.Source != found.Source) {
+		// It was discarded since, and its key used for another request, or the stack pays with another contract or another account's coins.
 		if err = r.Tables.Discard(ctx, stored); err == nil {
 			stored, _, err = r.Tables.Create(ctx, found)
 		}

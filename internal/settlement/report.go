@@ -23,6 +23,8 @@ type Report struct {
 	Suspect          int             // nonces used by a transaction that is not ours
 	Undecided        int             // mined, and the nodes do not agree on it or have no receipt
 	Paused           int             // wallets that give no reservation
+	Unfilled         int             // refills that the treasury was asked for in vain
+	Treasury         []uint64        // how many refills each treasury can pay, up to a hundred
 	Pending          int             // pending transactions not yet settled
 	Oldest           time.Duration   // since the first attempt of the pending transaction that is pending longest was signed, whether mined or not
 	ToFinal          []time.Duration // from creation to final, of each payment settled
@@ -67,6 +69,8 @@ func (r *Report) add(o Report) {
 	r.Suspect += o.Suspect
 	r.Undecided += o.Undecided
 	r.Paused += o.Paused
+	r.Unfilled += o.Unfilled
+	r.Treasury = append(r.Treasury, o.Treasury...)
 	r.Pending += o.Pending
 	r.Oldest = max(r.Oldest, o.Oldest)
 	r.ToFinal = append(r.ToFinal, o.ToFinal...)

@@ -20,6 +20,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/stack"
+	"remit/internal/token"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
@@ -52,15 +53,24 @@ type Events interface {
 	Publish(ctx context.Context, e webhook.Event) error
 }
 
+// A Treasury tops up wallets that run low.
+type Treasury interface {
+	// Refill sends an amount of ether, or of the token, to a wallet that lacks it in
+	// the block seen, or later, unless it is under way already. It may be repeated.
+	Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error
+}
+
 // Parts are the ports of a Settler.
 type Parts struct {
 	Store  Store
 	Keys   wallet.Keys
 	Nodes  chain.Provider
 	Events Events
-	Log    *slog.Logger
-	Now    func() time.Time
-	Wait   func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends; nil: Sleep
+	// Treasury refills wallets; nil: nothing does.
+	Treasury Treasury
+	Log      *slog.Logger
+	Now      func() time.Time
+	Wait     func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends; nil: Sleep
 }
 
 // A Settler settles the payments of one chain.

@@ -55,8 +55,10 @@ type Setup struct {
 	Depth            uint64            // in blocks: no reorg goes deeper
 	Window           uint64            // payments in flight per wallet
 	Share            uint64            // of those, the most of one merchant; 0: any
-	Coins            uint64            // units of the token in each wallet
+	Coins            uint64            // units of the token in each wallet, or of its allowance
+	Treasury         uint64            // units in a treasury that has granted each wallet an allowance; 0: there is none
 	Gwei             uint64            // gwei in each wallet
+	Refills          stack.Refills     // of a treasury wallet beside the others; zero: there is none
 	Daily            token.Amount      // limit of a merchant's day; zero: none
 	Key              payment.KeyLimits // of the API key with which clients ask
 	FeeLimit         token.Amount      // wei per gas; zero: none
@@ -88,6 +90,7 @@ type Cluster struct {
 	processes int  // instances ever made
 	skewed    bool // some clocks were wrong
 	mispriced bool // some node said nonsense of the price of gas
+	treasury  int  // the wallet that refills the others
 	operators int  // that have retired a wallet, or tried
 	losses    int  // how often the tables were lost
 	recovers  bool // a loss has not been recovered from
@@ -105,11 +108,23 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
 	}
 	c.keys = &keyService{Keys: c.Keys, around: c.scheduler.Around}
+	if setup.Treasury > 0 {
+		c.Chain.Treasury = token.Address{0: 0x7e}
+	}
 	for range setup.Wallets {
 		c.AddWallet()
 	}
+	if setup.Refills != (stack.Refills{}) {
+		c.treasury = len(c.Chain.Funded())
+		c.AddWallet()
+		c.Chain.Fund(fakechain.Wallet(c.treasury), token.Units(3*c.Coins), token.Units(2e12))
+		_ = c.Store.SetState(context.Background(), walletID(c.treasury), wallet.Active, wallet.Treasury, time.Now())
+	}
+	if setup.Treasury > 0 { // after the wallets, which are counted by what was funded
+		c.Chain.Fund(c.Chain.Treasury, token.Units(setup.Treasury), token.Amount{})
+	}
 	limits := append(slices.Clip(setup.Key.Daily), payment.DailyLimit{Amount: setup.Daily})
-	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: spare, Limits: limits, Trace: c.trace})
+	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: spare, Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
@@ -135,7 +150,12 @@ func (c *Cluster) AddWallet() {
 		key = inService
 	}
 	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, State: wallet.Active, Key: key})
-	c.Chain.Fund(a, token.Units(c.Coins), wei)
+	coins := token.Units(c.Coins)
+	if c.Treasury > 0 {
+		c.Chain.Approve(a, coins)
+		coins = token.Amount{}
+	}
+	c.Chain.Fund(a, coins, wei)
 }
 
 // Drain keeps new payments off the n-th wallet.
@@ -214,7 +234,8 @@ func (c *Cluster) newInstance() instance {
 // config is the configuration of every instance and of every run.
 func (c *Cluster) config() stack.Config {
 	return stack.Config{
-		ChainID: chainID, Token: coin, Network: "simulated", Sanctions: token.Address{0: 0x5a}, BatchContract: fakechain.Batcher, Window: c.Window, Share: c.Share, Daily: c.Daily, FeeLimit: c.FeeLimit,
+		ChainID: chainID, Token: coin, Network: "simulated", Sanctions: token.Address{0: 0x5a}, BatchContract: fakechain.Batcher, TreasuryAllowance: c.Chain.Treasury,
+		Refills: c.Refills, Window: c.Window, Share: c.Share, Daily: c.Daily, FeeLimit: c.FeeLimit,
 		ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
 }
@@ -274,9 +295,13 @@ func (c *Cluster) StartRun() string {
 	c.started++
 	name, skew := fmt.Sprintf("run%d", c.started), c.skew(c.started)
 	ctx, actor := c.scheduler.Actor(name, runTime)
+	var treasury settlement.Treasury
+	if c.Refills != (stack.Refills{}) {
+		treasury = c.newInstance()
+	}
 	s := settlement.New(c.config(), settlement.Parts{
 		Store: c.store, Keys: c.keys, Nodes: c.nodes.Watch(c.clock(c.started), time.After), Events: c,
-		Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
+		Treasury: treasury, Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
 	})
 	c.trace(name, "starts")
 	go func() {

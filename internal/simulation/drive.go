@@ -8,6 +8,7 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/stack"
 )
 
 // A policy chooses the next effect of a Cluster, and its outcome.
@@ -184,6 +185,7 @@ func (c *Cluster) heal() {
 	c.Chain.Each((*fakechain.Node).Heal)
 	c.Keys.Down(false)
 	c.keys.down.Store(false)
+	c.Refills = stack.Refills{} // or the last runs would leave some under way
 	c.skewed = c.Skews != nil
 	c.Skews = nil
 	synctest.Wait()

@@ -14,6 +14,7 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
 )
@@ -51,11 +52,31 @@ func setupOf(rng *rand.Rand) Setup {
 	return s
 }
 
+// Refilling are rules by which wallets of a seed are refilled now and then.
+var Refilling = stack.Refills{
+	Mode:  "test",
+	Token: stack.Refill{Low: token.Units(1_000), Amount: token.Units(800)},
+	Ether: stack.Refill{Low: token.Units(900_000_000_000), Amount: token.Units(300_000_000_000)},
+}
+
 // Simulate runs one seed in the bubble it is called in and returns the
 // violations. The same seed and Reduction do the same every time.
 func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
-	c := NewCluster(setupOf(rng), trace)
+	setup, drained := setupOf(rng), -1
+	if treasury := rand.New(rand.NewPCG(seed, 0x7ea5)); treasury.IntN(5) == 0 {
+		setup.Treasury = []uint64{1_200, 2_500, 1_000_000}[treasury.IntN(3)]
+		if treasury.IntN(3) == 0 {
+			drained = treasury.IntN(600)
+		}
+	}
+	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
+		setup.Refills = Refilling
+		if refill.IntN(3) == 0 {
+			setup.Refills.Token.Daily, setup.Refills.Ether.Daily = token.Units(800), token.Units(300_000_000_000)
+		}
+	}
+	c := NewCluster(setup, trace)
 	defer c.Close()
 	c.trace("cluster", "%+v", c.Setup)
 	n := draw(c, rng, r)
@@ -92,6 +113,9 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 	for n.steps = range 4_000 {
 		if time.Since(c.start) > length {
 			break
+		}
+		if n.steps == drained && !n.ended() {
+			c.Chain.Drain()
 		}
 		n.strike()
 		c.step(n, due)

@@ -4,6 +4,9 @@
 package stack
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"remit/internal/chain"
@@ -17,6 +20,32 @@ func Share(window, percent uint64) uint64 {
 		return 0
 	}
 	return max(1, window*percent/100)
+}
+
+// Refills are the rules of refills, by asset, and the mode, "test" or "live", in which
+// they are in the books.
+type Refills struct {
+	Mode         string
+	Token, Ether Refill
+}
+
+// A Refill is the rule of one asset, in its smallest unit: a wallet that may spend less
+// than Low gets Amount, and all wallets at most Daily in a UTC day. With an Amount of
+// zero none gets any, and a Daily of zero is no limit.
+type Refill struct{ Low, Amount, Daily token.Amount }
+
+// ParseRefill reads "LOW,AMOUNT,DAILY".
+func ParseRefill(text string) (r Refill, err error) {
+	parts := strings.Split(text, ",")
+	if len(parts) != 3 {
+		return r, fmt.Errorf("%q is not LOW,AMOUNT,DAILY: three whole numbers in the smallest unit", text)
+	}
+	for i, part := range []*token.Amount{&r.Low, &r.Amount, &r.Daily} {
+		if *part, err = token.ParseAmount(parts[i]); err != nil {
+			return Refill{}, fmt.Errorf("%q is not LOW,AMOUNT,DAILY: %w", text, err)
+		}
+	}
+	return r, nil
 }
 
 // A Config is the decisions of one stack. Amounts are in the token's smallest
@@ -45,6 +74,13 @@ type Config struct {
 	// zero: none is asked.
 	Sanctions token.Address
 
+	// TreasuryAllowance is the account with whose coins the wallets pay, by an ERC-20
+	// allowance that it has granted to each; zero: each wallet pays with its own.
+	TreasuryAllowance token.Address
+
+	// Refills are how the stack's treasury wallet tops up the others.
+	Refills Refills
+
 	Window   uint64       // payments in flight per wallet
 	Share    uint64       // of those, the most of one merchant; 0: any
 	Minimum  token.Amount // of one payment
@@ -65,4 +101,13 @@ type Config struct {
 	// RegistryAge is how long a process pays by the list of wallets that it has read.
 	// Zero is dispatch.RegistryAge.
 	RegistryAge time.Duration
+}
+
+// Sources returns the accounts whose coins wallets pay with: their own, and the
+// treasury's. Not every transfer out of a treasury is of the wallets.
+func (c Config) Sources(wallets []token.Address) []token.Address {
+	if c.TreasuryAllowance.IsZero() {
+		return wallets
+	}
+	return append(slices.Clone(wallets), c.TreasuryAllowance)
 }

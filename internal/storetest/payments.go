@@ -29,6 +29,9 @@ var paymentPromises = []promise[*check]{
 		ether := c.draft(c.walletID(), noon, token.Units(17))
 		ether.Token = payment.Ether
 		c.holds(c.create(ether.AssignedTo(ether.Wallet, chain.Tx{To: ether.To, Value: ether.Amount})))
+		granted := c.draft(c.walletID(), noon, token.Units(18))
+		granted.Source = token.Address{0x7e}
+		c.holds(c.create(granted.AssignedTo(granted.Wallet, unsigned(wallet.ID{ChainID: granted.Tx.ChainID}, granted, 7))))
 	}},
 	{"an unknown payment is not found", func(c *check) {
 		c.missing(c.unstored().ID)

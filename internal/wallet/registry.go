@@ -14,9 +14,13 @@ type State string
 // one that is retired stays retired.
 const (
 	Active   State = "active"   // new payments may use it
+	Treasury State = "treasury" // it refills the active ones, and no payment may use it
 	Draining State = "draining" // no new payment may, and those under way are finished
 	Retired  State = "retired"  // its payments have all ended, and no transaction of it is looked at any more
 )
+
+// States returns every state.
+func States() []State { return []State{Active, Treasury, Draining, Retired} }
 
 // A KeyRef says where a wallet's key lies: InSecret, or the ARN of a key in KMS.
 type KeyRef string
@@ -43,6 +47,15 @@ type Registry []Registration
 // Find returns the registration of an address, and whether there is one.
 func (r Registry) Find(a token.Address) (Registration, bool) {
 	i := slices.IndexFunc(r, func(r Registration) bool { return r.Address == a })
+	if i < 0 {
+		return Registration{}, false
+	}
+	return r[i], true
+}
+
+// Treasury returns the first wallet that refills the others, and whether there is one.
+func (r Registry) Treasury() (Registration, bool) {
+	i := slices.IndexFunc(r, func(r Registration) bool { return r.State == Treasury })
 	if i < 0 {
 		return Registration{}, false
 	}

@@ -33,6 +33,7 @@ func Add(m *emf.Meter, r settlement.Report, decimals int, version string) {
 		{"NoncesConsumed", r.Suspect},
 		{"Undecided", r.Undecided},
 		{"WalletsPaused", r.Paused},
+		{"RefillsRefused", r.Unfilled},
 		{"PaymentsPending", r.Pending},
 	} {
 		if count.n > 0 {
@@ -53,6 +54,9 @@ func Add(m *emf.Meter, r settlement.Report, decimals int, version string) {
 	}
 	for _, s := range r.Spent {
 		m.AddOf("Wallet", s.Wallet.String(), map[bool]string{false: "PaymentFees", true: "NoopFees"}[s.Noop], emf.None, rounded(s.Fee, gweiDecimals))
+	}
+	for _, left := range r.Treasury {
+		m.Add("TreasuryRefills", emf.Count, float64(left))
 	}
 	for _, w := range r.Wallets {
 		m.Add("WalletToken", emf.None, rounded(w.Balance, decimals))

@@ -180,7 +180,7 @@ var (
 func (n watched) Send(ctx context.Context, raw []byte) chain.Reply {
 	reply := n.Node.Send(ctx, raw)
 	if reply.Class.Held() && n.page.opened.Load() {
-		_, _, rest, ok := chain.ParseTransfer(raw[max(bytes.Index(raw, transfer), 0):])
+		_, rest, ok := chain.ParseTransfer(raw[max(bytes.Index(raw, transfer), 0):])
 		if !ok {
 			_, _, rest, ok = disburser.Parse(raw[max(bytes.Index(raw, batch), 0):])
 		}

@@ -1,6 +1,7 @@
 package fakechain
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -10,10 +11,23 @@ import (
 )
 
 // An Account is the state of one address: how many transactions it sent, its
-// ether in wei, and its units of the token.
+// ether in wei, its units of the token, and how many of the treasury's it may move.
 type Account struct {
 	Nonce      uint64
 	Gas, Coins token.Amount
+	Allowance  token.Amount
+}
+
+// spendable is what an address may move of the token: of the coins of treasury by its
+// allowance, if that account is not zero.
+func spendable(accounts map[token.Address]Account, a, treasury token.Address) token.Amount {
+	if treasury.IsZero() {
+		return accounts[a].Coins
+	}
+	if coins := accounts[treasury].Coins; coins.Less(accounts[a].Allowance) {
+		return coins
+	}
+	return accounts[a].Allowance
 }
 
 // A block is one block of a tree: forks share their ancestors.
@@ -130,10 +144,15 @@ var Batcher = token.Address{0: 0xba}
 // returns their logs. It reports false if one reverts: then nothing has moved, whatever
 // accounts say.
 func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chain.Log, ok bool) {
+	call, _, ok := chain.ParseTransfer(tx.Data)
+	if !ok && tx.To == c.Token {
+		return nil, false
+	}
+	owner := cmp.Or(call.From, tx.From)
 	for _, e := range Outputs(tx.Tx) {
-		from, moved := accounts[tx.From], e.Amount
+		moved := e.Amount
 		switch behaviour := c.Recipients[e.To]; {
-		case behaviour == Reverts, c.Blocked[tx.From], from.Coins.Less(e.Amount), tx.Gas < c.gasOf(tx),
+		case behaviour == Reverts, c.Blocked[tx.From], spendable(accounts, tx.From, call.From).Less(e.Amount), tx.Gas < c.gasOf(tx),
 			tx.To == Batcher && c.Approved != nil && !c.Approved[tx.From]:
 			return nil, false
 		case behaviour == ReturnsFalse && tx.To == Batcher:
@@ -143,14 +162,20 @@ func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chai
 		case behaviour == LogsLess:
 			moved = e.Amount.Sub(token.Units(1))
 		}
-		from.Coins = from.Coins.Sub(moved)
-		accounts[tx.From] = from
+		if !call.From.IsZero() {
+			spender := accounts[tx.From]
+			spender.Allowance = spender.Allowance.Sub(e.Amount)
+			accounts[tx.From] = spender
+		}
+		source := accounts[owner]
+		source.Coins = source.Coins.Sub(moved)
+		accounts[owner] = source
 		payee := accounts[e.To]
 		payee.Coins, _ = payee.Coins.Add(moved)
 		accounts[e.To] = payee
 		word := moved.Bytes32()
 		logs = append(logs, chain.Log{
-			Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(tx.From), topic(e.To)}, Data: word[:], Index: uint64(len(logs)),
+			Contract: c.Token, Topics: []chain.Hash{transferTopic, topic(owner), topic(e.To)}, Data: word[:], Index: uint64(len(logs)),
 		})
 	}
 	return logs, true

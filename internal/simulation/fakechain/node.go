@@ -203,10 +203,11 @@ func (n *Node) Head(_ context.Context, rule chain.ConfirmationRule) (chain.Head,
 
 // Account implements chain.Node.
 func (n *Node) Account(_ context.Context, wallet, _ token.Address, head chain.Head) (chain.Account, error) {
-	a := n.head.accounts[wallet]
-	if head != (chain.Head{}) {
-		a = n.head.ancestor(min(head.Number, n.head.number)).accounts[wallet]
+	b := n.head
+	if head.Number < b.number && head != (chain.Head{}) {
+		b = b.ancestor(head.Number)
 	}
+	a := b.accounts[wallet]
 	pending := n.head.accounts[wallet].Nonce
 	for {
 		if _, ok := n.pool[wallet][pending]; !ok {
@@ -214,7 +215,7 @@ func (n *Node) Account(_ context.Context, wallet, _ token.Address, head chain.He
 		}
 		pending++
 	}
-	return chain.Account{Head: head, Mined: a.Nonce, Pending: pending, Balance: a.Coins, Gas: a.Gas}, n.usable()
+	return chain.Account{Head: head, Mined: a.Nonce, Pending: pending, Balance: spendable(b.accounts, wallet, n.chain.Treasury), Gas: a.Gas}, n.usable()
 }
 
 // Count implements chain.Node.

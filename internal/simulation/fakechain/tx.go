@@ -56,13 +56,6 @@ func Outputs(tx chain.Tx) []disburser.Entry {
 		_, entries, _, _ := disburser.Parse(tx.Data)
 		return entries
 	}
-	to, amount := ParseTransfer(tx.Data)
-	return []disburser.Entry{{To: to, Amount: amount}}
-}
-
-// ParseTransfer reads the call data of transfer(address,uint256).
-func ParseTransfer(data []byte) (to token.Address, amount token.Amount) {
-	copy(to[:], data[16:36])
-	amount, _ = token.AmountFromBytes(data[36:68])
-	return to, amount
+	t, _, _ := chain.ParseTransfer(tx.Data)
+	return []disburser.Entry{{To: t.To, Amount: t.Amount}}
 }

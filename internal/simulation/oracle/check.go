@@ -12,6 +12,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/disburser"
+	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/store"
@@ -34,6 +35,7 @@ func (o *Oracle) Violations(settled bool) []string {
 	for _, id := range o.wallets() {
 		wallets = append(wallets, id.Address)
 	}
+	o.checkRefills()
 	payees := o.payees()
 	sum, days := token.Amount{}, map[int64][]payment.Payment{}
 	for _, key := range slices.Sorted(maps.Keys(o.orders)) {
@@ -81,6 +83,50 @@ func (o *Oracle) Violations(settled bool) []string {
 	return o.violations
 }
 
+// checkRefills makes an order of every refill that a table has ever had, and checks that
+// of a wallet's refills of an asset each was made after the one before it had ended.
+func (o *Oracle) checkRefills() {
+	for i, coin := range []string{"USDC", payment.Ether.Symbol} {
+		days := map[int64]token.Amount{}
+		for _, to := range o.wallets() {
+			var before payment.Payment
+			for n := 1; ; n++ {
+				r := Order{Key: fmt.Sprintf("refill/%s/%s/%d", to.Address, coin, n), To: to.Address, Ether: i == 1}
+				p, found := o.ever(payment.KeyID(payment.Operator, "test", r.Key))
+				if !found {
+					break
+				}
+				r.From = p.Wallet
+				r.Amount, _ = p.Amount.Uint64()
+				o.orders[r.Key] = r
+				if p.State != payment.Prepared {
+					day := p.CreatedAt.Unix() / 86_400
+					days[day], _ = days[day].Add(p.Amount)
+				}
+				if len(o.past) == 0 && before.Block > 0 && p.Block > 0 && p.Block <= before.Block+o.Depth {
+					o.Violate(PaidOnce, "%s was paid in block %d, when the one before it in block %d was under way", r.Key, p.Block, before.Block)
+				}
+				before = p
+			}
+		}
+		for _, sum := range days {
+			if most := o.Refill[i]; len(o.past) == 0 && !most.IsZero() && most.Less(sum) {
+				o.Violate(WithinBounds, "refills of a day moved %s of %s, at most %s may move", sum, coin, most)
+			}
+		}
+	}
+}
+
+// ever returns a payment as the tables have it, or those that were lost.
+func (o *Oracle) ever(id payment.ID) (payment.Payment, bool) {
+	for _, tables := range append([]*memory.Payments{o.Store}, o.past...) {
+		if p, err := tables.Payment(context.Background(), id); err == nil {
+			return p, true
+		}
+	}
+	return payment.Payment{}, false
+}
+
 // denied reports whether the operator's deny list has a recipient. A list is never
 // changed but by restores, which take entries out.
 func (o *Oracle) denied(to token.Address) bool {
@@ -115,7 +161,7 @@ func (o *Oracle) payees() map[token.Address]paid {
 		p, _ := o.known(r.Tx)
 		to, moved := tx.To, tx.Value
 		if len(r.Logs) > 0 {
-			_, _, memo, _ := chain.ParseTransfer(tx.Data)
+			_, memo, _ := chain.ParseTransfer(tx.Data)
 			to = fakechain.Outputs(tx.Tx)[0].To
 			if tx.To == fakechain.Batcher {
 				_, _, memo, _ = disburser.Parse(tx.Data)
@@ -212,7 +258,9 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		starved := slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool { // L1 data became dear
 			return a.Hash == p.Onchain && receipt.GasUsed == cmp.Or(a.Gas, p.Tx.Gas)
 		})
-		if pays && !blocked && !starved && !o.Stolen() {
+		// Another wallet was faster, or the owner of the treasury.
+		dry := !p.Source.IsZero() && mined && o.Chain.Left(p.Source, receipt.Block).Less(p.Amount)
+		if pays && !blocked && !starved && !dry && !o.Stolen() {
 			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)
 		}
 	case payment.TransferMissing:
@@ -310,8 +358,8 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 		if w.NextNonce != on.Nonce {
 			o.Violate(NonceOwned, "next nonce of %s is %d, the chain has %d", short(a), w.NextNonce, on.Nonce)
 		}
-		if w.Balance != on.Coins || w.Gas != on.Gas {
-			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v", short(a), on.Coins, on.Gas, w.Balance, w.Gas)
+		if coins := o.Chain.Spendable(a); w.Balance != coins || w.Gas != on.Gas {
+			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v", short(a), coins, on.Gas, w.Balance, w.Gas)
 		}
 	}
 	if spent := had.Sub(has); !thieves && spent != confirmed && !slices.Contains(slices.Collect(maps.Values(o.Chain.Recipients)), fakechain.LogsLess) {

@@ -49,6 +49,7 @@ type Config struct {
 	Share  uint64                             // of those, the most of one merchant, which is all there is; 0: any
 	Spare  uint64                             // nonces that a recovery uses up beyond a wallet's count
 	Limits []payment.DailyLimit               // of every payment's day
+	Refill [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
 	Trace  func(who, format string, a ...any) // of the simulation
 }
 
