@@ -134,7 +134,7 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 			return payment.Payment{}, err
 		case keyErr != nil: // of another wallet the key may be at hand
 			refusal = errors.Join(ErrUnavailable, keyErr)
-			d.pool.Rest(w, d.Now())
+			d.pool.Rest(w, "no key", d.Now())
 			d.Log.WarnContext(ctx, "wallet rests: its key is out of reach", "wallet", w.Address, "err", keyErr)
 			continue
 		}
@@ -187,7 +187,7 @@ const (
 // pause for another reason stays.
 func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
 	for _, id := range blocked {
-		since := d.pool.Rest(id, d.Now())
+		since := d.pool.Rest(id, blockedReason, d.Now())
 		d.Log.WarnContext(ctx, "wallet rests: the token pays nobody from it", "wallet", id.Address, "since", since)
 		if d.Now().Sub(since) < blockedFor {
 			continue
@@ -249,13 +249,17 @@ func (e *TooManyError) Error() string { return fmt.Sprintf("at most %d entries f
 
 // fewer says how many of the entries of p fit into a transaction of w.
 func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) error {
+	var unknown error
 	fit := sort.Search(len(p.Entries)-1, func(n int) bool {
 		some := p
 		some.Entries = p.Entries[:n+1]
 		_, err := d.Nodes.Estimate(ctx, d.call(some, w))
+		if err != nil && !errors.Is(err, chain.ErrTooLarge) && !errors.Is(err, chain.ErrReverted) {
+			unknown = errors.Join(ErrUnavailable, err)
+		}
 		return err != nil
 	})
-	return &TooManyError{max(fit, 1)} // one alone is a transfer
+	return cmp.Or(unknown, error(&TooManyError{max(fit, 1)})) // one alone is a transfer
 }
 
 // call returns the call by which w would make p.
@@ -301,9 +305,13 @@ func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Addres
 	if views.Leading().Balance.Less(p.Amount) {
 		return ErrInsufficient
 	}
-	passes := func(p payment.Payment) error {
+	var unknown error // of a call that no node answered: it says nothing of the token
+	passes := func(p payment.Payment) bool {
 		_, err := d.Nodes.Estimate(ctx, d.call(p, w))
-		return err
+		if err != nil && !errors.Is(err, chain.ErrReverted) {
+			unknown = errors.Join(ErrUnavailable, err)
+		}
+		return err == nil
 	}
 	toItself := p
 	toItself.To, toItself.Entries = w, slices.Clone(p.Entries)
@@ -312,21 +320,23 @@ func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Addres
 	}
 	plain := toItself
 	plain.Entries, plain.BatchContract = nil, token.Address{}
-	switch err := passes(toItself); {
-	case err != nil && !p.BatchContract.IsZero() && passes(plain) == nil:
-		return fmt.Errorf("%w: %s: %w", errUnapproved, w, err)
-	case err != nil:
-		return fmt.Errorf("%w: %s: %w", errBlocked, w, err)
-	}
 	i, known := place(reverted)
-	if !known && len(p.Entries) > 1 { // the node does not give the contract's reason
+	switch pays := passes(toItself); {
+	case !pays && (p.BatchContract.IsZero() || !passes(plain)):
+		err = fmt.Errorf("%w: %s: %w", errBlocked, w, reverted)
+	case !pays:
+		err = fmt.Errorf("%w: %s: %w", errUnapproved, w, reverted)
+	case !known && len(p.Entries) > 1: // the node does not give the contract's reason
 		i = sort.Search(len(p.Entries)-1, func(n int) bool {
 			some := toItself
 			some.Entries = slices.Concat(p.Entries[:n+1], toItself.Entries[n+1:])
-			return passes(some) != nil
+			return !passes(some)
 		})
+		fallthrough
+	default:
+		err = &chain.EntryError{Index: i, Err: ErrRecipient}
 	}
-	return &chain.EntryError{Index: i, Err: ErrRecipient}
+	return cmp.Or(unknown, err)
 }
 
 func walletOf(p payment.Payment) wallet.ID {

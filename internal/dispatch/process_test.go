@@ -68,6 +68,8 @@ type process struct {
 	draining   []token.Address          // of keys
 	refuses    []token.Address          // recipients that the token refuses
 	unable     []token.Address          // wallets from which the token pays nobody
+	mute       int                      // the simulated call that the node does not answer, counted from 1; 0: none
+	asked      int                      // simulated calls
 	listed     []token.Address          // that the sanctions list has
 	unapproved []token.Address          // wallets whose coins the batch contract may not spend
 	fit        int                      // the most entries that fit into a transaction; 0: any
@@ -231,6 +233,9 @@ func (p *process) balance(a token.Address) token.Amount {
 func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 	if i := slices.IndexFunc(c.Recipients, func(a token.Address) bool { return slices.Contains(p.listed, a) }); i >= 0 {
 		return 0, &chain.EntryError{Index: i, Err: chain.ErrListed}
+	}
+	if p.asked++; p.asked == p.mute {
+		return 0, errors.New("connection reset")
 	}
 	outputs := fakechain.Outputs(chain.Tx{To: c.To, Data: c.Data})
 	if slices.Contains(p.unable, c.From) {

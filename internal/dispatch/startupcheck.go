@@ -160,7 +160,7 @@ func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) er
 
 // leaveOut has the wallet tried last for a minute, and says why.
 func (d sending) leaveOut(ctx context.Context, id wallet.ID, err error) {
-	d.pool.Rest(id, d.Now())
+	d.pool.Rest(id, "not opened", d.Now())
 	d.Log.ErrorContext(ctx, "wallet left out", "wallet", id.Address, "err", err)
 }
 

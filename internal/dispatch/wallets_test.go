@@ -84,6 +84,23 @@ func TestAWalletThatTheTokenBlocksIsPaused(t *testing.T) {
 	}
 }
 
+// TestNoAnswerIsNoReason: a transfer reverts, and the node is silent when it is asked
+// why. Neither the wallet nor the recipient is to blame for all that is known.
+func TestNoAnswerIsNoReason(t *testing.T) {
+	batch := asked
+	batch.To, batch.Entries = token.Address{}, []payment.Entry{{To: token.Address{8}, Amount: token.Units(50)}, {To: asked.To, Amount: token.Units(50)}}
+	for _, row := range []struct {
+		r    payment.Request
+		mute int // the simulated call: after the payment's own, to the wallet itself, and then of a part
+	}{{asked, 2}, {batch, 2}, {batch, 3}} {
+		p := four(t)
+		p.refuses, p.mute = []token.Address{asked.To}, row.mute
+		if _, err := p.d.Send(t.Context(), row.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrRecipient) {
+			t.Errorf("silent at call %d: %v", row.mute, err)
+		}
+	}
+}
+
 // TestAPaymentIsSimulatedForTheWalletItMovesTo: it is not given to a wallet from
 // which it would revert.
 func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {

@@ -21,8 +21,11 @@ type Pool struct {
 }
 
 // A rest is the time in which a wallet that cannot pay is tried last. since is the
-// begin of the first of its rests that follow each other.
-type rest struct{ since, until time.Time }
+// begin of the first of its rests that follow each other for one reason.
+type rest struct {
+	why          string
+	since, until time.Time
+}
 
 const (
 	// restTime is how long a wallet rests before it is tried again.
@@ -45,13 +48,13 @@ func (p *Pool) Saw(w Wallet) {
 }
 
 // Rest puts a wallet that cannot pay behind the others for a minute from now. It
-// returns since when that has been so.
-func (p *Pool) Rest(id ID, now time.Time) (since time.Time) {
+// returns since when that has been so, for the same reason.
+func (p *Pool) Rest(id ID, why string, now time.Time) (since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.rests[id]
-	if now.Sub(r.until) > apart {
-		r.since = now
+	if r.why != why || now.Sub(r.until) > apart {
+		r.why, r.since = why, now
 	}
 	r.until = now.Add(restTime)
 	p.rests[id] = r

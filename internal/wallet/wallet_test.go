@@ -166,7 +166,7 @@ func TestChooseAll(t *testing.T) {
 				pool.Saw(w)
 			}
 			if rapid.Bool().Draw(t, "rests") {
-				pool.Rest(w.ID, noon)
+				pool.Rest(w.ID, "", noon)
 			}
 			candidates = append(candidates, w.Address)
 		}
@@ -185,7 +185,7 @@ func TestChooseAll(t *testing.T) {
 }
 
 // TestRest: a wallet that rests is tried last for a minute, also when the others
-// are full, and its rests that follow each other count from the first.
+// are full, and its rests that follow each other for one reason count from the first.
 func TestRest(t *testing.T) {
 	pool, a := wallet.NewPool(window, inOrder), stored(1, 0)
 	candidates := []token.Address{{19: 1}, {19: 2}, {19: 3}}
@@ -196,22 +196,27 @@ func TestRest(t *testing.T) {
 		do   func(time.Time)
 		want token.Address // that is tried last
 	}{
-		{0, func(at time.Time) { pool.Rest(a.ID, at) }, candidates[0]},
+		{0, func(at time.Time) { pool.Rest(a.ID, "blocked", at) }, candidates[0]},
 		{time.Minute - 1, func(time.Time) {}, candidates[0]},
 		{time.Minute, func(time.Time) {}, candidates[2]},
 		{2 * time.Minute, func(at time.Time) {
-			if since := pool.Rest(a.ID, at); !since.Equal(noon) {
+			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(noon) {
 				t.Errorf("rests since %v", since)
+			}
+		}, candidates[0]},
+		{2 * time.Minute, func(at time.Time) {
+			if since := pool.Rest(a.ID, "no key", at); !since.Equal(at) {
+				t.Errorf("it has no key since %v", since)
 			}
 		}, candidates[0]},
 		{2 * time.Minute, func(time.Time) { pool.Wake(a.ID) }, candidates[2]},
 		{3 * time.Minute, func(at time.Time) {
-			if since := pool.Rest(a.ID, at); !since.Equal(at) {
+			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(at) {
 				t.Errorf("after it was woken it rests since %v", since)
 			}
 		}, candidates[0]},
 		{time.Hour, func(at time.Time) {
-			if since := pool.Rest(a.ID, at); !since.Equal(at) {
+			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(at) {
 				t.Errorf("long after its last rest it rests since %v", since)
 			}
 		}, candidates[0]},
