@@ -61,7 +61,7 @@ type process struct {
 	keys   []token.Address // of wallets
 	sent   [][]byte        // to the node
 	calls  []string        // in the order they were made
-	mu     sync.Mutex      // guards calls, script and sent
+	mu     sync.Mutex      // guards calls, script, sent and asked
 	times  map[string]int  // of each operation
 
 	unsettled  uint64                   // of the count, not final yet
@@ -234,7 +234,11 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 	if i := slices.IndexFunc(c.Recipients, func(a token.Address) bool { return slices.Contains(p.listed, a) }); i >= 0 {
 		return 0, &chain.EntryError{Index: i, Err: chain.ErrListed}
 	}
-	if p.asked++; p.asked == p.mute {
+	p.mu.Lock()
+	p.asked++
+	silent := p.asked == p.mute
+	p.mu.Unlock()
+	if silent {
 		return 0, errors.New("connection reset")
 	}
 	outputs := fakechain.Outputs(chain.Tx{To: c.To, Data: c.Data})
