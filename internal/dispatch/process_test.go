@@ -61,7 +61,7 @@ type process struct {
 	keys   []token.Address // of wallets
 	sent   [][]byte        // to the node
 	calls  []string        // in the order they were made
-	mu     sync.Mutex      // guards calls, script, sent and asked
+	mu     sync.Mutex      // guards calls, script, sent, times and asked
 	times  map[string]int  // of each operation
 
 	unsettled  uint64                   // of the count, not final yet
@@ -212,7 +212,9 @@ func (p *process) Ready(context.Context) error { return p.call("Ready") }
 // Sign signs never alike, as a key in another service does.
 func (p *process) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed, error) {
 	err := p.call("Sign")
+	p.mu.Lock()
 	raw := fmt.Append(nil, tx, nonce, p.times["Sign"])
+	p.mu.Unlock()
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
 }
 
