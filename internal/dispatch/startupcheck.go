@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,16 +67,21 @@ func (d sending) look(ctx context.Context) error {
 	return nil
 }
 
-// abreast calls do for every wallet, some at once, and returns the first error once
-// all are done: a process with many wallets must not ask for one after the other
-// before its first payment.
+// abreast calls do for every wallet, some at once, and returns the error of the first
+// that has one, in the registry's order, once all are done: a process with many wallets
+// must not ask for one after the other before its first payment.
 func abreast(wallets wallet.Registry, do func(wallet.Registration) error) error {
 	var group errgroup.Group
 	group.SetLimit(16)
-	for _, r := range wallets {
-		group.Go(func() error { return do(r) })
+	errs := make([]error, len(wallets))
+	for i, r := range wallets {
+		group.Go(func() error {
+			errs[i] = do(r)
+			return nil
+		})
 	}
-	return group.Wait()
+	_ = group.Wait()
+	return cmp.Or(errs...)
 }
 
 // compare compares a wallet with the chain, unless this process has. What it learns
