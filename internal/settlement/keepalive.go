@@ -229,6 +229,9 @@ func (p *pass) limit(s wallet.PendingTx, tx chain.Tx) token.Amount {
 	if err != nil {
 		gas = token.MaxAmount()
 	}
+	if has := p.views.Leading().Gas; has.Less(gas) { // the record may not know yet what other attempts of this run cost
+		gas = has
+	}
 	affordable := gas.Sub(tx.L1Fee).Sub(tx.Value).Over(tx.Gas)
 	switch {
 	case affordable.IsZero():

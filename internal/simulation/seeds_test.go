@@ -83,6 +83,17 @@ func TestSeeds(t *testing.T) {
 	t.Logf("%d seeds from %d in %s, %.0f a second", *seeds, *from, took.Round(time.Second), float64(*seeds)/took.Seconds())
 }
 
+// TestSeedsThatFailed replays the seeds that have found a fault beyond the range of
+// TestSeeds: silence taken for a blocked wallet, and bumps that cost more ether than the
+// wallet has.
+func TestSeedsThatFailed(t *testing.T) {
+	for _, s := range []uint64{465176, 597881} {
+		if violations := simulate(t, s, simulation.Reduction{}, nil); len(violations) > 0 {
+			explain(t, s, violations)
+		}
+	}
+}
+
 // TestReplay: a seed is worth something only if it does the same every time.
 func TestReplay(t *testing.T) {
 	for s := *from; s < *from+inRace[uint64](40, 200); s++ {
