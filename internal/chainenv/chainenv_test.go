@@ -138,7 +138,7 @@ func TestConfig(t *testing.T) {
 		vars map[string]string
 		want string
 	}{
-		"the chain's own":  {map[string]string{"NONCE_WINDOW": "0", "MAX_FEE_CAP_GWEI": "0"}, "safe 2s 1000000000 64"},
+		"the chain's own":  {map[string]string{"NONCE_WINDOW": "0", "MAX_FEE_CAP_GWEI": "0"}, "safe 2s 1000000000 16"},
 		"another chain's":  {map[string]string{"CHAIN_ID": "1", "NONCE_WINDOW": "0", "MAX_FEE_CAP_GWEI": "0"}, "finalized 12s 200000000000 64"},
 		"all overridden":   {map[string]string{"NONCE_WINDOW": "7", "MAX_FEE_CAP_GWEI": "3", "CONFIRMATION_RULE": "4", "BLOCK_TIME": "250ms"}, "4 250ms 3000000000 7"},
 		"an unknown chain": {map[string]string{"CHAIN_ID": "31337", "NONCE_WINDOW": "9", "MAX_FEE_CAP_GWEI": "0"}, "safe 2s 200000000000 9"},
