@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -123,13 +124,15 @@ func TestEstimatesBothCases(t *testing.T) {
 }
 
 // TestEstimatesABatch: a batch is estimated as it is, and with each tenth recipient new, its
-// recipients are held against the list, and its gas against the block, in one request.
+// recipients are held against the list, its gas against the block, and the code that it
+// calls against the contract's, in one request.
 func TestEstimatesABatch(t *testing.T) {
 	var entries []disburser.Entry
 	for i := range 11 {
 		entries = append(entries, disburser.Entry{To: token.Address{1 + byte(i)}, Amount: token.Units(5)})
 	}
 	word := func(digit string) raw { return result(`"0x` + strings.Repeat("0", 63) + digit + `"`) }
+	const noContract, unsaid = "no contract, where every call succeeds", "a node that does not say the code"
 	reason := func(data string) raw {
 		return raw(fmt.Sprintf(`"error":{"code":3,"message":"execution reverted","data":%s}`, data))
 	}
@@ -156,6 +159,10 @@ func TestEstimatesABatch(t *testing.T) {
 		{"as Hardhat says it", reason(`{"message":"reverted","data":"` + refused + `"}`), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, 7},
 		{"as Nethermind says it", reason(`"Reverted ` + refused + `"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, 7},
 		{"without a reason", failure("3", "execution reverted"), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, -1},
+		{noContract, result(`"0x5208"`), result(`"0x5208"`), 0, "0x1c9c380", 0, chain.ErrCode, -1},
+		{"another contract, which refuses the call", failure("3", "execution reverted"), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrCode, -1},
+		{"another contract, which takes the call", result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0, chain.ErrCode, -1},
+		{unsaid, result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0, errAny, -1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			estimates := 0
@@ -174,8 +181,20 @@ func TestEstimatesABatch(t *testing.T) {
 					return word("0")
 				},
 				"eth_getBlockByNumber": always(result(`{"number":"0x5","gasLimit":"` + row.limit + `"}`)),
+				"eth_getCode": func(r request) raw {
+					code := disburser.Code()
+					switch {
+					case row.name == unsaid:
+						return failure("-32000", "header not found")
+					case row.name == noContract || string(r.Params[0]) != `"`+contract.String()+`"`:
+						code = nil
+					case row.want == chain.ErrCode:
+						code[len(code)-1]++
+					}
+					return result(fmt.Sprintf(`"0x%x"`, code))
+				},
 			})
-			call := chain.Call{From: account, To: contract, Data: disburser.Calldata(contract, entries, []byte{7}), Bounded: true}
+			call := chain.Call{From: account, To: contract, Data: disburser.Calldata(contract, entries, []byte{7}), Batch: true}
 			call.List = token.Address{0x40, 19: 0x01}
 			for _, e := range entries {
 				call.Recipients = append(call.Recipients, e.To)
@@ -192,6 +211,66 @@ func TestEstimatesABatch(t *testing.T) {
 				t.Errorf("%d estimates in requests %q", estimates, requests)
 			}
 		})
+	}
+}
+
+// TestEstimatesABatchLikeTheLast: a batch is estimated within what another of its size has
+// needed, and less and less if it needs less. One that needs more, or that the token
+// refuses within it, is estimated again.
+func TestEstimatesABatchLikeTheLast(t *testing.T) {
+	needs := [2]uint64{0x30000, 0x34000} // as it is, and to new holders
+	strict, asked := false, []string{}   // strict: a token that pays none it does not know
+	s := serve(t, map[string]func(request) raw{
+		"eth_estimateGas": func(r request) raw {
+			var call struct{ Gas string }
+			_ = json.Unmarshal(r.Params[0], &call)
+			need := needs[len(asked)%2]
+			if asked = append(asked, call.Gas); strict && len(asked)%2 == 0 {
+				return failure("3", "execution reverted")
+			}
+			most, err := strconv.ParseUint(call.Gas, 0, 64)
+			switch {
+			case call.Gas == "":
+				return result(fmt.Sprintf(`"0x%x"`, need))
+			case err != nil || most < need: // as a token says it that has too little for its part
+				return failure("3", "execution reverted")
+			case most > need+need/64: // as geth searches
+				return result(fmt.Sprintf(`"0x%x"`, need))
+			default:
+				return result(fmt.Sprintf(`"0x%x"`, most))
+			}
+		},
+		"eth_getBlockByNumber": always(result(`{"number":"0x5","gasLimit":"0x1c9c380"}`)),
+		"eth_getCode":          always(result(fmt.Sprintf(`"0x%x"`, disburser.Code()))),
+	})
+	node := open(t, s.URL)
+	for _, step := range []struct {
+		entries      int
+		asIs, dearer uint64
+		strict       bool
+		gas          uint64
+		caps         string
+		why          string
+	}{
+		{3, 0x30000, 0x34000, false, 0x34000, `["" ""]`, "the first of its size"},
+		{3, 0x2ff00, 0x33f00, false, 0x34340, `["0x30300" "0x34340"]`, "one that needs no more"},
+		{3, 0x30301, 0x34000, false, 0x34000, `["0x30300" "0x34340" "" ""]`, "one that needs more as it is"},
+		{3, 0x30301, 0x36000, false, 0x36000, `["0x30604" "0x34340" "" ""]`, "one that needs more to new holders"},
+		{3, 0x30301, 0x36000, false, 0x36360, `["0x30604" "0x36360"]`, "the same again"},
+		{3, 0x20001, 0x36000, false, 0x36360, `["0x30604" "0x36360"]`, "one that needs much less"},
+		{3, 0x20001, 0x36000, false, 0x36360, `["0x2e581" "0x36360"]`, "and again"},
+		{2, 0x20000, 0x24000, true, 0x20000 + 97_920, `["" ""]`, "another size, of a strict token"},
+		{2, 0x20000, 0x24000, true, 0x20200 + 97_920, `["0x20200" ""]`, "for which there is no second cap"},
+	} {
+		asked, strict, needs = nil, step.strict, [2]uint64{step.asIs, step.dearer}
+		entries := make([]disburser.Entry, step.entries)
+		for i := range entries {
+			entries[i] = disburser.Entry{To: token.Address{1 + byte(i)}, Amount: token.Units(5)}
+		}
+		gas, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract, Data: disburser.Calldata(contract, entries, []byte{7}), Batch: true})
+		if caps := fmt.Sprintf("%q", asked); err != nil || gas != step.gas || caps != step.caps {
+			t.Errorf("%s: %#x, %v, asked within %s; want %#x within %s", step.why, gas, err, caps, step.gas, step.caps)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,6 +67,8 @@ type Node struct {
 	span    atomic.Uint64         // the most blocks of which one request asks for logs
 	right   atomic.Bool           // the node has answered with chainID
 	wrong   atomic.Pointer[error] // the node has answered with another chain id
+
+	searched sync.Map // of batches, by the length of their call data
 }
 
 var _ chain.Node = (*Node)(nil)

@@ -67,6 +67,7 @@ type callObject struct {
 	To    string        `json:"to"`
 	Value *hexutil.Big  `json:"value,omitempty"`
 	Data  hexutil.Bytes `json:"data"`
+	Gas   string        `json:"gas,omitempty"` // the most of it
 }
 
 // wei returns an amount of ether as a JSON-RPC quantity, nil for none.
