@@ -125,6 +125,10 @@ type Store interface {
 	// however many callers issue keys at the same time.
 	Issue(ctx context.Context, k Key, most int) error
 
+	// Named returns the merchant's key of that ID, ErrNotFound if it has none. It may
+	// lag behind writes as List does.
+	Named(ctx context.Context, merchantID, id string) (Key, error)
+
 	// List returns the merchant's keys, newest first and by descending id
 	// among keys of the same instant; none is not an error. It may lag a
 	// little behind writes (a moment, on DynamoDB).

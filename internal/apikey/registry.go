@@ -202,20 +202,14 @@ func (r *Registry) Revoke(ctx context.Context, by Key, id string) (Key, error) {
 // find returns a key of by's merchant that is not wider than by, and was not made
 // to live longer.
 func (r *Registry) find(ctx context.Context, by Key, id string) (Key, error) {
-	keys, err := r.List(ctx, by.MerchantID)
+	k, err := r.store.Named(ctx, by.MerchantID, id)
 	if err != nil {
-		return Key{}, err
+		return Key{}, fmt.Errorf("looking for %q of %s: %w", id, by.MerchantID, err)
 	}
-	for _, k := range keys {
-		if k.ID != id {
-			continue
-		}
-		if later := !by.Term.IsZero() && (k.Term.IsZero() || k.Term.After(by.Term)); later || !by.covers(k.Grant) {
-			return Key{}, fmt.Errorf("acting on %s: %w", id, ErrNotPermitted)
-		}
-		return k, nil
+	if later := !by.Term.IsZero() && (k.Term.IsZero() || k.Term.After(by.Term)); later || !by.covers(k.Grant) {
+		return Key{}, fmt.Errorf("acting on %s: %w", id, ErrNotPermitted)
 	}
-	return Key{}, fmt.Errorf("looking for %q of %s: %w", id, by.MerchantID, ErrNotFound)
+	return k, nil
 }
 
 func (r *Registry) mint(merchantID, merchantName string) (Minted, error) {

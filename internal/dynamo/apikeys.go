@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -191,19 +192,42 @@ func (s *APIKeys) Touch(ctx context.Context, hash apikey.Hash, at, since time.Ti
 	return outcome(err, nil, "touching an API key") // another request may just have recorded its use
 }
 
+// Named implements apikey.Store from the merchant index, newest first.
+func (s *APIKeys) Named(ctx context.Context, merchantID, id string) (apikey.Key, error) {
+	for k, err := range s.ofMerchant(ctx, merchantID) {
+		if err != nil || k.ID == id {
+			return k, err
+		}
+	}
+	return apikey.Key{}, apikey.ErrNotFound
+}
+
+// ofMerchant yields the merchant's keys, newest first, until there is an error.
+func (s *APIKeys) ofMerchant(ctx context.Context, merchantID string) iter.Seq2[apikey.Key, error] {
+	return func(yield func(apikey.Key, error) bool) {
+		for item, err := range s.query(ctx, &dynamodb.QueryInput{
+			IndexName:                 aws.String(indexMerchant),
+			KeyConditionExpression:    aws.String("merchant_id = :m"),
+			ExpressionAttributeValues: attributes{":m": text(merchantID)},
+			ScanIndexForward:          aws.Bool(false),
+		}) {
+			var k apikey.Key
+			if err == nil {
+				k, err = decodeAPIKey(item)
+			} else {
+				err = fmt.Errorf("querying the API keys of %s: %w", merchantID, err)
+			}
+			if !yield(k, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // List implements apikey.Store from the merchant index.
 func (s *APIKeys) List(ctx context.Context, merchantID string) ([]apikey.Key, error) {
 	keys := []apikey.Key{}
-	for item, err := range s.query(ctx, &dynamodb.QueryInput{
-		IndexName:                 aws.String(indexMerchant),
-		KeyConditionExpression:    aws.String("merchant_id = :m"),
-		ExpressionAttributeValues: attributes{":m": text(merchantID)},
-		ScanIndexForward:          aws.Bool(false),
-	}) {
-		if err != nil {
-			return nil, fmt.Errorf("querying the API keys of %s: %w", merchantID, err)
-		}
-		k, err := decodeAPIKey(item)
+	for k, err := range s.ofMerchant(ctx, merchantID) {
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package memory
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -15,10 +14,12 @@ import (
 // APIKeys keeps API keys and recipient books in memory. The zero APIKeys is empty and ready; it is safe
 // for concurrent use.
 type APIKeys struct {
-	mu    sync.RWMutex
-	keys  map[apikey.Hash]apikey.Key
-	terms map[string]apikey.Terms // by merchant
-	book  map[bookKey]recipient.Entry
+	mu        sync.RWMutex
+	keys      map[apikey.Hash]*apikey.Key
+	named     map[string]*apikey.Key   // by ID
+	merchants map[string][]*apikey.Key // oldest first, mostly
+	terms     map[string]apikey.Terms  // by merchant
+	book      map[bookKey]recipient.Entry
 }
 
 var (
@@ -38,8 +39,8 @@ func (s *APIKeys) Issue(_ context.Context, k apikey.Key, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	valid := 0
-	for _, there := range s.keys {
-		if there.MerchantID == k.MerchantID && there.Hash != k.Hash && there.Valid(k.CreatedAt) {
+	for _, there := range s.merchants[k.MerchantID] {
+		if there.Hash != k.Hash && there.Valid(k.CreatedAt) {
 			valid++
 		}
 	}
@@ -57,9 +58,9 @@ func (s *APIKeys) put(k apikey.Key) error {
 		return apikey.ErrExists
 	}
 	if s.keys == nil {
-		s.keys = map[apikey.Hash]apikey.Key{}
+		s.keys, s.named, s.merchants = map[apikey.Hash]*apikey.Key{}, map[string]*apikey.Key{}, map[string][]*apikey.Key{}
 	}
-	s.keys[k.Hash] = k
+	s.keys[k.Hash], s.named[k.ID], s.merchants[k.MerchantID] = &k, &k, append(s.merchants[k.MerchantID], &k)
 	return nil
 }
 
@@ -71,7 +72,18 @@ func (s *APIKeys) Find(_ context.Context, hash apikey.Hash) (apikey.Key, error) 
 	if !ok {
 		return apikey.Key{}, apikey.ErrNotFound
 	}
-	return k, nil
+	return *k, nil
+}
+
+// Named implements apikey.Store.
+func (s *APIKeys) Named(_ context.Context, merchantID, id string) (apikey.Key, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	k, ok := s.named[id]
+	if !ok || k.MerchantID != merchantID {
+		return apikey.Key{}, apikey.ErrNotFound
+	}
+	return *k, nil
 }
 
 // Terms implements apikey.Finder.
@@ -99,7 +111,11 @@ func (s *APIKeys) SetTerms(_ context.Context, merchantID string, from, to apikey
 func (s *APIKeys) All(context.Context) ([]apikey.Key, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.Collect(maps.Values(s.keys)), nil
+	var all []apikey.Key
+	for _, k := range s.keys {
+		all = append(all, *k)
+	}
+	return all, nil
 }
 
 // Touch implements apikey.Finder.
@@ -112,7 +128,6 @@ func (s *APIKeys) Touch(_ context.Context, hash apikey.Hash, at, since time.Time
 	}
 	if !k.LastUsedAt.After(since) {
 		k.LastUsedAt = at
-		s.keys[hash] = k
 	}
 	return nil
 }
@@ -121,24 +136,14 @@ func (s *APIKeys) Touch(_ context.Context, hash apikey.Hash, at, since time.Time
 func (s *APIKeys) List(_ context.Context, merchantID string) ([]apikey.Key, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var there []apikey.Key
-	for h := range s.keys {
-		if s.keys[h].MerchantID == merchantID {
-			there = append(there, s.keys[h])
-		}
+	there := s.merchants[merchantID]
+	keys := make([]apikey.Key, 0, len(there))
+	for _, k := range slices.Backward(there) {
+		keys = append(keys, *k)
 	}
-	order := make([]int, len(there)) // keys are large, and sorting would move them often
-	for i := range there {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, j int) int {
-		a, b := &there[i], &there[j]
+	slices.SortStableFunc(keys, func(a, b apikey.Key) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
-	keys := make([]apikey.Key, len(there))
-	for i, at := range order {
-		keys[i] = there[at]
-	}
 	return keys, nil
 }
 
@@ -155,7 +160,6 @@ func (s *APIKeys) Replace(_ context.Context, merchantID string, hash apikey.Hash
 	}
 	if k.ExpiresAt.IsZero() || at.Before(k.ExpiresAt) {
 		k.ExpiresAt = at
-		s.keys[hash] = k
 	}
 	return nil
 }
@@ -170,7 +174,6 @@ func (s *APIKeys) Revoke(_ context.Context, merchantID string, hash apikey.Hash,
 	}
 	if k.RevokedAt.IsZero() {
 		k.RevokedAt = at
-		s.keys[hash] = k
 	}
-	return k, nil
+	return *k, nil
 }

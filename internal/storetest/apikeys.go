@@ -100,6 +100,13 @@ func (c keyCheck) listed(merchantID string, want ...apikey.Key) {
 		c.ok("listing", err)
 		return cmp.Diff(append([]apikey.Key{}, want...), got, byEquality)
 	})
+	for _, k := range want {
+		got, err := c.Named(c.Context(), merchantID, k.ID)
+		c.ok("looking for "+k.ID, err)
+		c.same("key of that ID", k, got)
+		_, err = c.Named(c.Context(), "mer_of_nobody", k.ID)
+		c.refused("looking for another merchant's key", err, apikey.ErrNotFound)
+	}
 }
 
 // Random returns a source of bytes that is the same for the same seed, for

@@ -29,8 +29,9 @@ import (
 var started = sync.OnceValues(launch)
 
 // Start returns the URL of a DynamoDB Local that all tests of this binary
-// share, so every test needs table names of its own. It is started on first use,
-// in memory, on a free port, and ends with the test binary, even if that is killed.
+// share. Each access key has tables of its own there, so that tests of one key need
+// table names of their own. It is started on first use, in memory, on a free port,
+// and ends with the test binary, even if that is killed.
 // REMIT_TEST_DYNAMODB names one that runs already and is used instead.
 //
 // A test that cannot have it fails; it is never skipped. Call it outside a
@@ -50,14 +51,14 @@ func Start(t testing.TB) string {
 	return local.endpoint
 }
 
-// Client returns a client of the DynamoDB Local that Start returns. Its keys are
-// no secret: DynamoDB Local takes any made of letters and digits.
+// Client returns a client of the DynamoDB Local that Start returns, with the access key
+// of remit local, which is no secret: DynamoDB Local takes any made of letters and digits.
 func Client(t testing.TB) *dynamodb.Client {
 	t.Helper()
 	return dynamodb.New(dynamodb.Options{
 		BaseEndpoint: aws.String(Start(t)),
 		Region:       "us-east-1",
-		Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+		Credentials:  credentials.NewStaticCredentialsProvider("remit", "remit", ""),
 	})
 }
 
@@ -146,7 +147,7 @@ func run(ctx context.Context, jars string) (*process, error) {
 		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
 		"-Djava.library.path="+jars, "-cp", filepath.Join(jars, "*"),
 		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
-		"-inMemory", "-sharedDb", "-disableTelemetry", "-port", strconv.Itoa(port))
+		"-inMemory", "-disableTelemetry", "-port", strconv.Itoa(port))
 	p := &process{endpoint: "http://127.0.0.1:" + strconv.Itoa(port), ended: make(chan struct{})}
 	if p.hold, err = cmd.StdinPipe(); err != nil {
 		return nil, err
