@@ -128,7 +128,7 @@ func (c *Client) CreateKey(ctx context.Context, merchant string) (string, error)
 	return made.Key, err
 }
 
-// An Order asks for one payment.
+// An Order asks for one payment, alone or as an entry of a batch.
 type Order struct {
 	To        string      `json:"to"`
 	Amount    json.Number `json:"amount"` // in the token's smallest unit; it may exceed 64 bits
@@ -150,19 +150,31 @@ type Payment struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	} `json:"failure"`
-	Entries []struct { // of a batch
-		To string `json:"to"`
-	} `json:"payments"`
+	Entries []Order `json:"payments"` // of a batch
 }
 
 // Send asks once for a payment. An empty idempotency key is not sent, and then a
 // second request would make a second payment.
 func (c *Client) Send(ctx context.Context, order Order, idempotency string) (Payment, error) {
-	var header []string
-	if idempotency != "" {
-		header = []string{"Idempotency-Key", idempotency}
+	return ask[Payment](ctx, c, "POST", "/send-payment", order, under(idempotency)...)
+}
+
+// A Batch asks for 1 to 100 payments at once: all are made, or none.
+type Batch struct {
+	Payments  []Order `json:"payments"`
+	Reference string  `json:"reference,omitempty"`
+}
+
+// SendBatch asks once for a batch, as Send does for one payment.
+func (c *Client) SendBatch(ctx context.Context, batch Batch, idempotency string) (Payment, error) {
+	return ask[Payment](ctx, c, "POST", "/send-payments", batch, under(idempotency)...)
+}
+
+func under(idempotency string) []string {
+	if idempotency == "" {
+		return nil
 	}
-	return ask[Payment](ctx, c, "POST", "/send-payment", order, header...)
+	return []string{"Idempotency-Key", idempotency}
 }
 
 // Transaction returns the payment that a transaction with that hash makes.

@@ -2,7 +2,6 @@ package merchant
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,12 +27,14 @@ type Pay struct {
 	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key to use. Another merchant's key would pay every row again."`
 	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. The same rows under another name are other payments: say one when last month's rows are to be paid again."`
+	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all of them or none."`
 	DryRun      bool          `help:"Read the file, say what would be paid, and pay nothing."`
 	Yes         bool          `help:"Do not ask."`
 	Duplicates  bool          `help:"Pay rows that say the same as an earlier row too, without asking."`
 	Concurrency int           `default:"16" help:"How many requests are made at once."`
 	Wait        bool          `help:"Wait until every payment is final."`
 	Patience    time.Duration `default:"2m" help:"How long a row is tried again while the API gives no answer."`
+	Quiet       bool          `kong:"-"` // no bars of progress
 }
 
 // The statuses of a row in the file of results. A payment's own are beside them:
@@ -80,6 +81,10 @@ type payout struct {
 	symbol   string
 	decimals int
 
+	number int      // of the next batch; see paybatch.go
+	size   int      // rows of a batch
+	failed []string // what to say of those that paid nobody
+
 	mu      sync.Mutex // of the rows' outcomes and of what follows
 	written time.Time  // when the results were written last
 }
@@ -87,12 +92,16 @@ type payout struct {
 // Run reads the whole file, says what it will pay, asks, and pays. It writes what
 // became of each row to a file beside it, FILE.results.csv, as it goes.
 func (c *Pay) Run(ctx context.Context, out io.Writer) error {
-	p := &payout{Pay: c, api: connect(c.URL, c.Key)}
+	p := &payout{Pay: c, api: connect(c.URL, c.Key), size: batchLimit}
 	if err := p.read(ctx); err != nil {
 		return explained(err, p.api)
 	}
-	if err := p.known(ctx); err != nil {
-		return err
+	err := p.known(ctx)
+	if err == nil {
+		err = p.look(ctx, !c.Batch)
+	}
+	if err != nil {
+		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
 	}
 	if err := p.summary(ctx, out); err != nil || c.DryRun {
 		return err
@@ -100,9 +109,15 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.write(); err != nil { // before the first payment: the hashes must have a place
 		return err
 	}
-	err := p.each(ctx, "Paying", func(r *payRow) bool { return r.status == "" }, p.pay)
+	err = p.payAll(ctx)
 	if err == nil && c.Wait {
-		err = p.each(ctx, "Waiting", func(r *payRow) bool { return r.status == "pending" }, p.await)
+		of := map[string][]*payRow{} // the rows of each payment
+		err = p.each(ctx, "Waiting", func(r *payRow) bool {
+			if r.status == "pending" {
+				of[r.hash] = append(of[r.hash], r)
+			}
+			return len(of[r.hash]) == 1 && of[r.hash][0] == r
+		}, func(ctx context.Context, r *payRow) error { return p.await(ctx, of[r.hash]) })
 	}
 	for _, r := range p.rows {
 		if r.status == "" {
@@ -149,8 +164,11 @@ func (p *payout) known(ctx context.Context) error {
 			page, _, err := p.api.Payments(ctx, url.Values{"idempotency_key": {r.key}})
 			return page, err
 		})
-		if told, ok := errors.AsType[*client.Problem](err); ok && (told.Status == http.StatusConflict || told.Status == http.StatusForbidden) {
-			return nil // taken on and not signed, or the key may not read: the request itself finds out
+		if inProgress(err) {
+			if p.Batch {
+				return fmt.Errorf("its own payment is begun: run the same without --batch: %w", err)
+			}
+			return nil // the request itself finds out
 		}
 		if err == nil && len(page) > 0 {
 			p.saw(r, page[0])
@@ -168,10 +186,7 @@ func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bo
 			rows = append(rows, r)
 		}
 	}
-	bar := progressbar.NewOptions(len(rows), progressbar.OptionSetDescription(title), progressbar.OptionSetWriter(os.Stderr),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("rows"),
-		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionOnCompletion(func() { fmt.Fprintln(os.Stderr) }),
-		progressbar.OptionSetVisibility(term.IsTerminal(int(os.Stderr.Fd()))))
+	bar := p.bar(title, len(rows))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, p.Concurrency))
 	for _, r := range rows {
@@ -188,15 +203,30 @@ func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bo
 	return group.Wait()
 }
 
+// bar returns the bar of so many rows.
+func (p *payout) bar(title string, rows int) *progressbar.ProgressBar {
+	return progressbar.NewOptions(rows, progressbar.OptionSetDescription(title), progressbar.OptionSetWriter(os.Stderr),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("rows"),
+		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionOnCompletion(func() { fmt.Fprintln(os.Stderr) }),
+		progressbar.OptionSetVisibility(!p.Quiet && term.IsTerminal(int(os.Stderr.Fd()))))
+}
+
+// payAll pays every row that has no payment yet.
+func (p *payout) payAll(ctx context.Context) error {
+	if p.Batch {
+		return p.payBatches(ctx)
+	}
+	return p.each(ctx, "Paying", func(r *payRow) bool { return r.status == "" }, p.pay)
+}
+
 // pay asks for a row's payment until the API has said what became of it.
 func (p *payout) pay(ctx context.Context, r *payRow) error {
-	order := client.Order{To: r.to.String(), Amount: json.Number(r.amount.String()), Reference: r.reference}
-	made, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Send(ctx, order, r.key) })
+	made, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Send(ctx, r.order(), r.key) })
 	told, answered := errors.AsType[*client.Problem](err)
 	switch {
 	case err == nil:
 		p.saw(r, made)
-	case answered && (told.Status == http.StatusUnauthorized || told.Status == http.StatusForbidden):
+	case answered && shut(told):
 		return fmt.Errorf("%w: no row can be paid with this key", err)
 	case answered && told.Status < 500 && !again(told):
 		p.lost(r, refused, told.Detail())
@@ -206,14 +236,17 @@ func (p *payout) pay(ctx context.Context, r *payRow) error {
 	return p.writeSometimes()
 }
 
-// await asks for a row's payment until it is final.
-func (p *payout) await(ctx context.Context, r *payRow) error {
+// await asks for the payment of rows until it is final.
+func (p *payout) await(ctx context.Context, rows []*payRow) error {
 	for {
-		now, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Transaction(ctx, r.hash) })
+		now, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.Transaction(ctx, rows[0].hash) })
 		if err != nil {
 			return err
 		}
-		if p.saw(r, now); now.Status != "pending" {
+		for _, r := range rows {
+			p.saw(r, now)
+		}
+		if now.Status != "pending" {
 			return p.writeSometimes()
 		}
 		select {
@@ -239,10 +272,22 @@ func (p *payout) lost(r *payRow, status, problem string) {
 	r.status, r.problem = status, problem
 }
 
+// inProgress reports whether an Idempotency-Key was taken on and its payment is not
+// signed: it may be made.
+func inProgress(err error) bool {
+	told, ok := errors.AsType[*client.Problem](err)
+	return ok && told.Status == http.StatusConflict && told.Code == "idempotency_in_progress"
+}
+
+// shut reports whether the key may not do what it was used for.
+func shut(told *client.Problem) bool {
+	return told.Status == http.StatusUnauthorized || told.Status == http.StatusForbidden
+}
+
 // again reports whether a refusal asks for the same request again: under the same
 // Idempotency-Key that is always safe.
 func again(told *client.Problem) bool {
-	return told.Status >= 500 || told.Status == http.StatusTooManyRequests || (told.Status == http.StatusConflict && told.Code == "idempotency_in_progress")
+	return told.Status >= 500 || told.Status == http.StatusTooManyRequests || inProgress(told)
 }
 
 // retried makes a request until it has an answer that another request would not
@@ -276,14 +321,20 @@ func retried[T any](ctx context.Context, patience time.Duration, do func() (T, e
 // ended sums the run up.
 func (p *payout) ended(out io.Writer) error {
 	counts, confirmed := map[string]int{}, token.Amount{}
-	for _, r := range p.rows {
+	for i, r := range p.rows {
 		counts[r.status]++
 		if sum, err := confirmed.Add(r.amount); err == nil && r.status == "confirmed" {
 			confirmed = sum
 		}
-		if r.problem != "" {
-			fmt.Fprintf(out, "  line %d %s: %s\n", r.line, r.status, r.problem)
+		same := func(i int) bool { return p.rows[i].status == r.status && p.rows[i].problem == r.problem }
+		if r.problem == "" || i > 0 && same(i-1) {
+			continue
 		}
+		lines, end := fmt.Sprint("line ", r.line), i
+		for ; end+1 < len(p.rows) && same(end+1); end++ {
+			lines = fmt.Sprintf("lines %d to %d", r.line, p.rows[end+1].line)
+		}
+		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, r.problem)
 	}
 	if counts["confirmed"] == len(p.rows) {
 		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s; %s has the hashes\n", len(p.rows), confirmed.Tokens(p.decimals), p.symbol, p.results())

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/csv"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"remit/internal/client"
 	"remit/internal/token"
 )
 
@@ -21,7 +23,7 @@ type payRow struct {
 	to        token.Address
 	amount    token.Amount
 	reference string
-	key       string // its Idempotency-Key
+	key       string // the Idempotency-Key of its own payment, or of the batch that pays it
 	twin      int    // the line of the first row that says the same; 0 for none
 
 	status  string // "" until the API told of it; see the statuses in pay.go
@@ -29,6 +31,11 @@ type payRow struct {
 	onChain string
 	block   uint64
 	problem string // why it was refused, failed, or is not known
+}
+
+// order is what the row asks for.
+func (r *payRow) order() client.Order {
+	return client.Order{To: r.to.String(), Amount: json.Number(r.amount.String()), Reference: r.reference}
 }
 
 // The columns that a file may have; names are compared without regard to case.
@@ -106,8 +113,7 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		if before := seen[says]; len(before) > 0 {
 			row.twin = before[0]
 		}
-		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", says, len(seen[says])))
-		row.key = "pay-" + hex.EncodeToString(sum[:16])
+		row.key = payKey(says, len(seen[says]))
 		seen[says] = append(seen[says], line)
 		rows = append(rows, row)
 	}
@@ -115,6 +121,13 @@ func readPayments(file []byte, run string, decimals int) (rows []*payRow, bad []
 		return nil, nil, errors.New("the file has a header and no row")
 	}
 	return rows, bad, nil
+}
+
+// payKey returns the Idempotency-Key of the payment with that number among those of
+// which the same can be said.
+func payKey(says string, number int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%d", says, number))
+	return "pay-" + hex.EncodeToString(sum[:16])
 }
 
 // oneOf returns the one of the names that the header has.

@@ -65,22 +65,36 @@ func (p *payout) write() error {
 }
 
 // gone names the rows that an earlier run of the file paid, by its results, and that
-// the file does not have any more.
-func (p *payout) gone() (gone []string) {
+// the file does not have any more, and those of which it has the recipient and the amount
+// under another key.
+func (p *payout) gone() (gone, again []string) {
 	file, err := os.ReadFile(p.results())
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	records, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
 	if err != nil || len(records) == 0 || !slices.Equal(records[0], resultColumns) {
-		return nil
+		return nil, nil
+	}
+	here := map[[3]string]int{} // rows of a key, which those of a batch share
+	for _, r := range p.rows {
+		here[[3]string{r.key, r.to.String(), r.amount.String()}]++
+		here[[3]string{"", r.to.String(), r.amount.String()}]++
 	}
 	for _, was := range records[1:] {
-		here := slices.ContainsFunc(p.rows, func(r *payRow) bool { return r.key == was[8] })
+		id, like := [3]string{was[8], was[6], was[7]}, [3]string{"", was[6], was[7]}
+		here[id]--
+		here[like]--
 		amount, err := token.ParseAmount(was[7])
-		if !here && err == nil && was[2] != "" {
-			gone = append(gone, fmt.Sprintf("%s %s to %s (line %s)", amount.Tokens(p.decimals), p.symbol, was[6], was[0]))
+		if here[id] >= 0 || err != nil || was[2] == "" {
+			continue
+		}
+		row := fmt.Sprintf("%s %s to %s (line %s)", amount.Tokens(p.decimals), p.symbol, was[6], was[0])
+		if here[like] >= 0 {
+			again = append(again, row)
+		} else {
+			gone = append(gone, row)
 		}
 	}
-	return gone
+	return gone, again
 }

@@ -48,16 +48,27 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "  paid before     %d rows, which are not paid again; if this is another payout, give it a name with --run\n", paid)
 	}
 	if failed > 0 {
-		fmt.Fprintf(out, "  failed before   %d rows, which paid nobody and stay failed; to try them again, give them another reference, or a file of their own with --run\n", failed)
+		fmt.Fprintf(out, "  failed before   %d rows, which stay failed; to try them again, give them another reference, or a file of their own with --run\n", failed)
 	}
-	if gone := p.gone(); len(gone) > 0 {
+	for _, batch := range p.failed {
+		fmt.Fprintf(out, "  failed before   %s, which paid nobody: rows of it are paid again\n", batch)
+	}
+	gone, again := p.gone()
+	if len(again) > 0 {
+		fmt.Fprintf(out, "  paid otherwise  %d rows of the same recipient and amount, by an earlier run under another name or reference: %s\n", len(again), strings.Join(again, ", "))
+	}
+	if len(gone) > 0 {
 		fmt.Fprintf(out, "  not here now    %d rows that an earlier run of this file paid: %s\n", len(gone), strings.Join(gone, ", "))
 	}
 	if len(fresh) == 0 {
 		fmt.Fprintln(out, "  to pay          nothing")
 		return nil
 	}
-	fmt.Fprintf(out, "  to pay          %d rows, %s %s in all, %s at most in one\n", len(fresh), total.Tokens(p.decimals), p.symbol, largest.Tokens(p.decimals))
+	batches := ""
+	if p.Batch {
+		batches = fmt.Sprintf(", in %d batches", (len(fresh)+p.size-1)/p.size)
+	}
+	fmt.Fprintf(out, "  to pay          %d rows, %s %s in all, %s at most in one%s\n", len(fresh), total.Tokens(p.decimals), p.symbol, largest.Tokens(p.decimals), batches)
 	fmt.Fprintf(out, "  new recipients  %s\n", p.newRecipients(ctx, fresh))
 	fmt.Fprintf(out, "  your limits     %s\n", p.limits(ctx))
 	for _, r := range twins {
