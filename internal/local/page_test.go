@@ -30,33 +30,33 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 		{"the page itself", "GET /", own, "", "", 200},
 		{"by the name localhost", "GET /", "localhost:" + port, "Sec-Fetch-Site: none\r\n", "", 200},
 		{"a link on another site", "GET /", own, "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", "", 200},
-		{"a button", "POST /sandbox/do", own, json + "Origin: http://" + own + "\r\nSec-Fetch-Site: same-origin\r\n", pay, 200},
-		{"a command line", "POST /sandbox/do", own, json, pay, 200},
-		{"another origin", "POST /sandbox/do", own, json + "Origin: https://evil.example\r\n", pay, 403},
-		{"another port of this machine", "POST /sandbox/do", own, json + "Origin: http://127.0.0.1:1\r\n", pay, 403},
-		{"an origin that is hidden", "POST /sandbox/do", own, json + "Origin: null\r\n", pay, 403},
-		{"another site, by what the browser says", "POST /sandbox/do", own, json + "Sec-Fetch-Site: cross-site\r\n", pay, 403},
-		{"a form, which browsers send without asking", "POST /sandbox/do", own, "Content-Type: text/plain\r\n", pay, 403},
-		{"no type at all", "POST /sandbox/do", own, "", pay, 403},
-		{"a name that was resolved to loopback", "GET /sandbox/facts", "evil.example:" + port, "", "", 403},
-		{"loopback at another port", "GET /sandbox/facts", "127.0.0.1:1", "", "", 403},
+		{"a button", "POST /page/do", own, json + "Origin: http://" + own + "\r\nSec-Fetch-Site: same-origin\r\n", pay, 200},
+		{"a command line", "POST /page/do", own, json, pay, 200},
+		{"another origin", "POST /page/do", own, json + "Origin: https://evil.example\r\n", pay, 403},
+		{"another port of this machine", "POST /page/do", own, json + "Origin: http://127.0.0.1:1\r\n", pay, 403},
+		{"an origin that is hidden", "POST /page/do", own, json + "Origin: null\r\n", pay, 403},
+		{"another site, by what the browser says", "POST /page/do", own, json + "Sec-Fetch-Site: cross-site\r\n", pay, 403},
+		{"a form, which browsers send without asking", "POST /page/do", own, "Content-Type: text/plain\r\n", pay, 403},
+		{"no type at all", "POST /page/do", own, "", pay, 403},
+		{"a name that was resolved to loopback", "GET /page/facts", "evil.example:" + port, "", "", 403},
+		{"loopback at another port", "GET /page/facts", "127.0.0.1:1", "", "", 403},
 		{"an address that is not loopback", "GET /", "192.0.2.1:" + port, "", "", 403},
-		{"the stream from another site", "GET /sandbox/events", own, "Sec-Fetch-Site: cross-site\r\n", "", 403},
-		{"the stream as an image of another site", "GET /sandbox/events", own, "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", "", 403},
-		{"an unknown button", "POST /sandbox/do", own, json, `{"do":"dance"}`, 422},
-		{"an unknown field", "POST /sandbox/do", own, json, `{"do":"mend","now":true}`, 422},
-		{"an amount that is none", "POST /sandbox/do", own, json, strings.Replace(pay, `"1"`, `"1.5"`, 1), 422},
-		{"no key", "POST /sandbox/do", own, json, strings.Replace(pay, `"k"`, `""`, 1), 422},
-		{"too many at once", "POST /sandbox/do", own, json, strings.Replace(pay, `"do"`, `"times":51,"do"`, 1), 422},
-		{"a payment of nobody", "POST /sandbox/do", own, json, `{"do":"again","id":"pay_1"}`, 422},
-		{"nothing to break", "POST /sandbox/do", own, json, `{"do":"break","fault":"everything"}`, 422},
-		{"too deep", "POST /sandbox/do", own, json, `{"do":"break","fault":"reorg","depth":6}`, 422},
-		{"too long", "POST /sandbox/do", own, json, `{"do":"random","seconds":61}`, 422},
-		{"no such payment", "GET /sandbox/payment?find=x", own, "", "", 404},
+		{"the stream from another site", "GET /page/events", own, "Sec-Fetch-Site: cross-site\r\n", "", 403},
+		{"the stream as an image of another site", "GET /page/events", own, "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", "", 403},
+		{"an unknown button", "POST /page/do", own, json, `{"do":"dance"}`, 422},
+		{"an unknown field", "POST /page/do", own, json, `{"do":"mend","now":true}`, 422},
+		{"an amount that is none", "POST /page/do", own, json, strings.Replace(pay, `"1"`, `"1.5"`, 1), 422},
+		{"no key", "POST /page/do", own, json, strings.Replace(pay, `"k"`, `""`, 1), 422},
+		{"too many at once", "POST /page/do", own, json, strings.Replace(pay, `"do"`, `"times":51,"do"`, 1), 422},
+		{"a payment of nobody", "POST /page/do", own, json, `{"do":"again","id":"pay_1"}`, 422},
+		{"nothing to break", "POST /page/do", own, json, `{"do":"break","fault":"everything"}`, 422},
+		{"too deep", "POST /page/do", own, json, `{"do":"break","fault":"reorg","depth":6}`, 422},
+		{"too long", "POST /page/do", own, json, `{"do":"random","seconds":61}`, 422},
+		{"no such payment", "GET /page/payment?find=x", own, "", "", 404},
 	} {
 		answer, body := raw(t, api, fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", row.line, row.host, len(row.body), row.header, row.body))
 		policy := answer.Header.Get("Content-Security-Policy")
-		if answer.StatusCode != row.status || !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self';") || answer.StatusCode != 200 && !strings.Contains(body, `"code":"sandbox_refused"`) {
+		if answer.StatusCode != row.status || !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self';") || answer.StatusCode != 200 && !strings.Contains(body, `"code":"page_refused"`) {
 			t.Errorf("%s: answered %s %s, policy %q", row.name, answer.Status, body, policy)
 		}
 		if answer.Header.Get("Access-Control-Allow-Origin") != "" {
@@ -71,7 +71,7 @@ func TestRulesOfThePage(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	guarantees, err := os.ReadFile("../../docs/guarantees.md")
 	check(t, err)
-	answer, err := api.Call(t.Context(), "GET", "/sandbox/facts", "")
+	answer, err := api.Call(t.Context(), "GET", "/page/facts", "")
 	var facts struct {
 		Breakages []struct{ ID, Text, Does, Rule string }
 		Deaths    [][]struct{ When, Left, Finished string }
@@ -101,7 +101,7 @@ func TestThePageShowsOthersToo(t *testing.T) {
 	}
 	do := func(body string) {
 		t.Helper()
-		if answer, err := api.Call(t.Context(), "POST", "/sandbox/do", body); err != nil || answer.Status != 200 {
+		if answer, err := api.Call(t.Context(), "POST", "/page/do", body); err != nil || answer.Status != 200 {
 			t.Fatalf("%s: %s %v", body, answer.Body, err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestThePageShowsOthersToo(t *testing.T) {
 		seen = nil
 		for _, key := range []string{"before", "after"} {
 			var story struct{ Payment payment }
-			answer, err := api.Call(t.Context(), "GET", "/sandbox/payment?find="+key, "")
+			answer, err := api.Call(t.Context(), "GET", "/page/payment?find="+key, "")
 			check(t, err)
 			if _ = json.Unmarshal(answer.Body, &story); story.Payment.State == "CONFIRMED" && story.Payment.Paid > 0 && (key == "before" || !slices.Contains(story.Payment.At, 0)) {
 				seen = append(seen, story.Payment)

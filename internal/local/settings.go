@@ -10,6 +10,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/chains"
 	"remit/internal/disburser"
+	"remit/internal/page"
 	"remit/internal/stack"
 	"remit/internal/token"
 )
@@ -65,8 +66,7 @@ const registryAge = 5 * time.Second
 // broken and that tells which payment a transfer is.
 func (s *Settings) servesPage() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
-	ip := net.ParseIP(host)
-	return s.Page && err == nil && (host == "localhost" || ip != nil && ip.IsLoopback()) && len(s.RPC) == 0 && s.Memo == "on"
+	return s.Page && err == nil && page.Loopback(host) && len(s.RPC) == 0 && s.Memo == "on"
 }
 
 // complete returns config with the chain's own values where no flag chose one, and

@@ -2,8 +2,6 @@ package local_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +10,6 @@ import (
 	"remit/internal/client"
 	"remit/internal/devnet"
 	"remit/internal/keyring"
-	"remit/internal/local"
-	"remit/internal/local/localtest"
 	"remit/internal/token"
 )
 
@@ -21,44 +17,31 @@ import (
 // treasury's, what is beyond the allowance is refused, and /balance says what an address
 // has, not what it may spend.
 func TestPaysWithATreasury(t *testing.T) {
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 2, Now: time.Now})
-	must(err)
+	check(t, err)
 	t.Cleanup(func() { _ = on.Close() })
 	spender, treasury := on.Wallets()[0], on.Wallets()[1]
 	owner, err := keyring.ParseKey(treasury.PrivateKey())
-	must(err)
+	check(t, err)
 	approve := chain.TransferData(spender.Address, token.Units(1_000))
 	copy(approve, []byte{0x09, 0x5e, 0xa7, 0xb3}) // approve(address,uint256) has the arguments of transfer
 	signed, err := owner.Sign(t.Context(), chain.Tx{
 		ChainID: on.ID(), To: on.Token().Contract, Data: approve, Gas: 100_000, Fees: chain.Fees{Tip: token.Units(1_000_000_000), Cap: token.Units(20_000_000_000)},
 	}, 0)
-	must(err)
-	must(on.MineExactly(signed.Raw))
-	keys := filepath.Join(t.TempDir(), "keys")
-	must(os.WriteFile(keys, []byte(spender.PrivateKey()), 0o600))
-	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--rpc="+on.URL(), "--token="+on.Token().Contract.String(),
-		"--wallet-file="+keys, "--block-time=100ms", "--confirmation-rule=1", "--treasury-allowance="+treasury.Address.String())
-	api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1]}
-	out.Await(t, "Ctrl-C")
-	api.Key, err = api.CreateKey(t.Context(), "Acme")
-	must(err)
+	check(t, err)
+	check(t, on.MineExactly(signed.Raw))
+	api := over(t, on, spender, "--treasury-allowance="+treasury.Address.String())
 	balances := func() (text string) {
 		for _, a := range []token.Address{spender.Address, treasury.Address} {
 			b, err := api.Balance(t.Context(), a.String())
-			must(err)
+			check(t, err)
 			text += " " + b.String()
 		}
 		return text
 	}
 	var each uint64
 	_, err = fmt.Sscan(balances(), new(uint64), &each)
-	must(err)
+	check(t, err)
 	pay := func(amount uint64) (client.Answer, error) {
 		return api.Call(t.Context(), "POST", "/send-payment", fmt.Sprintf(`{"to":"0x2222222222222222222222222222222222222222","amount":%d}`, amount))
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +21,7 @@ import (
 	"remit/internal/client"
 	"remit/internal/devnet"
 	"remit/internal/local/fault"
+	"remit/internal/merchant"
 	"remit/internal/payment"
 	"remit/internal/token"
 )
@@ -29,7 +34,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 	if s.opened.Load() {
 		return nil
 	}
-	merchant, key, err := s.Join(ctx)
+	name, key, err := s.Join(ctx)
 	if err != nil {
 		return fmt.Errorf("making the page's merchant: %w", err)
 	}
@@ -55,7 +60,7 @@ func (s *Sandbox) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.merchant, s.api, s.hookID, s.verify = merchant, api, hook.ID, verifier.Verify
+	s.merchant, s.api, s.hookID, s.verify = name, api, hook.ID, verifier.Verify
 	s.opened.Store(true)
 	s.running.Go(func() { s.follow(s.ctx) })
 	return nil
@@ -167,6 +172,27 @@ func (s *Sandbox) pursue(ctx context.Context, id payment.ID, o order) {
 		s.rows[id].Asked++
 		s.mu.Unlock()
 	}
+}
+
+// list pays a list as `remit pay` does, and returns what the command prints and the
+// results that it writes. It does not wait for the payments' ends, which the page shows.
+func (s *Sandbox) list(text, run string, batch bool) (string, error) {
+	dir, err := os.MkdirTemp("", "remit-list-*")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	file := filepath.Join(dir, "list.csv")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	pay := merchant.Pay{File: file, URL: s.URL, Key: s.api.Key, Name: run, Batch: batch, Yes: true, Concurrency: 16, Patience: 20 * time.Second, Quiet: true}
+	var out bytes.Buffer
+	if err = pay.Run(s.ctx, &out); err != nil {
+		fmt.Fprintln(&out, "remit:", err)
+	}
+	results, _ := os.ReadFile(file + ".results.csv") // there are none of a list that cannot be paid
+	return strings.ReplaceAll(out.String(), dir+"/", "") + string(results), nil
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -22,6 +22,7 @@ import (
 	"remit/internal/ethrpc"
 	"remit/internal/interpose"
 	"remit/internal/local/fault"
+	"remit/internal/page"
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -185,7 +186,7 @@ func (n watched) Send(ctx context.Context, raw []byte) chain.Reply {
 			_, _, rest, ok = disburser.Parse(raw[max(bytes.Index(raw, batch), 0):])
 		}
 		if ok && len(rest) >= 20 {
-			n.page.reached(payment.MemoID(rest[:20]), sent)
+			n.page.reached(payment.MemoID(rest[:20]), page.Sent)
 		}
 	}
 	return reply
@@ -200,7 +201,7 @@ func (s *Sandbox) Interposed(to store.Store) store.Store {
 var errLost = errors.New("the answer of the store got lost")
 
 // reaches are the writes after which a payment has reached a step.
-var reaches = map[string]step{"Create": prepared, "Commit": committed, "Finish": final, "Discard": -1, "Reserve": -1, "AddAttempt": -1}
+var reaches = map[string]page.Step{"Create": page.Prepared, "Commit": page.Committed, "Finish": page.Final, "Discard": -1, "Reserve": -1, "AddAttempt": -1}
 
 // around makes a call of a store, unless the process that calls has ended.
 func (s *Sandbox) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {

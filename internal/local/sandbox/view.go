@@ -12,6 +12,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/interpose"
+	"remit/internal/page"
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -19,56 +20,12 @@ import (
 	"remit/internal/webhook"
 )
 
-// A step is one that a payment has reached.
-type step int
-
-const (
-	prepared step = iota
-	committed
-	sent
-	mined
-	final
-	announced
-	steps // how many there are
-)
-
 // Bounds of what the page lists. All payments are counted.
 const (
-	listed  = 100 // payments
 	told    = 200 // lines of the log
 	shown   = 30  // blocks and webhooks
 	rewound = 64  // blocks below the known head that are looked at again: the deepest reorg of the chain
 )
-
-// A row is a payment as the page shows it.
-type row struct {
-	ID      payment.ID    `json:"id"`
-	N       int           `json:"n"`
-	Key     string        `json:"key"`
-	To      string        `json:"to"`
-	Amount  string        `json:"amount"` // in the token's smallest unit
-	Ours    bool          `json:"ours"`   // asked for by the page
-	Asked   int           `json:"asked"`  // requests of the page for it
-	Answers int           `json:"answers"`
-	Answer  string        `json:"answer"` // the last answer to the page; "" while there is none
-	Refused bool          `json:"refused"`
-	State   payment.State `json:"state"`
-	Failure string        `json:"failure"`
-	Hash    string        `json:"hash"`
-	Wallet  string        `json:"wallet"`
-	Nonce   uint64        `json:"nonce"`
-	Paid    int           `json:"paid"`  // Transfer logs with its id on the chain now
-	Begun   int64         `json:"begun"` // when it was first asked for or seen, in milliseconds since 1970
-	At      [steps]int64  `json:"at"`    // when it reached each step; 0: not yet
-}
-
-// A line is one of the log of events.
-type line struct {
-	N    int    `json:"n"`
-	At   int64  `json:"at"`
-	Kind string `json:"kind"` // "ask", "step", "fault", "bad" or "end"
-	Text string `json:"text"`
-}
 
 // A block is one of the chain, or one that was replaced.
 type block struct {
@@ -86,18 +43,6 @@ type arrival struct {
 	Times   int    `json:"times"`   // arrivals of the event so far
 }
 
-// An account is a wallet as the page shows it.
-type account struct {
-	Address  token.Address `json:"address"`
-	Tokens   string        `json:"tokens"` // in the smallest unit
-	Wei      string        `json:"wei"`
-	Next     uint64        `json:"next"`  // the nonce that the next reservation gets
-	Mined    uint64        `json:"mined"` // the chain's count
-	Reserved int           `json:"reserved"`
-	Sent     int           `json:"sent"` // pending transactions
-	Paused   string        `json:"paused"`
-}
-
 // A count is computed from the chain's Transfer logs alone, but for asked and failed.
 type count struct {
 	Asked   int    `json:"asked"`
@@ -106,14 +51,14 @@ type count struct {
 	Unpaid  int    `json:"unpaid"`
 	Failed  int    `json:"failed"`  // of the unpaid, those that the API reports as failed
 	Unasked int    `json:"unasked"` // transfers that no payment asked for
-	Logs    int    `json:"logs"`    // Transfer logs out of the wallets
+	Logs    int    `json:"logs"`    // Transfer logs out of the wallets; those of a batch are one
 	Block   uint64 `json:"block"`   // the last that was read
 }
 
 // A view is what the page shows. Its lock is the sandbox's.
 type view struct {
-	rows    map[payment.ID]*row
-	order   []*row
+	rows    map[payment.ID]*page.Row
+	order   []*page.Row
 	changed map[payment.ID]bool // to be read from the tables
 	byHash  map[string]payment.ID
 	chain   struct {
@@ -126,16 +71,16 @@ type view struct {
 	paid      map[payment.ID]int
 	logs      int
 	blocks    []block
-	wallets   []account
+	wallets   []page.Wallet
 	said      int // lines so far
-	lines     []line
+	lines     []page.Line
 	arrived   int // webhooks so far
 	arrivals  []arrival
 	seen      map[string]int // arrivals by event
 }
 
 func newView() view {
-	return view{rows: map[payment.ID]*row{}, changed: map[payment.ID]bool{}, hashes: map[uint64]chain.Hash{}, transfers: map[uint64][]payment.ID{},
+	return view{rows: map[payment.ID]*page.Row{}, changed: map[payment.ID]bool{}, hashes: map[uint64]chain.Hash{}, transfers: map[uint64][]payment.ID{},
 		paid: map[payment.ID]int{}, seen: map[string]int{}, byHash: map[string]payment.ID{}}
 }
 
@@ -151,16 +96,16 @@ func paymentOf(c interpose.Call) payment.ID {
 // say adds a line to the log. The caller holds the lock.
 func (s *Sandbox) say(kind, format string, args ...any) {
 	s.said++
-	s.lines = append(s.lines, line{s.said, s.now().UnixMilli(), kind, fmt.Sprintf(format, args...)})
+	s.lines = append(s.lines, page.Line{N: s.said, At: s.now().UnixMilli(), Kind: kind, Text: fmt.Sprintf(format, args...)})
 	s.lines = s.lines[max(0, len(s.lines)-told):]
 }
 
 // rowOf returns the row of a payment, a new one if it has none. The caller holds the
 // lock.
-func (s *Sandbox) rowOf(id payment.ID) *row {
+func (s *Sandbox) rowOf(id payment.ID) *page.Row {
 	r := s.rows[id]
 	if r == nil {
-		r = &row{ID: id, N: len(s.order) + 1, Begun: s.now().UnixMilli()}
+		r = &page.Row{ID: id, N: int64(len(s.order) + 1), Begun: s.now().UnixMilli()}
 		s.rows[id], s.order = r, append(s.order, r)
 		s.changed[id] = true
 	}
@@ -168,7 +113,7 @@ func (s *Sandbox) rowOf(id payment.ID) *row {
 }
 
 // stepWords say what each step means.
-var stepWords = [steps]string{
+var stepWords = [page.Steps]string{
 	"is prepared: the payment is stored, and no money can move yet",
 	"is committed: its signed bytes are stored at a nonce. These bytes pay it, or a fee bump of them, or nothing does",
 	"is sent: a node holds its bytes",
@@ -179,7 +124,7 @@ var stepWords = [steps]string{
 
 // reached notes that a payment has reached a step, -1 for none, and has it read from
 // the tables.
-func (s *Sandbox) reached(id payment.ID, at step) {
+func (s *Sandbox) reached(id payment.ID, at page.Step) {
 	if id == "" {
 		return
 	}
@@ -189,14 +134,14 @@ func (s *Sandbox) reached(id payment.ID, at step) {
 	s.changed[id] = true
 	if at >= 0 && r.At[at] == 0 {
 		r.At[at] = s.now().UnixMilli()
-		if at != final { // which is said once its end is read
-			s.say("step", "%s "+stepWords[at], r.name())
+		if at != page.Final { // which is said once its end is read
+			s.say("step", "%s "+stepWords[at], name(r))
 		}
 	}
 }
 
 // name is what the log calls the payment.
-func (r *row) name() string {
+func name(r *page.Row) string {
 	if r.Key != "" {
 		return r.Key
 	}
@@ -213,8 +158,8 @@ func (s *Sandbox) published(e webhook.Event) {
 	_ = json.Unmarshal(e.Body, &told) // other events tell of no payment
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.rows[s.byHash[told.Data.Hash]]; r != nil && r.At[announced] == 0 {
-		r.At[announced] = s.now().UnixMilli()
+	if r := s.rows[s.byHash[told.Data.Hash]]; r != nil && r.At[page.Announced] == 0 {
+		r.At[page.Announced] = s.now().UnixMilli()
 	}
 }
 
@@ -252,7 +197,7 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 			s.learn(p)
 		case errors.Is(err, store.ErrNotFound):
 			if r := s.rows[id]; r != nil && r.Hash == "" { // discarded, or asked for and not stored
-				r.At, r.State = [steps]int64{}, ""
+				r.At, r.State = [page.Steps]int64{}, ""
 			}
 		default:
 			for _, id := range ids[i:] {
@@ -269,37 +214,33 @@ func (s *Sandbox) readPayments(ctx context.Context) error {
 // learn takes over what the tables say of a payment. The caller holds the lock.
 func (s *Sandbox) learn(p payment.Payment) {
 	r, now := s.rowOf(p.ID), s.now().UnixMilli()
-	r.Key, r.To, r.Amount, r.Wallet = p.IdempotencyKey, p.To.String(), p.Amount.String(), p.Wallet.String()
-	if len(p.Entries) > 1 {
-		r.To = fmt.Sprintf("%d recipients", len(p.Entries))
-	}
-	reach := func(at step) {
+	before := r.State
+	r.Learn(p)
+	reach := func(at page.Step) {
 		if r.At[at] == 0 {
 			r.At[at] = now
 		}
 	}
-	if reach(prepared); p.State == payment.Prepared {
-		r.At[committed] = 0 // a commit that was refused
+	if reach(page.Prepared); p.State == payment.Prepared {
+		r.At[page.Committed] = 0 // a commit that was refused
 	} else {
-		reach(committed)
-		r.Hash, r.Nonce = p.TxHash.String(), p.Nonce
+		reach(page.Committed)
 		s.byHash[r.Hash] = p.ID
 	}
 	if r.Paid = s.paid[p.ID]; r.Paid > 0 { // perhaps before it was known here
-		reach(mined)
-		reach(sent)
+		reach(page.Mined)
+		reach(page.Sent)
 	}
 	if p.State.Final() {
-		reach(final)
-		if r.State != p.State {
+		reach(page.Final)
+		if before != p.State {
 			end := "confirmed"
 			if p.Failure != nil {
-				end, r.Failure = "failed ("+string(p.Failure.Code)+")", string(p.Failure.Code)
+				end = "failed (" + r.Failure + ")"
 			}
-			s.say("end", "%s "+stepWords[final], r.name(), end)
+			s.say("end", "%s "+stepWords[page.Final], name(r), end)
 		}
 	}
-	r.State = p.State
 }
 
 // readChain reads the blocks since the last ones that are known and still there, and
@@ -410,24 +351,24 @@ func (s *Sandbox) count(id payment.ID, number uint64, by int) {
 		s.changed[id] = true // one of the time before the page, if the tables know it
 		return
 	}
-	if r.At[mined], r.Paid = 0, s.paid[id]; r.Paid > 0 {
-		r.At[mined] = s.now().UnixMilli()
-		s.say("step", "%s "+stepWords[mined], r.name(), number)
+	if r.At[page.Mined], r.Paid = 0, s.paid[id]; r.Paid > 0 {
+		r.At[page.Mined] = s.now().UnixMilli()
+		s.say("step", "%s "+stepWords[page.Mined], name(r), number)
 	}
 	if s.paid[id] > 1 {
-		s.say("bad", "%s is on the chain %d times", r.name(), s.paid[id])
+		s.say("bad", "%s is on the chain %d times", name(r), s.paid[id])
 	}
 }
 
 // readWallets reads the wallets from the tables and from the chain.
 func (s *Sandbox) readWallets(ctx context.Context) error {
-	var all []account
+	var all []page.Wallet
 	for _, w := range s.Chain.Wallets()[:min(len(s.Chain.Wallets()), 12)] {
 		onChain, err := s.watch.Account(ctx, w.Address, s.Token.Contract, chain.Head{})
 		if err != nil {
 			return err
 		}
-		a := account{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: onChain.Mined, Next: onChain.Mined}
+		a := page.Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: &onChain.Mined, Next: onChain.Mined}
 		id := wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}
 		if record, err := s.Store.Wallet(ctx, id); err == nil {
 			txs, _, err := s.Store.PendingTxs(ctx, id)
@@ -448,21 +389,24 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 type update struct {
 	Chain    any              `json:"chain"`
 	Blocks   []block          `json:"blocks"`
-	Wallets  []account        `json:"wallets"`
+	Wallets  []page.Wallet    `json:"wallets"`
 	Count    count            `json:"count"`
-	Steps    [steps]int       `json:"steps"`    // payments that have reached each
-	Payments []*row           `json:"payments"` // the newest
+	Steps    [page.Steps]int  `json:"steps"`    // payments that have reached each
+	Payments []page.Row       `json:"payments"` // the newest
 	Arrivals []arrival        `json:"arrivals"`
-	Lines    []line           `json:"lines"`
+	Lines    []page.Line      `json:"lines"`
 	Broken   map[string]int64 `json:"broken"`
 	Random   any              `json:"random"`
 }
 
-// update returns what the page shows, as JSON.
-func (s *Sandbox) update() ([]byte, error) {
+// Update implements page.Source. What it returns is read without the lock.
+func (s *Sandbox) Update() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := update{s.chain, s.blocks, s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [steps]int{}, s.order[max(0, len(s.order)-listed):], s.arrivals, s.lines, map[string]int64{}, s.random}
+	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [page.Steps]int{}, nil, s.arrivals, s.lines, map[string]int64{}, s.random}
+	for _, r := range s.order[max(0, len(s.order)-page.Listed):] {
+		u.Payments = append(u.Payments, *r)
+	}
 	for id, at := range s.broken {
 		u.Broken[id] = at.UnixMilli()
 	}
@@ -490,5 +434,5 @@ func (s *Sandbox) update() ([]byte, error) {
 		}
 		u.Count.Asked++
 	}
-	return json.Marshal(u)
+	return u
 }

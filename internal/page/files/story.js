@@ -8,9 +8,9 @@ const table = (head, lines) => make("table", "", [
 const part = (title, content) => [make("h3", "", title), content];
 const none = (text) => make("p", "none", text);
 
-// tell opens the story of the payment with that id, hash or key.
-export async function tell(find, facts, said) {
-  const answer = await fetch(`/sandbox/payment?find=${encodeURIComponent(find)}`);
+// tell opens the story of the payment with that id, hash, reference, or key of the merchant.
+export async function tell(find, merchant, facts, said) {
+  const answer = await fetch(`/page/payment?${new URLSearchParams({ find, merchant })}`);
   const t = await answer.json();
   if (!answer.ok) return said(t.detail, true);
   const p = t.payment;
@@ -18,12 +18,14 @@ export async function tell(find, facts, said) {
   $("story-body").replaceChildren(
     make("p", "", `${decimal(p.amount || 0, facts.decimals)} ${facts.symbol} to ${p.to}, by wallet ${p.wallet || "none yet"}${p.hash ? `, nonce ${p.nonce}` : ""}.`),
     make("p", "mono", p.id),
+    ...(t.entries ? part("Entries: all are paid by one transaction, or none is", table(["recipient", "amount", "reference"], t.entries.map((e) => [e.to, `${decimal(e.amount, facts.decimals)} ${facts.symbol}`, e.reference]))) : []),
     ...part("Steps, and what a process that dies there leaves", table(["step", "at", "had the process died here", "finished by"], steps.flatMap((name, i) => {
-      const at = p.at[i] ? `${clock(p.at[i])}, +${after(Math.max(0, p.at[i] - p.begun))}` : "not yet";
-      const deaths = facts.deaths[i].length ? facts.deaths[i] : [{ when: "nothing new is left", finished: "the next run of check-receipts, which looks again" }];
+      const at = p.at[i] < 0 ? "reached" : p.at[i] ? `${clock(p.at[i])}, +${after(Math.max(0, p.at[i] - p.begun))}` : "not yet";
+      const deaths = facts.deaths?.[i].length ? facts.deaths[i] : [{ when: "nothing new is left", finished: "the next run of check-receipts, which looks again" }];
       return deaths.map((d, n) => [name, n ? "" : at, d.left ? `${d.when}: ${d.left}` : d.when, d.finished]);
     }))),
-    ...part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client asked for it.")),
+    ...(t.notes ?? []).map(([name, value]) => make("p", "", `${name}: ${value}`)),
+    ...(facts.parts.includes("controls") ? part("Requests of this page", make("p", "", p.ours ? `${p.asked} ${p.asked === 1 ? "request" : "requests"}, ${p.answers} answered 201, the last answer: ${p.answer || "none yet"}` : "Another client asked for it, or a list.")) : []),
     ...part("Attempts: all at one nonce, so at most one is mined", t.attempts.length
       ? table(["hash", "signed", "at most, wei per gas", "gas"], t.attempts.map((a) => [a.hash, clock(a.at), `${a.max_fee}, tip ${a.tip}${a.noop ? ", pays nothing" : ""}`, String(a.gas)]))
       : none("No bytes are signed yet.")),

@@ -18,7 +18,7 @@ export function put(e, text) {
 }
 
 export const title = (text) => text[0].toUpperCase() + text.slice(1);
-export const short = (hex) => (hex ? `${hex.slice(0, 6)}…${hex.slice(-4)}` : "");
+export const short = (text) => (text.startsWith("0x") ? `${text.slice(0, 6)}…${text.slice(-4)}` : text);
 export const clock = (ms) => new Date(ms).toTimeString().slice(0, 8);
 export const after = (ms) => (ms < 10_000 ? `${(ms / 1000).toFixed(2)} s` : `${Math.round(ms / 1000)} s`);
 
@@ -45,7 +45,7 @@ export function drawCount(c) {
   else if (c.asked && c.unpaid === c.failed) verdict = c.failed ? `Every payment was made once, but ${c.failed} that failed and moved nothing.` : "Every payment that was asked for was made, each once.";
   else if (c.asked) verdict = `${c.unpaid - c.failed} on the way. None twice.`;
   put($("verdict"), verdict);
-  put($("counted"), `Counted from ${c.logs.toLocaleString("en")} Transfer logs in blocks 0 to ${c.block.toLocaleString("en")}, by the payment’s id in the call data of each. The tables are not asked.`);
+  put($("counted"), `Counted from ${c.logs.toLocaleString("en")} Transfer logs, those of a batch as one, in blocks 0 to ${c.block.toLocaleString("en")}, by the payment’s id in the call data of each. The tables are not asked.`);
 }
 
 export function drawChain(chain, blocks) {
@@ -64,7 +64,7 @@ export function drawWallets(wallets, facts) {
     make("span", "mono", short(w.address)),
     `${decimal(w.tokens, facts.decimals)} ${facts.symbol}, ${decimal(w.wei, 18, 0).slice(0, 9)} ETH`,
     make("br"),
-    make("small", "", `next nonce ${w.next}, ${w.mined} mined; in flight: ${w.sent} sent, ${w.reserved} reserved`),
+    make("small", "", `${w.state ? `${w.state}, ` : ""}next nonce ${w.next}${w.mined === undefined ? "" : `, ${w.mined} mined`}; in flight: ${w.sent} sent, ${w.reserved} reserved`),
     ...(w.paused ? [make("br"), make("span", "wrong", `paused: ${w.paused}`)] : []),
   ])));
 }
@@ -78,6 +78,7 @@ export function ending(p) {
   if (p.paid > 1) return ["wrong", `paid ${p.paid} times`];
   if (p.refused) return ["warned", `refused: ${p.answer}`];
   if (p.failure) return ["warned", `failed: ${p.failure}`];
+  if (p.at[4] && p.paid < 0) return ["ok", "confirmed"];
   if (p.at[4]) return ["ok", p.paid ? "confirmed, paid once" : "confirmed, mined again soon"];
   if (p.answer === "no answer") return ["warned", "no answer"];
   const reached = steps.filter((_, i) => p.at[i]).pop();
@@ -104,8 +105,9 @@ export function drawPayments(payments, facts, open) {
       const button = make("button", "", [make("span", "name"), make("span", "what"), make("span", "end"), make("span", "track", steps.map(() => make("i")))], { type: "button" });
       button.addEventListener("click", () => open(p.id));
       row = { n: p.n, li: make("li", "", button), button };
+      row.li.n = p.n;
       rows.set(p.id, row);
-      $("rows").prepend(row.li);
+      $("rows").insertBefore(row.li, [...$("rows").children].find((li) => li.n < p.n) ?? null);
     }
     const [name, what, end, track] = row.button.children;
     put(name, p.key || p.id);
@@ -115,7 +117,7 @@ export function drawPayments(payments, facts, open) {
     end.className = `end ${kind}`;
     [...track.children].forEach((cell, i) => {
       cell.className = p.at[i] ? (p.failure ? "on failed" : "on") : "";
-      put(cell, p.at[i] ? `+${after(Math.max(0, p.at[i] - p.begun))}` : "");
+      put(cell, p.at[i] > 0 ? `+${after(Math.max(0, p.at[i] - p.begun))}` : "");
     });
   }
   const list = [...rows.entries()].sort((a, b) => a[1].n - b[1].n);

@@ -1,0 +1,107 @@
+// What a person may do on the page of remit local: pay and break.
+import { $, make, put, title, units } from "./draw.js";
+
+// wire makes the buttons do what they say. It returns what draws what is broken.
+export function wire(facts) {
+  const buttons = new Map();
+  let last = null; // the payment that was asked for last
+
+  function said(text, bad = false) {
+    put($("said"), text);
+    $("said").className = bad ? "bad" : "";
+  }
+
+  // act has the stack do something, and returns its answer; null if it was refused.
+  async function act(what) {
+    try {
+      const answer = await fetch("/page/do", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(what) });
+      const told = await answer.json();
+      said(answer.ok ? "" : told.detail, !answer.ok);
+      return answer.ok ? told : null;
+    } catch {
+      said("The stack does not answer. Is it still running?", true);
+      return null;
+    }
+  }
+
+  function curl() {
+    const body = `{"to":${JSON.stringify($("to").value)},"amount":${units($("amount").value, facts.decimals) ?? 0}}`;
+    const line = `curl -s ${facts.url}/send-payment -H "x-api-key: $KEY" -H 'Idempotency-Key: ${$("key").value.replaceAll("'", "'\\''")}' -H 'Content-Type: application/json' -d '${body}'`;
+    put($("curl"), `KEY=${facts.key}\n\n# pay, and the same again\n${line}\n\n# fifty at once\nfor i in $(seq 50); do ${line} & done; wait`);
+  }
+
+  const ordinary = "0x2222222222222222222222222222222222222222";
+  const behaviours = { revert: "fails: the token reverts", stuck: "stays pending for ever", reorg: "is re-organised away once" };
+  $("who").append(make("option", "", "an ordinary address", { value: ordinary }), ...facts.recipients.map((r) => make("option", "", behaviours[r.behaviour] ?? r.behaviour, { value: r.address })));
+  $("to").value = ordinary;
+  put($("amount-label"), `Amount, ${facts.symbol}`);
+  $("who").addEventListener("change", () => { $("to").value = $("who").value; curl(); });
+  $("pay").addEventListener("input", curl);
+  curl();
+
+  $("pay").addEventListener("submit", async (e) => {
+    e.preventDefault();
+    const amount = units($("amount").value, facts.decimals);
+    if (amount === null) return said(`The amount has at most ${facts.decimals} decimals.`, true);
+    const told = await act({ do: "pay", to: $("to").value, amount, key: $("key").value });
+    if (!told) return;
+    last = told.id;
+    said(`Asked for ${$("key").value}.`);
+    $("do-again").disabled = $("do-fifty").disabled = false;
+    $("key").value = $("key").value.replace(/\d*$/, (n) => (n ? String(BigInt(n) + 1n) : "-2"));
+    curl();
+  });
+  async function again(times) {
+    if (await act({ do: "again", id: last, times })) said(`Asked again, ${times === 1 ? "once" : `${times} times at once`}, under the same key.`);
+  }
+  $("do-again").addEventListener("click", () => again(1));
+  $("do-fifty").addEventListener("click", () => again(50));
+  $("copy").addEventListener("click", async () => { await navigator.clipboard.writeText($("curl").textContent); said("Copied."); });
+
+  // The lines with which a terminal pays the list, by a file of their own if it is not the sample.
+  function listLines(batch) {
+    const [file, list] = [$("list"), $("list").value.replace(/\n?$/, "\n")];
+    const name = file.value === file.defaultValue ? "examples/payroll.csv" : "list.csv";
+    const save = name === "list.csv" ? `cat > list.csv <<'EOF'\n${list}EOF\n` : "";
+    put($("list-lines"), `KEY=${facts.key}\n${save}go run ./cmd/remit pay ${name} --url ${facts.url} --key $KEY --run ${$("run").value} --yes --wait${batch}\ncat ${name}.results.csv`);
+  }
+  listLines(" --batch");
+  $("pay-list").addEventListener("input", () => listLines(" --batch"));
+  $("pay-list").addEventListener("submit", async (e) => {
+    e.preventDefault();
+    const batch = e.submitter.value;
+    listLines(batch && ` ${batch}`);
+    put($("list-said"), "paying …");
+    const told = await act({ do: "list", list: $("list").value, run: $("run").value, batch: batch !== "" });
+    put($("list-said"), told ? told.printed : "");
+  });
+  $("random").addEventListener("submit", (e) => { e.preventDefault(); act({ do: "random", seed: Number($("seed").value) }); });
+  for (const id of ["mend", "mend-now"]) $(id).addEventListener("click", () => act({ do: "mend" }));
+  $("settle").addEventListener("click", () => act({ do: "settle" }));
+
+  const notes = { "Cut the next request off": "The process of the next request ends there, as by SIGKILL: no answer, and not one more line of it runs." };
+  const wide = matchMedia("(min-width: 901px)").matches;
+  for (const [i, group] of [...new Set(facts.breakages.map((b) => b.group))].entries()) {
+    const box = make("details", "", [make("summary", "", group), ...(notes[group] ? [make("p", "small", notes[group])] : [])]);
+    box.open = wide || i === 0;
+    $("breakages").append(box);
+    for (const b of facts.breakages.filter((b) => b.group === group)) {
+      const button = make("button", "", [title(b.label), make("small", "", b.text)], { type: "button", "data-break": b.id, "aria-pressed": "false" });
+      const depth = b.id === "reorg" && make("input", "", [], { type: "number", min: "1", max: "5", value: "1", id: "depth" });
+      button.addEventListener("click", () => act({ do: "break", fault: b.id, depth: depth ? Number(depth.value) : 0 }));
+      buttons.set(b.id, button);
+      box.append(depth ? make("div", "depth", [button, make("label", "", ["Blocks", depth])]) : button);
+    }
+  }
+
+  return (broken, random) => {
+    for (const [id, b] of buttons) b.setAttribute("aria-pressed", String(id in broken));
+    const now = facts.breakages.filter((b) => b.id in broken);
+    const items = now.map((b) => make("li", "", [make("b", "", title(b.label)), ". ", b.does, make("small", "rule", `docs/guarantees.md: ${b.rule}`)]));
+    if (random.on) items.unshift(make("li", "", `Everything at random, seed ${random.seed}.`));
+    $("now").classList.toggle("calm", items.length === 0);
+    if (items.length === 0) items.push(make("li", "", "Nothing."));
+    if ($("broken").textContent !== items.map((i) => i.textContent).join("")) $("broken").replaceChildren(...items);
+    $("do-random").disabled = random.on;
+  };
+}
