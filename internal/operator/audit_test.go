@@ -31,6 +31,7 @@ import (
 	"remit/internal/operator"
 	"remit/internal/payment"
 	"remit/internal/stack"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -173,6 +174,29 @@ func (l *ledger) run(change func([]payment.Payment) []payment.Payment, args ...s
 	if change != nil {
 		all = change(all)
 	}
+	l.fill(tables, all)
+	server := httptest.NewServer(operator.Local{
+		Payments: tables, Nodes: l.urls,
+		Config: stack.Config{ChainID: l.chain.ID(), Token: l.chain.Token(), TreasuryAllowance: l.treasury, Window: 16},
+		Health: func() []chain.Health { return nil }, Keyed: func() []token.Address { return nil },
+	})
+	defer server.Close()
+	asked, err := json.Marshal(map[string]any{"Args": args, "Dir": l.dir})
+	l.must(err)
+	answer, err := http.Post(server.URL, "application/json", bytes.NewReader(asked))
+	l.must(err)
+	defer func() { _ = answer.Body.Close() }()
+	var ended struct{ Out, Error, Consequences string }
+	l.must(json.NewDecoder(answer.Body).Decode(&ended))
+	if ended.Error != "" {
+		return ended.Out, errors.New(ended.Error + ended.Consequences)
+	}
+	return ended.Out, nil
+}
+
+// fill puts payments, the no-ops and the wallets into tables.
+func (l *ledger) fill(tables store.Store, all []payment.Payment) {
+	l.Helper()
 	for _, p := range all {
 		prepared := p
 		prepared.State, prepared.Attempts = payment.Prepared, nil
@@ -191,23 +215,6 @@ func (l *ledger) run(change func([]payment.Payment) []payment.Payment, args ...s
 	for _, key := range l.keys {
 		l.must(tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.chain.ID(), Address: key.Address()}, State: wallet.Active, Key: wallet.InSecret}))
 	}
-	server := httptest.NewServer(operator.Local{
-		Payments: tables, Nodes: l.urls,
-		Config: stack.Config{ChainID: l.chain.ID(), Token: l.chain.Token(), TreasuryAllowance: l.treasury},
-		Health: func() []chain.Health { return nil }, Keyed: func() []token.Address { return nil },
-	})
-	defer server.Close()
-	asked, err := json.Marshal(map[string]any{"Args": args, "Dir": l.dir})
-	l.must(err)
-	answer, err := http.Post(server.URL, "application/json", bytes.NewReader(asked))
-	l.must(err)
-	defer func() { _ = answer.Body.Close() }()
-	var ended struct{ Out, Error string }
-	l.must(json.NewDecoder(answer.Body).Decode(&ended))
-	if ended.Error != "" {
-		return ended.Out, errors.New(ended.Error)
-	}
-	return ended.Out, nil
 }
 
 // auditedEther is one wallet's ether in it.
@@ -401,12 +408,24 @@ func TestMoments(t *testing.T) {
 		"audit --from 2999-01-01T00:00:00Z":          "2999-01-01T00:00:00Z is yet to come",
 		"audit --to 2025-01-01T00:00:00Z":            "--to is before the chain's first block",
 		"audit --to 2026-02-01T00:00:00Z":            "--to is later than block ",
+		"recover --since 0":                          "up to 32 transactions that move nothing",
+		"recover --since 0 --window 7":               "up to 7 transactions",
 		"recover --yes --since 2026-01-03":           "is neither the number of a block nor a time",
 		"recover --yes --since 9999":                 "--since 9999 is beyond block ",
 		"recover --yes --since 2999-01-01T00:00:00Z": "2999-01-01T00:00:00Z is yet to come",
 	} {
 		if out, err := l.run(nil, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q\n%s", line, err, want, out)
+		}
+	}
+}
+
+// TestSignable: a window that the chain's profile has made smaller may have been larger when
+// the transactions were signed.
+func TestSignable(t *testing.T) {
+	for of, want := range map[[2]uint64]uint64{{8453, 16}: 128, {8453, 64}: 128, {8453, 100}: 200, {8453, 4}: 8, {1, 64}: 128, {1337, 64}: 128, {1337, 4}: 8} {
+		if got := operator.Signable(of[0], of[1]); got != want {
+			t.Errorf("chain %d, window %d: %d, want %d", of[0], of[1], got, want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -64,6 +65,7 @@ type deployment struct {
 	rules    stack.Config // how its functions work, with the chain's own values
 	out      io.Writer
 	agree    func(yes bool, consequences string) error // asks for consent
+	over     http.RoundTripper                         // carries requests to nodes; nil: one that repeats and keeps connections
 }
 
 // A platform is where a stack runs: on AWS, or in this process.
@@ -234,7 +236,7 @@ func (d *deployment) nodes(ctx context.Context) (nodes chain.Nodes, urls []strin
 	}
 	own, _ := chains.Of(d.chainID)
 	for _, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.chainID, L1Fee: own.L1Fee, Treasury: d.rules.TreasuryAllowance})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.chainID, L1Fee: own.L1Fee, Treasury: d.rules.TreasuryAllowance, Transport: d.over})
 		if err != nil {
 			return nil, nil, err
 		}

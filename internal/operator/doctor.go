@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,25 +9,15 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
-	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
-	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"golang.org/x/net/publicsuffix"
 
 	"remit/internal/chain"
 	"remit/internal/chains"
-	"remit/internal/dynamo"
 	"remit/internal/ethrpc"
+	"remit/internal/plan"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -48,6 +39,9 @@ type Doctor struct {
 	Target
 	MinGasGwei uint64 `name:"min-gas-gwei" default:"2000000" help:"A wallet with less ether than this is reported."`
 	Fresh      bool   `help:"The stack has just been deployed: do not ask for the schedule's heartbeat."`
+
+	Rate float64 `help:"Payments a second, at the busiest, for which remit plan says what a stack takes: report what this one has less of. Without it, say for how many it is good."`
+	plan.Traffic
 }
 
 // A finding is the result of one check.
@@ -63,10 +57,18 @@ var errFindings = errors.New("the deployment is not well")
 
 // Run makes all checks and, for each that found something wrong, says what to do.
 func (c *Doctor) Run(ctx context.Context, d *deployment) error {
+	if err := c.Check(cmp.Or(c.Rate, 1)); err != nil {
+		return err
+	}
+	a, onAWS := d.platform.(*account)
+	if c.Rate > 0 && !onAWS {
+		return errors.New("--rate is for a stack on AWS: one process has none of its limits")
+	}
 	e := &examination{deployment: d}
 	e.check(ctx, "registry", e.activeWallets, "remit wallet create --stack "+d.Stack)
 	e.check(ctx, "chain", e.chainIsKnown, "")
-	if a, ok := d.platform.(*account); ok {
+	if onAWS {
+		e.holdsTheRate(ctx, a, c)
 		e.check(ctx, "closed", a.isClosed, "deploy with these parameters (docs/deploy.md)")
 		e.check(ctx, "reserved concurrency", a.isReserved, "ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with ReservedConcurrency=on")
 	}
@@ -81,7 +83,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e.check(ctx, "token", e.everyNode(e.tokenIsRight), "correct ChainId, TokenAddress and TokenDecimals and deploy, before anybody is paid; or replace the node")
 	e.walletsAreFunded(ctx, c.MinGasGwei)
 	e.batchesArePaid(ctx)
-	if a, ok := d.platform.(*account); ok {
+	if onAWS {
 		if !c.Fresh {
 			e.check(ctx, "schedule", a.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
 		}
@@ -116,6 +118,9 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 type examination struct {
 	*deployment
 	findings []finding
+
+	tokens, gas token.Amount // that each wallet should hold for the rate; zero without one
+	until       string       // what that is for
 }
 
 // check makes one check. An error of see, which otherwise returns what it saw, is
@@ -360,188 +365,9 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 			err = errors.New("holds no " + symbol)
 		case r.State == wallet.Active && v.Gas.Less(least):
 			err = errors.New("holds " + gas)
+		case r.State == wallet.Active && (v.Balance.Less(e.tokens) || v.Gas.Less(e.gas)):
+			err = fmt.Errorf("holds %s %s and %s: %s each %s %s and %s ether", v.Balance.Tokens(e.asset.Decimals), symbol, gas, e.until, e.tokens.Tokens(e.asset.Decimals), symbol, e.gas.Tokens(18))
 		}
 		e.found(name, v.Balance.Tokens(e.asset.Decimals)+" "+symbol+", "+gas, err, advice)
 	}
-}
-
-// isClosed finds the parameters that leave a stack with real money open.
-func (a *account) isClosed(context.Context) (string, error) {
-	amount := func(name string) token.Amount { v, _ := token.ParseAmount(a.parameters[name]); return v } // the template lets digits pass
-	p := a.parameters
-	id, _ := strconv.ParseUint(p["ChainId"], 10, 64)
-	err := errors.Join(chains.Deployment{
-		Environment: p["Environment"], Mode: p["Mode"], KeyCreation: p["KeyCreation"], ChainID: id, AlarmTopic: p["AlarmTopicArn"],
-		Minimum: amount("AmountMinimum"), Maximum: amount("AmountMaximum"), Daily: amount("DailyLimit"),
-	}.Open()...)
-	return fmt.Sprintf("%s, %s mode, keys from %s", p["Environment"], p["Mode"], p["KeyCreation"]), err
-}
-
-// isReserved finds a stack in production whose functions share all concurrency.
-func (a *account) isReserved(context.Context) (string, error) {
-	return Reserved(a.parameters["Environment"], a.parameters["ReservedConcurrency"])
-}
-
-// Reserved says for what a stack in that environment, with that value of its parameter
-// ReservedConcurrency, reserves concurrency; for nothing is an error in production.
-func Reserved(environment, parameter string) (string, error) {
-	switch prod := environment == "prod"; {
-	case parameter == "on" || parameter == "" && prod:
-		return "for the authorizer, send-payment and check-receipts", nil
-	case prod:
-		return "", errors.New("ReservedConcurrency is off: a flood of one function's requests can stop payments and settlement")
-	default:
-		return "none, as none is wanted outside of production", nil
-	}
-}
-
-// tablesAreKept looks for what a restored table lacks.
-func (a *account) tablesAreKept(ctx context.Context) (string, error) {
-	t := dynamo.Tables{APIKeys: a.outputs["ApiKeysTableName"], Payments: a.outputs["PaymentsTableName"], Webhooks: a.outputs["WebhooksTableName"]}
-	lacks, err := t.Lacks(ctx, dynamodb.NewFromConfig(a.aws), a.parameters["Environment"] == "prod")
-	if err == nil && len(lacks) > 0 {
-		err = errors.New(strings.Join(lacks, "; "))
-	}
-	return strings.Join([]string{t.APIKeys, t.Payments, t.Webhooks}, ", "), err
-}
-
-// secretsAreReplicated looks for the copies of the secrets in the second region.
-func (a *account) secretsAreReplicated(ctx context.Context) (string, error) {
-	region := a.parameters["ReplicaRegion"]
-	rpc, err := a.output("RpcSecretArn")
-	if err != nil {
-		return "", err
-	}
-	keyed, err := a.keyed(ctx)
-	if err != nil {
-		return "", err
-	}
-	ids := []string{rpc}
-	for address := range keyed {
-		ids = append(ids, a.outputs["WalletSecrets"]+address.String())
-	}
-	for _, id := range ids {
-		secret, err := secretsmanager.NewFromConfig(a.aws).DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &id})
-		if err != nil {
-			return "", fmt.Errorf("describing %s: %w", id, err)
-		}
-		if !slices.ContainsFunc(secret.ReplicationStatus, func(r smtypes.ReplicationStatusType) bool {
-			return aws.ToString(r.Region) == region && r.Status == smtypes.StatusTypeInSync
-		}) {
-			return "", fmt.Errorf("%s is not in %s", id, region)
-		}
-	}
-	return fmt.Sprintf("%d in %s", len(ids), region), nil
-}
-
-// scheduleIsAlive looks for a run of check-receipts in the last minutes.
-func (a *account) scheduleIsAlive(ctx context.Context) (string, error) {
-	name, err := a.output("CheckReceiptsFunctionName")
-	if err != nil {
-		return "", err
-	}
-	runs, err := a.sum(ctx, 10*time.Minute, "AWS/Lambda", "Invocations", "FunctionName", name)
-	if err == nil && runs == 0 {
-		err = errors.New("check-receipts did not run in the last 10 minutes")
-	}
-	return fmt.Sprintf("%.0f runs in 10 minutes", runs), err
-}
-
-// health returns what check-receipts has seen of nodes in the last ten minutes. A
-// breaker is open if it was in the last two.
-func (a *account) health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error) {
-	var all []chain.Health
-	for _, n := range nodes {
-		missed, err := a.sum(ctx, 10*time.Minute, "Remit", "NodeErrors", "Stack", a.stack, "Node", n.String())
-		open, openErr := a.sum(ctx, 2*time.Minute, "Remit", "NodeBreakerOpen", "Stack", a.stack, "Node", n.String())
-		if err := errors.Join(err, openErr); err != nil {
-			return nil, err
-		}
-		all = append(all, chain.Health{Node: n.String(), Missed: int(missed), Open: open > 0})
-	}
-	return all, nil
-}
-
-// sum returns the sum of a metric's values in the last time. dimensions are names
-// and values in turn.
-func (a *account) sum(ctx context.Context, last time.Duration, namespace, metric string, dimensions ...string) (sum float64, err error) {
-	end := time.Now()
-	in := &cloudwatch.GetMetricStatisticsInput{
-		Namespace: &namespace, MetricName: &metric, Period: aws.Int32(60), Statistics: []cwtypes.Statistic{cwtypes.StatisticSum},
-		StartTime: aws.Time(end.Add(-last)), EndTime: &end,
-	}
-	for d := range slices.Chunk(dimensions, 2) {
-		in.Dimensions = append(in.Dimensions, cwtypes.Dimension{Name: &d[0], Value: &d[1]})
-	}
-	stats, err := cloudwatch.NewFromConfig(a.aws).GetMetricStatistics(ctx, in)
-	if err != nil {
-		return 0, fmt.Errorf("reading the metric %s: %w", metric, err)
-	}
-	for _, point := range stats.Datapoints {
-		sum += aws.ToFloat64(point.Sum)
-	}
-	return sum, nil
-}
-
-// empty returns the check that the queue which an output names holds no message.
-func (a *account) empty(output string) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		url, err := a.output(output)
-		if err != nil {
-			return "", err
-		}
-		got, err := sqs.NewFromConfig(a.aws).GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
-			QueueUrl: &url, AttributeNames: []sqstypes.QueueAttributeName{sqstypes.QueueAttributeNameApproximateNumberOfMessages},
-		})
-		if err != nil {
-			return "", err
-		}
-		count := got.Attributes["ApproximateNumberOfMessages"]
-		if n, err := strconv.Atoi(count); err != nil || n > 0 {
-			return "", fmt.Errorf("%s messages", count)
-		}
-		return "empty", nil
-	}
-}
-
-// alarmsExist holds the template's alarms against CloudWatch's.
-func (a *account) alarmsExist(ctx context.Context) (string, error) {
-	declared := map[string]bool{}
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(a.aws), &cloudformation.ListStackResourcesInput{StackName: &a.stack})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return "", fmt.Errorf("listing the stack's resources: %w", err)
-		}
-		for _, r := range page.StackResourceSummaries {
-			if aws.ToString(r.ResourceType) == "AWS::CloudWatch::Alarm" {
-				declared[aws.ToString(r.PhysicalResourceId)] = true
-			}
-		}
-	}
-	total := len(declared)
-	var alarming []string
-	existing := cloudwatch.NewDescribeAlarmsPaginator(cloudwatch.NewFromConfig(a.aws), &cloudwatch.DescribeAlarmsInput{})
-	for existing.HasMorePages() {
-		page, err := existing.NextPage(ctx)
-		if err != nil {
-			return "", fmt.Errorf("listing the alarms: %w", err)
-		}
-		for _, alarm := range page.MetricAlarms {
-			name := aws.ToString(alarm.AlarmName)
-			if declared[name] && alarm.StateValue == cwtypes.StateValueAlarm {
-				alarming = append(alarming, name)
-			}
-			delete(declared, name)
-		}
-	}
-	switch {
-	case total == 0:
-		return "", errors.New("the stack has no alarms")
-	case len(declared) > 0:
-		return "", fmt.Errorf("%d of %d are missing", len(declared), total)
-	case len(alarming) > 0:
-		return "", fmt.Errorf("in alarm: %s", strings.Join(alarming, ", "))
-	}
-	return fmt.Sprintf("%d, none in alarm", total), nil
 }

@@ -101,7 +101,7 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 		check  string
 		want   string // ! for what is said of a finding
 	}{
-		{"a stack that is well says what it works by", nil, "chain", "Base: finalized, 2s, at most 1 gwei, 64 in flight"},
+		{"a stack that is well says what it works by", nil, "chain", "Base: finalized, 2s, at most 1 gwei, 16 in flight"},
 		{"how far finality is behind", nil, "finality", "300 blocks behind, about 10m0s"},
 		{"nodes of one chain have the same blocks", rawNode{"eth_getBlockByNumber 0x3de": block("2")}, "nodes agree", "!different branches"},
 		{"and all of them", rawNode{"eth_getBlockByNumber 0x3de": `"result":null`}, "nodes agree", "!lacks blocks"},
@@ -193,6 +193,22 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 		}
 		one.Close()
 		two.Close()
+	}
+}
+
+// TestARateIsComparedOnAWS, with arguments that make sense: anything else is refused before
+// it is looked at.
+func TestARateIsComparedOnAWS(t *testing.T) {
+	for arguments, want := range map[string]string{
+		"--rate 500":  "--rate is for a stack on AWS",
+		"--rate -1":   "--rate is above 0",
+		"--rate NaN":  "--rate is above 0",
+		"--amount -1": "--amount not negative",
+		"--hours 0":   "--hours above 0",
+	} {
+		if got := command(t, stack.Config{ChainID: 8453}, "doctor "+strings.Replace(arguments, " ", "=", 1)); got.Out != "" || !strings.Contains(got.Error, want) {
+			t.Errorf("%s: %+v, want %q", arguments, got, want)
+		}
 	}
 }
 

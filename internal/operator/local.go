@@ -39,6 +39,7 @@ type Commands struct {
 	Audit     Audit     `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
 	AuditLog  AuditLog  `cmd:"" help:"What operators did, and who: every command that changed anything."`
 	Export    Export    `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
+	Console   Console   `cmd:"" help:"Serve a page that shows a stack on AWS, on this machine: payments, wallets, nodes, alarms, webhooks. It only reads."`
 	Doctor    Doctor    `cmd:"" help:"Examine a stack and say what to do about each finding."`
 }
 

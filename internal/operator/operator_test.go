@@ -43,7 +43,7 @@ func newAccount(t *testing.T) *account {
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
-		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b",
+		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit",
 		"AWS_ENDPOINT_URL": server.URL, "AWS_ENDPOINT_URL_DYNAMODB": dynamotest.Start(t),
 	} {
 		t.Setenv(name, value)
@@ -106,6 +106,7 @@ func (a *account) remit(line string) (string, error) {
 
 		Merchants operator.Merchants `cmd:""`
 		AuditLog  operator.AuditLog  `cmd:""`
+		Console   operator.Console   `cmd:""`
 	}
 	ctx := operator.Recorded(a.Context(), strings.Fields(line))
 	var out strings.Builder
@@ -140,7 +141,7 @@ func TestCommands(t *testing.T) {
 		{"the wallet has made no payment", "wallet list", address + "  active      not used             0        0                   0  \n"},
 		{"and may make no new ones", "wallet drain --yes " + address, "done"},
 		{"which the list shows", "wallet list --json", `"state": "draining"`},
-		{"until that is undone", "wallet drain --yes --undo --json " + address, `"draining": false`},
+		{"until that is undone", "wallet drain --yes --undo --json " + address, `"state": "active"`},
 		{"a wallet that is not registered", "wallet drain --yes 0x1111111111111111111111111111111111111111", "!is no wallet of the stack"},
 		{"a pause is for a wallet that has paid", "wallet pause --yes " + address, "!wallet has no record yet"},
 		{"a pause without a reason", "wallet pause --yes --reason= " + address, "!--reason is empty"},

@@ -198,33 +198,36 @@ type walletDrain struct {
 
 // Run changes the wallet's registration.
 func (c *walletDrain) Run(ctx context.Context, d *deployment) error {
-	s, err := d.payments()
+	s, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return err
 	}
-	from, to, consequences := wallet.Active, wallet.Draining, "No new payment will use wallet %s within minutes. What is under way is finished; then remit wallet retire ends its life."
 	if c.Undo {
-		from, to, consequences = wallet.Draining, wallet.Active, "New payments will use wallet %s again."
+		return d.become(ctx, s, wallets, c.Address, wallet.Draining, wallet.Active, c.Yes, "New payments will use wallet %s again.")
 	}
-	wallets, err := s.Wallets(ctx, d.chainID)
-	if err != nil {
-		return err
-	}
-	switch r, registered := wallets.Find(c.Address); {
+	return d.become(ctx, s, wallets, c.Address, wallet.Active, wallet.Draining, c.Yes,
+		"No new payment will use wallet %s within minutes. What is under way is finished; then remit wallet retire ends its life.")
+}
+
+// become brings a wallet from a state to another, if the operator agrees.
+func (d *deployment) become(ctx context.Context, s store.Store, wallets wallet.Registry, address token.Address, from, to wallet.State, yes bool, consequences string) error {
+	switch r, registered := wallets.Find(address); {
 	case !registered:
-		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", c.Address)
+		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", address)
 	case r.State == wallet.Retired:
-		return fmt.Errorf("wallet %s is retired, and stays so", c.Address)
-	case r.State == wallet.Treasury:
-		return fmt.Errorf("wallet %s is the treasury: remit wallet treasury --undo %s first", c.Address, c.Address)
+		return fmt.Errorf("wallet %s is retired, and stays so", address)
+	case r.State == wallet.Treasury && to != wallet.Active:
+		return fmt.Errorf("wallet %s is the treasury: remit wallet treasury --undo %s first", address, address)
+	case r.State != from && r.State != to:
+		return fmt.Errorf("wallet %s is %s, and must be %s", address, r.State, from)
 	}
-	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address)); err != nil {
+	if err := d.agree(yes, fmt.Sprintf(consequences, address)); err != nil {
 		return err
 	}
-	if err := s.SetState(ctx, wallet.ID{ChainID: d.chainID, Address: c.Address}, from, to, time.Now()); err != nil {
+	if err := s.SetState(ctx, wallet.ID{ChainID: d.chainID, Address: address}, from, to, time.Now()); err != nil {
 		return err
 	}
-	return d.show(map[string]any{"address": c.Address, "draining": !c.Undo}, "done")
+	return d.show(map[string]any{"address": address, "state": to}, "done")
 }
 
 type walletTreasury struct {
@@ -236,35 +239,18 @@ type walletTreasury struct {
 
 // Run changes the wallet's registration.
 func (c *walletTreasury) Run(ctx context.Context, d *deployment) error {
-	s, err := d.payments()
+	s, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return err
 	}
-	wallets, err := s.Wallets(ctx, d.chainID)
-	if err != nil {
-		return err
-	}
-	from, to, consequences := wallet.Active, wallet.Treasury, "New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther)."
 	if c.Undo {
-		from, to, consequences = wallet.Treasury, wallet.Active, "New payments will use wallet %s again, and nothing refills the others."
+		return d.become(ctx, s, wallets, c.Address, wallet.Treasury, wallet.Active, c.Yes, "New payments will use wallet %s again, and nothing refills the others.")
 	}
-	r, registered := wallets.Find(c.Address)
-	other, more := wallets.Treasury()
-	switch {
-	case !registered:
-		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", c.Address)
-	case r.State != from && r.State != to:
-		return fmt.Errorf("wallet %s is %s, and must be %s", c.Address, r.State, from)
-	case !c.Undo && more && other.Address != c.Address:
+	if other, more := wallets.Treasury(); more && other.Address != c.Address {
 		return fmt.Errorf("%s is the treasury: remit wallet treasury --undo %s first", other.Address, other.Address)
 	}
-	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address)); err != nil {
-		return err
-	}
-	if err := s.SetState(ctx, r.ID, from, to, time.Now()); err != nil {
-		return err
-	}
-	return d.show(map[string]any{"address": c.Address, "state": to}, "done")
+	return d.become(ctx, s, wallets, c.Address, wallet.Active, wallet.Treasury, c.Yes,
+		"New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther).")
 }
 
 type walletRetire struct {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/chains"
 	"remit/internal/keyring"
 	"remit/internal/kms"
 	"remit/internal/payment"
@@ -23,11 +24,24 @@ import (
 	"remit/internal/webhook"
 )
 
+// usual is the largest window that a chain's profile has.
+const usual = 64
+
+// Signable returns how many nonces of each wallet a stack with that window may have signed
+// transactions for: twice as many, since a re-organisation may have taken counts back. A
+// stack that has the chain's own window may have had the usual one before.
+func Signable(chainID, window uint64) uint64 {
+	if own, _ := chains.Of(chainID); window == own.Window {
+		window = max(window, usual)
+	}
+	return 2 * window
+}
+
 // Recover is `remit recover`.
 type Recover struct {
 	Target
 	Since  moment          `placeholder:"BLOCK|TIME" help:"From which block, or from when on, payments may be lost: 123456, or 2026-01-31T18:30:00Z. 0 reads the whole chain."`
-	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed. 0: twice the stack's NonceWindow. Say more if that was larger when the tables were lost."`
+	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed. 0: twice the stack's NonceWindow, and 128 where that is the chain's own. Say more if that was larger when the tables were lost."`
 	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
 	DryRun bool            `help:"Say what there is to do, and change nothing."`
 	Resume bool            `help:"Let the wallets pay again, if every transfer is a payment's."`
@@ -129,7 +143,7 @@ func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Reco
 			Store: tables, Keys: keys, Nodes: nodes,
 			Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
 		}),
-		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Window: cmp.Or(c.Window, 2*d.rules.Window), Since: min(since, final), DryRun: c.DryRun,
+		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Window: cmp.Or(c.Window, Signable(d.chainID, d.rules.Window)), Since: min(since, final), DryRun: c.DryRun,
 		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 	}, nil
 }

@@ -78,11 +78,7 @@ func (c *walletSweep) Run(ctx context.Context, d *deployment) error {
 // settled returns an error unless the wallet is drained, for so long that every process
 // knows, and has no payments under way but own.
 func (d *deployment) settled(ctx context.Context, address token.Address, own []payment.ID) error {
-	tables, err := d.payments()
-	if err != nil {
-		return err
-	}
-	wallets, err := tables.Wallets(ctx, d.chainID)
+	tables, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return err
 	}

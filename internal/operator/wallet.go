@@ -75,11 +75,7 @@ const interrupted = time.Minute
 // unregistered returns the wallets whose keys are stored and that are not registered,
 // and whether a command that stored one was interrupted.
 func (d *deployment) unregistered(ctx context.Context) (left []token.Address, old bool, err error) {
-	s, err := d.payments()
-	if err != nil {
-		return nil, false, err
-	}
-	wallets, err := s.Wallets(ctx, d.chainID)
+	_, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -130,11 +126,7 @@ func (c *walletImport) Run(ctx context.Context, d *deployment) error {
 // is unknown is registered by the next command. The last of the wallets takes the place
 // of replaces.
 func (d *deployment) add(ctx context.Context, addresses []token.Address, key *keyring.Key, replaces token.Address, yes bool, kind string) error {
-	s, err := d.payments()
-	if err != nil {
-		return err
-	}
-	wallets, err := s.Wallets(ctx, d.chainID)
+	s, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return err
 	}
@@ -207,11 +199,7 @@ func (d *deployment) addKMS(ctx context.Context, name string, replaces token.Add
 
 // register registers a wallet. It is an error if it is registered with another key.
 func (d *deployment) register(ctx context.Context, r wallet.Registration) error {
-	s, err := d.payments()
-	if err != nil {
-		return err
-	}
-	wallets, err := s.Wallets(ctx, d.chainID)
+	s, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return err
 	}
@@ -219,6 +207,16 @@ func (d *deployment) register(ctx context.Context, r wallet.Registration) error 
 		return fmt.Errorf("wallet %s is there already, and its key is in another place: %s", r.Address, there.Key)
 	}
 	return s.Register(ctx, r)
+}
+
+// wallets reads the registry.
+func (d *deployment) wallets(ctx context.Context) (store.Store, wallet.Registry, error) {
+	s, err := d.payments()
+	if err != nil {
+		return nil, nil, err
+	}
+	wallets, err := s.Wallets(ctx, d.chainID)
+	return s, wallets, err
 }
 
 type walletList struct{ Target }
@@ -258,11 +256,7 @@ func (*walletList) Run(ctx context.Context, d *deployment) error {
 
 // walletRows returns every registered wallet, retired ones too.
 func (d *deployment) walletRows(ctx context.Context) ([]walletRow, error) {
-	store, err := d.payments()
-	if err != nil {
-		return nil, err
-	}
-	wallets, err := store.Wallets(ctx, d.chainID)
+	store, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -298,11 +292,7 @@ type walletBalance struct{ Target }
 
 // Run asks the nodes for the balances.
 func (*walletBalance) Run(ctx context.Context, d *deployment) error {
-	tables, err := d.payments()
-	if err != nil {
-		return err
-	}
-	wallets, err := tables.Wallets(ctx, d.chainID)
+	_, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return err
 	}
