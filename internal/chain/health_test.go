@@ -296,7 +296,7 @@ func TestSend(t *testing.T) {
 
 // TestAnswersThatAreNoMiss: a node that refuses is up.
 func TestAnswersThatAreNoMiss(t *testing.T) {
-	for _, err := range []error{nil, chain.ErrReverted, fmt.Errorf("eth_call: %w", chain.ErrRejected), context.Canceled} {
+	for _, err := range []error{nil, chain.ErrReverted, chain.ErrTooLarge, chain.ErrCode, fmt.Errorf("eth_call: %w", chain.ErrRejected), context.Canceled} {
 		nodes := chain.Nodes{failing{&stub{}, err}}.Watch(time.Now, time.After)
 		_, _ = nodes.Estimate(t.Context(), chain.Call{})
 		if h := nodes.Health()[0]; h.Missed != 0 || h.Silent {

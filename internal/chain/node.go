@@ -17,9 +17,12 @@ var (
 	// ErrReverted reports a call that the contract refused when it was
 	// simulated.
 	ErrReverted = errors.New("execution reverted")
-	// ErrTooLarge reports a Bounded call that needs more gas than a block, or a
+	// ErrTooLarge reports a Batch that needs more gas than a block, or a
 	// transaction, may have.
 	ErrTooLarge = errors.New("call needs more gas than a transaction may have")
+	// ErrCode reports a Batch to an address that has other code than the batch contract,
+	// or none: without code every call succeeds, and pays nobody.
+	ErrCode = errors.New("the batch contract is not there")
 	// ErrListed reports a recipient that is on the list of the call's Screening.
 	ErrListed = errors.New("recipient is on the sanctions list")
 	// ErrRejected reports a question to which the node, which is up, answered
@@ -36,7 +39,7 @@ type Call struct {
 	From, To token.Address
 	Value    token.Amount // wei
 	Data     []byte
-	Bounded  bool // a call that needs more gas than a transaction may have is ErrTooLarge
+	Batch    bool // To is to be the batch contract; such a call may be ErrCode or ErrTooLarge
 	Screening
 }
 
@@ -105,7 +108,8 @@ type Node interface {
 	// With a Screening it returns ErrListed in an EntryError whatever the call does, and
 	// another error unless the list contract says of each recipient that it is not listed.
 	// Transfers also get the gas that they need once recipients hold nothing
-	// (Call.ToNewHolders). A Bounded call is ErrTooLarge unless it Fits the latest block.
+	// (Call.ToNewHolders). A Batch is ErrTooLarge unless it Fits the latest block, and
+	// ErrCode unless the code of package disburser is at its address, whatever it does.
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
 	// Head returns the end of the node's chain now.

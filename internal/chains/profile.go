@@ -19,7 +19,7 @@ type Profile struct {
 	ConfirmationRule chain.ConfirmationRule
 	BlockTime        time.Duration // the usual time between two blocks
 	FeeLimit         uint64        // gwei per gas
-	Window           uint64        // payments in flight per wallet
+	Window           uint64        // payments in flight per wallet: no more than the chain's nodes hold of one sender (docs/decisions/0015-window.md)
 	L1Fee            bool          // the chain charges an L1 fee and an operator fee beside gas, of which its GasPriceOracle tells
 	USDC             string        // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
 }
@@ -36,8 +36,8 @@ var safe, finalized = chain.ConfirmationRule{Tag: "safe"}, chain.ConfirmationRul
 var profiles = []Profile{
 	{1, "Ethereum", finalized, 12 * time.Second, 200, 64, false, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
 	{11155111, "Ethereum Sepolia", safe, 12 * time.Second, 200, 64, false, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},
-	{8453, "Base", finalized, 2 * time.Second, 1, 64, true, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
-	{84532, "Base Sepolia", safe, 2 * time.Second, 1, 64, true, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"},
+	{8453, "Base", finalized, 2 * time.Second, 1, 16, true, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
+	{84532, "Base Sepolia", safe, 2 * time.Second, 1, 16, true, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"},
 	{10, "OP Mainnet", finalized, 2 * time.Second, 1, 64, true, "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85"},
 	{11155420, "OP Sepolia", safe, 2 * time.Second, 1, 64, true, "0x5fd84259d66Cd46123540766Be93DFE6D43130D7"},
 	{42161, "Arbitrum One", finalized, 250 * time.Millisecond, 1, 16, false, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"},

@@ -234,7 +234,7 @@ func TestComplete(t *testing.T) {
 		known        bool
 		chosen, want stack.Config
 	}{
-		"the chain's own":           {8453, true, stack.Config{}, stack.Config{ConfirmationRule: finalized, BlockTime: 2 * time.Second, Window: 64, FeeLimit: Gwei(1)}},
+		"the chain's own":           {8453, true, stack.Config{}, stack.Config{ConfirmationRule: finalized, BlockTime: 2 * time.Second, Window: 16, FeeLimit: Gwei(1)}},
 		"parameters override":       {8453, true, stack.Config{ConfirmationRule: depth, BlockTime: time.Minute, Window: 7, FeeLimit: Gwei(9)}, stack.Config{ConfirmationRule: depth, BlockTime: time.Minute, Window: 7, FeeLimit: Gwei(9)}},
 		"one alone":                 {1, true, stack.Config{Window: 7}, stack.Config{ConfirmationRule: finalized, BlockTime: 12 * time.Second, Window: 7, FeeLimit: Gwei(200)}},
 		"no faster than a second":   {42161, true, stack.Config{}, stack.Config{ConfirmationRule: finalized, BlockTime: time.Second, Window: 16, FeeLimit: Gwei(1)}},

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -9,32 +10,52 @@ import (
 	"strings"
 )
 
-// Command is `remit plan`. It asks no stack: it is arithmetic.
-type Command struct {
-	Rate      float64 `required:"" help:"Payments a second, at the busiest."`
-	Chain     string  `required:"" help:"ethereum, base or polygon."`
-	Merchants float64 `default:"1" help:"Merchants that share them evenly."`
+// Traffic is who pays how much, beside how often.
+type Traffic struct {
+	Merchants float64 `default:"1" help:"Merchants that share a rate evenly."`
 	Amount    float64 `default:"100" help:"Whole tokens of an average payment."`
 	Hours     float64 `default:"24" help:"How long the wallets pay before they are filled again."`
-	KMS       bool    `name:"kms" help:"The wallets' keys are in KMS."`
+}
+
+// Check returns an error that names the arguments that make no sense.
+func (t Traffic) Check(rate float64) error {
+	if !(rate > 0) || rate > 1e6 || !(t.Merchants >= 1) || !(t.Amount >= 0) || !(t.Hours > 0) {
+		return errors.New("--rate is above 0 and at most 1000000, --merchants at least 1, --amount not negative, --hours above 0")
+	}
+	return nil
+}
+
+// Funds returns what each wallet of a load holds until it is filled again, in whole tokens
+// and whole coins of the chain.
+func (t Traffic) Funds(l Load) (tokens, coins float64) {
+	paid := l.Rate * t.Hours * 3600 / l.Wallets
+	burnt, tied := l.Ether(paid)
+	return paid * t.Amount, burnt + tied
+}
+
+// Command is `remit plan`. It asks no stack: it is arithmetic.
+type Command struct {
+	Rate  float64 `required:"" help:"Payments a second, at the busiest."`
+	Chain string  `required:"" help:"ethereum, base or polygon."`
+	Traffic
+	KMS bool `name:"kms" help:"The wallets' keys are in KMS."`
 }
 
 // Run prints the plan. An error names the argument that is wrong, and what it may be.
 func (c *Command) Run(out io.Writer) error {
 	chain, known := Chains[strings.ToLower(c.Chain)]
 	names := slices.Sorted(maps.Keys(Chains))
-	switch {
-	case !known:
+	if !known {
 		return fmt.Errorf("--chain=%s: there are numbers for %s; of another chain docs/scale.md says how to find them", c.Chain, strings.Join(names, ", "))
-	case !(c.Rate > 0) || c.Rate > 1e6 || !(c.Merchants >= 1) || !(c.Amount >= 0) || !(c.Hours > 0):
-		return fmt.Errorf("--rate is above 0 and at most 1000000, --merchants at least 1, --amount not negative, --hours above 0")
+	}
+	if err := c.Check(c.Rate); err != nil {
+		return err
 	}
 	deployed := Load{Rate: c.Rate, Merchants: c.Merchants, Chain: chain, KMS: c.KMS, Stack: Default}
 	l := deployed.Planned()
 	deployed.Wallets = l.Wallets
 	n, s := l.Month()
-	paid := c.Rate * c.Hours * 3600 / s.Wallets // of one wallet until it is filled again
-	burnt, tied := l.Ether(paid)
+	tokens, coins := c.Funds(l)
 	gas, _ := l.Ether(n)
 	aws := 0.0
 	for _, line := range s.Bill(n, Measured) {
@@ -50,14 +71,13 @@ capacity           %s
 AWS                $%s a month, $%.2f a million payments
 gas                $%s a month, at %v gwei and $%v a coin
 
-`, human(c.Rate), c.Chain, human(n), human(s.Wallets), l.PerWallet(), chain.Window(), human(paid*c.Amount), human(burnt+tied), chain.Ether, human(c.Hours),
-		human(l.Calls()), human(l.Round()), human(math.Ceil(c.Rate*Measured.Post)), capacity(n, s), human(aws), aws/n*1e6, human(gas*chain.Dollars), chain.Price, chain.Dollars)
-	for _, w := range deployed.Walls() {
-		switch {
-		case w.At() < c.Rate && w.Raise == "":
-			fmt.Fprintf(out, "cannot:  %s ends at %s payments a second\n", w.Name, human(w.At()))
-		case w.Needed(c.Rate) > w.Limit && w.Raise != "" && !strings.HasPrefix(w.Raise, "wallets"):
-			fmt.Fprintf(out, "raise:   %s, from %s to %s\n", w.Raise, human(w.Limit), human(w.Needed(c.Rate)))
+`, Human(c.Rate), c.Chain, Human(n), Human(s.Wallets), l.PerWallet(), chain.Window(), Human(tokens), Human(coins), chain.Ether, Human(c.Hours),
+		Human(l.Calls()), Human(l.Round()), Human(math.Ceil(c.Rate*Measured.Post)), capacity(n, s), Human(aws), aws/n*1e6, Human(gas*chain.Dollars), chain.Price, chain.Dollars)
+	for _, w := range deployed.Short() {
+		if w.Raise == "" {
+			fmt.Fprintf(out, "cannot:  %s ends at %s payments a second\n", w.Name, Human(w.At()))
+		} else {
+			fmt.Fprintf(out, "raise:   %s\n", w.Advice(c.Rate))
 		}
 	}
 	return nil
@@ -73,9 +93,9 @@ func capacity(n float64, s Deployment) string {
 	return "PaymentsCapacity=on-demand"
 }
 
-// human writes a number with three digits, or all of those before the point, in groups
+// Human writes a number with three digits, or all of those before the point, in groups
 // of three.
-func human(v float64) string {
+func Human(v float64) string {
 	if v < 100 {
 		return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.*f", max(0, 2-int(math.Floor(math.Log10(max(v, 1e-9))))), v), "0"), ".")
 	}

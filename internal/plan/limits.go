@@ -64,8 +64,8 @@ const (
 	// mostGB is the most memory of a function (Lambda developer guide, "Configure Lambda
 	// function memory": 10,240 MB).
 	mostGB = 10
-	// jobs is how many webhooks a batch of deliver-webhook posts at once (BatchSize).
-	jobs = 10
+	// WebhookBatch is how many webhooks a batch of deliver-webhook posts at once (BatchSize).
+	WebhookBatch = 10
 )
 
 // A Chain is what a chain takes, beside its profile in package chains.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -17,7 +18,10 @@ type Load struct {
 	Chain     Chain
 	Wallets   float64 // that pay
 	KMS       bool    // every wallet's key is in KMS
+	Window    uint64  // payments of a wallet in flight; zero: Chain.Window
+	Pause     float64 // seconds between two rounds of settling; zero: the chain's own
 	Stack     Deployment
+	Limits    map[string]float64 // as a stack has them, by what raises them; others are AWS's own, or the template's defaults
 }
 
 // A Wall is a limit, and how much of it a payment a second takes.
@@ -32,6 +36,15 @@ type Wall struct {
 // At returns the payments a second at which the wall stands.
 func (w Wall) At() float64 { return w.Limit / w.Each }
 
+// Holds reports whether the wall stands behind a rate, with room for a burst. One that
+// cannot be moved, or no further, needs none.
+func (w Wall) Holds(rate float64) bool {
+	if w.Raise == "" {
+		return rate <= w.At()
+	}
+	return w.Needed(rate) <= w.Limit
+}
+
 // Needed returns what the limit must be for a rate, with room for a burst: as it is, if
 // that does.
 func (w Wall) Needed(rate float64) float64 {
@@ -42,9 +55,9 @@ func (w Wall) Needed(rate float64) float64 {
 }
 
 // times returns the seconds between two rounds of settling, and between two blocks.
-func (c Chain) times() (pause, block float64) {
-	p, _ := chains.Of(c.ID)
-	return p.Complete(stack.Config{}).BlockTime.Seconds(), p.BlockTime.Seconds()
+func (l Load) times() (pause, block float64) {
+	p, _ := chains.Of(l.Chain.ID)
+	return cmp.Or(l.Pause, p.Complete(stack.Config{}).BlockTime.Seconds()), p.BlockTime.Seconds()
 }
 
 // Window returns the payments that a wallet should have in flight: the chain's own window,
@@ -58,23 +71,26 @@ func (c Chain) Window() uint64 {
 // Round returns the seconds from one round of settling to the next: the pause, the answers,
 // and the reading of every payment that is not final yet.
 func (l Load) Round() float64 {
-	pause, _ := l.Chain.times()
+	pause, _ := l.times()
 	return pause + roundSeconds + l.Rate*l.Chain.FinalSeconds*PendingSeconds/(l.Stack.SettleGB/CoreGB)
 }
+
+// window returns the payments of a wallet in flight that the chain's nodes hold.
+func (l Load) window() float64 { return float64(min(cmp.Or(l.Window, l.Chain.Window()), l.Chain.Pool)) }
 
 // PerWallet returns the payments a second of one wallet: its window, once in the time
 // that a round takes to see a block.
 func (l Load) PerWallet() float64 {
-	_, block := l.Chain.times()
-	return float64(l.Chain.Window()) / max(l.Round(), block+roundSeconds)
+	_, block := l.times()
+	return l.window() / max(l.Round(), block+roundSeconds)
 }
 
 // Planned returns the load with the memory of check-receipts and the wallets that it
 // takes, with room for a burst.
 func (l Load) Planned() Load {
 	for _, w := range l.Walls() {
-		if w.Name == settling {
-			l.Stack.SettleGB = w.Needed(l.Rate)
+		if w.Raise == settling {
+			l.Stack.SettleGB = w.Needed(l.Rate) / 1024
 		}
 	}
 	l.Wallets = max(4, math.Ceil(l.Rate/l.PerWallet()/share))
@@ -89,34 +105,112 @@ func (l Load) Calls() float64 {
 	return 4*l.Rate + (2+busy*(CallsOfARound+waiting))/l.Round()
 }
 
-// settling names the wall of check-receipts.
-const settling = "the processor of check-receipts, in GB of memory"
+// What raises limits that a stack may be asked for.
+const (
+	// Concurrency raises the account's concurrency.
+	Concurrency = `quota "Concurrent executions" of Lambda`
+	// WarmThroughput raises what a table on demand takes at once.
+	WarmThroughput = "the table's warm throughput; it doubles by itself each half hour"
+
+	settling = "parameter CheckReceiptsMemory"
+	creating = "wallets: remit wallet create"
+	windows  = "the wallets' window"
+)
 
 // Walls returns every limit that the load can meet, the nearest first.
 func (l Load) Walls() []Wall {
-	m, merchants := Measured, cmp.Or(l.Merchants, 1)
-	pause, block := l.Chain.times()
-	own := m.Writes - m.HookWrites
+	m, merchants, memory := Measured, cmp.Or(l.Merchants, 1), l.Stack.SettleGB*1024
+	pause, block := l.times()
+	own, reads := m.Writes-m.HookWrites, m.Reads-m.HookReads+l.Chain.FinalSeconds/l.Round()*m.PendingReads
 	all := []Wall{
-		{"the wallets' window", l.Wallets, 1 / l.PerWallet(), "wallets: remit wallet create", 0},
-		{"the wallets' partitions", l.Wallets * PartitionWrites, WalletWrites, "wallets: remit wallet create", 0},
+		{windows, l.Wallets, 1 / l.PerWallet(), creating, 0},
+		{"the wallets' partitions", l.Wallets * PartitionWrites, WalletWrites, creating, 0},
+		{"one merchant's share of the windows, in percent", 50, 100 / (l.Wallets * l.PerWallet() * merchants), "parameter MerchantShare", 100},
 		{"the API's own rate", 500, requests, "parameter ApiRate", 0},
 		{"the account's rate at API Gateway", GatewayRate, requests, `quota "Throttle rate" of API Gateway`, 0},
-		{"the account's concurrency", Environments, m.Post + m.Get + m.Hook/jobs, `quota "Concurrent executions" of Lambda`, 0},
-		{settling, l.Stack.SettleGB, (SettleSeconds + l.Chain.FinalSeconds/(pause+roundSeconds)*PendingSeconds) * CoreGB, "MemorySize of CheckReceiptsFunction, in GB", mostGB},
-		{"batches of webhooks at once", 20, m.Hook / jobs, "parameter WebhookConcurrency", 0},
-		{"write units of a table that is new", NewTableWrites, own, "the table's warm throughput; it doubles by itself each half hour", 0},
+		{"the account's concurrency", Environments, m.Post + m.Get + m.Hook/WebhookBatch, Concurrency, 0},
+		{"the concurrency reserved for send-payment", 200, m.Post, "parameter SendPaymentReserved", 0},
+		{"the concurrency reserved for the authorizer", 100, requests * m.Auth, "parameter AuthorizerReserved", 0},
+		{"the processor of check-receipts, in MB of memory", memory, (SettleSeconds + l.Chain.FinalSeconds/(pause+roundSeconds)*PendingSeconds) * CoreGB * 1024, settling, mostGB * 1024},
+		{"batches of webhooks at once", 20, m.Hook / WebhookBatch, "parameter WebhookConcurrency", 0},
+		{"write units of a table that is new", NewTableWrites, own, WarmThroughput, 0},
 		{"write units of a table", TableUnits, own, `quota "Table-level write throughput limit" of DynamoDB`, 0},
-		{"read units of a table", TableUnits, m.Reads - m.HookReads + l.Chain.FinalSeconds/l.Round()*m.PendingReads, `quota "Table-level read throughput limit" of DynamoDB`, 0},
+		{"read units of a table", TableUnits, reads, `quota "Table-level read throughput limit" of DynamoDB`, 0},
 		{"one merchant's list", ListBuckets * PartitionWrites * merchants, ListWrites, "", 0},
 		{"the log of one endpoint's webhooks", PartitionWrites * merchants * cmp.Or(l.Endpoints, 1), EndpointWrites, "", 0},
 		{"the gas of the chain's blocks", l.Chain.BlockGas / block, PaymentGas, "", 0},
 	}
+	if l.Stack.Provisioned {
+		all = append(all, Wall{"units that the table scales to", 4000, max(own, reads), "parameter PaymentsCapacityMaximum", 0})
+	}
 	if l.KMS {
 		all = append(all, Wall{"signatures of keys in KMS", Signatures, 1, `quota "Cryptographic operations (ECC) request rate" of KMS`, 0})
 	}
+	for i, w := range all {
+		if found, ok := l.Limits[w.Raise]; ok {
+			all[i].Limit = found
+		}
+	}
 	slices.SortStableFunc(all, func(a, b Wall) int { return cmp.Compare(a.At(), b.At()) })
 	return all
+}
+
+// Short returns the walls that do not hold the load's rate, with the memory and the wallets
+// of the plan for it where those are not what is short.
+func (l Load) Short() []Wall {
+	planned := l.Planned()
+	least := planned.Wallets
+	planned.Wallets = max(l.Wallets, least)
+	walls := planned.Walls()
+	for i, w := range walls {
+		switch w.Raise {
+		case settling:
+			walls[i].Limit = l.Stack.SettleGB * 1024
+		case creating:
+			walls[i].Limit, walls[i].Each = l.Wallets, (least-0.5)*share/l.Rate // of which it needs least, in whole wallets
+		}
+	}
+	return slices.DeleteFunc(walls, func(w Wall) bool {
+		return w.Holds(l.Rate) || w.Raise == creating && w.Name != windows
+	})
+}
+
+// Good returns the most payments a second that every wall holds, and the wall behind them.
+func (l Load) Good() (rate float64, behind Wall) {
+	for low, high := 0.0, 1e6; high-low > 1e-9*high; {
+		l.Rate = (low + high) / 2
+		stops := slices.IndexFunc(l.Walls(), func(w Wall) bool { return !w.Holds(l.Rate) })
+		if stops < 0 {
+			low, rate = l.Rate, l.Rate
+		} else {
+			high, behind = l.Rate, l.Walls()[stops]
+		}
+	}
+	return rate, behind
+}
+
+// Limits names the wall, and says where it stands.
+func (w Wall) Limits() string {
+	return fmt.Sprintf("%s: no more than %s a second", w.Name, Human(w.At()))
+}
+
+// Advice says what raises the limit, from what to what, for a rate.
+func (w Wall) Advice(rate float64) string {
+	if w.Raise == "" {
+		return "nothing moves it"
+	}
+	return fmt.Sprintf("%s, from %s to %s", w.Raise, Human(w.Limit), Human(w.Needed(rate)))
+}
+
+// Of returns what a chain takes. Of one that is not among Chains it knows the profile
+// alone, and assumes a minute until a block is final, gas for all and price none.
+func Of(id uint64) Chain {
+	for _, c := range Chains {
+		if c.ID == id {
+			return c
+		}
+	}
+	return Chain{ID: id, BlockGas: math.Inf(1), FinalSeconds: 60, Pool: 1000}
 }
 
 // Month returns the payments of a month of the load, and the stack under it.
@@ -132,5 +226,5 @@ func (l Load) Month() (payments float64, s Deployment) {
 // chain.QuoteFees).
 func (l Load) Ether(n float64) (burnt, tied float64) {
 	each := PaymentGas * l.Chain.Price / 1e9
-	return n * each, float64(l.Chain.Window()) * each * 1.2 * 2
+	return n * each, l.window() * each * 1.2 * 2
 }

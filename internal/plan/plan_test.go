@@ -16,7 +16,7 @@ func TestThePageShowsAPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := strings.Builder{}
-	if err := (&plan.Command{Rate: 500, Chain: "base", Merchants: 10, Amount: 100, Hours: 24}).Run(&out); err != nil {
+	if err := (&plan.Command{Rate: 500, Chain: "base", Traffic: plan.Traffic{Merchants: 10, Amount: 100, Hours: 24}}).Run(&out); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "\n$ remit plan --rate 500 --chain base --merchants 10\n"+out.String()+"```\n") {
@@ -26,7 +26,7 @@ func TestThePageShowsAPlan(t *testing.T) {
 
 // TestArguments: an argument that makes no sense is named, with what it may be.
 func TestArguments(t *testing.T) {
-	good := plan.Command{Rate: 1, Chain: "Base", Merchants: 1, Amount: 1, Hours: 1}
+	good := plan.Command{Rate: 1, Chain: "Base", Traffic: plan.Traffic{Merchants: 1, Amount: 1, Hours: 1}}
 	for want, change := range map[string]func(*plan.Command){
 		"ethereum, polygon": func(c *plan.Command) { c.Chain = "solana" },
 		"--rate is above 0": func(c *plan.Command) { c.Rate = math.NaN() },
@@ -67,6 +67,50 @@ func TestAPlanHolds(t *testing.T) {
 			if many := l.Calls(); few.Calls() > many || many < 4*rate {
 				t.Errorf("%s at %v: %v calls with one wallet, %v with all", name, rate, few.Calls(), many)
 			}
+		}
+	}
+}
+
+// TestAStackAgainstThePlan: a stack as the plan wants it holds the rate, and each thing that
+// it has less of is named, from what it has to what the plan says.
+func TestAStackAgainstThePlan(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		rate   float64
+		change func(*plan.Load)
+		want   string // of a piece of advice; "" for none
+	}{
+		{"as planned", 500, func(*plan.Load) {}, ""},
+		{"more than planned", 500, func(l *plan.Load) { l.Wallets *= 2 }, ""},
+		{"too few wallets", 500, func(l *plan.Load) { l.Wallets = 4 }, "wallets: remit wallet create, from 4 to 182"},
+		{"one too few", 500, func(l *plan.Load) { l.Wallets-- }, "from 181 to 182"},
+		{"the template's memory", 500, func(l *plan.Load) { l.Stack.SettleGB = 0.5 }, "CheckReceiptsMemory, from 512 to 10,240"},
+		{"a new account's concurrency", 500, func(l *plan.Load) { l.Limits[plan.Concurrency] = 10 }, `"Concurrent executions" of Lambda, from 10 to 98`},
+		{"reserved for too few payments at once", 500, func(l *plan.Load) { l.Limits["parameter SendPaymentReserved"] = 20 }, "SendPaymentReserved, from 20 to 84"},
+		{"a new table", 500, func(l *plan.Load) { l.Limits[plan.WarmThroughput] = 4000 }, "warm throughput; it doubles by itself each half hour, from 4,000 to 10,000"},
+		{"the table's units by the hour", 500, func(l *plan.Load) { l.Stack.Provisioned = true }, "PaymentsCapacityMaximum, from 4,000 to 31,793"},
+		{"a rate of the API", 500, func(l *plan.Load) { l.Limits["parameter ApiRate"] = 100 }, "ApiRate, from 100 to 1,429"},
+		{"half of the windows for one merchant", 500, func(l *plan.Load) { l.Merchants = 1; l.Endpoints = 10 }, "MerchantShare, from 50 to 100"},
+		{"a window smaller than the chain's", 500, func(l *plan.Load) { l.Window = 8 }, "wallets: remit wallet create, from 182 to 364"},
+		{"rounds half as often", 20, func(l *plan.Load) { l.Pause = 4 }, "wallets: remit wallet create, from 7 to 11"},
+		{"what nothing moves", 5000, func(l *plan.Load) { l.Chain.BlockGas /= 10 }, "the gas of the chain's blocks: no more than 161 a second → nothing moves it"},
+	} {
+		l := plan.Load{Rate: row.rate, Merchants: 1000, Chain: plan.Chains["base"], Stack: plan.Default, Limits: map[string]float64{}}.Planned()
+		for _, w := range l.Walls() {
+			l.Limits[w.Raise] = w.Needed(row.rate)
+		}
+		delete(l.Limits, "wallets: remit wallet create")
+		delete(l.Limits, "")
+		row.change(&l)
+		var advice []string
+		for _, w := range l.Short() {
+			advice = append(advice, w.Limits()+" → "+w.Advice(row.rate))
+		}
+		good, behind := l.Good()
+		if got := strings.Join(advice, "\n"); !strings.Contains(got, row.want) || row.want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", row.why, got, row.want)
+		} else if holds := good >= 0.999*row.rate; holds != (row.want == "") && row.why != "one too few" {
+			t.Errorf("%s: good for %v, then %q", row.why, good, behind.Name)
 		}
 	}
 }
