@@ -140,6 +140,7 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	conf.TxPool.GlobalSlots = poolTotal
 	conf.TxPool.GlobalQueue = poolTotal
 	conf.TxPool.Lifetime = 24 * time.Hour
+	conf.NoPrefetch = true // the database is in memory: to execute a block's transactions beforehand takes what it is to save
 
 	// Megabytes. The database is in memory already: caches before it only double it.
 	conf.DatabaseCache = 16

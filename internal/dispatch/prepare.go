@@ -265,7 +265,7 @@ func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) 
 // call returns the call by which w would make p.
 func (d sending) call(p payment.Payment, w token.Address) chain.Call {
 	call := p.Call(w, !d.MemoOff)
-	call.Bounded = !p.BatchContract.IsZero()
+	call.Batch = !p.BatchContract.IsZero()
 	return call
 }
 
@@ -320,21 +320,21 @@ func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Addres
 	}
 	plain := toItself
 	plain.Entries, plain.BatchContract = nil, token.Address{}
-	i, known := place(reverted)
-	switch pays := passes(toItself); {
-	case !pays && (p.BatchContract.IsZero() || !passes(plain)):
-		err = fmt.Errorf("%w: %s: %w", errBlocked, w, reverted)
-	case !pays:
-		err = fmt.Errorf("%w: %s: %w", errUnapproved, w, reverted)
-	case !known && len(p.Entries) > 1: // the node does not give the contract's reason
-		i = sort.Search(len(p.Entries)-1, func(n int) bool {
-			some := toItself
-			some.Entries = slices.Concat(p.Entries[:n+1], toItself.Entries[n+1:])
-			return !passes(some)
-		})
-		fallthrough
-	default:
+	switch {
+	case passes(toItself):
+		i, known := place(reverted)
+		if !known && len(p.Entries) > 1 { // the node does not give the contract's reason
+			i = sort.Search(len(p.Entries)-1, func(n int) bool {
+				some := toItself
+				some.Entries = slices.Concat(p.Entries[:n+1], toItself.Entries[n+1:])
+				return !passes(some)
+			})
+		}
 		err = &chain.EntryError{Index: i, Err: ErrRecipient}
+	case !p.BatchContract.IsZero() && passes(plain):
+		err = fmt.Errorf("%w: %s: %w", errUnapproved, w, reverted)
+	default:
+		err = fmt.Errorf("%w: %s: %w", errBlocked, w, reverted)
 	}
 	return cmp.Or(unknown, err)
 }

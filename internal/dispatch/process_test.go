@@ -251,7 +251,7 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 		return 0, chain.ErrReverted
 	}
 	switch batch := c.To == fakechain.Batcher; {
-	case batch && c.Bounded && p.fit > 0 && len(outputs) > p.fit:
+	case batch && c.Batch && p.fit > 0 && len(outputs) > p.fit:
 		return 0, chain.ErrTooLarge
 	case batch && slices.Contains(p.unapproved, c.From), p.strict && len(c.Data) != 4+32+32:
 		return 0, chain.ErrReverted

@@ -140,6 +140,7 @@ func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) er
 		opening[id] = w
 		if forgotten {
 			suspicion = fmt.Sprintf("%s: %d transactions of %s are mined, and the tables have no record of it", wallet.Suspicion, w.NextNonce, id.Address)
+			d.Log.ErrorContext(ctx, "wallets opened paused", "wallet", id.Address, "reason", suspicion)
 		}
 		return nil
 	})

@@ -170,7 +170,7 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 		}
 	}
 	gas := max(n.chain.gasOf(tx), n.intrinsic(call.Data))
-	if n.chain.BlockGas > 0 && call.Bounded && !chain.Fits(gas, n.chain.BlockGas) {
+	if n.chain.BlockGas > 0 && call.Batch && !chain.Fits(gas, n.chain.BlockGas) {
 		return 0, chain.ErrTooLarge
 	}
 	return gas, nil
