@@ -20,6 +20,9 @@ import (
 // months are the payments and the API keys in use of three customers' months.
 var months = []struct{ payments, keys float64 }{{1e3, 3}, {1e5, 20}, {1e7, 100}}
 
+// entryBytes is an entry of a batch in an answer and in an event.
+const entryBytes = 2 * 150
+
 // under returns the deployment under the traffic of so many keys.
 func under(s plan.Deployment, keys float64) plan.Deployment {
 	s.Keys, s.Wallets, s.FinalSeconds, s.LogBytes, s.OutBytes, s.Webhooks, s.Metrics = keys, 4, 60, 2000, 3500, true, 16
@@ -49,9 +52,9 @@ var levers = []lever{
 	{"final after 10 s instead of 60 s", func(s *plan.Deployment) { s.FinalSeconds = 10 }, false},
 }
 
-// consumption takes up the results of the benchmarks.
-func (r *results) consumption() plan.Consumption {
-	get := func(selector, unit string) float64 { return r.value("Store/"+selector, unit) }
+// consumption takes up the results of the benchmarks: those of Store, or of Batches.
+func (r *results) consumption(base string) plan.Consumption {
+	get := func(selector, unit string) float64 { return r.value(base+"/"+selector, unit) }
 	p := plan.Consumption{
 		HookWrites: get("function=deliver-webhook", "writes") + 1, HookReads: get("function=deliver-webhook", "reads"), // with the put that announces it
 		AuthorizerReads: get("function=authorizer", "reads"), PendingReads: get("look=pending_payment", "reads"),
@@ -70,7 +73,7 @@ func (r *results) consumption() plan.Consumption {
 // addCost adds rows for the bills of a deployment at three sizes of month, and for
 // the change that each lever makes.
 func (r *results) addCost(deployed plan.Deployment) {
-	p := r.consumption()
+	p, batch := r.consumption("Store"), r.consumption("Batches")
 	add := func(name string, dollars func(n float64, s plan.Deployment) float64) {
 		columns := map[string]float64{}
 		for _, month := range months {
@@ -91,6 +94,10 @@ func (r *results) addCost(deployed plan.Deployment) {
 		add("lever="+l.name, func(n float64, s plan.Deployment) float64 { return tuned(n, s, l) - tuned(n, s) })
 	}
 	add("million=as deployed by default", func(n float64, s plan.Deployment) float64 { return tuned(n, s) })
+	add("million=in batches of 100, as deployed by default", func(n float64, s plan.Deployment) float64 {
+		s.OutBytes += 100 * entryBytes
+		return s.PerMillion(n/100, batch) / 100
+	})
 	safe := slices.DeleteFunc(slices.Clone(levers), func(l lever) bool { return !l.safe })
 	add("million=with every lever that gives nothing up", func(n float64, s plan.Deployment) float64 { return tuned(n, s, safe...) })
 }
@@ -173,6 +180,7 @@ func (t *template) gb(function string) float64 {
 	if memory == "" && t.at("Resources/"+function+"Function") != "" {
 		memory = t.at("Globals/Function/MemorySize")
 	}
+	memory = cmp.Or(t.at("Parameters/"+memory+"/Default"), memory) // of a !Ref
 	mb, err := strconv.ParseFloat(memory, 64)
 	t.errs = append(t.errs, err)
 	return mb / 1024

@@ -48,7 +48,7 @@ func run(ctx context.Context) error {
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
 	list := flag.Bool("list", false, "print the names of the benchmarks")
 	flag.Parse()
-	const everything = "coldstart post settle webhooks store load fair repeats gas"
+	const everything = "coldstart post settle webhooks store load fair repeats gas batches"
 	if *list {
 		fmt.Println(everything, "chaos scale")
 		return nil

@@ -75,6 +75,7 @@ type victim struct {
 	merchant *client.Client
 	pace     *time.Ticker  // one order each
 	within   time.Duration // of drain
+	batches  bool          // every tenth payment is a batch
 	command  []string      // of the server
 	server   *exec.Cmd
 
@@ -323,7 +324,7 @@ func (v *victim) ask(ctx context.Context, n int, draw *rand.Rand) bool {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	v.requests.Add(1)
-	p, err := ask(ctx, v.merchant, n)
+	p, err := askBatch(ctx, v.merchant, n, v.size(n))
 	refusal, isRefusal := errors.AsType[*client.Problem](err)
 	switch {
 	case err == nil:
@@ -340,6 +341,14 @@ func (v *victim) ask(ctx context.Context, n int, draw *rand.Rand) bool {
 		return false
 	}
 	return true
+}
+
+// size returns how many entries payment n has, 1 to 100.
+func (v *victim) size(n int) int {
+	if !v.batches || n%10 < 9 {
+		return 1
+	}
+	return 2 + n*37%99
 }
 
 // askAgain asks for every payment that has no answer until it has one: a payment
@@ -378,7 +387,12 @@ func (v *victim) audit(ctx context.Context, askedAgain bool) (mined [3]int, err 
 	}
 	for n := range v.orders {
 		hashes := found[n]
-		delete(found, n)
+		for j := range v.size(n) {
+			if entry := found[n+j*stride]; !slices.Equal(entry, hashes) {
+				v.breaks("batches of which a part is mined", "order-%d: %v, but entry %d: %v", n, hashes, j, entry)
+			}
+			delete(found, n+j*stride)
+		}
 		mined[min(len(hashes), 2)]++
 		switch {
 		case len(hashes) > 1:

@@ -1,6 +1,7 @@
 package measure_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"encoding/hex"
@@ -25,6 +26,7 @@ import (
 	"github.com/ethereum/go-ethereum/params"
 
 	"remit/internal/devnet"
+	"remit/internal/disburser"
 	"remit/internal/token"
 )
 
@@ -48,7 +50,8 @@ var nodeKinds = []struct {
 	}},
 	// ganache 7.9.2 takes the nonce 0 of a signed transaction for none, and mines the
 	// transaction again each time it comes. The receipt of a transaction that waited
-	// behind a gap has the price of when it came, and not the one that was paid.
+	// behind a gap has the price of when it came, and not the one that was paid. It takes
+	// longer to simulate batches than Remit waits, and is asked for none.
 	{name: "ganache", title: "ganache 7.9.2", until: "RPC Listening", reorg: rewind, used: true, command: func(dir string, port int, id uint64) []string {
 		return []string{filepath.Join(dir, ".bin", "ganache"), "--server.port", fmt.Sprint(port), "--chain.chainId", fmt.Sprint(id),
 			"--miner.blockTime", "1000000", "--wallet.accounts", funded + ",0xd3c21bcecceda1000000"}
@@ -148,7 +151,8 @@ func rewind(n *testNode) error {
 	return errors.Join(err, n.Client.Client().Call(nil, "evm_revert", snapshot))
 }
 
-// deploy puts the test token on the chain and funds new wallets.
+// deploy puts the test token and the deterministic deployer on the chain and funds new
+// wallets.
 func (n *testNode) deploy(ctx context.Context, wallets int) error {
 	text, err := os.ReadFile(filepath.Join(root, "internal", "devnet", "contracts", "TestToken.json"))
 	if err != nil {
@@ -182,7 +186,7 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 		return nil
 	}
 	const gas = 10 * params.Ether // of each wallet, in wei
-	failed := []error{send(owner, types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000})}
+	failed := []error{send(owner, types.DynamicFeeTx{Data: compiled.Bytecode, Gas: 5_000_000}), n.deployDeployer(ctx, send, owner)}
 	for range wallets {
 		key, err := crypto.GenerateKey()
 		if err != nil {
@@ -205,6 +209,29 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 	}
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("deploying the token: %w", err)
+	}
+	return nil
+}
+
+// deployDeployer puts the deterministic deployer on a chain that lacks it, by the
+// transaction that its authors have signed for every chain: its signature is made up, so
+// that nobody has the key of its sender
+// (https://github.com/Arachnid/deterministic-deployment-proxy).
+func (n *testNode) deployDeployer(ctx context.Context, send func(*ecdsa.PrivateKey, types.DynamicFeeTx) error, owner *ecdsa.PrivateKey) error {
+	at := common.Address(disburser.Deployer())
+	if code, err := n.CodeAt(ctx, at, nil); err != nil || len(code) > 0 {
+		return err
+	}
+	twos := new(big.Int).SetBytes(bytes.Repeat([]byte{0x22}, 32))
+	tx := types.NewTx(&types.LegacyTx{GasPrice: big.NewInt(100 * params.GWei), Gas: 100_000,
+		Data: append(common.FromHex("604580600e600039806000f350fe"), disburser.DeployerCode()...), V: big.NewInt(27), R: twos, S: twos})
+	from, err := types.Sender(types.HomesteadSigner{}, tx)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(send(owner, types.DynamicFeeTx{To: &from, Gas: 21_000, Value: tx.Cost()}), n.SendTransaction(ctx, tx), n.mine())
+	if code, codeErr := n.CodeAt(ctx, at, nil); err != nil || codeErr != nil || !bytes.Equal(code, disburser.DeployerCode()) {
+		return fmt.Errorf("deploying the deployer: code %x: %w", code, errors.Join(err, codeErr))
 	}
 	return nil
 }

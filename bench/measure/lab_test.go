@@ -40,6 +40,8 @@ const (
 	root  = "../.."                                      // of the module
 	payee = "0x2222222222222222222222222222222222222222" // receives every payment; nobody has its key
 	base  = 1_000_000                                    // the amount of payment 0; payment n asks for base+n, so the chain alone tells which one a transfer is
+
+	stride = 100_000 // entry j of batch n asks for base+n+j*stride: there are fewer payments than that
 )
 
 // metrics are values by their units.
@@ -215,8 +217,21 @@ func ask(ctx context.Context, m *client.Client, n int) (client.Payment, error) {
 	return m.Send(ctx, client.Order{To: payee, Amount: json.Number(strconv.Itoa(base + n))}, fmt.Sprint("order-", n))
 }
 
+// askBatch asks the API for payment n as a batch of so many entries, of one as itself.
+func askBatch(ctx context.Context, m *client.Client, n, size int) (client.Payment, error) {
+	if size == 1 {
+		return ask(ctx, m, n)
+	}
+	var batch client.Batch
+	for j := range size {
+		batch.Payments = append(batch.Payments, client.Order{To: payee, Amount: json.Number(strconv.Itoa(base + n + j*stride))})
+	}
+	return m.SendBatch(ctx, batch, fmt.Sprint("order-", n))
+}
+
 // transfers reads every transfer of the token to payee from the chain's own logs,
-// and returns the hashes of their transactions by the number of the payment.
+// and returns the hashes of their transactions by the number of the payment, those of
+// entry j of a batch by that and j*stride.
 func transfers(ctx context.Context, node *ethclient.Client, token common.Address) (map[int][]common.Hash, error) {
 	logs, err := node.FilterLogs(ctx, ethereum.FilterQuery{FromBlock: new(big.Int), Addresses: []common.Address{token},
 		Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, nil, {common.HexToHash(payee)}}})

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/internal/disburser"
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/local/fault"
 
@@ -39,7 +40,8 @@ const rateLimited = "3 calls a batch, 20 requests a second"
 // ask again; the server is killed twice with SIGKILL; one transaction in ten gets
 // lost; one block is replaced. In the end every payment that a client asked for is
 // mined once, settled and announced, with its hash, no wallet is paused and nothing
-// is left over.
+// is left over. Every tenth payment is a batch of 2 to 100 entries, through the contract
+// that `remit batch deploy` makes.
 func TestNodes(t *testing.T) {
 	kinds, wanted := strings.Split(*nodesFlag, ","), strings.Split(*habitsFlag, ",")
 	if *nodesFlag == "" {
@@ -90,22 +92,28 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 	g := newGateway(t, n.facts.RPCURL, &h)
 	file := filepath.Join(t.TempDir(), "wallets")
 	check(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
-	args := []string{"--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4"}
+	args := []string{"--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4", "--batch-contract", disburser.Address().String()}
 	if h.Beside {
 		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, honest).URL)
 	}
-	if h.Name == rateLimited {
-		g.Habit.Store(honest)
+	if h.Name == rateLimited || h.Lies {
+		g.Habit.Store(honest) // until the wallets pay batches
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // for the clients
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // for the clients
 	defer cancel()
 	if err := v.open(t.Context(), t, remit, args...); err != nil {
 		v.breaks("starting the server", "%v", err)
 		return payments, v.broken
 	}
-	v.orders = make([][]string, payments)
+	v.orders, v.batches = make([][]string, payments), !n.used
 	if n.used {
 		check(t, v.resume(ctx))
+	} else if err := v.enableBatches(ctx); err != nil {
+		v.breaks("batches by `remit batch`", "%v", err)
+		return payments, v.broken
+	}
+	if h.Lies {
+		g.Habit.Store(&h)
 	}
 	n.still(h.Name == rateLimited)
 	var load sync.WaitGroup
@@ -139,7 +147,7 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 	v.askAgain(ctx)
 	for i := range v.orders {
 		if v.answer(i) == "" {
-			v.breaks("payments not answered 201 within two minutes", "order-%d", i)
+			v.breaks("payments not answered 201 within four minutes", "order-%d", i)
 		}
 	}
 	ctx = t.Context()
@@ -175,11 +183,42 @@ func (v *victim) resume(ctx context.Context) error {
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}
-	said, err := exec.CommandContext(ctx, v.command[0], "wallet", "resume", "--all", "--yes", "--stack", v.merchant.URL).CombinedOutput()
+	_, err := v.operate(ctx, "wallet", "resume", "--all")
+	return err
+}
+
+// operate gives an operator's command and returns what it says.
+func (v *victim) operate(ctx context.Context, command ...string) (string, error) {
+	said, err := exec.CommandContext(ctx, v.command[0], append(command, "--yes", "--stack", v.merchant.URL)...).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("resuming the wallets: %w: %s", err, said)
+		err = fmt.Errorf("remit %v: %w: %s", command, err, said)
 	}
-	return nil
+	v.log.Printf("remit %v: %s", command, said)
+	return string(said), err
+}
+
+// enableBatches has an operator make the contract and give each wallet's allowance, and
+// returns when all of that is confirmed.
+func (v *victim) enableBatches(ctx context.Context) error {
+	for said := ""; !strings.Contains(said, "The contract is there"); sleep(ctx, 100*time.Millisecond) {
+		var err error
+		key := fmt.Sprint("deploy-", v.chain.ChainID) // all runs share the tables
+		if said, err = v.operate(ctx, "batch", "deploy", v.chain.Wallets[0].Address.String(), "--key", key); err != nil {
+			return err
+		}
+	}
+	for i, w := range v.chain.Wallets {
+		if _, err := v.operate(ctx, "batch", "approve", w.Address.String(), "--amount", "unlimited", "--key", fmt.Sprint("approve-", v.chain.ChainID, i)); err != nil {
+			return err
+		}
+	}
+	for ctx.Err() == nil {
+		if left, err := v.unfinished(ctx); err == nil && len(left) == 0 {
+			break
+		}
+		sleep(ctx, 100*time.Millisecond)
+	}
+	return ctx.Err()
 }
 
 // A gateway is a fault.Gateway that serves.
@@ -213,7 +252,7 @@ func (v *victim) answered() (n int) {
 // none ended wrongly.
 func (v *victim) sufferLies(ctx context.Context) {
 	for deadline := time.Now().Add(v.within); time.Now().Before(deadline); sleep(ctx, 200*time.Millisecond) {
-		if found, err := transfers(ctx, v.node, common.Address(v.chain.Token.Address)); err == nil && len(found) == len(v.orders) {
+		if found, err := transfers(ctx, v.node, common.Address(v.chain.Token.Address)); err == nil && len(found) == v.entries() {
 			break
 		}
 	}
@@ -223,6 +262,14 @@ func (v *victim) sufferLies(ctx context.Context) {
 			v.breaks("payments that a lie ended", "order-%d: %+v %v", i, p, err)
 		}
 	}
+}
+
+// entries returns how many transfers all payments ask for.
+func (v *victim) entries() (n int) {
+	for i := range v.orders {
+		n += v.size(i)
+	}
+	return n
 }
 
 // A cell is the result of one node with one habit.

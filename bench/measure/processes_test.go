@@ -21,43 +21,54 @@ import (
 func BenchmarkLoad(b *testing.B) {
 	remit := build(b, nil, "remit/cmd/remit")
 	for _, row := range []struct{ clients, wallets, payments int }{{8, 4, 4000}, {32, 4, 15_000}, {32, 16, 15_000}} {
-		n := pick(row.payments, 300)
-		b.Run(fmt.Sprintf("clients=%d/wallets=%d", row.clients, row.wallets), func(b *testing.B) {
-			server, url := startLocal(b, remit, row.wallets)
-			m := newMerchant(b, url)
-			hashes := make([]string, n)
-			_, lost, why := load(b, row.clients, n, time.Hour, func(ctx context.Context, i int) error {
-				p, err := ask(ctx, m, i)
-				hashes[i] = p.Hash
-				return err
-			})
-			if lost > 0 {
-				b.Fatalf("%d payments were lost, such as one with: %v", lost, why)
-			}
-			last := time.Now()
-			for _, hash := range hashes {
-				for p := must(m.Transaction(b.Context(), hash))(b); p.Status != "confirmed"; p = must(m.Transaction(b.Context(), hash))(b) {
-					if p.Status != "pending" {
-						b.Fatalf("payment %s is %s", hash, p.Status)
-					}
-					time.Sleep(50 * time.Millisecond)
-				}
-			}
-			confirmed := time.Since(last)
-			var chain devnet.Facts
-			check(b, json.Unmarshal(must(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
-			found := must(transfers(b.Context(), must(ethclient.DialContext(b.Context(), chain.RPCURL))(b), common.Address(chain.Token.Address)))(b)
-			for i := range n {
-				if len(found[i]) != 1 || len(found) != n {
-					b.Fatalf("payment %d is mined %d times, and %d other amounts", i, len(found[i]), len(found)-n)
-				}
-			}
-			peak := resident(server.Process.Pid, "VmHWM")
-			kill(server)
-			report(b, metrics{"payments": float64(n), "confirmed-s": confirmed.Seconds(), "peak-MB": peak,
-				"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(n)}) // of the server, not of the clients
-		})
+		loadLocal(b, remit, row.clients, row.wallets, pick(row.payments, 300), 1)
 	}
+}
+
+// BenchmarkBatches measures what BenchmarkLoad and BenchmarkStore do, of batches of 100.
+func BenchmarkBatches(b *testing.B) {
+	loadLocal(b, build(b, nil, "remit/cmd/remit"), 32, 4, pick(2000, 30), 100)
+	lives(b, pick(400, 10), 100)
+}
+
+// loadLocal has clients make n requests of `remit local`, each for so many payments.
+func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
+	b.Run(fmt.Sprintf("clients=%d/wallets=%d", clients, wallets), func(b *testing.B) {
+		server, url := startLocal(b, remit, wallets)
+		m := newMerchant(b, url)
+		hashes := make([]string, n)
+		begin := time.Now()
+		_, lost, why := load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
+			p, err := askBatch(ctx, m, i, size)
+			hashes[i] = p.Hash
+			return err
+		})
+		if lost > 0 {
+			b.Fatalf("%d payments were lost, such as one with: %v", lost, why)
+		}
+		last, payments := time.Now(), n*size
+		for _, hash := range hashes {
+			for p := must(m.Transaction(b.Context(), hash))(b); p.Status != "confirmed"; p = must(m.Transaction(b.Context(), hash))(b) {
+				if p.Status != "pending" {
+					b.Fatalf("payment %s is %s", hash, p.Status)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		confirmed := time.Since(last)
+		var chain devnet.Facts
+		check(b, json.Unmarshal(must(m.Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
+		found := must(transfers(b.Context(), must(ethclient.DialContext(b.Context(), chain.RPCURL))(b), common.Address(chain.Token.Address)))(b)
+		for i := range payments {
+			if i = i%n + i/n*stride; len(found[i]) != 1 || len(found) != payments {
+				b.Fatalf("payment %d is mined %d times, and %d other amounts", i, len(found[i]), len(found)-payments)
+			}
+		}
+		peak := resident(server.Process.Pid, "VmHWM")
+		kill(server)
+		report(b, metrics{"payments": float64(payments), "payments/s": float64(payments) / last.Sub(begin).Seconds(), "confirmed-s": confirmed.Seconds(), "peak-MB": peak,
+			"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(payments)}) // of the server, not of the clients
+	})
 }
 
 // BenchmarkWebhooks measures how long healthy endpoints of `remit local` wait for

@@ -17,6 +17,7 @@ import (
 	"remit/internal/apikey"
 	"remit/internal/chain"
 	"remit/internal/devnet"
+	"remit/internal/disburser"
 	"remit/internal/dispatch"
 	"remit/internal/ethrpc"
 	"remit/internal/httpapi"
@@ -61,6 +62,8 @@ func startChain(b *testing.B, wallets int) *devnet.Chain {
 // process. Every call of the two is counted, and answered after the distance.
 type rig struct {
 	handler  http.Handler // POST /send-payment
+	batches  http.Handler // POST /send-payments
+	size     int          // of the batches that pay; below 2 each payment is alone
 	settler  *settlement.Settler
 	next     http.RoundTripper
 	distance distance
@@ -92,10 +95,11 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 		return nil
 	}}
 	log := slog.New(slog.DiscardHandler) // failures show in the answers
-	config := stack.Config{Ephemeral: true, ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: window, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
-	r.handler = httpapi.SendPayment(rand.Text, dispatch.New(config, dispatch.Parts{
+	config := stack.Config{Ephemeral: true, ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: window, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour, BatchContract: disburser.Address()}
+	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
-	}), c.Token())
+	})
+	r.handler, r.batches = httpapi.SendPayment(rand.Text, dispatcher, c.Token()), httpapi.SendPayments(rand.Text, dispatcher, c.Token())
 	config.BlockTime = blockTime
 	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now, Wait: sleep})
 	return r
@@ -138,12 +142,16 @@ func (r *rig) pay(ctx context.Context, n int) error {
 // ask asks the handler for payment n of a merchant, under an idempotency key.
 func (r *rig) ask(ctx context.Context, merchant, key string, n int) *httptest.ResponseRecorder {
 	ctx = apikey.WithPrincipal(ctx, apikey.Principal{MerchantID: merchant, KeyID: "key_bench", Mode: apikey.Test, Grant: apikey.Full()})
-	q := httptest.NewRequestWithContext(ctx, http.MethodPost, "/send-payment",
-		strings.NewReader(fmt.Sprintf(`{"to":"%s","amount":%d,"reference":"inv-2041"}`, payee, base+n)))
+	handler, path, body := r.handler, "/send-payment", fmt.Sprintf(`{"to":"%s","amount":%d,"reference":"inv-2041"}`, payee, base+n)
+	if r.size > 1 {
+		handler, path = r.batches, "/send-payments"
+		body = fmt.Sprintf(`{"payments":[%s],"reference":"inv-2041"}`, strings.TrimSuffix(strings.Repeat(body+",", r.size), ","))
+	}
+	q := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("Idempotency-Key", key)
 	w := httptest.NewRecorder()
-	r.handler.ServeHTTP(w, q)
+	handler.ServeHTTP(w, q)
 	return w
 }
 

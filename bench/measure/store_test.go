@@ -27,9 +27,12 @@ import (
 
 // BenchmarkStore counts the calls and units of DynamoDB over payments' whole
 // lives, from the look-up of the API key to the webhook, on DynamoDB Local.
-func BenchmarkStore(b *testing.B) {
+func BenchmarkStore(b *testing.B) { lives(b, pick(400, 40), 1) }
+
+// lives counts over the lives of n payments, or of n batches of so many entries.
+func lives(b *testing.B, n, size int) {
 	const wallets = 4
-	n, m := pick(400, 40), &meter{}
+	m := &meter{}
 	db := dynamodb.New(dynamotest.Client(b).Options(), func(o *dynamodb.Options) { o.APIOptions = append(o.APIOptions, m.middleware) })
 	name := rand.Text()
 	tables := dynamo.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
@@ -37,6 +40,7 @@ func BenchmarkStore(b *testing.B) {
 	c, payments, hooks, q := startChain(b, wallets), dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks), &queue{}
 	c.Freeze(true)
 	r := newRig(b, c, c.Wallets(), payments, near, webhook.NewPublisher(hooks, q))
+	r.size = size
 	subscribe(b, hooks, "https://merchant.example/hooks/remit")
 	phase := func(name string, used operations, messages, payments int) {
 		emit(b, "function="+name, used.sum().per(payments, metrics{"messages": float64(messages) / float64(payments)}))

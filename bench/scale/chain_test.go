@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"remit/internal/chain"
@@ -15,12 +16,11 @@ import (
 	"remit/internal/token"
 )
 
-// A ledger is a chain with a block of so much gas every so often, and its one node, which
-// holds so many transactions of a sender and takes so many calls a second. It is made for
-// many transactions: package fakechain, which goes wrong in every way, reads all of them
-// for each question. It answers only what a chain on which all goes well is asked.
+// A ledger is a chain with a block of so much gas every so often. Its nodes share what they
+// know, hold so many transactions of a sender and take so many calls a second. It is made
+// for many transactions: package fakechain, which goes wrong in every way, reads all of
+// them for each question. It answers only what a chain on which all goes well is asked.
 type ledger struct {
-	chain.Node
 	contract token.Address
 	limits   limits
 
@@ -33,6 +33,14 @@ type ledger struct {
 	mined    map[payment.ID]int // how often each was
 	calls    *bucket
 	asked    [2]float64 // calls of payments, and of rounds
+}
+
+// A node is one provider's, which may be lost: then it answers nothing.
+type node struct {
+	chain.Node
+	*ledger
+	name string
+	lost atomic.Bool
 }
 
 type sender struct {
@@ -99,10 +107,12 @@ func (c *ledger) final() uint64 { return c.number - min(c.number, c.limits.depth
 
 // call waits for the node's turn, and then for its answer. A caller waits no longer for its
 // turn than a client of a node does for an answer.
-func (c *ledger) call(ctx context.Context, n float64, kind int) error {
+func (c *node) call(ctx context.Context, n float64, kind int) error {
 	c.mu.Lock()
 	wait := time.Duration(0)
-	if c.calls.rate > 0 {
+	if c.lost.Load() {
+		wait = time.Minute
+	} else if c.calls.rate > 0 {
 		wait = c.calls.owe(n)
 	}
 	c.asked[kind] += n
@@ -126,7 +136,7 @@ const (
 )
 
 // ask is a request of n calls, which answer makes with the ledger locked.
-func ask[T any](ctx context.Context, c *ledger, n float64, kind int, answer func() T) (T, error) {
+func ask[T any](ctx context.Context, c *node, n float64, kind int, answer func() T) (T, error) {
 	var none T
 	if err := c.call(ctx, n, kind); err != nil {
 		return none, err
@@ -135,21 +145,21 @@ func ask[T any](ctx context.Context, c *ledger, n float64, kind int, answer func
 	return answer(), nil
 }
 
-func (c *ledger) String() string { return "node" }
+func (c *node) String() string { return c.name }
 
-func (c *ledger) Fees(ctx context.Context) (chain.Market, error) {
+func (c *node) Fees(ctx context.Context) (chain.Market, error) {
 	return ask(ctx, c, 1, ofPayment, func() chain.Market { return chain.Market{BaseFee: token.Units(100), Tip: token.Units(10)} })
 }
 
-func (c *ledger) Estimate(ctx context.Context, _ chain.Call) (uint64, error) {
+func (c *node) Estimate(ctx context.Context, _ chain.Call) (uint64, error) {
 	return ask(ctx, c, 1, ofPayment, func() uint64 { return plan.PaymentGas })
 }
 
-func (c *ledger) Head(ctx context.Context, _ chain.ConfirmationRule) (chain.Head, error) {
+func (c *node) Head(ctx context.Context, _ chain.ConfirmationRule) (chain.Head, error) {
 	return ask(ctx, c, 2, ofRound, func() chain.Head { return chain.Head{Number: c.number, Final: c.final()} })
 }
 
-func (c *ledger) Account(ctx context.Context, a, _ token.Address, head chain.Head) (chain.Account, error) {
+func (c *node) Account(ctx context.Context, a, _ token.Address, head chain.Head) (chain.Account, error) {
 	return ask(ctx, c, 4, ofRound, func() chain.Account {
 		s, number := c.of[a], head.Number
 		if head == (chain.Head{}) {
@@ -163,11 +173,11 @@ func (c *ledger) Account(ctx context.Context, a, _ token.Address, head chain.Hea
 	})
 }
 
-func (c *ledger) Count(ctx context.Context, a token.Address, number uint64) (uint64, error) {
+func (c *node) Count(ctx context.Context, a token.Address, number uint64) (uint64, error) {
 	return ask(ctx, c, 1, ofRound, func() uint64 { return c.of[a].counts[number] })
 }
 
-func (c *ledger) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
+func (c *node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	kind := ofPayment
 	if len(hashes) <= plan.ReceiptsAnyway {
 		kind = ofRound
@@ -182,7 +192,7 @@ func (c *ledger) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Rec
 	})
 }
 
-func (c *ledger) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
+func (c *node) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
 	return ask(ctx, c, float64(len(numbers)), ofPayment, func() (hashes []chain.Hash) {
 		for _, n := range numbers {
 			hashes = append(hashes, hashOf(n))
@@ -191,7 +201,7 @@ func (c *ledger) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Has
 	})
 }
 
-func (c *ledger) Send(ctx context.Context, raw []byte) chain.Reply {
+func (c *node) Send(ctx context.Context, raw []byte) chain.Reply {
 	class, err := ask(ctx, c, 1, ofPayment, func() chain.Class {
 		tx, _ := fakechain.Decode(raw)
 		s := c.of[tx.From]

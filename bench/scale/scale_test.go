@@ -101,10 +101,10 @@ func TestCurves(t *testing.T) {
 	if !*curves {
 		return
 	}
-	for _, wallets := range []float64{4, 16, 40, 100, 400} {
-		l := on("base", 500, 1000)
-		l.Wallets = wallets
-		simulate(t, "load=500_a_second/chain=base/merchants=1000", run{Load: l})
+	for _, l := range []plan.Load{on("ethereum", 60, 1000), on("base", 500, 1000), on("polygon", 350, 1000)} {
+		for _, l.Wallets = range []float64{4, 16, 40, 100, 400} {
+			simulate(t, "load=so_many_wallets/chain="+nameOf(l)+"/merchants=1000", run{Load: l})
+		}
 	}
 	base, room := on("base", 1000, 1000), roomy(5000)
 	room.Endpoints = 20
@@ -115,12 +115,25 @@ func TestCurves(t *testing.T) {
 		{"the_quotas_and_parameters_of_a_new_account", run{Load: on("base", 1000, 1000), asIs: true}},
 		{"a_tenth_of_the_rate,_and_all_of_it_for_a_fifth_of_the_time", run{Load: on("base", 1000, 1000), burst: true, length: 5 * time.Minute}},
 		{"a_table_that_is_new", run{Load: on("base", 1000, 1000), fresh: true}},
-		{"a_node_of_100_calls_a_second", run{Load: on("base", 100, 1000), calls: 100}},
+		{"a_node_of_200_calls_a_second", run{Load: on("base", 100, 1000), calls: 200}},
+		{"one_of_three_providers_lost_for_a_minute", run{Load: on("base", 100, 1000), nodes: 3, scale: 5, length: 5 * time.Minute}},
+		{"one_of_two_providers_lost_for_a_minute", run{Load: on("base", 100, 1000), nodes: 2, scale: 5, length: 5 * time.Minute}},
+		{"one_endpoint_of_more_webhooks_than_its_log_takes", run{Load: roomy(750), length: time.Minute}},
 		{"an_hour", run{Load: base, length: time.Hour, scale: base.Planned().Wallets / 4}},
 		{"one_merchant_on_a_chain_with_room", run{Load: room, length: time.Minute, scale: 25}},
 	} {
-		simulate(t, "load="+r.name+"/chain="+map[bool]string{true: "base", false: "none"}[r.Chain.ID == base.Chain.ID]+fmt.Sprintf("/merchants=%.0f", r.Merchants), r.run)
+		simulate(t, "load="+r.name+"/chain="+nameOf(r.Load)+fmt.Sprintf("/merchants=%.0f", r.Merchants), r.run)
 	}
+}
+
+// nameOf returns the name of a load's chain, none of one whose blocks are not its own.
+func nameOf(l plan.Load) string {
+	for name, c := range plan.Chains {
+		if c == l.Chain {
+			return name
+		}
+	}
+	return "none"
 }
 
 // simulate prints a run's outcome as a line of a benchmark. What a run does not say of its
@@ -154,7 +167,7 @@ func simulate(t *testing.T, name string, r run) {
 	if wall == "" {
 		wall = "none"
 	}
-	fmt.Printf("BenchmarkScale/%s/rate=%.0f/wallets=%.0f/wall=%s 1 %.4g made-%% %.4g p50-ms %.4g p99-ms %.4g confirmed-s %.4g writes/payment %.4g reads/payment %.4g calls/payment %.4g $/million %d paid-twice %d lost %.4g scale %d payments\n",
+	fmt.Printf("BenchmarkScale/%s/rate=%.0f/wallets=%.0f/wall=%s 1 %.4g made-%% %.4g p50-ms %.4g p99-ms %.4g confirmed-s %.4g delivered-s %.4g delivered-p99-s %.4g writes/payment %.4g reads/payment %.4g calls/payment %.4g $/million %d paid-twice %d lost %.4g scale %d payments\n",
 		name, r.Rate, r.Wallets, wall, 100*float64(o.made)/float64(max(1, o.asked)), 1000*quantile(o.posts, 0.5), 1000*quantile(o.posts, 0.99),
-		quantile(o.confirmed, 0.5), o.writes+plan.Measured.HookWrites, o.reads, o.calls, s.PerMillion(n, plan.Measured), o.twice, o.lost, r.scale, o.made)
+		quantile(o.confirmed, 0.5), quantile(o.delivered, 0.5), quantile(o.delivered, 0.99), o.writes+plan.Measured.HookWrites, o.reads, o.calls, s.PerMillion(n, plan.Measured), o.twice, o.lost, r.scale, o.made)
 }
