@@ -75,14 +75,15 @@ func TestSAMLocal(t *testing.T) {
 		}
 		return string(out.Payload)
 	}
-	paid := ""
-	t.Cleanup(func() { t.Log(paid) })
+	paid, batch := "", ""
+	t.Cleanup(func() { t.Log(paid, batch) })
 	until(t, "confirming", time.Minute, func() bool {
-		paid = invoke("SendPayment", "send-payment") // again and again, under its idempotency key
+		paid, batch = invoke("SendPayment", "send-payment"), invoke("SendPayments", "send-payments") // again and again, under their idempotency keys
 		if got := invoke("CheckReceipts", "check-receipts"); got != "null" {
 			t.Fatalf("check-receipts answered %s", got)
 		}
-		return strings.Contains(paid, `\"status\":\"confirmed\"`)
+		const confirmed = `\"status\":\"confirmed\"`
+		return strings.Contains(paid, confirmed) && strings.Contains(batch, confirmed)
 	})
 }
 

@@ -28,12 +28,13 @@ func recorded(dir string) (localaws.Config, *calls) {
 	return localaws.Config{Root: root, Dir: dir, Progress: os.Stderr, Between: calls.start}, calls
 }
 
-// deployed is the one stack of this test binary.
+// deployed is the one stack of this test binary. What the authorizer answers is kept for
+// seconds, not for a minute: tests wait until it is forgotten.
 var deployed = sync.OnceValues(func() (*stack, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	config, calls := recorded(scratch)
-	s, err := localaws.Deploy(ctx, config)
+	s, err := localaws.Deploy(ctx, config, "AuthorizerCacheSeconds=10")
 	return &stack{s, calls}, err
 })
 

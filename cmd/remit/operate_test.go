@@ -59,6 +59,7 @@ func TestOperateALocalStack(t *testing.T) {
 	move.line += " --yes"
 	batches := page("remit batch deploy", "The contract is there, on every node", "remit doctor says what the chain has")
 	batches[1].line += " --yes"
+	spendable := page("remit wallet balance", "$wallet  ", " USDC")
 	books := slices.Concat(page("remit audit", "No difference.", "No difference.", "wallet,day,kind,"), page("remit export", "$hash", "$hash"))
 	for _, step := range slices.Insert([]step{
 		{"a payment", "payment show --json $hash", "mined in block"},
@@ -125,7 +126,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"a merchant that has lost its key", "keys issue --yes --scopes payments:read --daily-count 3 $merchant", "May do: payments:read, 3 a day."},
 		{"one that never had any", "keys issue --yes mer_none", "no such API key"},
 		{"gets one that says what it may do", "keys list $merchant", "payments:read, 3 a day"},
-	}, 2, books...) {
+	}, 2, append(books, spendable...)...) {
 		known := strings.NewReplacer("$hash", hash, "$hook", hook, "$payment", made.ID, "$id", made.ID, "$merchant", made.Merchant, "$address", made.Address, "$wallet", made.Wallet)
 		if got := remit(known.Replace(step.line)); !strings.Contains(got, known.Replace(step.want)) {
 			t.Errorf("%s: remit %s answered %s, want %s", step.why, step.line, got, step.want)

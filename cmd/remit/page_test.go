@@ -3,11 +3,19 @@ package main_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
+	"os/exec"
+	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +29,10 @@ import (
 	"github.com/ethereum/go-ethereum/ethclient"
 
 	"remit/internal/devnet"
+	"remit/internal/dynamo/dynamotest"
+	"remit/internal/operator/operatortest"
+	pages "remit/internal/page"
+	"remit/internal/payment"
 )
 
 var randomly = flag.Float64("random", 60, "seconds of everything at random in TestPageAtRandom")
@@ -35,10 +47,16 @@ type sandbox struct {
 func openPage(t *testing.T, width int64, script string, args ...string) sandbox {
 	t.Helper()
 	_, m := local(t, args...)
-	s := sandbox{browser(t, m.url), m.url}
+	return openAt(t, m.url, width, script)
+}
+
+// openAt opens the page that is served at a URL.
+func openAt(t *testing.T, url string, width int64, script string) sandbox {
+	t.Helper()
+	s := sandbox{browser(t, url), url}
 	s.sized(width, false)
 	command(s, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
-	s.do("opening the page", chromedp.Navigate(m.url+"/"), chromedp.WaitVisible(chromedp.CSS(`#live.on, #live.off`)))
+	s.do("opening the page", chromedp.Navigate(url+"/"), chromedp.WaitVisible(chromedp.CSS(`#live.on, #live.off`)))
 	t.Cleanup(func() {
 		close(s.errors)
 		for e := range s.errors {
@@ -101,7 +119,7 @@ func (s sandbox) pay(amount string) {
 // random lets everything go wrong at random for some seconds.
 func (s sandbox) random(seed int, seconds float64) {
 	s.Helper()
-	if !eval[bool](s, `fetch("/sandbox/do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({do: "random", seed: %d, seconds: %v})}).then(r => r.ok)`, seed, seconds) {
+	if !eval[bool](s, `fetch("/page/do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({do: "random", seed: %d, seconds: %v})}).then(r => r.ok)`, seed, seconds) {
 		s.Fatal("it does not begin")
 	}
 	s.await("its beginning", `document.getElementById("do-random").disabled`)
@@ -152,15 +170,56 @@ func (s sandbox) paid() int {
 	if err != nil {
 		s.Fatal(err)
 	}
-	seen := map[string]bool{}
+	seen := map[string]common.Hash{}
 	for _, l := range logs {
 		tx, _, err := node.TransactionByHash(s.Context(), l.TxHash)
-		if err != nil || seen[string(tx.Data())] {
+		if err != nil || seen[string(tx.Data())] != (common.Hash{}) && seen[string(tx.Data())] != l.TxHash {
 			s.Fatalf("the payment of %s is on the chain twice, or cannot be read: %v", l.TxHash, err)
 		}
-		seen[string(tx.Data())] = true
+		seen[string(tx.Data())] = l.TxHash
 	}
-	return len(logs)
+	return len(seen)
+}
+
+// paysLists pays the sample list as a batch, twice, then each row alone, which are paid
+// already, and under another name each row alone while a process ends after its commit.
+// So many payments were made before.
+func (s sandbox) paysLists(before int) {
+	s.Helper()
+	sample, err := os.ReadFile("../../examples/payroll.csv")
+	if err != nil || eval[string](s, `document.getElementById("list").value`) != string(sample) {
+		s.Errorf("the page does not begin with the list of examples/payroll.csv: %v", err)
+	}
+	press := func(button, run, printed string, made int) {
+		s.Helper()
+		eval[bool](s, `document.getElementById("run").value = %q, true`, run)
+		s.click(button)
+		s.await("the command's words", `document.getElementById("list-said").textContent.includes(%q)`, printed)
+		s.settled(before + made)
+		if asked := eval[int](s, `Number(document.getElementById("asked").textContent)`); asked != before+made {
+			s.Errorf("%s of the run %s: %d payments, want %d", button, run, asked, before+made)
+		}
+	}
+	press("#list-batch", "May", "to pay          3 rows, 2230.75 USDC in all, 1250.5 at most in one, in 1 batches", 1)
+	press("#list-batch", "May", "paid before     3 rows", 1)
+	press("#list-alone", "May", "paid before     3 rows", 1)
+	s.click("#rows button")
+	s.do("opening the batch", chromedp.WaitVisible(chromedp.CSS("#story[open] table")))
+	if text := eval[string](s, `document.getElementById("story-body").innerText`); !strings.Contains(text, "to 3 recipients") || !strings.Contains(text, "coffee, Linus") {
+		s.Errorf("the story of the batch is\n%s", text)
+	}
+	s.click("#story form button")
+	s.click(`[data-break="cut-commit"]`)
+	press("#list-alone", "June", "to pay          3 rows", 4)
+	s.click(`[data-break="cut-commit"]`)
+	press("#list-batch", "July", "to pay          3 rows", 5)
+	eval[bool](s, `document.getElementById("list").value = "address,amount\n0x1,2", true`)
+	s.click("#list-alone")
+	s.await("a row that cannot be paid", `/remit: list.csv: 1 rows cannot be paid, so nothing was:\s+line 2: /.test(document.getElementById("list-said").textContent)`)
+	m := merchant{t: s.T, url: s.url, key: eval[string](s, `/KEY=(\S+)/.exec(document.getElementById("curl").textContent)[1]`)}
+	if held, err := m.api().Balance(s.Context(), "0x4444444444444444444444444444444444444444"); err != nil || held.String() != "750000" {
+		s.Errorf("the third recipient of three runs has %s: %v", held, err)
+	}
 }
 
 // inspected holds that axe finds nothing wrong with the page.
@@ -175,6 +234,7 @@ func (s sandbox) inspected(what string) {
 // all": each payment is made once. The page is in order for people who cannot see it or
 // who have a phone, and no list grows without end.
 func TestPage(t *testing.T) {
+	t.Parallel()
 	s := openPage(t, 1280, "")
 	buttons := eval[[]string](s, `[...document.querySelectorAll("[data-break]")].map(b => b.dataset.break)`)
 	if len(buttons) < 19 {
@@ -197,22 +257,32 @@ func TestPage(t *testing.T) {
 	s.pay("2.5")
 	s.click("#do-fifty")
 	s.settled(len(buttons) + 1)
+	s.paysLists(len(buttons) + 1)
 	s.await("its event", `document.querySelectorAll("#hooks .ok").length > 0 && document.querySelectorAll("#hooks .wrong").length === 0`)
 	s.await("its end", `document.querySelector("#rows li:first-child .end").textContent === "confirmed, paid once" && document.querySelector("#rows li:first-child .what").textContent !== ""`)
 
+	s.forEverybody("#rows button", func() {
+		s.click(`[data-break="halt"]`)
+		s.await("what is broken", `!document.querySelector("#now.calm")`)
+	}, func() { s.click("#mend-now") })
+}
+
+// forEverybody holds that people who cannot see the page, or have a phone, can use it
+// and a payment that a button opens, in both colours.
+func (s sandbox) forEverybody(button string, before, after func()) {
+	s.Helper()
 	axe, err := os.ReadFile("../../.cache/axe/node_modules/axe-core/axe.min.js")
 	if err != nil {
-		t.Fatalf("%v: run tools/install browser", err)
+		s.Fatalf("%v: run tools/install browser", err)
 	}
 	eval[bool](s, "%s; true", axe)
 	for _, width := range []int64{1280, 360} {
 		for _, dark := range []bool{false, true} {
 			s.sized(width, dark)
-			s.click(`[data-break="halt"]`)
-			s.await("what is broken", `!document.querySelector("#now.calm")`)
+			before()
 			s.inspected(fmt.Sprintf("%d pixels, dark %v", width, dark))
-			s.click("#mend-now")
-			s.click("#rows button")
+			after()
+			s.click(button)
 			s.do("opening a payment", chromedp.WaitVisible(chromedp.CSS("#story[open] table")))
 			s.inspected(fmt.Sprintf("a payment, %d pixels, dark %v", width, dark))
 			s.click("#story form button")
@@ -222,7 +292,110 @@ func TestPage(t *testing.T) {
 		const r = e.getBoundingClientRect();
 		return r.width < 20 || r.left < 0 || r.right > 360;
 	}).map(e => e.outerHTML.slice(0, 80)).concat(document.documentElement.scrollWidth > 360 ? ["the page itself"] : [])`); len(lost) > 0 {
-		t.Errorf("at 360 pixels these are out of reach: %q", lost)
+		s.Errorf("at 360 pixels these are out of reach: %q", lost)
+	}
+}
+
+// TestConsolePage opens the console of a stack on AWS: its tables and chain are those of
+// a remit local, in which a payment is confirmed, one fails, one stays under way and a
+// wallet is paused.
+func TestConsolePage(t *testing.T) {
+	at, err := url.Parse(dynamotest.Start(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(at)
+		key := regexp.MustCompile("Credential=[^/]+/")
+		r.Out.Header.Set("Authorization", key.ReplaceAllString(r.In.Header.Get("Authorization"), "Credential=console/")) // DynamoDB Local has tables of its own for each
+	}})
+	defer tables.Close()
+	_, m := local(t, "--dynamodb", tables.URL)
+	m.join()
+	var hashes []string
+	for i, to := range []string{payee, devnet.RevertRecipient.String(), devnet.StuckRecipient.String()} {
+		hashes = append(hashes, m.must("POST", "/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d,"reference":"inv-%d"}`, to, 1_500_000+i, i))["tx_hash"].(string))
+	}
+	var facts devnet.Facts
+	answer, err := m.api().Call(t.Context(), "GET", "/sandbox", "")
+	if err == nil {
+		err = json.Unmarshal(answer.Body, &facts)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end, hash := range map[string]string{"confirmed": hashes[0], "failed": hashes[1]} {
+		for since := time.Now(); m.must("GET", "/transaction/"+hash, "")["status"] != end; time.Sleep(100 * time.Millisecond) {
+			if time.Since(since) > time.Minute {
+				t.Fatalf("%s is not %s", hash, end)
+			}
+		}
+	}
+	if out, err := exec.CommandContext(t.Context(), binary, "wallet", "pause", "--all", "--yes", "--reason=audit", "--stack="+m.url).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	cloud := httptest.NewServer(operatortest.Cloud{Nodes: []string{facts.RPCURL},
+		Outputs: map[string]string{"PaymentsTableName": "remit-payments", "WebhooksTableName": "remit-webhooks", "RpcSecretArn": "nodes"},
+		Parameters: map[string]string{"ChainId": fmt.Sprint(facts.ChainID), "TokenSymbol": facts.Token.Symbol, "TokenDecimals": fmt.Sprint(facts.Token.Decimals), "TokenAddress": facts.Token.Address.String(),
+			"Mode": "test", "ConfirmationRule": "2"}})
+	defer cloud.Close()
+	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": cloud.URL, "AWS_ENDPOINT_URL_DYNAMODB": tables.URL} {
+		t.Setenv(name, value)
+	}
+	p := launch(t, "console", "--listen=127.0.0.1:0", "--stack=remit", "--calls=600")
+	own := p.out.Await(t, "Console of stack")
+	s := openAt(t, own[strings.Index(own, "http://"):], 1280, "")
+	s.await("all of it", `(() => {
+		const says = (id, ...all) => all.every((text) => document.getElementById(id).innerText.includes(text));
+		return says("rows", "confirmed", "failed: execution_reverted", "committed") && says("states", "PREPARED", "COMMITTED", "CONFIRMED", "FAILED") && says("ages", "under a minute") &&
+			says("oldest", "Longest under way: pay_") && says("wallets", "paused: audit (by ") && says("nodes", "head ", "answered in") && says("alarms", "ALARM remit-B", "1 of 2 are OK") &&
+			document.querySelectorAll("#rows .track i:last-child.on").length === 2 && says("endpoints", "None, of 0 endpoints of 1 merchants") && says("calls", " of 600 calls this minute");
+	})()`)
+	if shown := eval[[]string](s, `[...document.querySelectorAll("#pay, #now, #steps, .count, .chain, #hooks, #breakages")].filter(e => e.checkVisibility()).map(e => e.id || e.className)`); len(shown) > 0 {
+		t.Errorf("panels of the sandbox are shown: %v", shown)
+	}
+	for find, says := range map[string]string{"inv-0": "confirmed", hashes[1]: "failed: execution_reverted", hashes[2]: "committed"} {
+		eval[bool](s, `document.getElementById("find").value = %q, true`, find)
+		s.click("#search button")
+		s.await("the story of "+find, `document.getElementById("story").open && document.getElementById("story-title").innerText.includes(%q) && document.querySelectorAll("#story-body table").length >= 3`, says)
+		s.click("#story form button")
+	}
+	s.forEverybody("#oldest button", func() {}, func() {})
+}
+
+// many is a page of which the newest hundred of ever more payments are listed.
+type many struct{ seen atomic.Int64 }
+
+func (*many) Facts() any {
+	return map[string]any{"name": "test", "parts": []string{"log"}, "symbol": "USDC", "decimals": 6, "listed": pages.Listed}
+}
+
+func (m *many) Update() any {
+	to := min(m.seen.Add(pages.Listed), 10_000)
+	var rows []pages.Row
+	var lines []pages.Line
+	for n := to - pages.Listed + 1; n <= to; n++ {
+		rows = append(rows, pages.Row{ID: payment.ID(fmt.Sprint("pay_", n)), N: n, Amount: "1", Paid: pages.NotCounted})
+		lines = append(lines, pages.Line{N: int(n), Text: fmt.Sprint("payment ", n)})
+	}
+	return map[string]any{"payments": rows, "lines": lines}
+}
+
+func (*many) Story(context.Context, string, string) (pages.Story, error) {
+	return pages.Story{}, errors.ErrUnsupported
+}
+
+// TestTenThousandPaymentsOnThePage: the page keeps no more than it lists.
+func TestTenThousandPaymentsOnThePage(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	pages.Routes(mux, &many{}, t.Context().Done())
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.CloseClientConnections)
+	s := openAt(t, server.URL, 1280, "")
+	s.await("the last payment", `document.querySelector("#rows .name")?.textContent === "pay_10000" && document.querySelector("#log li")?.textContent.endsWith("payment 10000")`)
+	if rows, lines, all := eval[int](s, `document.querySelectorAll("#rows li").length`), eval[int](s, `document.querySelectorAll("#log li").length`), eval[int](s, `document.querySelectorAll("*").length`); rows != pages.Listed || lines > 120 || all > 2_000 {
+		t.Errorf("of 10,000 payments the page has %d rows, %d lines, %d elements", rows, lines, all)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,8 @@ import (
 	"remit/internal/guidetest"
 )
 
-// TestPayAListOfTheREADME pays the sample file as README.md does, twice, and a batch.
+// TestPayAListOfTheREADME pays the sample file as README.md does: each row alone, and
+// under another name as a batch, each twice. And it pays the batch of docs/clients.md.
 func TestPayAListOfTheREADME(t *testing.T) {
 	_, m := local(t)
 	m.join()
@@ -29,17 +31,25 @@ func TestPayAListOfTheREADME(t *testing.T) {
 	if err := errors.Join(err, os.WriteFile(list, sample, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	printed := guidetest.Run(t, guidetest.Read(t, "../..", "README.md", "go run ./cmd/remit pay"),
-		"go run ./cmd/remit", "REMIT_URL="+m.url+" "+binary, "examples/payroll.csv", list, "$KEY", m.key)
-	for _, want := range []string{"3 rows, 2230.75 USDC in all", "to pay          nothing", "\n4,confirmed,0x"} {
-		if !strings.Contains(printed, want) {
-			t.Errorf("it did not print %q:\n%s", want, printed)
+	for begin, wants := range map[string][]string{
+		"go run ./cmd/remit pay examples/payroll.csv --key":   {"3 rows, 2230.75 USDC in all", "to pay          nothing", "\n4,confirmed,0x"},
+		"go run ./cmd/remit pay examples/payroll.csv --batch": {"in 1 batches", "to pay          nothing", "\n4,confirmed,0x"},
+	} {
+		printed := guidetest.Run(t, guidetest.Read(t, "../..", "README.md", begin),
+			"go run ./cmd/remit", "REMIT_URL="+m.url+" "+binary, "examples/payroll.csv", list, "$KEY", m.key)
+		for _, want := range wants {
+			if !strings.Contains(printed, want) {
+				t.Errorf("it did not print %q:\n%s", want, printed)
+			}
+		}
+		if strings.Count(printed, "all 3 rows are confirmed, 2230.75 USDC") != 2 {
+			t.Errorf("it printed\n%s", printed)
 		}
 	}
-	if strings.Count(printed, "all 3 rows are confirmed, 2230.75 USDC") != 2 {
-		t.Errorf("it printed\n%s", printed)
+	if held, err := m.api().Balance(t.Context(), payee); err != nil || held.String() != "2501000000" {
+		t.Errorf("Ada has %s, and not two salaries: %v", held, err)
 	}
-	batch := guidetest.Run(t, guidetest.Read(t, "../..", "README.md", "curl -s http://127.0.0.1:8080/send-payments"), "http://127.0.0.1:8080", m.url, "$KEY", m.key)
+	batch := guidetest.Run(t, guidetest.Read(t, "../..", "docs/clients.md", "curl -s http://127.0.0.1:8080/send-payments"), "http://127.0.0.1:8080", m.url, "$KEY", m.key)
 	if !strings.Contains(batch, `"status":"pending","amount":2230500000,"wallet_address":null`) {
 		t.Errorf("the batch is answered\n%s", batch)
 	}
@@ -49,46 +59,63 @@ func TestPayAListOfTheREADME(t *testing.T) {
 // of 1,000 rows and lets it go through at last. The chain has each row once, and the
 // file of results has the hash of each.
 func TestPayKilled(t *testing.T) {
-	dir := t.TempDir()
-	chain, printed := launch(t, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms"), ""
-	for line := ""; line != "}"; printed += line {
-		line = chain.out.Await(t, "")
-	}
+	t.Run("each row alone", func(t *testing.T) {
+		t.Parallel()
+		draw := rand.New(rand.NewPCG(1, 1))
+		payKilled(t, func() (int64, bool) { return 1 + draw.Int64N(45), true }) // 900 at most
+	})
+	t.Run("ten batches", func(t *testing.T) {
+		t.Parallel()
+		draw, arrived := rand.New(rand.NewPCG(1, 2)), 0
+		payKilled(t, func() (int64, bool) {
+			arrives := arrived < 9 && draw.IntN(2) == 0
+			if arrives {
+				arrived++
+			}
+			return 1, arrives
+		}, "--batch")
+	})
+}
+
+// payKilled is TestPayKilled with more flags. For each run, kill draws at which request
+// for a payment it dies, and whether that one still arrives.
+func payKilled(t *testing.T, kill func() (at int64, arrives bool), flags ...string) {
+	t.Helper()
+	_, m := local(t)
+	m.join()
 	var facts devnet.Facts
-	chainFile := filepath.Join(dir, "chain.json")
-	if err := json.Unmarshal([]byte(printed), &facts); err != nil {
+	told, err := m.api().Call(t.Context(), http.MethodGet, "/sandbox", "")
+	if err := errors.Join(err, json.Unmarshal(told.Body, &facts)); err != nil {
 		t.Fatal(err)
 	}
 	rows := []byte("address,amount_units,reference\n")
 	for i := range 1_000 {
 		rows = fmt.Appendf(rows, "%s,%d,salary %d\n", payee, amountOf(i), i)
 	}
-	list := filepath.Join(dir, "list.csv")
-	for file, text := range map[string][]byte{chainFile: []byte(printed), list: rows} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_, m := local(t, "--rpc", facts.RPCURL, "--token", facts.Token.Address.String(), "--wallet-file", chainFile)
-	m.join()
+	list := filepath.Join(t.TempDir(), "list.csv")
 	target, err := url.Parse(m.url)
-	if err != nil {
+	if err := errors.Join(err, os.WriteFile(list, rows, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	draw := rand.New(rand.NewPCG(1, 1))
 	var victim atomic.Pointer[process]
 	var left atomic.Int64 // requests until the victim dies
+	var arrives atomic.Bool
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := victim.Load(); p != nil && r.Method == http.MethodPost && left.Add(-1) == 0 {
 			_ = p.cmd.Process.Kill()
+			if r = r.WithContext(context.WithoutCancel(r.Context())); !arrives.Load() {
+				return
+			}
 		}
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(between.Close)
-	pay := []string{"pay", list, "--url", between.URL, "--key", m.key, "--yes", "--concurrency", "4"}
+	pay := append([]string{"pay", list, "--url", between.URL, "--key", m.key, "--yes", "--concurrency", "4"}, flags...)
 	for n := range 20 {
-		left.Store(1 + draw.Int64N(45)) // 900 at most
+		at, still := kill()
+		left.Store(at)
+		arrives.Store(still)
 		p := launch(t, pay...)
 		victim.Store(p)
 		if <-p.ended; p.cmd.ProcessState.Exited() {

@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -22,7 +23,13 @@ import (
 // binary is the command under test, built once.
 var binary string
 
+// TestMain builds the command. More tests run at once than there are processors: each
+// waits for a stack of its own most of the time.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	dir, err := os.MkdirTemp("", "remit")
 	if err != nil {
 		panic(err)

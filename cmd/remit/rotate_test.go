@@ -26,6 +26,7 @@ func TestRetireUnderPayments(t *testing.T) {
 		{"by hand", []string{"remit wallet create", "remit wallet drain", "remit wallet sweep", "remit wallet retire"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			p, m := local(t, "--wallets", "1")
 			m.join()
 			rpc := m.must("GET", "/sandbox", "")["rpc_url"].(string)

@@ -39,7 +39,7 @@ func TestScreenshots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	show(s.tab, "breaking at random", chromedp.Evaluate[bool](`fetch("/sandbox/do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({do: "random", seed: 2041, seconds: 15})}).then(r => r.ok)`, chromedp.EvalAwaitPromise))
+	show(s.tab, "breaking at random", chromedp.Evaluate[bool](`fetch("/page/do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({do: "random", seed: 2041, seconds: 15})}).then(r => r.ok)`, chromedp.EvalAwaitPromise))
 	s.await("some payments", `Number(document.getElementById("asked").textContent) > 20`)
 	s.settled(20)
 	for i := range 3 {

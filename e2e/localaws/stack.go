@@ -73,13 +73,13 @@ func (s *Stack) Close() error {
 }
 
 // Deploy starts a stack, builds and deploys the template there, and stores the
-// secrets that an operator stores: keys and nodes.
-func Deploy(ctx context.Context, config Config) (*Stack, error) {
+// secrets that an operator stores: keys and nodes. parameters are of the template.
+func Deploy(ctx context.Context, config Config, parameters ...string) (*Stack, error) {
 	s, err := Start(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.deploy(ctx); err != nil {
+	if err := s.deploy(ctx, parameters); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -89,14 +89,14 @@ func Deploy(ctx context.Context, config Config) (*Stack, error) {
 // its logical name.
 func (s *Stack) Build() string { return filepath.Join(s.Dir, "build") }
 
-func (s *Stack) deploy(ctx context.Context) error {
+func (s *Stack) deploy(ctx context.Context, parameters []string) error {
 	err := s.step("Building the functions: minutes the first time", func() error {
 		return s.Run(ctx, "make", "build", "ARGS=--build-dir "+s.Build()+" --parameter-overrides "+Architecture)
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.Install(ctx, s.Build()); err != nil {
+	if err := s.Install(ctx, s.Build(), parameters...); err != nil {
 		return err
 	}
 	return errors.Join(s.throttle(ctx), s.FillSecrets(ctx))
