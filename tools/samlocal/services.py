@@ -179,6 +179,7 @@ def run(a):
             "ChainId": facts["chain_id"], "Network": "local", "ConfirmationRule": "2",
             "BlockTime": a.block_time, "TokenAddress": facts["token"]["address"],
             "TokenSymbol": facts["token"]["symbol"], "TokenDecimals": facts["token"]["decimals"],
+            "BatchContract": "0xe7062B299C28608BB223DaF12Dd5c3Fe8dE4467d",  # on every chain; the embedded one has it
         }
         chosen |= dict(setting.partition("=")[::2] for setting in a.set)
         for name in chosen.keys() - template["Parameters"].keys():
