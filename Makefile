@@ -196,9 +196,9 @@ e2e: ## Deploy the unchanged template to a local AWS, then remit smoke and remit
 	go test -count=1 -v -timeout=20m -run '^TestFreshDeployment$$' ./e2e
 
 .PHONY: upgrade
-upgrade: ## Deploy the newest tag v* before this commit to a local AWS, this commit over it and back, under payments; then audit
+upgrade: ## Deploy the newest tag v* before this commit (ARGS='-from REVISION') to a local AWS, this commit over it and back, under payments; then audit
 	@tools/install aws
-	go test -count=1 -v -timeout=40m -tags=upgrade -run '^TestUpgrade$$' ./e2e
+	go test -count=1 -v -timeout=40m -tags=upgrade -run '^TestUpgrade$$' ./e2e $(ARGS)
 
 .PHONY: logs
 logs: ## Follow the logs of all functions (ENV=dev)

@@ -71,29 +71,34 @@ var mayImport = map[string]string{
 	"meterenv":      "boot emf httpapi",
 	"chainenv":      "boot chain chains ethrpc secrets stack token",
 	"walletenv":     "boot keyring kms secrets token wallet",
+	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient stack token walletenv",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory recipient settlement stack store token wallet webhook webhook/guard",
+	"local":    "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory page recipient settlement stack store token wallet webhook webhook/guard",
 	"merchant": "client token",
-	"operator": "apikey chain chains disburser dispatch dynamo ethrpc keyring kms payment queue secrets settlement stack store token wallet webhook",
+	"operator": "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue secrets settlement stack store token wallet webhook",
 
-	// The page of the stack on one machine, and what may go wrong around it.
+	// The page that shows a stack, for any room. It knows none.
+	"page": "chain payment token wallet",
+
+	// What the page shows of the stack on one machine, and what may go wrong around it.
 	"local/fault":   "interpose",
-	"local/sandbox": "disburser chain client devnet ethrpc interpose local/fault payment store token wallet webhook",
+	"local/sandbox": "disburser chain client devnet ethrpc interpose local/fault merchant page payment store token wallet webhook",
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
-	"dynamo/dynamotest":    "",
-	"guidetest":            "",
-	"httpapi/fuzztest":     "",
-	"httpapi/httpapitest":  "httpapi",
-	"local/localtest":      "client local",
-	"simulation":           "interpose memory simulation/fakechain simulation/oracle simulation/scheduler stack store " + domains + " " + engines,
-	"simulation/fakechain": "disburser chain token wallet",
-	"simulation/oracle":    "disburser dispatch memory simulation/fakechain store " + domains,
-	"simulation/scheduler": "interpose",
-	"storetest":            "disburser store " + domains,
-	"tabletest":            "",
+	"dynamo/dynamotest":     "",
+	"guidetest":             "",
+	"httpapi/fuzztest":      "",
+	"httpapi/httpapitest":   "httpapi",
+	"local/localtest":       "client local",
+	"operator/operatortest": "",
+	"simulation":            "interpose memory simulation/fakechain simulation/oracle simulation/scheduler stack store " + domains + " " + engines,
+	"simulation/fakechain":  "disburser chain token wallet",
+	"simulation/oracle":     "disburser dispatch memory simulation/fakechain store " + domains,
+	"simulation/scheduler":  "interpose",
+	"storetest":             "disburser store " + domains,
+	"tabletest":             "",
 
 	// Tools stand alone.
 	"tools":        "",
@@ -104,10 +109,10 @@ var mayImport = map[string]string{
 // trailing slash stands for everything below. Packages for tests may import all
 // of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/":        "boot dynamo kms local operator queue secrets",
+	"github.com/aws/":        "boot dispatchenv dynamo kms local operator queue secrets",
 	"github.com/awslabs/":    "boot",
 	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring local/fault",
-	"net/http":               "boot client devnet ethrpc httpapi local local/fault local/sandbox merchant operator webhook webhook/guard",
+	"net/http":               "boot client devnet ethrpc httpapi local local/fault local/sandbox merchant operator page webhook webhook/guard",
 	"os/exec":                "tools/mutate",
 	"github.com/alecthomas/": "operator",
 }
