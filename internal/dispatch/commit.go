@@ -21,8 +21,9 @@ const rounds = 8
 // reservation and broadcasts the bytes. It works on a context of its own: a
 // client that hangs up must not leave a reservation behind. A crash before the
 // reservation leaves a payment for which no money can move; one after it
-// leaves a payment that check-receipts finishes from the tables.
-func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Request) (Result, error) {
+// leaves a payment that check-receipts finishes from the tables. What the request has
+// taken from daily limits is given back if no wallet can pay.
+func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Charge) (Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
 	var tried []token.Address
@@ -75,7 +76,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, r payment.Reques
 			next, err := d.reassign(ctx, p, &tried, &refusals)
 			switch {
 			case errors.Is(err, errNoWallet):
-				return d.giveUp(ctx, p, r, refusals)
+				return d.giveUp(ctx, p, taken, refusals)
 			case err != nil:
 				return Result{}, unfinished(err)
 			}

@@ -136,25 +136,25 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	if d.RequireKey && r.IdempotencyKey == "" {
 		return Result{}, ErrKeyMissing
 	}
+	id, err := payment.NewID(r.Merchant, r.Mode, r.IdempotencyKey, d.Random)
+	if err != nil {
+		return Result{}, err
+	}
 	nodes, err := d.Nodes.Nodes(ctx)
 	if err != nil {
-		return Result{}, errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
+		return sending{Dispatcher: d}.answerStored(ctx, id, r, errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err)))
 	}
-	return sending{d, nodes}.send(ctx, r)
+	return sending{d, nodes}.send(ctx, id, r)
 }
 
 // A sending is a Dispatcher at work on one request, with the nodes of that
-// moment.
+// moment: none if they are not known, when it answers only from what is stored.
 type sending struct {
 	*Dispatcher
 	Nodes chain.Nodes
 }
 
-func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
-	id, err := payment.NewID(r.Merchant, r.Mode, r.IdempotencyKey, d.Random)
-	if err != nil {
-		return Result{}, err
-	}
+func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Result, error) {
 	offer, err := d.prepare(ctx, id, r)
 	if err != nil {
 		return d.answerStored(ctx, id, r, err)
@@ -174,13 +174,14 @@ func (d sending) send(ctx context.Context, r payment.Request) (Result, error) {
 	if err := d.startupCheck(ctx); err != nil {
 		return d.refuse(ctx, p, err)
 	}
-	if err := d.charge(ctx, p, r); err != nil {
+	taken := d.chargeOf(p, r)
+	if err := d.charge(ctx, taken); err != nil {
 		return d.refuse(ctx, p, err)
 	}
 	if d.short(ctx) { // a reservation of an earlier request may arrive yet, and must find no payment
-		return d.giveUp(ctx, p, r, []error{errShort})
+		return d.giveUp(ctx, p, taken, []error{errShort})
 	}
-	return d.submit(ctx, p, r)
+	return d.submit(ctx, p, taken)
 }
 
 // answerStored answers a request that could not be prepared. If its payment is
@@ -223,28 +224,33 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	if p.State != payment.Prepared {
 		return Result{Payment: p, Replayed: true}, nil
 	}
+	if len(d.Nodes) == 0 {
+		return Result{}, fmt.Errorf("%w: %s", ErrInProgress, refusal.Error()) // nobody to finish it with
+	}
 	if err := d.startupCheck(ctx); err != nil {
 		return Result{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
 	}
-	err := refusal
-	if !errors.Is(refusal, errScreened) {
-		err = d.charge(ctx, p, r)
-	}
-	if err != nil {
+	var taken store.Charge
+	if c := d.chargeOf(p, r); len(c.Limits) > 0 || errors.Is(refusal, errScreened) {
 		switch held, unknown := d.reserved(ctx, p); {
-		case unknown != nil: // neither charged nor certain that another request has charged it
+		case unknown != nil: // whether another request has charged it is not known
 			return Result{}, errors.Join(ErrInProgress, unknown)
 		case held:
 		case d.Now().Sub(p.CreatedAt) < handlerLife:
-			return Result{}, ErrInProgress // what fills the day may be the charge of the request that is making it
+			return Result{}, ErrInProgress // the request that is making it charges it
+		case errors.Is(refusal, errScreened):
+			return d.refuse(ctx, p, refusal)
 		default:
-			return d.refuse(ctx, p, err)
+			if err := d.charge(ctx, c); err != nil {
+				return d.refuse(ctx, p, err)
+			}
+			taken = c
 		}
 	}
 	if d.short(ctx) {
 		return Result{}, ErrInProgress // the request that began it may hold a reservation
 	}
-	result, err := d.submit(ctx, p, r)
+	result, err := d.submit(ctx, p, taken)
 	result.Replayed = true
 	return result, err
 }
@@ -282,12 +288,10 @@ func (d sending) reserved(ctx context.Context, p payment.Payment) (bool, error) 
 	return held, nil
 }
 
-// charge takes the payment from the daily limits of its merchant and of the key
-// that asks for it, for the day it was created on, whenever that is done. The
-// request that carries a payment on charges it: a crash may count it twice, never
-// not at all.
-func (d sending) charge(ctx context.Context, p payment.Payment, r payment.Request) error {
-	c := d.chargeOf(p, r)
+// charge takes c from its daily limits. The request that creates a payment charges it,
+// and one that carries it on only once no handler can be making it and it holds no nonce:
+// a crash in between counts it twice, never not at all.
+func (d sending) charge(ctx context.Context, c store.Charge) error {
 	if len(c.Limits) == 0 {
 		return nil
 	}
@@ -298,7 +302,8 @@ func (d sending) charge(ctx context.Context, p payment.Payment, r payment.Reques
 	return err
 }
 
-// chargeOf is what the payment that r asks for takes from daily limits.
+// chargeOf is what the payment that r asks for takes from the daily limits of its
+// merchant and of the key that asks, for the day it was created on.
 func (d sending) chargeOf(p payment.Payment, r payment.Request) store.Charge {
 	limits := r.Key.Daily
 	if daily := cmp.Or(r.Key.MerchantDaily, d.Daily); !daily.IsZero() {

@@ -156,6 +156,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 			case errors.Is(err, dispatch.ErrUnavailable) && (stored.ID != "" || !p.holdsNothing() || errors.Is(err, dispatch.ErrInProgress)):
 				t.Errorf("nothing was started, but stored is %+v, and the error is %v", stored, err)
 			case !errors.Is(err, dispatch.ErrUnavailable) && !errors.Is(err, dispatch.ErrKeyReused):
+				p.now = p.now.Add(time.Minute) // a day has a limit: only now is it certain that no handler charges it
 				if result, err := p.pay(); err != nil || result.Payment.State != payment.Committed || result.Payment.TxHash != p.stored().TxHash {
 					t.Errorf("sent again: %+v, %v", result, err)
 				}
@@ -286,6 +287,13 @@ func TestReplayed(t *testing.T) {
 	if result, err := p.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) || result.Payment.ID != "" {
 		t.Errorf("another request under its key: %+v, %v", result, err)
 	}
+	p.script = breaks("Nodes#4", "Nodes#5")
+	if result, err := p.pay(); err != nil || !result.Replayed || result.Payment.TxHash != made.Payment.TxHash {
+		t.Errorf("while no node is known: %+v, %v", result, err)
+	}
+	if _, err := p.send("another"); !errors.Is(err, dispatch.ErrUnavailable) {
+		t.Errorf("another payment while no node is known: %v", err)
+	}
 }
 
 // TestTheWinnersBytesAreSent: a process that was overtaken broadcasts the bytes
@@ -382,6 +390,7 @@ func TestTakenUp(t *testing.T) {
 			return overtake(p)
 		}}, exhaust, dispatch.ErrInProgress},
 		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Fees#2"), func(*process) {}, nil},
+		{"while no node is known", breaks("Reserve#1", "Payment#1"), breaks("Nodes#2"), func(*process) {}, dispatch.ErrInProgress},
 		{"while no price is known and it cannot be read", breaks("Reserve#1", "Payment#1"), breaks("Fees#2", "Payment#2"), func(*process) {}, errBroken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -422,6 +431,67 @@ func TestADuplicateIsNotRefusedForTheDay(t *testing.T) {
 	}})
 	if _, err := p.pay(); err != nil || p.stored().State != payment.Committed {
 		t.Errorf("the first is answered %v, stored is %+v", err, p.stored())
+	}
+}
+
+// TestDuplicatesChargeOnce: whenever requests under one key meet, and whatever they are
+// answered, the days of their keys are charged for one payment.
+func TestDuplicatesChargeOnce(t *testing.T) {
+	r := asked
+	r.Key.Daily = []payment.DailyLimit{{Key: "key_a", Count: 2}}
+	repeat := func(want error) func(*process) error {
+		return func(p *process) error {
+			for range 3 {
+				if _, err := p.d.Send(t.Context(), r); !errors.Is(err, want) {
+					t.Errorf("a duplicate is answered %v, want %v", err, want)
+				}
+			}
+			return nil
+		}
+	}
+	for name, script := range map[string]script{
+		"before the charge":                           {"Charge#1": repeat(dispatch.ErrInProgress)},
+		"after the charge":                            {"Reserve#1": repeat(dispatch.ErrInProgress)},
+		"with the nonce reserved":                     {"Sign#1": repeat(nil)},
+		"after the commit":                            {"Release#1": repeat(nil)},
+		"when no wallet can pay":                      {"Reserve#1": pause(first), "Reserve#2": pause(second), "Discard#1": repeat(dispatch.ErrInProgress)},
+		"in progress for one that cannot sign at all": breaks("Sign#1"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(t, script)
+			p.d.Daily = token.Amount{}
+			_, err := p.d.Send(t.Context(), r)
+			for call := range script {
+				t.Errorf("%s was not called: %v", call, p.calls)
+			}
+			if err != nil {
+				_ = p.tables.Repause(t.Context(), walletOf(first), "by hand", "")
+				_ = repeat(nil)(p)
+			}
+			other := r
+			for _, want := range []error{nil, store.ErrDailyLimit} {
+				other.IdempotencyKey += "x"
+				if _, err := p.d.Send(t.Context(), other); !errors.Is(err, want) {
+					t.Errorf("another payment is answered %v, want %v", err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestGivesBackWhatItTook: a request that found its payment charged, and then no wallet
+// that can pay, leaves the charge to the request that took it.
+func TestGivesBackWhatItTook(t *testing.T) {
+	p := newProcess(t, breaks("Sign#1").with("Reserve#2", func(p *process) error {
+		id := p.stored().ID
+		p.must(p.tables.Release(t.Context(), id, wallet.PendingTx{ID: walletOf(first), Nonce: p.record(first).Reservations[id].Nonce}))
+		return pause(first)(p)
+	}).with("Reserve#3", pause(second)))
+	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
+		t.Fatal(err)
+	}
+	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || p.stored().ID != "" || p.did("Refund#1") {
+		t.Errorf("answered %v, stored is %+v, after %v", err, p.stored(), p.calls)
 	}
 }
 

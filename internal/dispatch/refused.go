@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -77,9 +78,10 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 	return payment.Payment{}, errNoWallet
 }
 
-// giveUp refuses a payment that no wallet can make now. A crash before the
-// refund leaves the day charged with an amount that was not paid.
-func (d sending) giveUp(ctx context.Context, p payment.Payment, r payment.Request, refusals []error) (Result, error) {
+// giveUp refuses a payment that no wallet can make now, and gives back what this request
+// has taken from daily limits: another one gives back its own. A crash before the refund
+// leaves the day charged with an amount that was not paid.
+func (d sending) giveUp(ctx context.Context, p payment.Payment, taken store.Charge, refusals []error) (Result, error) {
 	refusal := fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(refusals...))
 	if !slices.ContainsFunc(refusals, func(err error) bool { return !errors.Is(err, wallet.ErrToken) }) {
 		refusal = ErrInsufficient // every wallet lacks the token only
@@ -89,8 +91,8 @@ func (d sending) giveUp(ctx context.Context, p payment.Payment, r payment.Reques
 		d.crowd.add(p.Merchant, d.Now())
 	}
 	result, err := d.refuse(ctx, p, refusal)
-	if charged := d.chargeOf(p, r); errors.Is(err, refusal) && len(charged.Limits) > 0 {
-		if err := d.Store.Refund(ctx, charged); err != nil {
+	if errors.Is(err, refusal) && len(taken.Limits) > 0 {
+		if err := d.Store.Refund(ctx, taken); err != nil {
 			d.Log.WarnContext(ctx, "refund of daily limits unknown", "payment", p.ID, "err", err)
 		}
 	}
