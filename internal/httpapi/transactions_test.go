@@ -17,6 +17,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/httpapi"
 	"remit/internal/payment"
+	"remit/internal/token"
 )
 
 // TestHashes: 64 hex digits of any case after an optional 0x or 0X; text of
@@ -57,6 +58,23 @@ type prepared struct{ merchant string }
 
 func (u prepared) PaymentByHash(context.Context, chain.Hash) (payment.Payment, error) {
 	return payment.Payment{Merchant: u.merchant, Mode: "test", State: payment.Prepared}, nil
+}
+
+// TestFoundOnTheChain: what recover has put back is nobody's until its request comes
+// again, but under its key it has the mode of the key that asks.
+func TestFoundOnTheChain(t *testing.T) {
+	a := newAPI(t)
+	r := newRequest(t, "GET", "/transactions?idempotency_key=k", "")
+	r = r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: a.merchant, Mode: apikey.Test, Grant: apikey.Full()}))
+	e := httpapi.ListTransactions(func() string { return "req-1" }, nil, recovered{})
+	a.serve(e, r).want(t, 200, `"status":"pending"`, `"mode":"test"`)
+}
+
+// recovered finds a payment that was found on the chain.
+type recovered struct{}
+
+func (recovered) Payment(context.Context, payment.ID) (payment.Payment, error) {
+	return payment.Payment{State: payment.Committed, Amount: token.Units(1), Token: token.Token{Symbol: "USDC", Decimals: 6}, Network: "base", Version: 1}, nil
 }
 
 // TestBothHashesResolve: after a fee bump the hash that was mined is another
