@@ -1,14 +1,17 @@
 package local_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 	"remit/internal/disburser"
 	"remit/internal/local"
 	"remit/internal/local/localtest"
+	"remit/internal/merchant"
 	"remit/internal/token"
 )
 
@@ -104,4 +108,41 @@ func TestBatchWithARecipientListedOnTheWay(t *testing.T) {
 	list.Payments = append(list.Payments[:3:3], list.Payments[4:]...)
 	ended("others", "payment.confirmed %s confirmed ")
 	held(100, 101, 102, 0, 104)
+
+	// The same of a file: its rows fail together, and the next run pays all but the one.
+	file, rows := filepath.Join(t.TempDir(), "list.csv"), "address,amount_units\n"
+	for i := range 5 {
+		rows += fmt.Sprintf("%s,%d\n", token.Address{0x80 + byte(i)}, 200+i)
+	}
+	check(t, os.WriteFile(file, []byte(rows), 0o600))
+	pay := func(want string) {
+		var c merchant.Pay
+		check(t, localtest.Parse(&c, file, "--url", api.URL, "--key", api.Key, "--batch", "--yes", "--wait"))
+		var out bytes.Buffer
+		if err := c.Run(t.Context(), &out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s\n%s", err, want, out.String())
+		}
+	}
+	on.Freeze(true)
+	var listed sync.WaitGroup
+	listed.Go(func() {
+		defer on.Freeze(false)
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+			if pending, _, err := api.Payments(t.Context(), url.Values{"status": {"pending"}}); err == nil && len(pending) > 0 { // in no block yet
+				if err := on.Blacklist(token.Address{0x83}); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+		}
+		t.Error("no batch is made of the file")
+	})
+	pay("of 5 rows 5 failed")
+	listed.Wait()
+	pay("of 5 rows 4 confirmed, 1 refused")
+	for i, want := range []uint64{200, 201, 202, 0, 204} {
+		if got, err := on.TokenBalance(t.Context(), token.Address{0x80 + byte(i)}); err != nil || got != token.Units(want) {
+			t.Errorf("row %d: recipient has %v, %v; want %d", i, got, err, want)
+		}
+	}
 }
