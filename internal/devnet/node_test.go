@@ -128,7 +128,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 	// One that has done its last statement may still be counted.
 	for tries := 0; len(goroutines()) > len(before); tries++ {
-		if tries == 1000 {
+		if tries == 20_000 {
 			t.Fatalf("%d goroutines before, %d after:\n%s", len(before), len(goroutines()), strings.Join(goroutines(), "\n\n"))
 		}
 		time.Sleep(time.Millisecond)
