@@ -85,7 +85,9 @@ func TestConsoleOfADeployedStack(t *testing.T) {
 	seen := map[string]string{}
 	events := get("/page/events")
 	defer func() { _ = events.Body.Close() }()
-	for lines := bufio.NewScanner(events.Body); lines.Scan(); {
+	lines := bufio.NewScanner(events.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		if !ok {
 			continue

@@ -77,7 +77,7 @@ func TestSAMLocal(t *testing.T) {
 	}
 	paid, batch := "", ""
 	t.Cleanup(func() { t.Log(paid, batch) })
-	until(t, "confirming", time.Minute, func() bool {
+	until(t, "confirming", 3*time.Minute, func() bool {
 		paid, batch = invoke("SendPayment", "send-payment"), invoke("SendPayments", "send-payments") // again and again, under their idempotency keys
 		if got := invoke("CheckReceipts", "check-receipts"); got != "null" {
 			t.Fatalf("check-receipts answered %s", got)

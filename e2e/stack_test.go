@@ -34,8 +34,11 @@ var deployed = sync.OnceValues(func() (*stack, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	config, calls := recorded(scratch)
-	s, err := localaws.Deploy(ctx, config, "AuthorizerCacheSeconds=10")
-	return &stack{s, calls}, err
+	s, err := localaws.Deploy(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &stack{s, calls}, s.Reauthorize(ctx, 10)
 })
 
 // scratch is a directory for the files of the deployment.

@@ -66,7 +66,16 @@ kill $!; sleep 1; kill -9 $!`
 // StartCloud starts ministack and returns when it answers. Functions inherit its
 // environment, and with it Lambda's log format and a permission that AWS never
 // gives: webhooks to this machine.
-func StartCloud(ctx context.Context, config Config) (*Cloud, error) {
+func StartCloud(ctx context.Context, config Config) (c *Cloud, err error) {
+	for range 3 { // somebody may take the port before ministack binds it
+		if c, err = startCloud(ctx, config); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return c, err
+}
+
+func startCloud(ctx context.Context, config Config) (*Cloud, error) {
 	c := &Cloud{Config: config, Region: "us-east-1", ended: make(chan struct{}), Bundle: filepath.Join(config.Dir, "cert.pem"), Log: filepath.Join(config.Dir, "cloud.log")}
 	program, err := c.tool("ministack")
 	if err != nil {

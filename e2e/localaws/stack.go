@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,13 +74,13 @@ func (s *Stack) Close() error {
 }
 
 // Deploy starts a stack, builds and deploys the template there, and stores the
-// secrets that an operator stores: keys and nodes. parameters are of the template.
-func Deploy(ctx context.Context, config Config, parameters ...string) (*Stack, error) {
+// secrets that an operator stores: keys and nodes.
+func Deploy(ctx context.Context, config Config) (*Stack, error) {
 	s, err := Start(ctx, config)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.deploy(ctx, parameters); err != nil {
+	if err := s.deploy(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -89,14 +90,14 @@ func Deploy(ctx context.Context, config Config, parameters ...string) (*Stack, e
 // its logical name.
 func (s *Stack) Build() string { return filepath.Join(s.Dir, "build") }
 
-func (s *Stack) deploy(ctx context.Context, parameters []string) error {
+func (s *Stack) deploy(ctx context.Context) error {
 	err := s.step("Building the functions: minutes the first time", func() error {
 		return s.Run(ctx, "make", "build", "ARGS=--build-dir "+s.Build()+" --parameter-overrides "+Architecture)
 	})
 	if err != nil {
 		return err
 	}
-	if err := s.Install(ctx, s.Build(), parameters...); err != nil {
+	if err := s.Install(ctx, s.Build()); err != nil {
 		return err
 	}
 	return errors.Join(s.throttle(ctx), s.FillSecrets(ctx))
@@ -258,6 +259,25 @@ func (s *Stack) throttle(ctx context.Context) error {
 			{Op: apitypes.OpReplace, Path: aws.String(at + "burstLimit"), Value: aws.String("10")},
 		},
 	})
+	return err
+}
+
+// Reauthorize sets for how many seconds the gateway keeps what the authorizer answers.
+// ministack transforms the template without its parameters, so that a deployment has the
+// parameter's default whatever it was given.
+func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
+	client, api := apigateway.NewFromConfig(s.Administrator()), aws.String(s.Outputs["ApiId"])
+	all, err := client.GetAuthorizers(ctx, &apigateway.GetAuthorizersInput{RestApiId: api})
+	if err != nil {
+		return err
+	}
+	for _, a := range all.Items {
+		_, failed := client.UpdateAuthorizer(ctx, &apigateway.UpdateAuthorizerInput{
+			RestApiId: api, AuthorizerId: a.Id,
+			PatchOperations: []apitypes.PatchOperation{{Op: apitypes.OpReplace, Path: aws.String("/authorizerResultTtlInSeconds"), Value: aws.String(strconv.Itoa(seconds))}},
+		})
+		err = errors.Join(err, failed)
+	}
 	return err
 }
 
