@@ -85,6 +85,7 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 	case h.Name == rateLimited:
 		payments, wallets = 200, 1
 	}
+	t.Logf("-seed=%d", *seed)
 	v := newVictim(t, "nodes-"+kind+"-"+strings.NewReplacer(" ", "-", ",", "").Replace(h.Name))
 	n := startNode(t, v.log.Writer(), kind, wallets)
 	v.chain, v.node, v.within = n.facts, n.Client, settleWithin

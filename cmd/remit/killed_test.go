@@ -103,15 +103,18 @@ func (m *merchant) payAll(hashes []string, answers int64, then func()) []error {
 // awaitConfirmed waits until every payment whose hash is known is confirmed.
 func (m *merchant) awaitConfirmed(hashes []string) {
 	m.t.Helper()
-	ctx, stop := context.WithTimeout(m.t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(m.t.Context(), 5*time.Minute)
 	defer stop()
 	for _, hash := range hashes {
-		for confirmed := hash == ""; !confirmed; time.Sleep(50 * time.Millisecond) {
+		for hash != "" {
 			p, err := m.api().Transaction(ctx, hash)
 			if err != nil {
 				m.t.Fatalf("%s is not confirmed: %v", hash, err)
 			}
-			confirmed = p.Status == "confirmed"
+			if p.Status == "confirmed" {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
 		}
 	}
 }
@@ -150,10 +153,19 @@ func audit(t *testing.T, facts devnet.Facts, hashes []string) {
 		t.Errorf("transfers that no request asked for: %v", mined)
 	}
 	for _, w := range facts.Wallets {
-		latest, err := node.NonceAt(t.Context(), common.Address(w.Address), nil)
-		pending, pendingErr := node.PendingNonceAt(t.Context(), common.Address(w.Address))
-		if err := errors.Join(err, pendingErr); err != nil || latest != pending {
-			t.Errorf("wallet %s: %d mined, %d pending: %v", w.Address, latest, pending, err)
+		settled := func() error { // a reservation that a cut-off request left is sent seconds later
+			latest, err := node.NonceAt(t.Context(), common.Address(w.Address), nil)
+			pending, pendingErr := node.PendingNonceAt(t.Context(), common.Address(w.Address))
+			if err := errors.Join(err, pendingErr); err != nil || latest != pending {
+				return fmt.Errorf("wallet %s: %d mined, %d pending: %w", w.Address, latest, pending, err)
+			}
+			return nil
+		}
+		for end := time.Now().Add(time.Minute); settled() != nil && time.Now().Before(end); {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if err := settled(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -21,7 +21,9 @@ const onThePage = "http://127.0.0.1:8080"
 // and times.
 func TestREADME(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	printed := guidetest.Run(t, guidetest.Read(t, root, "README.md", "KEY="), onThePage, api.URL)
+	final := `until curl -s ` + onThePage + `/transaction/$TX -H "x-api-key: $KEY" | grep -q confirmed; do sleep 0.2; done`
+	lines := strings.Replace(guidetest.Read(t, root, "README.md", "KEY="), "sleep 4", final, 1)
+	printed := guidetest.Run(t, lines, onThePage, api.URL)
 	answers := regexp.MustCompile(`\{"tx_hash".*?"updated_at":"[^"]*"\}`).FindAllString(printed, -1)
 	if len(answers) != 2 || !strings.Contains(answers[1], `"status":"confirmed"`) || !strings.Contains(answers[1], `"version":2`) {
 		t.Fatalf("the lines printed %s", printed)

@@ -78,7 +78,7 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 		_ = cmd.Wait()
 	}
 	defer stop()
-	for range 200 {
+	for range 1200 {
 		if conn, err := net.Dial("tcp", address); err == nil {
 			_ = conn.Close()
 			break
