@@ -33,6 +33,7 @@ const payee = "0x2222222222222222222222222222222222222222"
 // and leave no nonce out.
 func TestKilled(t *testing.T) {
 	dynamodb := dynamotest.Start(t)
+	dynamotest.Clear(t)
 	file := filepath.Join(t.TempDir(), "chain.json")
 	chain, printed := launch(t, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms"), ""
 	for line := ""; line != "}"; printed += line {

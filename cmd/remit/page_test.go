@@ -9,11 +9,8 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -299,17 +296,9 @@ func (s sandbox) forEverybody(button string, before, after func()) {
 // a remit local, in which a payment is confirmed, one fails, one stays under way and a
 // wallet is paused.
 func TestConsolePage(t *testing.T) {
-	at, err := url.Parse(dynamotest.Start(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	tables := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(at)
-		key := regexp.MustCompile("Credential=[^/]+/")
-		r.Out.Header.Set("Authorization", key.ReplaceAllString(r.In.Header.Get("Authorization"), "Credential=console/")) // DynamoDB Local has tables of its own for each
-	}})
-	defer tables.Close()
-	_, m := local(t, "--dynamodb", tables.URL)
+	tables := dynamotest.Start(t)
+	dynamotest.Clear(t)
+	_, m := local(t, "--dynamodb", tables)
 	m.join()
 	var hashes []string
 	for i, to := range []string{payee, devnet.RevertRecipient.String(), devnet.StuckRecipient.String()} {
@@ -338,7 +327,7 @@ func TestConsolePage(t *testing.T) {
 		Parameters: map[string]string{"ChainId": fmt.Sprint(facts.ChainID), "TokenSymbol": facts.Token.Symbol, "TokenDecimals": fmt.Sprint(facts.Token.Decimals), "TokenAddress": facts.Token.Address.String(),
 			"Mode": "test", "ConfirmationRule": "2"}})
 	defer cloud.Close()
-	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": cloud.URL, "AWS_ENDPOINT_URL_DYNAMODB": tables.URL} {
+	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": cloud.URL, "AWS_ENDPOINT_URL_DYNAMODB": tables} {
 		t.Setenv(name, value)
 	}
 	p := launch(t, "console", "--listen=127.0.0.1:0", "--stack=remit", "--calls=600")

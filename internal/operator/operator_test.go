@@ -35,6 +35,7 @@ type account struct {
 
 func newAccount(t *testing.T) *account {
 	t.Helper()
+	dynamotest.Clear(t)
 	tables := dynamo.Tables{APIKeys: "operator-keys", Payments: "operator-payments", Webhooks: "operator-webhooks"}
 	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -59,6 +60,32 @@ func Client(t testing.TB) *dynamodb.Client {
 		BaseEndpoint: aws.String(Start(t)),
 		Region:       "us-east-1",
 		Credentials:  credentials.NewStaticCredentialsProvider("remit", "remit", ""),
+	})
+}
+
+// Clear deletes, when the test ends, the tables that were made since and that Client
+// sees: the next test of this binary, or the same once more, begins without them.
+func Clear(t testing.TB) {
+	t.Helper()
+	db, ctx := Client(t), context.WithoutCancel(t.Context())
+	list := func() []string {
+		tables, err := db.ListTables(ctx, &dynamodb.ListTablesInput{})
+		if err != nil {
+			t.Errorf("listing the tables of DynamoDB Local: %v", err)
+			return nil
+		}
+		return tables.TableNames
+	}
+	before := list()
+	t.Cleanup(func() {
+		for _, name := range list() {
+			if slices.Contains(before, name) {
+				continue
+			}
+			if _, err := db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name}); err != nil {
+				t.Errorf("deleting table %s: %v", name, err)
+			}
+		}
 	})
 }
 

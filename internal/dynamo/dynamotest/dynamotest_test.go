@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/dynamo/dynamotest"
 )
@@ -20,6 +22,22 @@ func TestClientReachesOneSharedDatabase(t *testing.T) {
 	}
 	if _, err := dynamotest.Client(t).ListTables(t.Context(), &dynamodb.ListTablesInput{}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestClear(t *testing.T) {
+	t.Run("a test", func(t *testing.T) {
+		dynamotest.Clear(t)
+		if _, err := dynamotest.Client(t).CreateTable(t.Context(), &dynamodb.CreateTableInput{
+			TableName: aws.String("one"), BillingMode: types.BillingModePayPerRequest,
+			KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("id"), KeyType: types.KeyTypeHash}},
+			AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("id"), AttributeType: types.ScalarAttributeTypeS}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if left, err := dynamotest.Client(t).ListTables(t.Context(), &dynamodb.ListTablesInput{}); err != nil || len(left.TableNames) > 0 {
+		t.Errorf("%v, left are %v", err, left.TableNames)
 	}
 }
 
