@@ -134,7 +134,7 @@ func (c *Chain) ethConfig() *ethconfig.Config {
 	conf.LogNoHistory = true // logs are found by the blocks' bloom filters; an index would be built in the background
 	conf.Miner.GasCeil = gasLimit
 	conf.Miner.Recommit = time.Hour // after which a block is closed with what it has: on a slow machine 2 s, the default, leave payments out
-	conf.RPCTxFeeCap = 0 // no cap
+	conf.RPCTxFeeCap = 0            // no cap
 	conf.TxPool.NoLocals = true
 	conf.TxPool.AccountSlots = poolPerAccount
 	conf.TxPool.AccountQueue = poolPerAccount
