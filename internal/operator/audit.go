@@ -28,6 +28,12 @@ type Audit struct {
 	NoEther bool         `help:"Leave out the ether of the wallets, and transactions that move no tokens."`
 	Keep    string       `placeholder:"FILE" help:"Keep in this file the transfers that were read, and go on behind them the next time."`
 	CSV     bool         `name:"csv" help:"Write the sums as CSV."`
+	pastTreasuries
+}
+
+// pastTreasuries is a flag of commands that read the chain's past.
+type pastTreasuries struct {
+	Treasury []token.Address `placeholder:"ADDRESS" help:"A treasury with whose tokens the wallets have paid before the one of TreasuryAllowance. May be repeated."`
 }
 
 // The kinds of transactions of wallets, as an audit sees them.
@@ -106,6 +112,7 @@ func payee(p payment.Payment) string {
 // Run reads the chain, then the tables: a payment that the chain has is in the tables
 // by then. It changes nothing.
 func (c *Audit) Run(ctx context.Context, d *deployment) error {
+	d.rules.PastTreasuries = c.Treasury
 	a := &auditor{
 		deployment: d, Audit: c, known: map[chain.Hash]*bookEntry{}, txs: map[chain.Hash]chain.MinedTx{},
 		sums: map[auditSum]*auditSum{}, counted: map[chain.Hash]string{},
@@ -306,7 +313,7 @@ func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
 func (a *auditor) compare(context.Context) error {
 	for _, t := range a.transfers {
 		p, spender := a.known[t.Tx], t.From
-		if t.From == a.rules.TreasuryAllowance {
+		if slices.Contains(a.rules.Treasuries(), t.From) {
 			if spender = a.txs[t.Tx].From; !slices.Contains(a.wallets, spender) {
 				continue
 			}

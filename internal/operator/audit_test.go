@@ -382,6 +382,15 @@ func TestAuditOfATreasury(t *testing.T) {
 			t.Errorf("%s does not say what is left of the allowance:\n%s", command, text)
 		}
 	}
+	now := l.treasury
+	for _, next := range []token.Address{{}, {9: 9}} { // the parameter is emptied, or names another
+		l.treasury = next
+		if _, err := l.run(nil, "audit", "--no-ether"); err == nil || !strings.Contains(err.Error(), "1 differences") {
+			t.Errorf("the treasury of before is not named: %v", err)
+		}
+		l.audit("--no-ether", "--treasury", now.String())
+	}
+	l.treasury = now
 	stolen := l.mine(0, chain.Tx{ChainID: l.chain.ID(), To: tx.To, Data: chain.TransferFromData(l.treasury, token.Address{0xdd}, token.Units(77)), Gas: 100_000, Fees: fees})
 	if _, err := l.run(nil, "audit", "--no-ether"); err == nil || !strings.Contains(err.Error(), "1 differences") || !strings.Contains(err.Error(), "unknown: "+stolen.Hash.String()) {
 		t.Errorf("coins that a thief of a wallet's key took: %v", err)

@@ -46,6 +46,7 @@ type Recover struct {
 	DryRun bool            `help:"Say what there is to do, and change nothing."`
 	Resume bool            `help:"Let the wallets pay again, if every transfer is a payment's."`
 	Yes    bool            `help:"Do not ask."`
+	pastTreasuries
 }
 
 // A recovered is the account of a recovery.
@@ -100,6 +101,7 @@ func (c *Recover) Run(ctx context.Context, d *deployment) error {
 
 // recovery puts the parts together as check-receipts has them.
 func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Recovery, error) {
+	d.rules.PastTreasuries = c.Treasury
 	tables, err := d.payments()
 	if err != nil {
 		return nil, err

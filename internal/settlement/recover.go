@@ -172,7 +172,7 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		}
 		for _, tx := range txs {
 			if !slices.Contains(wallets, tx.From) {
-				if r.TreasuryAllowance.IsZero() { // its owner moves its coins too
+				if len(r.Treasuries()) == 0 { // its owner moves its coins too
 					done.Foreign = append(done.Foreign, tx.Hash)
 				}
 				continue
