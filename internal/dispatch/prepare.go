@@ -80,22 +80,29 @@ func (d sending) bounds(r payment.Request, amount token.Amount) error {
 const bookReads = 20
 
 // listed returns ErrNotInBook unless every recipient of r is an active entry of its
-// merchant's book.
+// merchant's book. Each is looked for once.
 func (d sending) listed(ctx context.Context, r payment.Request) error {
-	active := make([]bool, len(r.Outputs()))
+	active := map[token.Address]*bool{}
 	var asked errgroup.Group
 	asked.SetLimit(bookReads)
-	for i, e := range r.Outputs() {
+	for _, e := range r.Outputs() {
+		if active[e.To] != nil {
+			continue
+		}
+		found := new(bool)
+		active[e.To] = found
 		asked.Go(func() (err error) {
-			active[i], err = d.Book.Active(ctx, r.Merchant, r.Mode, e.To, d.Now())
+			*found, err = d.Book.Active(ctx, r.Merchant, r.Mode, e.To, d.Now())
 			return err
 		})
 	}
 	if err := asked.Wait(); err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
-	if i := slices.Index(active, false); i >= 0 {
-		return &chain.EntryError{Index: i, Err: ErrNotInBook}
+	for i, e := range r.Outputs() {
+		if !*active[e.To] {
+			return &chain.EntryError{Index: i, Err: ErrNotInBook}
+		}
 	}
 	return nil
 }

@@ -112,7 +112,6 @@ func payee(p payment.Payment) string {
 // Run reads the chain, then the tables: a payment that the chain has is in the tables
 // by then. It changes nothing.
 func (c *Audit) Run(ctx context.Context, d *deployment) error {
-	d.rules.PastTreasuries = c.Treasury
 	a := &auditor{
 		deployment: d, Audit: c, known: map[chain.Hash]*bookEntry{}, txs: map[chain.Hash]chain.MinedTx{},
 		sums: map[auditSum]*auditSum{}, counted: map[chain.Hash]string{},
@@ -189,6 +188,11 @@ type keptRange struct {
 	Transfers   []chain.LoggedTransfer
 }
 
+// sources returns the accounts whose coins the wallets pay with, or have.
+func (a *auditor) sources() []token.Address {
+	return slices.Concat(a.wallets, a.rules.Treasuries(a.Treasury))
+}
+
 // readChain reads the transfers out of the wallets, as far as they are not kept.
 func (a *auditor) readChain(ctx context.Context) error {
 	next, last := a.auditReport.From, a.auditReport.To
@@ -206,11 +210,11 @@ func (a *auditor) readChain(ctx context.Context) error {
 	}
 	for next <= last {
 		end := min(last, next+chunk-1)
-		found, err := a.nodes.Transfers(ctx, a.asset.Contract, a.rules.Sources(a.wallets), next, end)
+		found, err := a.nodes.Transfers(ctx, a.asset.Contract, a.sources(), next, end)
 		if err != nil {
 			return err
 		}
-		if err := json.NewEncoder(keep).Encode(keptRange{a.chainID, a.asset.Contract, a.rules.Sources(a.wallets), next, end, found}); err != nil {
+		if err := json.NewEncoder(keep).Encode(keptRange{a.chainID, a.asset.Contract, a.sources(), next, end, found}); err != nil {
 			return fmt.Errorf("keeping transfers: %w", err)
 		}
 		a.transfers = append(a.transfers, found...)
@@ -233,7 +237,7 @@ func (a *auditor) kept(file *os.File) (next uint64, err error) {
 		if lines.Decode(&r) != nil {
 			break
 		}
-		if r.Chain != a.chainID || r.Token != a.asset.Contract || !slices.Equal(r.Wallets, a.rules.Sources(a.wallets)) || r.First != next || r.Last < r.First {
+		if r.Chain != a.chainID || r.Token != a.asset.Contract || !slices.Equal(r.Wallets, a.sources()) || r.First != next || r.Last < r.First {
 			return 0, fmt.Errorf("%s is of another audit (other wallets, another token or --from): name another file, or remove it", a.Keep)
 		}
 		a.transfers, next, good = append(a.transfers, r.Transfers...), r.Last+1, lines.InputOffset()
@@ -313,7 +317,7 @@ func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
 func (a *auditor) compare(context.Context) error {
 	for _, t := range a.transfers {
 		p, spender := a.known[t.Tx], t.From
-		if slices.Contains(a.rules.Treasuries(), t.From) {
+		if slices.Contains(a.rules.Treasuries(a.Treasury), t.From) {
 			if spender = a.txs[t.Tx].From; !slices.Contains(a.wallets, spender) {
 				continue
 			}

@@ -101,7 +101,6 @@ func (c *Recover) Run(ctx context.Context, d *deployment) error {
 
 // recovery puts the parts together as check-receipts has them.
 func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Recovery, error) {
-	d.rules.PastTreasuries = c.Treasury
 	tables, err := d.payments()
 	if err != nil {
 		return nil, err
@@ -145,7 +144,7 @@ func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Reco
 			Store: tables, Keys: keys, Nodes: nodes,
 			Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
 		}),
-		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Window: cmp.Or(c.Window, Signable(d.chainID, d.rules.Window)), Since: min(since, final), DryRun: c.DryRun,
+		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Past: c.Treasury, Window: cmp.Or(c.Window, Signable(d.chainID, d.rules.Window)), Since: min(since, final), DryRun: c.DryRun,
 		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 	}, nil
 }

@@ -30,6 +30,7 @@ type Recovery struct {
 	Tables  Tables
 	Keyed   []token.Address // the wallets that have a key in the secret store, retired ones among them
 	Wallets []token.Address // that have paid and are neither in the tables nor among Keyed
+	Past    []token.Address // treasuries with whose coins they have paid before that of TreasuryAllowance
 	Window  uint64          // how many nonces from a wallet's count on may have been signed
 	Since   uint64          // the block from which on payments may be lost
 	DryRun  bool            // only counts what there is to do
@@ -146,6 +147,7 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		wallets, done.Noops = append(wallets, id.Address), done.Noops+noops
 		r.Say("%s: %d no-ops for the nonces below %d", id.Address, noops, below[i])
 	}
+	treasuries := r.Treasuries(r.Past)
 	last, err := r.await(ctx, nodes, ids, below)
 	if r.DryRun {
 		last, err = nodes.FinalOnAll(ctx, r.ConfirmationRule)
@@ -154,7 +156,7 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		return done, err
 	}
 	r.Say("reading the transfers of blocks %d to %d", r.Since, last)
-	moved, err := nodes.Transfers(ctx, r.Token.Contract, r.Sources(wallets), min(r.Since, last), last)
+	moved, err := nodes.Transfers(ctx, r.Token.Contract, slices.Concat(wallets, treasuries), min(r.Since, last), last)
 	if err != nil {
 		return done, err
 	}
@@ -172,7 +174,7 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		}
 		for _, tx := range txs {
 			if !slices.Contains(wallets, tx.From) {
-				if len(r.Treasuries()) == 0 { // its owner moves its coins too
+				if len(treasuries) == 0 { // its owner moves its coins too
 					done.Foreign = append(done.Foreign, tx.Hash)
 				}
 				continue

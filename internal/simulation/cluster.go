@@ -75,6 +75,7 @@ type Cluster struct {
 	Store *memory.Payments
 	Chain *fakechain.Chain
 	Keys  *fakechain.Keys
+	Past  []token.Address // treasuries with whose coins the wallets have paid before Chain.Treasury
 
 	// Trace, if set, is called with a line for each thing that happens.
 	Trace func(line string)
@@ -360,7 +361,7 @@ func (c *Cluster) recoverer(store store.Store, name string) *settlement.Recovery
 			Store: store, Keys: c.keys, Nodes: c.nodes, Events: c,
 			Log: slog.New(slog.DiscardHandler), Now: c.clock(c.recovery), Wait: c.scheduler.Sleep,
 		}),
-		Tables: store, Keyed: c.Keys.All(), Window: spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },
+		Tables: store, Keyed: c.Keys.All(), Past: c.Past, Window: spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
+	"remit/internal/token"
 )
 
 // Two wallets may spend more together than the treasury has. A payment is made while its
@@ -60,5 +61,19 @@ func TestTreasuryPaymentsForgotten(t *testing.T) {
 		s.Is("whose coins", s.Payment(order(0)).Source, s.Chain.Treasury)
 		s.Pay("client", order(0))
 		s.IsState(order(0), payment.Confirmed)
+	})
+}
+
+// So do tables that forget payments of a treasury which another has followed since.
+func TestPaymentsOfAPastTreasuryForgotten(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Coins: 9_000, Treasury: 9_000}, func(s *simulation.Scenario) {
+		image := s.Store.Image()
+		s.Pay("client", order(0))
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+		past := s.Chain.Treasury
+		s.Chain.Treasury, s.Past = token.Address{0: 0x7f}, []token.Address{past}
+		s.Lose(image)
+		s.Is("recovered", s.Recover(), true)
+		s.Is("whose coins", s.Payment(order(0)).Source, past)
 	})
 }

@@ -78,10 +78,6 @@ type Config struct {
 	// allowance that it has granted to each; zero: each wallet pays with its own.
 	TreasuryAllowance token.Address
 
-	// PastTreasuries are accounts whose coins they have paid with before, for those who
-	// read the chain's past.
-	PastTreasuries []token.Address
-
 	// Refills are how the stack's treasury wallet tops up the others.
 	Refills Refills
 
@@ -107,17 +103,11 @@ type Config struct {
 	RegistryAge time.Duration
 }
 
-// Treasuries returns the accounts with whose coins wallets pay, or have paid, by an
-// allowance.
-func (c Config) Treasuries() []token.Address {
+// Treasuries returns the accounts with whose coins wallets pay by an allowance, or have
+// paid in the past. Not every transfer out of a treasury is of the wallets.
+func (c Config) Treasuries(past []token.Address) []token.Address {
 	if c.TreasuryAllowance.IsZero() {
-		return c.PastTreasuries
+		return past
 	}
-	return append(slices.Clone(c.PastTreasuries), c.TreasuryAllowance)
-}
-
-// Sources returns the accounts whose coins wallets pay with: their own, and the
-// treasuries'. Not every transfer out of a treasury is of the wallets.
-func (c Config) Sources(wallets []token.Address) []token.Address {
-	return slices.Concat(wallets, c.Treasuries())
+	return append(slices.Clone(past), c.TreasuryAllowance)
 }
