@@ -26,6 +26,7 @@ func TestOperatorsPages(t *testing.T) {
 		o.ok(&paid, "payment", "show", hash)
 		return paid.State == "CONFIRMED"
 	})
+	o.s.calm(t)
 	var spent struct{ Address string } // the wallet that the pages drain and retire
 	o.retireEmpty()
 	defer o.retireEmpty() // those that the pages make
