@@ -167,8 +167,8 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 	}
 	var none T
 	var reverted error
-	var errs []error
 	nodes = nodes.inOrder()
+	errs := make([]error, len(nodes)) // told in the nodes' order, whichever came first
 	answers, came := make(chan answer, len(nodes)), make([]bool, len(nodes))
 	asked, late := 0, (<-chan time.Time)(nil)
 	next := func() {
@@ -201,7 +201,7 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 			case errors.Is(a.err, ErrReverted):
 				reverted = a.err
 			default:
-				errs = append(errs, asking(nodes[a.of], a.err))
+				errs[a.of] = asking(nodes[a.of], a.err)
 			}
 			next()
 		}
