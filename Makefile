@@ -54,7 +54,7 @@ test: ## Every test, with the race detector (PKG=./internal/token/... for some)
 	@tools/install gotestsum $(if $(filter ./...,$(PKG)),$(TEST_TOOLS))
 	@events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
 	  .cache/bin/gotestsum --format-hide-empty-pkg --hide-summary skipped --jsonfile "$$events" --post-run-command tools/test-verdict \
-	  -- -race -shuffle=on -timeout=60m $(ARGS) $(PKG)
+	  -- -race -shuffle=on -timeout=25m $(ARGS) $(PKG)
 
 .PHONY: lint
 lint: ## gofmt, go vet, golangci-lint

@@ -104,8 +104,7 @@ func (d *drill) variable(name string) string {
 	return strings.TrimSpace(guidetest.Run(d, ". "+d.state+"\necho $"+name))
 }
 
-// doctor returns the findings that are not well, but for paused wallets and for alarms
-// that ring for what other tests have done.
+// doctor returns the findings that are not well, but for paused wallets.
 func (d *drill) doctor(arguments string) (bad []string) {
 	d.Helper()
 	var findings []finding
@@ -114,7 +113,7 @@ func (d *drill) doctor(arguments string) (bad []string) {
 		d.Fatalf("doctor: %v, %s", err, printed)
 	}
 	for _, f := range findings {
-		if !f.OK && !strings.Contains(f.Saw, "is paused") && !strings.HasPrefix(f.Saw, "in alarm: ") {
+		if !f.OK && !strings.Contains(f.Saw, "is paused") {
 			bad = append(bad, f.Check+": "+f.Saw)
 		}
 	}

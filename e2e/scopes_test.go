@@ -105,7 +105,7 @@ func TestSuspendedAtTheGate(t *testing.T) {
 	m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}).want(t, 201)
 	began := time.Now()
 	o.ok(nil, "merchants", "suspend", m.owner, "--reason", "stolen", "--yes")
-	until(t, "the refusal", 3*time.Minute, func() bool { return m.call("GET", "/transactions", nil).status == 403 })
+	until(t, "the refusal", 90*time.Second, func() bool { return m.call("GET", "/transactions", nil).status == 403 })
 	if a := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}).want(t, 403); a.body["code"] != "merchant_suspended" {
 		t.Error(a.text)
 	}
@@ -113,7 +113,7 @@ func TestSuspendedAtTheGate(t *testing.T) {
 	verified(t, got, secret, "payment.confirmed")
 	o.ok(nil, "merchants", "resume", m.owner, "--yes")
 	o.ok(nil, "merchants", "limit", m.owner, "--max-amount", "6", "--yes")
-	until(t, "the merchant's own limit", 3*time.Minute, func() bool {
+	until(t, "the merchant's own limit", 90*time.Second, func() bool {
 		a := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7})
 		return a.status == 400 && a.body["code"] == "amount_above_maximum"
 	})
