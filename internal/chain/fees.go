@@ -61,6 +61,18 @@ func (f Fees) Bump(market Fees, limit token.Amount) (Fees, bool) {
 	return bumped, true
 }
 
+// Outbid returns fees with twice the tip of f and all the cap that limit allows, where
+// that leaves no room for Bump. It is for a nonce at which pools hold a transaction that
+// the tables have lost, with a cap that no block takes and a tip that keeps f out. It
+// reports false, and f, when the tip is as high as limit already.
+func (f Fees) Outbid(limit token.Amount) (Fees, bool) {
+	bid := Fees{Tip: larger(f.Tip.ScaleUp(2, 1), token.Units(1)), Cap: limit}.within(limit)
+	if limit.Less(f.Cap) || !f.Tip.Less(bid.Tip) {
+		return f, false
+	}
+	return bid, true
+}
+
 // Asks reports whether the next block is dearer than f: its price is above the
 // cap, or the tip above f's.
 func (m Market) Asks(f Fees) bool {

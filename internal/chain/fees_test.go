@@ -104,6 +104,30 @@ func TestBumpOfNothing(t *testing.T) {
 	}
 }
 
+// TestOutbid: the tip doubles within the limit, and the cap never falls.
+func TestOutbid(t *testing.T) {
+	fees := func(tip, feeCap uint64) chain.Fees {
+		return chain.Fees{Tip: token.Units(tip), Cap: token.Units(feeCap)}
+	}
+	for _, c := range []struct {
+		f     chain.Fees
+		limit uint64
+		want  chain.Fees
+		ok    bool
+	}{
+		{fees(10, 1_000), 1_000, fees(20, 1_000), true},
+		{fees(0, 950), 1_000, fees(1, 1_000), true},
+		{fees(600, 1_000), 1_000, fees(1_000, 1_000), true},
+		{fees(1_000, 1_000), 1_000, fees(1_000, 1_000), false},
+		{fees(10, 1_000), 999, fees(10, 1_000), false},
+		{fees(10, 1_000), 0, fees(10, 1_000), false},
+	} {
+		if got, ok := c.f.Outbid(token.Units(c.limit)); got != c.want || ok != c.ok {
+			t.Errorf("%v within %d: %v, %t", c.f, c.limit, got, ok)
+		}
+	}
+}
+
 func TestToNewHolders(t *testing.T) {
 	transfer := chain.TransferData(token.Address{1}, token.Units(5))
 	approval := slices.Concat([]byte{0x09, 0x5e, 0xa7, 0xb3}, transfer[4:])

@@ -40,6 +40,10 @@ type Call struct {
 	Value    token.Amount // wei
 	Data     []byte
 	Batch    bool // To is to be the batch contract; such a call may be ErrCode or ErrTooLarge
+	ByCall   bool // a transfer that is executed beside its estimate: it is ErrReverted also where the token returns false
+	// Within is the gas within which a transfer that is ByCall is executed, once, in place
+	// of an estimate; zero: it is estimated.
+	Within uint64
 	Screening
 }
 
@@ -110,6 +114,7 @@ type Node interface {
 	// Transfers also get the gas that they need once recipients hold nothing
 	// (Call.ToNewHolders). A Batch is ErrTooLarge unless it Fits the latest block, and
 	// ErrCode unless the code of package disburser is at its address, whatever it does.
+	// A call that passes Within its gas needs so much; one that does not is estimated.
 	Estimate(ctx context.Context, call Call) (gas uint64, err error)
 
 	// Head returns the end of the node's chain now.

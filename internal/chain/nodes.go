@@ -46,6 +46,12 @@ type View struct {
 // Views are the answers of the nodes that gave one, in configured order.
 type Views []View
 
+// A Block is a block of a chain.
+type Block struct {
+	Number uint64
+	Hash   Hash
+}
+
 // Heads are the ends of the nodes' chains, each from its own node.
 type Heads struct {
 	nodes Nodes
@@ -60,16 +66,20 @@ func (n Nodes) Heads(ctx context.Context, rule ConfirmationRule) Heads {
 	return Heads{n, heads, errs}
 }
 
-// Views asks every node that gave its head for its view of a wallet there. It
-// returns ErrUnavailable when none answers.
-func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, error) {
-	var nodes Nodes
-	var heads []Head
+// answered returns the nodes that gave their heads.
+func (h Heads) answered() (nodes Nodes, heads []Head) {
 	for i, node := range h.nodes {
 		if h.errs[i] == nil {
 			nodes, heads = append(nodes, node), append(heads, h.heads[i])
 		}
 	}
+	return nodes, heads
+}
+
+// Views asks every node that gave its head for its view of a wallet there. It
+// returns ErrUnavailable when none answers.
+func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, error) {
+	nodes, heads := h.answered()
 	accounts, errs := all(nodes, func(i int, node Node) (Account, error) { return node.Account(ctx, wallet, coin, heads[i]) })
 	var views Views
 	for i, node := range nodes {

@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -104,4 +105,37 @@ func median(amounts []token.Amount, larger bool) token.Amount {
 		return sorted[len(sorted)/2]
 	}
 	return sorted[(len(sorted)-1)/2]
+}
+
+// nonZero is how much more gas a byte of call data costs that is not zero (EIP-2028).
+const nonZero = 12
+
+// WorstCase asks every node for the gas of a transfer, whose recipient should be one that
+// has never held the token, and returns the larger median of the answers that come soon, as
+// if no byte of its data were zero: so much a transfer needs at most while the token and
+// the chain stay as they are, unless its recipient is a contract of another kind. A value
+// over twice last, the one before, takes two nodes, if there are so many. Without a last
+// one the next answer stands in for it.
+func (n Nodes) WorstCase(ctx context.Context, transfer Call, last uint64) (uint64, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	gases, errs := gather(n, true, func(_ int, node Node) (uint64, error) { return node.Estimate(ctx, transfer) })
+	var said []uint64
+	for i, gas := range gases {
+		if errs[i] == nil {
+			said = append(said, gas)
+		}
+	}
+	slices.Sort(said)
+	i := len(said) / 2
+	if last == 0 && i > 0 {
+		last = said[i-1]
+	}
+	if i == len(said)-1 && len(n) > 1 && last > 0 && said[i]/2 > last {
+		i--
+	}
+	if i < 0 || len(said) == 0 {
+		return 0, unavailable(errs)
+	}
+	return said[i] + nonZero*uint64(bytes.Count(transfer.Data, []byte{0})), nil
 }

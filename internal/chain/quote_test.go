@@ -87,3 +87,39 @@ func TestPricesAreHeldAgainstTheLast(t *testing.T) {
 		quote("both agree, as far below", 4, 2, 4)
 	})
 }
+
+// TestWorstCase: one node's word makes no transfer too cheap where others answer, and none
+// much dearer than the last.
+func TestWorstCase(t *testing.T) {
+	for _, test := range []struct {
+		why   string
+		last  uint64
+		nodes []*slow
+		want  uint64 // 0: an error
+	}{
+		{"one node is believed", 0, []*slow{priced(60)}, 60},
+		{"also if all is dearer by now", 60, []*slow{priced(150)}, 150},
+		{"one that is too cheap has no say", 60, []*slow{priced(1), priced(60)}, 60},
+		{"of three the middle", 60, []*slow{priced(1), priced(9_000), priced(61)}, 61},
+		{"twice the last", 60, []*slow{priced(60), priced(121)}, 121},
+		{"more takes a second node", 60, []*slow{priced(60), priced(122)}, 60},
+		{"more, of two nodes", 60, []*slow{priced(150), priced(146)}, 146},
+		{"more, of two of three", 60, []*slow{priced(60), priced(150), priced(146)}, 146},
+		{"more, and the second does not answer", 60, []*slow{priced(150), {stub: &stub{down: true}, takes: always(usual)}}, 0},
+		{"no more, and the second does not answer", 60, []*slow{priced(62), {stub: &stub{down: true}, takes: always(usual)}}, 62},
+		{"the first, of two that differ much", 0, []*slow{priced(60), priced(9_000)}, 60},
+		{"the first, and the second does not answer", 0, []*slow{priced(60), {stub: &stub{down: true}, takes: always(usual)}}, 60},
+		{"nobody answers", 60, []*slow{{stub: &stub{down: true}, takes: always(usual)}}, 0},
+		{"the token pays no stranger", 60, []*slow{{stub: &stub{reverts: true}, takes: always(usual)}}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			got, err := slowly(test.nodes...).WorstCase(t.Context(), chain.Call{Data: []byte{1, 2}}, test.last)
+			if got != test.want || (err == nil) != (test.want > 0) {
+				t.Errorf("%s: %d, %v, want %d", test.why, got, err, test.want)
+			}
+		})
+	}
+	if got, err := (chain.Nodes{&stub{gas: 60}}).WorstCase(t.Context(), chain.Call{Data: []byte{1, 0, 2, 0}}, 0); got != 60+2*12 || err != nil {
+		t.Errorf("two bytes that may cost 12 more each: %d, %v", got, err)
+	}
+}

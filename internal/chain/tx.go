@@ -103,10 +103,8 @@ func (c Call) ToNewHolders() (other Call, n uint64) {
 		h := sha256.Sum256(to[:])
 		return token.Address(h[:20])
 	}
-	if t, rest, ok := ParseTransfer(c.Data); ok {
-		t.To = nobody(t.To)
-		c.Data = append(t.data(), rest...)
-		return c, 1
+	if t, _, ok := ParseTransfer(c.Data); ok {
+		return c.PaidTo(nobody(t.To)), 1
 	}
 	coin, entries, rest, ok := disburser.Parse(c.Data)
 	for i := 0; ok && i < len(entries); i += 10 {
@@ -117,6 +115,15 @@ func (c Call) ToNewHolders() (other Call, n uint64) {
 		c.Data = disburser.Calldata(coin, entries, rest)
 	}
 	return c, n
+}
+
+// PaidTo returns the call of a transfer with another recipient. Other calls stay.
+func (c Call) PaidTo(to token.Address) Call {
+	if t, rest, ok := ParseTransfer(c.Data); ok {
+		t.To = to
+		c.Data = append(t.data(), rest...)
+	}
+	return c
 }
 
 // ParseTransfer reads the call data of an ERC-20 transfer, or of a transferFrom, of

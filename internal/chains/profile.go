@@ -21,6 +21,7 @@ type Profile struct {
 	FeeLimit         uint64        // gwei per gas
 	Window           uint64        // payments in flight per wallet: no more than the chain's nodes hold of one sender (docs/decisions/0015-window.md)
 	L1Fee            bool          // the chain charges an L1 fee and an operator fee beside gas, of which its GasPriceOracle tells
+	ByCall           bool          // nodes execute a call within its gas as they would a transaction, and pad no estimate: it stands for one
 	USDC             string        // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
 }
 
@@ -34,46 +35,52 @@ var safe, finalized = chain.ConfirmationRule{Tag: "safe"}, chain.ConfirmationRul
 // profiles are the known chains, each main network before its test network. The
 // source of each value is in sources_test.go, which docs/chains.md shows.
 var profiles = []Profile{
-	{1, "Ethereum", finalized, 12 * time.Second, 200, 64, false, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
-	{11155111, "Ethereum Sepolia", safe, 12 * time.Second, 200, 64, false, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},
-	{8453, "Base", finalized, 2 * time.Second, 1, 16, true, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
-	{84532, "Base Sepolia", safe, 2 * time.Second, 1, 16, true, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"},
-	{10, "OP Mainnet", finalized, 2 * time.Second, 1, 64, true, "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85"},
-	{11155420, "OP Sepolia", safe, 2 * time.Second, 1, 64, true, "0x5fd84259d66Cd46123540766Be93DFE6D43130D7"},
-	{42161, "Arbitrum One", finalized, 250 * time.Millisecond, 1, 16, false, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"},
-	{421614, "Arbitrum Sepolia", safe, 250 * time.Millisecond, 1, 16, false, "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d"},
-	{137, "Polygon PoS", finalized, 2 * time.Second, 1000, 64, false, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
-	{80002, "Polygon Amoy", finalized, 2 * time.Second, 1000, 64, false, "0x41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"},
-	{56, "BNB Smart Chain", finalized, 450 * time.Millisecond, 5, 64, false, ""},
-	{97, "BNB Smart Chain Testnet", finalized, 450 * time.Millisecond, 5, 64, false, ""},
-	{43114, "Avalanche C-Chain", finalized, 2 * time.Second, 100, 64, false, "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"},
-	{43113, "Avalanche Fuji", finalized, 2 * time.Second, 100, 64, false, "0x5425890298aed601595a70AB815c96711a31Bc65"},
-	{42220, "Celo", finalized, time.Second, 500, 64, false, "0xcebA9300f2b948710d2653dD7B07f33A8B32118C"},
-	{11142220, "Celo Sepolia", finalized, time.Second, 500, 64, false, "0x01C5C0122039549AD1493B8220cABEdD739BC44E"},
-	{59144, "Linea", finalized, time.Second, 10, 64, false, "0x176211869cA2b568f2A7D4EE941E073a821EE1ff"},
-	{59141, "Linea Sepolia", finalized, time.Second, 10, 64, false, "0xFEce4462D57bD51A6A552365A011b95f0E16d9B7"},
-	{324, "ZKsync Era", finalized, 200 * time.Millisecond, 5, 64, false, "0x1d17CBcF0D6D143135aE902365D2E5e2A16538D4"},
-	{300, "ZKsync Sepolia", finalized, 200 * time.Millisecond, 5, 64, false, ""},
+	{1, "Ethereum", finalized, 12 * time.Second, 200, 64, false, true, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
+	{11155111, "Ethereum Sepolia", safe, 12 * time.Second, 200, 64, false, true, "0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238"},
+	{8453, "Base", finalized, 2 * time.Second, 1, 16, true, true, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"},
+	{84532, "Base Sepolia", safe, 2 * time.Second, 1, 16, true, true, "0x036CbD53842c5426634e7929541eC2318f3dCF7e"},
+	{10, "OP Mainnet", finalized, 2 * time.Second, 1, 64, true, true, "0x0b2C639c533813f4Aa9D7837CAf62653d097Ff85"},
+	{11155420, "OP Sepolia", safe, 2 * time.Second, 1, 64, true, true, "0x5fd84259d66Cd46123540766Be93DFE6D43130D7"},
+	{42161, "Arbitrum One", finalized, 250 * time.Millisecond, 1, 16, false, false, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"},
+	{421614, "Arbitrum Sepolia", safe, 250 * time.Millisecond, 1, 16, false, false, "0x75faf114eafb1BDbe2F0316DF893fd58CE46AA4d"},
+	{137, "Polygon PoS", finalized, 2 * time.Second, 1000, 64, false, true, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
+	{80002, "Polygon Amoy", finalized, 2 * time.Second, 1000, 64, false, true, "0x41E94Eb019C0762f9Bfcf9Fb1E58725BfB0e7582"},
+	{56, "BNB Smart Chain", finalized, 450 * time.Millisecond, 5, 64, false, true, ""},
+	{97, "BNB Smart Chain Testnet", finalized, 450 * time.Millisecond, 5, 64, false, true, ""},
+	{43114, "Avalanche C-Chain", finalized, 2 * time.Second, 100, 64, false, true, "0xB97EF9Ef8734C71904D8002F8b6Bc66Dd9c48a6E"},
+	{43113, "Avalanche Fuji", finalized, 2 * time.Second, 100, 64, false, true, "0x5425890298aed601595a70AB815c96711a31Bc65"},
+	{42220, "Celo", finalized, time.Second, 500, 64, false, true, "0xcebA9300f2b948710d2653dD7B07f33A8B32118C"},
+	{11142220, "Celo Sepolia", finalized, time.Second, 500, 64, false, true, "0x01C5C0122039549AD1493B8220cABEdD739BC44E"},
+	{59144, "Linea", finalized, time.Second, 10, 64, false, false, "0x176211869cA2b568f2A7D4EE941E073a821EE1ff"},
+	{59141, "Linea Sepolia", finalized, time.Second, 10, 64, false, false, "0xFEce4462D57bD51A6A552365A011b95f0E16d9B7"},
+	{324, "ZKsync Era", finalized, 200 * time.Millisecond, 5, 64, false, false, "0x1d17CBcF0D6D143135aE902365D2E5e2A16538D4"},
+	{300, "ZKsync Sepolia", finalized, 200 * time.Millisecond, 5, 64, false, false, ""},
 }
+
+// development reports whether a chain is one of the nodes that `make nodes` pays through:
+// the embedded one, anvil and Hardhat. That draws nine more digits.
+func development(id uint64) bool { return id == 1337 || id == 31337 || id/1_000_000_000 == 31337 }
 
 // Of returns the profile of a chain. It reports false for a chain that has none,
 // and for that returns the values of a stack that can rely on nothing: blocks of
-// two seconds, the tag safe, 200 gwei.
+// two seconds, the tag safe, 200 gwei, estimates.
 func Of(id uint64) (Profile, bool) {
 	for _, p := range profiles {
 		if p.ID == id {
 			return p, true
 		}
 	}
-	return Profile{ID: id, ConfirmationRule: safe, BlockTime: 2 * time.Second, FeeLimit: 200, Window: 64}, false
+	return Profile{ID: id, ConfirmationRule: safe, BlockTime: 2 * time.Second, FeeLimit: 200, Window: 64, ByCall: development(id)}, false
 }
 
 // Complete returns a stack's decisions with the profile's values for those that
-// are zero: the confirmation rule, the block time, the limit of fees and the window.
+// are zero: the confirmation rule, the block time, the limit of fees and the window; and
+// with ByCall, which nobody chooses.
 func (p Profile) Complete(c stack.Config) stack.Config {
 	c.ConfirmationRule = cmp.Or(c.ConfirmationRule, p.ConfirmationRule)
 	c.BlockTime = cmp.Or(c.BlockTime, max(p.BlockTime, leastPause))
 	c.Window = cmp.Or(c.Window, p.Window)
+	c.ByCall = p.ByCall
 	if c.FeeLimit.IsZero() {
 		c.FeeLimit = Gwei(p.FeeLimit)
 	}

@@ -37,6 +37,16 @@ const (
 	lineaFinality = "https://docs.linea.build/network/overview/transaction-finality"
 )
 
+// callGas is where clients give a call the gas that its caller names, and no more.
+func callGas(repository, commit string) cell {
+	return cell{"one call", "https://github.com/" + repository + "/blob/" + commit + "/internal/ethapi/transaction_args.go"}
+}
+
+var (
+	opGeth   = callGas("ethereum-optimism/op-geth", "03b5006ed26b4c369a31565597651fe1ab8d974a")
+	estimate = cell{"estimates", ""}
+)
+
 var unverified = cell{"not verified", ""}
 
 // usdcs are the sources of USDC's addresses that are in neither usdcMain nor usdcTest.
@@ -50,7 +60,7 @@ var usdcs = map[uint64]cell{
 
 // families are what the operator of a stack on a chain should know, by the chain's
 // main network. The test networks were not looked up apart from it.
-var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
+var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell }{
 	1: {
 		cell{"`finalized`: two to three epochs of 6.4 min. `safe`: one epoch, or 12 to 24 s at providers that use the fast confirmation rule", "https://docs.chainstack.com/docs/ethereum-fast-confirmation"},
 		cell{"12 s", "https://docs.chainstack.com/docs/ethereum-fast-confirmation"},
@@ -58,6 +68,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
 		cell{"from the fork Amsterdam on a transfer to a new holder needs about 98,000 more than one to a holder; before it 17,100. Remit asks for both", amsterdam},
 		cell{"200 gwei is Remit's choice: what it always was", ""},
 		unverified,
+		callGas("ethereum/go-ethereum", "v1.17.10"),
 	},
 	8453: {
 		cell{"`safe`: minutes. `finalized`: about 18 min", wormhole},
@@ -66,6 +77,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
 		cell{"an L1 fee on top of gas, which no estimate of gas has: Remit asks the chain's GasPriceOracle", opFees},
 		cell{"1 gwei is 200 times the least base fee of 0.005", "https://docs.base.org/base-chain/network-information/network-fees"},
 		cell{"public endpoint: 10. From an audit of Remit, not verified again", ""},
+		opGeth,
 	},
 	10: {
 		cell{"`safe`: 5 to 10 min. `finalized`: 13 to 30 min", opFinality},
@@ -74,6 +86,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
 		cell{"an L1 fee on top of gas, as on Base", opFees},
 		cell{"1 gwei as on Base; not verified", ""},
 		cell{"public endpoint: 10, and 300 requests a minute", opBatch},
+		opGeth,
 	},
 	42161: {
 		cell{"`finalized`: about 18 min; `safe` and `finalized` are those of the batch on Ethereum", wormhole},
@@ -82,6 +95,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
 		cell{"L1 data is charged in gas, so the gas of the same call changes with Ethereum's fees; tips are ignored", "https://docs.arbitrum.io/how-arbitrum-works/gas-fees"},
 		cell{"1 gwei is 100 times the least price of 0.01", "https://docs.arbitrum.io/how-arbitrum-works/gas-fees"},
 		unverified,
+		estimate,
 	},
 	137: {
 		cell{"`finalized`: 2 to 5 s", "https://docs.polygon.technology/pos/concepts/finality/finality"},
@@ -90,6 +104,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
 		cell{"paid in POL", chainlist},
 		cell{"1,000 gwei is 40 times the floor of 25 of PIP-59", "https://forum.polygon.technology/t/pip-59-moving-the-floor-gas-price-of-25-gwei-from-priority-fee-to-base-fee/20609"},
 		unverified,
+		callGas("0xPolygon/bor", "6654d1cc040ba2d9be55104cd272c04a013c9e65"),
 	},
 	56: {
 		cell{"`finalized`: two blocks; when votes fail, more than half of the validators", "https://docs.bnbchain.org/bnb-smart-chain/developers/json_rpc/bsc-api-list/"},
@@ -98,6 +113,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
 		cell{"the base fee is 0: all is tip, and validators set its least", "hyperlane-xyz/hyperlane-monorepo#3462"},
 		cell{"5 gwei is 100 times the least price of 0.05", "chainflip-io/chainflip-eth-contracts#535"},
 		cell{"not verified; public endpoints take 10,000 requests in 5 min and no eth_getLogs", "https://docs.bnbchain.org/bnb-smart-chain/developers/json_rpc/json-rpc-endpoint"},
+		callGas("bnb-chain/bsc", "1f52ae0fec473cdd8078c3930774aa779faae5a2"),
 	},
 	43114: {
 		cell{"`finalized`: about 2 s", wormhole},
@@ -106,6 +122,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
 		cell{"its eth_feeHistory lacks the next block's base fee: Remit adds an eighth. From an audit of Remit, not verified again", ""},
 		cell{"100 gwei is 100 times the least base fee of 1", "https://build.avax.network/docs/acps/125-basefee-reduction"},
 		cell{"public endpoint: 40", "https://build.avax.network/docs/api-reference/c-chain/api"},
+		callGas("ava-labs/coreth", "001ff3aacf48d8d6827539ebc0fc9e20a6b2a935"),
 	},
 	42220: {
 		cell{"`finalized`: 13 to 19 min", circle},
@@ -114,6 +131,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
 		cell{"paid in CELO; no L1 fee: the base fee's floor covers it", "https://docs.celo.org/specs/transaction-fees"},
 		cell{"500 gwei is 20 times the least base fee of 25", celoChain},
 		unverified,
+		callGas("celo-org/op-geth", "0670e4eb30ac91c1126df563234a417608380d47"),
 	},
 	59144: {
 		cell{"`finalized`: 6 to 32 hours", circle},
@@ -122,6 +140,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
 		cell{"the base fee is 7 wei: all is tip, which covers the L1 data and depends on the call", "https://docs.linea.build/network/how-to/gas-fees"},
 		cell{"10 gwei is over 100 times the tip of 0.06 in the documentation's example", "https://docs.linea.build/reference/apis/linea-api/eth-maxpriorityfeepergas"},
 		unverified,
+		estimate,
 	},
 	324: {
 		cell{"5 to 7 hours; that nodes answer `finalized` is not verified", circle},
@@ -130,6 +149,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch cell }{
 		cell{"each byte of data that is published on Ethereum is charged in gas", "https://docs.metamask.io/services/reference/zksync/json-rpc-methods/zks_estimatefee"},
 		cell{"5 gwei is 20 times the 0.25 of 2023", "https://unifra.readme.io/reference/zks_getblockdetails"},
 		unverified,
+		estimate,
 	},
 }
 
@@ -160,10 +180,10 @@ func tables() string {
 		c := p.Complete(stack.Config{})
 		fmt.Fprintf(&b, "| %s | %d | `%s` | %s | %d | %d | %s |\n", p.Name, p.ID, c.ConfirmationRule, c.BlockTime, p.FeeLimit, c.Window, usdc)
 	}
-	b.WriteString("\n| chain | until it is final | a block every | pool, of one sender | gas | the limit of fees | calls in one request |\n| --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("\n| chain | until it is final | a block every | pool, of one sender | gas | the limit of fees | calls in one request | a transfer is simulated by |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, p := range profiles {
 		if f, ok := families[p.ID]; ok {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", p.Name, f.final, f.block, f.pool, f.gas, f.fee, f.batch)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Name, f.final, f.block, f.pool, f.gas, f.fee, f.batch, f.call)
 		}
 	}
 	return b.String()
@@ -234,11 +254,12 @@ func TestComplete(t *testing.T) {
 		known        bool
 		chosen, want stack.Config
 	}{
-		"the chain's own":           {8453, true, stack.Config{}, stack.Config{ConfirmationRule: finalized, BlockTime: 2 * time.Second, Window: 16, FeeLimit: Gwei(1)}},
-		"parameters override":       {8453, true, stack.Config{ConfirmationRule: depth, BlockTime: time.Minute, Window: 7, FeeLimit: Gwei(9)}, stack.Config{ConfirmationRule: depth, BlockTime: time.Minute, Window: 7, FeeLimit: Gwei(9)}},
-		"one alone":                 {1, true, stack.Config{Window: 7}, stack.Config{ConfirmationRule: finalized, BlockTime: 12 * time.Second, Window: 7, FeeLimit: Gwei(200)}},
+		"the chain's own":           {8453, true, stack.Config{}, stack.Config{ByCall: true, ConfirmationRule: finalized, BlockTime: 2 * time.Second, Window: 16, FeeLimit: Gwei(1)}},
+		"parameters override":       {8453, true, stack.Config{ConfirmationRule: depth, BlockTime: time.Minute, Window: 7, FeeLimit: Gwei(9)}, stack.Config{ByCall: true, ConfirmationRule: depth, BlockTime: time.Minute, Window: 7, FeeLimit: Gwei(9)}},
+		"one alone":                 {1, true, stack.Config{Window: 7}, stack.Config{ByCall: true, ConfirmationRule: finalized, BlockTime: 12 * time.Second, Window: 7, FeeLimit: Gwei(200)}},
 		"no faster than a second":   {42161, true, stack.Config{}, stack.Config{ConfirmationRule: finalized, BlockTime: time.Second, Window: 16, FeeLimit: Gwei(1)}},
-		"a chain that is not known": {1337, false, stack.Config{}, stack.Config{ConfirmationRule: safe, BlockTime: 2 * time.Second, Window: 64, FeeLimit: Gwei(200)}},
+		"a chain that is not known": {7, false, stack.Config{}, stack.Config{ConfirmationRule: safe, BlockTime: 2 * time.Second, Window: 64, FeeLimit: Gwei(200)}},
+		"anvil":                     {31337, false, stack.Config{}, stack.Config{ByCall: true, ConfirmationRule: safe, BlockTime: 2 * time.Second, Window: 64, FeeLimit: Gwei(200)}},
 	} {
 		p, known := Of(c.id)
 		if got := p.Complete(c.chosen); got != c.want || known != c.known {

@@ -3,6 +3,7 @@ package ethrpc_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -255,15 +256,31 @@ func TestDiscoversATokenOnARealNode(t *testing.T) {
 
 // TestRecipientSpendsItsLastCoin: between estimate and block the recipient's balance
 // becomes zero, so that the transfer sets it anew. That costs 17,100 gas more under
-// the rules of Osaka and 97,920 under those of Amsterdam.
+// the rules of Osaka and 97,920 under those of Amsterdam. The estimate has both cases, and
+// so has the worst case within which a transfer is executed: no less is enough for a
+// transfer to somebody new.
 func TestRecipientSpendsItsLastCoin(t *testing.T) {
-	for name, amsterdam := range map[string]bool{"Osaka": false, "Amsterdam": true} {
+	for name, amsterdam := range map[string]bool{"Osaka": false, "Amsterdam": true, "Osaka, by call": false, "Amsterdam, by call": true} {
 		t.Run(name, func(t *testing.T) {
 			r := startRigWith(t, devnet.Config{Amsterdam: amsterdam})
 			holder := r.chain.Wallets()[1]
 			call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(holder.Address, token.Units(5))}
 			gas, err := r.node.Estimate(t.Context(), call)
 			must(t, err)
+			if strings.HasSuffix(name, "by call") {
+				call.ByCall = true
+				stranger := call.PaidTo(token.Address{7})
+				call.Within, err = chain.Nodes{r.node}.WorstCase(t.Context(), stranger, 0)
+				must(t, err)
+				if gas, err = r.node.Estimate(t.Context(), call); err != nil || gas != call.Within {
+					t.Errorf("not executed within %d, but estimated at %d, %v", call.Within, gas, err)
+				}
+				for within, executed := range map[uint64]bool{call.Within: true, call.Within * 9 / 10: false} {
+					if stranger.Within = within; gasOf(r, stranger) == within != executed {
+						t.Errorf("somebody new, within %d of %d: executed: %t", within, call.Within, !executed)
+					}
+				}
+			}
 			key, err := keyring.ParseKey(holder.PrivateKey())
 			must(t, err)
 			all, err := r.chain.TokenBalance(t.Context(), holder.Address)
@@ -282,6 +299,29 @@ func TestRecipientSpendsItsLastCoin(t *testing.T) {
 				t.Errorf("limit %d ties up more than twice the %d that were used", tx.Gas, receipts[1].GasUsed)
 			}
 		})
+	}
+}
+
+func gasOf(r *rig, call chain.Call) uint64 {
+	r.Helper()
+	gas, err := r.node.Estimate(r.Context(), call)
+	must(r, err)
+	return gas
+}
+
+// TestSeesWhatATokenReturns: the token returns false, which no estimate shows.
+func TestSeesWhatATokenReturns(t *testing.T) {
+	r := startRig(t)
+	must(t, r.chain.Behave(token.Address{1}, devnet.ReturnFalse))
+	call := chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: chain.TransferData(token.Address{1}, token.Units(5))}
+	if _, err := r.node.Estimate(t.Context(), call); err != nil {
+		t.Error(err)
+	}
+	for _, call.Within = range []uint64{0, 100_000} {
+		call.ByCall = true
+		if _, err := r.node.Estimate(t.Context(), call); !errors.Is(err, chain.ErrReverted) {
+			t.Errorf("within %d: %v, want ErrReverted", call.Within, err)
+		}
 	}
 }
 

@@ -143,6 +143,12 @@ func (s searched) then(used searched) searched {
 // eth/gasestimator and estimateGasErrorRatio of internal/ethapi). So the cap of a batch is
 // the gas at which others of its size were estimated.
 func (n *Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
+	if c.ByCall && c.Within > 0 && n.limits.Load() {
+		passed, err := n.execute(ctx, c)
+		if passed || err != nil {
+			return c.Within, err
+		}
+	}
 	likely := searched{}
 	if kept, asked := n.searched.Load(len(c.Data)); asked && c.Batch {
 		likely = kept.(searched)
@@ -183,14 +189,22 @@ func (n *Node) estimate(ctx context.Context, c chain.Call, within searched) (use
 		calls = append(calls, call("eth_getCode", &code, c.To.String(), "latest"), call("eth_getBlockByNumber", &latest, "latest", false))
 	}
 	asked := len(calls)
-	listed := make([]hexutil.Bytes, len(c.Recipients))
-	for i, to := range c.Recipients {
-		calls = append(calls, call("eth_call", &listed[i], callObject{To: c.List.String(), Data: addressCall(isSanctioned, to)}, "latest"))
+	calls = append(calls, screening(c.Screening)...)
+	var returned hexutil.Bytes
+	if c.ByCall {
+		poor := c
+		poor.Within = chain.NoopGas + 16*uint64(len(c.Data)) // which its call data cost at most (EIP-2028): the token gets none
+		c.Within = 0
+		calls = append(calls, execution(c, &returned), execution(poor, new(hexutil.Bytes)))
 	}
 	calls, err := n.batch(ctx, calls...)
-	for i := 0; i < len(listed) && err == nil; i++ {
-		if err := screen(listed[i], calls[asked+i].Error); err != nil {
-			return used, 0, fmt.Errorf("asking the list at %v for %v: %w", c.List, c.Recipients[i], &chain.EntryError{Index: i, Err: err})
+	if err == nil && c.ByCall && calls[len(calls)-2].Error == nil {
+		_, refused := errors.AsType[*Rejection](calls[len(calls)-1].Error)
+		n.limits.Store(refused)
+	}
+	if err == nil {
+		if err := screened(c.Screening, calls[asked:]); err != nil {
+			return used, 0, err
 		}
 	}
 	if err == nil && c.Batch {
@@ -211,6 +225,9 @@ func (n *Node) estimate(ctx context.Context, c chain.Call, within searched) (use
 	}
 	if err == nil {
 		err = calls[0].Error
+	}
+	if err == nil && isFalse(returned) {
+		return used, 0, errFalse(c)
 	}
 	if rejection, ok := errors.AsType[*Rejection](err); ok && rejection.reverted() {
 		err := fmt.Errorf("estimating a call of %v: %w: %s", c.To, chain.ErrReverted, rejection.Words)
@@ -243,6 +260,48 @@ func (n *Node) estimate(ctx context.Context, c chain.Call, within searched) (use
 	return used, uint64(gas), nil
 }
 
+// execute has the node execute a transfer once, within its gas, and holds its recipients
+// against the list in the same request. It reports whether the transfer passed: the token
+// returned true, or nothing, as USDT does. One that did not pass, or that returned anything
+// else, may yet be paid with more gas.
+func (n *Node) execute(ctx context.Context, c chain.Call) (passed bool, _ error) {
+	var returned hexutil.Bytes
+	calls, err := n.batch(ctx, append([]query{execution(c, &returned)}, screening(c.Screening)...)...)
+	if err == nil {
+		if err := screened(c.Screening, calls[1:]); err != nil {
+			return false, err
+		}
+		err = calls[0].Error
+	}
+	if _, failed := errors.AsType[*Rejection](err); failed {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("executing a call of %v: %w", c.To, err)
+	}
+	if isFalse(returned) {
+		return false, errFalse(c)
+	}
+	return len(returned) == 0 || len(returned) == 32 && token.Units(1).Bytes32() == [32]byte(returned), nil
+}
+
+// execution is the call as the node is to execute it: within its gas, if it has one.
+func execution(c chain.Call, returned *hexutil.Bytes) query {
+	object := callObject{From: c.From.String(), To: c.To.String(), Value: wei(c.Value), Data: c.Data}
+	if c.Within > 0 {
+		object.Gas = hexOf(c.Within)
+	}
+	return call("eth_call", returned, object, "latest")
+}
+
+// isFalse reports whether a call returned false: EIP-20 lets a token do so in place of a
+// revert.
+func isFalse(returned hexutil.Bytes) bool { return bytes.Equal(returned, make([]byte, 32)) }
+
+func errFalse(c chain.Call) error {
+	return fmt.Errorf("executing a call of %v: %w: it returned false", c.To, chain.ErrReverted)
+}
+
 // tooLarge are the words of nodes for a call that needs more gas than they let it have,
 // in lower case: geth, Erigon, Reth and anvil; Nethermind; Besu; Hardhat.
 var tooLarge = []string{"exceeds allowance", "exceeded transaction and block gas limit", "exceeds block gas limit", "out of gas"}
@@ -250,6 +309,24 @@ var tooLarge = []string{"exceeds allowance", "exceeded transaction and block gas
 // isSanctioned is the first four bytes of keccak256("isSanctioned(address)")
 // (Chainalysis, "Sanctions Oracle").
 var isSanctioned = [4]byte{0xdf, 0x59, 0x2f, 0x7d}
+
+// screening asks the list for each recipient.
+func screening(s chain.Screening) (calls []query) {
+	for _, to := range s.Recipients {
+		calls = append(calls, call("eth_call", new(hexutil.Bytes), callObject{To: s.List.String(), Data: addressCall(isSanctioned, to)}, "latest"))
+	}
+	return calls
+}
+
+// screened reads the answers to screening, which calls begin with.
+func screened(s chain.Screening, calls []query) error {
+	for i, to := range s.Recipients {
+		if err := screen(*calls[i].Result.(*hexutil.Bytes), calls[i].Error); err != nil {
+			return fmt.Errorf("asking the list at %v for %v: %w", s.List, to, &chain.EntryError{Index: i, Err: err})
+		}
+	}
+	return nil
+}
 
 // screen reads a list's answer: nil only for a plain false. An account without code
 // answers nothing, and one that reverts is no list.

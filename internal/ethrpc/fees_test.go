@@ -363,3 +363,90 @@ func TestKnowsAContractsRefusal(t *testing.T) {
 		})
 	}
 }
+
+// TestExecutesATransfer: a transfer is executed once within its gas, in the request that
+// screens its recipient, if the node keeps calls to their gas. Where that does not show that it passes it is estimated; where the
+// token returns false it is refused, and also if it is executed beside an estimate.
+func TestExecutesATransfer(t *testing.T) {
+	word := func(digit string) raw { return result(`"0x` + strings.Repeat("0", 63) + digit + `"`) }
+	no, reverts := word("0"), failure("3", "execution reverted")
+	for _, row := range []struct {
+		name                      string
+		within                    uint64
+		returns, listed, estimate raw
+		gas                       uint64
+		want                      error
+		estimates, requests       int
+		ignores                   bool // the node lets a call have all the gas that it needs
+	}{
+		{"true", 70_000, word("1"), no, reverts, 70_000, nil, 0, 1, false},
+		{"nothing, as USDT does", 70_000, result(`"0x"`), no, reverts, 70_000, nil, 0, 1, false},
+		{"false", 70_000, word("0"), no, result(`"0xfde8"`), 0, chain.ErrReverted, 0, 1, false},
+		{"a recipient that the list has", 70_000, word("1"), word("1"), result(`"0xfde8"`), 0, chain.ErrListed, 0, 1, false},
+		{"a list that does not say", 70_000, word("1"), result(`"0x"`), result(`"0xfde8"`), 0, errAny, 0, 1, false},
+		{"too little gas for a dear recipient", 70_000, failure("-32000", "out of gas"), no, result(`"0x15f90"`), 90_000, nil, 2, 2, false},
+		{"a revert", 70_000, reverts, no, reverts, 0, chain.ErrReverted, 2, 2, false},
+		{"a node that lets no call have so much gas", 70_000, failure("-32602", "gas limit is too high"), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
+		{"a word that is no boolean", 70_000, word("2"), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
+		{"more than a word", 70_000, result(`"0x` + strings.Repeat("0", 126) + `01"`), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
+		{"less than a word", 70_000, result(`"0x01"`), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
+		{"no answer", 70_000, "", no, result(`"0xfde8"`), 0, errAny, 0, -1, false},
+		{"null", 70_000, result("null"), no, result(`"0xfde8"`), 0, errAny, 0, -1, false},
+		{"a node that ignores the gas", 70_000, word("1"), no, result(`"0x15f90"`), 90_000, nil, 2, 1, true},
+		{"no worst case", 0, word("1"), no, result(`"0xfde8"`), 65_000, nil, 2, 1, false},
+		{"no worst case, and false", 0, word("0"), no, result(`"0xfde8"`), 0, chain.ErrReverted, 2, 1, false},
+		{"no worst case, and a call that fails", 0, failure("-32000", "out of gas"), no, result(`"0xfde8"`), 65_000, nil, 2, 1, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var executed string
+			estimates, list := 0, token.Address{0x40, 19: 0x01}
+			learning := true
+			s := serve(t, map[string]func(request) raw{
+				"eth_estimateGas": func(request) raw {
+					estimates++
+					if learning {
+						return result(`"0xfde8"`)
+					}
+					return row.estimate
+				},
+				"eth_call": func(r request) raw {
+					switch {
+					case strings.Contains(string(r.Params[0]), list.String()):
+						return row.listed
+					case strings.Contains(string(r.Params[0]), `"gas":"0x5648"`): // for the call data alone
+						if row.ignores {
+							return word("1")
+						}
+						return failure("-32000", "out of gas")
+					case learning:
+						return word("1")
+					}
+					executed = string(r.Params[0]) + string(r.Params[1])
+					return row.returns
+				},
+			})
+			call := chain.Call{From: account, To: contract, Data: chain.TransferData(token.Address{7}, token.Units(1)), ByCall: true, Within: row.within,
+				Screening: chain.Screening{List: list, Recipients: []token.Address{{7}}}}
+			node := open(t, s.URL)
+			_, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract, Data: call.Data, ByCall: true, Within: 70_000})
+			must(t, err)
+			learned := len(s.methods())
+			learning, estimates = false, 0
+			gas, err := node.Estimate(t.Context(), call)
+			refused := errors.Is(err, chain.ErrReverted) || errors.Is(err, chain.ErrListed)
+			if row.want == nil && (err != nil || gas != row.gas) || row.want != nil && (err == nil || refused == (row.want == errAny) || refused && !errors.Is(err, row.want)) {
+				t.Errorf("Estimate = %d, %v, want %d, %v", gas, err, row.gas, row.want)
+			}
+			if requests := s.methods()[learned:]; estimates != row.estimates || row.requests > 0 && len(requests) != row.requests {
+				t.Errorf("%d estimates in requests %q, want %d in %d", estimates, requests, row.estimates, row.requests)
+			}
+			within := ""
+			if row.within > 0 && row.estimates == 0 {
+				within = fmt.Sprintf(`,"gas":"0x%x"`, row.within)
+			}
+			if want := fmt.Sprintf(`{"from":"%s","to":"%s","data":"0x%x"%s}"latest"`, account, contract, call.Data, within); row.estimates == 0 && executed != want {
+				t.Errorf("executed %s, want %s", executed, want)
+			}
+		})
+	}
+}

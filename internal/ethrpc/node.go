@@ -68,7 +68,8 @@ type Node struct {
 	right   atomic.Bool           // the node has answered with chainID
 	wrong   atomic.Pointer[error] // the node has answered with another chain id
 
-	searched sync.Map // of batches, by the length of their call data
+	searched sync.Map    // of batches, by the length of their call data
+	limits   atomic.Bool // the node refuses a call that needs more gas than it has: Besu has been seen to give it more (hyperledger/besu#6978)
 }
 
 var _ chain.Node = (*Node)(nil)

@@ -25,7 +25,11 @@ func (n Node) Fees(ctx context.Context) (chain.Market, error) {
 
 // Estimate implements chain.Node.
 func (n Node) Estimate(ctx context.Context, c chain.Call) (uint64, error) {
-	return ask(ctx, n.Around, "Estimate", n.String(), func(ctx context.Context) (uint64, error) { return n.Node.Estimate(ctx, c) })
+	args := n.String()
+	if t, _, ok := chain.ParseTransfer(c.Data); ok { // a payment's and the worst case's are under way at once
+		args += " " + short(t.To)
+	}
+	return ask(ctx, n.Around, "Estimate", args, func(ctx context.Context) (uint64, error) { return n.Node.Estimate(ctx, c) })
 }
 
 // Head implements chain.Node.
