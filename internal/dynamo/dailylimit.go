@@ -25,6 +25,9 @@ const spendKept = 72 * time.Hour
 // lost answer the day may be charged twice, never not at all. A limit above
 // 10^38-1 counts as 10^38-1.
 func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
+	if err := store.Within("limits", len(c.Limits), store.MaxLimits); err != nil {
+		return err
+	}
 	set := []string{"#ttl = if_not_exists(#ttl, :expiry)"}
 	var conditions []string
 	names := map[string]string{"#ttl": attrTTL}
@@ -68,6 +71,9 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 // Refund implements store.DailyLimits. The SDK never repeats it: a repetition
 // after a lost answer would give back twice.
 func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
+	if err := store.Within("limits", len(c.Limits), store.MaxLimits); err != nil {
+		return err
+	}
 	var set, conditions []string
 	names, values := map[string]string{}, attributes{}
 	take := func(a, name, amount string) {

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,30 +17,15 @@ import (
 	"remit/internal/webhook"
 )
 
-// AddDeliveries implements webhook.DeliveryStore. One delivery is put by itself,
-// several by one transaction, which is one call for any number of them. When the
-// event is published again, that transaction finds some of them stored and fails;
-// then they are put one by one.
-func (s *Webhooks) AddDeliveries(ctx context.Context, ds []webhook.Delivery) error {
-	puts := make([]types.TransactWriteItem, len(ds))
-	for i, d := range ds {
-		puts[i] = s.putAbsent(encodeDelivery(d), nil).TransactWriteItem
+// AddDelivery implements webhook.DeliveryStore.
+func (s *Webhooks) AddDelivery(ctx context.Context, d webhook.Delivery) error {
+	if err := webhook.FitsDelivery(d); err != nil {
+		return err
 	}
-	if len(puts) > 1 {
-		_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: puts}, conflicts)
-		if _, canceled := errors.AsType[*types.TransactionCanceledException](err); !canceled {
-			return err
-		}
-	}
-	for i, p := range puts {
-		_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-			TableName: p.Put.TableName, Item: p.Put.Item, ConditionExpression: p.Put.ConditionExpression,
-		}, conflicts)
-		if err := outcome(err, nil, "putting "+ds[i].Delivery); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &s.name, Item: encodeDelivery(d), ConditionExpression: aws.String("attribute_not_exists(pk)"),
+	}, conflicts)
+	return outcome(err, nil, "putting "+d.Delivery)
 }
 
 // Load implements webhook.DeliveryStore with one batch of two items.
@@ -67,8 +53,11 @@ func (s *Webhooks) Load(ctx context.Context, r webhook.Ref) (webhook.Endpoint, w
 }
 
 // Record implements webhook.DeliveryStore with one conditional update, which
-// appends the new attempts.
+// appends the new attempts. Of a first attempt it makes the item if there is none.
 func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
+	if err := webhook.FitsDelivery(d); err != nil {
+		return webhook.Delivery{}, err
+	}
 	added := encodeList(postItems(d.Attempts[min(attempts, len(d.Attempts)):]))
 	set := "SET #status = :status, attempt_count = :count, attempts = list_append(if_not_exists(attempts, :none), :added)"
 	var remove []string
@@ -76,6 +65,7 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 		":status": text(string(d.Status)), ":count": number(uint64(len(d.Attempts))), ":read": number(uint64(attempts)),
 		":added": added, ":none": &types.AttributeValueMemberL{}, ":pending": text(string(webhook.Pending)),
 	}
+	names := map[string]string{"#status": "status", "#shard": attrShard, "#next_attempt_at": attrNextAttemptAt}
 	for name, value := range map[string]string{attrNextAttemptAt: instant(d.NextAttemptAt), attrShard: shardOf(d)} {
 		if value == "" {
 			remove = append(remove, "#"+name)
@@ -84,19 +74,29 @@ func (s *Webhooks) Record(ctx context.Context, d webhook.Delivery, attempts int)
 		set += ", #" + name + " = :" + name
 		values[":"+name] = text(value)
 	}
-	if len(remove) > 0 {
-		set += " REMOVE " + strings.Join(remove, ", ")
-	}
 	condition := "attempt_count = :read AND #status = :pending"
 	if d.Status == webhook.Delivered {
 		condition = "attempt_count = :read AND #status <> :status"
 		delete(values, ":pending")
 	}
+	if attempts == 0 {
+		condition = "attribute_not_exists(pk) OR " + condition
+		item := encodeDelivery(d)
+		for _, name := range deliveryFixed {
+			if item[name] != nil {
+				set += fmt.Sprintf(", #%s = :%[1]s", name)
+				names["#"+name], values[":"+name] = name, item[name]
+			}
+		}
+	}
+	if len(remove) > 0 {
+		set += " REMOVE " + strings.Join(remove, ", ")
+	}
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key:                                 deliveryKey(d.Ref),
 		UpdateExpression:                    &set,
 		ConditionExpression:                 &condition,
-		ExpressionAttributeNames:            map[string]string{"#status": "status", "#shard": attrShard, "#next_attempt_at": attrNextAttemptAt},
+		ExpressionAttributeNames:            names,
 		ExpressionAttributeValues:           values,
 		ReturnValuesOnConditionCheckFailure: allOld,
 	})
@@ -163,39 +163,55 @@ func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint str
 	return list, nil
 }
 
-// Due implements webhook.DueStore with one query per shard of the due index.
+// Due implements webhook.DueStore with one query per shard of the due index, and from
+// the other end with another for a shard that has more.
 func (s *Webhooks) Due(ctx context.Context, now time.Time, limit int) ([]webhook.Due, error) {
 	due := []webhook.Due{}
 	if limit < 1 {
 		return due, nil
 	}
 	var errs []error
+	half := limit - limit/2
 	for n := range deliveryShards {
-		found := 0
-		for item, err := range s.query(ctx, &dynamodb.QueryInput{
-			IndexName:                 aws.String(indexDue),
-			KeyConditionExpression:    aws.String("#shard = :shard AND next_attempt_at <= :now"),
-			ExpressionAttributeNames:  map[string]string{"#shard": attrShard}, // reserved word
-			ExpressionAttributeValues: attributes{":shard": text(fmt.Sprint(n)), ":now": text(instant(now))},
-			Limit:                     aws.Int32(int32(limit)),
-		}) {
-			if err != nil {
-				errs = append(errs, fmt.Errorf("querying shard %d: %w", n, err))
-				break
-			}
-			d, err := decodeDelivery(item) // but for its keys it is empty
-			if err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			due = append(due, webhook.Due{Ref: d.Ref, At: d.NextAttemptAt})
-			if found++; found == limit {
-				break
-			}
+		oldest, err := s.shard(ctx, n, now, half, true)
+		errs, due = append(errs, err), append(due, oldest...)
+		if len(oldest) == half {
+			newest, err := s.shard(ctx, n, now, half, false)
+			errs, due = append(errs, err), append(due, newest...)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b webhook.Due) int { return a.At.Compare(b.At) })
-	return due[:min(limit, len(due))], errors.Join(errs...)
+	slices.SortFunc(due, func(a, b webhook.Due) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Delivery, b.Delivery), cmp.Compare(a.Endpoint, b.Endpoint))
+	})
+	return webhook.Ends(slices.Compact(due), limit), errors.Join(errs...)
+}
+
+// shard returns at most limit due deliveries from one end of a shard of the due index,
+// also with an error. One that does not decode is an error, and hides no other.
+func (s *Webhooks) shard(ctx context.Context, n int, now time.Time, limit int, oldest bool) ([]webhook.Due, error) {
+	var due []webhook.Due
+	var errs []error
+	for item, err := range s.query(ctx, &dynamodb.QueryInput{
+		IndexName:                 aws.String(indexDue),
+		KeyConditionExpression:    aws.String("#shard = :shard AND next_attempt_at <= :now"),
+		ExpressionAttributeNames:  map[string]string{"#shard": attrShard}, // reserved word
+		ExpressionAttributeValues: attributes{":shard": text(fmt.Sprint(n)), ":now": text(instant(now))},
+		ScanIndexForward:          &oldest,
+		Limit:                     aws.Int32(int32(limit)),
+	}) {
+		if err != nil {
+			return due, errors.Join(append(errs, fmt.Errorf("querying shard %d: %w", n, err))...)
+		}
+		d, err := decodeDelivery(item) // but for its keys it is empty
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if due = append(due, webhook.Due{Ref: d.Ref, At: d.NextAttemptAt}); len(due) == limit {
+			break
+		}
+	}
+	return due, errors.Join(errs...)
 }
 
 // Unpark implements webhook.DueStore. It removes the shard, and with it the item

@@ -23,7 +23,11 @@ type deliveryItem struct {
 	NextAttemptAt string     `dynamodbav:"next_attempt_at,omitempty"`
 	Shard         string     `dynamodbav:"shard,omitempty"` // set while the delivery is parked; the due index has items with a shard only
 	CreatedAt     string     `dynamodbav:"created_at,omitempty"`
+	TTL           int64      `dynamodbav:"ttl,omitempty"` // in epoch seconds
 }
+
+// deliveryFixed are the attributes that never change.
+var deliveryFixed = []string{"event_id", "event_type", "event_at", "body", "created_at", attrTTL}
 
 // postItem is one element of a delivery's attempts.
 type postItem struct {
@@ -39,8 +43,17 @@ func encodeDelivery(d webhook.Delivery) attributes {
 		PK: logPK(d.Owner, d.Endpoint), SK: d.Delivery, EventID: d.Event.ID, EventType: d.Event.Type,
 		EventAt: eventAt(d), Body: d.Event.Body, Status: string(d.Status), Attempts: postItems(d.Attempts),
 		AttemptCount: len(d.Attempts), NextAttemptAt: instant(d.NextAttemptAt), Shard: shardOf(d),
-		CreatedAt: moment(d.CreatedAt),
+		CreatedAt: moment(d.CreatedAt), TTL: expiry(d.CreatedAt),
 	})
+}
+
+// expiry returns the time in epoch seconds at which DynamoDB removes what began or ended
+// at a time, 0 if that is zero. It may be two days late; until then the item is read.
+func expiry(from time.Time) int64 {
+	if from.IsZero() {
+		return 0
+	}
+	return from.Add(webhook.KeptFor).Unix()
 }
 
 // eventAt returns the time of the event, empty if that is the delivery's.

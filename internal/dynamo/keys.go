@@ -126,12 +126,10 @@ func listPK(merchantID, mode, id string) string {
 	return listPrefix(merchantID, mode) + "#" + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(id))%ListBuckets), 16)
 }
 
-// listPKs returns every partition that may have payments of a list. Those committed
-// before there were buckets are in one of their own, and stay there.
-func listPKs(merchantID, mode string) []string {
-	all := []string{listPrefix(merchantID, mode)}
+// listPKs returns every partition that may have payments of a list.
+func listPKs(merchantID, mode string) (all []string) {
 	for bucket := range uint64(ListBuckets) {
-		all = append(all, all[0]+"#"+strconv.FormatUint(bucket, 16))
+		all = append(all, listPrefix(merchantID, mode)+"#"+strconv.FormatUint(bucket, 16))
 	}
 	return all
 }

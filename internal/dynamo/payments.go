@@ -32,6 +32,9 @@ func NewPayments(db *dynamodb.Client, name string) *Payments { return &Payments{
 // stored by the first put: the revision covers the request, the transaction and
 // the time.
 func (s *Payments) Create(ctx context.Context, p payment.Payment) (payment.Payment, bool, error) {
+	if err := store.FitsPayment(p); err != nil {
+		return payment.Payment{}, false, err
+	}
 	sent := 0
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName:                           &s.name,
@@ -82,6 +85,9 @@ func decodeHash(item attributes) (payment.ID, error) {
 // Reassign implements store.Payments. A payment that has p's revision already
 // is left so: the SDK may have repeated the write.
 func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) error {
+	if err := store.FitsPayment(p); err != nil {
+		return err
+	}
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key: paymentKey(string(p.ID)),
 		UpdateExpression: aws.String("SET wallet = :wallet, chain_id = :chain, memo = :memo, " +
@@ -120,6 +126,9 @@ func (s *Payments) Discard(ctx context.Context, p payment.Payment) error {
 // Adopt implements store.Payments. When the SDK repeats it after a lost answer the
 // payment has a merchant, and the caller gets ErrChanged.
 func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
+	if err := store.FitsPayment(p); err != nil {
+		return err
+	}
 	set := "SET merchant_id = :merchant, #mode = :mode, idempotency_key = :key, fingerprint = :fingerprint, list_pk = :list, list_sk = :place"
 	names := map[string]string{"#state": attrState, "#mode": "mode"}
 	values := attributes{
@@ -148,6 +157,9 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 
 // Redact implements store.Payments. The list reads the same item.
 func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
+	if err := store.FitsPayment(p); err != nil {
+		return err
+	}
 	set := "SET event_body = :body"
 	names := map[string]string{"#state": attrState, "#reference": "reference"}
 	values := attributes{":body": binary(p.Event.Body), ":confirmed": text(string(payment.Confirmed)), ":failed": text(string(payment.Failed))}
@@ -167,6 +179,9 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 // Finish implements store.Payments. When the SDK repeats it after a lost answer
 // the payment is final, and the caller gets ErrChanged.
 func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
+	if err := store.FitsPayment(p); err != nil {
+		return err
+	}
 	set := "SET #state = :state, version = :version, updated_at = :at"
 	values := attributes{
 		":committed": text(string(payment.Committed)), ":state": text(string(p.State)),

@@ -264,7 +264,7 @@ func (s *stage) repeated() []repeated {
 			}
 			return err
 		}, nil, nil},
-		{"a wallet is reconciled", nil, func() error { return s.Reconcile(ctx, s.w, token.Units(1), token.Units(1)) }, nil, nil},
+		{"a wallet is reconciled", nil, func() error { return s.Reconcile(ctx, s.w, token.Units(1), token.Units(1), nil) }, nil, nil},
 		{"a wallet is advanced", nil, func() error { return s.Advance(ctx, s.w.ID, 7, 9) }, nil, nil},
 		{"a wallet is paused", nil, func() error { return s.Pause(ctx, s.w.ID, "because") }, nil, nil},
 		{"a pause is changed", nil, func() error { return s.Repause(ctx, s.w.ID, "", "because") }, nil, nil},

@@ -3,7 +3,6 @@ package dynamo
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -20,6 +19,9 @@ import (
 // compares it any more. A caller that repeats Commit after a lost answer
 // gets ErrChanged and reads the payment again.
 func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
+	if err := store.FitsPayment(p); err != nil {
+		return err
+	}
 	return s.transact(ctx, "committing "+string(p.ID),
 		write{types.TransactWriteItem{Update: &types.Update{
 			TableName: &s.name,
@@ -43,24 +45,26 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 // AddAttempt implements store.PendingTxs with one transaction: the payment, its
 // pending transaction, the new hash.
 func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
+	if err := store.FitsPayment(p); err != nil {
+		return err
+	}
 	tx := store.PendingTxOf(p)
 	earlier := tx.Hashes[:len(tx.Hashes)-1]
 	names := map[string]string{"#state": attrState, "#hash": "hash"}
 	values := attributes{
 		":committed": text(string(payment.Committed)), ":attempt": encodeAttempt(p.LastAttempt()), ":count": number(uint64(len(earlier))),
 	}
-	same := strings.Builder{}
-	same.WriteString("#state = :committed AND size(attempts) = :count")
-	for i, h := range earlier {
-		fmt.Fprintf(&same, " AND attempts[%d].#hash = :h%d", i, i)
-		values[fmt.Sprintf(":h%d", i)] = text(h.String())
+	condition, last := "#state = :committed AND size(attempts) = :count", len(earlier)-1 // attempts are only ever added
+	if last >= 0 {
+		condition += fmt.Sprintf(" AND attempts[%d].#hash = :last", last)
+		values[":last"] = text(earlier[last].String())
 	}
 	return s.transact(ctx, "adding an attempt to "+string(p.ID),
 		write{types.TransactWriteItem{Update: &types.Update{
 			TableName:                 &s.name,
 			Key:                       paymentKey(string(p.ID)),
 			UpdateExpression:          aws.String("SET attempts = list_append(attempts, :attempt)"),
-			ConditionExpression:       aws.String(same.String()),
+			ConditionExpression:       &condition,
 			ExpressionAttributeNames:  names,
 			ExpressionAttributeValues: values,
 		}}, is(store.ErrChanged)},
@@ -72,6 +76,9 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 // PutNoop implements store.PendingTxs with one transaction: the pending
 // transaction, its hash.
 func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
+	if err := store.FitsTx(tx); err != nil {
+		return err
+	}
 	return s.transact(ctx, "putting a no-op at "+placeOf(tx.ID, tx.Nonce),
 		s.putAbsent(encodePendingTx(tx), is(store.ErrNonceTaken)), s.putHash(tx.Hash(), ""))
 }
@@ -79,6 +86,9 @@ func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 // BumpNoop implements store.PendingTxs with one transaction: the pending
 // transaction, the new hash.
 func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
+	if err := store.FitsTx(tx); err != nil {
+		return err
+	}
 	return s.transact(ctx, "bumping the no-op at "+placeOf(tx.ID, tx.Nonce),
 		s.bumpPendingTx(tx), s.putHash(tx.Hash(), ""))
 }

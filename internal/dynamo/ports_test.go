@@ -14,6 +14,7 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/payment"
 	"remit/internal/recipient"
+	"remit/internal/store"
 	"remit/internal/storetest"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
@@ -56,6 +57,12 @@ func TestPayments(t *testing.T) {
 			SpoilPendingTx: func(id wallet.ID, nonce uint64) {
 				damage(t, db, table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), fmt.Sprintf("pendingtx#%020d", nonce), "gas_held", "1e6")
 			},
+			SpoilWallet: func(id wallet.ID) {
+				damage(t, db, table, fmt.Sprintf("wallet#%d#%s", id.ChainID, id.Address), "wallet", "gas_available", "much")
+			},
+			SpoilRegistration: func(id wallet.ID) {
+				damage(t, db, table, fmt.Sprintf("wallets#%d", id.ChainID), "wallet#"+id.Address.String(), "since", "lately")
+			},
 		}
 	})
 }
@@ -65,7 +72,7 @@ func TestPayments(t *testing.T) {
 func TestACopyOfATable(t *testing.T) {
 	db, at := new(wire).client(t), time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC)
 	first, second := tables(t, db).Payments, tables(t, db).Payments
-	if err := dynamo.NewPayments(db, first).SetCompared(t.Context(), 1, at); err != nil {
+	if err := dynamo.NewPayments(db, first).SetCompared(t.Context(), 1, store.Comparison{At: at}); err != nil {
 		t.Fatal(err)
 	}
 	out, err := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: &first})
@@ -78,7 +85,7 @@ func TestACopyOfATable(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]time.Time{first: at, second: {}} {
-		if got, err := dynamo.NewPayments(db, name).Compared(t.Context(), 1); err != nil || !got.Equal(want) {
+		if got, err := dynamo.NewPayments(db, name).Compared(t.Context(), 1); err != nil || !got.At.Equal(want) {
 			t.Errorf("%s: compared at %v, %v, want %v", name, got, err, want)
 		}
 	}

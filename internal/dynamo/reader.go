@@ -21,10 +21,15 @@ var errMissing = errors.New("missing or inconsistent")
 // line of the log names every damaged attribute of an item.
 type reader struct{ errs []error }
 
-// read decodes an item's attributes into it, a pointer to a struct.
+// read decodes an item's attributes into it, a pointer to a struct: all that can be.
 func read(item attributes, it any) *reader {
 	r := &reader{}
-	r.note("item", attributevalue.UnmarshalMap(item, it))
+	if attributevalue.UnmarshalMap(item, it) == nil {
+		return r
+	}
+	for name, value := range item {
+		r.note(name, attributevalue.UnmarshalMap(attributes{name: value}, it))
+	}
 	return r
 }
 

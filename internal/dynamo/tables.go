@@ -37,6 +37,26 @@ func CreateTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
 	return nil
 }
 
+// DeleteTables deletes those of the tables that exist, with all that they hold, and waits
+// until they are gone.
+func DeleteTables(ctx context.Context, db *dynamodb.Client, t Tables) error {
+	for _, name := range []string{t.APIKeys, t.Payments, t.Webhooks} {
+		_, err := db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &name})
+		if _, absent := errors.AsType[*types.ResourceNotFoundException](err); absent {
+			continue
+		}
+		if err == nil {
+			err = dynamodb.NewTableNotExistsWaiter(db, func(o *dynamodb.TableNotExistsWaiterOptions) {
+				o.MinDelay, o.MaxDelay = 50*time.Millisecond, time.Second
+			}).Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute)
+		}
+		if err != nil {
+			return fmt.Errorf("deleting table %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // definitions returns the tables' definitions. The merchant index of Payments
 // projects the keys and the state only, so that event bodies and call data are not
 // written twice. A list reads the payments of a page from the table, and the state

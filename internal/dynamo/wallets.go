@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -81,6 +83,9 @@ func (s *Payments) Retire(ctx context.Context, id wallet.ID, next uint64, at tim
 // and Retire's are the only transactions in a wallet's life, so none stands in the
 // way of reservations.
 func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
+	if err := store.Within("reservations", len(w.Reservations), wallet.MaxInFlight); err != nil {
+		return err
+	}
 	return s.transact(ctx, "opening "+w.Address.String(),
 		s.putAbsent(encodeWallet(w), nil), // it may have been opened before
 		write{types.TransactWriteItem{Update: &types.Update{
@@ -98,7 +103,8 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 	return get(ctx, s.table, walletKey(id.ChainID, id.Address.String()), id.Address.String(), wallet.ErrUnknown, decodeWallet(id))
 }
 
-// Wallets implements store.Wallets with one query, strongly consistent.
+// Wallets implements store.Wallets with one query, strongly consistent. The address is in
+// the key of each registration.
 func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
 	var registry wallet.Registry
 	for item, err := range s.query(ctx, &dynamodb.QueryInput{
@@ -128,8 +134,12 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 		if it.Replaces != "" {
 			w.Replaces = r.address("replaces", it.Replaces)
 		}
-		if w, err = decoded(r, w, it.SK); err != nil {
-			return nil, err
+		if len(r.errs) > 0 {
+			address, err := token.ParseAddress(strings.TrimPrefix(it.SK, walletListPrefix))
+			if err != nil {
+				return nil, fmt.Errorf("decoding %s: %w", it.SK, err)
+			}
+			w = wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: address}, State: wallet.Damaged, Key: wallet.KeyRef(it.Signer), Opened: true}
 		}
 		registry = append(registry, w)
 	}
@@ -137,28 +147,43 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 	return registry, nil
 }
 
-// SetCompared implements store.Wallets with one unconditional write.
-func (s *Payments) SetCompared(ctx context.Context, chainID uint64, at time.Time) error {
-	item := comparedKey(chainID, s.name)
-	item["compared_at"] = text(instant(at))
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item})
-	return outcome(err, nil, fmt.Sprintf("storing when the wallets of chain %d were compared", chainID))
+// comparisonItem is the item of what runs have learned of a chain, beside its key.
+type comparisonItem struct {
+	At       string `dynamodbav:"compared_at"`
+	Number   uint64 `dynamodbav:"final_block,omitempty"`
+	Hash     string `dynamodbav:"final_hash,omitempty"`
+	Seen     string `dynamodbav:"final_seen,omitempty"`
+	Revision uint64 `dynamodbav:"revision"`
+}
+
+// SetCompared implements store.Wallets.
+func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
+	it := comparisonItem{At: instant(c.At), Number: c.Final.Number, Seen: instant(c.Seen), Revision: c.Revision + 1}
+	if !c.Final.Hash.IsZero() {
+		it.Hash = c.Final.Hash.String()
+	}
+	put := &dynamodb.PutItemInput{TableName: &s.name, Item: encode(it), ConditionExpression: aws.String("attribute_not_exists(revision)")}
+	maps.Copy(put.Item, comparedKey(chainID, s.name))
+	if c.Revision > 0 {
+		put.ConditionExpression, put.ExpressionAttributeValues = aws.String("revision = :read"), attributes{":read": number(c.Revision)}
+	}
+	_, err := s.db.PutItem(ctx, put)
+	return outcome(err, store.ErrChanged, fmt.Sprintf("storing how chain %d compares", chainID))
 }
 
 // Compared implements store.Wallets.
-func (s *Payments) Compared(ctx context.Context, chainID uint64) (time.Time, error) {
-	name := fmt.Sprintf("when the wallets of chain %d were compared", chainID)
-	at, err := get(ctx, s.table, comparedKey(chainID, s.name), name, store.ErrNotFound, func(item attributes) (time.Time, error) {
-		var it struct {
-			At string `dynamodbav:"compared_at"`
-		}
+func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparison, error) {
+	name := fmt.Sprintf("how chain %d compares", chainID)
+	c, err := get(ctx, s.table, comparedKey(chainID, s.name), name, store.ErrNotFound, func(item attributes) (store.Comparison, error) {
+		var it comparisonItem
 		r := read(item, &it)
-		return decoded(r, r.instant("compared_at", it.At), name)
+		final := chain.Block{Number: it.Number, Hash: r.hash("final_hash", it.Hash)}
+		return decoded(r, store.Comparison{At: r.instant("compared_at", it.At), Final: final, Seen: r.instant("final_seen", it.Seen), Revision: it.Revision}, name)
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return time.Time{}, nil
+		return store.Comparison{}, nil
 	}
-	return at, err
+	return c, err
 }
 
 // Claim implements store.Wallets.
@@ -173,15 +198,47 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 }
 
 // Reconcile implements store.Wallets.
-func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error {
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error {
+	if err := store.Within("merchants", len(perMerchant), wallet.MaxInFlight); err != nil {
+		return err
+	}
 	values := attributes{
 		":next": number(w.NextNonce), ":token": units(wallet.Spendable(balance)), ":gas": units(wallet.Spendable(gas)),
 	}
-	condition := "next_nonce = :next AND attribute_not_exists(returned)"
+	set, condition := "SET token_available = :token, gas_available = :gas", "next_nonce = :next AND attribute_not_exists(returned)"
 	if w.Returned > 0 {
 		condition, values[":returned"] = "next_nonce = :next AND returned = :returned", number(w.Returned)
 	}
-	return s.change(ctx, w.ID, "reconciling", "SET token_available = :token, gas_available = :gas", condition, values)
+	if perMerchant != nil {
+		counts := &types.AttributeValueMemberM{Value: attributes{}}
+		for merchant, n := range perMerchant {
+			counts.Value[merchant] = number(n)
+		}
+		set, values[":counts"] = set+", in_flight = :counts", counts
+	}
+	item, err := s.changeNamed(ctx, w.ID, nil, "reconciling", set, condition, values)
+	if err != nil || perMerchant == nil {
+		return err
+	}
+	return s.forgetTaken(ctx, w.ID, item)
+}
+
+// forgetTaken removes, so many at once, the attributes in which versions before counted
+// each merchant's nonces. It raises recounts, by which a run of such a version sees that
+// they are not as it read them.
+func (s *Payments) forgetTaken(ctx context.Context, id wallet.ID, item attributes) error {
+	names := map[string]string{}
+	for name := range item {
+		if strings.HasPrefix(name, "taken#") && len(names) < 100 {
+			names[fmt.Sprint("#m", len(names))] = name
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	_, err := s.changeNamed(ctx, id, names, "counting the nonces of", "ADD recounts :one REMOVE "+strings.Join(slices.Sorted(maps.Keys(names)), ", "), "",
+		attributes{":one": number(1)})
+	return err
 }
 
 // Advance implements store.Wallets.
@@ -228,31 +285,29 @@ func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) e
 // It returns wallet.ErrUnknown if the wallet is not stored, and
 // store.ErrChanged if the stored one does not meet the condition.
 func (s *Payments) change(ctx context.Context, id wallet.ID, doing, change, condition string, values attributes) error {
-	return s.changeOf(ctx, id, "", doing, change, condition, values)
+	_, err := s.changeNamed(ctx, id, nil, doing, change, condition, values)
+	return err
 }
 
-// changeOf is change with a payment's place among the reservations as #id.
-func (s *Payments) changeOf(ctx context.Context, id wallet.ID, holder payment.ID, doing, change, condition string, values attributes) error {
-	var names map[string]string
-	if holder != "" {
-		names = map[string]string{"#id": string(holder)}
-	}
+// changeNamed is change with names for attributes. It returns the item that it wrote.
+func (s *Payments) changeNamed(ctx context.Context, id wallet.ID, names map[string]string, doing, change, condition string, values attributes) (attributes, error) {
 	exists := "attribute_exists(pk)"
 	if condition != "" {
 		exists += " AND " + condition
 	}
-	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
+	written, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key:                                 walletKey(id.ChainID, id.Address.String()),
 		UpdateExpression:                    &change,
 		ConditionExpression:                 &exists,
 		ExpressionAttributeNames:            names,
 		ExpressionAttributeValues:           values,
+		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: allOld,
 	})
 	if item, failed := refused(err); failed && item == nil {
-		return wallet.ErrUnknown
+		return nil, wallet.ErrUnknown
 	}
-	return outcome(err, store.ErrChanged, doing+" "+id.Address.String())
+	return written, outcome(err, store.ErrChanged, doing+" "+id.Address.String())
 }
 
 // walletItem is the item of a wallet. Fields may be added, but none changes its
@@ -271,15 +326,15 @@ type walletItem struct {
 	Gas          attributevalue.Number `dynamodbav:"gas_available"` // wei
 	Paused       string                `dynamodbav:"paused,omitempty"`
 	ClaimedUntil string                `dynamodbav:"claimed_until,omitempty"`
-	Recounts     uint64                `dynamodbav:"recounts,omitempty"` // beside attributes taken#<merchant>
+	InFlight     map[string]int64      `dynamodbav:"in_flight"` // merchant → nonces
 }
 
-// encodeWallet writes both maps even when they are empty: a reservation sets an
+// encodeWallet writes the maps even when they are empty: a reservation sets an
 // element of each, which DynamoDB does in an existing map only.
 func encodeWallet(w wallet.Wallet) attributes {
 	it := walletItem{
 		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling, NoopsBelow: w.NoopsBelow,
-		Reservations: map[string]uint64{}, ReservedAt: map[string]string{},
+		Reservations: map[string]uint64{}, ReservedAt: map[string]string{}, InFlight: map[string]int64{},
 		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),
 		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
 		Paused: w.Paused, ClaimedUntil: instant(w.ClaimedUntil),
@@ -290,33 +345,46 @@ func encodeWallet(w wallet.Wallet) attributes {
 	return encode(it)
 }
 
-// decodeWallet returns the decoder of the wallet id. Its error is no sentinel: a
-// caller can do nothing with a wallet that does not decode.
+// farAway is the end of a claim that cannot be read: no run believes one for so long.
+var farAway = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+
+// decodeWallet returns the decoder of the wallet id. Its error is store.ErrUnreadable.
 func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 	return func(item attributes) (wallet.Wallet, error) {
+		var nonces struct { // whatever else is damaged
+			Next         *uint64           `dynamodbav:"next_nonce"`
+			Ceiling      *uint64           `dynamodbav:"nonce_ceiling"`
+			Reservations map[string]uint64 `dynamodbav:"reservations"`
+			ReservedAt   map[string]string `dynamodbav:"reserved_at"`
+		}
+		r := read(item, &nonces)
+		r.require("next_nonce, nonce_ceiling or reservations", nonces.Next != nil && nonces.Ceiling != nil && nonces.Reservations != nil)
+		if len(r.errs) > 0 {
+			return readable(r, wallet.Wallet{}, id.Address.String())
+		}
 		var it walletItem
-		r := read(item, &it)
+		r = read(item, &it)
 		w := wallet.Wallet{
-			ID: id, Returned: it.Returned, NoopsBelow: it.NoopsBelow, Reservations: make(map[payment.ID]wallet.Reservation, len(it.Reservations)),
+			ID: id, NextNonce: *nonces.Next, Ceiling: *nonces.Ceiling, Returned: it.Returned, NoopsBelow: it.NoopsBelow, Reservations: make(map[payment.ID]wallet.Reservation, len(nonces.Reservations)),
 			Balance: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
 			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
-			Taken: map[string]uint64{}, Recounts: it.Recounts,
+			PerMerchant: make(map[string]uint64, len(it.InFlight)),
 		}
-		for name, value := range item {
-			if merchant, ok := strings.CutPrefix(name, takenPrefix); ok {
-				var taken uint64
-				r.note(name, attributevalue.Unmarshal(value, &taken))
-				w.Taken[merchant] = taken
+		for merchant, n := range it.InFlight {
+			w.PerMerchant[merchant] = uint64(max(n, 0))
+		}
+		for holder, nonce := range nonces.Reservations {
+			w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", nonces.ReservedAt[holder])}
+		}
+		if err := errors.Join(r.errs...); err != nil {
+			w.Damaged = err.Error()
+			if w.ClaimedUntil.IsZero() && it.ClaimedUntil != "" {
+				w.ClaimedUntil = farAway
+			}
+			if item["paused"] != nil && w.Paused == "" {
+				w.Paused = wallet.Suspicion + ": the reason of the pause cannot be read" // it may have been that
 			}
 		}
-		if it.NextNonce == nil || it.Ceiling == nil {
-			r.note("next_nonce or nonce_ceiling", errMissing)
-		} else {
-			w.NextNonce, w.Ceiling = *it.NextNonce, *it.Ceiling
-		}
-		for holder, nonce := range it.Reservations {
-			w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", it.ReservedAt[holder])}
-		}
-		return decoded(r, w, id.Address.String())
+		return w, nil
 	}
 }

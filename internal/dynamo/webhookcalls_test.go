@@ -3,11 +3,14 @@ package dynamo_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/dynamo"
@@ -32,8 +35,7 @@ func (taking) Post(context.Context, string, http.Header, []byte) (webhook.Answer
 func (taking) Check(context.Context, string) error { return nil }
 
 // TestCallsPerDelivery counts a delivery's whole life on real tables: one read
-// for the event, then one write, one read and one write for each delivery, and
-// one job. From two endpoints up the writes of an event are one call.
+// for the event, then one job, one read and one write for each delivery.
 func TestCallsPerDelivery(t *testing.T) {
 	w := &wire{}
 	db := w.client(t)
@@ -53,9 +55,9 @@ func TestCallsPerDelivery(t *testing.T) {
 		want      map[string]int
 	}{
 		{0, map[string]int{"Query": 1}},
-		{1, map[string]int{"Query": 1, "PutItem": 1, "BatchGetItem": 1, "UpdateItem": 1}},
-		{2, map[string]int{"Query": 1, "TransactWriteItems": 1, "BatchGetItem": 2, "UpdateItem": 2}},
-		{10, map[string]int{"Query": 1, "TransactWriteItems": 1, "BatchGetItem": 10, "UpdateItem": 10}},
+		{1, map[string]int{"Query": 1, "BatchGetItem": 1, "UpdateItem": 1}},
+		{2, map[string]int{"Query": 1, "BatchGetItem": 2, "UpdateItem": 2}},
+		{10, map[string]int{"Query": 1, "BatchGetItem": 10, "UpdateItem": 10}},
 	} {
 		t.Run(fmt.Sprint(test.endpoints, " endpoints"), func(t *testing.T) {
 			o := webhook.Owner{Merchant: "mer_" + rand.Text(), Mode: "test"}
@@ -90,4 +92,51 @@ func TestCallsPerDelivery(t *testing.T) {
 		}
 		called(t, map[string]int{"Query": 4})
 	})
+}
+
+// TestWebhooksExpire: deliveries end 90 days after their creation, however they came to be
+// stored, and a deleted endpoint 90 days after its deletion; nothing else does.
+func TestWebhooksExpire(t *testing.T) {
+	w := &wire{t: t}
+	db := w.client(t)
+	table := tables(t, db).Webhooks
+	store, o, clock := dynamo.NewWebhooks(db, table), webhook.Owner{Merchant: "mer_1", Mode: "test"}, noon
+	now := func() time.Time { return clock }
+	registry, queue := webhook.NewRegistry(store, taking{}, now, rand.Reader), &sent{}
+	var ids [3]string // of endpoints: one stays, one is disabled, one is deleted
+	for i := range ids {
+		e, err := registry.Register(t.Context(), o, webhook.Registration{URL: "https://example.com"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[i] = e.ID
+	}
+	clock = clock.Add(time.Hour)
+	event := webhook.Event{Merchant: o.Merchant, Mode: o.Mode, ID: "evt_1", Type: webhook.PaymentConfirmed, At: clock, Body: []byte("{}")}
+	_, err := registry.Update(t.Context(), o, ids[1], webhook.Change{Status: new(webhook.Disabled)})
+	err = errors.Join(err, webhook.NewPublisher(store, queue).Publish(t.Context(), event), registry.Delete(t.Context(), o, ids[2]))
+	for _, job := range queue.jobs {
+		err = errors.Join(err, webhook.NewDeliverer(store, queue, taking{}, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 }).Deliver(t.Context(), job))
+	}
+	out, scanErr := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: &table})
+	if err := errors.Join(err, scanErr); err != nil {
+		t.Fatal(err)
+	}
+	expire := map[string]int{}
+	for _, item := range out.Items {
+		ttl, _ := item["ttl"].(*types.AttributeValueMemberN)
+		switch {
+		case ttl == nil:
+			expire["never"]++
+		case ttl.Value == fmt.Sprint(clock.AddDate(0, 0, 90).Unix()):
+			expire["after 90 days"]++
+		default:
+			t.Errorf("%v", item)
+		}
+	}
+	// Two endpoints and their count; three deliveries, one each that was delivered, cancelled
+	// at once and cancelled later, and the deleted endpoint.
+	if diff := cmp.Diff(map[string]int{"never": 3, "after 90 days": 4}, expire); diff != "" {
+		t.Errorf("items that expire (-want +got):\n%s", diff)
+	}
 }

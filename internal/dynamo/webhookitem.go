@@ -26,8 +26,12 @@ type endpointItem struct {
 	PreviousExpiresAt string   `dynamodbav:"previous_expires_at,omitempty"`
 	QuietSince        string   `dynamodbav:"quiet_since,omitempty"`
 	Exhausted         string   `dynamodbav:"exhausted,omitempty"`
+	Slow              int      `dynamodbav:"slow,omitempty"`
+	RetryAt           string   `dynamodbav:"retry_at,omitempty"`
 	CreatedAt         string   `dynamodbav:"created_at"`
 	EnabledAt         string   `dynamodbav:"enabled_at"`
+	DeletedAt         string   `dynamodbav:"deleted_at,omitempty"`
+	TTL               int64    `dynamodbav:"ttl,omitempty"` // in epoch seconds
 	Version           int64    `dynamodbav:"version"`
 }
 
@@ -35,7 +39,7 @@ type endpointItem struct {
 // that are removed when they are empty.
 var (
 	endpointFixed    = []string{"merchant_id", "mode", "id", "created_at"}
-	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted"}
+	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted", "slow", "retry_at"}
 )
 
 func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
@@ -43,7 +47,9 @@ func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {
 		MerchantID: e.Merchant, Mode: e.Mode, ID: e.ID, URL: e.URL, EventTypes: e.EventTypes, Description: e.Description,
 		Status: string(e.Status), Secret: e.Secret.Stored(), PreviousSecret: e.PreviousSecret.Stored(),
 		PreviousExpiresAt: instant(e.PreviousExpiresAt), QuietSince: instant(e.QuietSince), Exhausted: e.Exhausted,
+		Slow: e.Slow, RetryAt: instant(e.RetryAt),
 		CreatedAt: instant(e.CreatedAt), EnabledAt: instant(e.EnabledAt), Version: e.Version,
+		DeletedAt: instant(e.DeletedAt), TTL: expiry(e.DeletedAt),
 	})
 	maps.Copy(item, at)
 	return item
@@ -90,9 +96,10 @@ func decodeEndpoint(item attributes) (webhook.Endpoint, error) {
 	e := webhook.Endpoint{
 		Owner: webhook.Owner{Merchant: it.MerchantID, Mode: it.Mode}, ID: it.ID, URL: it.URL, EventTypes: it.EventTypes,
 		Description: it.Description, Status: webhook.Status(it.Status), Exhausted: it.Exhausted, Version: it.Version,
+		Slow: it.Slow, RetryAt: r.instant("retry_at", it.RetryAt),
 		Secret: r.secret("secret", it.Secret), PreviousExpiresAt: r.instant("previous_expires_at", it.PreviousExpiresAt),
 		QuietSince: r.instant("quiet_since", it.QuietSince), CreatedAt: r.instant("created_at", it.CreatedAt),
-		EnabledAt: r.instant("enabled_at", it.EnabledAt),
+		EnabledAt: r.instant("enabled_at", it.EnabledAt), DeletedAt: r.instant("deleted_at", it.DeletedAt),
 	}
 	if it.PreviousSecret != "" {
 		e.PreviousSecret = r.secret("previous_secret", it.PreviousSecret)

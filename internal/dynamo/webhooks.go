@@ -27,6 +27,9 @@ func NewWebhooks(db *dynamodb.Client, name string) *Webhooks { return &Webhooks{
 // AddEndpoint implements webhook.EndpointStore with one transaction. It puts the
 // endpoint and adds one to its owner's count, which must be below limit.
 func (s *Webhooks) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit int) error {
+	if err := e.Fits(); err != nil {
+		return err
+	}
 	return s.transact(ctx, "putting "+e.ID,
 		s.putAbsent(encodeEndpoint(e, endpointKey(e.Owner, e.ID)), nil), // ids are random: the same endpoint is there
 		write{types.TransactWriteItem{Update: &types.Update{
@@ -76,6 +79,9 @@ func (s *Webhooks) Endpoint(ctx context.Context, o webhook.Owner, id string) (we
 // SaveEndpoint implements webhook.EndpointStore. When the SDK repeats the write
 // after a lost answer, it finds its own result stored and returns that.
 func (s *Webhooks) SaveEndpoint(ctx context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
+	if err := e.Fits(); err != nil {
+		return webhook.Endpoint{}, err
+	}
 	if e.Status == webhook.Deleted {
 		return s.removeEndpoint(ctx, e)
 	}

@@ -196,19 +196,14 @@ func (s *Store) Denied(ctx context.Context) ([]store.Denial, error) {
 	return ask(ctx, s.Around, "Denied", "", func(ctx context.Context) ([]store.Denial, error) { return s.Store.Denied(ctx) })
 }
 
-// Recount implements store.Wallets.
-func (s *Store) Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error {
-	return s.run(ctx, "Recount", fmt.Sprint(short(id.Address), " ", mined, idle), func(ctx context.Context) error { return s.Store.Recount(ctx, id, recounts, mined, idle) })
-}
-
 // SetCompared implements store.Wallets.
-func (s *Store) SetCompared(ctx context.Context, chainID uint64, at time.Time) error {
-	return s.run(ctx, "SetCompared", "", func(ctx context.Context) error { return s.Store.SetCompared(ctx, chainID, at) })
+func (s *Store) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
+	return s.run(ctx, "SetCompared", "", func(ctx context.Context) error { return s.Store.SetCompared(ctx, chainID, c) })
 }
 
 // Compared implements store.Wallets.
-func (s *Store) Compared(ctx context.Context, chainID uint64) (time.Time, error) {
-	return ask(ctx, s.Around, "Compared", "", func(ctx context.Context) (time.Time, error) { return s.Store.Compared(ctx, chainID) })
+func (s *Store) Compared(ctx context.Context, chainID uint64) (store.Comparison, error) {
+	return ask(ctx, s.Around, "Compared", "", func(ctx context.Context) (store.Comparison, error) { return s.Store.Compared(ctx, chainID) })
 }
 
 // Claim implements store.Wallets.
@@ -217,8 +212,10 @@ func (s *Store) Claim(ctx context.Context, id wallet.ID, by string, now, until t
 }
 
 // Reconcile implements store.Wallets.
-func (s *Store) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error {
-	return s.run(ctx, "Reconcile", at(w.ID, w.NextNonce), func(ctx context.Context) error { return s.Store.Reconcile(ctx, w, balance, gas) })
+func (s *Store) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error {
+	return s.run(ctx, "Reconcile", at(w.ID, w.NextNonce), func(ctx context.Context) error {
+		return s.Store.Reconcile(ctx, w, balance, gas, perMerchant)
+	})
 }
 
 // Advance implements store.Wallets.

@@ -45,7 +45,7 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 			s.spent[dayOf(c, l.Key)] = spent
 		}
 		return nil
-	})
+	}, store.Within("limits", len(c.Limits), store.MaxLimits))
 }
 
 // Refund implements store.DailyLimits.
@@ -62,5 +62,5 @@ func (s *Payments) Refund(ctx context.Context, c store.Charge) error {
 			s.spent[dayOf(c, l.Key)] = spent
 		}
 		return nil
-	})
+	}, store.Within("limits", len(c.Limits), store.MaxLimits))
 }

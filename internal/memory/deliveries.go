@@ -10,27 +10,33 @@ import (
 	"remit/internal/webhook"
 )
 
-// AddDeliveries implements webhook.DeliveryStore.
-func (s *Webhooks) AddDeliveries(_ context.Context, ds []webhook.Delivery) error {
+// AddDelivery implements webhook.DeliveryStore.
+func (s *Webhooks) AddDelivery(_ context.Context, d webhook.Delivery) error {
+	if err := webhook.FitsDelivery(d); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, d := range ds {
-		k := endpointKey{d.Owner, d.Endpoint}
-		log := s.logs[k]
-		i, found := at(log, d.Delivery)
-		if found {
-			continue
-		}
-		log = slices.Insert(log, i, &d)
-		if len(log) > logLimit {
-			final := func(d *webhook.Delivery) bool { return d.Status != webhook.Pending }
-			if oldest := slices.IndexFunc(log, final); oldest >= 0 {
-				log = slices.Delete(log, oldest, oldest+1)
-			}
-		}
-		s.logs[k] = log
-	}
+	s.add(d)
 	return nil
+}
+
+// add is AddDelivery for callers that hold the lock.
+func (s *Webhooks) add(d webhook.Delivery) {
+	k := endpointKey{d.Owner, d.Endpoint}
+	log := s.logs[k]
+	i, found := at(log, d.Delivery)
+	if found {
+		return
+	}
+	log = slices.Insert(log, i, &d)
+	if len(log) > logLimit {
+		final := func(d *webhook.Delivery) bool { return d.Status != webhook.Pending }
+		if oldest := slices.IndexFunc(log, final); oldest >= 0 {
+			log = slices.Delete(log, oldest, oldest+1)
+		}
+	}
+	s.logs[k] = log
 }
 
 // at returns the place of a delivery in a log, and whether it is there.
@@ -51,22 +57,30 @@ func (s *Webhooks) delivery(r webhook.Ref) *webhook.Delivery {
 func (s *Webhooks) Load(_ context.Context, r webhook.Ref) (webhook.Endpoint, webhook.Delivery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.delivery(r)
-	if d == nil {
-		return webhook.Endpoint{}, webhook.Delivery{}, webhook.ErrDeliveryNotFound
-	}
 	e, ok := s.endpoints[endpointKey{r.Owner, r.Endpoint}]
 	if !ok {
 		e = webhook.Endpoint{Owner: r.Owner, ID: r.Endpoint, Status: webhook.Deleted}
+	}
+	d := s.delivery(r)
+	if d == nil {
+		return e, webhook.Delivery{}, webhook.ErrDeliveryNotFound
 	}
 	return e, *d, nil
 }
 
 // Record implements webhook.DeliveryStore.
 func (s *Webhooks) Record(_ context.Context, d webhook.Delivery, attempts int) (webhook.Delivery, error) {
+	if err := webhook.FitsDelivery(d); err != nil {
+		return webhook.Delivery{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stored := s.delivery(d.Ref)
+	if stored == nil && attempts == 0 {
+		d.Attempts = slices.Clone(d.Attempts)
+		s.add(d)
+		return d, nil
+	}
 	if stored == nil {
 		return webhook.Delivery{}, webhook.ErrDeliveryNotFound
 	}
@@ -117,7 +131,7 @@ func (s *Webhooks) Due(_ context.Context, now time.Time, limit int) ([]webhook.D
 		}
 	}
 	slices.SortFunc(due, func(a, b webhook.Due) int { return a.At.Compare(b.At) })
-	return due[:min(limit, len(due))], nil
+	return webhook.Ends(due, limit), nil
 }
 
 // Unpark implements webhook.DueStore.

@@ -4,11 +4,11 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -30,9 +30,9 @@ type Payments struct {
 	denied   map[token.Address]store.Denial
 	wallets  map[wallet.ID]*purse
 	registry map[wallet.ID]wallet.Registration
-	txs      map[wallet.ID][]*pendingTx // in nonce order
-	compared map[uint64]time.Time       // by chain
-	audit    []store.Act                // oldest first; no part of an image
+	txs      map[wallet.ID][]*pendingTx  // in nonce order
+	compared map[uint64]store.Comparison // by chain
+	audit    []store.Act                 // oldest first; no part of an image
 }
 
 var _ store.Store = (*Payments)(nil)
@@ -55,13 +55,14 @@ func NewPayments() *Payments {
 		wallets:  map[wallet.ID]*purse{},
 		registry: map[wallet.ID]wallet.Registration{},
 		txs:      map[wallet.ID][]*pendingTx{},
-		compared: map[uint64]time.Time{},
+		compared: map[uint64]store.Comparison{},
 	}
 }
 
-// locked runs f with the store locked, or returns ctx's error if it has ended.
-func (s *Payments) locked(ctx context.Context, f func() error) error {
-	if err := ctx.Err(); err != nil {
+// locked runs f with the store locked, or returns ctx's error if it has ended, or why
+// the arguments are unfit.
+func (s *Payments) locked(ctx context.Context, f func() error, unfit ...error) error {
+	if err := cmp.Or(append(unfit, ctx.Err())...); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -93,6 +94,21 @@ func (s *Payments) SpoilPendingTx(id wallet.ID, nonce uint64) {
 	if i, found := s.find(id, nonce); found {
 		s.txs[id][i].spoiled = true
 	}
+}
+
+// SpoilWallet makes a part of a wallet's record unreadable, until the wallet is
+// reconciled. The record must be stored.
+func (s *Payments) SpoilWallet(id wallet.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wallets[id].w.Damaged, s.wallets[id].w.Gas = "gas", token.Amount{}
+}
+
+// SpoilRegistration makes a wallet's registration unreadable for good.
+func (s *Payments) SpoilRegistration(id wallet.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.registry[id] = wallet.Registration{ID: id, State: wallet.Damaged, Key: s.registry[id].Key, Opened: true}
 }
 
 // Mend makes every spoiled payment and pending transaction readable again.
@@ -139,5 +155,5 @@ func (s *Payments) Restore(image *Payments) {
 	defer s.mu.Unlock()
 	s.payments, s.hashes, s.lists = image.payments, image.hashes, image.lists
 	s.spent, s.denied, s.wallets, s.registry, s.txs = image.spent, image.denied, image.wallets, image.registry, image.txs
-	s.compared = map[uint64]time.Time{} // image's is of another table
+	s.compared = map[uint64]store.Comparison{} // image's is of another table
 }

@@ -13,7 +13,7 @@ func TestPayments(t *testing.T) {
 	storetest.AuditLog(t, memory.NewPayments())
 	storetest.Payments(t, func(*testing.T) storetest.Protocol {
 		s := memory.NewPayments()
-		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx}
+		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx, SpoilWallet: s.SpoilWallet, SpoilRegistration: s.SpoilRegistration}
 	})
 }
 

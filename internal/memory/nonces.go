@@ -3,7 +3,6 @@ package memory
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"remit/internal/payment"
 	"remit/internal/store"
@@ -19,7 +18,7 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet,
 			p.w.Reservations[n.Payment] = wallet.Reservation{Nonce: p.w.NextNonce, At: n.At.UTC()}
 			p.w.NextNonce++
 			if n.Share > 0 {
-				p.w.Taken[n.Merchant]++
+				p.w.PerMerchant[n.Merchant]++
 			}
 			p.w.Balance, p.w.Gas = p.w.Balance.Sub(n.Amount), p.w.Gas.Sub(n.Gas)
 		}
@@ -46,6 +45,9 @@ func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) erro
 		}
 		delete(p.w.Reservations, n.Payment)
 		p.w.NextNonce, p.w.Returned = nonce, p.w.Returned+1
+		if n.Share > 0 {
+			p.w.PerMerchant[n.Merchant] -= min(1, p.w.PerMerchant[n.Merchant])
+		}
 		p.w.Balance, p.w.Gas = wallet.Spendable(balance), wallet.Spendable(gas)
 		return nil
 	})
@@ -69,23 +71,6 @@ func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.Pending
 			if reservation, held := p.w.Reservations[id]; held && reservation.Nonce == tx.Nonce {
 				delete(p.w.Reservations, id)
 			}
-		}
-		return nil
-	})
-}
-
-// Recount implements store.Wallets.
-func (s *Payments) Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error {
-	return s.change(ctx, id, func(p *purse) error {
-		if p.w.Recounts != recounts || slices.ContainsFunc(idle, func(m string) bool { return p.w.Taken[m] > 0 }) {
-			return store.ErrChanged
-		}
-		p.w.Recounts++
-		for merchant, n := range mined {
-			p.w.Taken[merchant] -= n
-		}
-		for _, merchant := range idle {
-			delete(p.w.Taken, merchant)
 		}
 		return nil
 	})

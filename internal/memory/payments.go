@@ -20,7 +20,7 @@ func (s *Payments) Create(ctx context.Context, p payment.Payment) (stored paymen
 		s.payments[p.ID] = &record{p: p}
 		stored, created = p, true
 		return nil
-	})
+	}, store.FitsPayment(p))
 	return stored, created, err
 }
 
@@ -59,7 +59,7 @@ func (s *Payments) Reassign(ctx context.Context, p payment.Payment, old string) 
 		}
 		there.p.Wallet, there.p.Tx, there.p.Revision = p.Wallet, p.Tx, p.Revision
 		return nil
-	})
+	}, store.FitsPayment(p))
 }
 
 // Discard implements store.Payments.
@@ -91,7 +91,7 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 		own.Reference, own.Metadata, own.Entries = p.Reference, p.Metadata, p.Entries
 		s.enlist(there)
 		return nil
-	})
+	}, store.FitsPayment(p))
 }
 
 // Redact implements store.Payments.
@@ -103,7 +103,7 @@ func (s *Payments) Redact(ctx context.Context, p payment.Payment) error {
 		}
 		there.p.Reference, there.p.Metadata, there.p.Entries, there.p.Event = "", nil, p.Entries, p.Event
 		return nil
-	})
+	}, store.FitsPayment(p))
 }
 
 // Finish implements store.Payments.
@@ -117,7 +117,7 @@ func (s *Payments) Finish(ctx context.Context, p payment.Payment) error {
 		end.State, end.Onchain, end.Block, end.Fee, end.Failure, end.Event = p.State, p.Onchain, p.Block, p.Fee, p.Failure, p.Event
 		end.Version, end.UpdatedAt = p.Version, p.UpdatedAt
 		return nil
-	})
+	}, store.FitsPayment(p))
 }
 
 // Append implements store.AuditLog.

@@ -34,7 +34,7 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 			s.enlist(there)
 		}
 		return nil
-	})
+	}, store.FitsPayment(p))
 }
 
 // AddAttempt implements store.PendingTxs.
@@ -47,7 +47,7 @@ func (s *Payments) AddAttempt(ctx context.Context, p payment.Payment) error {
 		}
 		there.p.Attempts = bare(append(slices.Clip(there.p.Attempts), p.LastAttempt()))
 		return nil
-	})
+	}, store.FitsPayment(p))
 }
 
 // bare returns attempts without the bytes, which the pending transaction has.
@@ -66,7 +66,7 @@ func (s *Payments) PutNoop(ctx context.Context, tx wallet.PendingTx) error {
 			return store.ErrNonceTaken
 		}
 		return nil
-	})
+	}, store.FitsTx(tx))
 }
 
 // BumpNoop implements store.PendingTxs.
@@ -76,7 +76,7 @@ func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
 			return store.ErrChanged
 		}
 		return nil
-	})
+	}, store.FitsTx(tx))
 }
 
 // PendingTxs implements store.PendingTxs.

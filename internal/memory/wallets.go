@@ -23,7 +23,7 @@ type purse struct {
 // read returns the wallet with copies of its maps.
 func (p *purse) read() wallet.Wallet {
 	w := p.w
-	w.Reservations, w.Taken = maps.Clone(w.Reservations), maps.Clone(w.Taken)
+	w.Reservations, w.PerMerchant = maps.Clone(w.Reservations), maps.Clone(w.PerMerchant)
 	return w
 }
 
@@ -84,7 +84,7 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 		w.Balance, w.Gas = wallet.Spendable(w.Balance), wallet.Spendable(w.Gas)
 		reservations := map[payment.ID]wallet.Reservation{}
 		maps.Copy(reservations, w.Reservations)
-		w.Reservations, w.Taken, w.Recounts = reservations, map[string]uint64{}, 0
+		w.Reservations, w.PerMerchant = reservations, map[string]uint64{}
 		s.wallets[w.ID] = &purse{w: w}
 		r, registered := s.registry[w.ID]
 		if !registered {
@@ -93,7 +93,7 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 		r.Opened = true
 		s.registry[w.ID] = r
 		return nil
-	})
+	}, store.Within("reservations", len(w.Reservations), wallet.MaxInFlight))
 }
 
 // Wallet implements store.Wallets.
@@ -120,20 +120,24 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (registry wallet
 }
 
 // SetCompared implements store.Wallets.
-func (s *Payments) SetCompared(ctx context.Context, chainID uint64, at time.Time) error {
+func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
 	return s.locked(ctx, func() error {
-		s.compared[chainID] = at.UTC()
+		if s.compared[chainID].Revision != c.Revision {
+			return store.ErrChanged
+		}
+		c.At, c.Seen, c.Revision = c.At.UTC(), c.Seen.UTC(), c.Revision+1
+		s.compared[chainID] = c
 		return nil
 	})
 }
 
 // Compared implements store.Wallets.
-func (s *Payments) Compared(ctx context.Context, chainID uint64) (at time.Time, err error) {
+func (s *Payments) Compared(ctx context.Context, chainID uint64) (c store.Comparison, err error) {
 	err = s.locked(ctx, func() error {
-		at = s.compared[chainID]
+		c = s.compared[chainID]
 		return nil
 	})
-	return at, err
+	return c, err
 }
 
 // Claim implements store.Wallets.
@@ -148,12 +152,18 @@ func (s *Payments) Claim(ctx context.Context, id wallet.ID, by string, now, unti
 }
 
 // Reconcile implements store.Wallets.
-func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error {
+func (s *Payments) Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error {
+	if err := store.Within("merchants", len(perMerchant), wallet.MaxInFlight); err != nil {
+		return err
+	}
 	return s.change(ctx, w.ID, func(p *purse) error {
 		if p.w.NextNonce != w.NextNonce || p.w.Returned != w.Returned {
 			return store.ErrChanged
 		}
-		p.w.Balance, p.w.Gas = wallet.Spendable(balance), wallet.Spendable(gas)
+		p.w.Balance, p.w.Gas, p.w.Damaged = wallet.Spendable(balance), wallet.Spendable(gas), ""
+		if perMerchant != nil {
+			p.w.PerMerchant = maps.Clone(perMerchant)
+		}
 		return nil
 	})
 }

@@ -36,6 +36,9 @@ type endpointKey struct {
 
 // AddEndpoint implements webhook.EndpointStore.
 func (s *Webhooks) AddEndpoint(_ context.Context, e webhook.Endpoint, limit int) error {
+	if err := e.Fits(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.endpoints[endpointKey{e.Owner, e.ID}]; ok {
@@ -82,6 +85,9 @@ func (s *Webhooks) Endpoint(_ context.Context, o webhook.Owner, id string) (webh
 
 // SaveEndpoint implements webhook.EndpointStore.
 func (s *Webhooks) SaveEndpoint(_ context.Context, e webhook.Endpoint) (webhook.Endpoint, error) {
+	if err := e.Fits(); err != nil {
+		return webhook.Endpoint{}, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	stored, ok := s.endpoints[endpointKey{e.Owner, e.ID}]

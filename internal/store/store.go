@@ -6,7 +6,9 @@
 // Every read but List is strongly consistent. An error that is neither one of the
 // errors below nor a refusal of package wallet leaves the outcome unknown: the
 // write may have been applied, or may be applied later. Every write but Refund may
-// be repeated.
+// be repeated. A write beyond the bounds of bounds.go is ErrTooLarge and changes
+// nothing; what else a method takes or gives has one size, and lists that it gives are
+// read in pages.
 package store
 
 import (
@@ -100,7 +102,7 @@ type Nonces interface {
 	// the write, with the reservation in w.Reservations[n.Payment]. A refusal
 	// (wallet.ErrUnknown, ErrPaused, ErrShare, ErrCeiling, ErrToken, ErrGas, the first
 	// in this order) comes with the unchanged wallet. With n.Share the same write
-	// counts the nonce as Taken.
+	// counts the nonce in w.PerMerchant.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)
 
 	// Release ends the payment's reservation of tx.Nonce on tx's wallet. The
@@ -184,20 +186,23 @@ type Wallets interface {
 	// wallet that is stored already stays as it is.
 	Open(ctx context.Context, w wallet.Wallet) error
 
-	// Wallet returns a wallet, or wallet.ErrUnknown.
+	// Wallet returns a wallet, or wallet.ErrUnknown. If its record tells the nonces and
+	// does not decode in full, it is Damaged; otherwise, ErrUnreadable.
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 
-	// Wallets returns every wallet that was ever registered on a chain.
+	// Wallets returns every wallet that was ever registered on a chain. A registration
+	// that does not decode has the state wallet.Damaged and counts as opened: it hides
+	// no other.
 	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 
-	// SetCompared stores that a run has compared every wallet of a chain with it
-	// since at.
-	SetCompared(ctx context.Context, chainID uint64, at time.Time) error
+	// SetCompared stores what a run has learned of a chain, with the next Revision, if
+	// the stored one has c's. Otherwise ErrChanged.
+	SetCompared(ctx context.Context, chainID uint64, c Comparison) error
 
-	// Compared returns the time that was stored last, zero when none is. Another
-	// table has another time: one that came with a copy, as restored tables are,
-	// says nothing of the payments since, and is not returned.
-	Compared(ctx context.Context, chainID uint64) (at time.Time, err error)
+	// Compared returns what was stored last, zero when nothing is. Another table has
+	// another comparison: one that came with a copy, as restored tables are, says
+	// nothing of the payments since, and is not returned.
+	Compared(ctx context.Context, chainID uint64) (Comparison, error)
 
 	// Claim claims the wallet until a time for the run named by, if no other
 	// run's claim lasts beyond now. It reports whether the run holds the claim.
@@ -205,15 +210,9 @@ type Wallets interface {
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
 
 	// Reconcile stores the spendable balances, in the token's smallest unit
-	// and in wei, if no nonce was reserved or returned since w was read, else
-	// ErrChanged.
-	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error
-
-	// Recount takes mined, a number of nonces for each merchant, from what the wallet
-	// counts as Taken, and raises Recounts, if that is still recounts, else ErrChanged.
-	// Merchants of idle are counted no longer, if nothing of theirs is Taken, else
-	// ErrChanged.
-	Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error
+	// and in wei, and PerMerchant unless it is nil, if no nonce was reserved or
+	// returned since w was read, else ErrChanged.
+	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error
 
 	// Advance raises next_nonce to next and stores noopsBelow, in one write. If
 	// next_nonce is above next, it changes nothing.
@@ -228,6 +227,14 @@ type Wallets interface {
 	// returns ErrChanged: a caller can end, or replace, only the pause that it
 	// has read.
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
+}
+
+// A Comparison is what runs of check-receipts have learned of a chain.
+type Comparison struct {
+	At       time.Time   // since when a run has compared every wallet with it; zero: none has
+	Final    chain.Block // the newest block that most nodes called final; zero: none yet
+	Seen     time.Time   // when enough nodes had Final last
+	Revision uint64      // how often it was stored
 }
 
 // DailyLimits keeps what each merchant, and each key with a limit, has spent in a

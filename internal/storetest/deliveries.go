@@ -14,7 +14,9 @@ import (
 
 func (c hookCheck) add(ds ...webhook.Delivery) {
 	c.Helper()
-	c.ok("adding deliveries", c.AddDeliveries(c.Context(), ds))
+	for _, d := range ds {
+		c.ok("adding a delivery", c.AddDelivery(c.Context(), d))
+	}
 }
 
 // stored checks that each delivery is stored as it is in want.
@@ -54,6 +56,12 @@ var deliveryPromises = []promise[hookCheck]{
 			c.add(d)
 			c.stored(d)
 		}
+	}},
+	{"an endpoint is loaded without its delivery", func(c hookCheck) {
+		e := c.added(owner(), 10)
+		got, _, err := c.Load(c.Context(), deliveryOf(e.Owner, e.ID, noon).Ref)
+		c.refused("loading an unknown delivery", err, webhook.ErrDeliveryNotFound)
+		c.same("its endpoint", e, got)
 	}},
 	{"a delivery is loaded with its endpoint as it is now", func(c hookCheck) {
 		e := c.endpoint(owner(), noon)
@@ -175,10 +183,24 @@ var deliveryPromises = []promise[hookCheck]{
 			c.record(success, 1)
 		}
 	}},
-	{"an unknown delivery cannot be recorded", func(c hookCheck) {
-		d := deliveryOf(owner(), "we_1", noon)
+	{"a delivery is stored whole with its first result, over another's it is not", func(c hookCheck) {
+		for _, park := range []bool{true, false} {
+			d := deliveryOf(owner(), "we_1", noon)
+			for _, first := range []webhook.Delivery{tried(d, noon, park), ended(d, webhook.Cancelled), ended(tried(d, noon, false), webhook.Delivered)} {
+				first.Delivery = deliveryOf(owner(), "we_1", noon).Delivery
+				c.record(first, 0)
+				c.record(first, 0)
+				_, err := c.Record(c.Context(), tried(first, noon.Add(time.Second), park), 0)
+				c.refused("another first result after "+string(first.Status), err, webhook.ErrConflict)
+				c.add(d)
+				c.stored(first, d)
+			}
+		}
+	}},
+	{"a later attempt of an unknown delivery cannot be recorded", func(c hookCheck) {
+		d := tried(deliveryOf(owner(), "we_1", noon), noon, true)
 		for _, r := range []webhook.Delivery{tried(d, noon, true), ended(d, webhook.Cancelled), ended(tried(d, noon, false), webhook.Delivered)} {
-			_, err := c.Record(c.Context(), r, 0)
+			_, err := c.Record(c.Context(), r, 1)
 			c.refused("recording "+string(r.Status), err, webhook.ErrDeliveryNotFound)
 		}
 		c.unknown(d.Ref)
@@ -269,6 +291,22 @@ var duePromises = []promise[hookCheck]{
 				c.Errorf("at most %d: %v, %v", most, few, err)
 			}
 		}
+	}},
+	{"of more than may be returned, those are due that wait longest and shortest", func(c hookCheck) {
+		long := noon.AddDate(-20, 0, 0) // before any other promise's
+		var want []webhook.Due
+		for minute := range 9 {
+			d := tried(deliveryOf(owner(), "we_1", long), long.Add(time.Duration(minute)*time.Minute), true)
+			c.add(d)
+			if minute < 2 || minute > 7 {
+				want = append(want, dueOf(d))
+			}
+		}
+		c.eventually("due deliveries", func() string {
+			few, err := c.Due(c.Context(), long.AddDate(1, 0, 0), 3)
+			c.ok("reading due deliveries", err)
+			return cmp.Diff(want, few)
+		})
 	}},
 	{"a delivery is due until it is unparked or recorded", func(c hookCheck) {
 		o := owner()

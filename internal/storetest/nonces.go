@@ -72,37 +72,40 @@ var noncePromises = []promise[*check]{
 			c.holdsWallet(w)
 		}
 	}},
-	{"a merchant gets its share of nonces, which runs recount once", func(c *check) {
+	{"a merchant gets as many nonces as its cap, which a run counts anew", func(c *check) {
 		w := c.opened()
-		reserve := func(id payment.ID, merchant string) error {
+		capped := func(id payment.ID, merchant string) wallet.Need {
 			n := need(w, id)
 			n.Merchant, n.Share = merchant, 2
-			got, err := c.Reserve(c.Context(), n)
+			return n
+		}
+		reserve := func(id payment.ID, merchant string) error {
+			got, err := c.Reserve(c.Context(), capped(id, merchant))
 			c.holdsWallet(got)
 			return err
 		}
-		recount := func(recounts uint64, mined map[string]uint64, idle ...string) error {
-			return c.Recount(c.Context(), w.ID, recounts, mined, idle)
-		}
-		taken := func(want map[string]uint64) {
+		counted := func(want map[string]uint64) {
 			c.Helper()
-			c.same("counts", want, c.wallet(w.ID).Taken)
+			c.same("counts", want, c.wallet(w.ID).PerMerchant)
 		}
 		c.ok("the first", reserve("pay_a", "mer_a"))
 		c.ok("the first again", reserve("pay_a", "mer_a"))
 		c.ok("the second", reserve("pay_b", "mer_a"))
 		c.refused("the third", reserve("pay_c", "mer_a"), wallet.ErrShare)
 		c.ok("another merchant's", reserve("pay_d", "mer_b"))
-		c.reserved(w, "pay_e") // without a share
-		taken(map[string]uint64{"mer_a": 2, "mer_b": 1})
-		c.ok("recounting", recount(0, map[string]uint64{"mer_a": 1, "mer_b": 1}))
-		c.refused("recounting from the same reading", recount(0, map[string]uint64{"mer_a": 1}), store.ErrChanged)
-		taken(map[string]uint64{"mer_a": 1, "mer_b": 0})
+		c.reserved(w, "pay_e") // without a cap
+		counted(map[string]uint64{"mer_a": 2, "mer_b": 1})
+		read := c.wallet(w.ID)
+		c.ok("reconciling without counts", c.Reconcile(c.Context(), read, w.Balance, w.Gas, nil))
+		counted(read.PerMerchant)
+		c.ok("reconciling", c.Reconcile(c.Context(), read, w.Balance, w.Gas, map[string]uint64{"mer_a": 1}))
+		counted(map[string]uint64{"mer_a": 1})
 		c.ok("the third, later", reserve("pay_c", "mer_a"))
-		c.refused("forgetting one that has a nonce", recount(1, nil, "mer_a", "mer_b"), store.ErrChanged)
-		c.ok("forgetting", recount(1, nil, "mer_b"))
-		taken(map[string]uint64{"mer_a": 2})
-		c.same("recounts", uint64(2), c.wallet(w.ID).Recounts)
+		c.refused("reconciling from an old reading", c.Reconcile(c.Context(), read, w.Balance, w.Gas, nil), store.ErrChanged)
+		c.ok("returning the third", c.Return(c.Context(), capped("pay_c", "mer_a"), 9))
+		counted(map[string]uint64{"mer_a": 1})
+		c.ok("the third once more", reserve("pay_c", "mer_a"))
+		counted(map[string]uint64{"mer_a": 2})
 	}},
 	{"an unknown wallet gives no reservation and is not made", func(c *check) {
 		n := need(wallet.Wallet{ID: c.walletID()}, "pay_a")
@@ -118,7 +121,7 @@ var noncePromises = []promise[*check]{
 			func(w wallet.Wallet) error { return c.Pause(c.Context(), w.ID, "because") },
 			func(w wallet.Wallet) error { return c.Advance(c.Context(), w.ID, 69, 0) },
 			func(w wallet.Wallet) error {
-				return c.Reconcile(c.Context(), w, token.Amount{}, token.Amount{})
+				return c.Reconcile(c.Context(), w, token.Amount{}, token.Amount{}, nil)
 			},
 		} {
 			w := c.reserved(c.opened(), "pay_a")

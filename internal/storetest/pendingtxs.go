@@ -273,9 +273,9 @@ var pendingTxPromises = []promise[*check]{
 	{"a wallet of many pending transactions gives them all", func(c *check) {
 		id := c.walletID()
 		var want []wallet.PendingTx
-		for nonce := range uint64(8) {
+		for nonce := range uint64(9) {
 			n := noop(id, nonce)
-			n.Raw = make([]byte, 200_000)
+			n.Raw = make([]byte, store.MaxRaw)
 			n.Raw[0] = byte(nonce + 1)
 			want = append(want, c.put(n))
 		}

@@ -19,19 +19,22 @@ import (
 	"remit/internal/wallet"
 )
 
-// A Protocol is a store under examination, with two ways to damage it that no
-// port offers.
+// A Protocol is a store under examination, with ways to damage it that no port
+// offers.
 type Protocol struct {
 	store.Store
 	Spoil          func(id payment.ID)              // makes a stored payment unreadable
 	SpoilPendingTx func(id wallet.ID, nonce uint64) // makes a stored pending transaction unreadable
+
+	SpoilWallet       func(id wallet.ID) // makes the spendable gas of a stored wallet unreadable
+	SpoilRegistration func(id wallet.ID) // makes a registration unreadable
 }
 
 // Payments checks that the store which open returns keeps the promises of
 // store.Store. Every call of open may return the same store.
 func Payments(t *testing.T, open func(t *testing.T) Protocol) {
 	promises := slices.Concat(paymentPromises, commitPromises, pendingTxPromises, noncePromises,
-		walletPromises, dailyLimitPromises, denialPromises, listPromises)
+		walletPromises, dailyLimitPromises, denialPromises, listPromises, boundPromises)
 	examine(t, promises, func(c tester) *check {
 		return &check{tester: c, Protocol: open(c.T), merchant: "mer_" + rand.Text()}
 	})

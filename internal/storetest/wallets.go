@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -26,6 +27,32 @@ func (c *check) registers(chainID uint64, want wallet.Registry) {
 }
 
 var walletPromises = []promise[*check]{
+	{"a damaged registration hides no other", func(c *check) {
+		id := c.walletID()
+		id.ChainID = binary.BigEndian.Uint64(id.Address[:]) // the registry is of these two alone
+		other := wallet.Registration{ID: wallet.ID{ChainID: id.ChainID, Address: token.Address{0xee}}, State: wallet.Active, Key: wallet.InSecret, Since: noon}
+		damaged := wallet.Registration{ID: id, State: wallet.Active, Key: "a key", Since: noon}
+		c.ok("registering", errors.Join(c.Register(c.Context(), other), c.Register(c.Context(), damaged)))
+		c.SpoilRegistration(id)
+		damaged = wallet.Registration{ID: id, State: wallet.Damaged, Key: "a key", Opened: true}
+		c.registers(id.ChainID, wallet.Registry{other, damaged})
+	}},
+	{"a damaged record tells its nonces and gives none", func(c *check) {
+		w := c.reserved(c.opened(), "pay_a")
+		c.SpoilWallet(w.ID)
+		got := c.wallet(w.ID)
+		if got.Damaged == "" || got.NextNonce != w.NextNonce || got.Balance != w.Balance || !got.Gas.IsZero() {
+			c.Errorf("%+v", got)
+		}
+		c.same("reservations", w.Reservations, got.Reservations)
+		need := wallet.Need{Wallet: w.ID, Payment: "pay_b", At: noon}
+		if _, err := c.Reserve(c.Context(), need); !errors.Is(err, wallet.ErrPaused) {
+			c.Errorf("reserving: %v", err)
+		}
+		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(7), token.Units(8), nil))
+		w.Balance, w.Gas = token.Units(7), token.Units(8)
+		c.holdsWallet(w)
+	}},
 	{"an opened wallet is found as it was stored", func(c *check) {
 		c.holdsWallet(c.open(wallet.Wallet{
 			ID: c.walletID(), NextNonce: 1 << 62, Ceiling: 1<<62 + 64,
@@ -54,7 +81,7 @@ var walletPromises = []promise[*check]{
 		w.Balance, w.Gas = most, most
 		c.holdsWallet(w)
 		c.reserved(w, "pay_a")
-		c.ok("reconciling", c.Reconcile(c.Context(), wallet.Wallet{ID: w.ID, NextNonce: 6}, token.MaxAmount(), token.MaxAmount()))
+		c.ok("reconciling", c.Reconcile(c.Context(), wallet.Wallet{ID: w.ID, NextNonce: 6}, token.MaxAmount(), token.MaxAmount(), nil))
 		if stored := c.wallet(w.ID); stored.Balance != most || stored.Gas != most {
 			c.Errorf("token %s, gas %s", stored.Balance, stored.Gas)
 		}
@@ -65,7 +92,7 @@ var walletPromises = []promise[*check]{
 			"RaiseCeiling": c.RaiseCeiling(c.Context(), id, 5),
 			"Return":       c.Return(c.Context(), wallet.Need{Wallet: id, Payment: "pay_a"}, 0),
 			"Orphan":       c.Orphan(c.Context(), id, "pay_a", 0),
-			"Reconcile":    c.Reconcile(c.Context(), wallet.Wallet{ID: id}, token.Units(1), token.Units(1)),
+			"Reconcile":    c.Reconcile(c.Context(), wallet.Wallet{ID: id}, token.Units(1), token.Units(1), nil),
 			"Advance":      c.Advance(c.Context(), id, 5, 6),
 			"Pause":        c.Pause(c.Context(), id, "because"),
 			"Repause":      c.Repause(c.Context(), id, "", "because"),
@@ -152,18 +179,23 @@ var walletPromises = []promise[*check]{
 			c.Errorf("retiring an unknown wallet: %v", err)
 		}
 	}},
-	{"when a chain's wallets were compared is found as it was stored last", func(c *check) {
+	{"what runs learned of a chain is found as it was stored last, by a run that had read it", func(c *check) {
 		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
-		for n, want := range []time.Time{{}, noon.Add(1), noon, {}} {
+		final := chain.Block{Number: 1 << 40, Hash: chain.Hash{1, 31: 2}}
+		for n, want := range []store.Comparison{{}, {At: noon.Add(1)}, {At: noon, Final: final, Seen: noon.Add(2)}, {Final: chain.Block{Hash: final.Hash}}, {}} {
+			want.Revision = uint64(n)
 			if n > 0 {
-				c.ok("storing", c.SetCompared(c.Context(), chainID, want))
+				read := want
+				read.Revision = uint64(n - 1)
+				c.ok("storing", c.SetCompared(c.Context(), chainID, read))
+				c.refused("storing again", c.SetCompared(c.Context(), chainID, read), store.ErrChanged)
 			}
-			at, err := c.Compared(c.Context(), chainID)
+			got, err := c.Compared(c.Context(), chainID)
 			c.ok("reading", err)
-			c.same("time", want, at)
-			at, err = c.Compared(c.Context(), chainID+1)
+			c.same("comparison", want, got)
+			got, err = c.Compared(c.Context(), chainID+1)
 			c.ok("reading another chain's", err)
-			c.same("another chain's", time.Time{}, at)
+			c.same("another chain's", store.Comparison{}, got)
 		}
 		c.registers(chainID, nil)
 	}},
@@ -211,25 +243,25 @@ var walletPromises = []promise[*check]{
 	}},
 	{"spendable amounts are stored unless a reservation was taken meanwhile", func(c *check) {
 		w := c.opened()
-		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(70), token.Amount{}))
+		c.ok("reconciling", c.Reconcile(c.Context(), w, token.Units(70), token.Amount{}, nil))
 		w.Balance, w.Gas = token.Units(70), token.Amount{}
 		c.holdsWallet(w)
-		c.ok("reconciling again", c.Reconcile(c.Context(), w, token.Units(80), token.Units(90)))
+		c.ok("reconciling again", c.Reconcile(c.Context(), w, token.Units(80), token.Units(90), nil))
 		before := w
 		w = c.reserved(w, "pay_a")
 		later := w
 		later.NextNonce++
-		c.refused("reconciling too late", c.Reconcile(c.Context(), before, token.Units(1), token.Units(1)), store.ErrChanged)
-		c.refused("reconciling too early", c.Reconcile(c.Context(), later, token.Units(1), token.Units(1)), store.ErrChanged)
+		c.refused("reconciling too late", c.Reconcile(c.Context(), before, token.Units(1), token.Units(1), nil), store.ErrChanged)
+		c.refused("reconciling too early", c.Reconcile(c.Context(), later, token.Units(1), token.Units(1), nil), store.ErrChanged)
 		c.holdsWallet(w)
 		for range 2 {
 			c.ok("returning", c.Return(c.Context(), need(w, "pay_a"), 5))
 			again := c.reserved(w, "pay_a")
-			c.refused("reconciling after a return", c.Reconcile(c.Context(), w, token.Units(1), token.Units(1)), store.ErrChanged)
+			c.refused("reconciling after a return", c.Reconcile(c.Context(), w, token.Units(1), token.Units(1), nil), store.ErrChanged)
 			w = again
 		}
 		w.Balance, w.Gas = token.Units(1), token.Units(2)
-		c.ok("reconciling after returns", c.Reconcile(c.Context(), w, w.Balance, w.Gas))
+		c.ok("reconciling after returns", c.Reconcile(c.Context(), w, w.Balance, w.Gas, nil))
 		c.holdsWallet(w)
 	}},
 	{"an advance raises the next nonce and says how far no-ops may reach", func(c *check) {

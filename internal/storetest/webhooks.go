@@ -16,7 +16,7 @@ import (
 // webhook.Store. Every call of open may return the same store. Due may lag: the
 // suite repeats it until its answer is right.
 func Webhooks(t *testing.T, open func(t *testing.T) webhook.Store) {
-	promises := slices.Concat(endpointPromises, sealedPromises, deliveryPromises, duePromises)
+	promises := slices.Concat(endpointPromises, sealedPromises, deliveryPromises, duePromises, hookBoundPromises)
 	examine(t, promises, func(c tester) hookCheck { return hookCheck{c, open(c.T)} })
 }
 
@@ -35,7 +35,7 @@ func (c hookCheck) endpoint(o webhook.Owner, at time.Time) webhook.Endpoint {
 	return webhook.Endpoint{
 		Owner: o, ID: "we_" + rand.Text(), URL: "https://example.com/hook?a=%20b", EventTypes: []string{webhook.PaymentFailed},
 		Description: "Crème & Søn 🧁", Status: webhook.Enabled, Secret: c.secret(), PreviousSecret: c.secret(),
-		PreviousExpiresAt: at.Add(time.Hour), QuietSince: at.Add(-time.Hour), Exhausted: "evt_0",
+		PreviousExpiresAt: at.Add(time.Hour), QuietSince: at.Add(-time.Hour), Exhausted: "evt_0", Slow: 4, RetryAt: at.Add(time.Minute),
 		CreatedAt: at, EnabledAt: at.Add(time.Second), Version: 1,
 	}
 }
@@ -191,7 +191,7 @@ var endpointPromises = []promise[hookCheck]{
 	{"a field that was emptied is read back empty", func(c hookCheck) {
 		e := c.added(owner(), 10)
 		e.URL, e.Status, e.Secret = "https://example.org", webhook.Disabled, c.secret()
-		e.EventTypes, e.Description, e.Exhausted = nil, "", ""
+		e.EventTypes, e.Description, e.Exhausted, e.Slow, e.RetryAt = nil, "", "", 0, time.Time{}
 		e.PreviousSecret, e.PreviousExpiresAt, e.QuietSince = webhook.Secret{}, time.Time{}, time.Time{}
 		saved := c.saved(e)
 		e.Version = 2
@@ -217,7 +217,7 @@ var endpointPromises = []promise[hookCheck]{
 	}},
 	{"a deleted endpoint makes room and stays readable", func(c hookCheck) {
 		gone := c.added(owner(), 1)
-		gone.Status = webhook.Deleted
+		gone.Status, gone.DeletedAt = webhook.Deleted, noon
 		gone = c.saved(gone)
 		c.holds(gone)
 		c.lists(gone.Owner)

@@ -103,7 +103,7 @@ func (p *Pool) load(id ID, need token.Amount) uint64 {
 	switch {
 	case !ok:
 		return 0
-	case w.Paused != "" || w.Balance.Less(need):
+	case w.Paused != "" || w.Damaged != "" || w.Balance.Less(need):
 		return 1 << 63
 	default:
 		return w.InFlight(p.window)

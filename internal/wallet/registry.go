@@ -19,7 +19,11 @@ const (
 	Retired  State = "retired"  // its payments have all ended, and no transaction of it is looked at any more
 )
 
-// States returns every state.
+// Damaged is the state of a wallet whose registration cannot be read. No new payment uses
+// it; its transactions are looked at as those of a draining one, whatever it was.
+const Damaged State = "damaged"
+
+// States returns every state that is stored.
 func States() []State { return []State{Active, Treasury, Draining, Retired} }
 
 // A KeyRef says where a wallet's key lies: InSecret, or the ARN of a key in KMS.
@@ -30,7 +34,7 @@ type KeyRef string
 const InSecret KeyRef = "secret"
 
 // A Registration is a wallet's entry in the registry of its chain. It names no key
-// material.
+// material. Of one that is Damaged, no field is sure but the ID.
 type Registration struct {
 	ID
 	State  State

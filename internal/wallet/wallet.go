@@ -35,13 +35,19 @@ type Wallet struct {
 	Gas          token.Amount // the same of ether, in wei
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run looks after it
+	Damaged      string       // what of the stored record cannot be read, and is zero here; then no reservation is given. NextNonce and Reservations can
 
-	// Taken counts the nonces given for each merchant's payments: at least those in
-	// flight. It is counted where needs have a Share. Recounts is how often runs have
-	// taken from it what has been mined.
-	Taken    map[string]uint64
-	Recounts uint64
+	// PerMerchant counts the nonces that each merchant's payments hold and that are not
+	// known to be mined, at most MaxInFlight merchants. A reservation adds to it where its
+	// need has a Share; a run replaces it by what is in flight.
+	PerMerchant map[string]uint64
 }
+
+// MaxInFlight is how many reservations, and how many merchants in PerMerchant, a wallet
+// holds. No window is larger: template.yaml allows 1,000, and remit local has 1,024. So
+// many take 160 KB of the 400 KB that an item may have (Amazon DynamoDB Developer Guide,
+// "Constraints in Amazon DynamoDB").
+const MaxInFlight = 1024
 
 // InFlight returns how many nonces are reserved or sent and not known mined,
 // given the window that the ceiling was raised by.
@@ -135,9 +141,20 @@ const Suspicion = "chain ahead"
 // was made since.
 func (w Wallet) Suspect() bool { return strings.HasPrefix(w.Paused, Suspicion) }
 
-// OutOfGas is the reason of the one pause that ends by itself: when the wallet
+// OutOfGas is the reason of a pause that ends by itself: when the wallet
 // was topped up, the same bytes are taken and reservations go on.
 const OutOfGas = "out of gas funds"
+
+// RolledBack begins the reason of every pause for a chain that is behind the tables: the
+// nodes lack a block that was final. It ends by itself once they have it again and
+// every open nonce has an owner.
+const RolledBack = "chain behind"
+
+// RolledBack reports whether the wallet is paused for RolledBack.
+func (w Wallet) RolledBack() bool { return strings.HasPrefix(w.Paused, RolledBack) }
+
+// Passing reports whether the wallet is not paused, or its pause ends by itself.
+func (w Wallet) Passing() bool { return w.Paused == "" || w.Paused == OutOfGas || w.RolledBack() }
 
 // RetiredReason is the reason for which a retired wallet is paused.
 const RetiredReason = "retired"
@@ -182,7 +199,7 @@ type Need struct {
 	At      time.Time    // when the reservation is asked for
 
 	Merchant string
-	Share    uint64 // the most nonces that the merchant may have Taken; 0: any, and none is counted
+	Share    uint64 // the merchant cap: how many nonces PerMerchant may have of it; 0: any, and none is counted
 }
 
 // Spendable returns a, held to 10^38-1, the largest whole number that a DynamoDB
@@ -208,9 +225,11 @@ func (w Wallet) Refusal(n Need) error {
 	switch {
 	case w.Paused != "":
 		return ErrPaused
-	case n.Share > 0 && w.Taken[n.Merchant] >= n.Share:
+	case w.Damaged != "":
+		return ErrPaused
+	case w.capped(n):
 		return ErrShare
-	case w.NextNonce >= w.Ceiling:
+	case w.NextNonce >= w.Ceiling || len(w.Reservations) >= MaxInFlight:
 		return ErrCeiling
 	case w.Balance.Less(n.Amount):
 		return ErrToken
@@ -219,4 +238,11 @@ func (w Wallet) Refusal(n Need) error {
 	default:
 		return nil
 	}
+}
+
+// capped reports whether the merchant of n has as many nonces as it may have, or would
+// be one more than are counted.
+func (w Wallet) capped(n Need) bool {
+	taken, counted := w.PerMerchant[n.Merchant]
+	return n.Share > 0 && (taken >= n.Share || !counted && len(w.PerMerchant) >= MaxInFlight)
 }

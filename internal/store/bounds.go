@@ -1,0 +1,58 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"remit/internal/payment"
+	"remit/internal/wallet"
+)
+
+// ErrTooLarge reports a value beyond a bound of this port. Nothing was stored.
+var ErrTooLarge = errors.New("larger than a store takes")
+
+// The bounds of this port, beside payment.MaxEntries, payment.MaxMetadata and
+// wallet.MaxInFlight. An item at all of its bounds is below the 400 KB of DynamoDB, a
+// transaction below its 4 MB and 100 items, and no expression grows with any of them
+// (Amazon DynamoDB Developer Guide, "Quotas in Amazon DynamoDB").
+const (
+	// MaxAttempts is how many attempts a nonce has. Each raises the fees by an eighth
+	// (chain.Fees.Bump), so that 200 raise them by a factor of 10^10.
+	MaxAttempts = 200
+	// MaxRaw is how many bytes a signed transaction, or its call data, has: nodes take no
+	// more (go-ethereum, core/txpool/legacypool, txMaxSize: 128 KB).
+	MaxRaw = 128 << 10
+	// MaxEvent is how many bytes a payment's event has. That of the largest batch has 170,000.
+	MaxEvent = 200 << 10
+	// MaxLimits is how many limits a charge has: its merchant's, and one of each key in
+	// apikey.Limits.
+	MaxLimits = 5
+)
+
+// FitsPayment returns ErrTooLarge if p is beyond a bound, else nil.
+func FitsPayment(p payment.Payment) error {
+	raw, event := len(p.Tx.Data), 0
+	for _, a := range p.Attempts {
+		raw = max(raw, len(a.Raw))
+	}
+	if p.Event != nil {
+		event = len(p.Event.Body)
+	}
+	return cmp.Or(
+		Within("entries", len(p.Entries), payment.MaxEntries), Within("pairs of metadata", len(p.Metadata), payment.MaxMetadata),
+		Within("attempts", len(p.Attempts), MaxAttempts), Within("bytes signed", raw, MaxRaw), Within("bytes of an event", event, MaxEvent))
+}
+
+// FitsTx returns ErrTooLarge if tx is beyond a bound, else nil.
+func FitsTx(tx wallet.PendingTx) error {
+	return cmp.Or(Within("attempts", len(tx.Hashes), MaxAttempts), Within("bytes signed", len(tx.Raw), MaxRaw))
+}
+
+// Within returns ErrTooLarge if n things are more than most, else nil.
+func Within(things string, n, most int) error {
+	if n > most {
+		return fmt.Errorf("%w: %d %s, at most %d", ErrTooLarge, n, things, most)
+	}
+	return nil
+}
