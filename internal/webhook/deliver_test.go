@@ -121,7 +121,7 @@ func TestNextAttempt(t *testing.T) {
 			e := w.register(mine, hook)
 			deliverer := webhook.NewDeliverer(w.store, w, w, webhook.NoMeter{}, w.now, func() float64 { return test.jitter })
 			w.mustPublish(event)
-			d := w.newest(e)
+			d := w.stored()
 			for i := range test.failed {
 				d.Attempts = append(d.Attempts, webhook.Attempt{At: noon, StatusCode: 500})
 				must(t, errOf(w.store.Record(t.Context(), d, i)))
@@ -139,6 +139,7 @@ func TestNextAttempt(t *testing.T) {
 // long enough are in the due index.
 func TestLongWaitsArePutAside(t *testing.T) {
 	w, e := published(t, 500)
+	w.stored()
 	for attempt := 1; attempt <= 9; attempt++ {
 		if d := w.newest(e); d.NextAttemptAt.After(w.now()) {
 			w.clock = d.NextAttemptAt.Add(time.Second)
@@ -219,10 +220,10 @@ func TestAPoisonedJobIsAnError(t *testing.T) {
 // TestAJobIsNotBegunWithoutTimeForIt: a function that ends while it waits for an
 // endpoint's answer would have posted without recording the attempt.
 func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
-	w, e := published(t)
+	w, _ := published(t)
 	ctx, cancel := context.WithDeadline(t.Context(), w.now().Add(webhook.SendTimeout))
 	defer cancel()
-	if err := w.deliverer.Deliver(ctx, w.newest(e).Ref.String()); !errors.Is(err, context.DeadlineExceeded) {
+	if err := w.deliverer.Deliver(ctx, w.made[0]); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
 	w.has(0, 1)
@@ -335,6 +336,6 @@ func TestWhatWasAnsweredIsRecorded(t *testing.T) {
 		defer end()
 		return w.Post(ctx, url, h, body)
 	}), w.meter, w.now, half)
-	must(t, d.Deliver(ctx, w.newest(e).Ref.String()))
+	must(t, d.Deliver(ctx, w.made[0]))
 	w.logged(e, webhook.Delivered, 1)
 }

@@ -41,21 +41,25 @@ func NewDeliverer(store Store, queue Queue, sender Sender, meter Meter, now func
 //
 // A job begins only if ctx leaves it the time for a whole attempt.
 func (d *Deliverer) Deliver(ctx context.Context, job string) error {
-	ref, err := ParseRef(job)
+	first, whole, err := ParseJob(job)
 	if err != nil {
 		return err
 	}
+	ref := first.Ref
 	if end, ok := ctx.Deadline(); ok && end.Sub(d.now()) < SendTimeout+recordTimeout {
 		return fmt.Errorf("delivering %s: %w", ref.Delivery, context.DeadlineExceeded)
 	}
-	if err := d.deliver(ctx, ref); err != nil {
+	if err := d.deliver(ctx, first, whole); err != nil {
 		return fmt.Errorf("delivering %s to %s: %w", ref.Delivery, ref.Endpoint, err)
 	}
 	return nil
 }
 
-func (d *Deliverer) deliver(ctx context.Context, ref Ref) error {
-	e, del, err := d.store.Load(ctx, ref)
+func (d *Deliverer) deliver(ctx context.Context, first Delivery, whole bool) error {
+	e, del, err := d.store.Load(ctx, first.Ref)
+	if whole && errors.Is(err, ErrDeliveryNotFound) {
+		del, err = first, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -67,7 +71,17 @@ func (d *Deliverer) deliver(ctx context.Context, ref Ref) error {
 	}
 	// A first attempt is never early: another machine's clock set its time.
 	if wait := del.NextAttemptAt.Sub(d.now()); wait > 0 && len(del.Attempts) > 0 {
-		return d.queue.Enqueue(ctx, ref.String(), queueDelay(wait))
+		return d.queue.Enqueue(ctx, del.Ref.String(), queueDelay(wait))
+	}
+	if e.Slow >= slowLimit {
+		claimed, ok, err := d.probe(ctx, e)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return d.putOff(ctx, e, del)
+		}
+		e = claimed
 	}
 	x, err := post(ctx, d.sender, e, del.Event, d.now)
 	if err != nil {
@@ -86,10 +100,16 @@ func (d *Deliverer) deliver(ctx context.Context, ref Ref) error {
 // delivery has a job or a place in the due index.
 func (d *Deliverer) conclude(ctx context.Context, e Endpoint, del Delivery, x exchange) error {
 	next := d.after(del, x)
-	if err := d.assess(ctx, e, next); err != nil {
+	if err := d.assess(ctx, e, next, x.Attempt); err != nil {
 		return err
 	}
-	recorded, err := d.record(ctx, next, len(del.Attempts))
+	return d.schedule(ctx, next, len(del.Attempts))
+}
+
+// schedule stores next over a delivery that had the given number of attempts, then
+// enqueues the job for its next attempt if the due index does not keep it.
+func (d *Deliverer) schedule(ctx context.Context, next Delivery, attempts int) error {
+	recorded, err := d.record(ctx, next, attempts)
 	if err != nil || !recorded || next.Status != Pending || next.Parked {
 		return err
 	}
@@ -110,8 +130,7 @@ func (d *Deliverer) after(del Delivery, x exchange) Delivery {
 		next.Status = Exhausted
 	default:
 		now := instant(d.now)
-		wait := delay(made, x, now, d.jitter())
-		next.NextAttemptAt, next.Parked = now.Add(wait).Truncate(time.Millisecond), wait > QueueLimit
+		next = next.due(now, delay(made, x, now, d.jitter()))
 	}
 	return next
 }

@@ -2,11 +2,14 @@ package webhook
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -24,18 +27,40 @@ func (r Ref) String() string {
 	return r.Mode + "/" + r.Merchant + "/" + r.Endpoint + "/" + r.Delivery
 }
 
-// ParseRef reads the text of a Ref. Any other text is ErrJob.
+// ParseRef returns the Ref of a job. Any other text is ErrJob.
 func ParseRef(job string) (Ref, error) {
+	d, _, err := ParseJob(job)
+	return d.Ref, err
+}
+
+// ParseJob returns the delivery of a job: whole if it is the first attempt's, which
+// carries its event, else only its Ref. Any other text is ErrJob.
+func ParseJob(job string) (d Delivery, whole bool, err error) {
 	parts := strings.Split(job, "/")
-	if len(parts) != 4 {
-		return Ref{}, fmt.Errorf("%w: %d parts", ErrJob, len(parts))
+	if len(parts) != 4 && len(parts) != 8 {
+		return Delivery{}, false, fmt.Errorf("%w: %d parts", ErrJob, len(parts))
 	}
-	for _, p := range parts {
+	for _, p := range parts[:4] {
 		if p == "" {
-			return Ref{}, fmt.Errorf("%w: an empty part", ErrJob)
+			return Delivery{}, false, fmt.Errorf("%w: an empty part", ErrJob)
 		}
 	}
-	return Ref{Owner{Merchant: parts[1], Mode: parts[0]}, parts[2], parts[3]}, nil
+	ref := Ref{Owner{Merchant: parts[1], Mode: parts[0]}, parts[2], parts[3]}
+	if len(parts) == 4 {
+		return Delivery{Ref: ref}, false, nil
+	}
+	ms, timeErr := strconv.ParseInt(parts[6], 10, 64)
+	body, err := base64.RawURLEncoding.DecodeString(parts[7])
+	if err = errors.Join(timeErr, err); err != nil {
+		return Delivery{}, false, fmt.Errorf("%w: %w", ErrJob, err)
+	}
+	return newDelivery(ref, Event{ref.Merchant, ref.Mode, parts[4], parts[5], time.UnixMilli(ms).UTC(), body}), true, nil
+}
+
+// job returns the text of the first attempt's job, which carries the event: the delivery
+// is stored with its first result. It has no character that SQS would replace.
+func (d Delivery) job() string {
+	return fmt.Sprintf("%s/%s/%s/%d/%s", d.Ref, d.Event.ID, d.Event.Type, d.Event.At.UnixMilli(), base64.RawURLEncoding.EncodeToString(d.Event.Body))
 }
 
 // An Event is a fact that a merchant is told. Its body is posted byte for byte
@@ -48,6 +73,10 @@ type Event struct {
 	At       time.Time // when it happened, which the body says too
 	Body     []byte    // JSON
 }
+
+// KeptFor is how long deliveries are kept after they were created, and deleted endpoints
+// after they were deleted. A store may forget them then, at any time.
+const KeptFor = 90 * 24 * time.Hour
 
 // A DeliveryStatus tells whether a delivery still waits for an attempt, and how
 // it ended if not.
@@ -101,15 +130,21 @@ func (d Delivery) with(a Attempt) Delivery {
 	return d
 }
 
+// due returns d with its next attempt after a wait that begins now.
+func (d Delivery) due(now time.Time, wait time.Duration) Delivery {
+	d.NextAttemptAt, d.Parked = now.Add(wait).Truncate(time.Millisecond), wait > QueueLimit
+	return d
+}
+
 // firstDelivery returns the delivery that publishing ev makes for e. It depends
 // on these two alone, so that publishing ev again makes the same delivery.
 func firstDelivery(e Endpoint, ev Event) Delivery {
 	sum := sha256.Sum256([]byte("delivery\x00" + ev.ID + "\x00" + e.ID))
-	return Delivery{
-		Ref:    Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(ev.At, sum[:])},
-		Event:  ev,
-		Status: Pending, NextAttemptAt: ev.At, CreatedAt: ev.At,
-	}
+	return newDelivery(Ref{Owner: e.Owner, Endpoint: e.ID, Delivery: deliveryID(ev.At, sum[:])}, ev)
+}
+
+func newDelivery(r Ref, ev Event) Delivery {
+	return Delivery{Ref: r, Event: ev, Status: Pending, NextAttemptAt: ev.At, CreatedAt: ev.At}
 }
 
 // resentDelivery returns a new delivery of ev, parked until it is attempted.

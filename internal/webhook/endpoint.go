@@ -62,8 +62,15 @@ type Endpoint struct {
 	// the endpoint's last success, empty if there is none.
 	Exhausted string
 
+	// Slow counts the attempts in a row that took slowAfter or longer, and from
+	// slowLimit on, where the endpoint is parked, the probes since. RetryAt is the
+	// time from which on a parked endpoint may be probed; zero while it is not.
+	Slow    int
+	RetryAt time.Time
+
 	CreatedAt time.Time // UTC
 	EnabledAt time.Time // of its registration, last enabling or last change of URL
+	DeletedAt time.Time // zero unless Deleted
 	Version   int64     // rises by one per write; stores compare it
 }
 

@@ -40,6 +40,7 @@ type fixture struct {
 	t       *testing.T
 	clock   time.Time
 	jobs    []job
+	made    []string // every job that was ever enqueued
 	store   *memory.Webhooks
 	faults  *injector
 	meter   *meter
@@ -88,7 +89,7 @@ func (w *fixture) now() time.Time { return w.clock }
 
 // Enqueue implements webhook.Queue.
 func (w *fixture) Enqueue(_ context.Context, text string, delay time.Duration) error {
-	w.jobs = append(w.jobs, job{text, w.clock.Add(delay)})
+	w.jobs, w.made = append(w.jobs, job{text, w.clock.Add(delay)}), append(w.made, text)
 	return nil
 }
 
@@ -268,6 +269,16 @@ func (w *fixture) status(e webhook.Endpoint) webhook.Status {
 	return e.Status
 }
 
+// stored stores the delivery of the oldest job, as the first touch of a parked endpoint's
+// would, without an attempt, and returns it.
+func (w *fixture) stored() webhook.Delivery {
+	w.t.Helper()
+	d, _, err := webhook.ParseJob(w.made[0])
+	must(w.t, err)
+	must(w.t, w.store.AddDelivery(w.t.Context(), d))
+	return d
+}
+
 // resend resends a delivery of an endpoint.
 func (w *fixture) resend(e webhook.Endpoint, d webhook.Delivery) error {
 	return errOf(w.log.Resend(w.t.Context(), e.Owner, e.ID, d.Delivery))
@@ -410,8 +421,8 @@ func (f faulty) SaveEndpoint(ctx context.Context, e webhook.Endpoint) (saved web
 	return saved, err
 }
 
-func (f faulty) AddDeliveries(ctx context.Context, ds []webhook.Delivery) error {
-	return f.do("AddDeliveries", func() error { return f.Store.AddDeliveries(ctx, ds) })
+func (f faulty) AddDelivery(ctx context.Context, d webhook.Delivery) error {
+	return f.do("AddDelivery", func() error { return f.Store.AddDelivery(ctx, d) })
 }
 
 func (f faulty) Load(ctx context.Context, r webhook.Ref) (e webhook.Endpoint, d webhook.Delivery, err error) {

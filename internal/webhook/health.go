@@ -18,12 +18,12 @@ const (
 	successScan = 200
 )
 
-// assess stores the health in which the newest attempt of del leaves its
+// assess stores the health in which a, the newest attempt of del, leaves its
 // endpoint. A healthy endpoint costs no write. If another delivery's attempt or
 // the merchant has changed e meanwhile, the changed endpoint is assessed.
-func (d *Deliverer) assess(ctx context.Context, e Endpoint, del Delivery) error {
+func (d *Deliverer) assess(ctx context.Context, e Endpoint, del Delivery, a Attempt) error {
 	for range saveTries {
-		assessed, err := d.assessment(ctx, e, del)
+		assessed, err := d.assessment(ctx, e, del, a)
 		if err != nil || assessed.same(e) {
 			return err
 		}
@@ -46,13 +46,16 @@ func (d *Deliverer) assess(ctx context.Context, e Endpoint, del Delivery) error 
 
 // same reports whether e and f have the same health.
 func (e Endpoint) same(f Endpoint) bool {
-	return e.Status == f.Status && e.QuietSince.Equal(f.QuietSince) && e.Exhausted == f.Exhausted
+	return e.Status == f.Status && e.QuietSince.Equal(f.QuietSince) && e.Exhausted == f.Exhausted &&
+		e.Slow == f.Slow && e.RetryAt.Equal(f.RetryAt)
 }
 
-// assessment returns e after the newest attempt of del: healthy after a success;
+// assessment returns e after a, the newest attempt of del: healthy after a success;
 // disabled by a 410, or by an exhausted event that is not the first since the
-// endpoint's last success, if that success is quietLimit ago.
-func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery) (Endpoint, error) {
+// endpoint's last success, if that success is quietLimit ago; parked while attempts are
+// slow.
+func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery, a Attempt) (Endpoint, error) {
+	e.Slow, e.RetryAt = e.slowness(a, instant(d.now))
 	if del.Status == Delivered {
 		e.QuietSince, e.Exhausted = time.Time{}, ""
 		return e, nil
@@ -64,7 +67,7 @@ func (d *Deliverer) assessment(ctx context.Context, e Endpoint, del Delivery) (E
 		}
 		e.QuietSince = since
 	}
-	if a, ok := del.LastAttempt(); ok && a.StatusCode == http.StatusGone {
+	if a.StatusCode == http.StatusGone {
 		e.Status = Disabled
 	}
 	if del.Status == Exhausted {

@@ -108,7 +108,7 @@ func (l *Log) Resend(ctx context.Context, o Owner, endpoint, delivery string) (D
 	if err != nil {
 		return Delivery{}, err
 	}
-	if err := l.store.AddDeliveries(ctx, []Delivery{d}); err != nil {
+	if err := l.store.AddDelivery(ctx, d); err != nil {
 		return Delivery{}, fmt.Errorf("resending %s: %w", delivery, err)
 	}
 	// The delivery is parked, so PushDue makes a job of it within a minute. This

@@ -108,10 +108,11 @@ func (busy) Deliveries(_ context.Context, _ webhook.Owner, _ string, _, _ time.T
 	return make([]webhook.Delivery, limit), nil
 }
 
-// TestALostJobIsFailed: the queue gave a job up, or was emptied.
+// TestALostJobIsFailed: the queue gave up the job of a second attempt, or was emptied.
 func TestALostJobIsFailed(t *testing.T) {
-	w, e := published(t)
-	_, _ = w.pop()
+	w, e := published(t, 500, 200)
+	w.work()
+	w.jobs = nil
 	for minutes, want := range map[int]int{59: 0, 61: 1} {
 		w.clock = noon.Add(time.Duration(minutes) * time.Minute)
 		failed, err := w.log.Failed(t.Context(), mine, e.ID, noon, w.now())
@@ -122,6 +123,6 @@ func TestALostJobIsFailed(t *testing.T) {
 	w.clock = noon.Add(2 * time.Hour)
 	must(t, errOf(w.log.ResendFailed(t.Context(), mine, e.ID, noon, w.now())))
 	w.drain()
-	w.has(1, 0)
+	w.has(2, 0)
 	w.logged(e, webhook.Delivered, 1)
 }

@@ -3,13 +3,15 @@ package webhook
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 )
 
 // Every write of a store is all or nothing, is durable when it returned nil,
 // and may have been applied although it returned an error. Every read sees all
 // writes that were answered before it began, except where its comment says
-// otherwise.
+// otherwise. A write beyond the bounds of bounds.go is ErrTooLarge and changes
+// nothing.
 
 // An EndpointStore keeps endpoints.
 type EndpointStore interface {
@@ -33,14 +35,12 @@ type EndpointStore interface {
 
 // A DeliveryStore keeps deliveries and the bodies they carry.
 type DeliveryStore interface {
-	// AddDeliveries stores each of ds that is not stored yet; a delivery that is
-	// stays as it is, in any status. After an error any of them may be stored.
-	// All are of one owner, at most EndpointLimit.
-	AddDeliveries(ctx context.Context, ds []Delivery) error
+	// AddDelivery stores d, unless it is stored already, in any status.
+	AddDelivery(ctx context.Context, d Delivery) error
 
 	// Load returns a delivery and its endpoint as it is now, in one round trip;
 	// an endpoint that does not exist comes back as Deleted. A missing delivery
-	// is ErrDeliveryNotFound.
+	// is ErrDeliveryNotFound, which comes with the endpoint.
 	Load(ctx context.Context, r Ref) (Endpoint, Delivery, error)
 
 	// Record stores the Status, Attempts, NextAttemptAt and Parked of d, and
@@ -48,7 +48,8 @@ type DeliveryStore interface {
 	// Pending; a d that is Delivered may follow any status but Delivered.
 	// Otherwise it stores nothing and returns the stored delivery with
 	// ErrConflict, or with nil if the stored one is d itself, from a write
-	// whose answer was lost. ErrDeliveryNotFound if there is none.
+	// whose answer was lost. If none is stored, d is stored whole where attempts
+	// is 0; else the error is ErrDeliveryNotFound.
 	Record(ctx context.Context, d Delivery, attempts int) (Delivery, error)
 
 	// Deliveries returns an endpoint's deliveries created in [from, to), newest
@@ -58,10 +59,11 @@ type DeliveryStore interface {
 
 // A DueStore finds parked deliveries.
 type DueStore interface {
-	// Due returns at most limit parked deliveries that are due at now, those
-	// that wait longest first as far as an index can tell. It may lag behind
-	// writes, and so miss or repeat some. Deliveries found before an error are
-	// returned with it.
+	// Due returns at most limit parked deliveries that are due at now, by the
+	// time they wait for. Of more than limit it returns those that wait longest
+	// and those that wait shortest, half of each as far as an index can tell: what
+	// has just come due is found behind any backlog. It may lag behind writes, and
+	// so miss or repeat some. Deliveries found before an error are returned with it.
 	Due(ctx context.Context, now time.Time, limit int) ([]Due, error)
 
 	// Unpark clears Parked if the delivery still waits for exactly d.At, and
@@ -75,6 +77,15 @@ type Due struct {
 	At time.Time
 }
 
+// Ends returns due if it has at most limit elements, else its first and its last,
+// half of each.
+func Ends(due []Due, limit int) []Due {
+	if len(due) <= limit {
+		return due
+	}
+	return slices.Delete(due, limit-limit/2, len(due)-limit/2)
+}
+
 // A Store keeps endpoints and deliveries.
 type Store interface {
 	EndpointStore
@@ -86,7 +97,7 @@ type Store interface {
 // not before its delay is over. Jobs of one endpoint must not hold up those of
 // another.
 type Queue interface {
-	// Enqueue accepts job, the text of a Ref. delay is whole seconds, from 0 to
+	// Enqueue accepts job, which ParseJob reads. delay is whole seconds, from 0 to
 	// QueueLimit. After an error the job may have been accepted.
 	Enqueue(ctx context.Context, job string, delay time.Duration) error
 }

@@ -6,62 +6,48 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// A Publisher turns events into deliveries to the endpoints that subscribed to
-// them.
+// A Publisher turns events into jobs for the endpoints that subscribed to them.
 type Publisher struct {
 	store Store
 	queue Queue
 }
 
-// NewPublisher returns a publisher that stores deliveries in store and hands
-// their jobs to queue.
+// NewPublisher returns a publisher to the endpoints in store by queue.
 func NewPublisher(store Store, queue Queue) *Publisher {
 	return &Publisher{store, queue}
 }
 
-// Publish stores one delivery of ev for each endpoint of its merchant and mode
-// that subscribed to its type, then enqueues a job for each. Once it returned
-// nil every delivery will be attempted. After an error or a crash any of the
-// deliveries and jobs may exist; publishing the same event again makes the
-// missing ones, and a second job of a delivery does no harm.
+// Publish enqueues a job for each endpoint of ev's merchant and mode that subscribed
+// to its type. The job carries the event; the delivery is stored with the result of
+// its first attempt. Once Publish returned nil every delivery will be attempted.
+// After an error or a crash any of the jobs may exist; publishing the same event
+// again makes the missing ones, and a second job of a delivery does no harm.
 //
 // All fields of ev must be the same every time. At counts in whole milliseconds.
-// A disabled endpoint gets a delivery that is Cancelled, to be resent later.
+// Of a disabled endpoint a delivery is stored that is Cancelled, to be resent later.
 func (p *Publisher) Publish(ctx context.Context, ev Event) error {
 	ev.At = ev.At.UTC().Truncate(time.Millisecond)
 	endpoints, err := p.store.Endpoints(ctx, Owner{ev.Merchant, ev.Mode})
 	if err != nil {
 		return fmt.Errorf("publishing %s: %w", ev.ID, err)
 	}
-	var ds []Delivery
-	for _, e := range endpoints {
-		if !e.Subscribed(ev.Type) {
-			continue
-		}
-		d := firstDelivery(e, ev)
-		if e.Status != Enabled {
-			d.Status, d.NextAttemptAt = Cancelled, time.Time{}
-		}
-		ds = append(ds, d)
-	}
-	if len(ds) == 0 {
-		return nil
-	}
-	// From here on a crash leaves deliveries without jobs. The caller keeps the
-	// event until Publish returned nil, and so publishes it again.
-	if err := p.store.AddDeliveries(ctx, ds); err != nil {
-		return fmt.Errorf("publishing %s: %w", ev.ID, err)
-	}
 	var errs []error
-	for _, d := range ds {
-		if d.Status == Pending {
-			errs = append(errs, p.queue.Enqueue(ctx, d.Ref.String(), 0))
+	for _, e := range endpoints {
+		d := firstDelivery(e, ev)
+		switch {
+		case !e.Subscribed(ev.Type):
+		case e.Status == Enabled:
+			errs = append(errs, p.queue.Enqueue(ctx, d.job(), 0))
+		default:
+			d.Status, d.NextAttemptAt = Cancelled, time.Time{}
+			errs = append(errs, p.store.AddDelivery(ctx, d))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -88,8 +74,9 @@ func (p *Publisher) Announce(ctx context.Context, o Owner, kind string, at time.
 	return p.Publish(ctx, ev)
 }
 
-// pushWidth is the number of jobs that a Pusher makes at the same time.
-const pushWidth = 16
+// pushWidth is the number of jobs that a Pusher makes at the same time, dueWindow
+// how many due deliveries it looks at for each that it enqueues at most.
+const pushWidth, dueWindow = 16, 4
 
 // A Pusher makes jobs of parked deliveries whose time has come.
 type Pusher struct {
@@ -104,11 +91,12 @@ func NewPusher(store DueStore, queue Queue, meter Meter) *Pusher {
 }
 
 // PushDue enqueues at most limit parked deliveries that are due at now and
-// returns their number. It is to be called every minute. Two calls at a time
-// may make two jobs of a delivery, which does no harm. After an error the other
-// deliveries wait for the next call.
+// returns their number. Of more than limit it takes one of each merchant in turn,
+// so that no merchant's backlog holds up another. It is to be called every minute.
+// Two calls at a time may make two jobs of a delivery, which does no harm. After an
+// error the other deliveries wait for the next call.
 func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, error) {
-	due, dueErr := p.store.Due(ctx, now, limit)
+	due, dueErr := p.store.Due(ctx, now, dueWindow*limit)
 	if dueErr != nil {
 		dueErr = fmt.Errorf("looking for due deliveries: %w", dueErr)
 	}
@@ -117,6 +105,7 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 		age = max(age, now.Sub(d.At))
 	}
 	p.meter.OldestDue(age)
+	due = inTurns(due, limit)
 
 	var pushed atomic.Int64
 	var group errgroup.Group
@@ -140,4 +129,16 @@ func (p *Pusher) PushDue(ctx context.Context, now time.Time, limit int) (int, er
 	}
 	err := errors.Join(dueErr, group.Wait())
 	return int(pushed.Load()), err
+}
+
+// inTurns returns at most limit of due: the first of each owner, then the second of
+// each, and so on.
+func inTurns(due []Due, limit int) []Due {
+	waiting, turn := map[Owner]int{}, map[Ref]int{}
+	for _, d := range due {
+		turn[d.Ref] = waiting[d.Owner]
+		waiting[d.Owner]++
+	}
+	slices.SortStableFunc(due, func(a, b Due) int { return turn[a.Ref] - turn[b.Ref] })
+	return due[:min(limit, len(due))]
 }

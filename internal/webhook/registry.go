@@ -133,6 +133,7 @@ func (c Change) apply(e Endpoint, now time.Time) Endpoint {
 	e.Description = *cmp.Or(c.Description, &e.Description)
 	if fresh {
 		e.QuietSince, e.Exhausted, e.EnabledAt = time.Time{}, "", now
+		e.Slow, e.RetryAt = 0, time.Time{}
 	}
 	return e
 }
@@ -145,7 +146,7 @@ func (r *Registry) Delete(ctx context.Context, o Owner, id string) error {
 		return err
 	}
 	_, err = r.save(ctx, e, func(e Endpoint) Endpoint {
-		e.Status = Deleted
+		e.Status, e.DeletedAt = Deleted, instant(r.now)
 		return e
 	})
 	return err

@@ -149,7 +149,7 @@ func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
 
 // TestWhatIsNotYoursIsNotFound covers every method that takes an id.
 func TestWhatIsNotYoursIsNotFound(t *testing.T) {
-	w, e := published(t)
+	w, e := delivered(t)
 	gone := w.register(mine, hook)
 	must(t, w.registry.Delete(t.Context(), mine, gone.ID))
 	d := w.newest(e).Delivery

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 )
 
@@ -52,8 +53,12 @@ func (s Sealed) SaveEndpoint(ctx context.Context, e Endpoint) (Endpoint, error) 
 // Load implements DeliveryStore. A secret that does not open is an error.
 func (s Sealed) Load(ctx context.Context, r Ref) (Endpoint, Delivery, error) {
 	e, d, err := s.Store.Load(ctx, r)
-	if err == nil && e.Status == Enabled {
-		e, err = s.opened(ctx, e)
+	if e.Status == Enabled && (err == nil || errors.Is(err, ErrDeliveryNotFound)) {
+		opened, openErr := s.opened(ctx, e)
+		if openErr != nil {
+			return Endpoint{}, Delivery{}, openErr
+		}
+		e = opened
 	}
 	return e, d, err
 }
