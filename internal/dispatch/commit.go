@@ -22,10 +22,16 @@ const rounds = 8
 // client that hangs up must not leave a reservation behind. A crash before the
 // reservation leaves a payment for which no money can move; one after it
 // leaves a payment that check-receipts finishes from the tables. What the request has
-// taken from daily limits is given back if no wallet can pay.
+// taken from daily limits is given back unless it was given a reservation, or may have been.
 func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Charge) (Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
+	asked := false // for a reservation that was given, or may have been
+	defer func() {
+		if !asked {
+			d.refund(ctx, taken)
+		}
+	}()
 	var tried []token.Address
 	var refusals []error
 	var failed error // of the commit, if one did
@@ -34,13 +40,12 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
 		}
-		signer, err := d.ready(ctx, p.Wallet)
-		if err != nil {
-			return Result{}, unfinished(err)
-		}
 		need := wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now(), Merchant: p.Merchant, Share: d.Share}
-		w, err := d.Store.Reserve(ctx, need)
+		signer, w, err := d.reserve(ctx, p, need)
+		asked = asked || !isRefusal(err) && !errors.Is(err, ErrInProgress)
 		switch {
+		case errors.Is(err, ErrInProgress):
+			return Result{}, err
 		case err == nil:
 			d.pool.Saw(w)
 			if w.Suspect() { // it holds the nonce from before the tables were restored
@@ -76,7 +81,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 			next, err := d.reassign(ctx, p, &tried, &refusals)
 			switch {
 			case errors.Is(err, errNoWallet):
-				return d.giveUp(ctx, p, taken, refusals)
+				return d.giveUp(ctx, p, refusals)
 			case err != nil:
 				return Result{}, unfinished(err)
 			}
@@ -85,6 +90,21 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		}
 	}
 	return Result{}, errors.Join(ErrInProgress, failed)
+}
+
+// reserve reserves a nonce of need's wallet for p, if the wallet's key can sign now. Its
+// errors are those of Store.Reserve; errNoKey, which is a refusal; and ErrInProgress if the
+// key is out of reach and p holds a nonce already, or may: check-receipts makes it there.
+func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Need) (wallet.Signer, wallet.Wallet, error) {
+	signer, err := d.ready(ctx, p.Wallet)
+	if err == nil {
+		w, err := d.Store.Reserve(ctx, need)
+		return signer, w, err
+	}
+	if held, unknown := d.reserved(ctx, p); held || unknown != nil {
+		return nil, wallet.Wallet{}, errors.Join(ErrInProgress, err, unknown)
+	}
+	return nil, wallet.Wallet{}, d.keyless(ctx, need.Wallet, err)
 }
 
 // errShort reports a request with too little time left to reserve a nonce.

@@ -6,13 +6,11 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +51,9 @@ var (
 	// brought to its commit in this call. It will be made or it will not; asking
 	// again with the same key tells.
 	ErrInProgress = errors.New("payment is in progress")
+	// ErrDuplicate is the ErrInProgress of a request that repeats one which may be alive,
+	// and is making the payment.
+	ErrDuplicate = fmt.Errorf("%w: another request may be making it", ErrInProgress)
 	// ErrCommit reports, with ErrInProgress, signed bytes that could not be stored: a
 	// right is missing, or the table is away.
 	ErrCommit = errors.New("commit failed")
@@ -71,6 +72,9 @@ const (
 	// handlerLife is longer than a handler lives: a payment as old as that is at
 	// work in no other.
 	handlerLife = 35 * time.Second
+	// duplicateWait is how long a request lets another one go on with their payment
+	// before it looks at it again: most are committed by then.
+	duplicateWait = 300 * time.Millisecond
 )
 
 // A Hinter starts a check-receipts run soon. A lost hint costs at most the
@@ -95,8 +99,9 @@ type Parts struct {
 	Hints  Hinter
 	Log    *slog.Logger
 	Now    func() time.Time
-	Random io.Reader       // for payment IDs
-	Draw   func(n int) int // a random number below n, to choose wallets
+	Random io.Reader                              // for payment IDs
+	Draw   func(n int) int                        // a random number below n, to choose wallets, and a recipient whom nobody knows; one at a time
+	After  func(d time.Duration) <-chan time.Time // fires d from now; nil: time.After
 }
 
 // A Dispatcher sends payments.
@@ -112,12 +117,23 @@ type Dispatcher struct {
 	read     time.Time       // when that was; zero: never
 	checked  atomic.Bool     // the startup check has passed
 	compared sync.Map        // the wallet.IDs that it has compared so far
+	worst    worstCase
 	denials  denyList
 	crowd    crowd
 }
 
 // New returns a dispatcher that has called none of its ports yet.
 func New(config stack.Config, parts Parts) *Dispatcher {
+	if parts.After == nil {
+		parts.After = time.After
+	}
+	var drawing sync.Mutex
+	draw := parts.Draw
+	parts.Draw = func(n int) int {
+		drawing.Lock()
+		defer drawing.Unlock()
+		return draw(n)
+	}
 	return &Dispatcher{Config: config, Parts: parts, pool: wallet.NewPool(config.Window, parts.Draw)}
 }
 
@@ -174,12 +190,13 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 	if err := d.startupCheck(ctx); err != nil {
 		return d.refuse(ctx, p, err)
 	}
-	taken := d.chargeOf(p, r)
-	if err := d.charge(ctx, taken); err != nil {
+	taken, err := d.charge(ctx, p, d.limits(r))
+	if err != nil {
 		return d.refuse(ctx, p, err)
 	}
 	if d.short(ctx) { // a reservation of an earlier request may arrive yet, and must find no payment
-		return d.giveUp(ctx, p, taken, []error{errShort})
+		d.refund(ctx, taken)
+		return d.giveUp(ctx, p, []error{errShort})
 	}
 	return d.submit(ctx, p, taken)
 }
@@ -212,8 +229,8 @@ func unknown(r payment.Request, cause error) error {
 }
 
 // resume answers from a payment that was stored by another request, and
-// finishes it if that one did not. refusal is why a new one would be refused, nil if it
-// would not: a recipient that a list has by now is paid only if a nonce is reserved.
+// finishes it if that one did not. refusal is why it could not be begun now, nil if it
+// could.
 func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Request, refusal error) (Result, error) {
 	if p.Merchant == "" {
 		return d.adopt(ctx, p, r)
@@ -230,29 +247,60 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	if err := d.startupCheck(ctx); err != nil {
 		return Result{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
 	}
-	var taken store.Charge
-	if c := d.chargeOf(p, r); len(c.Limits) > 0 || errors.Is(refusal, errScreened) {
-		switch held, unknown := d.reserved(ctx, p); {
-		case unknown != nil: // whether another request has charged it is not known
-			return Result{}, errors.Join(ErrInProgress, unknown)
-		case held:
-		case d.Now().Sub(p.CreatedAt) < handlerLife:
-			return Result{}, ErrInProgress // the request that is making it charges it
-		case errors.Is(refusal, errScreened):
-			return d.refuse(ctx, p, refusal)
-		default:
-			if err := d.charge(ctx, c); err != nil {
-				return d.refuse(ctx, p, err)
-			}
-			taken = c
-		}
+	p, taken, err := d.takeUp(ctx, p, d.limits(r), refusal)
+	if err != nil || p.State != payment.Prepared {
+		return Result{Payment: p, Replayed: err == nil}, err
 	}
 	if d.short(ctx) {
+		d.refund(ctx, taken)
 		return Result{}, ErrInProgress // the request that began it may hold a reservation
 	}
 	result, err := d.submit(ctx, p, taken)
 	result.Replayed = true
 	return result, err
+}
+
+// takeUp judges a Prepared payment of an earlier request anew, charges it, and returns it
+// as it is stored then, with the charge. One that holds a nonce is charged, and is made.
+// One without is made only by a request that could begin it now: not if a list has its
+// recipient by now, or does not answer, nor above limits that were lowered. Nobody else
+// refuses or charges what another handler may be making: that is waited for. A crash leaves
+// the payment as it was, charged perhaps.
+func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment.DailyLimit, refusal error) (payment.Payment, store.Charge, error) {
+	failed := func(err error) (payment.Payment, store.Charge, error) { return payment.Payment{}, store.Charge{}, err }
+	for waited := false; p.State == payment.Prepared && (refusal != nil || len(limits) > 0); waited = true {
+		held, err := d.reserved(ctx, p)
+		switch old := d.Now().Sub(p.CreatedAt) >= handlerLife; {
+		case err != nil: // whether another request has charged it is not known
+			return failed(errors.Join(ErrInProgress, err))
+		case held:
+			return p, store.Charge{}, nil
+		case old && errors.Is(refusal, ErrUnavailable): // whether it may be made is not known
+			return failed(fmt.Errorf("%w: %s", ErrInProgress, refusal.Error()))
+		case old:
+			var taken store.Charge
+			if refusal == nil {
+				if taken, refusal = d.charge(ctx, p, limits); refusal == nil {
+					return p, taken, nil
+				}
+			}
+			result, err := d.refuse(ctx, p, refusal)
+			return result.Payment, store.Charge{}, err
+		case waited:
+			return failed(ErrDuplicate)
+		}
+		select {
+		case <-d.After(duplicateWait):
+		case <-ctx.Done():
+		}
+		switch p, err = d.reread(ctx, p); {
+		case errors.Is(err, store.ErrNotFound): // the other request was refused
+			return failed(ErrDuplicate)
+		case err != nil:
+			return failed(unfinished(err))
+		}
+	}
+	return p, store.Charge{}, nil
 }
 
 // adopt answers from a payment that was found on the chain. Its ID shows that it is
@@ -277,39 +325,15 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 	return Result{Payment: p, Replayed: true}, nil
 }
 
-// reserved reports whether the payment holds a nonce already. Then it is charged,
-// and it is too late to refuse it.
+// reserved reports whether the payment holds a nonce of its wallet already. Then it is
+// charged, and it is too late to refuse it.
 func (d sending) reserved(ctx context.Context, p payment.Payment) (bool, error) {
 	w, err := d.Store.Wallet(ctx, walletOf(p))
-	if err != nil {
-		return false, err
+	if errors.Is(err, wallet.ErrUnknown) { // it has given no nonce out
+		return false, nil
 	}
 	_, held := w.Reservations[p.ID]
-	return held, nil
-}
-
-// charge takes c from its daily limits. The request that creates a payment charges it,
-// and one that carries it on only once no handler can be making it and it holds no nonce:
-// a crash in between counts it twice, never not at all.
-func (d sending) charge(ctx context.Context, c store.Charge) error {
-	if len(c.Limits) == 0 {
-		return nil
-	}
-	err := d.Store.Charge(ctx, c)
-	if err != nil && !errors.Is(err, store.ErrDailyLimit) {
-		return errors.Join(ErrUnavailable, err)
-	}
-	return err
-}
-
-// chargeOf is what the payment that r asks for takes from the daily limits of its
-// merchant and of the key that asks, for the day it was created on.
-func (d sending) chargeOf(p payment.Payment, r payment.Request) store.Charge {
-	limits := r.Key.Daily
-	if daily := cmp.Or(r.Key.MerchantDaily, d.Daily); !daily.IsZero() {
-		limits = append(slices.Clip(limits), payment.DailyLimit{Amount: daily})
-	}
-	return store.Charge{Merchant: p.Merchant, Mode: p.Mode, At: p.CreatedAt, Amount: p.Amount, Count: uint64(len(p.Outputs())), Limits: limits}
+	return held, err
 }
 
 // refuse discards a payment that was stored and cannot be made, so that its
@@ -330,8 +354,10 @@ func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return Result{}, refusal
-	case err == nil && stored.State != payment.Prepared && stored.Fingerprint == p.Fingerprint:
+	case err != nil:
+		return Result{}, errors.Join(ErrInProgress, err)
+	case stored.State != payment.Prepared && stored.Fingerprint == p.Fingerprint:
 		return Result{Payment: stored, Replayed: true}, nil
 	}
-	return Result{}, ErrInProgress
+	return Result{}, ErrDuplicate // that has changed it meanwhile
 }

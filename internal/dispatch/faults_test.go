@@ -107,8 +107,10 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"the reservation is unknown", breaks("Reserve#1"), nil},
 		{"and the payment cannot be read", breaks("Reserve#1", "Payment#1"), inProgress},
 		{"and its key has been used for another request", script{"Reserve#1": replace}, []error{dispatch.ErrKeyReused}},
-		{"there is no key any more", breaks("Signer#2"), inProgress},
-		{"the key is out of reach since", breaks("Ready#2"), inProgress},
+		{"there is no key any more", breaks("Signer#2"), nil},
+		{"the key is out of reach since", breaks("Ready#2"), nil},
+		{"as is the other", breaks("Ready#2", "Ready#3"), unavailable},
+		{"and the wallet cannot be read", breaks("Ready#2", "Wallet#1"), inProgress},
 		{"the key does not sign", breaks("Sign#1"), inProgress},
 		{"the commit is unknown", breaks("Commit#1"), nil},
 		{"and the payment cannot be read after it", breaks("Commit#1", "Payment#1"), inProgress},
@@ -358,6 +360,9 @@ func TestTimeForAPayment(t *testing.T) {
 		if p.did("Reserve#1") != enough {
 			t.Errorf("with %v left: %v", left, p.calls)
 		}
+		if !enough {
+			p.must(p.tables.Charge(t.Context(), day(5000, p.now))) // it has given back what it took
+		}
 		p = newProcess(t, breaks("Sign#1"))
 		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
 			t.Fatal(err)
@@ -389,12 +394,13 @@ func TestTakenUp(t *testing.T) {
 		{"and moved before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
 			stored := p.stored()
 			return p.tables.Reassign(context.Background(), stored.AssignedTo(second, stored.Tx), stored.Revision)
-		}}, exhaust, dispatch.ErrInProgress},
+		}}, exhaust, dispatch.ErrDuplicate},
 		{"and used for another request before it is refused", breaks("Reserve#1", "Payment#1"), script{"Discard#1": func(p *process) error {
 			_ = replace(p)
 			return overtake(p)
 		}}, exhaust, dispatch.ErrInProgress},
-		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Fees#2"), func(*process) {}, nil},
+		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Fees#2"), func(*process) {}, dispatch.ErrInProgress},
+		{"with a nonce, while no price is known", breaks("Sign#1"), breaks("Fees#2"), func(*process) {}, nil},
 		{"while no node is known", breaks("Reserve#1", "Payment#1"), breaks("Nodes#2"), func(*process) {}, dispatch.ErrInProgress},
 		{"while no price is known and it cannot be read", breaks("Reserve#1", "Payment#1"), breaks("Fees#2", "Payment#2"), func(*process) {}, errBroken},
 	} {
@@ -617,7 +623,7 @@ func TestAnotherWalletIsTried(t *testing.T) {
 	}
 	spend := func(a token.Address) func(*process) error {
 		return func(p *process) error {
-			return p.tables.Reconcile(context.Background(), p.record(a), token.Units(99), token.Units(1<<60))
+			return p.tables.Reconcile(context.Background(), p.record(a), token.Units(99), token.Units(1<<60), nil)
 		}
 	}
 	for name, test := range map[string]struct {

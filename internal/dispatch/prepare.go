@@ -140,9 +140,7 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 		case err != nil:
 			return payment.Payment{}, err
 		case keyErr != nil: // of another wallet the key may be at hand
-			refusal = errors.Join(ErrUnavailable, keyErr)
-			d.pool.Rest(w, "no key", d.Now())
-			d.Log.WarnContext(ctx, "wallet rests: its key is out of reach", "wallet", w.Address, "err", keyErr)
+			refusal = d.keyless(ctx, w, keyErr)
 			continue
 		}
 		d.pool.Wake(w)
@@ -273,31 +271,42 @@ func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) 
 func (d sending) call(p payment.Payment, w token.Address) chain.Call {
 	call := p.Call(w, !d.MemoOff)
 	call.Batch = !p.BatchContract.IsZero()
+	call.ByCall = d.ByCall && !call.Batch && !p.Ether()
 	return call
 }
 
-// quote estimates the call, and asks for fees beside it when the last quote is
-// older than a block: one round trip.
+// quote executes the call within the worst case, or estimates it, and asks for fees beside
+// it when the last quote is older than a block, and for the worst case when that is old: one
+// round trip.
 func (d sending) quote(ctx context.Context, call chain.Call) (chain.Market, uint64, error) {
 	d.mu.Lock()
 	market, fresh := d.market, !d.quoted.IsZero() && d.Now().Sub(d.quoted) < d.BlockTime
 	d.mu.Unlock()
-	if fresh {
-		gas, err := d.Nodes.Estimate(ctx, call)
-		return market, gas, err
-	}
 	var asked errgroup.Group
-	asked.Go(func() (err error) {
-		market, err = d.Nodes.Fees(ctx)
-		return err
-	})
+	if !fresh {
+		asked.Go(func() (err error) {
+			market, err = d.Nodes.Fees(ctx)
+			return err
+		})
+	}
+	if call.ByCall {
+		var due bool
+		if call.Within, due = d.worst.take(d.Now()); due {
+			asked.Go(func() error {
+				d.learn(ctx, call)
+				return nil
+			})
+		}
+	}
 	gas, err := d.Nodes.Estimate(ctx, call)
 	if err := cmp.Or(err, asked.Wait()); err != nil {
 		return chain.Market{}, 0, err
 	}
-	d.mu.Lock()
-	d.market, d.quoted = market, d.Now()
-	d.mu.Unlock()
+	if !fresh {
+		d.mu.Lock()
+		d.market, d.quoted = market, d.Now()
+		d.mu.Unlock()
+	}
 	return market, gas, nil
 }
 

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -79,6 +80,8 @@ type process struct {
 	blocked    int                      // simulated transfers from those to others
 	foreign    token.Address            // the wallet of which the node's pool holds a transaction
 	delays     map[string]time.Duration // of operations
+	costs      map[token.Address]uint64 // gas of a transfer to an address, if not 50,000
+	executed   []string                 // transfers that are ByCall, with the gas that they had
 }
 
 // asked is a request that a process can make.
@@ -101,6 +104,10 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 		Store: registering{&interpose.Store{Store: p.tables, Around: p.around}, p}, Keys: p, Nodes: p,
 		Hints: p, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return p.now }, Random: rand.Reader,
 		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
+		After: func(d time.Duration) <-chan time.Time {
+			p.must(p.call("After " + d.String()))
+			return time.After(0)
+		},
 	})
 	return p
 }
@@ -239,11 +246,14 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 	p.mu.Lock()
 	p.asked++
 	silent := p.asked == p.mute
+	outputs := fakechain.Outputs(chain.Tx{To: c.To, Data: c.Data})
+	if c.ByCall {
+		p.executed = append(p.executed, fmt.Sprintf("%x %d", outputs[0].To[:1], c.Within))
+	}
 	p.mu.Unlock()
 	if silent {
 		return 0, errors.New("connection reset")
 	}
-	outputs := fakechain.Outputs(chain.Tx{To: c.To, Data: c.Data})
 	if slices.Contains(p.unable, c.From) {
 		if outputs[0].To != c.From {
 			p.blocked++
@@ -267,7 +277,11 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 			return 0, chain.ErrReverted
 		}
 	}
-	return 50_000, nil
+	gas := cmp.Or(p.costs[outputs[0].To], 50_000)
+	if gas <= c.Within {
+		return c.Within, nil
+	}
+	return gas, nil
 }
 
 func (p *process) Head(context.Context, chain.ConfirmationRule) (chain.Head, error) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"remit/internal/payment"
-	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -15,7 +14,7 @@ import (
 // isRefusal reports whether a wallet refused the reservation: then nothing was
 // reserved. Any other error leaves that unknown.
 func isRefusal(err error) bool {
-	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrShare, wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas}
+	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrShare, wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas, errNoKey}
 	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 }
 
@@ -33,11 +32,21 @@ func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 	return d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil
 }
 
+// errNoKey reports a wallet whose key is out of reach.
+var errNoKey = fmt.Errorf("%w: a wallet's key is out of reach", ErrUnavailable)
+
+// keyless lets a wallet rest whose key is out of reach: that of another may be at hand.
+func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
+	d.pool.Rest(id, "no key", d.Now())
+	d.Log.WarnContext(ctx, "wallet rests: its key is out of reach", "wallet", id.Address, "err", err)
+	return errors.Join(errNoKey, err)
+}
+
 // errNoWallet reports that every active wallet was tried.
 var errNoWallet = errors.New("no wallet is left to try")
 
-// reassign moves the payment to a wallet that was not tried and from which the
-// token makes it, and returns it as it is stored then: another process may have
+// reassign moves the payment to a wallet that was not tried, whose key can sign, and from
+// which the token makes it, and returns it as it is stored then: another process may have
 // changed it first. It returns errNoWallet when no wallet is left, and adds to
 // refusals why those that it tried cannot pay. A crash after the write leaves a
 // payment that the next request under its key finishes; a reservation that it
@@ -53,6 +62,10 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 			continue
 		}
 		*tried = append(*tried, id.Address)
+		if _, err := d.ready(ctx, id.Address); err != nil {
+			*refusals = append(*refusals, d.keyless(ctx, id, err))
+			continue
+		}
 		tx, err := d.simulate(ctx, id, p)
 		if errors.Is(err, ErrInsufficient) {
 			err = wallet.ErrToken
@@ -78,10 +91,8 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 	return payment.Payment{}, errNoWallet
 }
 
-// giveUp refuses a payment that no wallet can make now, and gives back what this request
-// has taken from daily limits: another one gives back its own. A crash before the refund
-// leaves the day charged with an amount that was not paid.
-func (d sending) giveUp(ctx context.Context, p payment.Payment, taken store.Charge, refusals []error) (Result, error) {
+// giveUp refuses a payment that no wallet can make now.
+func (d sending) giveUp(ctx context.Context, p payment.Payment, refusals []error) (Result, error) {
 	refusal := fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(refusals...))
 	if !slices.ContainsFunc(refusals, func(err error) bool { return !errors.Is(err, wallet.ErrToken) }) {
 		refusal = ErrInsufficient // every wallet lacks the token only
@@ -90,11 +101,5 @@ func (d sending) giveUp(ctx context.Context, p payment.Payment, taken store.Char
 		refusal = ErrTooMany // a wallet would pay for another merchant
 		d.crowd.add(p.Merchant, d.Now())
 	}
-	result, err := d.refuse(ctx, p, refusal)
-	if errors.Is(err, refusal) && len(taken.Limits) > 0 {
-		if err := d.Store.Refund(ctx, taken); err != nil {
-			d.Log.WarnContext(ctx, "refund of daily limits unknown", "payment", p.ID, "err", err)
-		}
-	}
-	return result, err
+	return d.refuse(ctx, p, refusal)
 }

@@ -62,3 +62,13 @@ func (d sending) screened(ctx context.Context, r payment.Request, refusal error)
 		d.Log.WarnContext(ctx, "recipient refused", "to", r.Outputs()[to].To, "merchant", r.Merchant, "list", map[bool]string{true: "sanctions", false: "deny"}[errors.Is(refusal, chain.ErrListed)])
 	}
 }
+
+// screen returns why p, which is stored, could not be begun now: a list has a recipient of
+// it or does not answer, or its transfer does not pass.
+func (d sending) screen(ctx context.Context, p payment.Payment) error {
+	if err := d.allowed(ctx, p.Outputs()...); err != nil {
+		return err
+	}
+	_, err := d.simulate(ctx, walletOf(p), p)
+	return err
+}

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -47,22 +49,23 @@ func (d sending) startupCheck(ctx context.Context) error {
 // cannot be opened, and none is. If it crashes in between, the next request looks
 // again.
 func (d sending) look(ctx context.Context) error {
-	var at time.Time
+	var compared store.Comparison
 	var mark sync.WaitGroup
-	mark.Go(func() { at, _ = d.Store.Compared(ctx, d.ChainID) }) // unknown is zero: none is believed
+	mark.Go(func() { compared, _ = d.Store.Compared(ctx, d.ChainID) }) // unknown is zero: none is believed
 	wallets, err := d.registry(ctx, justRead)
 	mark.Wait()
 	if err != nil {
 		return err
 	}
 	known := wallets.Working(true)
-	if age := d.Now().Sub(at); age < -skew || age >= comparedFor {
-		if err := abreast(known, func(r wallet.Registration) error { return d.compare(ctx, r.ID) }); err != nil {
+	if age := d.Now().Sub(compared.At); age < -skew || age >= comparedFor {
+		if err := abreast(known, func(r wallet.Registration) error { return d.compare(ctx, r) }); err != nil {
 			return err
 		}
 	}
 	if unopened := wallets.Working(false); len(unopened) > 0 {
-		return d.open(ctx, unopened, len(known) == 0)
+		none := !slices.ContainsFunc(known, func(r wallet.Registration) bool { return r.State != wallet.Damaged })
+		return d.open(ctx, unopened, none)
 	}
 	return nil
 }
@@ -86,11 +89,12 @@ func abreast(wallets wallet.Registry, do func(wallet.Registration) error) error 
 
 // compare compares a wallet with the chain, unless this process has. What it learns
 // of it, the pool knows from then on.
-func (d sending) compare(ctx context.Context, id wallet.ID) error {
+func (d sending) compare(ctx context.Context, r wallet.Registration) error {
+	id := r.ID
 	if _, done := d.compared.Load(id); done {
 		return nil
 	}
-	w, err := d.Store.Wallet(ctx, id)
+	w, err := d.record(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -103,7 +107,7 @@ func (d sending) compare(ctx context.Context, id wallet.ID) error {
 		if view.Mined <= w.NextNonce {
 			continue
 		}
-		fresh, err := d.Store.Wallet(ctx, id) // others reserve between our read and the node's answer
+		fresh, err := d.record(ctx, r) // others reserve between our read and the node's answer
 		if err != nil {
 			return err
 		}
@@ -114,6 +118,16 @@ func (d sending) compare(ctx context.Context, id wallet.ID) error {
 	}
 	d.compared.Store(id, nil)
 	return nil
+}
+
+// record returns the record of a wallet that has one. A wallet whose registration is
+// damaged may never have been opened: then it has paid nothing.
+func (d sending) record(ctx context.Context, r wallet.Registration) (wallet.Wallet, error) {
+	w, err := d.Store.Wallet(ctx, r.ID)
+	if r.State == wallet.Damaged && errors.Is(err, wallet.ErrUnknown) {
+		return wallet.Wallet{ID: r.ID}, nil
+	}
+	return w, err
 }
 
 // open makes the records of wallets seen for the first time. If one of them has paid
@@ -171,8 +185,8 @@ func (d sending) leaveOut(ctx context.Context, id wallet.ID, err error) {
 	d.Log.ErrorContext(ctx, "wallet left out", "wallet", id.Address, "err", err)
 }
 
-// suspicion returns the reason of a wallet's pause for an ErrBehind, empty when no
-// wallet is paused for one.
+// suspicion returns the reason for which a new wallet is paused as another is: the chain
+// is ahead of the tables, or behind. Empty when none is.
 func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 	wallets, err := d.Store.Wallets(ctx, d.ChainID)
 	if err != nil {
@@ -180,10 +194,10 @@ func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 	}
 	var mu sync.Mutex
 	err = abreast(wallets.Working(true), func(r wallet.Registration) error {
-		w, err := d.Store.Wallet(ctx, r.ID)
-		if w.Suspect() {
-			mu.Lock()
-			defer mu.Unlock()
+		w, err := d.record(ctx, r)
+		mu.Lock()
+		defer mu.Unlock()
+		if w.Suspect() || w.RolledBack() && reason == "" {
 			reason = w.Paused
 		}
 		return err

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"context"
-	"time"
 
 	"remit/internal/payment"
 	"remit/internal/store"
@@ -28,6 +27,6 @@ type Store interface {
 	Open(ctx context.Context, w wallet.Wallet) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
-	Compared(ctx context.Context, chainID uint64) (time.Time, error)
+	Compared(ctx context.Context, chainID uint64) (store.Comparison, error)
 	Repause(ctx context.Context, id wallet.ID, from, to string) error
 }

@@ -53,7 +53,10 @@ func (t Transfer) request(coin token.Token) payment.Request {
 // Offer returns the payment that is stored under t's Key, or the one by which Move would
 // carry t out now. It has no effect on money.
 func (d *Dispatcher) Offer(ctx context.Context, t Transfer) (payment.Payment, error) {
-	return d.transfer(ctx, t, sending.offered)
+	return d.transfer(ctx, t, func(d sending, ctx context.Context, t Transfer) (payment.Payment, error) {
+		p, _, err := d.offered(ctx, t)
+		return p, err
+	})
 }
 
 // Move brings t to the reservation of a nonce, at most once per Key, and returns its
@@ -74,8 +77,8 @@ func (d *Dispatcher) transfer(ctx context.Context, t Transfer, do func(sending, 
 	return do(sending{d, nodes}, ctx, t)
 }
 
-// offered is Offer with the nodes of the moment.
-func (d sending) offered(ctx context.Context, t Transfer) (payment.Payment, error) {
+// offered is Offer with the nodes of the moment, and reports whether the payment is stored.
+func (d sending) offered(ctx context.Context, t Transfer) (_ payment.Payment, stored bool, _ error) {
 	coin := d.Token
 	if t.Ether {
 		coin = payment.Ether
@@ -83,13 +86,15 @@ func (d sending) offered(ctx context.Context, t Transfer) (payment.Payment, erro
 	r := t.request(coin)
 	id := payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey)
 	p, err := d.Store.Payment(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return d.offer(ctx, id, r, t, coin)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		p, err = d.offer(ctx, id, r, t, coin)
+		return p, false, err
+	case err != nil:
+		return payment.Payment{}, false, errors.Join(ErrInProgress, err)
 	}
-	if err != nil {
-		return payment.Payment{}, errors.Join(ErrInProgress, err)
-	}
-	return d.same(ctx, p, r)
+	p, err = d.same(ctx, p, r)
+	return p, true, err
 }
 
 // same returns the stored payment p if it answers r, adopted if it was found on the
@@ -170,15 +175,14 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 
 // move is Move with the nodes of the moment.
 func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) {
-	offer, err := d.offered(ctx, t)
-	if err != nil || offer.State != payment.Prepared {
-		return offer, err
-	}
-	p, created, err := d.Store.Create(ctx, offer)
-	if err == nil {
-		p, err = d.same(ctx, p, t.request(offer.Token))
-	} else {
-		err = errors.Join(ErrInProgress, err)
+	p, stored, err := d.offered(ctx, t)
+	if err == nil && !stored {
+		created := false
+		if p, created, err = d.Store.Create(ctx, p); err != nil {
+			return payment.Payment{}, errors.Join(ErrInProgress, err)
+		}
+		stored = !created
+		p, err = d.same(ctx, p, t.request(p.Token))
 	}
 	if err != nil || p.State != payment.Prepared {
 		return p, err
@@ -186,20 +190,20 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 	if err := d.startupCheck(ctx); err != nil {
 		return payment.Payment{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
 	}
-	charge := store.Charge{Merchant: p.Merchant, Mode: p.Mode, At: p.CreatedAt, Amount: p.Amount, Count: 1}
+	var limits []payment.DailyLimit
 	if !t.Daily.IsZero() {
-		if !created && d.Now().Sub(p.CreatedAt) < handlerLife {
-			return payment.Payment{}, ErrInProgress // the process that began it charges it
-		}
-		charge.Limits = []payment.DailyLimit{{Key: "refill/" + p.Token.Symbol, Amount: t.Daily}}
-		err := d.Store.Charge(ctx, charge)
-		if errors.Is(err, store.ErrDailyLimit) {
-			result, err := d.refuse(ctx, p, err)
-			return result.Payment, err
-		}
-		if err != nil {
-			return payment.Payment{}, errors.Join(ErrInProgress, err)
-		}
+		limits = []payment.DailyLimit{{Key: "refill/" + p.Token.Symbol, Amount: t.Daily}}
+	}
+	var taken store.Charge
+	if stored {
+		p, taken, err = d.takeUp(ctx, p, limits, d.screen(ctx, p))
+	} else if taken, err = d.charge(ctx, p, limits); err != nil {
+		var result Result
+		result, err = d.refuse(ctx, p, err)
+		p = result.Payment
+	}
+	if err != nil || p.State != payment.Prepared {
+		return p, err
 	}
 	for range rounds {
 		w, err := d.Store.Reserve(ctx, wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Coins(), Gas: p.Tx.Cost(), At: d.Now().Add(-abandoned)})
@@ -212,12 +216,8 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 		default:
 			refusal := fmt.Errorf("%w: %w: %s wants %s and %s wei of %s, which has %s and %s wei to spend %s",
 				ErrUnavailable, err, p.ID, p.Coins(), p.Tx.Cost(), p.Wallet, w.Balance, w.Gas, w.Paused)
+			d.refund(ctx, taken)
 			result, err := d.refuse(ctx, p, refusal)
-			if errors.Is(err, refusal) && len(charge.Limits) > 0 {
-				if err := d.Store.Refund(ctx, charge); err != nil {
-					d.Log.WarnContext(ctx, "refund of a refill's daily limit unknown", "payment", p.ID, "err", err)
-				}
-			}
 			return result.Payment, err
 		}
 	}

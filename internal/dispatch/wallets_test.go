@@ -14,6 +14,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -39,7 +40,7 @@ func TestAWalletThatTheTokenBlocks(t *testing.T) {
 		}
 		for _, a := range p.keys {
 			p.must(p.tables.RaiseCeiling(t.Context(), walletOf(a), 1<<20))
-			p.must(p.tables.Reconcile(t.Context(), p.record(a), token.Units(1000), token.Units(1<<60)))
+			p.must(p.tables.Reconcile(t.Context(), p.record(a), token.Units(1000), token.Units(1<<60), nil))
 		}
 	}
 	if p.blocked != 1 {
@@ -272,7 +273,7 @@ func TestColdProcess(t *testing.T) {
 			tables, keys := opened(t)
 			p := start(t, tables, script{})
 			p.keys, p.d.Daily = keys, token.Amount{}
-			p.must(tables.SetCompared(t.Context(), 1, p.now.Add(-test.age)))
+			p.must(tables.SetCompared(t.Context(), 1, store.Comparison{At: p.now.Add(-test.age)}))
 			p.delays = map[string]time.Duration{}
 			for _, op := range []string{"Estimate", "Fees", "Account", "Head", "Count", "Send"} {
 				p.delays[op] = time.Second

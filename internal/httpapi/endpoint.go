@@ -5,6 +5,7 @@
 package httpapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -40,8 +41,8 @@ type Meter interface {
 
 // Metered returns e, which meters what it refuses: Refusals by the problem's code, and
 // ServerErrors, InProgress and CommitsFailed of the version, which names the function
-// too, so that a canary sees what the new one does. An answer that is no refusal writes
-// nothing.
+// too, so that a canary sees what the new one does. A repetition of a request that may be
+// alive is not counted as InProgress. An answer that is no refusal writes nothing.
 func (e Endpoint) Metered(m Meter, version string) Endpoint {
 	e.meter, e.version = m, version
 	return e
@@ -53,7 +54,8 @@ func (e Endpoint) refused(ctx context.Context, p problem, err error) {
 	}
 	e.meter.AddOf("Code", cmp.Or(p.code, strconv.Itoa(p.status)), "Refusals", "Count", 1)
 	for name, is := range map[string]bool{
-		"ServerErrors": p.status >= http.StatusInternalServerError, "InProgress": errors.Is(err, dispatch.ErrInProgress), "CommitsFailed": errors.Is(err, dispatch.ErrCommit),
+		"ServerErrors": p.status >= http.StatusInternalServerError, "CommitsFailed": errors.Is(err, dispatch.ErrCommit),
+		"InProgress": errors.Is(err, dispatch.ErrInProgress) && !errors.Is(err, dispatch.ErrDuplicate),
 	} {
 		if is {
 			e.meter.AddOf("Version", e.version, name, "Count", 1)
@@ -168,6 +170,7 @@ func listing[T, V any](view func(T) V) func([]T, error) (answer, error) {
 		for i, item := range items {
 			l.Data[i] = view(item)
 		}
+		l.Data = l.Data[:fitting(l.Data)] // all, but of deliveries with the longest answers
 		return l
 	})
 }
@@ -194,7 +197,7 @@ func respond(w http.ResponseWriter, r *http.Request, endpoints []Endpoint, newID
 			slog.ErrorContext(r.Context(), "request failed", "request_id", id, "status", p.status, "err", err)
 		}
 		a = p.answer()
-		body, _ = json.Marshal(a.body) // text and lists of text
+		body, _ = encode(a.body) // text and lists of text
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -243,8 +246,33 @@ func serve(r *http.Request, endpoints []Endpoint, authenticate func(*http.Reques
 	if p, ok := a.body.(page); ok {
 		return a, p.content, nil
 	}
-	body, err = json.Marshal(a.body)
+	body, err = encode(a.body)
 	return a, body, err
+}
+
+// encode returns v as JSON, in which < is one byte and not six.
+func encode(v any) ([]byte, error) {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+}
+
+// answerLimit bounds a list, in bytes of JSON inside a JSON string, which is how a function
+// answers: Lambda takes 6,291,556 of them. CSV of the same takes half as much again at most.
+const answerLimit = 4_000_000
+
+// fitting returns how many of the first items fit into an answer, at least one.
+func fitting[V any](items []V) int {
+	size := 0
+	for i, item := range items {
+		text, _ := encode(item) // an error is that of the whole answer too
+		if size += len(text) + bytes.Count(text, []byte(`"`)) + bytes.Count(text, []byte(`\`)); size > answerLimit && i > 0 {
+			return i
+		}
+	}
+	return len(items)
 }
 
 // requestID returns the caller's request id if it sent exactly one of 1 to 128

@@ -15,14 +15,6 @@ import (
 	"remit/internal/token"
 )
 
-// Limits of a payment's reference and metadata. Lengths are in code points.
-const (
-	maxReference     = 128
-	maxMetadata      = 20 // pairs
-	maxMetadataName  = 40
-	maxMetadataValue = 500
-)
-
 // A Payer makes payments; *dispatch.Dispatcher is one.
 type Payer interface {
 	Send(ctx context.Context, r payment.Request) (dispatch.Result, error)
@@ -70,7 +62,7 @@ func (e entryError) Unwrap() error { return e.error }
 // request reads the parts that one payment and a batch have alike.
 func (f *form) request(c *call) payment.Request {
 	r := payment.Request{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Metadata: f.metadata("metadata"), Key: limitsOf(c.caller)}
-	r.Reference, _ = f.text("reference", 1, maxReference)
+	r.Reference, _ = f.text("reference", 1, payment.MaxReference)
 	return r
 }
 
@@ -127,7 +119,7 @@ func (f *form) entries(asset token.Token) (entries []payment.Entry, fields []str
 		one := form{object: item, at: []any{"payments", i}}
 		to, field := one.recipient(asset)
 		e := payment.Entry{To: to, Amount: one.amount("amount")}
-		e.Reference, _ = one.text("reference", 1, maxReference)
+		e.Reference, _ = one.text("reference", 1, payment.MaxReference)
 		entries, fields, f.bad = append(entries, e), append(fields, field), append(f.bad, one.bad...)
 	}
 	return entries, fields
@@ -200,13 +192,13 @@ func (f *form) metadata(field string) map[string]string {
 	case v.Kind != strictjson.Object:
 		f.refuse(field, "object_type", "Must be a JSON object")
 		return nil
-	case len(v.Members) > maxMetadata:
+	case len(v.Members) > payment.MaxMetadata:
 		f.refuse(field, "too_many", "Must have at most 20 pairs")
 		return nil
 	}
 	pairs := make(map[string]string, len(v.Members))
 	for _, m := range v.Members {
-		if n := utf8.RuneCountInString(m.Name); n < 1 || n > maxMetadataName {
+		if n := utf8.RuneCountInString(m.Name); n < 1 || n > payment.MaxMetadataName {
 			f.refuse(field, "metadata_name", "Names must have 1 to 40 characters")
 			return nil
 		}
@@ -214,7 +206,7 @@ func (f *form) metadata(field string) map[string]string {
 			f.refuse(field, "metadata_value", "Values must be strings")
 			return nil
 		}
-		if utf8.RuneCountInString(m.Value.Text) > maxMetadataValue {
+		if utf8.RuneCountInString(m.Value.Text) > payment.MaxMetadataValue {
 			f.refuse(field, "metadata_value", "Values must have at most 500 characters")
 			return nil
 		}

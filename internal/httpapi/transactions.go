@@ -144,8 +144,11 @@ func pageOf(ctx context.Context, history store.History, f store.Filter) (transac
 	for _, p := range payments {
 		list.Data = append(list.Data, p.Public())
 	}
-	if more && len(payments) > 0 {
-		next := encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAfter(f, payments[len(payments)-1]))
+	if n := fitting(list.Data); n < len(list.Data) {
+		list.Data, list.HasMore = list.Data[:n], true
+	}
+	if n := len(list.Data); list.HasMore && n > 0 {
+		next := encodeCursor(paymentCursors, f.Merchant, f.Mode, cursorAfter(f, payments[n-1]))
 		list.NextCursor = &next
 	}
 	return list, nil

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +217,42 @@ func TestPages(t *testing.T) {
 	}
 	if len(page.Data) != 5 {
 		t.Errorf("the limit did not travel inside the cursor: %d on the last page", len(page.Data))
+	}
+}
+
+// TestPagesFitIntoAnAnswer: Lambda takes 6,291,556 bytes of JSON, in which an answer is
+// text. A page of longer payments ends early.
+func TestPagesFitIntoAnAnswer(t *testing.T) {
+	a := newAPI(t)
+	words := make(map[string]string)
+	for i := range 20 {
+		words[strconv.Itoa(i)] = strings.Repeat("\x01", 499) + "<"
+	}
+	metadata, err := json.Marshal(words)
+	must(t, err)
+	for n := range 100 {
+		a.post("/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d,"metadata":%s}`, alice, n+1, metadata)).want(t, 201, `\u0001<`)
+	}
+	fits := func(body string) {
+		text, err := json.Marshal(body)
+		must(t, err)
+		if n := len(text) - 5*strings.Count(body, "<"); n > 6_291_556 { // what the runtime does not escape
+			t.Errorf("an answer has %d bytes", n)
+		}
+	}
+	paid := 0
+	for query := "limit=100"; query != ""; {
+		page := a.get("/transactions?" + query)
+		fits(page.body)
+		fits(a.get("/transactions?"+query, "Accept: text/csv").body)
+		list := a.list(query)
+		paid, query = paid+len(list.Data), ""
+		if list.NextCursor != nil {
+			query = "cursor=" + *list.NextCursor
+		}
+	}
+	if paid != 100 {
+		t.Errorf("the pages have %d payments", paid)
 	}
 }
 
