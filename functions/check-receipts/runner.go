@@ -15,7 +15,7 @@ import (
 )
 
 // duePage is how many due webhooks one run queues at most.
-const duePage = 500
+const duePage = 1000
 
 // A runner does the work of one invocation.
 type runner struct {

@@ -1,6 +1,7 @@
 package settlement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,22 +22,32 @@ const resends = 64
 // raises their fees when they have waited too long and the market has gone up.
 func (p *pass) keepAlive(ctx context.Context) error {
 	count := p.views.Leading().Mined
-	var waiting []wallet.PendingTx
-	for _, s := range p.pendingTxs {
-		if s.Nonce >= count && len(s.Raw) > 0 {
-			waiting = append(waiting, s)
-		}
-	}
+	waiting := p.waiting(count)
 	if len(waiting) == 0 {
 		return p.recover(ctx)
 	}
 	err := p.bump(ctx, waiting, count)
+	return cmp.Or(p.resendAll(ctx, waiting), err)
+}
+
+// waiting returns the pending transactions from a nonce on that have bytes to send.
+func (p *pass) waiting(from uint64) (waiting []wallet.PendingTx) {
+	for _, s := range p.pendingTxs {
+		if s.Nonce >= from && len(s.Raw) > 0 {
+			waiting = append(waiting, s)
+		}
+	}
+	return waiting
+}
+
+// resendAll gives every node the stored bytes that its pool does not count.
+func (p *pass) resendAll(ctx context.Context, waiting []wallet.PendingTx) error {
 	for _, view := range p.views {
 		if err := p.resend(ctx, view, waiting); err != nil {
 			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // resend gives a node the stored bytes that its pool does not count, in nonce
@@ -140,7 +151,7 @@ func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint6
 
 // unheld are the best replies of nodes of which none holds the bytes, and which
 // another attempt may change.
-var unheld = map[chain.Class]bool{chain.Full: true, chain.FeeTooLow: true, chain.Replacement: true, chain.GasTooLow: true, chain.Wrong: true}
+var unheld = map[chain.Class]bool{chain.Full: true, chain.Funds: true, chain.FeeTooLow: true, chain.Replacement: true, chain.GasTooLow: true, chain.Wrong: true}
 
 // rebroadcast sends an attempt to every node, also to those whose pools hold the
 // nonce already. It returns the best reply.
@@ -163,9 +174,17 @@ var errSame = errors.New("nothing better to send")
 // nothing, so that the nonces behind it get on, and is followed by none that pays.
 // One node that says anything else, or nothing, may have the bytes yet.
 func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class, market chain.Market) (wallet.PendingTx, error) {
+	if len(s.Hashes) >= store.MaxAttempts {
+		return wallet.PendingTx{}, errSame
+	}
 	raised := false
+	quote := chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit)
 	raise := func(tx chain.Tx) chain.Tx {
-		tx.Fees, raised = s.Fees.Bump(chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit), p.limit(s, tx))
+		limit := p.limit(s, tx)
+		tx.Fees, raised = s.Fees.Bump(quote, limit)
+		if !raised && class == chain.Replacement {
+			tx.Fees, raised = s.Fees.Outbid(limit)
+		}
 		return tx
 	}
 	better := func(tx chain.Tx) bool {
@@ -174,7 +193,12 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	if s.Noop() {
 		tx := p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees)
 		tx.L1Fee = market.L1Reserve(tx)
-		if tx = raise(tx); !better(tx) {
+		tx = raise(tx)
+		if class == chain.Funds { // a cheaper one, if it was signed at a price that the market asks no longer
+			tx.Fees = quote
+			raised = tx.Cost().Less(s.Gas)
+		}
+		if !better(tx) {
 			return wallet.PendingTx{}, errSame
 		}
 		signed, err := p.sign(ctx, tx, s.Nonce)

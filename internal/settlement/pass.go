@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"remit/internal/chain"
+	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
@@ -21,6 +22,7 @@ type pass struct {
 	*Settler
 	Nodes      chain.Nodes        // of this round
 	heads      func() chain.Heads // theirs
+	stands     func() standing    // what they make of the newest final block
 	registered wallet.Registration
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
@@ -37,16 +39,22 @@ type pass struct {
 func (p *pass) over(ctx context.Context, by string, idle bool) error {
 	id := p.registered.ID
 	p.fresh = idle
-	var err error
-	if p.wallet, err = p.Store.Wallet(ctx, id); err != nil {
-		return fmt.Errorf("reading the wallet: %w", err)
+	unreadable, err := p.read(ctx)
+	if errors.Is(err, wallet.ErrUnknown) && p.registered.State == wallet.Damaged {
+		return nil // it may never have been opened
 	}
-	var unreadable int
-	if p.pendingTxs, unreadable, err = p.Store.PendingTxs(ctx, id); err != nil {
-		return fmt.Errorf("reading its pending transactions: %w", err)
+	if err != nil {
+		if errors.Is(err, store.ErrUnreadable) {
+			p.report.Unreadable++
+		}
+		return err
+	}
+	if p.wallet.Damaged != "" {
+		unreadable++
+		p.Log.ErrorContext(ctx, "wallet cannot be read in full", "wallet", id.Address, "damaged", p.wallet.Damaged)
 	}
 	busy := p.busy()
-	if !busy && !idle {
+	if !busy && !idle && p.wallet.Damaged == "" {
 		return nil
 	}
 	if busy {
@@ -79,6 +87,21 @@ func (p *pass) over(ctx context.Context, by string, idle bool) error {
 	return err
 }
 
+// read reads the wallet, and then its pending transactions, of which it leaves out those
+// that do not decode.
+func (p *pass) read(ctx context.Context) (unreadable int, err error) {
+	w, err := p.Store.Wallet(ctx, p.registered.ID)
+	if err != nil {
+		return 0, fmt.Errorf("reading the wallet: %w", err)
+	}
+	txs, unreadable, err := p.Store.PendingTxs(ctx, p.registered.ID)
+	if err != nil {
+		return 0, fmt.Errorf("reading its pending transactions: %w", err)
+	}
+	p.wallet, p.pendingTxs = w, txs
+	return unreadable, nil
+}
+
 // busy reports whether a nonce of the wallet is reserved or has a pending
 // transaction.
 func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reservations) > 0 }
@@ -106,6 +129,9 @@ func (p *pass) steps(ctx context.Context) error {
 		return errors.Join(reservationErr, err)
 	}
 	p.views = views
+	if held, err := p.rolledBack(ctx); held {
+		return errors.Join(reservationErr, err)
+	}
 	if ahead, err := p.chainAhead(ctx); ahead || err != nil {
 		return errors.Join(reservationErr, err)
 	}
@@ -145,7 +171,7 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 			return true, err
 		}
 		for _, r := range wallets.Working(true) {
-			if err := p.Store.Pause(ctx, r.ID, reason); err != nil {
+			if err := p.Store.Pause(ctx, r.ID, reason); err != nil && !errors.Is(err, wallet.ErrUnknown) { // without a record it gives nothing
 				return true, err
 			}
 		}

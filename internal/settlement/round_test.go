@@ -137,6 +137,14 @@ func TestRounds(t *testing.T) {
 		{"a transaction that waits too long", func(w *world) { w.commit("a", settlement.BumpAfter); w.pooled, w.price = 1, 21 }, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
 		{"and the node has forgotten it", func(w *world) { w.commit("a", settlement.BumpAfter); w.price = 21 }, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
 		{"a transaction that waits", func(w *world) { w.commit("a", settlement.BumpAfter-1); w.pooled = 1 }, script{}, report{Busy: true, Pending: 1, Oldest: settlement.BumpAfter - 1}, nil},
+		{"and it has had every attempt that is stored", func(w *world) {
+			p := w.commit("a", over)
+			for n := 1; n < store.MaxAttempts; n++ {
+				p.Attempts = append(p.Attempts, payment.Attempt{Hash: chain.Hash{1, byte(n)}, Raw: []byte{1}, At: w.now.Add(-over)})
+				w.must(w.tables.AddAttempt(context.Background(), p))
+			}
+			w.pooled, w.price = 1, 21
+		}, script{}, report{Busy: true, Resent: 1, Pending: 1, Oldest: over}, nil},
 		{"and the market asks no more than it offers", func(w *world) { stuck(w); w.price = 20 }, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"a no-op that waits too long", unfilled, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
 		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},

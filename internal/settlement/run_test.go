@@ -291,7 +291,7 @@ func TestReconciling(t *testing.T) {
 	w.commit("a", 0)
 	w.reserve("b", 0)
 	p := w.reserve("c", 0)
-	w.must(w.tables.Reconcile(t.Context(), wallet.Wallet{ID: id, NextNonce: 3}, token.Units(5), token.Units(5)))
+	w.must(w.tables.Reconcile(t.Context(), wallet.Wallet{ID: id, NextNonce: 3}, token.Units(5), token.Units(5), nil))
 	report, err := w.round()
 	spendable, gas := funds.Balance.Sub(token.Units(300)), funds.Gas.Sub(token.Units(3*210))
 	if got := w.record(); err != nil || got.Balance != spendable || got.Gas != gas || report.Wallets[0].Gap != 3 {
@@ -304,7 +304,7 @@ func TestReconciling(t *testing.T) {
 		t.Errorf("written again: %v, after %v", err, w.calls)
 	}
 	// A nonce without an owner tells nothing.
-	w.must(w.tables.Reconcile(t.Context(), wallet.Wallet{ID: id, NextNonce: 3}, token.Units(5), token.Units(5)))
+	w.must(w.tables.Reconcile(t.Context(), wallet.Wallet{ID: id, NextNonce: 3}, token.Units(5), token.Units(5), nil))
 	w.must(w.tables.Release(t.Context(), p.ID, wallet.PendingTx{ID: id, Nonce: 2}))
 	report, err = w.round()
 	if err != nil || w.did("Reconcile#2") || report.Wallets[0].Gas != token.Units(5) {
@@ -398,7 +398,7 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		defer cancel()
 		_, _ = w.settler.Run(ctx, "run")
 		at, err := w.tables.Compared(t.Context(), id.ChainID)
-		if err != nil || at.Equal(began) != test.want || at.IsZero() == test.want || w.times["Account"] != test.looks && test.looks > 0 || w.times["SetCompared"] > 1 {
+		if err != nil || at.At.Equal(began) != test.want || at.At.IsZero() == test.want || w.times["Account"] != test.looks && test.looks > 0 || w.times["SetCompared"] > 1 {
 			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.calls)
 		}
 	}

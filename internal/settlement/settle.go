@@ -86,6 +86,9 @@ func (p *pass) settlePendingTx(ctx context.Context, s wallet.PendingTx, known ch
 	// The nonce is used and no node has a receipt of ours. That alone proves
 	// nothing: indexes lag, forks differ.
 	p.undecided(ctx, s, "no node has a receipt")
+	if p.stands() != kept {
+		return false, nil
+	}
 	atNonce, err := p.Nodes.TxAtNonce(ctx, p.views, p.wallet.Address, s.Nonce)
 	if err != nil || atNonce.IsZero() || slices.Contains(s.Hashes, atNonce) {
 		return false, err
@@ -171,7 +174,7 @@ func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, at
 // nodes answer and one of them does not call the block final yet, that is no doubt:
 // nodes are always some blocks apart.
 func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
-	if p.Nodes.Decide(v, a.By) {
+	if p.stands() == kept && p.Nodes.Decide(v, a.By) {
 		return true
 	}
 	behind := slices.ContainsFunc(p.views, func(view chain.View) bool { return view.Final < a.Block })

@@ -20,6 +20,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/stack"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
@@ -99,13 +100,21 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 		return total, fmt.Errorf("finding nodes: %w", err)
 	}
 	patient, began := true, s.Now()
-	compared := new(sync.Map) // the wallet.IDs that this run has compared; nil once those are all
+	run := &run{by: by, compared: new(sync.Map)}
+	defer func() {
+		if run.compared != nil {
+			s.share(ctx, run)
+		}
+	}()
 	for {
-		round, all, err := s.round(ctx, by, compared)
+		round, all, err := s.round(ctx, run)
 		total.next(round)
 		if all {
-			compared = nil
-			s.share(ctx, began, total)
+			if total.Suspect == 0 {
+				run.known.At = began
+			}
+			s.share(ctx, run)
+			run.compared = nil
 		}
 		pause := s.BlockTime
 		switch {
@@ -141,14 +150,20 @@ func (s *Settler) yield(ctx context.Context, by string) error {
 	return errors.Join(errs...)
 }
 
-// share tells processes that start that a run has compared every wallet with the
-// chain since began, unless the chain was ahead of one. A crash before costs such
-// a process a comparison of its own.
-func (s *Settler) share(ctx context.Context, began time.Time, run Report) {
-	if run.Suspect > 0 {
+// A run is what a run remembers from round to round.
+type run struct {
+	by       string
+	compared *sync.Map         // the wallet.IDs that it has compared with the chain; nil: idle wallets are not looked at
+	known    *store.Comparison // nil until it is read
+}
+
+// share stores what the run has learned of the chain: also for processes that start, that
+// every wallet was compared. A crash before costs such a process a comparison of its own.
+func (s *Settler) share(ctx context.Context, r *run) {
+	if r.known == nil {
 		return
 	}
-	if err := s.Store.SetCompared(ctx, s.ChainID, began); err != nil {
+	if err := s.Store.SetCompared(ctx, s.ChainID, *r.known); err != nil {
 		s.Log.WarnContext(ctx, "comparison not stored", "err", err)
 	}
 }
@@ -156,18 +171,18 @@ func (s *Settler) share(ctx context.Context, began time.Time, run Report) {
 // Round passes over every wallet once. An idle wallet is looked at only when
 // idle is true.
 func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, error) {
-	var compared *sync.Map
+	r := &run{by: by}
 	if idle {
-		compared = new(sync.Map)
+		r.compared = new(sync.Map)
 	}
-	report, _, err := s.round(ctx, by, compared)
+	report, _, err := s.round(ctx, r)
 	return report, err
 }
 
 // round passes over every wallet once, over an idle one only if it is not in
 // compared. It adds to compared each wallet with which it has compared the chain, and
 // reports whether all are in it then.
-func (s *Settler) round(ctx context.Context, by string, compared *sync.Map) (report Report, all bool, err error) {
+func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, err error) {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
 		return report, false, fmt.Errorf("finding nodes: %w", err)
@@ -176,40 +191,59 @@ func (s *Settler) round(ctx context.Context, by string, compared *sync.Map) (rep
 	if err != nil {
 		return report, false, fmt.Errorf("listing wallets: %w", err)
 	}
+	if r.known == nil {
+		known, err := s.Store.Compared(ctx, s.ChainID)
+		if err != nil {
+			return report, false, fmt.Errorf("reading what is known of the chain: %w", err)
+		}
+		r.known = &known
+	}
 	var heads chain.Heads
-	read := make(chan struct{}) // closed once heads are read, beside the tables of the first wallets
+	var stands standing
+	read, weighed := make(chan struct{}), make(chan struct{}) // closed once heads are read, beside the tables of the first wallets, and stands beside their accounts
 	go func() {
-		defer close(read)
+		defer close(weighed)
 		heads = nodes.Heads(ctx, s.ConfirmationRule)
+		close(read)
+		stands = s.weigh(ctx, heads, r.known)
 	}()
-	defer func() { <-read }()
-	if compared != nil {
+	defer func() { <-weighed }()
+	if r.compared != nil {
 		var watching sync.WaitGroup // beside the passes
-		watching.Go(func() { s.watch(ctx, nodes, by, wallets) })
+		watching.Go(func() { s.watch(ctx, nodes, r.by, wallets) })
 		defer watching.Wait()
 	}
 	var mu sync.Mutex
-	all = compared != nil
-	err = abreast(wallets.Working(true), func(r wallet.Registration) error {
-		p := &pass{Settler: s, Nodes: nodes, registered: r, heads: func() chain.Heads { <-read; return heads }}
+	all = r.compared != nil
+	err = abreast(wallets.Working(true), func(registered wallet.Registration) error {
+		p := &pass{
+			Settler: s, Nodes: nodes, registered: registered,
+			heads: func() chain.Heads { <-read; return heads }, stands: func() standing { <-weighed; return stands },
+		}
 		missing := false
-		if compared != nil {
-			_, done := compared.Load(r.ID)
+		if r.compared != nil {
+			_, done := r.compared.Load(registered.ID)
 			missing = !done
 		}
-		err := p.over(ctx, by, missing)
+		err := p.over(ctx, r.by, missing)
 		if missing && p.compared {
-			compared.Store(r.ID, nil)
+			r.compared.Store(registered.ID, nil)
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		all = all && (!missing || p.compared)
 		report.add(p.report)
 		if err != nil {
-			return fmt.Errorf("settling wallet %s: %w", r.Address, err)
+			return fmt.Errorf("settling wallet %s: %w", registered.Address, err)
 		}
 		return nil
 	})
+	for _, r := range wallets {
+		if r.State == wallet.Damaged {
+			report.Unreadable++
+			s.Log.ErrorContext(ctx, "registration of a wallet cannot be read", "wallet", r.Address)
+		}
+	}
 	return report, all, err
 }
 

@@ -25,10 +25,10 @@ type Store interface {
 	Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
-	SetCompared(ctx context.Context, chainID uint64, at time.Time) error
+	Compared(ctx context.Context, chainID uint64) (store.Comparison, error)
+	SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error
 	Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (held bool, err error)
-	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount) error
-	Recount(ctx context.Context, id wallet.ID, recounts uint64, mined map[string]uint64, idle []string) error
+	Reconcile(ctx context.Context, w wallet.Wallet, balance, gas token.Amount, perMerchant map[string]uint64) error
 	Advance(ctx context.Context, id wallet.ID, next, noopsBelow uint64) error
 	Pause(ctx context.Context, id wallet.ID, reason string) error
 	Repause(ctx context.Context, id wallet.ID, from, to string) error

@@ -133,9 +133,13 @@ func (w *world) round() (settlement.Report, error) {
 
 // prepare stores a payment that nothing was reserved for.
 func (w *world) prepare(key string, age time.Duration) payment.Payment {
-	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: token.Address{9}, Amount: token.Units(100)}
+	return w.prepareFor("mer_1", key, age)
+}
+
+func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Payment {
+	r := payment.Request{Merchant: merchant, Mode: "test", IdempotencyKey: key, To: token.Address{9}, Amount: token.Units(100)}
 	fees := chain.Fees{Tip: token.Units(1), Cap: token.Units(21)}
-	p := payment.New(payment.KeyID("mer_1", "test", key), r, coin, "net", w.now.Add(-age)).
+	p := payment.New(payment.KeyID(merchant, "test", key), r, coin, "net", w.now.Add(-age)).
 		AssignedTo(payer, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 10, Fees: fees})
 	_, _, err := w.tables.Create(context.Background(), p)
 	w.must(err)

@@ -59,6 +59,10 @@ type Config struct {
 	// token that refuses them. Then restored tables cannot be completed from the chain.
 	MemoOff bool
 
+	// ByCall has a transfer executed once, by eth_call within the token's worst case, in
+	// place of estimates (docs/chains.md).
+	ByCall bool
+
 	// BatchContract is the Disburser through which the wallets pay batches; zero: batches
 	// are not enabled.
 	BatchContract token.Address
