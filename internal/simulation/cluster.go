@@ -63,6 +63,7 @@ type Setup struct {
 	Key              payment.KeyLimits // of the API key with which clients ask
 	FeeLimit         token.Amount      // wei per gas; zero: none
 	ReservationAge   time.Duration     // from which on runs finish a reservation; zero: settlement.ReservationAge
+	Estimates        bool              // each transfer is estimated, as on chains whose calls are none (chains.Profile)
 	Skews            []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
 }
 
@@ -131,7 +132,12 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	}
 	c.store = &interpose.Store{Store: c.Store, Around: func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
 		return c.scheduler.Around(ctx, call, func(ctx context.Context) {
-			apply(ctx)
+			if by, ok := ctx.Value(requestKey{}).(request); ok && call.Op == "Reserve" {
+				id, _, _ := strings.Cut(call.Args, " ")
+				c.oracle.Reserving(payment.ID(id), by.began, by.maximum, func() { apply(ctx) })
+			} else {
+				apply(ctx)
+			}
 			c.oracle.Stored(call.Op)
 		})
 	}}
@@ -157,6 +163,20 @@ func (c *Cluster) AddWallet() {
 		coins = token.Amount{}
 	}
 	c.Chain.Fund(a, coins, wei)
+}
+
+// denyAge is how long a process may believe the operator's deny list that it has read.
+const denyAge = 30 * time.Second
+
+// Bar puts a recipient on the operator's deny list, or on the chain's.
+func (c *Cluster) Bar(to token.Address, deny bool) {
+	from := time.Now()
+	if c.Chain.Listed[to] = c.Chain.Listed[to] || !deny; deny {
+		_ = c.Store.Deny(context.Background(), store.Denial{To: to}) // in memory
+		from = from.Add(denyAge)
+	}
+	c.oracle.Bar(to, from)
+	c.trace("chain", "%x is barred, by the deny list %t", to[18:], deny)
 }
 
 // Drain keeps new payments off the n-th wallet.
@@ -236,7 +256,7 @@ func (c *Cluster) newInstance() instance {
 func (c *Cluster) config() stack.Config {
 	return stack.Config{
 		ChainID: chainID, Token: coin, Network: "simulated", Sanctions: token.Address{0: 0x5a}, BatchContract: fakechain.Batcher, TreasuryAllowance: c.Chain.Treasury,
-		Refills: c.Refills, Window: c.Window, Share: c.Share, Daily: c.Daily, FeeLimit: c.FeeLimit,
+		ByCall: !c.Estimates, Refills: c.Refills, Window: c.Window, Share: c.Share, Daily: c.Daily, FeeLimit: c.FeeLimit,
 		ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
 }

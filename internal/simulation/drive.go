@@ -182,7 +182,9 @@ func (c *Cluster) recoverAll() {
 func (c *Cluster) heal() {
 	c.trace("cluster", "heals")
 	c.Chain.BaseFee, c.Chain.L1Gas = quietFee, 0
+	c.Chain.Return()
 	c.Chain.Each((*fakechain.Node).Heal)
+	c.Chain.Mute = false
 	c.Keys.Down(false)
 	c.keys.down.Store(false)
 	c.Refills = stack.Refills{} // or the last runs would leave some under way

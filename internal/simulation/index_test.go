@@ -20,6 +20,7 @@ var keptFor = map[string]string{
 	"TestEmptiedTables":                      "emptied tables have lost the registry too, so that no wallet pays with its rule or without; TestSeeds finds the rule",
 	"TestBatchUnderFaults":                   "a batch takes the steps of a payment, whose rules others hold",
 	"TestBatchIsAllOrNothing":                "the contract makes all transfers or none; there is no line to take out",
+	"TestTransfersByCall":                    "TestWorstCase, TestWorstCaseIsKept and TestExecutesATransfer hold its parts; here they meet a chain",
 	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }
 

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"context"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -27,6 +28,8 @@ type nemesis struct {
 	stick     int      // in 100 picks, the actor that went last goes on
 	last      *scheduler.Actor
 	steps     int
+	away      journey
+	returns   time.Duration      // when the nodes return, since the start; 0: they have not left
 	halted    bool               // no blocks are made
 	images    []*memory.Payments // of the tables since they were last lost, oldest first
 }
@@ -41,7 +44,7 @@ func draw(c *Cluster, rng *rand.Rand, r Reduction) *nemesis {
 	kinds := slices.AppendSeq([]string{"heal", "heal", "go on", "fees down", "keys", "signatures", "unblock"}, maps.Keys(faults))
 	slices.Sort(kinds)
 	for _, kind := range kinds {
-		if kind != thief && rng.IntN(3) == 0 {
+		if kind != thief && kind != reset && kind != fork && rng.IntN(3) == 0 {
 			n.kinds = append(n.kinds, kind)
 		}
 	}
@@ -124,6 +127,7 @@ func (n *nemesis) strike() {
 	if c := n.cluster; c.lost() && c.scheduler.Busy("recover") == 0 && n.one(30) {
 		c.StartRecovery()
 	}
+	n.travel()
 	if n.ended() || len(n.kinds) == 0 || !n.share(n.faults) {
 		return
 	}
@@ -140,6 +144,9 @@ func (n *nemesis) strike() {
 // operator has to look at the wallet then, so not everything settles by itself;
 // but no payment may be made twice or reported wrongly.
 const thief = "stranger"
+
+// reset and fork are the faults by which nodes serve another chain for a while.
+const reset, fork = "testnet reset", "rpc fork"
 
 // loss is the fault that takes the tables back by any amount, or empties them.
 const loss = "lose the tables"
@@ -203,8 +210,10 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 			n.cluster.StartRetirement(1 + n.rng.IntN(wallets-1))
 		}
 	},
+	reset: func(n *nemesis, _ *fakechain.Node) { n.elsewhere(0, 1) },
+	fork:  func(n *nemesis, _ *fakechain.Node) { n.elsewhere(1, n.rng.Uint64N(60)) },
 	loss: func(n *nemesis, _ *fakechain.Node) {
-		if n.cluster.losses == 2 {
+		if n.cluster.losses == 2 || n.cluster.Chain.Away() {
 			return
 		}
 		image := memory.NewPayments()
@@ -218,6 +227,52 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 		wallet := n.wallet()
 		n.cluster.oracle.Steal(wallet, on.Mined(wallet)+n.rng.Uint64N(2), token.Units(uint64(1+n.steps)))
 	},
+}
+
+// elsewhere has every node, or most of them, or one, serve a chain that lacks all blocks
+// that a run has called final. Before any has, and in tables that have lost it, no run
+// could know.
+func (n *nemesis) elsewhere(base, blocks uint64) {
+	c := n.cluster
+	known, err := c.Store.Compared(context.Background(), chainID)
+	if err != nil || known.Final.Number <= base || c.losses > 0 {
+		return
+	}
+	from := []int{0, 0, n.rng.IntN(len(c.Chain.Nodes))}[n.rng.IntN(3)]
+	c.Chain.Elsewhere(base, blocks, c.Chain.Nodes[from:]...)
+	n.returns = time.Since(c.start) + n.away.stay
+}
+
+// travel has nodes serve another chain, and the right one again, as the seed says; while no
+// run is under way: one that asks nodes of two chains in a round may judge by both.
+func (n *nemesis) travel() {
+	c := n.cluster
+	at := time.Since(c.start)
+	switch {
+	case n.away.kind == "" || n.ended() || n.reduction.Without[n.away.kind] || c.scheduler.Busy("run") > 0:
+	case n.returns == 0 && at >= n.away.leave:
+		faults[n.away.kind](n, nil)
+		c.trace("chain", "%s: %t", n.away.kind, c.Chain.Away())
+	case c.Chain.Away() && at >= n.returns:
+		c.Chain.Return()
+		c.trace("chain", "returns")
+	}
+}
+
+// A journey is when the nodes of a seed serve another chain, and for how long.
+type journey struct {
+	kind        string // reset, fork, or "" for none
+	leave, stay time.Duration
+}
+
+// journeyOf draws a seed's journey.
+func journeyOf(rng *rand.Rand) (j journey) {
+	if rng.IntN(5) == 0 {
+		j.kind = []string{reset, fork}[rng.IntN(2)]
+		j.leave = time.Duration(30+rng.IntN(150)) * time.Second
+		j.stay = time.Duration(1+rng.IntN(14)) * time.Minute
+	}
+	return j
 }
 
 func (n *nemesis) wallet() token.Address { return fakechain.Wallet(n.rng.IntN(n.cluster.Wallets)) }

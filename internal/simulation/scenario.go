@@ -236,6 +236,13 @@ func (s *Scenario) Retire(n int) error {
 	return settlement.New(s.config(), settlement.Parts{Store: s.Store, Nodes: nodes, Now: time.Now}).Retire(context.Background(), walletID(n), false)
 }
 
+// Accept takes the nodes' chain for the right one, as an operator does.
+func (s *Scenario) Accept() {
+	if err := settlement.New(s.config(), settlement.Parts{Store: s.Store}).Accept(context.Background()); err != nil {
+		s.T.Errorf("accepting the chain: %v", err)
+	}
+}
+
 // Pause pauses a wallet, as an operator does.
 func (s *Scenario) Pause(n int, reason string) {
 	if err := s.Store.Pause(context.Background(), walletID(n), reason); err != nil {

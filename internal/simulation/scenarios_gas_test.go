@@ -1,9 +1,11 @@
 package simulation_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
@@ -171,4 +173,49 @@ func TestL1FeeIsReserved(t *testing.T) {
 		s.Pay("client", order(1))
 		s.After(3*time.Minute, order(1), payment.Confirmed)
 	})
+}
+
+// Transfers are executed within the gas of one to a stranger. A recipient that costs more,
+// and a fork that makes all cost more, are estimated and paid; one for whom the token returns
+// false is refused. A node that lets every call pass fails its own payments, as one whose
+// estimates are too low does, and makes no other node's cheaper.
+func TestTransfersByCall(t *testing.T) {
+	warm := func(s *simulation.Scenario) {
+		for n := range 3 {
+			s.Pay("client", order(n))
+		}
+	}
+	for name, run := range map[string]func(s *simulation.Scenario){
+		"a dear recipient": func(s *simulation.Scenario) {
+			s.Chain.Dear[order(3).To] = 400_000
+			s.Is("gas", s.Pay("client", order(3)).Tx.Gas, chain.GasLimit(450_000))
+		},
+		"a fork": func(s *simulation.Scenario) {
+			s.Chain.L1Gas = 100_000
+			s.Is("gas", s.Pay("client", order(3)).Tx.Gas, chain.GasLimit(150_000))
+		},
+		"a node that is blind": func(s *simulation.Scenario) {
+			s.Chain.Nodes[0].Blind = true
+			s.Elapse(14 * time.Second)
+			s.Pay("client", order(4))
+			s.Elapse(time.Second)
+			s.Pay("client", order(5)) // and the worst case again
+			s.Is("enough gas", s.Pay("client", order(3)).Tx.Gas > chain.GasLimit(50_000), true)
+		},
+	} {
+		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
+			warm(s)
+			run(s)
+			s.After(3*time.Minute, order(3), payment.Confirmed)
+		})
+	}
+	for _, cold := range []bool{true, false} {
+		perform(t, fmt.Sprint("false, to a process that is cold: ", cold), simulation.Setup{}, func(s *simulation.Scenario) {
+			s.Chain.Recipients[order(3).To] = fakechain.ReturnsFalse
+			if !cold {
+				warm(s)
+			}
+			s.Is("refused", s.Ask("client", order(3)).Refused(), true)
+		})
+	}
 }

@@ -211,7 +211,7 @@ func TestOneNodeLies(t *testing.T) {
 	for lie, tell := range fakechain.Lies {
 		for nodes := 2; nodes <= 3; nodes++ {
 			for liar := range 2 {
-				perform(t, fmt.Sprintf("%s by node%d of %d", lie, liar, nodes), simulation.Setup{Nodes: nodes}, func(s *simulation.Scenario) {
+				perform(t, fmt.Sprintf("%s by node%d of %d", lie, liar, nodes), simulation.Setup{Nodes: nodes, Estimates: true}, func(s *simulation.Scenario) {
 					s.Chain.Nodes[liar].Lies = tell
 					s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
 					s.Pay("client", order(0))
@@ -247,7 +247,7 @@ func TestANodeThatLagsIsNoDispute(t *testing.T) {
 func TestOneNodeIsSilent(t *testing.T) {
 	for nodes := 1; nodes <= 5; nodes++ {
 		for down := 0; down < nodes; down++ {
-			perform(t, fmt.Sprintf("%d of %d nodes are down", down, nodes), simulation.Setup{Nodes: nodes}, func(s *simulation.Scenario) {
+			perform(t, fmt.Sprintf("%d of %d nodes are down", down, nodes), simulation.Setup{Nodes: nodes, Estimates: true}, func(s *simulation.Scenario) {
 				s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
 				s.Pay("client", order(0))
 				s.Pay("client", order(1))

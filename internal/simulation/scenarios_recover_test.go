@@ -221,3 +221,42 @@ func TestNoopsOfALostRecovery(t *testing.T) {
 		})
 	}
 }
+
+// The nodes' pools hold a transaction that the tables have lost and that no block takes:
+// the market has gone up since. What recovery sends at its nonce has the same tip, and a
+// cap that FeeLimit leaves no room to raise. The pools refuse it until its tip is higher.
+func TestLostTransactionBelowTheMarket(t *testing.T) {
+	for _, lost := range []string{"a payment", "a bump"} {
+		perform(t, lost, simulation.Setup{FeeLimit: unit(1_000)}, func(s *simulation.Scenario) {
+			s.Chain.BaseFee, s.Halted = unit(0), true
+			image := memory.NewPayments()
+			s.Pay("cheap", order(0))
+			if lost == "a bump" {
+				image = s.Store.Image()
+				s.Chain.BaseFee = unit(20)
+				s.Elapse(4 * time.Minute)
+				s.Is("attempts", len(s.Payment(order(0)).Attempts), 2)
+			}
+			s.Chain.BaseFee, s.Halted = unit(800), false
+			s.Lose(image)
+			s.Is("recovered", s.Recover(), true)
+			s.Elapse(time.Minute)
+			s.Is("paid before", s.Pay("again", order(0)).State == payment.Confirmed, lost == "a bump")
+		})
+	}
+}
+
+// A recovery signs its no-ops while the nodes ask a thousand times too much, more than the
+// wallet has. It waits for no ether once they ask less.
+func TestNoopsAtAnAbsurdPrice(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Gwei: 1}, func(s *simulation.Scenario) {
+		s.Chain.Each(func(on *fakechain.Node) { on.Quotes = fakechain.Nonsenses["dear"] })
+		s.Lose(memory.NewPayments())
+		s.StartRecovery()
+		s.Elapse(2 * time.Minute)
+		s.Is("recovered at that price", s.Recovered(), false)
+		s.Chain.Each((*fakechain.Node).Heal)
+		s.Elapse(10 * time.Minute)
+		s.Is("recovered", s.Recovered(), true)
+	})
+}

@@ -70,6 +70,7 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 			drained = treasury.IntN(600)
 		}
 	}
+	setup.Estimates = rand.New(rand.NewPCG(seed, 0xca21)).IntN(3) == 0
 	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
 		setup.Refills = Refilling
 		if refill.IntN(3) == 0 {
@@ -80,6 +81,13 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 	defer c.Close()
 	c.trace("cluster", "%+v", c.Setup)
 	n := draw(c, rng, r)
+	n.away = journeyOf(rand.New(rand.NewPCG(seed, 0xa3a1)))
+	if calls := rand.New(rand.NewPCG(seed, 0xdea2)); calls.IntN(4) == 0 {
+		c.Chain.Dear[fakechain.Payee(0)] = 400_000
+		if setup.Nodes > 1 {
+			c.Chain.Nodes[calls.IntN(setup.Nodes)].Blind = calls.IntN(2) == 0
+		}
+	}
 	batches := rand.New(rand.NewPCG(seed, 0xba7c)) // of its own, so that other orders stay as they were
 	if batches.IntN(8) == 0 {
 		c.Chain.Approved = map[token.Address]bool{fakechain.Wallet(0): true}
@@ -108,8 +116,10 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 		}
 	}
 	c.startOperators(rand.New(rand.NewPCG(seed, 0x09e4)), r)
+	changes := rand.New(rand.NewPCG(seed, 0x11575)) // of its own too
+	changing := changes.IntN(4) == 0
 	due := newTimetable()
-	length := time.Duration(1+rng.IntN(8)) * time.Minute
+	length := time.Duration(1+rng.IntN(8))*time.Minute + n.away.stay
 	for n.steps = range 4_000 {
 		if time.Since(c.start) > length {
 			break
@@ -118,6 +128,9 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 			c.Chain.Drain()
 		}
 		n.strike()
+		if changing && !n.ended() && changes.IntN(80) == 0 {
+			c.change(changes, n.steps)
+		}
 		c.step(n, due)
 	}
 	return c.Finish(!c.oracle.Stolen())
@@ -140,6 +153,22 @@ func (c *Cluster) batch(order oracle.Order, i int, rng *rand.Rand) oracle.Order 
 		others = append(others, e)
 	}
 	return order.Batched(others...)
+}
+
+// change changes what payments are judged by, or has an order asked for once more under it.
+func (c *Cluster) change(rng *rand.Rand, step int) {
+	switch orders := c.oracle.Orders(); rng.IntN(8) {
+	case 0:
+		c.Bar(fakechain.Payee([]int{0, 1, 2, 3, 100, 101}[rng.IntN(6)]), rng.IntN(2) == 0)
+	case 1:
+		c.Chain.Mute = !c.Chain.Mute
+	case 2:
+		c.Key.Maximum = token.Units([]uint64{0, 600}[rng.IntN(2)])
+	default:
+		if len(orders) > 0 {
+			c.StartClient(fmt.Sprint("client-late", step), orders[rng.IntN(len(orders))], 1, false)
+		}
+	}
 }
 
 // startOperators has operators move coins between wallets and out of them.

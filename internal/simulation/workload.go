@@ -8,22 +8,36 @@ import (
 
 	"remit/internal/dispatch"
 	"remit/internal/interpose"
+	"remit/internal/payment"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
 	"remit/internal/token"
 )
 
+// A request is what the reservations that it asks for are judged by.
+type request struct {
+	began   time.Time
+	maximum token.Amount // of its key; zero: any
+}
+
+type requestKey struct{}
+
 // Post starts a handler of a request on an instance. Its answer comes on the
 // channel unless it dies.
 func (c *Cluster) Post(name string, instance int, order oracle.Order) <-chan oracle.Answer {
 	ctx, actor := c.scheduler.Actor(name, handlerTime)
+	key := c.Key
+	if order.From != (token.Address{}) {
+		key = payment.KeyLimits{} // operators have none
+	}
+	ctx = context.WithValue(ctx, requestKey{}, request{time.Now(), key.Maximum})
 	on := c.instances[instance%len(c.instances)]
 	answers := make(chan oracle.Answer, 1)
 	committed := c.oracle.Requested(order)
 	go func() {
 		defer actor.End()
 		request := order.Request()
-		request.Key = c.Key
+		request.Key = key
 		var result dispatch.Result
 		var err error
 		if (order.From == token.Address{}) {

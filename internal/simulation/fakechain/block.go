@@ -183,10 +183,14 @@ func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chai
 
 // gasOf is the gas that tx uses.
 func (c *Chain) gasOf(tx Tx) uint64 {
-	if tx.To == c.Token || tx.To == Batcher {
-		return gasUsed*uint64(len(Outputs(tx.Tx))) + c.L1Gas
+	if tx.To != c.Token && tx.To != Batcher {
+		return chain.NoopGas + c.L1Gas
 	}
-	return chain.NoopGas + c.L1Gas
+	gas := c.L1Gas
+	for _, e := range Outputs(tx.Tx) {
+		gas += gasUsed + c.Dear[e.To]
+	}
+	return gas
 }
 
 // cost is what the sender of tx must hold for the next block to take it.

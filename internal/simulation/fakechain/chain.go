@@ -8,6 +8,7 @@ package fakechain
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"remit/internal/chain"
 	"remit/internal/token"
@@ -24,8 +25,10 @@ type Chain struct {
 	L1Fee      token.Amount                // wei that each transaction pays beside gas (OP stack); room for it to double is asked for
 	L1Gas      uint64                      // that the next block charges each transaction for its data, before it runs (OffchainLabs/nitro, GasChargingHook)
 	Recipients map[token.Address]Recipient // how the token treats them; absent: Pays
+	Dear       map[token.Address]uint64    // gas that a transfer to an address uses beside, such as a contract's
 	Blocked    map[token.Address]bool      // whether the token pays nobody from an address now; absent: it always did
 	Listed     map[token.Address]bool      // whether every list contract has an address
+	Mute       bool                        // no list contract answers
 	Treasury   token.Address               // of whose coins addresses may have an allowance; zero: none
 	Nodes      []*Node
 
@@ -43,6 +46,7 @@ type Chain struct {
 	Mined func(Tx)
 
 	tip       *block
+	other     *block                   // the end of the branch of nodes that are Elsewhere
 	blocks    uint64                   // ever made, on any branch
 	mostMined map[token.Address]uint64 // highest count of any block ever made
 	funded    map[token.Address]token.Amount
@@ -53,7 +57,7 @@ type Chain struct {
 // New returns a chain of a few empty blocks, seen by so many nodes.
 func New(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
 	c := &Chain{
-		ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{}, Blocked: map[token.Address]bool{}, Listed: map[token.Address]bool{},
+		ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{}, Blocked: map[token.Address]bool{}, Listed: map[token.Address]bool{}, Dear: map[token.Address]uint64{},
 		tip: &block{accounts: map[token.Address]Account{}}, mostMined: map[token.Address]uint64{},
 		funded: map[token.Address]token.Amount{}, copied: map[chain.Hash]bool{},
 	}
@@ -70,11 +74,17 @@ func New(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
 // block so far, so that no reorg takes them away.
 func (c *Chain) Fund(a token.Address, coins, wei token.Amount) {
 	c.funded[a], _ = c.funded[a].Add(coins)
-	for b := c.tip; b != nil; b = b.parent {
+	give := func(b *block) {
 		account := b.accounts[a]
 		account.Coins, _ = account.Coins.Add(coins)
 		account.Gas, _ = account.Gas.Add(wei)
 		b.accounts[a] = account
+	}
+	for b := c.tip; b != nil; b = b.parent {
+		give(b)
+	}
+	for b := c.other; b != nil && c.tip.ancestor(b.number) != b; b = b.parent {
+		give(b)
 	}
 }
 
@@ -133,7 +143,37 @@ func (c *Chain) MostMined(a token.Address) uint64 { return c.mostMined[a] }
 func (c *Chain) Receipt(h chain.Hash) (chain.Receipt, bool) { return c.tip.receipt(h) }
 
 // Mine adds the block that a miner at node would make.
-func (c *Chain) Mine(node *Node) { c.advance(c.extend(c.tip, c.executable(c.tip, node.pool))) }
+func (c *Chain) Mine(node *Node) {
+	if node.elsewhere {
+		c.other = c.extend(c.other, c.executable(c.other, node.pool))
+		c.Each((*Node).Follow)
+		return
+	}
+	c.advance(c.extend(c.tip, c.executable(c.tip, node.pool)))
+}
+
+// Elsewhere has nodes serve another branch as the chain, which leaves the canonical one at
+// a block, be that final, and has so many empty blocks. Their pools are empty, as those
+// of nodes of another network.
+func (c *Chain) Elsewhere(base, blocks uint64, nodes ...*Node) {
+	c.other = c.branch(c.tip.ancestor(base), nil, blocks)
+	for _, n := range nodes {
+		n.elsewhere, n.head, n.pool = true, c.other, pool{}
+	}
+}
+
+// Away reports whether a node is Elsewhere.
+func (c *Chain) Away() bool {
+	return slices.ContainsFunc(c.Nodes, func(n *Node) bool { return n.elsewhere })
+}
+
+// Return ends Elsewhere.
+func (c *Chain) Return() {
+	c.Each(func(n *Node) {
+		n.elsewhere = false
+		n.Follow()
+	})
+}
 
 // MineExactly adds a block of these signed transactions.
 func (c *Chain) MineExactly(raws ...[]byte) {

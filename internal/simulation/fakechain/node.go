@@ -16,6 +16,9 @@ import (
 // ErrDown is the error of every request to a node that is down.
 var ErrDown = errors.New("node is down")
 
+// errNoList is the error of a call while no list contract answers.
+var errNoList = errors.New("no list is there")
+
 // errNoBlock is the error of a range of blocks that a node does not have.
 var errNoBlock = errors.New("node has no such block")
 
@@ -29,6 +32,7 @@ type Faults struct {
 	NullReceipts bool        // it has no receipts, as while its index lags
 	Lies         Lie         // how its receipts are wrong
 	Quotes       Nonsense    // how its prices are wrong
+	Blind        bool        // it says that every call passes, with any gas, but of lists it does not lie
 	BlackHole    bool        // it acknowledges transactions and drops them
 	Full         bool        // its pool takes no transaction
 	StrictFees   bool        // it refuses a transaction that the next block would not take
@@ -71,6 +75,16 @@ type Node struct {
 	name  string
 	head  *block
 	pool  pool
+
+	elsewhere bool // it follows the chain's other branch
+}
+
+// tip is the end of the branch that the node follows.
+func (n *Node) tip() *block {
+	if n.elsewhere {
+		return n.chain.other
+	}
+	return n.chain.tip
 }
 
 var _ chain.Node = (*Node)(nil)
@@ -82,7 +96,7 @@ func (n *Node) String() string { return n.name }
 // let it.
 func (n *Node) Follow() {
 	if !n.Stuck {
-		n.move(n.chain.tip.below(n.Lag))
+		n.move(n.tip().below(n.Lag))
 	}
 }
 
@@ -112,7 +126,7 @@ func (n *Node) poolAt(b *block) pool {
 // Fork puts the node on a branch of its own for good: it leaves the canonical
 // branch depth blocks below the tip and goes on with so many blocks of its pool.
 func (n *Node) Fork(depth, blocks uint64) {
-	base := n.chain.tip.below(depth)
+	base := n.tip().below(depth)
 	n.Stuck = true
 	n.move(n.chain.branch(base, n.poolAt(base), blocks))
 }
@@ -160,16 +174,25 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	if n.head.accounts[call.From].Gas.Less(call.Value) {
 		return 0, chain.ErrRejected
 	}
+	if n.chain.Mute && len(call.Recipients) > 0 {
+		return 0, errNoList
+	}
 	if i := slices.IndexFunc(call.Recipients, func(a token.Address) bool { return n.chain.Listed[a] }); i >= 0 {
 		return 0, &chain.EntryError{Index: i, Err: chain.ErrListed}
 	}
+	if n.Blind {
+		return max(call.Within, chain.NoopGas), nil
+	}
 	tx := Tx{From: call.From, Tx: chain.Tx{To: call.To, Data: call.Data, Gas: math.MaxUint64}}
 	if tx.To == n.chain.Token || tx.To == Batcher {
-		if _, ok := n.chain.transfer(maps.Clone(n.head.accounts), tx); !ok {
+		if _, ok := n.chain.transfer(maps.Clone(n.head.accounts), tx); !ok || call.ByCall && n.chain.Recipients[Outputs(tx.Tx)[0].To] == ReturnsFalse {
 			return 0, chain.ErrReverted
 		}
 	}
 	gas := max(n.chain.gasOf(tx), n.intrinsic(call.Data))
+	if call.ByCall && gas <= call.Within {
+		return call.Within, nil
+	}
 	if n.chain.BlockGas > 0 && call.Batch && !chain.Fits(gas, n.chain.BlockGas) {
 		return 0, chain.ErrTooLarge
 	}
@@ -188,7 +211,7 @@ func (n *Node) final(f chain.ConfirmationRule) uint64 {
 	if f.Tag == "" {
 		return n.head.number - min(f.Depth, n.head.number)
 	}
-	tip := n.chain.tip
+	tip := n.tip()
 	b := n.head.ancestor(min(n.head.number, tip.below(n.chain.Depth).number))
 	for tip.ancestor(b.number) != b {
 		b = b.parent

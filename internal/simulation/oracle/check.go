@@ -53,7 +53,9 @@ func (o *Oracle) Violations(settled bool) []string {
 		if seen.times > 1 {
 			o.Violate(PaidOnce, "%s was paid %d times", key, seen.times)
 		}
-		if listed := r.some(func(to token.Address) bool { return o.denied(to) || o.Chain.Listed[to] }); seen.times > 0 && listed {
+		if listed := r.some(func(to token.Address) bool {
+			return o.barred[to].IsZero() && (o.denied(to) || o.Chain.Listed[to]) // from the start
+		}); seen.times > 0 && listed {
 			o.Violate(WithinBounds, "%s was paid although a list has its recipient", key)
 		}
 		if o.lost[key] {
@@ -66,8 +68,7 @@ func (o *Oracle) Violations(settled bool) []string {
 		if p.State == payment.Confirmed && !slices.Contains(wallets, r.To) {
 			sum, _ = sum.Add(p.Coins())
 		}
-		if err == nil && p.State != payment.Prepared && !r.operators() {
-			day := p.CreatedAt.Unix() / 86_400
+		if day, known := charged(p); err == nil && known && !r.operators() {
 			days[day] = append(days[day], p)
 		}
 	}
@@ -81,6 +82,16 @@ func (o *Oracle) Violations(settled bool) []string {
 		o.checkWallets(sum)
 	}
 	return o.violations
+}
+
+// charged returns the UTC day on which a payment was charged, and false if none was, or if
+// it was stored on one day and committed on another.
+func charged(p payment.Payment) (day int64, known bool) {
+	if len(p.Attempts) == 0 {
+		return 0, false
+	}
+	day = p.CreatedAt.Unix() / 86_400
+	return day, day == p.Attempts[0].At.Unix()/86_400
 }
 
 // checkRefills makes an order of every refill that a table has ever had, and checks that
@@ -99,8 +110,7 @@ func (o *Oracle) checkRefills() {
 				r.From = p.Wallet
 				r.Amount, _ = p.Amount.Uint64()
 				o.orders[r.Key] = r
-				if p.State != payment.Prepared {
-					day := p.CreatedAt.Unix() / 86_400
+				if day, known := charged(p); known {
 					days[day], _ = days[day].Add(p.Amount)
 				}
 				if len(o.past) == 0 && before.Block > 0 && p.Block > 0 && p.Block <= before.Block+o.Depth {

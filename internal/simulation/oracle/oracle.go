@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/memory"
@@ -71,6 +72,7 @@ type Oracle struct {
 	past       []*memory.Payments             // tables that were lost, as they were then
 	ceilings   map[token.Address]uint64
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
+	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
 }
 
 type nonce struct {
@@ -85,7 +87,7 @@ func New(c Config) *Oracle {
 		orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{}, events: map[string][]webhook.Event{},
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
 		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{}, ceilings: map[token.Address]uint64{},
-		pending: map[wallet.ID][]wallet.PendingTx{},
+		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
 	}
 	c.Chain.Mined = o.mined
 	return o
@@ -142,6 +144,33 @@ func (o *Oracle) Published(e webhook.Event) {
 // that the thief takes.
 func (o *Oracle) Steal(from token.Address, nonce uint64, amount token.Amount) {
 	o.stolen[o.Chain.Steal(from, nonce, amount)] = true
+}
+
+// Bar notes that a list has a recipient, which requests find that begin from then on.
+func (o *Oracle) Bar(to token.Address, from time.Time) { o.barred[to] = from }
+
+// Reserving applies a reservation that a request asks for, and checks that it gives no nonce
+// to a payment that the request could not have begun: it began then, under a key with such
+// a maximum.
+func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount, apply func()) {
+	p, err := o.Store.Payment(context.Background(), id)
+	held := func() bool {
+		w, err := o.Store.Wallet(context.Background(), wallet.ID{ChainID: o.Chain.ID, Address: p.Wallet})
+		_, held := w.Reservations[id]
+		return held && err == nil
+	}
+	before := held()
+	if apply(); err != nil || before || !held() {
+		return
+	}
+	for _, e := range p.Outputs() {
+		if from := o.barred[e.To]; !from.IsZero() && !began.Before(from) && (o.Chain.Listed[e.To] || o.denied(e.To)) {
+			o.Violate(WithinBounds, "%s got a nonce by a request that began when a list had %s", id, short(e.To))
+		}
+		if !maximum.IsZero() && maximum.Less(e.Amount) {
+			o.Violate(WithinBounds, "%s got a nonce by a key that may pay %s at most, and pays %s", id, maximum, e.Amount)
+		}
+	}
 }
 
 // Stolen reports whether a thief has ever used a key.

@@ -1,0 +1,126 @@
+package simulation_test
+
+import (
+	"testing"
+	"time"
+
+	"remit/internal/payment"
+	"remit/internal/simulation"
+	"remit/internal/simulation/fakechain"
+	"remit/internal/simulation/scheduler"
+)
+
+// A testnet is reset, as Ropsten's successors have been and every local chain is when it
+// restarts: the tables are ahead of the chain. Payments are refused once the new chain has
+// another block where one was final, or has none there for ten minutes. Nothing is
+// judged or bumped meanwhile. Once the nodes have the chain of the tables again, all is paid.
+func TestTestnetReset(t *testing.T) {
+	for name, halted := range map[string]bool{"it grows": false, "it stands still": true} {
+		perform(t, name, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+			s.Pay("client", order(0))
+			s.After(10*time.Minute, order(0), payment.Confirmed)
+			s.Chain.Elsewhere(0, 1, s.Chain.Nodes...)
+			s.Halted = halted
+			s.Pay("client", order(1)) // no run has looked yet
+			s.Chain.BaseFee = spike
+			s.Elapse(8 * time.Minute)
+			s.Is("refused while nodes may only lag", s.Ask("early", order(2)).Refused(), false)
+			s.Elapse(8 * time.Minute)
+			s.Is("refused", s.Ask("late", order(3)).Refused(), true)
+			for n := range 2 {
+				s.Is("paused", s.Record(n).RolledBack(), true)
+			}
+			s.AddWallet()
+			s.Restart(0)
+			s.Is("refused by a new wallet", s.Ask("new", order(4)).Refused(), true)
+			for n := range 3 {
+				s.Is("attempts", len(s.Payment(order(n)).Attempts), 1)
+			}
+			s.Chain.BaseFee = quiet
+			s.Chain.Return()
+			s.Halted = false
+			s.Elapse(3 * time.Minute)
+			s.Pay("again", order(3))
+			s.Elapse(3 * time.Minute)
+			for n := range 4 {
+				s.IsState(order(n), payment.Confirmed)
+			}
+		})
+	}
+}
+
+// An RPC serves a fork. Payments are refused at once where more than half of the nodes do,
+// and the word of one of several neither stops nor fools anybody.
+func TestRPCFork(t *testing.T) {
+	for name, test := range map[string]struct {
+		nodes, forked int
+		refused       bool
+	}{
+		"one of one": {1, 1, true}, "one of two": {2, 1, false}, "two of two": {2, 2, true}, "one of three": {3, 1, false}, "two of three": {3, 2, true},
+	} {
+		perform(t, name, simulation.Setup{Nodes: test.nodes}, func(s *simulation.Scenario) {
+			s.Pay("client", order(0))
+			s.After(5*time.Minute, order(0), payment.Confirmed)
+			s.Chain.Elsewhere(1, 100, s.Chain.Nodes[:test.forked]...)
+			s.Elapse(time.Minute + time.Second)
+			s.Is("refused", s.Ask("client", order(1)).Refused(), test.refused)
+			s.Elapse(5 * time.Minute)
+			s.Is("paused", s.Record(0).RolledBack(), test.refused)
+			s.Chain.Return()
+			s.Elapse(2 * time.Minute)
+			s.Pay("again", order(1))
+			s.After(5*time.Minute, order(1), payment.Confirmed)
+		})
+	}
+}
+
+// Two of three nodes serve a fork, of which one does not say at first which blocks it has, and
+// the third has no receipts to contradict them: no payment ends by their word.
+func TestRPCForkThatIsHidden(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Nodes: 3}, func(s *simulation.Scenario) {
+		s.Pay("client", order(0))
+		s.After(5*time.Minute, order(0), payment.Confirmed)
+		s.Drain(0)
+		s.AddWallet()
+		s.Restart(0)
+		s.Chain.Elsewhere(1, 100, s.Chain.Nodes[:2]...)
+		s.Idle = true
+		s.Pay("again", order(1))
+		s.Elapse(2 * time.Minute)
+		s.On("run", "BlockHashes node1", 1, scheduler.FailBefore)
+		s.On("run", "Receipts node2", 1, scheduler.FailBefore)
+		s.StartRun()
+		s.After(time.Minute, order(1), payment.Committed)
+		s.Idle = false
+		s.Chain.Return()
+		s.After(3*time.Minute, order(1), payment.Confirmed)
+	})
+}
+
+// The chain itself goes back below finality: an operator takes it for the right one. A wallet
+// whose payments are gone stays paused, since no nonce of it could be mined; new ones pay.
+func TestRollbackBelowFinality(t *testing.T) {
+	accept := func(s *simulation.Scenario) {
+		s.Accept()
+		s.Elapse(2 * time.Minute)
+	}
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Pay("client", order(0))
+		s.After(5*time.Minute, order(0), payment.Confirmed)
+		s.Chain.Elsewhere(1, 100, s.Chain.Nodes...)
+		s.Elapse(2 * time.Minute)
+		s.AddWallet()
+		s.Is("refused", s.Ask("client", order(1)).Refused(), true)
+		accept(s)
+		s.Is("the old wallet is paused", s.Record(0).RolledBack(), true)
+		s.Is("the new wallet is paused", s.Record(1).Paused, "")
+		s.Halted = true
+		p := s.Pay("again", order(1))
+		s.Is("it is paid by the new one", p.Wallet, fakechain.Wallet(1))
+		s.Chain.Return() // so that the simulation ends with one chain
+		s.Halted = false
+		accept(s)
+		s.IsState(order(1), payment.Confirmed)
+		s.Is("the old wallet is paused", s.Record(0).Paused, "")
+	})
+}
