@@ -43,7 +43,7 @@ func TestKilled(t *testing.T) {
 	if err := errors.Join(json.Unmarshal([]byte(printed), &facts), os.WriteFile(file, []byte(printed), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--rpc", facts.RPCURL, "--token", facts.Token.Address.String(), "--wallet-file", file, "--dynamodb", dynamodb}
+	args := []string{"--rpc", facts.RPCURL, "--token", facts.Token.Address.String(), "--wallet-file", file, "--dynamodb", dynamodb, "--key-creation", "public"}
 
 	p, m := local(t, args...)
 	m.join()

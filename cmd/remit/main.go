@@ -17,6 +17,7 @@ import (
 	"remit/internal/merchant"
 	"remit/internal/operator"
 	"remit/internal/plan"
+	"remit/internal/preflight"
 )
 
 // commands is the command line. The help of a flag names its environment
@@ -32,6 +33,8 @@ type commands struct {
 	Smoke merchant.Smoke `cmd:"" help:"Make a key, a payment and a webhook against a running stack, step by step."`
 
 	Plan plan.Command `cmd:"" help:"What a rate of payments takes: wallets, quotas, calls of nodes, dollars."`
+
+	Preflight preflight.Command `cmd:"" help:"Find out what would fail a deployment to AWS, before it begins; print the commands that mend it."`
 
 	operator.Commands
 }

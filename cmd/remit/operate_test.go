@@ -38,7 +38,8 @@ func TestOperateALocalStack(t *testing.T) {
 		return string(out)
 	}
 	hash := m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1,"reference":"a"}`)["tx_hash"].(string)
-	m.awaitConfirmed([]string{hash})
+	batch := m.must("POST", "/send-payments", `{"payments":[{"to":"`+payee+`","amount":1,"reference":"\u001b[2J\u009b\n"}]}`)["tx_hash"].(string)
+	m.awaitConfirmed([]string{hash, batch})
 	hook := m.must("POST", "/webhooks", `{"url":"http://127.0.0.1:9/"}`)["id"].(string)
 	rpc := m.must("GET", "/sandbox", "")["rpc_url"].(string)
 	const imported = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
@@ -62,6 +63,8 @@ func TestOperateALocalStack(t *testing.T) {
 	spendable := page("remit wallet balance", "$wallet  ", " USDC")
 	books := slices.Concat(page("remit audit", "No difference.", "No difference.", "wallet,day,kind,"), page("remit export", "$hash", "$hash"))
 	for _, step := range slices.Insert([]step{
+		{"a batch whose words would steer a terminal", "payment show " + batch, payee + ` "\x1b[2J\u009b\n"`},
+		{"as JSON", "payment show --json " + batch, `"\u001b[2J\u009b\n"`},
 		{"a payment", "payment show --json $hash", "mined in block"},
 		{"the same by its id", "payment show $payment", "$hash"},
 		{"a recipient that is paid no more", "deny add --yes --reason court 0x1111111111111111111111111111111111111111", "is not paid"},

@@ -50,10 +50,11 @@ func openPage(t *testing.T, width int64, script string, args ...string) sandbox 
 // openAt opens the page that is served at a URL.
 func openAt(t *testing.T, url string, width int64, script string) sandbox {
 	t.Helper()
+	url, token, _ := strings.Cut(strings.TrimSpace(url), "/?")
 	s := sandbox{browser(t, url), url}
 	s.sized(width, false)
 	command(s, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
-	s.do("opening the page", chromedp.Navigate(url+"/"), chromedp.WaitVisible(chromedp.CSS(`#live.on, #live.off`)))
+	s.do("opening the page", chromedp.Navigate(url+"/?"+token), chromedp.WaitVisible(chromedp.CSS(`#live.on, #live.off`)))
 	t.Cleanup(func() {
 		for len(s.errors) > 0 { // the tab may still write to it
 			t.Errorf("the console has: %s", <-s.errors)

@@ -62,7 +62,7 @@ func TestPayKilled(t *testing.T) {
 	t.Run("each row alone", func(t *testing.T) {
 		t.Parallel()
 		draw := rand.New(rand.NewPCG(1, 1))
-		payKilled(t, func() (int64, bool) { return 1 + draw.Int64N(45), true }) // 900 at most
+		payKilled(t, func() (int64, bool) { return 1 + draw.Int64N(45), true }, "--batch=false") // 900 at most
 	})
 	t.Run("ten batches", func(t *testing.T) {
 		t.Parallel()
@@ -75,11 +75,18 @@ func TestPayKilled(t *testing.T) {
 			return 1, arrives
 		}, "--batch")
 	})
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("both modes at once ", seed), func(t *testing.T) {
+			t.Parallel()
+			draw := rand.New(rand.NewPCG(2, seed))
+			payKilled(t, func() (int64, bool) { return 1 + draw.Int64N(5), draw.IntN(2) == 0 }, "--batch", "--batch=false")
+		})
+	}
 }
 
-// payKilled is TestPayKilled with more flags. For each run, kill draws at which request
-// for a payment it dies, and whether that one still arrives.
-func payKilled(t *testing.T, kill func() (at int64, arrives bool), flags ...string) {
+// payKilled is TestPayKilled with a process for each mode. For each run, kill draws at which
+// request for a payment they die, and whether that one still arrives.
+func payKilled(t *testing.T, kill func() (at int64, arrives bool), modes ...string) {
 	t.Helper()
 	_, m := local(t)
 	m.join()
@@ -92,18 +99,26 @@ func payKilled(t *testing.T, kill func() (at int64, arrives bool), flags ...stri
 	for i := range 1_000 {
 		rows = fmt.Appendf(rows, "%s,%d,salary %d\n", payee, amountOf(i), i)
 	}
-	list := filepath.Join(t.TempDir(), "list.csv")
 	target, err := url.Parse(m.url)
-	if err := errors.Join(err, os.WriteFile(list, rows, 0o600)); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	var victim atomic.Pointer[process]
+	var lists []string
+	for range modes {
+		lists = append(lists, filepath.Join(t.TempDir(), "list.csv"))
+		if err := os.WriteFile(lists[len(lists)-1], rows, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var victims atomic.Pointer[[]*process]
 	var left atomic.Int64 // requests until the victim dies
 	var arrives atomic.Bool
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if p := victim.Load(); p != nil && r.Method == http.MethodPost && left.Add(-1) == 0 {
-			_ = p.cmd.Process.Kill()
+		if r.Method == http.MethodPost && left.Add(-1) == 0 {
+			for _, p := range *victims.Load() {
+				_ = p.cmd.Process.Kill()
+			}
 			if r = r.WithContext(context.WithoutCancel(r.Context())); !arrives.Load() {
 				return
 			}
@@ -111,22 +126,36 @@ func payKilled(t *testing.T, kill func() (at int64, arrives bool), flags ...stri
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(between.Close)
-	pay := append([]string{"pay", list, "--url", between.URL, "--key", m.key, "--yes", "--concurrency", "4"}, flags...)
+	pay := func(flags ...string) (started []*process) {
+		for i, mode := range modes {
+			started = append(started, launch(t, append([]string{"pay", lists[i], mode, "--url", between.URL, "--key", m.key, "--yes", "--concurrency", "4"}, flags...)...))
+		}
+		return started
+	}
 	for n := range 20 {
 		at, still := kill()
-		left.Store(at)
 		arrives.Store(still)
-		p := launch(t, pay...)
-		victim.Store(p)
-		if <-p.ended; p.cmd.ProcessState.Exited() {
-			t.Errorf("run %d ended by itself: %v", n, p.err)
+		started := pay()
+		victims.Store(&started)
+		left.Store(at)
+		for _, p := range started {
+			if <-p.ended; p.cmd.ProcessState.Exited() && len(modes) == 1 {
+				t.Errorf("run %d ended by itself: %v", n, p.err)
+			}
 		}
 	}
-	victim.Store(nil)
-	p := launch(t, append(pay, "--wait")...)
-	if <-p.ended; p.err != nil {
-		t.Errorf("the last run ended with %v", p.err)
+	left.Store(0)
+	for i, p := range pay("--wait") {
+		if <-p.ended; p.err != nil {
+			t.Errorf("the last run ended with %v", p.err)
+		}
+		audit(t, facts, confirmed(t, lists[i]))
 	}
+}
+
+// confirmed returns the hashes of 1,000 rows that are confirmed by the results of a list.
+func confirmed(t *testing.T, list string) []string {
+	t.Helper()
 	file, err := os.Open(list + ".results.csv")
 	if err != nil {
 		t.Fatal(err)
@@ -142,5 +171,5 @@ func payKilled(t *testing.T, kill func() (at int64, arrives bool), flags ...stri
 			t.Errorf("row %d: %v", i, result)
 		}
 	}
-	audit(t, facts, hashes)
+	return hashes
 }

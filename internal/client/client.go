@@ -133,6 +133,8 @@ type Order struct {
 	To        string      `json:"to"`
 	Amount    json.Number `json:"amount"` // in the token's smallest unit; it may exceed 64 bits
 	Reference string      `json:"reference,omitempty"`
+
+	Metadata map[string]string `json:"metadata,omitempty"` // not of an entry
 }
 
 // A Payment is a merchant's payment as the API tells it, in an answer or in an
@@ -150,7 +152,8 @@ type Payment struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	} `json:"failure"`
-	Entries []Order `json:"payments"` // of a batch
+	Metadata map[string]string `json:"metadata"`
+	Entries  []Order           `json:"payments"` // of a batch
 }
 
 // Send asks once for a payment. An empty idempotency key is not sent, and then a

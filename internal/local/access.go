@@ -48,11 +48,8 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		return func(context.Context) (keyring.Key, error) { return a.key(wallet) }
 	})
 	defer func() {
-		if err != nil && a.page != nil {
-			err = errors.Join(err, a.page.Close())
-		}
-		if err != nil && a.embedded != nil {
-			err = errors.Join(err, a.embedded.Close())
+		if err != nil {
+			err = errors.Join(err, a.close())
 		}
 	}()
 	urls, contract := s.RPC, s.Token
@@ -101,6 +98,19 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		a.plain = a.nodes
 	}
 	return a, nil
+}
+
+// close ends the page and the embedded chain.
+func (a *chainAccess) close() (err error) {
+	if a.page != nil {
+		err = a.page.Close()
+	}
+	if a.embedded != nil {
+		if closing := a.embedded.Close(); !errors.Is(closing, context.Canceled) {
+			err = errors.Join(err, closing)
+		}
+	}
+	return err
 }
 
 // discover asks every node for its chain and token, of which the first answer

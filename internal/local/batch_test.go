@@ -31,7 +31,7 @@ func over(t *testing.T, on *devnet.Chain, from devnet.Wallet, flags ...string) *
 	keys := filepath.Join(t.TempDir(), "keys")
 	check(t, os.WriteFile(keys, []byte(from.PrivateKey()), 0o600))
 	out, _ := localtest.Start(t, &local.Command{}, append([]string{"--listen=127.0.0.1:0", "--rpc=" + on.URL(), "--token=" + on.Token().Contract.String(),
-		"--wallet-file=" + keys, "--block-time=100ms", "--confirmation-rule=1"}, flags...)...)
+		"--wallet-file=" + keys, "--block-time=100ms", "--confirmation-rule=1", "--key-creation=public"}, flags...)...)
 	api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1]}
 	out.Await(t, "Ctrl-C")
 	var err error

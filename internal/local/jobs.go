@@ -83,14 +83,23 @@ type parkingStore struct {
 	jobs webhook.Queue
 }
 
-// AddDeliveries implements webhook.DeliveryStore.
-func (s parkingStore) AddDeliveries(ctx context.Context, ds []webhook.Delivery) error {
-	parked := make([]webhook.Delivery, len(ds))
-	for i, d := range ds {
-		d.Parked = d.Status == webhook.Pending
-		parked[i] = d
+// AddDelivery implements webhook.DeliveryStore.
+func (s parkingStore) AddDelivery(ctx context.Context, d webhook.Delivery) error {
+	d.Parked = d.Status == webhook.Pending
+	return s.Store.AddDelivery(ctx, d)
+}
+
+// Enqueue implements webhook.Queue for a publisher: what a job alone carries would
+// end with the process, so it is stored first.
+func (s parkingStore) Enqueue(ctx context.Context, job string, delay time.Duration) error {
+	d, whole, err := webhook.ParseJob(job)
+	if err == nil && whole {
+		err = s.AddDelivery(ctx, d)
 	}
-	return s.Store.AddDeliveries(ctx, parked)
+	if err != nil {
+		return err
+	}
+	return s.jobs.Enqueue(ctx, d.Ref.String(), delay)
 }
 
 // Record implements webhook.DeliveryStore. It makes a job for a delivery that the

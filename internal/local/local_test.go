@@ -3,6 +3,7 @@ package local_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -53,7 +54,7 @@ func raw(t *testing.T, api *client.Client, request string) (answer *http.Respons
 // TestMalformedRequests: a request that net/http refuses by itself is answered as
 // openapi.yaml says, like all others.
 func TestMalformedRequests(t *testing.T) {
-	const host = "Host: x\r\n"
+	const host = "Host: localhost\r\n"
 	const post = "POST /create-api-key HTTP/1.1\r\n" + host + "Content-Type: application/json\r\n"
 	api, _ := localtest.Stack(t)
 	contract, err := httpapitest.NewContract()
@@ -79,9 +80,9 @@ func TestMalformedRequests(t *testing.T) {
 		{"TLS", "GET", "/webhooks", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400, "request_malformed"},
 		{"broken chunks are a broken body", "POST", "/create-api-key", post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 422, "json_invalid"},
 		{"OPTIONS * is no route", "OPTIONS", "*", "OPTIONS * HTTP/1.1\r\n" + host + "\r\n", 404, "Not Found"},
-		{"CONNECT is no route", "CONNECT", "x:80", "CONNECT x:80 HTTP/1.1\r\n" + host + "\r\n", 404, "Not Found"},
-		{"the whole URL as the path", "GET", "/webhooks", "GET http://x/webhooks HTTP/1.1\r\n" + host + "\r\n", 401, "Invalid API Key"},
-		{"an old version", "GET", "/webhooks", "GET /webhooks HTTP/1.0\r\n\r\n", 401, "Invalid API Key"},
+		{"CONNECT is no route", "CONNECT", "localhost:80", "CONNECT localhost:80 HTTP/1.1\r\n" + host + "\r\n", 404, "Not Found"},
+		{"the whole URL as the path", "GET", "/webhooks", "GET http://localhost/webhooks HTTP/1.1\r\n" + host + "\r\n", 401, "Invalid API Key"},
+		{"an old version", "GET", "/webhooks", "GET /webhooks HTTP/1.0\r\n" + host + "\r\n", 401, "Invalid API Key"},
 		{"a good request", "GET", "/sandbox", "GET /sandbox HTTP/1.1\r\n" + host + "\r\n", 200, "rpc_url"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -101,9 +102,84 @@ func TestMalformedRequests(t *testing.T) {
 // the terminal on which the log is read.
 func TestAccessLogShowsPathsEscaped(t *testing.T) {
 	api, out := localtest.Stack(t)
-	raw(t, api, "GET /%1b[2J%c2%9b%00 HTTP/1.1\r\nHost: x\r\n\r\n")
+	raw(t, api, "GET /%1b[2J%c2%9b%00 HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	if line := out.Await(t, `"path":"/%1b[2J%c2%9b%00"`); !strings.Contains(line, `"status":404`) {
 		t.Errorf("logged %s", line)
+	}
+}
+
+// TestAPIOfThisMachineOnly: a page of the web that resolves its name to loopback cannot
+// use the API. A stack that listens elsewhere has whatever name its network gives it.
+func TestAPIOfThisMachineOnly(t *testing.T) {
+	api, _ := localtest.Stack(t, "--no-page")
+	_, port, _ := strings.Cut(strings.TrimPrefix(api.URL, "http://"), ":")
+	const create = "POST /create-api-key HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n" + `{"merchant_name":"evil"}`
+	for host, want := range map[string]int{
+		"evil.example:" + port: 403, "evil.example": 403, "127.0.0.1.evil.example": 403, "192.0.2.1:" + port: 403, "": 403,
+		"127.0.0.1:" + port: 201, "localhost:" + port: 201, "localhost": 201, "[::1]:" + port: 201, "127.0.0.2:9": 201,
+	} {
+		answer, body := raw(t, api, fmt.Sprintf(create, host))
+		if answer.StatusCode != want || want == 403 && !strings.Contains(body, `"code":"host_refused"`) {
+			t.Errorf("Host %q: answered %s %s, want %d", host, answer.Status, body, want)
+		}
+	}
+	open, _ := localtest.Stack(t, "--listen=0.0.0.0:0")
+	open.URL = strings.Replace(open.URL, "[::]", "127.0.0.1", 1)
+	if answer, body := raw(t, open, fmt.Sprintf(create, "remit.example")); answer.StatusCode != 201 {
+		t.Errorf("by a name, where all of the network may ask: answered %s %s", answer.Status, body)
+	}
+}
+
+// TestRealMoneyIsClosed: with keys of its own a stack makes no API keys for strangers
+// unless it is told to, and on a main network it does not start without limits.
+func TestRealMoneyIsClosed(t *testing.T) {
+	flagsFor := func(chainID uint64) []string {
+		on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1, ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		check(t, err)
+		t.Cleanup(func() { _ = on.Close() })
+		keys := filepath.Join(t.TempDir(), "keys")
+		check(t, os.WriteFile(keys, []byte(on.Wallets()[0].PrivateKey()), 0o600))
+		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL(), "--token=" + on.Token().Contract.String(), "--wallet-file=" + keys}
+	}
+	served := func(flags []string) (shown string, made error) {
+		out, stop := localtest.Start(t, &local.Command{}, flags...)
+		defer stop()
+		api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1]}
+		shown = out.Await(t, "KEY=")
+		_, made = api.CreateKey(t.Context(), "Acme")
+		return shown, made
+	}
+	test, base := flagsFor(84532), flagsFor(8453)
+	limits := []string{"--minimum=1", "--maximum=1000", "--daily-limit=5000"}
+
+	for _, flags := range [][]string{test, append(base, limits...)} {
+		shown, made := served(flags)
+		if told, ok := errors.AsType[*client.Problem](made); !ok || told.Code != "key_creation_closed" || !strings.Contains(shown, "keys create") {
+			t.Errorf("%v: a stranger's key: %v; shown: %s", flags, made, shown)
+		}
+	}
+	if _, made := served(append(test, "--key-creation=public")); made != nil {
+		t.Errorf("keys for all, as the flag says: %v", made)
+	}
+	for _, row := range []struct {
+		flags []string
+		want  []string
+	}{
+		{nil, []string{"--minimum", "--maximum", "--daily-limit"}},
+		{limits[1:], []string{"--minimum"}},
+		{limits[:2], []string{"--daily-limit"}},
+		{append(limits, "--key-creation=public"), []string{"--key-creation operator"}},
+	} {
+		var none local.Command
+		check(t, localtest.Parse(&none, append(base, row.flags...)...))
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // if it starts
+		err := none.Run(ctx, io.Discard)
+		cancel()
+		for _, flag := range row.want {
+			if err == nil || !strings.Contains(err.Error(), "set "+flag) || strings.Count(err.Error(), "; set ") != len(row.want) {
+				t.Errorf("on Base with %v: error %v, want %v", row.flags, err, row.want)
+			}
+		}
 	}
 }
 
@@ -208,11 +284,11 @@ func TestServesEveryRoute(t *testing.T) {
 	for _, flag := range []string{"--no-page", "--memo=off", "--listen=0.0.0.0:0"} {
 		api, _ := localtest.Stack(t, flag)
 		api.URL = strings.Replace(api.URL, "[::]", "127.0.0.1", 1)
-		answer, body := raw(t, api, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		answer, body := raw(t, api, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if answer.StatusCode != 303 || answer.Header.Get("Location") != "/docs" {
 			t.Errorf("%s: / is answered %s %s", flag, answer.Status, body)
 		}
-		if answer, body = raw(t, api, "GET /page/facts HTTP/1.1\r\nHost: x\r\n\r\n"); answer.StatusCode != 404 {
+		if answer, body = raw(t, api, "GET /page/facts HTTP/1.1\r\nHost: localhost\r\n\r\n"); answer.StatusCode != 404 {
 			t.Errorf("%s: a part of the page is answered %s %s", flag, answer.Status, body)
 		}
 	}
@@ -278,9 +354,8 @@ func TestDeliveriesOutliveTheProcess(t *testing.T) {
 			check(t, err)
 			ids = append(ids, w.ID)
 		}
-		if _, err := api.Send(t.Context(), client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}, ""); err != nil {
-			t.Fatal(err)
-		}
+		_, err := api.Call(t.Context(), "POST", "/recipients", `{"address":"0x2222222222222222222222222222222222222222"}`)
+		check(t, err)
 		<-came
 		<-came
 		for attempts := 0; attempts == 0; { // until the failure is recorded
@@ -300,6 +375,25 @@ func TestDeliveriesOutliveTheProcess(t *testing.T) {
 			t.Fatalf("delivered: %v", got)
 		}
 	}
+}
+
+// TestTablesAreAheadOfTheChain: a stack whose tables were kept and whose embedded chain is
+// new would take every payment and pay none.
+func TestTablesAreAheadOfTheChain(t *testing.T) {
+	dynamotest.Clear(t)
+	dynamodb := dynamotest.Start(t)
+	pay := func(t *testing.T, flags ...string) {
+		api, _ := localtest.Stack(t, append(flags, "--dynamodb", dynamodb)...)
+		_, err := api.Send(t.Context(), client.Order{To: "0x2222222222222222222222222222222222222222", Amount: "1"}, "")
+		check(t, err)
+	}
+	t.Run("first", func(t *testing.T) { pay(t) })
+	var again local.Command
+	check(t, localtest.Parse(&again, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--dynamodb="+dynamodb))
+	if err := again.Run(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "start with --fresh") {
+		t.Errorf("started again: %v", err)
+	}
+	t.Run("fresh", func(t *testing.T) { pay(t, "--fresh") })
 }
 
 // check ends the test if err is not nil.

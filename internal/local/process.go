@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"remit/internal/httpapi"
 	"remit/internal/keyring"
 	"remit/internal/local/sandbox"
+	"remit/internal/page"
 	"remit/internal/recipient"
 	"remit/internal/settlement"
 	"remit/internal/stack"
@@ -54,11 +56,17 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 		return nil, err
 	}
 	s := &process{Settings: settings, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log)}
-	if s.tables, err = openTables(ctx, s.DynamoDB); err != nil {
+	if s.tables, err = openTables(ctx, s.DynamoDB, s.Fresh); err != nil {
 		return nil, err
 	}
 	if s.chain, err = openChain(ctx, settings, log); err != nil {
 		return nil, err
+	}
+	if err := s.closed(s.chain.chainID); err != nil {
+		return nil, err
+	}
+	if err := s.tables.fit(ctx, s.chain); err != nil {
+		return nil, errors.Join(err, s.chain.close())
 	}
 	for _, a := range s.chain.keyed() {
 		id := wallet.ID{ChainID: s.chain.chainID, Address: a}
@@ -73,7 +81,7 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 	config = s.complete(config)
 	s.rules = config
 	book := recipient.NewBook(s.tables.keys, s.RecipientHold, time.Now)
-	events := webhook.NewPublisher(deliveries, s.jobs)
+	events := webhook.NewPublisher(deliveries, deliveries)
 	settling := settlement.Parts{
 		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
 		Events: events, Log: log, Now: time.Now,
@@ -82,25 +90,25 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 		Store: s.tables.payments, Keys: s.chain.keys, Book: book, Nodes: s.chain.nodes, Hints: s.hinted,
 		Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	}
-	page := s.chain.page
-	if page != nil {
-		interposed := page.Interposed(s.tables.payments)
-		settling.Store, settling.Events, settling.Now = interposed, sandbox.Events{To: events, Page: page}, page.Clock
-		paying.Store, paying.Hints, paying.Now = interposed, sandbox.Hints(s.hinted.Hint), page.Clock
+	played := s.chain.page
+	if played != nil {
+		interposed := played.Interposed(s.tables.payments)
+		settling.Store, settling.Events, settling.Now = interposed, sandbox.Events{To: events, Page: played}, played.Clock
+		paying.Store, paying.Hints, paying.Now = interposed, sandbox.Hints(s.hinted.Hint), played.Clock
 	}
 	s.settler = settlement.New(config, settling)
 	payer := dispatch.New(config, paying)
 	if s.handler, err = s.routes(payer, book, events, deliveries, sender, config.ConfirmationRule); err != nil {
 		return nil, err
 	}
-	if page != nil {
+	if played != nil {
 		keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
-		page.Parts = sandbox.Parts{URL: url, Chain: s.chain.embedded, Token: s.chain.asset, Store: s.tables.payments, Rule: config.ConfirmationRule, Hint: s.hinted.Hint,
+		played.Parts = sandbox.Parts{URL: url, Chain: s.chain.embedded, Token: s.chain.asset, Store: s.tables.payments, Rule: config.ConfirmationRule, Hint: s.hinted.Hint,
 			Join: func(ctx context.Context) (string, string, error) {
 				made, err := keys.Create(ctx, "The page", apikey.Wish{})
 				return made.Key.MerchantID, made.Secret.Reveal(), err
 			}}
-		s.handler = page.Handler(s.handler, requestID)
+		s.handler = played.Handler(s.handler, requestID)
 	}
 	return s, deliveries.recall(ctx, time.Now())
 }
@@ -150,13 +158,31 @@ func (s *process) routes(payer httpapi.Payer, book *recipient.Book, events *webh
 		httpapi.OpenAPI(id, openapi),
 		httpapi.Sandbox(id, func(ctx context.Context) (any, error) { return s.facts(ctx) }),
 	)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.ownHost(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" && r.Method == http.MethodGet { // the first page that a person opens; no part of the contract
 			http.Redirect(w, r, "/docs", http.StatusSeeOther)
 			return
 		}
 		router.ServeHTTP(w, r)
 	}), nil
+}
+
+// ownHost returns next for requests that name this machine, if the API listens on
+// loopback: a page of the web reaches it there by a name of its own that it resolves to
+// loopback, and could read the answers.
+func (s *process) ownHost(next http.HandlerFunc) http.Handler {
+	if at, err := url.Parse(s.url); err != nil || !page.Loopback(at.Hostname()) {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if host := (&url.URL{Host: r.Host}).Hostname(); !page.Loopback(host) {
+			w.Header().Set("X-Request-Id", requestID())
+			w.Header().Set("Cache-Control", "no-store")
+			page.Problem(w, http.StatusForbidden, "host_refused", "The API is served on this machine only, as "+s.url)
+			return
+		}
+		next(w, r)
+	})
 }
 
 func requestID() string { return "req_" + rand.Text() }
@@ -193,8 +219,9 @@ type Parts struct {
 }
 
 func (s *process) parts() Parts {
+	deliveries := parkingStore{s.tables.webhooks, s.jobs}
 	return Parts{
-		s.tables.payments, s.tables.payments, parkingStore{s.tables.webhooks, s.jobs}, s.tables.keys, s.jobs,
+		s.tables.payments, s.tables.payments, deliveries, s.tables.keys, deliveries,
 		s.chain.keyed, s.chain.key, s.chain.put,
 		s.chain.urls, s.chain.nodes.Health, s.hinted.Hint, s.rules,
 	}
@@ -212,15 +239,5 @@ func (s *process) stop() error {
 	s.quit()
 	s.wg.Wait()
 	s.jobs.close()
-	if s.chain.embedded == nil {
-		return nil
-	}
-	var err error
-	if s.chain.page != nil {
-		err = s.chain.page.Close()
-	}
-	if closing := s.chain.embedded.Close(); !errors.Is(closing, context.Canceled) {
-		err = errors.Join(err, closing)
-	}
-	return err
+	return s.chain.close()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"remit/internal/chain"
@@ -26,13 +27,14 @@ type Settings struct {
 	Token      token.Address `env:"REMIT_TOKEN" placeholder:"ADDRESS" help:"The token's contract, with --rpc."`
 	WalletFile string        `env:"REMIT_WALLET_FILE" placeholder:"FILE" help:"Private keys of the paying wallets, with --rpc: what remit chain prints, a wallet's secret, or one key a line."`
 	DynamoDB   string        `name:"dynamodb" env:"REMIT_DYNAMODB" placeholder:"URL" help:"Keep everything in DynamoDB at this URL instead of in memory. Tables are created if absent."`
+	Fresh      bool          `env:"REMIT_FRESH" help:"With --dynamodb: delete what the tables hold first."`
 
 	Page          bool          `default:"true" negatable:"" env:"REMIT_PAGE" help:"Serve a page at / on which to watch payments and break things: on loopback, with the embedded chain, and with payments' ids on the chain."`
 	Network       string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
 	Window        uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
 	MerchantShare uint64        `env:"REMIT_MERCHANT_SHARE" default:"100" help:"Percent of the windows that the payments of one merchant may fill; 100 is no limit."`
 	Memo          string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether a payment's id follows the transfer in its call data: on, or off for a token that refuses that."`
-	Minimum       token.Amount  `env:"REMIT_AMOUNT_MINIMUM" default:"1" help:"Smallest amount of a payment, in the token's smallest unit."`
+	Minimum       token.Amount  `env:"REMIT_AMOUNT_MINIMUM" default:"0" help:"Smallest amount of a payment, in the token's smallest unit; 0 for none."`
 	Maximum       token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
 	DailyLimit    token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
 	SanctionsList token.Address `env:"REMIT_SANCTIONS_LIST" placeholder:"ADDRESS" help:"A contract with isSanctioned(address): whom it lists is not paid."`
@@ -40,7 +42,7 @@ type Settings struct {
 	Treasury      token.Address `name:"treasury-allowance" env:"REMIT_TREASURY_ALLOWANCE" placeholder:"ADDRESS" help:"With --rpc: pay with the tokens of this account, by an ERC-20 allowance that it has granted to each wallet."`
 	MaxFeeCap     uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"The most a transaction may offer per gas, in gwei. Above it payments wait. 0: 200, or what docs/chains.md has for the outside chain."`
 	RecipientHold time.Duration `env:"REMIT_RECIPIENT_HOLD" default:"2s" help:"How long a new recipient waits until keys with recipients \"book\" may pay it."`
-	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator" default:"public" help:"Who may create API keys: public or operator."`
+	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator," default:"" help:"Who may create API keys: public or operator. Empty: public on the embedded chain, operator with --rpc."`
 	RequireKey    bool          `name:"require-idempotency-key" env:"REMIT_REQUIRE_IDEMPOTENCY_KEY" help:"Refuse payments without an Idempotency-Key."`
 	LogLevel      slog.Level    `env:"REMIT_LOG_LEVEL" default:"warn" help:"debug, info, warn or error. At info each payment says when it is committed and settled."`
 	ShutdownWait  time.Duration `env:"REMIT_SHUTDOWN_WAIT" default:"10s" help:"How long requests under way may take when the server is told to stop."`
@@ -75,12 +77,27 @@ func (s *Settings) servesPage() bool {
 func (s *Settings) complete(config stack.Config) stack.Config {
 	own, known := chains.Of(config.ChainID)
 	if !known {
-		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024}
+		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024, ByCall: own.ByCall}
 	}
 	config = own.Complete(config)
 	config.Share = stack.Share(config.Window, max(1, s.MerchantShare))
 	s.ConfirmationRule, s.BlockTime = config.ConfirmationRule.String(), config.BlockTime
 	return config
+}
+
+// asFlags has the flags for what chains.Deployment calls by a template's parameters.
+var asFlags = strings.NewReplacer("KeyCreation to", "--key-creation", "AmountMinimum", "--minimum", "AmountMaximum", "--maximum", "DailyLimit", "--daily-limit")
+
+// closed refuses what is open to strangers or without limits on a main network, as a
+// deployment is refused. There is neither a mode nor an alarm here.
+func (s *Settings) closed(chainID uint64) error {
+	open := chains.Deployment{
+		Mode: "live", KeyCreation: s.KeyCreation, ChainID: chainID, Minimum: s.Minimum, Maximum: s.Maximum, Daily: s.DailyLimit, AlarmTopic: "none",
+	}.Open()
+	if len(open) == 0 || !chains.IsMain(chainID) {
+		return nil
+	}
+	return fmt.Errorf("chain %d is a main network, whose tokens are money: %s", chainID, asFlags.Replace(errors.Join(open...).Error()))
 }
 
 // config returns the flags as the engines read them, without the chain and the
@@ -95,6 +112,12 @@ func (s *Settings) config() (stack.Config, error) {
 		return stack.Config{}, errors.New("--batch-contract and --treasury-allowance exclude each other: the contract takes the tokens of the wallet that calls it, not a treasury's")
 	case outside && (!named || s.WalletFile == ""):
 		return stack.Config{}, errors.New("--rpc needs --token ADDRESS and --wallet-file FILE: remit chain prints both")
+	}
+	if s.KeyCreation == "" {
+		s.KeyCreation = "public"
+		if len(s.RPC) > 0 {
+			s.KeyCreation = "operator"
+		}
 	}
 	var rule chain.ConfirmationRule
 	if s.ConfirmationRule != "" {

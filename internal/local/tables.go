@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -39,8 +40,8 @@ const tableTimeout = 5 * time.Second
 var localTables = dynamo.Tables{APIKeys: "remit-api-keys", Payments: "remit-payments", Webhooks: "remit-webhooks"}
 
 // openTables returns stores in memory, or in DynamoDB at url, whose tables it
-// creates if they are absent.
-func openTables(ctx context.Context, url string) (*tables, error) {
+// creates if they are absent, and empties first if they are to be fresh.
+func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 	if url == "" {
 		return &tables{&memory.APIKeys{}, memory.NewPayments(), memory.NewWebhooks()}, nil
 	}
@@ -49,6 +50,11 @@ func openTables(ctx context.Context, url string) (*tables, error) {
 		Credentials: credentials.NewStaticCredentialsProvider("remit", "remit", ""),
 		HTTPClient:  awshttp.NewBuildableClient().WithTimeout(tableTimeout),
 	})
+	if fresh {
+		if err := dynamo.DeleteTables(ctx, db, localTables); err != nil {
+			return nil, fmt.Errorf("--dynamodb %s: %w", url, err)
+		}
+	}
 	if err := dynamo.CreateTables(ctx, db, localTables); err != nil {
 		return nil, fmt.Errorf("--dynamodb %s: %w", url, err)
 	}
@@ -57,4 +63,20 @@ func openTables(ctx context.Context, url string) (*tables, error) {
 		dynamo.NewPayments(db, localTables.Payments),
 		dynamo.NewWebhooks(db, localTables.Webhooks),
 	}, nil
+}
+
+// errBehind reports tables that were kept while the embedded chain was not.
+var errBehind = errors.New("the tables know payments of an embedded chain that is gone: start with --fresh to delete them, or keep a chain with remit chain and name it with --rpc")
+
+// fit returns errBehind if a wallet of the tables has paid on another run's embedded chain,
+// which begins anew whenever a process does.
+func (t *tables) fit(ctx context.Context, on *chainAccess) error {
+	if on.embedded == nil {
+		return nil
+	}
+	wallets, err := t.payments.Wallets(ctx, on.chainID)
+	if err == nil && len(wallets.Working(true)) > 0 {
+		err = errBehind
+	}
+	return err
 }

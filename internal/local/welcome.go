@@ -38,16 +38,20 @@ func welcome(ctx context.Context, w io.Writer, s *process) {
 	}
 	fmt.Fprintf(&b, "  data       %s\n", store)
 	fmt.Fprintf(&b, "  operators  export REMIT_STACK=%s, then .cache/bin/remit wallet list (docs/operate.md)\n", s.url)
-	fmt.Fprintf(&b, "\nPaste these to pay somebody:\n\n%s\nCtrl-C ends it.\n\n", curls(s.url))
+	fmt.Fprintf(&b, "\nPaste these to pay somebody:\n\n%s\nCtrl-C ends it.\n\n", s.curls())
 	_, _ = io.WriteString(w, b.String())
 }
 
-// curls are the lines that README shows.
-func curls(url string) string {
-	return fmt.Sprintf(`  KEY=$(curl -s %[1]s/create-api-key -H 'Content-Type: application/json' -d '{"merchant_name":"Acme"}' | grep -o 'remit_test_[0-9A-Za-z]*_[0-9A-Za-z]*'); echo $KEY
+// curls are the lines that README shows. Where strangers get no key, an operator makes it.
+func (s *process) curls() string {
+	join := fmt.Sprintf(`curl -s %s/create-api-key -H 'Content-Type: application/json' -d '{"merchant_name":"Acme"}'`, s.url)
+	if s.KeyCreation != "public" {
+		join = fmt.Sprintf(".cache/bin/remit keys create Acme --yes --stack %s", s.url)
+	}
+	return fmt.Sprintf(`  KEY=$(%[3]s | grep -o 'remit_test_[0-9A-Za-z]*_[0-9A-Za-z]*'); echo $KEY
 
   PAID=$(curl -s %[1]s/send-payment -H "x-api-key: $KEY" -H 'Idempotency-Key: inv-2041' -H 'Content-Type: application/json' -d '{"to":"%[2]s","amount":1000000,"reference":"inv-2041"}'); echo "$PAID"; TX=$(echo "$PAID" | grep -o '"tx_hash":"[^"]*' | cut -d'"' -f4)
 
   sleep 4; curl -s %[1]s/transaction/$TX -H "x-api-key: $KEY"
-`, url, sample)
+`, s.url, sample, join)
 }

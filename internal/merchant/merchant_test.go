@@ -96,15 +96,18 @@ func TestListenInvites(t *testing.T) {
 // TestListenShowsForgeries: a webhook that another secret signed is refused and
 // shown as not genuine, and its text cannot steer the terminal.
 func TestListenShowsForgeries(t *testing.T) {
-	out, _ := localtest.Start(t, &merchant.Listen{}, "--secret", "whsec_"+strings.Repeat("A", 43)+"=")
+	out, _ := localtest.Start(t, &merchant.Listen{}, "--body", "--secret", "whsec_"+strings.Repeat("A", 43)+"=")
 	at := strings.Fields(out.Await(t, "Listening at"))[2]
-	answer, err := http.Post(at, "application/json", strings.NewReader(`{"type":"payment.\u001b[2J","data":{}}`))
+	answer, err := http.Post(at, "application/json", strings.NewReader(`{"type":"payment.\u001b[2J","data":{"reference":"`+"\u009b"+`2J"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
 	if line := out.Await(t, "payment."); !strings.Contains(line, "payment.?[2J") || !strings.Contains(line, "NOT GENUINE") || !strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {
 		t.Errorf("answered %d, printed %q", answer.StatusCode, line)
+	}
+	if line := out.Await(t, "reference"); !strings.Contains(line, `"?2J"`) {
+		t.Errorf("of the body it printed %q", line)
 	}
 }
 

@@ -27,7 +27,7 @@ type Pay struct {
 	URL         string        `env:"REMIT_URL" default:"http://127.0.0.1:8080" help:"Where the API is."`
 	Key         string        `env:"REMIT_API_KEY" required:"" help:"API key to use. Another merchant's key would pay every row again."`
 	Name        string        `name:"run" placeholder:"NAME" help:"Name of this payout. The same rows under another name are other payments: say one when last month's rows are to be paid again."`
-	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all of them or none."`
+	Batch       bool          `help:"Pay up to 100 rows in one transaction, for less gas: all of them or none. A run that was begun without goes on without, and the other way round."`
 	DryRun      bool          `help:"Read the file, say what would be paid, and pay nothing."`
 	Yes         bool          `help:"Do not ask."`
 	Duplicates  bool          `help:"Pay rows that say the same as an earlier row too, without asking."`
@@ -81,7 +81,8 @@ type payout struct {
 	symbol   string
 	decimals int
 
-	number int      // of the next batch; see paybatch.go
+	out    io.Writer
+	number int      // of the next numbered payment; see paybatch.go
 	size   int      // rows of a batch
 	failed []string // what to say of those that paid nobody
 
@@ -92,13 +93,13 @@ type payout struct {
 // Run reads the whole file, says what it will pay, asks, and pays. It writes what
 // became of each row to a file beside it, FILE.results.csv, as it goes.
 func (c *Pay) Run(ctx context.Context, out io.Writer) error {
-	p := &payout{Pay: c, api: connect(c.URL, c.Key), size: batchLimit}
+	p := &payout{Pay: c, api: connect(c.URL, c.Key), out: out, size: batchLimit}
 	if err := p.read(ctx); err != nil {
 		return explained(err, p.api)
 	}
-	err := p.known(ctx)
-	if err == nil {
-		err = p.look(ctx, !c.Batch)
+	err := p.look(ctx, false)
+	if err == nil && p.number == 0 {
+		err = p.older(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
@@ -155,26 +156,17 @@ func (p *payout) read(ctx context.Context) error {
 	return nil
 }
 
-// known asks which rows were paid before: in an earlier run, on any machine. The key
-// of a row that is not known is used for its payment, so what this cannot see is not
-// paid twice either.
-func (p *payout) known(ctx context.Context) error {
-	return p.each(ctx, "Asking what was paid before", func(*payRow) bool { return true }, func(ctx context.Context, r *payRow) error {
-		page, err := retried(ctx, p.Patience, func() ([]client.Payment, error) {
-			page, _, err := p.api.Payments(ctx, url.Values{"idempotency_key": {r.key}})
-			return page, err
-		})
-		if inProgress(err) {
-			if p.Batch {
-				return fmt.Errorf("its own payment is begun: run the same without --batch: %w", err)
-			}
-			return nil // the request itself finds out
-		}
-		if err == nil && len(page) > 0 {
-			p.saw(r, page[0])
-		}
-		return err
+// older refuses a run that a version before this one began: it paid rows alone under the
+// keys of each, without the first payment that both modes share.
+func (p *payout) older(ctx context.Context) error {
+	page, err := retried(ctx, p.Patience, func() ([]client.Payment, error) {
+		page, _, err := p.api.Payments(ctx, url.Values{"idempotency_key": {p.rows[0].key}})
+		return page, err
 	})
+	if len(page) > 0 || inProgress(err) {
+		return errors.New("an earlier version of remit began this run: finish it with that version, and give another payout another --run")
+	}
+	return err
 }
 
 // each does something for every row that is chosen, many at once, and shows how far
@@ -213,8 +205,8 @@ func (p *payout) bar(title string, rows int) *progressbar.ProgressBar {
 
 // payAll pays every row that has no payment yet.
 func (p *payout) payAll(ctx context.Context) error {
-	if p.Batch {
-		return p.payBatches(ctx)
+	if err := p.payNumbered(ctx); err != nil || p.number == 0 || p.Batch {
+		return err
 	}
 	return p.each(ctx, "Paying", func(r *payRow) bool { return r.status == "" }, p.pay)
 }

@@ -21,6 +21,10 @@ import (
 // a run, by whatever process and of whatever file, are those before the first unused
 // number, and two processes cannot both pay under one. What they pay is taken out of
 // the rows before the next batch is planned. Nothing else is remembered.
+//
+// The payment with number 0 fixes the mode of its run: it is a batch, or one row alone
+// if every other row is paid under a key of its own. No process sends anything else
+// before number 0 is stored, and each goes on in the mode that it finds there.
 
 // batchLimit is how many entries the API takes in a batch.
 const batchLimit = 100
@@ -36,8 +40,12 @@ func (p *payout) batchKey(number int) string { return payKey(p.Name+"\x00batch",
 // words: they were erased, or the payment was recovered from the chain.
 func batchReference(number int) string { return fmt.Sprint("remit pay, batch ", number) }
 
-// look finds the batches of the run that are stored from the next number on, and
-// takes what they pay out of the rows. A batch that is not signed yet is the end: an
+// alone is the metadata of a row that is paid alone with number 0. A stored one without
+// it has lost its words as well.
+var alone = map[string]string{"remit pay": "first row"}
+
+// look finds the numbered payments of the run that are stored from the next number on,
+// and takes what they pay out of the rows. One that is not signed yet is the end: an
 // error if patient, else left to the request under its number, which finds out.
 func (p *payout) look(ctx context.Context, patient bool) error {
 	_, err := retried(ctx, p.Patience, func() (bool, error) {
@@ -48,10 +56,8 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 		return err == nil, err
 	})
 	switch {
-	case inProgress(err) && !p.Batch:
-		return fmt.Errorf("batch %d of this run is begun, and what it pays is not known: run the same with --batch: %w", p.number, err)
 	case inProgress(err):
-		return fmt.Errorf("batch %d of this run is begun with other rows: run the file as it was then, with --batch: %w", p.number, err)
+		return fmt.Errorf("batch %d of this run is begun with other rows, or is a row alone: run the file as it was then, in that mode: %w", p.number, err)
 	case err != nil:
 		return fmt.Errorf("batch %d of this run: %w", p.number, err)
 	}
@@ -80,11 +86,51 @@ func (p *payout) find(ctx context.Context) error {
 			if errs[i] != nil || len(found[i]) == 0 {
 				return errs[i]
 			}
+			if p.number == 0 {
+				if goesOn, err := p.begun(ctx, found[i][0]); err != nil || !goesOn {
+					return err
+				}
+			}
 			if err := p.take(found[i][0], free); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// begun puts the run into the mode of its first payment, and reports whether that is a
+// batch. Else it takes that payment's row out of the rows.
+func (p *payout) begun(ctx context.Context, first client.Payment) (batch bool, _ error) {
+	words := maps.Equal(first.Metadata, alone)
+	if batch = first.Entries != nil; !batch && !words { // perhaps a batch of one, recovered from the chain
+		next, _, err := p.api.Payments(ctx, url.Values{"idempotency_key": {p.batchKey(1)}})
+		if batch = len(next) > 0; err != nil {
+			return false, err
+		}
+	}
+	if p.Batch != batch {
+		p.Batch = batch
+		fmt.Fprintln(p.out, map[bool]string{true: "this run was begun with --batch, and goes on so", false: "this run was begun without --batch, and goes on so"}[batch])
+	}
+	if batch {
+		return true, nil
+	}
+	var its []*payRow
+	for _, r := range p.rows {
+		if r.to.String() == first.To && r.amount.String() == first.Amount.String() && (r.reference == first.Reference || !words) {
+			its = append(its, r)
+		}
+	}
+	p.number++
+	switch {
+	case slices.ContainsFunc(its, func(r *payRow) bool { return r.reference != its[0].reference }):
+		_, err := p.stop(its, unknown, "one of these rows is the first of the run, which has lost its reference: see "+first.Hash)
+		return false, err
+	case len(its) > 0: // the first of those that say the same, whose own key is never used
+		p.paid(its[:1], first, p.batchKey(0))
+	}
+	p.recall(first)
+	return false, nil
 }
 
 // says is what a row and an entry of a batch are compared by.
@@ -142,22 +188,27 @@ func (p *payout) paid(rows []*payRow, made client.Payment, key string) {
 	}
 }
 
-// payBatches pays the rows that have no payment yet, one batch at a time. While the
-// outcome of one is not known, no other is sent.
-func (p *payout) payBatches(ctx context.Context) error {
+// payNumbered pays the rows that have no payment yet, one batch at a time, or the first
+// of them alone. While the outcome of one payment is not known, no other is sent.
+func (p *payout) payNumbered(ctx context.Context) error {
 	bar, stale := p.bar("Paying", len(p.rows)), 0
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && (p.Batch || p.number == 0) {
 		var rows []*payRow
-		left := 0
+		left, size := 0, 1
+		if p.Batch {
+			size = p.size
+		}
 		for _, r := range p.rows {
 			if r.status != "" {
 				continue
 			}
-			if left++; len(rows) < p.size {
+			if left++; len(rows) < size {
 				rows = append(rows, r)
 			}
 		}
-		_ = bar.Set(len(p.rows) - left)
+		if p.Batch {
+			_ = bar.Set(len(p.rows) - left)
+		}
 		if left == 0 {
 			return nil
 		}
@@ -165,7 +216,14 @@ func (p *payout) payBatches(ctx context.Context) error {
 		for _, r := range rows {
 			batch.Payments = append(batch.Payments, r.order())
 		}
-		made, err := retried(ctx, p.Patience, func() (client.Payment, error) { return p.api.SendBatch(ctx, batch, key) })
+		made, err := retried(ctx, p.Patience, func() (client.Payment, error) {
+			if p.Batch {
+				return p.api.SendBatch(ctx, batch, key)
+			}
+			order := rows[0].order()
+			order.Metadata = alone
+			return p.api.Send(ctx, order, key)
+		})
 		if err == nil {
 			p.number++
 			p.paid(rows, made, key)
@@ -203,6 +261,8 @@ func (p *payout) unpaid(ctx context.Context, rows []*payRow, err error, stale *i
 		if *stale == 3 {
 			return p.stop(rows, unknown, "its batch was refused as another one that cannot be seen: "+told.Detail())
 		}
+	case !p.Batch:
+		p.lost(rows[0], refused, told.Detail())
 	case len(faults) > 0:
 		for place, why := range faults {
 			p.lost(rows[place], refused, why)

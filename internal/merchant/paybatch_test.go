@@ -160,7 +160,7 @@ func TestPayBatches(t *testing.T) {
 }
 
 // TestPayBatchesAtOnce: processes of the same file and of edited ones pay each row
-// once, while answers get lost.
+// once, while answers get lost, in batches, each row alone, and in both modes at once.
 func TestPayBatchesAtOnce(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	var calls atomic.Int64
@@ -171,19 +171,25 @@ func TestPayBatchesAtOnce(t *testing.T) {
 		}
 		return false
 	})
-	turned := upTo(40, 330)
-	slices.Reverse(turned)
-	files := []string{write(t, salaries(upTo(0, 300)...)), write(t, salaries(upTo(0, 300)...)), write(t, salaries(turned...)), write(t, salaries(upTo(150, 360)...))}
-	var clients sync.WaitGroup
-	for _, file := range files {
-		clients.Go(func() {
-			if out, err := run(t, file, at, api.Key, "--batch", "--yes", "--wait"); err != nil {
-				t.Errorf("%v\n%s", err, out)
+	for i, modes := range [][]string{{"batch"}, {"alone"}, {"batch", "alone"}, {"alone", "batch"}} {
+		first := i * 1_000
+		turned := upTo(first+40, first+130)
+		slices.Reverse(turned)
+		var clients sync.WaitGroup
+		for n, rows := range [][]int{upTo(first, first+100), upTo(first, first+100), turned, upTo(first+50, first+160)} {
+			flags := []string{"--run", fmt.Sprint(i), "--yes", "--wait", "--batch"}
+			if modes[n%len(modes)] == "alone" {
+				flags = flags[:4]
 			}
-		})
+			clients.Go(func() {
+				if out, err := run(t, write(t, salaries(rows...)), at, api.Key, flags...); err != nil {
+					t.Errorf("%v: %v\n%s", modes, err, out)
+				}
+			})
+		}
+		clients.Wait()
 	}
-	clients.Wait()
-	paidOnce(t, api, upTo(0, 360))
+	paidOnce(t, api, slices.Concat(upTo(0, 160), upTo(1_000, 1_160), upTo(2_000, 2_160), upTo(3_000, 3_160)))
 }
 
 // TestPayBatchesAfterAFailure: a batch that failed paid nobody, and its rows are free;
@@ -253,12 +259,15 @@ func TestPayBatchesStops(t *testing.T) {
 		}
 		return say(200, body)
 	}
-	nothing := func(w http.ResponseWriter) bool { return false }
+	single := func(reference, metadata string) func(http.ResponseWriter) bool {
+		return say(200, `{"data":[{"tx_hash":"0x07","status":"pending","to":"`+payee+`","amount":1001,"reference":`+reference+`,"metadata":`+metadata+`,"payments":null}]}`)
+	}
+	none, nothing := say(200, `{"data":[]}`), func(http.ResponseWriter) bool { return false }
 	type answers = []func(http.ResponseWriter) bool // the last one stands for those that follow
 	for name, test := range map[string]struct {
 		file      []int
-		own, find answers // to GET /transactions?idempotency_key= of each row, and of batch 0 of the run
-		pay       answers // to POST /send-payments
+		own, find answers // to GET /transactions?idempotency_key= of the first row, and of number 0 of the run
+		pay       answers // to POST /send-payments, or to /send-payment of single rows
 		flags     string
 		want      string // of what is printed and of the error
 		paid      []int  // by the stack
@@ -272,19 +281,26 @@ func TestPayBatchesStops(t *testing.T) {
 		"a key that may not read":                      {file: upTo(0, 2), find: answers{say(403, `{"code":"key_not_permitted"}`)}, want: `nothing was paid.*403`},
 		"a key that may not read, by single rows":      {file: upTo(0, 2), find: answers{say(403, `{"code":"key_not_permitted"}`)}, flags: "single", want: `nothing was paid.*403`},
 		"no answer":                                    {file: upTo(0, 150), pay: answers{lost}, want: `100 unknown, 50 not sent; .* run the same command again`, keys: 1},
-		"a row whose own payment is begun":             {file: upTo(0, 2), own: answers{busy}, want: `nothing was paid.*its own payment is begun: run the same without --batch`},
+		"a run that an earlier version began":          {file: upTo(0, 2), own: answers{of("pending", "salary 0", "", 0)}, want: `nothing was paid.*an earlier version of remit began this run`},
+		"one that it is beginning, by single rows":     {file: upTo(0, 2), own: answers{busy}, flags: "single", want: `nothing was paid.*an earlier version`},
+		"a first row that is refused":                  {file: upTo(0, 3), pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single", want: `1 refused`, paid: []int{1, 2}, keys: 2},
+		"no answer to the first row":                   {file: upTo(0, 3), pay: answers{lost}, flags: "single", want: `1 unknown, 2 not sent`, keys: 1},
+		"a run that is begun in batches meanwhile":     {file: upTo(0, 3), find: answers{none, of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "single", want: `(?s)to pay.*begun with --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 2},
+		"one that is begun with a row alone":           {file: upTo(0, 3), find: answers{none, single(`"salary 1"`, `{"remit pay":"first row"}`)}, pay: answers{reused}, want: `(?s)to pay.*begun without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 3},
+		"a row alone whose words were erased":          {file: upTo(0, 3), find: answers{single("null", "{}")}, want: `(?s)without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 2},
+		"one that may be any of several":               {file: []int{0, 1, 2, 1}, find: answers{single("null", "{}")}, flags: "other", want: `2 unknown`, paid: []int{0, 2}, keys: 2},
 		"no answer to what was paid":                   {file: upTo(0, 2), find: answers{lost}, want: `nothing was paid, since what was paid before is not known`},
 		"a batch that another request is making":       {file: upTo(0, 150), find: answers{busy}, pay: answers{busy, busy, nothing}, flags: "--patience=5s", want: `150 pending`, paid: upTo(0, 150), keys: 2},
 		"a batch of other rows that is never signed":   {file: upTo(0, 150), find: answers{busy}, pay: answers{reused}, want: `(?s)batch 0 of this run is begun with other rows.*100 unknown, 50 not sent`, keys: 1},
 		"one that is signed at last":                   {file: upTo(0, 3), find: answers{busy, busy, of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "--patience=5s", want: `3 pending`, paid: []int{0, 2}, keys: 2},
-		"one that is not signed, by single rows":       {file: upTo(0, 2), find: answers{busy}, flags: "single", want: `nothing was paid.*batch 0 of this run is begun.*with --batch`},
+		"one that is never signed, by single rows":     {file: upTo(0, 2), find: answers{busy}, pay: answers{reused}, flags: "single", want: `(?s)is begun with other rows, or is a row alone.*1 unknown, 1 not sent`, keys: 1},
 		"a key that is taken, and nothing is under it": {file: upTo(0, 150), pay: answers{reused}, want: `100 unknown, 50 not sent`, keys: 1},
 		"a batch that paid others":                     {file: upTo(0, 3), find: answers{of("confirmed", "remit pay, batch 0", "", 1, 7)}, want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
 		"a batch whose words were erased":              {file: upTo(0, 3), find: answers{of("confirmed", "", "", 1, 7)}, want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
-		"a batch of one, recovered from the chain":     {file: upTo(0, 3), find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","to":"`+payee+`","amount":1001,"reference":null,"payments":null}]}`)}, want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
+		"a batch of one, recovered from the chain":     {file: upTo(0, 3), find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","to":"`+payee+`","amount":1001,"reference":null,"payments":null}]}`)}, own: answers{of("confirmed", "", "", 7)}, want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
 		"a batch that paid other amounts":              {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0", "amount_differs", 1, 2)}, want: `(?s)failed before   2 rows.*1 pending, 2 failed`, paid: []int{0}, keys: 1},
 		"a batch that paid nobody":                     {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, want: `3 pending`, paid: upTo(0, 3), keys: 1},
-		"one that paid nobody, by single rows":         {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, flags: "single", want: `3 pending`, paid: upTo(0, 3), keys: 3},
+		"one that paid nobody, by single rows":         {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, flags: "single", want: `3 pending`, paid: upTo(0, 3), keys: 1},
 		"a batch that cannot be read":                  {file: upTo(0, 3), find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"0x1","amount":1001}]}]}`)}, want: `nothing was paid.*batch 0 of this run`},
 		"an amount that cannot be read":                {file: upTo(0, 3), find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"`+payee+`","amount":1.5}]}]}`)}, want: `nothing was paid.*batch 0 of this run`},
 	} {
@@ -296,8 +312,8 @@ func TestPayBatchesStops(t *testing.T) {
 				t.Fatal(err)
 			}
 			var mu sync.Mutex
-			var first string // the key of batch 0: the one that no row has
-			rows, keys := map[string]int{}, map[string]bool{}
+			var first, second string // the keys that are asked about: of number 0, then of number 1 or of the first row
+			keys := map[string]bool{}
 			next := func(from *answers) func(http.ResponseWriter) bool {
 				if len(*from) == 0 {
 					return nothing
@@ -313,18 +329,14 @@ func TestPayBatchesStops(t *testing.T) {
 				answer := nothing
 				switch key := r.URL.Query().Get("idempotency_key"); {
 				case r.Method == http.MethodPost:
-					if keys[r.Header.Get("Idempotency-Key")] = true; r.URL.Path == "/send-payments" {
+					if keys[r.Header.Get("Idempotency-Key")] = true; r.URL.Path == "/send-payments" || test.flags == "single" && r.Header.Get("Idempotency-Key") == first {
 						answer = next(&test.pay)
 					}
 				case key == "":
-				case rows[key] > 0 || first == "" && len(rows) < len(test.file):
-					rows[key]++
-					answer = next(&test.own)
-				case first == "":
-					first = key
-					fallthrough
-				case key == first:
-					answer = next(&test.find)
+				case first == "" || key == first:
+					first, answer = key, next(&test.find)
+				case second == "" || key == second:
+					second, answer = key, next(&test.own)
 				}
 				mu.Unlock()
 				return answer(w)
@@ -332,10 +344,13 @@ func TestPayBatchesStops(t *testing.T) {
 			flags := []string{"--yes", "--patience=1s", "--batch"}
 			if test.flags == "single" {
 				flags = flags[:2]
-			} else if test.flags != "" {
+			} else if strings.HasPrefix(test.flags, "--") {
 				flags = append(flags, test.flags)
 			}
 			file := write(t, salaries(test.file...))
+			if test.flags == "other" {
+				file = write(t, strings.Replace(salaries(test.file...), "salary 1", "bonus", 1))
+			}
 			out, err := run(t, file, at, mine.Key, flags...)
 			if err == nil || !matches(test.want, out+err.Error()) {
 				t.Errorf("%v\n%s", err, out)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"remit/internal/client"
 	"remit/internal/token"
 )
 
@@ -64,24 +65,48 @@ func (p *payout) write() error {
 	return nil
 }
 
+// earlier returns the results of an earlier run of the file, without their header.
+func (p *payout) earlier() [][]string {
+	file, err := os.ReadFile(p.results())
+	if err != nil {
+		return nil
+	}
+	records, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
+	if err != nil || len(records) == 0 || !slices.Equal(records[0], resultColumns) {
+		return nil
+	}
+	return records[1:]
+}
+
+// recall keeps the ends of rows that were paid alone, by the results, if these have the
+// run's first payment: then they are of this run at this stack. Other rows are asked for
+// again, under their keys.
+func (p *payout) recall(first client.Payment) {
+	ends, ours := map[string][]string{}, false
+	for _, was := range p.earlier() {
+		ours = ours || was[8] == p.batchKey(0) && was[2] == first.Hash
+		if was[1] == "confirmed" || was[1] == "failed" {
+			ends[was[8]] = was
+		}
+	}
+	for _, r := range p.rows {
+		if was, ended := ends[r.key]; ours && ended && r.hash == "" {
+			r.status, r.hash, r.onChain, r.problem = was[1], was[2], was[3], was[5]
+			r.block, _ = strconv.ParseUint(was[4], 10, 64) // 0 of a cell that was edited
+		}
+	}
+}
+
 // gone names the rows that an earlier run of the file paid, by its results, and that
 // the file does not have any more, and those of which it has the recipient and the amount
 // under another key.
 func (p *payout) gone() (gone, again []string) {
-	file, err := os.ReadFile(p.results())
-	if err != nil {
-		return nil, nil
-	}
-	records, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
-	if err != nil || len(records) == 0 || !slices.Equal(records[0], resultColumns) {
-		return nil, nil
-	}
 	here := map[[3]string]int{} // rows of a key, which those of a batch share
 	for _, r := range p.rows {
 		here[[3]string{r.key, r.to.String(), r.amount.String()}]++
 		here[[3]string{"", r.to.String(), r.amount.String()}]++
 	}
-	for _, was := range records[1:] {
+	for _, was := range p.earlier() {
 		id, like := [3]string{was[8], was[6], was[7]}, [3]string{"", was[6], was[7]}
 		here[id]--
 		here[like]--

@@ -64,11 +64,14 @@ func (p *payout) summary(ctx context.Context, out io.Writer) error {
 		fmt.Fprintln(out, "  to pay          nothing")
 		return nil
 	}
-	batches := ""
-	if p.Batch {
+	most, batches := "", ""
+	switch {
+	case p.Batch:
 		batches = fmt.Sprintf(", in %d batches", (len(fresh)+p.size-1)/p.size)
+	case p.number > 0:
+		most, batches = "at most ", ": this run is begun, and a row that it has paid is not paid again"
 	}
-	fmt.Fprintf(out, "  to pay          %d rows, %s %s in all, %s at most in one%s\n", len(fresh), total.Tokens(p.decimals), p.symbol, largest.Tokens(p.decimals), batches)
+	fmt.Fprintf(out, "  to pay          %s%d rows, %s %s in all, %s at most in one%s\n", most, len(fresh), total.Tokens(p.decimals), p.symbol, largest.Tokens(p.decimals), batches)
 	fmt.Fprintf(out, "  new recipients  %s\n", p.newRecipients(ctx, fresh))
 	fmt.Fprintf(out, "  your limits     %s\n", p.limits(ctx))
 	for _, r := range twins {

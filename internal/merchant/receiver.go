@@ -95,7 +95,9 @@ func (r *receiver) print(id string, body []byte, genuine bool, status int) {
 			pretty.Reset()
 			_, _ = fmt.Fprintf(&pretty, "%q", body)
 		}
-		_, _ = fmt.Fprintf(r.out, "%s\n\n", pretty.Bytes())
+		for line := range strings.SplitSeq(pretty.String()+"\n", "\n") { // JSON leaves some of them as they are
+			_, _ = fmt.Fprintln(r.out, printable(line))
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -70,14 +71,14 @@ func (c *Console) Run(ctx context.Context, out io.Writer, d *deployment) error {
 	if err != nil {
 		return fmt.Errorf("listening on %s: %w", c.Listen, err)
 	}
-	own := "http://" + listener.Addr().String()
+	own, token := "http://"+listener.Addr().String(), rand.Text()
 	mux := http.NewServeMux()
 	page.Routes(mux, k, ctx.Done())
-	server := &http.Server{Handler: page.Guard(own, mux), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelDebug)}
+	server := &http.Server{Handler: page.Guard(own, page.Login(own, token, mux)), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelDebug)}
 	var running sync.WaitGroup
 	running.Go(func() { k.follow(ctx) })
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	if _, err := fmt.Fprintf(out, "Console of stack %s: %s\nIt reads, and changes nothing. Ctrl-C ends it.\n", d.Stack, own); err != nil {
+	if _, err := fmt.Fprintf(out, "Console of stack %s: %s/?token=%s\nIt reads, and changes nothing. Ctrl-C ends it.\n", d.Stack, own, token); err != nil {
 		return err
 	}
 	err = server.Serve(listener)

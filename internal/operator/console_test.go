@@ -11,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -45,6 +46,8 @@ import (
 type desk struct {
 	*testing.T
 	url    string
+	token  string
+	http   *http.Client // which has let itself in
 	ledger *ledger
 
 	mu    sync.Mutex
@@ -120,8 +123,8 @@ func openDesk(t *testing.T, flags string) *desk {
 		e := webhook.Endpoint{Owner: owner, ID: fmt.Sprint("we_", i), URL: "https://merchant.example/" + fmt.Sprint(i), Status: status, Secret: secret, CreatedAt: time.Now(), EnabledAt: time.Now()}
 		d.ledger.must(hooks.AddEndpoint(t.Context(), e, 10))
 	}
-	d.ledger.must(hooks.AddDeliveries(t.Context(), []webhook.Delivery{{Ref: webhook.Ref{Owner: owner, Endpoint: "we_1", Delivery: "dlv_1"}, Event: webhook.Event{Merchant: "mer_1", Mode: "test", ID: "evt_1", Type: webhook.PaymentConfirmed, At: time.Now(), Body: []byte("{}")},
-		Status: webhook.Exhausted, Attempts: []webhook.Attempt{{At: time.Now(), StatusCode: 503}}, CreatedAt: time.Now()}}))
+	d.ledger.must(hooks.AddDelivery(t.Context(), webhook.Delivery{Ref: webhook.Ref{Owner: owner, Endpoint: "we_1", Delivery: "dlv_1"}, Event: webhook.Event{Merchant: "mer_1", Mode: "test", ID: "evt_1", Type: webhook.PaymentConfirmed, At: time.Now(), Body: []byte("{}")},
+		Status: webhook.Exhausted, Attempts: []webhook.Attempt{{At: time.Now(), StatusCode: 503}}, CreatedAt: time.Now()}))
 
 	ctx, stop := context.WithCancel(t.Context())
 	out, to := io.Pipe()
@@ -145,7 +148,13 @@ func openDesk(t *testing.T, flags string) *desk {
 	first, err := bufio.NewReader(out).ReadString('\n')
 	d.ledger.must(err)
 	go func() { _, _ = io.Copy(io.Discard, out) }() // until the test ends
-	d.url = strings.TrimSpace(first[strings.Index(first, "http://"):])
+	d.url, d.token, _ = strings.Cut(strings.TrimSpace(first[strings.Index(first, "http://"):]), "/?token=")
+	jar, err := cookiejar.New(nil)
+	d.ledger.must(err)
+	d.http = &http.Client{Jar: jar}
+	if status, body := d.get("GET", "/?token="+d.token); status != 200 || !strings.Contains(body, "<html") {
+		t.Errorf("the address that is printed leads to %d %s", status, body)
+	}
 	return d
 }
 
@@ -159,7 +168,11 @@ func (d *desk) get(method, path string, header ...string) (int, string) {
 			r.Host = header[i+1]
 		}
 	}
-	answer, err := http.DefaultClient.Do(r)
+	over := d.http
+	if len(header) > 0 && header[0] == "Cookie" {
+		over = http.DefaultClient
+	}
+	answer, err := over.Do(r)
 	d.ledger.must(err)
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(answer.Body)
@@ -207,7 +220,7 @@ func (d *desk) watch(enough func(shown) bool) (s shown) {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/page/events", nil)
 	d.ledger.must(err)
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := d.http.Do(r)
 	d.ledger.must(err)
 	defer func() { _ = answer.Body.Close() }()
 	events := bufio.NewScanner(answer.Body)
@@ -289,15 +302,20 @@ func TestConsole(t *testing.T) {
 			}
 		}
 	}
+	port := d.url[strings.LastIndex(d.url, ":")+1:]
 	for _, c := range []struct {
 		why, method, path string
 		header            []string
 		status            int
 	}{
 		{"the page", "GET", "/", nil, 200},
+		{"another user of the machine", "GET", "/", []string{"Cookie", "a=b"}, 403},
+		{"who asks for what it shows", "GET", "/page/facts", []string{"Cookie", "remit-" + port + "=" + strings.Repeat("A", 26)}, 403},
+		{"with a token that is none", "GET", "/?token=", []string{"Cookie", "remit-" + port + "="}, 403},
+		{"the cookie", "GET", "/page/facts", []string{"Cookie", "remit-" + port + "=" + d.token}, 200},
 		{"what is asked for by another origin", "GET", "/page/facts", []string{"Origin", "https://evil.example"}, 403},
 		{"by another site", "GET", "/page/payment?find=" + string(pending.ID), []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		{"by a name that was resolved to loopback", "GET", "/page/facts", []string{"Host", "evil.example:" + d.url[strings.LastIndex(d.url, ":")+1:]}, 403},
+		{"by a name that was resolved to loopback", "GET", "/page/facts", []string{"Host", "evil.example:" + port}, 403},
 		{"a button of another page", "POST", "/page/do", []string{"Content-Type", "application/json"}, 405},
 	} {
 		if status, body := d.get(c.method, c.path, c.header...); status != c.status {

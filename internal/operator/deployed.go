@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -343,12 +345,30 @@ func (d *deployment) owner(merchant string) webhook.Owner {
 // show writes v in JSON with --json, and text without.
 func (d *deployment) show(v any, text string) error {
 	if d.JSON {
-		enc := json.NewEncoder(d.out)
+		enc := json.NewEncoder(tame{d.out})
 		enc.SetIndent("", "  ")
 		return enc.Encode(v)
 	}
-	_, err := io.WriteString(d.out, strings.TrimRight(text, "\n")+"\n")
+	_, err := io.WriteString(tame{d.out}, strings.TrimRight(text, "\n")+"\n")
 	return err
+}
+
+// A tame writer escapes control characters but line ends and tabs, as JSON does: the words of
+// a merchant must not steer a terminal. Characters must come whole.
+type tame struct{ io.Writer }
+
+// Write implements io.Writer.
+func (w tame) Write(text []byte) (int, error) {
+	var safe []byte
+	for _, c := range string(text) {
+		if unicode.IsControl(c) && c != '\n' && c != '\t' {
+			safe = fmt.Appendf(safe, `\u%04x`, c)
+		} else {
+			safe = utf8.AppendRune(safe, c)
+		}
+	}
+	_, err := w.Writer.Write(safe)
+	return len(text), err
 }
 
 // A stamp is a time in an answer. The zero time is null in JSON and "-" in text.

@@ -147,6 +147,11 @@ func (e *examination) activeWallets(ctx context.Context) (string, error) {
 	if err == nil && len(wallets.Active()) == 0 {
 		err = errors.New("no wallet may pay")
 	}
+	for _, r := range wallets {
+		if r.State == wallet.Damaged {
+			err = errors.Join(err, fmt.Errorf("the registration of %s cannot be read: docs/alarms/UnreadableAlarm.md", r.Address))
+		}
+	}
 	if err == nil {
 		var left []token.Address
 		if left, _, err = e.unregistered(ctx); len(left) > 0 {

@@ -51,7 +51,7 @@ func (c *Export) Run(ctx context.Context, d *deployment) error {
 		}
 	}
 	unreadable := 0
-	lines := json.NewEncoder(d.out)
+	lines := json.NewEncoder(tame{d.out})
 	lines.SetEscapeHTML(false)
 	for p, err := range c.payments(ctx, d, books) {
 		switch {

@@ -23,7 +23,7 @@ type Keys struct {
 	Issue     keyIssue     `cmd:"" help:"Give a merchant a further API key, also one that has lost its own: its history and its Idempotency-Keys live on."`
 	List      keyList      `cmd:"" help:"List a merchant's keys and what each may do."`
 	Revoke    keyRevoke    `cmd:"" help:"End a key at once."`
-	RevokeAll keyRevokeAll `cmd:"" help:"After a restore, end every key, or those that another table knows as ended."`
+	RevokeAll keyRevokeAll `cmd:"" help:"End every key of a merchant; after a restore, every key, or those that another table knows as ended."`
 }
 
 type keyCreate struct {
@@ -239,13 +239,51 @@ func (c *keyRevoke) Run(ctx context.Context, d *deployment) error {
 
 type keyRevokeAll struct {
 	Target
-	EndedIn string `placeholder:"TABLE" help:"The table that was in use before the restore: end only the keys that are revoked or expire there, as they do there."`
-	Yes     bool   `help:"Do not ask."`
+	Merchant string `placeholder:"MER" xor:"which" help:"End the keys of this merchant, mer_…, and no others: of one whose key was stolen, which may have made more."`
+	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table that was in use before the restore: end only the keys that are revoked or expire there, as they do there."`
+	Yes      bool   `help:"Do not ask."`
+}
+
+// ofMerchant revokes the merchant's keys until none is valid: until it learns of its end, a
+// key may make others. A crash leaves some alive, and the command is run again.
+func (c *keyRevokeAll) ofMerchant(ctx context.Context, d *deployment) error {
+	registry, err := d.registry()
+	if err != nil {
+		return err
+	}
+	by, err := registry.Operator(ctx, c.Merchant, "")
+	if err != nil {
+		return err
+	}
+	if err := d.agree(c.Yes, fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack, d.keyCache)); err != nil {
+		return err
+	}
+	for ended := []string{}; ; {
+		keys, err := registry.List(ctx, c.Merchant)
+		if err != nil {
+			return err
+		}
+		keys = slices.DeleteFunc(keys, func(k apikey.Key) bool { return !k.Valid(time.Now()) })
+		if len(keys) == 0 {
+			return d.show(map[string]any{"ended": ended}, fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n")))
+		}
+		for _, k := range keys {
+			if _, err := registry.Revoke(ctx, by, k.ID); err != nil {
+				return err
+			}
+			if !slices.Contains(ended, k.ID) { // in a list that lags it is alive
+				ended = append(ended, k.ID)
+			}
+		}
+	}
 }
 
 // Run ends keys that a restore has brought back to life. A crash leaves some of
 // them alive, and the command is run again: a key that has ended stays so.
 func (c *keyRevokeAll) Run(ctx context.Context, d *deployment) error {
+	if c.Merchant != "" {
+		return c.ofMerchant(ctx, d)
+	}
 	a, ok := d.platform.(*account)
 	if !ok {
 		return errors.New("keys of a stack on this machine are not restored: remit keys revoke ends each")

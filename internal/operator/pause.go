@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,7 +123,7 @@ func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 				return err
 			}
 		}
-		if !c.All || w.Paused == "" || w.Paused == wallet.OutOfGas {
+		if !c.All || w.Passing() {
 			if err := s.Repause(ctx, w.ID, w.Paused, reason); err != nil { // changes only the reason that was shown
 				return after(i, err)
 			}
@@ -145,7 +146,9 @@ func after(n int, err error) error {
 type walletResume struct{ pausing }
 
 // Run resumes wallets, after it has shown the nonces of the chain and of the
-// tables. It resumes none while the chain is ahead of one.
+// tables. It resumes none while the chain is ahead of one. Where the chain is behind the
+// tables it only forgets the final block that the nodes lack: the next run of
+// check-receipts takes their chain for the right one, and resumes the wallets that fit it.
 func (c *walletResume) Run(ctx context.Context, d *deployment) error {
 	s, all, _, err := c.wallets(ctx, d)
 	if err != nil {
@@ -176,17 +179,28 @@ func (c *walletResume) Run(ctx context.Context, d *deployment) error {
 		}
 		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address, w.Paused, w.NextNonce, mined, len(w.Reservations))
 	}
+	if slices.ContainsFunc(ws, wallet.Wallet.RolledBack) {
+		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
+	}
 	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, payments can be made twice."
 	if err := d.agree(c.Yes, consequences); err != nil {
 		return err
 	}
+	did := "resumed"
 	for i, w := range ws {
+		if w.RolledBack() {
+			if err := settlement.New(d.rules, settlement.Parts{Store: s}).Accept(ctx); err != nil {
+				return after(i, err)
+			}
+			did = "taken: check-receipts resumes the wallets that fit the chain"
+			continue
+		}
 		if err := s.Repause(ctx, w.ID, w.Paused, ""); err != nil { // clears only the reason that was shown
 			return after(i, err)
 		}
 		ws[i].Paused = ""
 	}
-	return c.paused(d, "", ws, "resumed")
+	return c.paused(d, ws[0].Paused, ws, did)
 }
 
 type walletDrain struct {

@@ -216,7 +216,7 @@ func (dos dossier) text(p payment.Payment) string {
 	row("amount", p.Amount.Tokens(p.Token.Decimals)+" "+p.Token.Symbol)
 	row("to", payee(p))
 	for i, e := range p.Entries {
-		row(fmt.Sprintf("entry %d", i), fmt.Sprintf("%s %s to %s %s", e.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, e.To, e.Reference))
+		row(fmt.Sprintf("entry %d", i), fmt.Sprintf("%s %s to %s %q", e.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, e.To, e.Reference))
 	}
 	row("from wallet", p.Wallet)
 	if !p.Source.IsZero() {

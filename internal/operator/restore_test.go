@@ -145,7 +145,13 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	if _, err := a.remit("keys revoke-all --yes --ended-in ends-after --table keys=ends-after"); err == nil || !strings.Contains(err.Error(), "is the table itself") {
 		t.Errorf("with the table itself: %v", err)
 	}
-	if out, err := a.remit("keys revoke-all --yes --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "4 keys end\n") || works("kept", time.Now()) {
+	kept := made["kept"].Key
+	_, err = apikey.NewRegistry(restored, apikey.Test, time.Now, rand.Reader).Rotate(t.Context(), kept, kept.ID, time.Hour, func(context.Context, apikey.Key) error { return nil })
+	if out, stolen := a.remit("keys revoke-all --yes --table keys=ends-after --merchant " + kept.MerchantID); err != nil || stolen != nil || !strings.HasPrefix(out, "2 keys end\n") ||
+		works("kept", time.Now()) || !works("in its overlap", time.Now()) {
+		t.Errorf("every key of a merchant: %q, %v, %v", out, err, stolen)
+	}
+	if out, err := a.remit("keys revoke-all --yes --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "5 keys end\n") || works("in its overlap", time.Now()) {
 		t.Errorf("every key: %q, %v", out, err)
 	}
 	const issue = "keys issue --yes --table webhooks=ends-webhooks --table keys=ends-after "

@@ -6,6 +6,7 @@ package page
 
 import (
 	"context"
+	"crypto/subtle"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -78,6 +80,25 @@ func Guard(own string, next http.Handler) http.Handler {
 	})
 }
 
+// Login returns next for the browser in which a person has opened the page with ?token=, and
+// for no other: every user of the machine reaches loopback. The token becomes a cookie.
+func Login(own, token string, next http.Handler) http.Handler {
+	name := "remit-" + own[strings.LastIndex(own, ":")+1:] // ports share their cookies
+	is := func(sent string) bool { return subtle.ConstantTimeCompare([]byte(sent), []byte(token)) == 1 }
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" && is(r.URL.Query().Get("token")) {
+			http.SetCookie(w, &http.Cookie{Name: name, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // not Secure: loopback has no TLS
+			http.Redirect(w, r, "/", http.StatusSeeOther)                                                                           // so that the address that stays on the screen has no token
+			return
+		}
+		if cookie, err := r.Cookie(name); err != nil || !is(cookie.Value) {
+			Refuse(w, http.StatusForbidden, "Open the address that the command has printed: its token lets you in.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // Loopback reports whether a host is this machine alone, by its number or by the name
 // localhost.
 func Loopback(host string) bool {
@@ -115,11 +136,16 @@ func stranger(own string, r *http.Request) string {
 	return ""
 }
 
-// Refuse answers with a problem in the API's form.
+// Refuse answers with a problem in the API's form, whose code is page_refused.
 func Refuse(w http.ResponseWriter, status int, detail string) {
+	Problem(w, status, "page_refused", detail)
+}
+
+// Problem answers with a problem in the API's form.
+func Problem(w http.ResponseWriter, status int, code, detail string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"detail": detail, "code": "page_refused"}) // fails if the client has gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"detail": detail, "code": code}) // fails if the client has gone
 }
 
 // Write answers with v.

@@ -45,7 +45,7 @@ type Death struct {
 // Deaths are by the step that the payment has reached last. A process that ends once a
 // payment is mined or announced leaves nothing that was not there before.
 var Deaths = [Steps][]Death{
-	Prepared: {{"before the reservation", "a payment that is PREPARED, which nobody can pay", "the next request under its key, or nobody: no money can move"},
+	Prepared: {{"before the reservation", "a payment that is PREPARED, which nobody can pay", "the next request under its key, if that could begin it now, or nobody: no money can move"},
 		{"between reserve and commit", "a reservation", "a request under the key, which takes it over, or check-receipts, which commits the payment"}},
 	Committed: {{"between commit and release", "reservation and pending transaction", "check-receipts releases"},
 		{"before the broadcast", "a pending transaction that no node has", "check-receipts sends it"}},
