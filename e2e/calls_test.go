@@ -82,6 +82,9 @@ func (c *calls) record(header http.Header, body []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	note := func(operation, resource string) {
+		if operation == "SendMessageBatch" { // on AWS the right to send a message is the right to send ten
+			operation = "SendMessage"
+		}
 		c.seen[right{function[1], services[service] + ":" + operation, resource}] = true
 	}
 	for table := range in.RequestItems {

@@ -62,12 +62,15 @@ func TestConsoleOfADeployedStack(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatalf("remit console says %q: %v", first, err)
 	}
+	url, token, _ := strings.Cut(url, "/?token=")
+	_, port, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
 	get := func(path string) *http.Response {
 		t.Helper()
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.AddCookie(&http.Cookie{Name: "remit-" + port, Value: token})
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)

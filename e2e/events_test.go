@@ -150,11 +150,11 @@ func (s *stack) seed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"dlv_0123456789abcdef0123456789abcdef", "dlv_01234567", webhook.FirstID(now)} {
-		err := hooks.AddDeliveries(t.Context(), []webhook.Delivery{{
+		err := hooks.AddDelivery(t.Context(), webhook.Delivery{
 			Ref:    webhook.Ref{Owner: endpoint.Owner, Endpoint: endpoint.ID, Delivery: id},
 			Event:  webhook.Event{ID: "evt_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", Type: webhook.PaymentConfirmed, At: now, Body: []byte(`{}`)},
 			Status: webhook.Pending, NextAttemptAt: now, CreatedAt: now,
-		}})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

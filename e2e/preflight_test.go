@@ -1,0 +1,97 @@
+package e2e_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+
+	"remit/e2e/localaws"
+	"remit/internal/preflight"
+)
+
+// TestPreflight: in an account where nobody has prepared anything preflight finds
+// what would fail the deployment, or its alarms, and the commands that it prints
+// mend all that a command can. It changes nothing itself.
+func TestPreflight(t *testing.T) {
+	cloud, err := localaws.StartCloud(t.Context(), localaws.Config{Root: root, Dir: t.TempDir(), Progress: t.Output()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cloud.Close)
+	for _, pair := range cloud.Environment() {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	topic, err := sns.NewFromConfig(cloud.Administrator()).CreateTopic(t.Context(), &sns.CreateTopicInput{Name: aws.String("alarms")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := kms.NewFromConfig(cloud.Administrator()).CreateKey(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fly := func(parameters ...string) (string, error) {
+		var out bytes.Buffer
+		command := preflight.Command{Stack: "remit-prod", Template: filepath.Join(root, "template.yaml"), Parameters: append([]string{
+			"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "KmsKeyArn=" + *key.KeyMetadata.Arn,
+		}, parameters...)}
+		err := command.Run(t.Context(), &out)
+		return out.String(), err
+	}
+	bad := func(printed string) (names []string) {
+		for line := range strings.Lines(printed) {
+			if name, found := strings.CutPrefix(line, "BAD  "); found {
+				name, _, _ = strings.Cut(name, ":")
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+
+	empty, err := fly()
+	if want := "log role of API Gateway, alarm topic, CloudTrail, KMS key"; !errors.Is(err, preflight.ErrNotReady) || strings.Join(bad(empty), ", ") != want {
+		t.Fatalf("an empty account: %v, want %s:\n%s", err, want, empty)
+	}
+	if again, _ := fly(); again != empty {
+		t.Errorf("preflight changed what it examined:\n%s\nthen\n%s", empty, again)
+	}
+	awscli, err := filepath.Abs(filepath.Join(root, ".cache/awscli/bin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(empty) {
+		command, found := strings.CutPrefix(line, "     ")
+		if !found {
+			continue
+		}
+		shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
+		shell.Env = append(os.Environ(), "PATH="+awscli+":"+os.Getenv("PATH"))
+		if out, err := shell.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
+	if mended, err := fly(); err != nil {
+		t.Errorf("after its own commands: %v\n%s", err, mended)
+	}
+
+	// The local AWS has a quota of 1,000.
+	crowded, err := fly("SendPaymentReserved=800")
+	if want := "--desired-value 1053"; !errors.Is(err, preflight.ErrNotReady) || !strings.Contains(crowded, want) {
+		t.Errorf("more than the quota leaves: %v, want %s:\n%s", err, want, crowded)
+	}
+	elsewhere, err := fly("AlarmTopicArn=" + strings.Replace(*topic.TopicArn, cloud.Region, "eu-west-1", 1))
+	if names := bad(elsewhere); err == nil || names[0] != "region" {
+		t.Errorf("a topic of another region: %v:\n%s", err, elsewhere)
+	}
+	if _, err := fly("DailyLimti=1"); err == nil || !strings.Contains(err.Error(), "DailyLimti") {
+		t.Errorf("a misspelt parameter: %v", err)
+	}
+}
