@@ -174,9 +174,15 @@ build: ## Build the functions as Lambda runs them (ARGS='--parameter-overrides A
 	@tools/install aws
 	.cache/venv/bin/sam build --config-env $(ENV) $(ARGS)
 
+.PHONY: preflight
+preflight: ## Find out what would fail a deployment to AWS, and how to mend it (ENV=dev, staging or prod)
+	@tools/install aws
+	$(call compile,./cmd/remit)
+	@.cache/bin/remit preflight $$(.cache/venv/bin/python tools/samconfig $(ENV))
+
 .PHONY: deploy
-deploy: build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml)
-	.cache/venv/bin/sam deploy --config-env $(ENV)
+deploy: preflight build ## Build and deploy to AWS (ENV=dev, staging or prod, from samconfig.toml; ARGS=--no-confirm-changeset in a pipeline)
+	.cache/venv/bin/sam deploy --config-env $(ENV) $(ARGS)
 
 .PHONY: smoke
 smoke: ## Key, payment and webhook against a running stack, step by step (URL=https://…)

@@ -126,6 +126,9 @@ func TestEveryAlarmRings(t *testing.T) {
 		if crosses(ran(settlement.Report{Confirmed: 9, Treasury: []uint64{4}, Wallets: []settlement.Funds{{Balance: token.Units(100_000_001), Gas: token.Units(2_000_001e9)}}})) {
 			t.Errorf("%s rings when all is well", name)
 		}
+		if crosses(answers(6, dispatch.ErrDuplicate)) {
+			t.Errorf("%s rings when a client repeats a request that is alive", name)
+		}
 	}
 	if left != 0 {
 		t.Errorf("template.yaml lacks %d of the alarms that ring", left)

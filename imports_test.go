@@ -74,9 +74,10 @@ var mayImport = map[string]string{
 	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient stack token walletenv",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":    "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory page recipient settlement stack store token wallet webhook webhook/guard",
-	"merchant": "client token",
-	"operator": "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue secrets settlement stack store token wallet webhook",
+	"local":     "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory page recipient settlement stack store token wallet webhook webhook/guard",
+	"merchant":  "client token",
+	"preflight": "",
+	"operator":  "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue secrets settlement stack store token wallet webhook",
 
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
@@ -109,7 +110,7 @@ var mayImport = map[string]string{
 // trailing slash stands for everything below. Packages for tests may import all
 // of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/":        "boot dispatchenv dynamo kms local operator queue secrets",
+	"github.com/aws/":        "boot dispatchenv dynamo kms local operator preflight queue secrets",
 	"github.com/awslabs/":    "boot",
 	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring local/fault",
 	"net/http":               "boot client devnet ethrpc httpapi local local/fault local/sandbox merchant operator page webhook webhook/guard",

@@ -49,17 +49,29 @@ func own(v any) any {
 }
 
 // resources returns the template's resources of a type, of all types if it is
-// empty, by their logical ids.
+// empty, by their logical ids. The properties of a function have its Rights too:
+// the statements of its role.
 func resources(t *testing.T, kind string) map[string]node {
 	t.Helper()
-	found := map[string]node{}
-	for id, r := range at[node](readTemplate(t), "Resources") {
+	found, all := map[string]node{}, at[node](readTemplate(t), "Resources")
+	for id, r := range all {
 		if kind == "" || at[string](r, "Type") == kind {
 			found[id] = r.(node)
+		}
+		if role, ok := strings.CutSuffix(at[string](r, "Properties.Role"), ".Arn"); ok {
+			at[node](r, "Properties")["Rights"] = rights(all, role)
 		}
 	}
 	if len(found) == 0 {
 		t.Fatalf("no %s in template.yaml", kind)
+	}
+	return found
+}
+
+// rights returns the statements of the policies that a role names.
+func rights(all node, role string) (found []node) {
+	for _, policy := range words(at[any](all[role], "Properties.ManagedPolicyArns")) {
+		found = append(found, statements(at[any](all[policy], "Properties.PolicyDocument"))...)
 	}
 	return found
 }
