@@ -46,11 +46,13 @@ func run(ctx context.Context) error {
 	count := flag.Int("count", 1, "how often each benchmark runs; the page shows medians")
 	length := flag.Duration("for", 10*time.Minute, "how long chaos lasts")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "the seed of chaos")
+	baseline := flag.String("baseline", "", "a remit of another commit, which anvil measures beside this one")
 	list := flag.Bool("list", false, "print the names of the benchmarks")
 	flag.Parse()
-	const everything = "coldstart post settle webhooks store load fair repeats gas batches"
+	const everything = "coldstart post settle webhooks slow store load fair repeats gas batches"
+	virtual := map[string]string{"scale": "^TestCurves$", "slow": "^TestSlowEndpoints$"} // tests, since virtual time is for tests
 	if *list {
-		fmt.Println(everything, "chaos scale")
+		fmt.Println(everything, "anvil chaos scale")
 		return nil
 	}
 	chosen := flag.Args()
@@ -58,9 +60,9 @@ func run(ctx context.Context) error {
 		chosen = strings.Fields(everything)
 	}
 	for _, name := range chosen {
-		args := []string{"./bench/measure", "-run=^$", "-benchtime=1x", "-bench=^Benchmark(?i:" + name + ")$", fmt.Sprint("-count=", *count), fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed)}
-		if name == "scale" { // a test, since virtual time is for tests
-			args = []string{"./bench/scale", "-v", "-count=1", "-run=^TestCurves$", fmt.Sprint("-curves=", !*quick)}
+		args := []string{"./bench/measure", "-run=^$", "-benchtime=1x", "-bench=^Benchmark(?i:" + name + ")$", fmt.Sprint("-count=", *count), fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed), "-baseline=" + *baseline}
+		if test := virtual[name]; test != "" {
+			args = []string{"./bench/scale", "-v", "-count=1", "-run=" + test, fmt.Sprint("-curves=", !*quick)}
 		}
 		text, err := measure(ctx, args...)
 		if err == nil && !*quick {

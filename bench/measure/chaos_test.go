@@ -188,7 +188,7 @@ func startVictim(b *testing.B) *victim {
 func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...string) error {
 	t.Helper()
 	listen := fmt.Sprint("127.0.0.1:", ownPort(t)) // also after every restart
-	v.command = append([]string{remit, "local", "--listen", listen, "--token", v.chain.Token.Address.String(), "--block-time", "500ms"}, args...)
+	v.command = append([]string{remit, "local", "--listen", listen, "--token", v.chain.Token.Address.String(), "--block-time", "500ms", "--key-creation", "public"}, args...)
 	if err := v.serve(ctx); err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ type testNode struct {
 func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode {
 	t.Helper()
 	n := &testNode{}
-	id := 1_000_000 + rand.Uint64N(1_000_000_000) // of its own, since all runs share the tables
+	id := 31337_000_000_000 + rand.Uint64N(1_000_000_000) // of its own, since all runs share the tables; of a development chain (package chains)
 	for _, k := range nodeKinds {
 		switch {
 		case k.name != kind:

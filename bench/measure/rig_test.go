@@ -95,7 +95,7 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 		return nil
 	}}
 	log := slog.New(slog.DiscardHandler) // failures show in the answers
-	config := stack.Config{Ephemeral: true, ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: window, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour, BatchContract: disburser.Address()}
+	config := stack.Config{Ephemeral: true, ByCall: true, ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: window, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour, BatchContract: disburser.Address()}
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})

@@ -33,6 +33,14 @@ type ledger struct {
 	mined    map[payment.ID]int // how often each was
 	calls    *bucket
 	asked    [2]float64 // calls of payments, and of rounds
+	coins    uint64     // of each wallet
+}
+
+// topUp doubles the coins of every wallet.
+func (c *ledger) topUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.coins *= 2
 }
 
 // A node is one provider's, which may be lost: then it answers nothing.
@@ -51,7 +59,7 @@ type sender struct {
 }
 
 func newLedger(contract token.Address, l limits, wallets []token.Address) *ledger {
-	c := &ledger{contract: contract, limits: l, of: map[token.Address]*sender{}, receipts: map[chain.Hash]chain.Receipt{}, mined: map[payment.ID]int{}, calls: newBucket(l.calls, 1)}
+	c := &ledger{contract: contract, limits: l, of: map[token.Address]*sender{}, receipts: map[chain.Hash]chain.Receipt{}, mined: map[payment.ID]int{}, calls: newBucket(l.calls, 1), coins: 1 << 60}
 	for _, a := range wallets {
 		s := &sender{Address: a, pool: map[uint64]fakechain.Tx{}, counts: []uint64{0}}
 		c.senders, c.of[a] = append(c.senders, s), s
@@ -169,7 +177,7 @@ func (c *node) Account(ctx context.Context, a, _ token.Address, head chain.Head)
 		for _, held := s.pool[pending]; held; _, held = s.pool[pending] {
 			pending++
 		}
-		return chain.Account{Head: head, Mined: s.counts[number], Pending: pending, Balance: token.Units(1 << 60), Gas: token.Units(1 << 60)}
+		return chain.Account{Head: head, Mined: s.counts[number], Pending: pending, Balance: token.Units(c.coins), Gas: token.Units(1 << 60)}
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/plan"
+	"remit/internal/store"
 )
 
 // A bucket is a token bucket: so many tokens a second, and those of so many seconds at
@@ -64,7 +65,7 @@ var costs = map[string]units{
 // tables are the stores under DynamoDB's limits. A call that meets one is repeated as the
 // SDK does, and then is an error.
 type tables struct {
-	*memory.Payments
+	store.Store
 	limits  limits
 	buckets int // of a merchant's list
 
@@ -80,9 +81,12 @@ type tables struct {
 	throttled     map[string]int // calls by the wall that they met
 }
 
-func newTables(l limits, buckets int) *tables {
+func newTables(l limits, buckets int, s store.Store) *tables {
+	if s == nil {
+		s = memory.NewPayments()
+	}
 	return &tables{
-		Payments: memory.NewPayments(), limits: l, buckets: buckets, rng: rand.New(rand.NewPCG(1, 2)), partitions: map[string]*bucket{},
+		Store: s, limits: l, buckets: buckets, rng: rand.New(rand.NewPCG(1, 2)), partitions: map[string]*bucket{},
 		writes: newBucket(l.writes, tableSeconds), reads: newBucket(l.reads, tableSeconds), pending: map[string]int{}, throttled: map[string]int{}, half: time.Now(),
 	}
 }
@@ -105,7 +109,7 @@ func (t *tables) around(ctx context.Context, call interpose.Call, apply func(con
 	}
 	list := ""
 	if cost.list > 0 {
-		p, _ := t.Payments.Payment(ctx, payment.ID(fields[0]))
+		p, _ := t.Store.Payment(ctx, payment.ID(fields[0]))
 		list = fmt.Sprint("list ", p.Merchant, " ", crc32.ChecksumIEEE([]byte(p.ID))%uint32(t.buckets))
 	}
 	return t.call(call.Op, cost, func() (wall string) { return t.take(cost, "wallet "+last, list) }, func() {

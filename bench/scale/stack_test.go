@@ -28,6 +28,7 @@ import (
 	"remit/internal/settlement"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/stack"
+	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
@@ -56,6 +57,8 @@ type run struct {
 	calls   float64       // of a node a second; 0: any number
 	burst   bool          // all but the fifth part in the middle is a tenth of the rate
 	fresh   bool          // the table is new
+	crowded bool          // half of a wallet's window is the merchant cap, no round settles for the first two minutes, and in the middle every wallet is topped up
+	store   store.Store   // of the payments; nil: in memory
 	nodes   int           // of several providers, the first of which is lost for the fifth part in the middle; 0: one, which is not
 }
 
@@ -94,6 +97,8 @@ type outcome struct {
 	writes, reads, calls float64 // of a payment
 	wall                 string  // that refused or held up most; "" if none did
 	walls                map[string]int
+	failed               []error // of runs of check-receipts, and refusals but for a window or a merchant cap
+	unseen               int     // wallets whose top-up was not in the tables after a round
 }
 
 // quantile returns the value below which a share of the values is.
@@ -133,29 +138,38 @@ type service struct {
 // simulate runs a load to its end, when every payment that was made is confirmed.
 func (r run) simulate(t *testing.T) (o outcome) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(r)
-		s.begun = time.Now()
-		var clients sync.WaitGroup
-		ctx, stop := context.WithCancel(t.Context())
-		var background sync.WaitGroup
-		background.Go(func() { s.mine(ctx) })
-		background.Go(func() { s.settle(ctx) })
-		for range int(s.batches) {
-			background.Go(func() { s.deliver(ctx) })
-		}
-		time.Sleep(5 * time.Second)
-		s.load(ctx, &clients)
-		clients.Wait()
-		deadline := time.Now().Add(3*time.Duration(r.Chain.FinalSeconds)*time.Second + time.Hour)
-		for s.waiting() > 0 && time.Now().Before(deadline) {
-			time.Sleep(time.Second)
-		}
-		stop()
-		background.Wait()
-		o = s.judge()
-	})
+	synctest.Test(t, func(t *testing.T) { o = r.perform(t.Context()) })
 	return o
+}
+
+// perform runs a load in whatever time there is.
+func (r run) perform(ctx context.Context) outcome {
+	s := newService(r)
+	s.begun = time.Now()
+	var clients sync.WaitGroup
+	ctx, stop := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { s.mine(ctx) })
+	background.Go(func() { s.settle(ctx) })
+	for range int(s.batches) {
+		background.Go(func() { s.deliver(ctx) })
+	}
+	time.Sleep(5 * time.Second)
+	if s.crowded {
+		background.Go(func() {
+			settlement.Sleep(ctx, s.length*3/4)
+			s.topUp(ctx)
+		})
+	}
+	s.load(ctx, &clients)
+	clients.Wait()
+	deadline := time.Now().Add(3*time.Duration(r.Chain.FinalSeconds)*time.Second + time.Hour)
+	for s.waiting() > 0 && time.Now().Before(deadline) {
+		time.Sleep(time.Second)
+	}
+	stop()
+	background.Wait()
+	return s.judge()
 }
 
 func newService(r run) *service {
@@ -167,12 +181,15 @@ func newService(r run) *service {
 	if !r.asIs {
 		config.Window = cmp.Or(r.Window, r.Chain.Window())
 	}
+	if r.crowded {
+		config.Share = stack.Share(config.Window, 50)
+	}
 	wallets, merchants := max(1, float64(int(r.Load.Wallets/r.scale))), max(1, float64(int(cmp.Or(r.Merchants, 1)/r.scale)))
 	l := r.limited(profile.BlockTime.Seconds(), merchants, wallets)
 	s := &service{
 		run: r, limits: l, config: config, keys: &fakechain.Keys{}, rng: rand.New(rand.NewPCG(7, 7)),
 		api: newBucket(l.api, 1), burst: newBucket(l.burst/plan.BurstSeconds, plan.BurstSeconds), core: newBucket(l.settle, 1), hinted: make(chan struct{}, 1), created: map[string]time.Time{}, jobs: make(chan job, 1<<20),
-		tables: newTables(l, cmp.Or(r.buckets, plan.ListBuckets)),
+		tables: newTables(l, cmp.Or(r.buckets, plan.ListBuckets), r.store),
 	}
 	var addresses []token.Address
 	for n := range int(wallets) {
@@ -215,14 +232,20 @@ func (s *service) settle(ctx context.Context) {
 		time.Sleep(wait)
 		return s.tables.around(ctx, call, apply)
 	}
+	if s.crowded {
+		settlement.Sleep(ctx, 2*time.Minute)
+	}
 	for n := 0; ctx.Err() == nil; n++ {
 		engine := settlement.New(s.config, settlement.Parts{
-			Store: &interpose.Store{Store: s.tables.Payments, Around: around}, Keys: s.keys, Nodes: s.nodes.Watch(time.Now, time.After),
+			Store: &interpose.Store{Store: s.tables.Store, Around: around}, Keys: s.keys, Nodes: s.nodes.Watch(time.Now, time.After),
 			Events: s, Log: slog.New(slog.DiscardHandler), Now: time.Now,
 		})
 		of, end := context.WithTimeout(ctx, 55*time.Second)
-		_, _ = engine.Run(of, fmt.Sprint("run", n))
+		_, err := engine.Run(of, fmt.Sprint("run", n))
 		end()
+		if err != nil && ctx.Err() == nil {
+			s.fail(fmt.Errorf("run %d: %w", n, err))
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(10 * time.Second):
@@ -349,6 +372,9 @@ func (s *service) pay(ctx context.Context, n int) {
 			s.mu.Unlock()
 			return
 		}
+		if !errors.Is(err, wallet.ErrCeiling) && !errors.Is(err, dispatch.ErrTooMany) {
+			s.outcome.failed = append(s.outcome.failed, err)
+		}
 		final := errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, errWall) || try == 4
 		if final {
 			s.outcome.refused++
@@ -358,6 +384,29 @@ func (s *service) pay(ctx context.Context, n int) {
 			return
 		}
 		time.Sleep(time.Second << try)
+	}
+}
+
+func (s *service) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcome.failed = append(s.outcome.failed, err)
+}
+
+// topUp doubles the coins of every wallet, and counts the wallets of which the tables do
+// not know it after a block and a half: a round begins with each, and takes less than half.
+func (s *service) topUp(ctx context.Context) {
+	profile, _ := chains.Of(s.Chain.ID)
+	s.chain.topUp()
+	settlement.Sleep(ctx, profile.BlockTime*3/2)
+	for _, sender := range s.chain.senders {
+		w, err := s.tables.Wallet(ctx, wallet.ID{ChainID: s.config.ChainID, Address: sender.Address})
+		if err != nil {
+			s.fail(err)
+		}
+		if w.Balance.Less(token.Units(3 << 59)) {
+			s.outcome.unseen++
+		}
 	}
 }
 
@@ -394,7 +443,7 @@ func (s *service) post(ctx context.Context, r payment.Request) (payment.Payment,
 		s.all++
 		cold = 200 * time.Millisecond // an assumption: Lambda's own start, and an init of 6 ms (docs/performance.md)
 		d = dispatch.New(s.config, dispatch.Parts{
-			Store: &interpose.Store{Store: s.tables.Payments, Around: s.tables.around}, Keys: s.keys, Nodes: s.nodes.Watch(time.Now, time.After),
+			Store: &interpose.Store{Store: s.tables.Store, Around: s.tables.around}, Keys: s.keys, Nodes: s.nodes.Watch(time.Now, time.After),
 			Hints: s, Log: slog.New(slog.DiscardHandler), Now: time.Now, Draw: rand.New(rand.NewPCG(1, uint64(s.all))).IntN,
 		})
 	}
