@@ -50,6 +50,7 @@ type Store interface {
 	Wallets
 	DailyLimits
 	Denials
+	Settings
 	History
 	Books
 }
