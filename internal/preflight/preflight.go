@@ -80,7 +80,8 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		{"stack", f.stackIsWhole},
 		{"log role of API Gateway", f.logRole},
 		{"concurrency", f.concurrency},
-		{"alarm topic", f.topic},
+		{"alarm topic", func(ctx context.Context) (string, error) { return f.topic(ctx, f.parameters["AlarmTopicArn"]) }},
+		{"urgent alarm topic", func(ctx context.Context) (string, error) { return f.topic(ctx, f.parameters["UrgentTopicArn"]) }},
 		{"CloudTrail", f.trail},
 		{"KMS key", f.key},
 	} {
@@ -111,7 +112,7 @@ func indented(commands string) string {
 
 // region finds resources of another region, which the stack could not use.
 func (f *flight) region(context.Context) (string, error) {
-	for _, name := range []string{"AlarmTopicArn", "KmsKeyArn", "CertificateArn"} {
+	for _, name := range []string{"AlarmTopicArn", "UrgentTopicArn", "KmsKeyArn", "CertificateArn"} {
 		if at, err := arn.Parse(f.parameters[name]); err == nil && at.Region != f.aws.Region {
 			return "", fmt.Errorf("%s is in %s; name one in %s, or deploy to %[2]s (--region)", name, at.Region, f.aws.Region)
 		}
@@ -212,10 +213,9 @@ func (f *flight) reservedAlready(ctx context.Context) (sum int, err error) {
 	return sum, nil
 }
 
-// topic checks that CloudWatch and EventBridge may publish to the alarm topic. Without
+// topic checks that CloudWatch and EventBridge may publish to a topic of alarms. Without
 // that its alarms end silently.
-func (f *flight) topic(ctx context.Context) (string, error) {
-	topic := f.parameters["AlarmTopicArn"]
+func (f *flight) topic(ctx context.Context, topic string) (string, error) {
 	if topic == "" {
 		return "", nil
 	}
