@@ -52,7 +52,9 @@ var rings = map[string]func(*emf.Meter){
 
 // ran is a run of check-receipts with a report.
 func ran(r settlement.Report) func(*emf.Meter) {
-	return func(m *emf.Meter) { runreport.Add(m, r, runreport.Of{Decimals: 6, TokenLow: 100, GasLowGwei: 2_000_000}) }
+	return func(m *emf.Meter) {
+		runreport.Add(m, r, runreport.Of{Decimals: 6, TokenLow: 100, GasLowGwei: 2_000_000})
+	}
 }
 
 // answers is n requests to send-payment, each of which ends with err.
