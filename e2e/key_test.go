@@ -31,7 +31,7 @@ func TestAKeyOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.Install(t.Context(), build, "ReservedConcurrency=on", "KmsKeyArn="+*key.KeyMetadata.Arn), s.FillSecrets(t.Context())); err != nil {
+	if err := errors.Join(s.Install(t.Context(), build, "Size=small", "KmsKeyArn="+*key.KeyMetadata.Arn), s.FillSecrets(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	m := newMerchant(t, s)
