@@ -33,6 +33,7 @@ func wire(env *boot.Env) boot.Run {
 	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
 	nodes := chainenv.Nodes(env, config.TreasuryAllowance, time.Now)
+	config.SilentAfter = chainenv.SilentAfter(env)
 	r := runner{of: measure(env, config.Token), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	config.Network, config.MemoOff, config.Refills = env.String("NETWORK"), env.String("MEMO") == "off", chainenv.Refills(env)
 	payments, keys := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")), walletenv.Keys(env, time.Now)
