@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"remit/internal/settings"
 )
 
 // stages are the parameters of the stacks that the rules below are held against.
@@ -122,6 +124,9 @@ func TestEveryParameterTakesEffect(t *testing.T) {
 					delete(properties, other)
 				}
 				named(parameters, conditions, properties, used)
+				if got := fmt.Sprint(at[any](properties, "Environment.Variables.READS")); got != fmt.Sprint(settings.Code) {
+					t.Errorf("%s: remit rollback takes %s for code that understands %s, not %d", stage, id, got, settings.Code)
+				}
 				if got := fmt.Sprint(at[any](properties, "Environment.Variables.CONFIGURATION")); got != "map[Ref:Configuration]" {
 					t.Errorf("%s: %s has the CONFIGURATION %s", stage, id, got)
 				}
