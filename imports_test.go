@@ -88,7 +88,7 @@ var mayImport = map[string]string{
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
-	"dynamo/dynamotest":     "",
+	"dynamo/dynamotest":     "tooltest",
 	"guidetest":             "",
 	"httpapi/fuzztest":      "",
 	"httpapi/httpapitest":   "httpapi",
@@ -100,6 +100,7 @@ var mayImport = map[string]string{
 	"simulation/scheduler":  "interpose",
 	"storetest":             "disburser store " + domains,
 	"tabletest":             "",
+	"tooltest":              "",
 
 	// Tools stand alone.
 	"tools":        "",
