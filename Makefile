@@ -55,7 +55,7 @@ TEST_TOOLS := race dynamodb aws webhooks browser
 .PHONY: test
 test: ## Every test that this machine can run, with the race detector (PKG=./internal/token/... for some; CI=true leaves none out)
 	@tools/install gotestsum
-	@$(if $(filter ./...,$(PKG)),tools/install $(if $(filter-out false,$(CI)),,try) $(TEST_TOOLS))
+	@$(if $(filter ./...,$(PKG)),tools/install $(if $(filter-out false,$(CI)),,try) $(TEST_TOOLS) || { echo "With CI=$(CI) every test must run."; exit 1; })
 	@events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
 	  no_race=$$(tools/install check race 2>&1 | sed -n 's/^  //p') || true; export NO_RACE="$$no_race"; \
 	  .cache/bin/gotestsum --format-hide-empty-pkg --hide-summary skipped --jsonfile "$$events" --post-run-command tools/test-verdict \
