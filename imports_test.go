@@ -22,6 +22,7 @@ const (
 var mayImport = map[string]string{
 	// The ground.
 	"disburser":  "token",
+	"settings":   "token",
 	"strictjson": "",
 	"token":      "",
 
@@ -42,8 +43,8 @@ var mayImport = map[string]string{
 	"plan": "chains stack",
 
 	// The port of the protocol, and what may stand before it.
-	"store":     "chain payment token wallet",
-	"interpose": "chain payment store token wallet",
+	"store":     "chain payment settings token wallet",
+	"interpose": "chain payment settings store token wallet",
 
 	// Engines: what happens between the domains.
 	"dispatch":   "disburser chain payment stack store token wallet",
@@ -53,13 +54,13 @@ var mayImport = map[string]string{
 	"boot":          "apikey chains token",
 	"devnet":        "chain disburser token",
 	"devnet/faucet": "token",
-	"dynamo":        "store " + domains,
+	"dynamo":        "settings store " + domains,
 	"emf":           "webhook",
 	"ethrpc":        "disburser chain token",
 	"httpapi":       "store strictjson " + domains + " " + engines,
 	"keyring":       "chain token wallet",
 	"kms":           "",
-	"memory":        "store " + domains,
+	"memory":        "settings store " + domains,
 	"queue":         "webhook",
 	"secrets":       "",
 
@@ -98,7 +99,7 @@ var mayImport = map[string]string{
 	"simulation/fakechain":  "disburser chain token wallet",
 	"simulation/oracle":     "disburser dispatch memory simulation/fakechain store " + domains,
 	"simulation/scheduler":  "interpose",
-	"storetest":             "disburser store " + domains,
+	"storetest":             "disburser settings store " + domains,
 	"tabletest":             "",
 	"tooltest":              "",
 

@@ -36,7 +36,7 @@ func TestBuildsAreReproducible(t *testing.T) {
 // TestSizes holds the functions to sizes that start and ship quickly.
 func TestSizes(t *testing.T) {
 	s := start(t)
-	const maxBinary, maxZip = 12_000_000, 5_000_000
+	const maxBinary, maxZip = 12_500_000, 5_200_000
 	for logical := range s.Resources {
 		if !strings.HasSuffix(logical, "Function") {
 			continue

@@ -60,6 +60,18 @@ func Refills(env *boot.Env) stack.Refills {
 	return refills
 }
 
+// SilentAfter returns how long a node is silent before payments are confirmed without it
+// (stack.Config), from QUORUM and MODE.
+func SilentAfter(env *boot.Env) time.Duration {
+	mode := env.String("MODE")
+	parse := func(text string) (time.Duration, error) { return stack.ParseQuorum(text, mode) }
+	if env.Optional("QUORUM", "") != "" {
+		return boot.Parse(env, "QUORUM", parse)
+	}
+	after, _ := parse("")
+	return after
+}
+
 // Config returns the rules that both engines work by: those of the environment
 // and, for each that is empty or 0 there, the chain's own, but in live mode the rule
 // finalized. It sets no limit to amounts. Of a chain that is not known it logs which values the stack has.

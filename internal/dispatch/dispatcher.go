@@ -160,14 +160,15 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	if err != nil {
 		return sending{Dispatcher: d}.answerStored(ctx, id, r, errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err)))
 	}
-	return sending{d, nodes}.send(ctx, id, r)
+	return sending{d, nodes, &phases{now: d.Now, last: d.Now()}}.send(ctx, id, r)
 }
 
 // A sending is a Dispatcher at work on one request, with the nodes of that
 // moment: none if they are not known, when it answers only from what is stored.
 type sending struct {
 	*Dispatcher
-	Nodes chain.Nodes
+	Nodes  chain.Nodes
+	phases *phases
 }
 
 func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Result, error) {
@@ -175,6 +176,7 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 	if err != nil {
 		return d.answerStored(ctx, id, r, err)
 	}
+	d.phases.end(phaseSimulate)
 	// No money moves for a payment that is only created, so that this need not wait for
 	// the startup check. What a node leaves unanswered then is asked for once more below.
 	var begun sync.WaitGroup
@@ -198,6 +200,7 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 		d.refund(ctx, taken)
 		return d.giveUp(ctx, p, []error{errShort})
 	}
+	d.phases.end(phaseStore)
 	return d.submit(ctx, p, taken)
 }
 
@@ -255,6 +258,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		d.refund(ctx, taken)
 		return Result{}, ErrInProgress // the request that began it may hold a reservation
 	}
+	d.phases.end(phaseStore)
 	result, err := d.submit(ctx, p, taken)
 	result.Replayed = true
 	return result, err

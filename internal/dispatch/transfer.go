@@ -74,7 +74,7 @@ func (d *Dispatcher) transfer(ctx context.Context, t Transfer, do func(sending, 
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
 	}
-	return do(sending{d, nodes}, ctx, t)
+	return do(sending{d, nodes, nil}, ctx, t)
 }
 
 // offered is Offer with the nodes of the moment, and reports whether the payment is stored.

@@ -3,12 +3,14 @@ package dynamo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/token"
 )
@@ -16,10 +18,16 @@ import (
 // deniedPK is the partition of the operator's deny list, which one query reads.
 const deniedPK = "denied"
 
+// errNobody reports a denial of the zero address, under which the settings are.
+var errNobody = errors.New("nobody can pay the zero address")
+
 func denialKey(to token.Address) primaryKey { return pair(deniedPK, to.String()) }
 
 // Deny implements store.Denials.
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
+	if d.To.IsZero() {
+		return errNobody
+	}
 	item := denialKey(d.To)
 	item["reason"], item[attrCreatedAt] = text(d.Reason), text(instant(d.At))
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item})
@@ -28,21 +36,30 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 
 // Allow implements store.Denials.
 func (s *Payments) Allow(ctx context.Context, to token.Address) error {
+	if to.IsZero() {
+		return errNobody
+	}
 	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.name, Key: denialKey(to)})
 	return outcome(err, nil, "allowing "+to.String())
 }
 
-// Denied implements store.Denials with one strongly consistent query. A denial that
-// does not decode is an error: a payment could go to its recipient.
+// Denied implements store.Denials.
 func (s *Payments) Denied(ctx context.Context) ([]store.Denial, error) {
-	var all []store.Denial
+	rules, err := s.Rules(ctx)
+	return rules.Denied, err
+}
+
+// Rules implements store.Settings with one strongly consistent query. A denial that
+// does not decode is an error: a payment could go to its recipient.
+func (s *Payments) Rules(ctx context.Context) (store.Rules, error) {
+	rules := store.Rules{Unusable: settings.ErrMissing}
 	for item, err := range s.query(ctx, &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("pk = :denied"),
 		ExpressionAttributeValues: attributes{":denied": text(deniedPK)},
 		ConsistentRead:            aws.Bool(true),
 	}) {
 		if err != nil {
-			return nil, fmt.Errorf("reading the deny list: %w", err)
+			return store.Rules{}, fmt.Errorf("reading the deny list: %w", err)
 		}
 		var it struct {
 			To     string `dynamodbav:"sk"`
@@ -50,12 +67,16 @@ func (s *Payments) Denied(ctx context.Context) ([]store.Denial, error) {
 			At     string `dynamodbav:"created_at"`
 		}
 		r := read(item, &it)
+		if it.To == (token.Address{}).String() {
+			rules.Settings, rules.Unusable = decodeSettings(s.name, settings.Payments, item)
+			continue
+		}
 		d, err := decoded(r, store.Denial{To: r.address("sk", it.To), Reason: it.Reason, At: r.instant("created_at", it.At)}, "a denial")
 		if err != nil {
-			return nil, err
+			return store.Rules{}, err
 		}
-		all = append(all, d)
+		rules.Denied = append(rules.Denied, d)
 	}
-	slices.SortFunc(all, func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
-	return all, nil
+	slices.SortFunc(rules.Denied, func(a, b store.Denial) int { return bytes.Compare(a.To[:], b.To[:]) })
+	return rules, nil
 }

@@ -16,6 +16,7 @@ import (
 	"remit/internal/recipient"
 	"remit/internal/store"
 	"remit/internal/storetest"
+	"remit/internal/token"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
@@ -38,6 +39,7 @@ func TestAPIKeys(t *testing.T) {
 	keys := dynamo.NewAPIKeys(db, tables(t, db).APIKeys)
 	storetest.Recipients(t, func(*testing.T) recipient.Store { return keys })
 	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return keys })
+	storetest.KeySettings(t, keys)
 }
 
 func TestWebhooks(t *testing.T) {
@@ -63,6 +65,7 @@ func TestPayments(t *testing.T) {
 			SpoilRegistration: func(id wallet.ID) {
 				damage(t, db, table, fmt.Sprintf("wallets#%d", id.ChainID), "wallet#"+id.Address.String(), "since", "lately")
 			},
+			SpoilSettings: func() { damage(t, db, table, "denied", token.Address{}.String(), "values", "none") },
 		}
 	})
 }

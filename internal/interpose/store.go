@@ -7,6 +7,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -189,6 +190,21 @@ func (s *Store) Deny(ctx context.Context, d store.Denial) error {
 // Allow implements store.Denials.
 func (s *Store) Allow(ctx context.Context, to token.Address) error {
 	return s.run(ctx, "Allow", short(to), func(ctx context.Context) error { return s.Store.Allow(ctx, to) })
+}
+
+// Rules implements store.Settings.
+func (s *Store) Rules(ctx context.Context) (store.Rules, error) {
+	return ask(ctx, s.Around, "Rules", "", func(ctx context.Context) (store.Rules, error) { return s.Store.Rules(ctx) })
+}
+
+// SetSettings implements store.Settings.
+func (s *Store) SetSettings(ctx context.Context, v settings.Settings) error {
+	return s.run(ctx, "SetSettings", fmt.Sprint(v.Version), func(ctx context.Context) error { return s.Store.SetSettings(ctx, v) })
+}
+
+// SettingsHistory implements store.Settings.
+func (s *Store) SettingsHistory(ctx context.Context) ([]settings.Settings, error) {
+	return ask(ctx, s.Around, "SettingsHistory", "", func(ctx context.Context) ([]settings.Settings, error) { return s.Store.SettingsHistory(ctx) })
 }
 
 // Denied implements store.Denials.

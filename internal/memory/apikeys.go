@@ -9,6 +9,7 @@ import (
 
 	"remit/internal/apikey"
 	"remit/internal/recipient"
+	"remit/internal/settings"
 )
 
 // APIKeys keeps API keys and recipient books in memory. The zero APIKeys is empty and ready; it is safe
@@ -20,11 +21,14 @@ type APIKeys struct {
 	merchants map[string][]*apikey.Key // oldest first, mostly
 	terms     map[string]apikey.Terms  // by merchant
 	book      map[bookKey]recipient.Entry
+	settings  versions[settings.Keys]
 }
 
 var (
 	_ apikey.Store  = (*APIKeys)(nil)
 	_ apikey.Finder = (*APIKeys)(nil)
+
+	_ settings.KeyStore = (*APIKeys)(nil)
 )
 
 // Create implements apikey.Store.

@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -10,9 +11,14 @@ import (
 	"remit/internal/token"
 )
 
+var errNobody = errors.New("nobody can pay the zero address")
+
 // Deny implements store.Denials.
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	return s.locked(ctx, func() error {
+		if d.To.IsZero() {
+			return errNobody
+		}
 		d.At = d.At.UTC()
 		s.denied[d.To] = d
 		return nil
@@ -22,6 +28,9 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 // Allow implements store.Denials.
 func (s *Payments) Allow(ctx context.Context, to token.Address) error {
 	return s.locked(ctx, func() error {
+		if to.IsZero() {
+			return errNobody
+		}
 		delete(s.denied, to)
 		return nil
 	})

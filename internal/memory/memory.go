@@ -12,6 +12,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -33,6 +34,7 @@ type Payments struct {
 	txs      map[wallet.ID][]*pendingTx  // in nonce order
 	compared map[uint64]store.Comparison // by chain
 	audit    []store.Act                 // oldest first; no part of an image
+	settings versions[settings.Settings]
 }
 
 var _ store.Store = (*Payments)(nil)
@@ -145,6 +147,7 @@ func (s *Payments) Image() *Payments {
 		}
 	}
 	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.denied), maps.Clone(s.compared), maps.Clone(s.registry)
+	to.settings = s.settings
 	return to
 }
 
@@ -156,4 +159,9 @@ func (s *Payments) Restore(image *Payments) {
 	s.payments, s.hashes, s.lists = image.payments, image.hashes, image.lists
 	s.spent, s.denied, s.wallets, s.registry, s.txs = image.spent, image.denied, image.wallets, image.registry, image.txs
 	s.compared = map[uint64]store.Comparison{} // image's is of another table
+	s.settings = image.settings
+	s.settings.all = slices.Clone(s.settings.all)
+	for i := range s.settings.all {
+		s.settings.all[i].Confirmed = false
+	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"remit/internal/memory"
 	"remit/internal/recipient"
+	"remit/internal/settings"
 	"remit/internal/storetest"
 	"remit/internal/webhook"
 )
@@ -13,7 +14,8 @@ func TestPayments(t *testing.T) {
 	storetest.AuditLog(t, memory.NewPayments())
 	storetest.Payments(t, func(*testing.T) storetest.Protocol {
 		s := memory.NewPayments()
-		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx, SpoilWallet: s.SpoilWallet, SpoilRegistration: s.SpoilRegistration}
+		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx, SpoilWallet: s.SpoilWallet, SpoilRegistration: s.SpoilRegistration,
+			SpoilSettings: func() { s.SpoilSettings(settings.ErrDamaged) }}
 	})
 }
 
@@ -24,4 +26,5 @@ func TestWebhooks(t *testing.T) {
 func TestAPIKeys(t *testing.T) {
 	storetest.Recipients(t, func(*testing.T) recipient.Store { return new(memory.APIKeys) })
 	storetest.APIKeys(t, func(*testing.T) storetest.Keeper { return new(memory.APIKeys) })
+	storetest.KeySettings(t, new(memory.APIKeys))
 }

@@ -23,6 +23,7 @@ type pass struct {
 	Nodes      chain.Nodes        // of this round
 	heads      func() chain.Heads // theirs
 	stands     func() standing    // what they make of the newest final block
+	silent     func() int         // how many of them do not count towards what is confirmed
 	registered wallet.Registration
 	wallet     wallet.Wallet
 	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored

@@ -50,7 +50,8 @@ type Setup struct {
 	Wallets          int
 	Remote           int // of these, the first so many sign over the network, never alike
 	Nodes            int
-	Instances        int // processes that serve requests
+	Instances        int           // processes that serve requests
+	SilentAfter      time.Duration // from which on a silent node does not count (stack.Config); 0: it does, always
 	ConfirmationRule chain.ConfirmationRule
 	Depth            uint64            // in blocks: no reorg goes deeper
 	Window           uint64            // payments in flight per wallet
@@ -257,7 +258,7 @@ func (c *Cluster) config() stack.Config {
 	return stack.Config{
 		ChainID: chainID, Token: coin, Network: "simulated", Sanctions: token.Address{0: 0x5a}, BatchContract: fakechain.Batcher, TreasuryAllowance: c.Chain.Treasury,
 		ByCall: !c.Estimates, Refills: c.Refills, Window: c.Window, Share: c.Share, Daily: c.Daily, FeeLimit: c.FeeLimit,
-		ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
+		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
 }
 

@@ -28,13 +28,14 @@ type Protocol struct {
 
 	SpoilWallet       func(id wallet.ID) // makes the spendable gas of a stored wallet unreadable
 	SpoilRegistration func(id wallet.ID) // makes a registration unreadable
+	SpoilSettings     func()             // makes the current settings unreadable, but for their version
 }
 
 // Payments checks that the store which open returns keeps the promises of
 // store.Store. Every call of open may return the same store.
 func Payments(t *testing.T, open func(t *testing.T) Protocol) {
 	promises := slices.Concat(paymentPromises, commitPromises, pendingTxPromises, noncePromises,
-		walletPromises, dailyLimitPromises, denialPromises, listPromises, boundPromises)
+		walletPromises, dailyLimitPromises, denialPromises, settingsPromises, listPromises, boundPromises)
 	examine(t, promises, func(c tester) *check {
 		return &check{tester: c, Protocol: open(c.T), merchant: "mer_" + rand.Text()}
 	})
