@@ -41,6 +41,7 @@ var rings = map[string]func(*emf.Meter){
 	"OldestPendingAlarm":       ran(settlement.Report{Oldest: 901 * time.Second}),
 	"NonceConsumedAlarm":       ran(settlement.Report{Suspect: 1}),
 	"PaymentsUndecidedAlarm":   ran(settlement.Report{Undecided: 1}),
+	"SettingsUnusableAlarm":    ran(settlement.Report{Unruled: 1}),
 	"PaymentsFailedAlarm":      ran(settlement.Report{Failed: 1}),
 	"PaymentsFailedShareAlarm": ran(settlement.Report{Confirmed: 8, Failed: 1}),
 	"BroadcastRefusedAlarm":    ran(settlement.Report{Refused: 1}),

@@ -30,6 +30,7 @@ func Add(m *emf.Meter, r settlement.Report, decimals int, version string) {
 		{"Resent", r.Resent},
 		{"BroadcastsRefused", r.Refused},
 		{"ItemsUnreadable", r.Unreadable},
+		{"SettingsUnusable", r.Unruled},
 		{"NoncesConsumed", r.Suspect},
 		{"Undecided", r.Undecided},
 		{"WalletsPaused", r.Paused},
