@@ -2,41 +2,44 @@ package remit_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+
+	"remit/internal/plan"
 )
 
 // shares says, for every function, how much of the account's concurrency a flood of
 // requests can make of it: the rate of its methods, all of whose requests it answers in
-// a time of its own, and the concurrency that ReservedConcurrency gives it, which is
+// a time of its own, and the concurrency that Size gives it, which is
 // also the most it takes, where the clients, their servers or the nodes decide its time.
 var shares = map[string]struct{ rate, reserved string }{
-	"authorizer":     {"", "[Reserves AuthorizerReserved AWS::NoValue]"}, // asked before the methods' rates count
-	"check-receipts": {"", "[HasReserved CheckReceiptsReserved [Reserves [Concurrency SettleConcurrency Runs] AWS::NoValue]]"},
-	"send-payment":   {"ApiRate", "[Reserves SendPaymentReserved AWS::NoValue]"},
-	"send-payments":  {"ApiRate", "[Reserves 10 AWS::NoValue]"},
-	"get-balance":    {"BalanceRate", "[Reserves 20 AWS::NoValue]"},
-	"create-webhook": {"WebhookRate", "[Reserves 5 AWS::NoValue]"}, // looks up the URL's name
-	"update-webhook": {"WebhookRate", "[Reserves 5 AWS::NoValue]"},
-	"test-webhook":   {"WebhookRate", "[Reserves 10 AWS::NoValue]"},
+	"authorizer":     {"", "[Reserves [Concurrency Size Authorizer] AWS::NoValue]"}, // asked before the methods' rates count
+	"check-receipts": {"", "[Reserves [Concurrency Size CheckReceipts] AWS::NoValue]"},
+	"send-payment":   {"[Rates Size Api]", "[Reserves [Concurrency Size SendPayment] AWS::NoValue]"},
+	"send-payments":  {"[Rates Size Api]", "[Reserves [Concurrency Size SendPayments] AWS::NoValue]"},
+	"get-balance":    {"[Rates Size Balance]", "[Reserves 20 AWS::NoValue]"},
+	"create-webhook": {"[Rates Size Webhook]", "[Reserves 5 AWS::NoValue]"}, // looks up the URL's name
+	"update-webhook": {"[Rates Size Webhook]", "[Reserves 5 AWS::NoValue]"},
+	"test-webhook":   {"[Rates Size Webhook]", "[Reserves 10 AWS::NoValue]"},
 
 	"deliver-webhook": {"", ""}, // its event source has a MaximumConcurrency
 
-	"get-transaction":       {"ApiRate", ""}, // one read
-	"list-api-keys":         {"ListRate", ""},
-	"list-deliveries":       {"ListRate", ""},
-	"list-recipients":       {"ListRate", ""},
-	"list-transactions":     {"ListRate", ""},
-	"list-webhooks":         {"ListRate", ""},
-	"create-api-key":        {"KeyCreationRate", ""},
-	"issue-api-key":         {"ChangeRate", ""},
-	"rotate-api-key":        {"ChangeRate", ""},
-	"revoke-api-key":        {"ChangeRate", ""},
-	"create-recipient":      {"ChangeRate", ""},
-	"delete-recipient":      {"ChangeRate", ""},
-	"delete-webhook":        {"ChangeRate", ""},
-	"rotate-webhook-secret": {"ChangeRate", ""},
-	"resend-delivery":       {"ChangeRate", ""},
+	"get-transaction":       {"[Rates Size Api]", ""}, // one read
+	"list-api-keys":         {"[Rates Size List]", ""},
+	"list-deliveries":       {"[Rates Size List]", ""},
+	"list-recipients":       {"[Rates Size List]", ""},
+	"list-transactions":     {"[Rates Size List]", ""},
+	"list-webhooks":         {"[Rates Size List]", ""},
+	"create-api-key":        {"1", ""},
+	"issue-api-key":         {"[Rates Size Change]", ""},
+	"rotate-api-key":        {"[Rates Size Change]", ""},
+	"revoke-api-key":        {"[Rates Size Change]", ""},
+	"create-recipient":      {"[Rates Size Change]", ""},
+	"delete-recipient":      {"[Rates Size Change]", ""},
+	"delete-webhook":        {"[Rates Size Change]", ""},
+	"rotate-webhook-secret": {"[Rates Size Change]", ""},
+	"resend-delivery":       {"[Rates Size Change]", ""},
 }
 
 // TestOneMerchantCannotStarveTheOthers: every function has its row in shares, every
@@ -45,7 +48,7 @@ func TestOneMerchantCannotStarveTheOthers(t *testing.T) {
 	rates := map[string]string{}
 	for _, s := range at[[]any](resources(t, "AWS::Serverless::Api")["Api"], "Properties.MethodSettings") {
 		path := strings.ReplaceAll(strings.TrimPrefix(at[string](s, "ResourcePath"), "/"), "~1", "/")
-		rates[at[string](s, "HttpMethod")+" "+path] = at[string](s, "ThrottlingRateLimit")
+		rates[at[string](s, "HttpMethod")+" "+path] = fmt.Sprint(at[any](s, "ThrottlingRateLimit"))
 		if at[any](s, "ThrottlingBurstLimit") == nil {
 			t.Errorf("%s has a rate and no burst, which would be the account's", path)
 		}
@@ -80,5 +83,27 @@ func TestOneMerchantCannotStarveTheOthers(t *testing.T) {
 	}
 	if delete(rates, "* *"); len(rates) > 0 || len(shares) != len(deployed) { // the rest, of which there is none
 		t.Errorf("MethodSettings without a route: %v; %d functions, %d rows", rates, len(deployed), len(shares))
+	}
+}
+
+// TestPlanKnowsTheSizes: what remit plan says of a Size is what the template gives it.
+func TestPlanKnowsTheSizes(t *testing.T) {
+	mappings := at[node](readTemplate(t), "Mappings")
+	for size, numbers := range plan.Sizes {
+		for name, want := range numbers {
+			got := at[any](mappings, "Rates."+size+"."+name)
+			if got == nil {
+				got = at[any](mappings, "Concurrency."+size+"."+name)
+			}
+			if math.IsInf(want, 1) {
+				want = 0 // nothing is reserved, so that nothing is the most
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s: %s is %v in the template, %v in the plan", size, name, got, want)
+			}
+		}
+	}
+	if len(plan.Sizes) != len(at[node](mappings, "Rates")) || len(plan.Sizes) != len(at[node](mappings, "Concurrency")) {
+		t.Error("the template and the plan do not have the same sizes")
 	}
 }

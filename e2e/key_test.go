@@ -31,7 +31,7 @@ func TestAKeyOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.Install(t.Context(), build, "ReservedConcurrency=on", "KmsKeyArn="+*key.KeyMetadata.Arn), s.FillSecrets(t.Context())); err != nil {
+	if err := errors.Join(s.Install(t.Context(), build, "Size=small", "KmsKeyArn="+*key.KeyMetadata.Arn), s.FillSecrets(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	m := newMerchant(t, s)
@@ -72,7 +72,11 @@ func TestAKeyOfOnesOwn(t *testing.T) {
 	until(t, "the refusal's metric", time.Minute, func() bool {
 		return strings.Contains(strings.Join(s.logged(t, "GetBalance"), "\n"), `"Code":"422","Refusals":1`)
 	})
-	function, live, name := s.Resources["SendPaymentFunction"], "live", s.Resources["SendPaymentServerErrorsAlarm"]
+	// What SettlementStoppedAlarm misses when the schedule is dead.
+	until(t, "a scheduled run's metric", 2*time.Minute, func() bool {
+		return strings.Contains(strings.Join(s.logged(t, "CheckReceipts"), "\n"), `"ScheduledRuns":1`)
+	})
+	function, live, name := s.Resources["SendPaymentFunction"], "live", s.Resources["SendPaymentErrorsAlarm"]
 	alias, err := lambda.NewFromConfig(s.Administrator()).GetAlias(t.Context(), &lambda.GetAliasInput{FunctionName: &function, Name: &live})
 	if err != nil {
 		t.Fatal(err)

@@ -247,7 +247,7 @@ func TestFreshDeployment(t *testing.T) {
 	}
 	t.Log(o.run("doctor", "--fresh").stdout)
 	busy := o.fails("the deployment is not well", "doctor", "--fresh", "--rate", "500").stdout
-	for _, want := range []string{"wallets: remit wallet create, from ", "parameter CheckReceiptsMemory, from 512 to ", "parameter ApiRate, from 500 to 1,429", "take in 24 hours each"} {
+	for _, want := range []string{"wallets: remit wallet create, from ", "parameter CheckReceiptsMemory, from 512 to ", "parameter Size, its Api, from 500 to 1,429", "take in 24 hours each"} {
 		if !strings.Contains(busy, want) {
 			t.Errorf("of 500 payments a second doctor does not say %q: %s", want, busy)
 		}

@@ -83,8 +83,8 @@ func TestPreflight(t *testing.T) {
 	}
 
 	// The local AWS has a quota of 1,000.
-	crowded, err := fly("SendPaymentReserved=800")
-	if want := "--desired-value 1053"; !errors.Is(err, preflight.ErrNotReady) || !strings.Contains(crowded, want) {
+	crowded, err := fly("Size=medium")
+	if want := "--desired-value 1176"; !errors.Is(err, preflight.ErrNotReady) || !strings.Contains(crowded, want) {
 		t.Errorf("more than the quota leaves: %v, want %s:\n%s", err, want, crowded)
 	}
 	elsewhere, err := fly("AlarmTopicArn=" + strings.Replace(*topic.TopicArn, cloud.Region, "eu-west-1", 1))

@@ -97,7 +97,10 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 	if h.Beside {
 		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, honest).URL)
 	}
-	if h.Name == rateLimited || h.Lies {
+	if h.Gone {
+		args = append(args, "--silent-after", "3s")
+	}
+	if h.Name == rateLimited || h.Lies || h.Gone {
 		g.Habit.Store(honest) // until the wallets pay batches
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // for the clients
@@ -113,7 +116,7 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 		v.breaks("batches by `remit batch`", "%v", err)
 		return payments, v.broken
 	}
-	if h.Lies {
+	if h.Lies || h.Gone {
 		g.Habit.Store(&h)
 	}
 	n.still(h.Name == rateLimited)

@@ -17,7 +17,6 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/dynamo"
 	"remit/internal/emf"
-	"remit/internal/meterenv"
 	"remit/internal/queue"
 	"remit/internal/settlement"
 	"remit/internal/walletenv"
@@ -34,7 +33,8 @@ func wire(env *boot.Env) boot.Run {
 	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
 	nodes := chainenv.Nodes(env, config.TreasuryAllowance, time.Now)
-	r := runner{decimals: config.Token.Decimals, version: meterenv.Version(env), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
+	config.SilentAfter = chainenv.SilentAfter(env)
+	r := runner{of: measure(env, config.Token), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	payments, keys := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")), walletenv.Keys(env, time.Now)
 	r.settler = settlement.New(config, settlement.Parts{
 		Store: payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: time.Now,

@@ -3,14 +3,17 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
+	"remit/internal/boot"
 	"remit/internal/chain"
 	"remit/internal/emf"
 	"remit/internal/emf/runreport"
 	"remit/internal/settlement"
+	"remit/internal/token"
 	"remit/internal/webhook"
 )
 
@@ -19,26 +22,35 @@ const duePage = 1000
 
 // A runner does the work of one invocation.
 type runner struct {
-	settler  *settlement.Settler
-	pusher   *webhook.Pusher
-	nodes    chain.Provider
-	meter    *emf.Meter
-	decimals int    // of the token
-	version  string // of the function, as canaries name it
+	settler *settlement.Settler
+	pusher  *webhook.Pusher
+	nodes   chain.Provider
+	meter   *emf.Meter
+	of      runreport.Of
+}
+
+// measure returns what balances of the token are measured by.
+func measure(env *boot.Env, t token.Token) runreport.Of {
+	number := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
+	return runreport.Of{Decimals: t.Decimals, TokenLow: boot.Parse(env, "TOKEN_LOW", number), GasLowGwei: boot.Parse(env, "GAS_LOW_GWEI", number)}
 }
 
 // run queues the webhooks that are due, then settles. An error of the one does
-// not stop the other.
-func (r runner) run(ctx context.Context) error {
+// not stop the other. One that the schedule started, and that ends well, is metered:
+// hints go on arriving while the schedule is dead.
+func (r runner) run(ctx context.Context, hint bool) error {
 	_, pushErr := r.pusher.PushDue(ctx, time.Now(), duePage)
 	by := "run"
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
 		by = lc.AwsRequestID
 	}
 	report, err := r.settler.Run(ctx, by)
-	runreport.Add(r.meter, report, r.decimals, r.version)
+	runreport.Add(r.meter, report, r.of)
 	if nodes, err := r.nodes.Nodes(ctx); err == nil { // or Run has said that there are none
 		runreport.AddNodes(r.meter, nodes.Health())
 	}
-	return errors.Join(pushErr, err, r.meter.Flush())
+	if err = errors.Join(pushErr, err); err == nil && !hint {
+		r.meter.Add("ScheduledRuns", emf.Count, 1)
+	}
+	return errors.Join(err, r.meter.Flush())
 }

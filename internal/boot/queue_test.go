@@ -84,9 +84,15 @@ func TestSlowMessageDelaysNoOther(t *testing.T) {
 
 func TestStarts(t *testing.T) {
 	failure := errors.New("node is down")
-	for _, event := range []string{`{}`, `{"Records":[{"messageId":"1","body":"{}"},{"messageId":"2","body":"{}"}]}`, `null`} {
+	for event, isHint := range map[string]bool{`{}`: false, `null`: false, `{"Records":[{"messageId":"1","body":"{}"},{"messageId":"2","body":"{}"}]}`: true} {
 		runs := 0
-		err := boot.Starts(func(context.Context) error { runs++; return failure })(t.Context(), json.RawMessage(event))
+		err := boot.Starts(func(_ context.Context, hint bool) error {
+			runs++
+			if hint != isHint {
+				t.Errorf("%s: taken for a hint: %v", event, hint)
+			}
+			return failure
+		})(t.Context(), json.RawMessage(event))
 		if runs != 1 || !errors.Is(err, failure) {
 			t.Errorf("%s: %d runs, %v", event, runs, err)
 		}

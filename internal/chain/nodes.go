@@ -76,6 +76,24 @@ func (h Heads) answered() (nodes Nodes, heads []Head) {
 	return nodes, heads
 }
 
+// Silent returns the name of each node that gave no valid answer: neither its head, nor that
+// it serves another chain. A name that several nodes have is silent if none of them gave one,
+// and is there for each. It reports false if no node gave any answer.
+func (h Heads) Silent() (names []string, ok bool) {
+	answered := map[string]bool{}
+	for i, node := range h.nodes {
+		if h.errs[i] == nil || errors.Is(h.errs[i], ErrWrongChain) {
+			answered[node.String()] = true
+		}
+	}
+	for _, node := range h.nodes {
+		if !answered[node.String()] {
+			names = append(names, node.String())
+		}
+	}
+	return names, len(answered) > 0
+}
+
 // Views asks every node that gave its head for its view of a wallet there. It
 // returns ErrUnavailable when none answers.
 func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, error) {
@@ -150,15 +168,21 @@ type Agreement struct {
 
 // Decide reports whether the nodes that stand by a receipt are enough of those
 // that are configured to end a payment with verdict v. More than half must say
-// that the amount has moved or that a no-op's nonce is used up. That it has not
+// that the amount has moved or that a no-op's nonce is used up; silent nodes do not
+// count, but where three or more are configured two must agree. That it has not
 // moved, all must say: a merchant who hears so pays again, and nodes have served
 // receipts without their logs (erigontech/erigon#19406) and with a wrong status
 // (cosmos/ethermint#282). A node that is configured alone is believed.
-func (n Nodes) Decide(v Verdict, by []string) bool {
+func (n Nodes) Decide(v Verdict, by []string, silent int) bool {
 	if v == Transferred || v == Used {
-		return 2*len(by) > len(n)
+		return enough(len(by), len(n), silent)
 	}
 	return len(by) >= len(n)
+}
+
+// enough reports whether n of the configured nodes outweigh the others that are not silent.
+func enough(n, configured, silent int) bool {
+	return 2*n > configured-silent && (n >= 2 || configured <= 2)
 }
 
 // Receipts asks every node for the receipts of hashes and compares them. A

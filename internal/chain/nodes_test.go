@@ -155,23 +155,25 @@ func views(all chain.Nodes) chain.Views {
 	return views
 }
 
-// TestDecide: more than half may say that the amount has moved, or that a no-op is
-// mined; only all together may say that it has not.
+// TestDecide: more than half of those that are not silent may say that the amount has moved,
+// or that a no-op is mined, and two of three or more; only all together that it has not.
 func TestDecide(t *testing.T) {
 	for _, test := range []struct {
-		configured, by int
-		paid, unpaid   bool
+		configured, silent, by int
+		paid, unpaid           bool
 	}{
-		{1, 0, false, false}, {1, 1, true, true}, {2, 1, false, false}, {2, 2, true, true},
-		{3, 1, false, false}, {3, 2, true, false}, {3, 3, true, true}, {4, 2, false, false}, {4, 3, true, false},
+		{1, 0, 0, false, false}, {1, 0, 1, true, true}, {2, 0, 1, false, false}, {2, 0, 2, true, true},
+		{3, 0, 1, false, false}, {3, 0, 2, true, false}, {3, 0, 3, true, true}, {4, 0, 2, false, false}, {4, 0, 3, true, false},
+		{1, 1, 0, false, false}, {2, 1, 0, false, false}, {2, 1, 1, true, false}, {3, 1, 1, false, false}, {3, 1, 2, true, false},
+		{3, 2, 1, false, false}, {4, 1, 2, true, false}, {4, 2, 1, false, false}, {5, 1, 2, false, false}, {5, 2, 2, true, false}, {5, 4, 1, false, false},
 	} {
 		all, by := make(chain.Nodes, test.configured), make([]string, test.by)
 		for v, want := range map[chain.Verdict]bool{
 			chain.Transferred: test.paid, chain.Used: test.paid,
 			chain.Reverted: test.unpaid, chain.Missing: test.unpaid, chain.AmountDiffers: test.unpaid,
 		} {
-			if got := all.Decide(v, by); got != want {
-				t.Errorf("%s by %d of %d: %v, want %v", v, test.by, test.configured, got, want)
+			if got := all.Decide(v, by, test.silent); got != want {
+				t.Errorf("%s by %d of %d, %d silent: %v, want %v", v, test.by, test.configured, test.silent, got, want)
 			}
 		}
 	}

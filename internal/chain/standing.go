@@ -14,7 +14,10 @@ type Standing struct {
 }
 
 // Most reports whether so many nodes are more than half of those that are configured.
-func (h Heads) Most(nodes int) bool { return 2*nodes > len(h.nodes) }
+func (h Heads) Most(nodes int) bool { return h.Enough(nodes, 0) }
+
+// Enough is Most of the nodes but silent ones. Where three or more are configured it takes two.
+func (h Heads) Enough(nodes, silent int) bool { return enough(nodes, len(h.nodes), silent) }
 
 // Standing asks the nodes that gave their heads for a block that was final, and for a
 // newer one that more than half of the configured nodes, of those that have the first,

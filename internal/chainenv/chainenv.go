@@ -28,6 +28,18 @@ func Token(env *boot.Env) token.Token {
 	}
 }
 
+// SilentAfter returns how long a node is silent before payments are confirmed without it
+// (stack.Config), from QUORUM and MODE.
+func SilentAfter(env *boot.Env) time.Duration {
+	mode := env.String("MODE")
+	parse := func(text string) (time.Duration, error) { return stack.ParseQuorum(text, mode) }
+	if env.Optional("QUORUM", "") != "" {
+		return boot.Parse(env, "QUORUM", parse)
+	}
+	after, _ := parse("")
+	return after
+}
+
 // Config returns the configuration that both engines work by: that of the environment
 // and, for each part that is empty there, the chain's own, but in live mode the rule
 // finalized. Of a chain that is not known it logs which values the stack has.

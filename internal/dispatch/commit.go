@@ -51,15 +51,19 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 			if w.Suspect() { // it holds the nonce from before the tables were restored
 				return Result{}, ErrInProgress
 			}
+			d.phases.end(phaseReserve)
 			nonce := w.Reservations[p.ID].Nonce
 			if p, err = d.commit(ctx, signer, p, nonce, &failed); err != nil {
 				return Result{}, unfinished(errors.Join(err, failed))
 			}
+			d.phases.end(phaseCommit)
 			if p.State != payment.Prepared {
 				if walletOf(p) != w.ID || p.Nonce != nonce {
 					d.forgo(ctx, p, need, nonce)
 				}
 				d.deliver(ctx, p, w)
+				d.phases.end(phaseBroadcast)
+				d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", p.Nonce, "tx", p.TxHash, d.phases.attr())
 				return Result{Payment: p}, nil
 			}
 		case errors.Is(err, wallet.ErrUnknown) && !looked: // its key was added after this process started
@@ -143,7 +147,6 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64, failed *error) (payment.Payment, error) {
 	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
 	if err == nil {
-		d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", nonce, "tx", committed.TxHash)
 		return committed, nil
 	}
 	if !errors.Is(err, store.ErrChanged) && !errors.Is(err, store.ErrNonceTaken) {

@@ -163,6 +163,7 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	case refusal != nil:
 		return s.answerStored(ctx, id, r, refusal)
 	}
+	s.phases = &phases{now: d.Now, last: d.Now()}
 	return s.send(ctx, id, r)
 }
 
@@ -173,6 +174,7 @@ type sending struct {
 	Nodes chain.Nodes
 	ruling
 	refused error // there are no rules: nothing new begins, and only what holds a nonce goes on
+	phases  *phases
 }
 
 func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Result, error) {
@@ -180,6 +182,7 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 	if err != nil {
 		return d.answerStored(ctx, id, r, err)
 	}
+	d.phases.end(phaseSimulate)
 	// No money moves for a payment that is only created, so that this need not wait for
 	// the startup check. What a node leaves unanswered then is asked for once more below.
 	var begun sync.WaitGroup
@@ -203,6 +206,7 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 		d.refund(ctx, taken)
 		return d.giveUp(ctx, p, []error{errShort})
 	}
+	d.phases.end(phaseStore)
 	return d.submit(ctx, p, taken)
 }
 
@@ -260,6 +264,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		d.refund(ctx, taken)
 		return Result{}, ErrInProgress // the request that began it may hold a reservation
 	}
+	d.phases.end(phaseStore)
 	result, err := d.submit(ctx, p, taken)
 	result.Replayed = true
 	return result, err

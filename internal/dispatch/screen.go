@@ -54,7 +54,7 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	if err != nil {
 		err = errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
 	}
-	return sending{d, nodes, rules, refused}, err
+	return sending{d, nodes, rules, refused, nil}, err
 }
 
 // allowed returns errScreened for entries of which the operator's deny list has a

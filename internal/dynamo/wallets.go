@@ -154,11 +154,19 @@ type comparisonItem struct {
 	Hash     string `dynamodbav:"final_hash,omitempty"`
 	Seen     string `dynamodbav:"final_seen,omitempty"`
 	Revision uint64 `dynamodbav:"revision"`
+
+	Silent map[string]string `dynamodbav:"silent,omitempty"`
 }
 
 // SetCompared implements store.Wallets.
 func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
-	it := comparisonItem{At: instant(c.At), Number: c.Final.Number, Seen: instant(c.Seen), Revision: c.Revision + 1}
+	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
+		return err
+	}
+	it := comparisonItem{At: instant(c.At), Number: c.Final.Number, Seen: instant(c.Seen), Revision: c.Revision + 1, Silent: map[string]string{}}
+	for node, since := range c.Silent {
+		it.Silent[node] = instant(since)
+	}
 	if !c.Final.Hash.IsZero() {
 		it.Hash = c.Final.Hash.String()
 	}
@@ -178,7 +186,14 @@ func (s *Payments) Compared(ctx context.Context, chainID uint64) (store.Comparis
 		var it comparisonItem
 		r := read(item, &it)
 		final := chain.Block{Number: it.Number, Hash: r.hash("final_hash", it.Hash)}
-		return decoded(r, store.Comparison{At: r.instant("compared_at", it.At), Final: final, Seen: r.instant("final_seen", it.Seen), Revision: it.Revision}, name)
+		c := store.Comparison{At: r.instant("compared_at", it.At), Final: final, Seen: r.instant("final_seen", it.Seen), Revision: it.Revision}
+		for node, since := range it.Silent {
+			if c.Silent == nil {
+				c.Silent = map[string]time.Time{}
+			}
+			c.Silent[node] = r.instant("silent", since)
+		}
+		return decoded(r, c, name)
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Comparison{}, nil

@@ -40,9 +40,9 @@ type Meter interface {
 }
 
 // Metered returns e, which meters what it refuses: Refusals by the problem's code, and
-// ServerErrors, InProgress and CommitsFailed of the version, which names the function
-// too, so that a canary sees what the new one does. A repetition of a request that may be
-// alive is not counted as InProgress. An answer that is no refusal writes nothing.
+// RequestsFailed of the version, which names the function too, so that a canary sees what
+// the new one does: answers of 5XX, and payments that were left half way. A repetition of
+// a request that may be alive is neither. An answer that is no refusal writes nothing.
 func (e Endpoint) Metered(m Meter, version string) Endpoint {
 	e.meter, e.version = m, version
 	return e
@@ -53,13 +53,8 @@ func (e Endpoint) refused(ctx context.Context, p problem, err error) {
 		return
 	}
 	e.meter.AddOf("Code", cmp.Or(p.code, strconv.Itoa(p.status)), "Refusals", "Count", 1)
-	for name, is := range map[string]bool{
-		"ServerErrors": p.status >= http.StatusInternalServerError, "CommitsFailed": errors.Is(err, dispatch.ErrCommit),
-		"InProgress": errors.Is(err, dispatch.ErrInProgress) && !errors.Is(err, dispatch.ErrDuplicate),
-	} {
-		if is {
-			e.meter.AddOf("Version", e.version, name, "Count", 1)
-		}
+	if p.status >= http.StatusInternalServerError || errors.Is(err, dispatch.ErrInProgress) && !errors.Is(err, dispatch.ErrDuplicate) {
+		e.meter.AddOf("Version", e.version, "RequestsFailed", "Count", 1)
 	}
 	if err := e.meter.Flush(); err != nil {
 		slog.WarnContext(ctx, "metering", "err", err)

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type Settings struct {
 	Network       string        `env:"REMIT_NETWORK" default:"local" help:"The network's name in answers."`
 	Window        uint64        `env:"REMIT_WINDOW" help:"Payments in flight per wallet. 0: 1024, or what docs/chains.md has for the outside chain."`
 	MerchantShare uint64        `env:"REMIT_MERCHANT_SHARE" default:"100" help:"Percent of the windows that the payments of one merchant may fill; 100 is no limit."`
+	Quorum        string        `env:"REMIT_QUORUM" enum:"strict,answering," default:"" help:"Whether a node that gave no valid answer for five minutes counts towards what is confirmed: strict, it does, or answering, it does not. Empty: answering, but strict on a main network."`
+	SilentAfter   time.Duration `env:"REMIT_SILENT_AFTER" hidden:""` // of tests, in place of the five minutes
 	Memo          string        `env:"REMIT_MEMO" enum:"on,off" default:"on" help:"Whether a payment's id follows the transfer in its call data: on, or off for a token that refuses that."`
 	Minimum       token.Amount  `env:"REMIT_AMOUNT_MINIMUM" default:"0" help:"Smallest amount of a payment, in the token's smallest unit; 0 for none."`
 	Maximum       token.Amount  `env:"REMIT_AMOUNT_MAXIMUM" default:"0" help:"Largest amount of a payment; 0 for none."`
@@ -82,6 +85,10 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024, ByCall: own.ByCall}
 	}
 	config = own.Complete(config)
+	mode := map[bool]string{true: "live", false: "test"}[chains.IsMain(config.ChainID)]
+	if after, _ := stack.ParseQuorum(s.Quorum, mode); after > 0 { // kong takes no other
+		config.SilentAfter = cmp.Or(s.SilentAfter, after)
+	}
 	s.ConfirmationRule, s.BlockTime = config.ConfirmationRule.String(), config.BlockTime
 	return config
 }
@@ -99,7 +106,7 @@ func (s *Settings) closed(chainID uint64) error {
 	if len(open) == 0 || !chains.IsMain(chainID) {
 		return nil
 	}
-	return fmt.Errorf("chain %d is a main network, whose tokens are money: set %s", chainID, asFlags.Replace(strings.Join(open, ", set ")))
+	return fmt.Errorf("chain %d is a main network, whose tokens are money; set %s", chainID, asFlags.Replace(strings.Join(open, "; set ")))
 }
 
 // initial returns the settings that the flags choose.

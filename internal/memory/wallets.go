@@ -121,11 +121,14 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (registry wallet
 
 // SetCompared implements store.Wallets.
 func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comparison) error {
+	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
+		return err
+	}
 	return s.locked(ctx, func() error {
 		if s.compared[chainID].Revision != c.Revision {
 			return store.ErrChanged
 		}
-		c.At, c.Seen, c.Revision = c.At.UTC(), c.Seen.UTC(), c.Revision+1
+		c.At, c.Seen, c.Silent, c.Revision = c.At.UTC(), c.Seen.UTC(), maps.Clone(c.Silent), c.Revision+1
 		s.compared[chainID] = c
 		return nil
 	})
@@ -135,6 +138,7 @@ func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comp
 func (s *Payments) Compared(ctx context.Context, chainID uint64) (c store.Comparison, err error) {
 	err = s.locked(ctx, func() error {
 		c = s.compared[chainID]
+		c.Silent = maps.Clone(c.Silent)
 		return nil
 	})
 	return c, err

@@ -74,8 +74,8 @@ func (a *account) load(ctx context.Context, d *deployment) (l plan.Load, err err
 	if mb := l.Limits["parameter CheckReceiptsMemory"]; mb > 0 { // an older template has none
 		l.Stack.SettleGB = mb / 1024
 	}
-	if parameter := a.parameters["ReservedConcurrency"]; parameter == "off" || parameter == "" && a.parameters["Environment"] != "prod" {
-		l.Limits["parameter SendPaymentReserved"], l.Limits["parameter AuthorizerReserved"] = math.Inf(1), math.Inf(1)
+	for name, v := range plan.Sizes[a.parameters["Size"]] {
+		l.Limits["parameter Size, its "+name] = v
 	}
 	settings, err := lambda.NewFromConfig(a.aws).GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
 	if err != nil {

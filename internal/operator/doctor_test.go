@@ -256,21 +256,3 @@ func doctor(t *testing.T, config stack.Config, nodes ...string) map[string]seen 
 	}
 	return byCheck
 }
-
-// TestDoctorMissesReservedConcurrency: by the same rule as the template's condition.
-func TestDoctorMissesReservedConcurrency(t *testing.T) {
-	for _, c := range []struct{ environment, parameter, want string }{
-		{"prod", "", "send-payment"},
-		{"prod", "on", "send-payment"},
-		{"prod", "off", "!ReservedConcurrency is off"},
-		{"dev", "on", "send-payment"},
-		{"dev", "off", "none"},
-		{"staging", "", "none"},
-	} {
-		saw, err := operator.Reserved(c.environment, c.parameter)
-		want, bad := strings.CutPrefix(c.want, "!")
-		if got := fmt.Sprint(saw, err); (err != nil) != bad || !strings.Contains(got, want) {
-			t.Errorf("%+v: %s", c, got)
-		}
-	}
-}

@@ -37,17 +37,11 @@ func (a *account) isClosed(context.Context) (string, error) {
 
 // isReserved finds a stack in production whose functions share all concurrency.
 func (a *account) isReserved(context.Context) (string, error) {
-	return Reserved(a.parameters["Environment"], a.parameters["ReservedConcurrency"])
-}
-
-// Reserved says for what a stack in that environment, with that value of its parameter
-// ReservedConcurrency, reserves concurrency; for nothing is an error in production.
-func Reserved(environment, parameter string) (string, error) {
-	switch prod := environment == "prod"; {
-	case parameter == "on" || parameter == "" && prod:
-		return "for the authorizer, send-payment and check-receipts", nil
-	case prod:
-		return "", errors.New("ReservedConcurrency is off: a flood of one function's requests can stop payments and settlement")
+	switch size := a.parameters["Size"]; {
+	case size != "sandbox":
+		return "as " + size + " does", nil
+	case a.parameters["Environment"] == "prod":
+		return "", errors.New("Size is sandbox: a flood of one function's requests can stop payments and settlement")
 	default:
 		return "none, as none is wanted outside of production", nil
 	}

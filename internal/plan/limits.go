@@ -3,6 +3,8 @@
 // counted calls, list prices and published limits. It asks no service.
 package plan
 
+import "math"
+
 // Limits that AWS sets, in the regions with its usual defaults.
 const (
 	// PartitionWrites is the write units a second that one partition of a table or of an
@@ -101,8 +103,18 @@ var Measured = Consumption{
 	Stored: 2918, Items: 4, Post: 0.117, Get: 0.009, Auth: 0.005, Hook: 0.109, Work: WorkSeconds,
 }
 
+// Sizes are the numbers of template.yaml's parameter Size that payments meet: requests a
+// second of a method, and how many of each function may run at once. A test holds the two
+// together. A sandbox reserves nothing, so that only the account's quota bounds it.
+var Sizes = map[string]map[string]float64{
+	"sandbox": {"Api": 500, "WebhookBatches": 20, "Authorizer": math.Inf(1), "SendPayment": math.Inf(1)},
+	"small":   {"Api": 500, "WebhookBatches": 20, "Authorizer": 100, "SendPayment": 200},
+	"medium":  {"Api": 2000, "WebhookBatches": 50, "Authorizer": 300, "SendPayment": 700},
+	"large":   {"Api": 10_000, "WebhookBatches": 200, "Authorizer": 1500, "SendPayment": 3000},
+}
+
 // Default is the deployment of template.yaml by its defaults, without traffic; a test
 // holds the two together.
 var Default = Deployment{
-	PostGB: 0.5, GetGB: 0.25, AuthGB: 0.25, HookGB: 0.25, SettleGB: 0.5, CacheSeconds: 60, BlockSeconds: 2, TraceShare: 0.01, FloorUnits: 40, Alarms: 35,
+	PostGB: 0.5, GetGB: 0.25, AuthGB: 0.25, HookGB: 0.25, SettleGB: 0.5, CacheSeconds: 60, BlockSeconds: 2, TraceShare: 0.01, FloorUnits: 40, Alarms: 20,
 }

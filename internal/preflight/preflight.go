@@ -5,6 +5,7 @@ package preflight
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/cloudtrail"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
@@ -80,7 +82,8 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		{"stack", f.stackIsWhole},
 		{"log role of API Gateway", f.logRole},
 		{"concurrency", f.concurrency},
-		{"alarm topic", f.topic},
+		{"alarm topic", func(ctx context.Context) (string, error) { return f.topic(ctx, f.parameters["AlarmTopicArn"]) }},
+		{"urgent alarm topic", func(ctx context.Context) (string, error) { return f.topic(ctx, f.parameters["UrgentTopicArn"]) }},
 		{"CloudTrail", f.trail},
 		{"KMS key", f.key},
 	} {
@@ -91,6 +94,9 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		}
 		f.bad++
 		fmt.Fprintf(out, "BAD  %s: %v\n%s", check.name, err, indented(commands))
+	}
+	if warning := f.nodes(ctx); warning != "" {
+		fmt.Fprintf(out, "WARN nodes: %s\n", warning)
 	}
 	if f.bad > 0 {
 		return fmt.Errorf("%w (%d of 7 checks)", ErrNotReady, f.bad)
@@ -111,7 +117,7 @@ func indented(commands string) string {
 
 // region finds resources of another region, which the stack could not use.
 func (f *flight) region(context.Context) (string, error) {
-	for _, name := range []string{"AlarmTopicArn", "KmsKeyArn", "CertificateArn"} {
+	for _, name := range []string{"AlarmTopicArn", "UrgentTopicArn", "KmsKeyArn", "CertificateArn"} {
 		if at, err := arn.Parse(f.parameters[name]); err == nil && at.Region != f.aws.Region {
 			return "", fmt.Errorf("%s is in %s; name one in %s, or deploy to %[2]s (--region)", name, at.Region, f.aws.Region)
 		}
@@ -212,10 +218,9 @@ func (f *flight) reservedAlready(ctx context.Context) (sum int, err error) {
 	return sum, nil
 }
 
-// topic checks that CloudWatch and EventBridge may publish to the alarm topic. Without
+// topic checks that CloudWatch and EventBridge may publish to a topic of alarms. Without
 // that its alarms end silently.
-func (f *flight) topic(ctx context.Context) (string, error) {
-	topic := f.parameters["AlarmTopicArn"]
+func (f *flight) topic(ctx context.Context, topic string) (string, error) {
 	if topic == "" {
 		return "", nil
 	}
@@ -272,6 +277,36 @@ func (f *flight) trail(ctx context.Context) (string, error) {
 			"aws cloudtrail create-trail%[2]s --name management --s3-bucket-name %[1]s --is-multi-region-trail\naws cloudtrail start-logging%[2]s --name management\n",
 			bucket, f.here(), policy),
 		errors.New("no trail logs management events, so nobody is told when a person reads a signing key")
+}
+
+// nodes warns of a live stack whose payments end only while every node answers. The list may
+// be stored after the deployment, so it stops none.
+func (f *flight) nodes(ctx context.Context) string {
+	if f.parameters["Mode"] != "live" || f.parameters["Quorum"] == "answering" {
+		return ""
+	}
+	const advice = "store three in the RPC secret: of one or two each must answer, or no payment is confirmed (docs/deploy.md)"
+	secret := f.parameters["ExistingRpcSecret"]
+	if secret == "" {
+		of := &cloudformation.DescribeStackResourceInput{StackName: &f.stack, LogicalResourceId: aws.String("RpcSecret")}
+		found, err := cloudformation.NewFromConfig(f.aws).DescribeStackResource(ctx, of)
+		if err != nil {
+			return "the stack has no list of them that can be read; " + advice
+		}
+		secret = aws.ToString(found.StackResourceDetail.PhysicalResourceId)
+	}
+	var list struct {
+		URLs []string `json:"urls"`
+	}
+	value, err := secretsmanager.NewFromConfig(f.aws).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &secret})
+	if err != nil {
+		return "their list cannot be read, or has no value yet; " + advice
+	}
+	_ = json.Unmarshal([]byte(aws.ToString(value.SecretString)), &list) // an error quotes the secret
+	if len(list.URLs) >= 3 {
+		return ""
+	}
+	return fmt.Sprintf("there are %d; %s", len(list.URLs), advice)
 }
 
 // key checks the customer's key, with which logs are encrypted too.

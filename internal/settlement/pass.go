@@ -24,6 +24,7 @@ type pass struct {
 	Nodes       chain.Nodes        // of this round
 	heads       func() chain.Heads // theirs
 	stands      func() standing    // what they make of the newest final block
+	silent      func() int         // how many of them do not count towards what is confirmed
 	stack.Rules                    // of this round; zero if unusable
 	unusable    error              // why there are none: then nothing is bumped, refilled or filled, and no ceiling rises
 	registered  wallet.Registration

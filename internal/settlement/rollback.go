@@ -2,6 +2,7 @@ package settlement
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"remit/internal/chain"
@@ -17,7 +18,8 @@ const absentFor = 10 * time.Minute
 type standing int
 
 const (
-	kept     standing = iota // enough have it, or none is known
+	kept     standing = iota // most have it, or none is known
+	answered                 // enough of those that are not silent have it: amounts that have moved are confirmed, all else is as in doubt
 	doubtful                 // some have it: they are believed in what one node may say, and no payment ends
 	absent                   // none is known to have it: what they say may be of another chain
 	gone                     // enough have another in its place, or none has had it for long: the chain is behind the tables
@@ -25,7 +27,7 @@ const (
 
 // weigh compares the nodes with what is known of the chain, and notes a newer final block.
 // Without a known one, the first that most nodes call final is taken.
-func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Comparison) standing {
+func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Comparison, silent int) standing {
 	found := heads.Standing(ctx, known.Final)
 	another := heads.Most(found.Other)
 	switch {
@@ -34,6 +36,8 @@ func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Com
 	case known.Final.Hash.IsZero(), heads.Most(found.Have):
 		known.Final, known.Seen = found.Newest, s.Now()
 		return kept
+	case heads.Enough(found.Have, silent):
+		return answered
 	case !another && found.Have > 0:
 		return doubtful
 	case !another && (!heads.Most(found.Other+found.Lack) || s.age(known.Seen) < absentFor):
@@ -44,12 +48,36 @@ func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Com
 	return gone
 }
 
+// listen notes since when each node has given no valid answer, and reports whether that is
+// news. It returns how many nodes do not count towards what is confirmed: those that have been
+// silent for so long. A round that nodes cannot answer says nothing of them: its time is over,
+// or no node has answered, as while our own network is down.
+func (s *Settler) listen(ctx context.Context, heads chain.Heads, known *store.Comparison) (silent int, news bool) {
+	names, ok := heads.Silent()
+	if !ok || ctx.Err() != nil || len(names) > store.MaxNodes {
+		return 0, false
+	}
+	now, since := s.Now(), map[string]time.Time{}
+	for _, name := range names {
+		since[name] = now
+		if before, ok := known.Silent[name]; ok && before.Before(now) { // or a wrong clock wrote it
+			since[name] = before
+		}
+		if s.SilentAfter > 0 && now.Sub(since[name]) >= s.SilentAfter {
+			silent++
+		}
+	}
+	news = !maps.EqualFunc(since, known.Silent, time.Time.Equal)
+	known.Silent = since
+	return silent, news
+}
+
 // rolledBack reports whether the wallet must wait for the chain, which is behind the tables
 // or may be: then nothing is judged, bumped or reconciled, and stored bytes are sent. Once
 // it is certain, the wallet is paused until the nodes have the known block again.
 func (p *pass) rolledBack(ctx context.Context) (bool, error) {
 	stands := p.stands()
-	if stands == kept || stands == doubtful && !p.wallet.RolledBack() {
+	if stands == kept || stands < absent && !p.wallet.RolledBack() {
 		return false, nil
 	}
 	if stands == gone && p.wallet.Passing() && !p.wallet.RolledBack() {

@@ -174,7 +174,7 @@ func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, at
 // nodes answer and one of them does not call the block final yet, that is no doubt:
 // nodes are always some blocks apart.
 func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreement, v chain.Verdict) bool {
-	if p.stands() == kept && p.Nodes.Decide(v, a.By) {
+	if p.stands() <= answered && p.Nodes.Decide(v, a.By, p.silent()) {
 		return true
 	}
 	behind := slices.ContainsFunc(p.views, func(view chain.View) bool { return view.Final < a.Block })

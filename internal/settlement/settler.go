@@ -122,11 +122,13 @@ func (s *Settler) Run(ctx context.Context, by string) (Report, error) {
 	for {
 		round, all, err := s.round(ctx, run)
 		total.next(round)
-		if all {
-			if total.Suspect == 0 {
-				run.known.At = began
-			}
+		if all && total.Suspect == 0 {
+			run.known.At = began
+		}
+		if all || run.news {
 			s.share(ctx, run)
+		}
+		if all {
 			run.compared = nil
 		}
 		pause := s.BlockTime
@@ -167,17 +169,24 @@ func (s *Settler) yield(ctx context.Context, by string) error {
 type run struct {
 	by       string
 	compared *sync.Map         // the wallet.IDs that it has compared with the chain; nil: idle wallets are not looked at
-	known    *store.Comparison // nil until it is read
+	known    *store.Comparison // nil until it is read, and again when it could not be stored
+	news     bool              // known differs from what is stored on which nodes are silent
 }
 
 // share stores what the run has learned of the chain: also for processes that start, that
-// every wallet was compared. A crash before costs such a process a comparison of its own.
+// every wallet was compared, and since when nodes are silent. A crash before costs such a
+// process a comparison of its own, and a node that has answered now is forgotten to have.
 func (s *Settler) share(ctx context.Context, r *run) {
 	if r.known == nil {
 		return
 	}
-	if err := s.Store.SetCompared(ctx, s.ChainID, *r.known); err != nil {
+	for node, since := range r.known.Silent {
+		s.Log.WarnContext(ctx, "node is silent", "node", node, "since", since, "left_out_after", s.SilentAfter)
+	}
+	err := s.Store.SetCompared(ctx, s.ChainID, *r.known)
+	if r.known.Revision, r.news = r.known.Revision+1, false; err != nil {
 		s.Log.WarnContext(ctx, "comparison not stored", "err", err)
+		r.known = nil // the next round reads it
 	}
 }
 
@@ -217,12 +226,16 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	}
 	var heads chain.Heads
 	var stands standing
+	var silent int
 	read, weighed := make(chan struct{}), make(chan struct{}) // closed once heads are read, beside the tables of the first wallets, and stands beside their accounts
 	go func() {
 		defer close(weighed)
 		heads = nodes.Heads(ctx, s.ConfirmationRule)
+		var news bool
+		silent, news = s.listen(ctx, heads, r.known)
+		r.news = r.news || news
 		close(read)
-		stands = s.weigh(ctx, heads, r.known)
+		stands = s.weigh(ctx, heads, r.known, silent)
 	}()
 	defer func() { <-weighed }()
 	if r.compared != nil {
@@ -235,7 +248,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	err = abreast(wallets.Working(true), func(registered wallet.Registration) error {
 		p := &pass{
 			Settler: s, Nodes: nodes, Rules: rules, unusable: unusable, registered: registered,
-			heads: func() chain.Heads { <-read; return heads }, stands: func() standing { <-weighed; return stands },
+			heads: func() chain.Heads { <-read; return heads }, stands: func() standing { <-weighed; return stands }, silent: func() int { <-read; return silent },
 		}
 		missing := false
 		if r.compared != nil {

@@ -51,7 +51,8 @@ type Setup struct {
 	Wallets          int
 	Remote           int // of these, the first so many sign over the network, never alike
 	Nodes            int
-	Instances        int // processes that serve requests
+	Instances        int           // processes that serve requests
+	SilentAfter      time.Duration // from which on a silent node does not count (stack.Config); 0: it does, always
 	ConfirmationRule chain.ConfirmationRule
 	Depth            uint64            // in blocks: no reorg goes deeper
 	Window           uint64            // payments in flight per wallet
@@ -259,7 +260,7 @@ func (c *Cluster) config() stack.Config {
 	return stack.Config{
 		ChainID: chainID, Token: coin, Network: "simulated", Mode: "test", TreasuryAllowance: c.Chain.Treasury,
 		ByCall: !c.Estimates, Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
-		ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
+		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
 }
 

@@ -159,8 +159,13 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 	"null receipts": func(_ *nemesis, on *fakechain.Node) { on.NullReceipts = true },
 	"lie": func(n *nemesis, _ *fakechain.Node) {
 		names := slices.Sorted(maps.Keys(fakechain.Lies))
-		// One node may lie, if it is not the only one: all of them are believed.
-		if liar := n.cluster.Chain.Nodes[0]; len(n.cluster.Chain.Nodes) > 1 {
+		// One node may lie, if no round believes it alone: neither the only one, nor, where a
+		// silent node does not count, one of two.
+		alone := 1
+		if n.cluster.SilentAfter > 0 {
+			alone = 2
+		}
+		if liar := n.cluster.Chain.Nodes[0]; len(n.cluster.Chain.Nodes) > alone {
 			liar.Lies = fakechain.Lies[names[n.rng.IntN(len(names))]]
 		}
 	},

@@ -272,6 +272,78 @@ func TestOneNodeIsSilent(t *testing.T) {
 	}
 }
 
+// A node is down for hours, as those of large providers have been. Under the quorum answering a
+// payment is confirmed once the node has been silent for five minutes, in which ten processes
+// have settled. Of two nodes, the one that is left decides alone; of three, two must agree.
+// Nothing fails without all nodes, and a node that answers with anything counts.
+func TestANodeThatIsSilentForLong(t *testing.T) {
+	down := func(n *fakechain.Node) { n.Down = true }
+	blind := func(n *fakechain.Node) { n.NullReceipts, n.Stuck = true, true }
+	for _, test := range []struct {
+		name      string
+		answering bool
+		faults    []func(*fakechain.Node) // of the last nodes
+		nodes     int
+		confirmed bool
+	}{
+		{"one of two, strict", false, []func(*fakechain.Node){down}, 2, false},
+		{"one of two", true, []func(*fakechain.Node){down}, 2, true},
+		{"one of two is stuck", true, []func(*fakechain.Node){func(n *fakechain.Node) { n.Stuck = true }}, 2, false},
+		{"one of two is of another chain", true, []func(*fakechain.Node){func(n *fakechain.Node) { n.OtherChain = true }}, 2, false},
+		{"one of two lies", true, []func(*fakechain.Node){func(n *fakechain.Node) { n.Lies = fakechain.Lies["status turned"] }}, 2, false},
+		{"one of three, and one has no receipts", true, []func(*fakechain.Node){down, blind}, 3, false},
+		{"two of three", true, []func(*fakechain.Node){down, down}, 3, false},
+		{"two of four", true, []func(*fakechain.Node){down, down}, 4, true},
+	} {
+		setup := simulation.Setup{Nodes: test.nodes, Estimates: true}
+		if test.answering {
+			setup.SilentAfter = 5 * time.Minute
+		}
+		perform(t, test.name, setup, func(s *simulation.Scenario) {
+			s.Chain.Recipients[order(2).To] = fakechain.ReturnsFalse
+			s.Pay("first", order(0))
+			s.After(3*time.Minute, order(0), payment.Confirmed)
+			for i, fault := range test.faults {
+				fault(s.Chain.Nodes[test.nodes-1-i])
+			}
+			s.Pay("client", order(1))
+			s.Pay("client", order(2))
+			s.After(4*time.Minute+30*time.Second, order(1), payment.Committed)
+			s.Elapse(2 * time.Minute)
+			want := payment.Committed
+			if test.confirmed {
+				want = payment.Confirmed
+			}
+			s.IsState(order(1), want)
+			s.Elapse(10 * time.Minute)
+			s.IsState(order(1), want)
+			s.IsState(order(2), payment.Committed)
+			s.Is("a wallet's pause", s.Record(0).Paused, "")
+			s.Chain.Each((*fakechain.Node).Heal)
+			s.After(3*time.Minute, order(1), payment.Confirmed)
+			s.IsState(order(2), payment.Failed)
+		})
+	}
+}
+
+// Whoever answers once in a while is not silent, however short that was: also for a run that
+// has stored before that the node is silent.
+func TestANodeThatAnswersOnceInAWhile(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{SilentAfter: 5 * time.Minute}, func(s *simulation.Scenario) {
+		s.Chain.Nodes[1].Down = true
+		s.Pay("client", order(0))
+		for range 3 {
+			s.After(4*time.Minute, order(0), payment.Committed)
+			s.On("run", "Account node1", 1, scheduler.FailBefore) // but for its head it is silent
+			s.Chain.Nodes[1].Down = false
+			s.Until(func() bool { return s.Fired() })
+			s.Chain.Nodes[1].Down = true
+		}
+		s.After(4*time.Minute, order(0), payment.Committed)
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+	})
+}
+
 // Every refusal by the nodes but Wrong leaves a payment as it is, and the same
 // bytes are sent again later.
 func TestEveryReply(t *testing.T) {

@@ -69,6 +69,7 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 			drained = treasury.IntN(600)
 		}
 	}
+	setup.SilentAfter = []time.Duration{0, time.Minute, 5 * time.Minute}[rand.New(rand.NewPCG(seed, 0x90a1)).IntN(3)]
 	setup.Estimates = rand.New(rand.NewPCG(seed, 0xca21)).IntN(3) == 0
 	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
 		setup.Refills = Refilling

@@ -80,6 +80,10 @@ type Config struct {
 
 	Own Own // the chain's, where the settings are 0
 
+	// SilentAfter is how long a node has given no valid answer when it no longer counts
+	// towards what is confirmed (chain.Nodes.Decide); zero: it always counts.
+	SilentAfter time.Duration
+
 	ConfirmationRule chain.ConfirmationRule
 	BlockTime        time.Duration // how long a fee quote is good for, and a round of settling waits for the next
 
@@ -93,6 +97,21 @@ type Config struct {
 	// RegistryAge is how long a process pays by the list of wallets that it has read.
 	// Zero is dispatch.RegistryAge.
 	RegistryAge time.Duration
+}
+
+// silentAfter is Config.SilentAfter under the quorum answering.
+const silentAfter = 5 * time.Minute
+
+// ParseQuorum returns Config.SilentAfter for the quorum "strict", of all configured nodes, or
+// "answering", of those that are not silent. Empty is strict in the mode live, else answering.
+func ParseQuorum(text, mode string) (time.Duration, error) {
+	switch {
+	case text == "strict", text == "" && mode == "live":
+		return 0, nil
+	case text == "answering", text == "":
+		return silentAfter, nil
+	}
+	return 0, fmt.Errorf("%q is neither strict nor answering", text)
 }
 
 // Treasuries returns the accounts with whose coins wallets pay by an allowance, or have

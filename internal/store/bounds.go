@@ -28,6 +28,9 @@ const (
 	// MaxLimits is how many limits a charge has: its merchant's, and one of each key in
 	// apikey.Limits.
 	MaxLimits = 5
+	// MaxNodes is how many nodes may be known to be silent. Only those that are configured
+	// are; while more are silent, all are taken to answer.
+	MaxNodes = 100
 )
 
 // FitsPayment returns ErrTooLarge if p is beyond a bound, else nil.

@@ -197,7 +197,7 @@ type Wallets interface {
 	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 
 	// SetCompared stores what a run has learned of a chain, with the next Revision, if
-	// the stored one has c's. Otherwise ErrChanged.
+	// the stored one has c's. Otherwise ErrChanged. It takes MaxNodes in c.Silent.
 	SetCompared(ctx context.Context, chainID uint64, c Comparison) error
 
 	// Compared returns what was stored last, zero when nothing is. Another table has
@@ -232,10 +232,13 @@ type Wallets interface {
 
 // A Comparison is what runs of check-receipts have learned of a chain.
 type Comparison struct {
-	At       time.Time   // since when a run has compared every wallet with it; zero: none has
-	Final    chain.Block // the newest block that most nodes called final; zero: none yet
-	Seen     time.Time   // when enough nodes had Final last
-	Revision uint64      // how often it was stored
+	At    time.Time   // since when a run has compared every wallet with it; zero: none has
+	Final chain.Block // the newest block that most nodes called final; zero: none yet
+	Seen  time.Time   // when enough nodes had Final last
+	// Silent is since when a node, by its host, has given no valid answer in any round. A
+	// node that has answered in the last one is not in it.
+	Silent   map[string]time.Time
+	Revision uint64 // how often it was stored
 }
 
 // DailyLimits keeps what each merchant, and each key with a limit, has spent in a

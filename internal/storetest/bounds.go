@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -28,6 +30,7 @@ var bounds = map[string]int{
 	"wallet.Wallet.PerMerchant":   wallet.MaxInFlight, // by Reserve; Open stores none
 	"Reconcile map[string]uint64": wallet.MaxInFlight,
 	"store.Charge.Limits":         store.MaxLimits,
+	"store.Comparison.Silent":     store.MaxNodes,
 	"webhook.Delivery.Attempts":   webhook.MaxAttempts,
 	"webhook.Event.Body":          webhook.MaxBody,
 	"webhook.Endpoint.EventTypes": webhook.MaxEventTypes,
@@ -99,6 +102,20 @@ var boundPromises = []promise[*check]{
 		p.Event.Body = p.Event.Body[1:]
 		c.ok("finishing", c.Finish(c.Context(), p))
 		c.holds(p)
+	}},
+	{"as many nodes are silent as the bound says", func(c *check) {
+		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
+		want := store.Comparison{Silent: map[string]time.Time{}}
+		for i := range store.MaxNodes {
+			want.Silent[fmt.Sprintf("%0259d", i)] = noon.Add(time.Duration(i)) // a host of 253 bytes, and a port
+		}
+		c.ok("storing", c.SetCompared(c.Context(), chainID, want))
+		want.Revision++
+		got, err := c.Compared(c.Context(), chainID)
+		c.ok("reading", err)
+		c.same("comparison", want, got)
+		want.Silent["one more"] = noon
+		c.refused("a node more", c.SetCompared(c.Context(), chainID, want), store.ErrTooLarge)
 	}},
 	{"a no-op has as many attempts, and bytes, as a payment", func(c *check) {
 		n := noop(c.walletID(), 8)

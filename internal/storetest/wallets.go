@@ -182,7 +182,7 @@ var walletPromises = []promise[*check]{
 	{"what runs learned of a chain is found as it was stored last, by a run that had read it", func(c *check) {
 		chainID := binary.BigEndian.Uint64([]byte(c.merchant[4:])) // of this check alone
 		final := chain.Block{Number: 1 << 40, Hash: chain.Hash{1, 31: 2}}
-		for n, want := range []store.Comparison{{}, {At: noon.Add(1)}, {At: noon, Final: final, Seen: noon.Add(2)}, {Final: chain.Block{Hash: final.Hash}}, {}} {
+		for n, want := range []store.Comparison{{}, {At: noon.Add(1)}, {At: noon, Final: final, Seen: noon.Add(2), Silent: map[string]time.Time{"node.example:8545": noon.Add(3)}}, {Final: chain.Block{Hash: final.Hash}}, {}} {
 			want.Revision = uint64(n)
 			if n > 0 {
 				read := want

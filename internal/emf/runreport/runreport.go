@@ -13,11 +13,19 @@ import (
 
 const gweiDecimals = 9 // 1 gwei is 10^9 wei
 
+// treasuryLow is of how many refills the treasury wallet counts as low.
+const treasuryLow = 3
+
+// Of is what a stack's balances are measured by.
+type Of struct {
+	Decimals             int     // of the token: one has 10^Decimals units
+	TokenLow, GasLowGwei float64 // a wallet with less whole tokens, or gwei, is low
+}
+
 // Add adds the report of a run of check-receipts to m. Amounts of the token
-// are written as whole tokens, of which one has 10^decimals units; gas in gwei.
-// Both are for people and alarms only: they are rounded. What a canary watches is of the
-// function's version too, by its name.
-func Add(m *emf.Meter, r settlement.Report, decimals int, version string) {
+// are written as whole tokens, gas in gwei. Both are for people and alarms only: they are
+// rounded.
+func Add(m *emf.Meter, r settlement.Report, of Of) {
 	for _, count := range []struct {
 		name string
 		n    int
@@ -41,9 +49,6 @@ func Add(m *emf.Meter, r settlement.Report, decimals int, version string) {
 			m.Add(count.name, emf.Count, float64(count.n))
 		}
 	}
-	if r.Failed > 0 {
-		m.AddOf("Version", version, "PaymentsFailed", emf.Count, float64(r.Failed))
-	}
 	if ended := r.Confirmed + r.Failed; ended > 0 {
 		m.Add("PaymentsFailedShare", emf.Percent, 100*float64(r.Failed)/float64(ended))
 	}
@@ -56,13 +61,24 @@ func Add(m *emf.Meter, r settlement.Report, decimals int, version string) {
 	for _, s := range r.Spent {
 		m.AddOf("Wallet", s.Wallet.String(), map[bool]string{false: "PaymentFees", true: "NoopFees"}[s.Noop], emf.None, rounded(s.Fee, gweiDecimals))
 	}
+	low := 0.0
 	for _, left := range r.Treasury {
+		if left < treasuryLow {
+			low++
+		}
 		m.Add("TreasuryRefills", emf.Count, float64(left))
 	}
 	for _, w := range r.Wallets {
-		m.Add("WalletToken", emf.None, rounded(w.Balance, decimals))
-		m.Add("WalletGas", emf.None, rounded(w.Gas, gweiDecimals))
+		tokens, gas := rounded(w.Balance, of.Decimals), rounded(w.Gas, gweiDecimals)
+		if tokens < of.TokenLow || gas < of.GasLowGwei {
+			low++
+		}
+		m.Add("WalletToken", emf.None, tokens)
+		m.Add("WalletGas", emf.None, gas)
 		m.Add("NonceGap", emf.Count, float64(w.Gap))
+	}
+	if len(r.Treasury)+len(r.Wallets) > 0 { // a run that looked: it also ends the alarm
+		m.Add("WalletsLow", emf.Count, low)
 	}
 }
 

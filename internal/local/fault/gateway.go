@@ -67,6 +67,7 @@ type Habit struct {
 	reverse bool                                                                           // calls of a batch are carried out from the last to the first
 
 	Beside bool // an honest node is configured as well
+	Gone   bool // for good: payments end once it has been silent for the time that the rig sets
 	Lies   bool // about receipts: no payment may end before the lies do
 	Twins  bool // every payment is asked for twice at once, so that some nonces are left to no-ops
 }
@@ -124,6 +125,7 @@ var Habits = []Habit{
 		}
 		return hang(r)
 	}},
+	{Name: "one of two nodes down", Seen: "every provider, for hours", Beside: true, Gone: true, whole: Down().whole},
 }
 
 // hang keeps a request for longer than Remit waits for an answer, and resets its

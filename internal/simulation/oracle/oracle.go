@@ -1,7 +1,8 @@
 // Package oracle holds a simulation against the invariants that payments
 // promise. It looks only at the blocks of the chain, the tables, the answers
 // that clients got and the events that were published, never at the state of an
-// engine.
+// engine. Where one of two nodes may decide alone, since the other is silent, it holds them only
+// as long as neither lies (stack.Config.SilentAfter): nothing contradicts the one that is left.
 package oracle
 
 import (
@@ -187,7 +188,7 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 		return held && err == nil
 	}
 	before := held()
-	if apply(); err != nil || before || !held() {
+	if apply(); err != nil || p.State != payment.Prepared || before || !held() { // one that is committed is paid at its nonce, and at no other
 		return
 	}
 	for _, e := range p.Outputs() {
