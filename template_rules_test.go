@@ -71,6 +71,19 @@ func TestTemplateRules(t *testing.T) {
 	}
 }
 
+// TestTemplateIsReadable: a reviewer reads it beside something else.
+func TestTemplateIsReadable(t *testing.T) {
+	n := 0
+	for line := range strings.Lines(string(files(t)["template.yaml"])) {
+		if n++; len(line) > 161 {
+			t.Errorf("line %d has %d columns", n, len(line)-1)
+		}
+	}
+	if alarms := resources(t, "AWS::CloudWatch::Alarm"); len(alarms) > 20 {
+		t.Errorf("%d alarms: nobody gets up for so many", len(alarms))
+	}
+}
+
 // TestRestoredTablesAreUsed: each use of a table or secret that a parameter may
 // replace has both.
 func TestRestoredTablesAreUsed(t *testing.T) {

@@ -24,19 +24,16 @@ import (
 	"remit/internal/chain"
 	"remit/internal/chains"
 	"remit/internal/dynamo"
-	"remit/internal/token"
 )
 
 // isClosed finds the parameters that leave a stack with real money open.
 func (a *account) isClosed(context.Context) (string, error) {
-	amount := func(name string) token.Amount { v, _ := token.ParseAmount(a.parameters[name]); return v } // the template lets digits pass
 	p := a.parameters
 	id, _ := strconv.ParseUint(p["ChainId"], 10, 64)
 	err := errors.Join(chains.Deployment{
-		Environment: p["Environment"], Mode: p["Mode"], KeyCreation: p["KeyCreation"], ChainID: id, AlarmTopic: p["AlarmTopicArn"],
-		Minimum: amount("AmountMinimum"), Maximum: amount("AmountMaximum"), Daily: amount("DailyLimit"),
+		Environment: p["Environment"], Mode: p["Mode"], ChainID: id, AlarmTopic: p["AlarmTopicArn"],
 	}.Open()...)
-	return fmt.Sprintf("%s, %s mode, keys from %s", p["Environment"], p["Mode"], p["KeyCreation"]), err
+	return fmt.Sprintf("%s, %s mode", p["Environment"], p["Mode"]), err
 }
 
 // isReserved finds a stack in production whose functions share all concurrency.
