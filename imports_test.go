@@ -75,10 +75,10 @@ var mayImport = map[string]string{
 	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient stack token walletenv",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":     "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory page recipient settlement stack store token wallet webhook webhook/guard",
+	"local":     "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "client token",
 	"preflight": "",
-	"operator":  "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue secrets settlement stack store token wallet webhook",
+	"operator":  "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue secrets settings settlement stack store token wallet webhook",
 
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
@@ -89,7 +89,7 @@ var mayImport = map[string]string{
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
-	"dynamo/dynamotest":     "",
+	"dynamo/dynamotest":     "tooltest",
 	"guidetest":             "",
 	"httpapi/fuzztest":      "",
 	"httpapi/httpapitest":   "httpapi",
@@ -101,6 +101,7 @@ var mayImport = map[string]string{
 	"simulation/scheduler":  "interpose",
 	"storetest":             "disburser settings store " + domains,
 	"tabletest":             "",
+	"tooltest":              "",
 
 	// Tools stand alone.
 	"tools":        "",

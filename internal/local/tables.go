@@ -15,6 +15,7 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/memory"
 	"remit/internal/recipient"
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/webhook"
 )
@@ -25,6 +26,7 @@ type tables struct {
 		apikey.Store
 		apikey.Finder
 		recipient.Store
+		settings.KeyStore
 	}
 	payments interface {
 		store.Store

@@ -161,7 +161,7 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 		return held && err == nil
 	}
 	before := held()
-	if apply(); err != nil || before || !held() {
+	if apply(); err != nil || p.State != payment.Prepared || before || !held() { // one that is committed is paid at its nonce, and at no other
 		return
 	}
 	for _, e := range p.Outputs() {
