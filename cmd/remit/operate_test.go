@@ -46,6 +46,9 @@ func TestOperateALocalStack(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "key"), []byte("4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "settings.env"), []byte("MerchantShare=50\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	type step struct{ why, line, want string }
 	page := func(start string, wants ...string) (steps []step) {
 		for i, line := range strings.Split(strings.TrimSpace(guidetest.Read(t, "../..", "docs/operate.md", start)), "\n") {
@@ -125,6 +128,9 @@ func TestOperateALocalStack(t *testing.T) {
 		{"a limit of its own", "merchants limit $merchant --max-amount 7 --daily-amount 9 --yes", " 7                     9 "},
 		{"limits that contradict each other", "merchants limit $merchant --max-amount 9 --daily-amount 7 --yes", "--daily-amount is below --max-amount"},
 		{"and the stack's again", "merchants limit $merchant --yes --json", `"max_amount": null`},
+		{"a setting", "settings set --yes MerchantShare=40", "settings of payments: version"},
+		{"is shown", "settings show", "MerchantShare=40"},
+		{"and in the file of a pipeline", "settings apply --yes settings.env", "settings.env lacks"},
 		{"all of which is in the audit log", "audit-log", "merchants suspend $merchant --reason=stolen --yes"},
 		{"a merchant that has lost its key", "keys issue --yes --scopes payments:read --daily-count 3 $merchant", "May do: payments:read, 3 a day."},
 		{"one that never had any", "keys issue --yes mer_none", "no such API key"},
