@@ -89,7 +89,7 @@ var mayImport = map[string]string{
 
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
-	"dynamo/dynamotest":     "",
+	"dynamo/dynamotest":     "tooltest",
 	"guidetest":             "",
 	"httpapi/fuzztest":      "",
 	"httpapi/httpapitest":   "httpapi",
@@ -101,6 +101,7 @@ var mayImport = map[string]string{
 	"simulation/scheduler":  "interpose",
 	"storetest":             "disburser settings store " + domains,
 	"tabletest":             "",
+	"tooltest":              "",
 
 	// Tools stand alone.
 	"tools":        "",

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"remit/internal/tooltest"
 )
 
 // stages are the parameters of the stacks that the rules below are held against.
@@ -38,13 +40,13 @@ func transformed(t *testing.T, sets map[string]map[string]string) map[string]nod
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), ".cache/venv/bin/python", "tools/transform")
+	cmd := exec.CommandContext(t.Context(), tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python"), "tools/transform")
 	var failed bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &failed
 	out, err := cmd.Output()
 	var all map[string]node
 	if err = errors.Join(err, json.Unmarshal(out, &all)); err != nil {
-		t.Fatalf("transforming the template (tools/install aws installs SAM's translator): %v\n%s", err, failed.Bytes())
+		t.Fatalf("transforming the template: %v\n%s", err, failed.Bytes())
 	}
 	return all
 }

@@ -19,6 +19,7 @@ import (
 // is deployed past them refuse a stack with real money that is open, in one
 // sentence that says what to set.
 func TestRealMoneyIsClosed(t *testing.T) {
+	needsCloud(t)
 	config, _ := recorded(t.TempDir())
 	s, err := localaws.Start(t.Context(), config)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"remit/internal/guidetest"
+	"remit/internal/tooltest"
 )
 
 // TestOperatorsPages runs the remit commands of docs/deploy.md, docs/operate.md and
@@ -83,6 +84,7 @@ func TestOperatorsPages(t *testing.T) {
 // TestDockersBridge: tools/local-services listens where containers reach it, or
 // says that it does not know where that is.
 func TestDockersBridge(t *testing.T) {
+	python := tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
 	for _, test := range []struct{ docker, want string }{
 		{`echo '[{"Subnet":"127.0.0.0/8","Gateway":"127.0.0.2"}]'`, "127.0.0.2\n"},
 		{`echo '[{"Subnet":"fd00::/64"},{"Subnet":"127.0.0.0/8"}]'`, "127.0.0.1\n"}, // as told by an engine that has just started
@@ -94,7 +96,7 @@ func TestDockersBridge(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\n"+test.docker+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		ask := exec.CommandContext(t.Context(), ".cache/venv/bin/python", "-c",
+		ask := exec.CommandContext(t.Context(), python, "-c",
 			"import sys; sys.platform = 'linux'; sys.path.insert(0, 'tools/samlocal'); import services; print(services.docker_bridge())")
 		ask.Dir, ask.Env = root, []string{"PATH=" + dir}
 		if out, err := ask.CombinedOutput(); !strings.Contains(string(out), test.want) || (err == nil) != strings.HasPrefix(test.want, "127.") {

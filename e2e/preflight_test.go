@@ -21,6 +21,7 @@ import (
 // what would fail the deployment, or its alarms, and the commands that it prints
 // mend all that a command can. It changes nothing itself.
 func TestPreflight(t *testing.T) {
+	needsCloud(t)
 	cloud, err := localaws.StartCloud(t.Context(), localaws.Config{Root: root, Dir: t.TempDir(), Progress: t.Output()})
 	if err != nil {
 		t.Fatal(err)

@@ -35,6 +35,7 @@ const variables = "SINCE RESTORED AT LOST BUCKET EXISTING"
 // newDrill deploys the template as for production.
 func newDrill(t *testing.T) *drill {
 	t.Helper()
+	needsCloud(t)
 	config, calls := recorded(t.TempDir())
 	started, err := localaws.Start(t.Context(), config)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"remit/e2e/localaws"
+	"remit/internal/tooltest"
 )
 
 // root is the root of the repository, from here.
@@ -20,6 +21,12 @@ const root = ".."
 type stack struct {
 	*localaws.Stack
 	calls *calls
+}
+
+// needsCloud ends the test on a machine without the local AWS.
+func needsCloud(t *testing.T) {
+	t.Helper()
+	tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/ministack")
 }
 
 // recorded says how to start a cloud below dir that records functions' calls.
@@ -59,6 +66,7 @@ func TestMain(m *testing.M) {
 // start returns the stack, deploying it when first asked.
 func start(t *testing.T) *stack {
 	t.Helper()
+	needsCloud(t)
 	s, err := deployed()
 	if err != nil {
 		t.Fatalf("deploying: %v", err)

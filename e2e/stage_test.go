@@ -15,6 +15,7 @@ import (
 
 // TestStage types the lines that `make stage` prints, and then Ctrl-C.
 func TestStage(t *testing.T) {
+	needsCloud(t)
 	printed, err := os.Create(filepath.Join(t.TempDir(), "printed"))
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"remit/internal/tooltest"
 )
 
 // zips makes the SAM CLI's own archive of each directory and prints its SHA-256.
@@ -21,10 +23,7 @@ for folder in sys.argv[1:]:
 // makes of a build, and CloudFormation takes another archive for other code.
 // The same binary, built at another time elsewhere, has to be the same archive.
 func TestArchivesAreReproducible(t *testing.T) {
-	python, err := filepath.Abs(filepath.Join(root, ".cache/venv/bin/python"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	python := tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
 	var dirs []string
 	for _, built := range []time.Time{time.Unix(1_700_000_000, 0), time.Unix(1_800_000_000, 0)} {
 		dir := t.TempDir()

@@ -18,13 +18,15 @@ const everyTool = "dynamodb aws webhooks browser race gotestsum golangci-lint go
 // machine is a machine on which `tools/install check` finds everything: each
 // command with the shell script that pretends to be it.
 var machine = map[string]string{
-	"java": `echo 'openjdk version "17.0.9"' >&2`, "mvn": "", "python3": "echo python3", "openssl": "", "npm": "", "node": "", "curl": "",
+	"java": `echo 'openjdk version "17.0.9"' >&2`, "mvn": "", "python3": "echo python3", "npm": "", "node": "", "curl": "",
 	"cc": "", "go": "echo cc", "uname": "echo Linux x86_64",
 }
 
+// missing stands for the script of a command that is not there.
+const missing = "-"
+
 // TestInstallNamesWhatTheMachineLacks takes one thing at a time from the machine.
 func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
-	missing := "-"
 	unsaid := map[string]bool{}
 	for _, m := range regexp.MustCompile(`\|\| echo "([^"]+)"`).FindAllStringSubmatch(read(t, "install"), -1) {
 		unsaid[m[1]] = true
@@ -35,15 +37,9 @@ func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
 		want []string // beginnings of the lines
 	}{
 		{name: "everything is there"},
-		{name: "no Java", with: map[string]string{"java": missing}, want: []string{"Java 17"}},
-		{name: "Java of another age", with: map[string]string{"java": `echo 'openjdk version "11.0.2"' >&2`}, want: []string{"Java 17"}},
-		{name: "no Maven", with: map[string]string{"mvn": missing}, want: []string{"Maven"}},
+		{name: "neither Java nor Node.js", with: map[string]string{"java": missing, "mvn": missing, "node": missing, "npm": missing}},
 		{name: "no Python", with: map[string]string{"python3": missing}, want: []string{"Python 3.10"}},
 		{name: "Python that is too old or has no venv", with: map[string]string{"python3": "exit 1"}, want: []string{"Python 3.10"}},
-		{name: "no OpenSSL", with: map[string]string{"openssl": missing}, want: []string{"OpenSSL"}},
-		{name: "no npm", with: map[string]string{"npm": missing}, want: []string{"Node.js 18", "Node.js 18", "Node.js 20", "Node.js 20"}},
-		{name: "no Node.js", with: map[string]string{"node": missing}, want: []string{"Node.js 18", "Node.js 18", "Node.js 20", "Node.js 20"}},
-		{name: "Node.js 18", with: map[string]string{"node": `case $2 in *20*) exit 1 ;; esac`}, want: []string{"Node.js 20", "Node.js 20"}},
 		{name: "no curl", with: map[string]string{"curl": missing}, want: []string{"curl"}},
 		{name: "no C compiler", with: map[string]string{"cc": missing}, want: []string{"a C compiler"}},
 		{name: "a Mac without Chromium", with: map[string]string{"uname": "echo Darwin arm64"}, want: []string{"Chromium", "Linux on"}},
@@ -83,14 +79,68 @@ func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
 	}
 }
 
+// TestInstallNeedsOnlyWhatTheMachineHasNot: of Java with Maven, Node.js and Python, each
+// tool wants one that is there, at the version it needs.
+func TestInstallNeedsOnlyWhatTheMachineHasNot(t *testing.T) {
+	for _, row := range []struct {
+		tool, command, script string // the command that this machine has, as this script, instead of Python
+		ok                    bool
+	}{
+		{"dynamodb", "java", machine["java"], true},
+		{"dynamodb", "java", `echo 'openjdk version "11.0.2"' >&2`, false},
+		{"dynamodb", "mvn", missing, false},
+		{"browser", "node", "", true},
+		{"browser", "node", "exit 1", false},
+		{"browser", "npm", missing, false},
+		{"nodes", "node", `case $2 in *20*) exit 1 ;; esac`, false},
+		{"webhooks", "node", "", false},
+		{"aws", "node", "", false},
+	} {
+		commands := maps.Clone(machine)
+		delete(commands, "python3")
+		if commands[row.command] = row.script; row.script == missing {
+			delete(commands, row.command)
+		}
+		if out, err := run(t, "install", commands, nil, "check", row.tool); (err == nil) != row.ok {
+			t.Errorf("%s with %s %q: %v\n%s", row.tool, row.command, row.script, err, out)
+		}
+	}
+}
+
+// TestInstallTries: what can be installed is, and the exit status is that of success.
+func TestInstallTries(t *testing.T) {
+	commands := maps.Clone(machine)
+	delete(commands, "python3")
+	for name, script := range map[string]string{
+		"mvn": `echo maven ran; exit 1`, "mkdir": `/bin/mkdir "$@"`, "rm": "", "cksum": "echo 1", "flock": "",
+		"npm": `echo npm ran`, "cp": "", "cat": "", "cc": missing,
+	} {
+		if commands[name] = script; script == missing {
+			delete(commands, name)
+		}
+	}
+	out, err := run(t, "install", commands, nil, "try", "race", "dynamodb", "webhooks")
+	for _, said := range []string{"  a C compiler", "  Python 3.10", "maven ran", "dynamodb could not be installed"} {
+		if !strings.Contains(out, said) {
+			t.Errorf("it does not say %q", said)
+		}
+	}
+	if err != nil || strings.Contains(out, "npm ran") {
+		t.Errorf("exit %v:\n%s", err, out)
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	const (
 		pass    = `{"Action":"pass","Package":"p","Test":"TestB","Elapsed":0.5}` + "\n"
 		skip    = `{"Action":"skip","Package":"p","Test":"TestA/\"x\"","Elapsed":0}` + "\n"
 		message = `{"Action":"output","Package":"p","Test":"TestA/\"x\"","Output":"    a_test.go:3: `
 	)
+	const needs = `{"Action":"output","Package":"p","Test":"TestA/\"x\"","Output":"    a_test.go:3: needs a 'moon': run it\n"}` + "\n" + skip
+	const list = "Left out, since this machine lacks what they need"
 	for _, row := range []struct {
 		name, events string
+		env          string
 		failed       string // as gotestsum counts
 		ok           bool
 		want         string
@@ -114,12 +164,22 @@ func TestVerdict(t *testing.T) {
 			name: "a package is no test", failed: "0", ok: true, want: "1 passed, 0 failed\n",
 			events: `{"Action":"skip","Package":"p"}` + "\n" + pass + `{"Action":"pass","Package":"p"}` + "\n",
 		},
+		{
+			name: "a tool that the machine lacks", events: pass + needs + strings.ReplaceAll(needs, "TestA", "TestC"), failed: "0",
+			ok: true, want: list + ":\n  2 tests: a 'moon': run it\n1 passed, 0 failed\n",
+		},
+		{name: "the same under CI", events: pass + needs, env: "CI=true", failed: "0", want: "  1 tests: a 'moon': run it\n1 passed, 1 failed\n"},
+		{name: "CI is not meant", events: pass + needs, env: "CI=false", failed: "0", ok: true, want: "1 passed, 0 failed\n"},
+		{
+			name: "a machine without a C compiler", events: pass, env: "NO_RACE=a C compiler", failed: "0",
+			ok: true, want: list + ":\n  the race detector, in all 1 tests: a C compiler\n1 passed, 0 failed\n",
+		},
 		{name: "no test at all", failed: "0", want: "0 passed, 0 failed\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			events := filepath.Join(t.TempDir(), "events")
 			write(t, events, row.events)
-			out, err := run(t, "test-verdict", nil, []string{"GOTESTSUM_JSONFILE=" + events, "TESTS_FAILED=" + row.failed})
+			out, err := run(t, "test-verdict", nil, []string{"GOTESTSUM_JSONFILE=" + events, "TESTS_FAILED=" + row.failed, row.env})
 			if ok := err == nil; ok != row.ok || !strings.HasSuffix(out, row.want) {
 				t.Errorf("exit %v, printed:\n%swant:\n%s", err, out, row.want)
 			}

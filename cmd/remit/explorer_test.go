@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"remit/internal/httpapi"
+	"remit/internal/tooltest"
 )
 
 // TestExplorer opens /docs in a browser as a person does: authorizes with a
@@ -144,6 +146,9 @@ func browser(t *testing.T, home string) *tab {
 	path, err := filepath.Abs("../../tools/browser/chromium")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if probe := exec.CommandContext(t.Context(), path, "--version"); probe.Run() != nil && probe.ProcessState.ExitCode() == 69 {
+		tooltest.Path(t, "Chromium", ".cache/browser/chromium") // which is not there
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.WindowSize(1400, 2400),
 		chromedp.NoSandbox) // a sandbox needs user namespaces, which root and some systems do not give; the page is our own

@@ -30,6 +30,7 @@ import (
 	"remit/internal/operator/operatortest"
 	pages "remit/internal/page"
 	"remit/internal/payment"
+	"remit/internal/tooltest"
 )
 
 var randomly = flag.Float64("random", 60, "seconds of everything at random in TestPageAtRandom")
@@ -268,9 +269,9 @@ func TestPage(t *testing.T) {
 // and a payment that a button opens, in both colours.
 func (s sandbox) forEverybody(button string, before, after func()) {
 	s.Helper()
-	axe, err := os.ReadFile("../../.cache/axe/node_modules/axe-core/axe.min.js")
+	axe, err := os.ReadFile(tooltest.Path(s, "axe", ".cache/axe/node_modules/axe-core/axe.min.js"))
 	if err != nil {
-		s.Fatalf("%v: run tools/install browser", err)
+		s.Fatal(err)
 	}
 	eval[bool](s, "%s; true", axe)
 	for _, width := range []int64{1280, 360} {

@@ -3,11 +3,13 @@
 package guidetest
 
 import (
-	_ "embed"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -54,9 +56,13 @@ func Read(t testing.TB, root, page, start string) string {
 }
 
 // Curl are lines of bash that take the place of curl on a machine that has none.
-//
-//go:embed curl.bash
-var Curl string
+var Curl = fmt.Sprintf("command -v curl >/dev/null || curl() { go -C '%s' run ./testdata/curl \"$@\"; }\n", here())
+
+// here returns the directory of this package.
+func here() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Dir(file)
+}
 
 // Run runs lines of blocks in one bash, in a directory of its own, and returns the
 // text that they print, standard error included. Each odd element of replace

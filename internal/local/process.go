@@ -208,15 +208,18 @@ type Parts struct {
 	Payments store.Store
 	AuditLog store.AuditLog
 	Webhooks webhook.Store
-	Keys     apikey.Store
-	Jobs     webhook.Queue
-	Keyed    func() []token.Address // the wallets that have a key in this process
-	Key      func(token.Address) (keyring.Key, error)
-	PutKey   func(keyring.Key)
-	Nodes    []string // URLs
-	Health   func() []chain.Health
-	Hint     func(context.Context) error // starts a run of check-receipts soon
-	Config   stack.Config
+	Keys     interface {
+		apikey.Store
+		settings.KeyStore
+	}
+	Jobs   webhook.Queue
+	Keyed  func() []token.Address // the wallets that have a key in this process
+	Key    func(token.Address) (keyring.Key, error)
+	PutKey func(keyring.Key)
+	Nodes  []string // URLs
+	Health func() []chain.Health
+	Hint   func(context.Context) error // starts a run of check-receipts soon
+	Config stack.Config
 }
 
 func (s *process) parts() Parts {

@@ -37,6 +37,7 @@ import (
 	"remit/internal/keyring"
 	"remit/internal/queue"
 	"remit/internal/secrets"
+	"remit/internal/settings"
 	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -76,7 +77,8 @@ type platform interface {
 	auditLog() (store.AuditLog, error)
 	who(ctx context.Context) (string, error) // who runs the command
 	webhooks() (webhook.Store, error)
-	keys() (apikey.Store, error)
+	keys() (keyStore, error)
+	publish(ctx context.Context, subject, text string) error // to those who hear alarms
 	jobs() (webhook.Queue, error)
 	rpc(ctx context.Context) ([]byte, error)                               // the RPC secret; errNoValue if it was never written
 	keyed(ctx context.Context) (map[token.Address]time.Time, error)        // the wallets that have a key in the secret store, and since when
@@ -84,6 +86,12 @@ type platform interface {
 	putKey(ctx context.Context, key keyring.Key) error                     // errKeyStored if the wallet has one
 	hint(ctx context.Context) error                                        // starts a run of check-receipts soon, where a command can
 	health(ctx context.Context, nodes chain.Nodes) ([]chain.Health, error) // as the stack has seen them, not this command
+}
+
+// A keyStore keeps API keys and their settings.
+type keyStore = interface {
+	apikey.Store
+	settings.KeyStore
 }
 
 // An account is the platform of a stack on AWS: its outputs and, through them, its
@@ -213,7 +221,7 @@ func (a *account) webhooks() (webhook.Store, error) {
 	return table(a, "WebhooksTableName", dynamo.NewWebhooks)
 }
 
-func (a *account) keys() (apikey.Store, error) {
+func (a *account) keys() (keyStore, error) {
 	return table(a, "ApiKeysTableName", dynamo.NewAPIKeys)
 }
 

@@ -34,6 +34,7 @@ type Commands struct {
 	Payment   Payment   `cmd:"" help:"Look into a payment."`
 	Batch     Batch     `cmd:"" help:"The contract that pays many in one transaction."`
 	Deny      Deny      `cmd:"" help:"Recipients that are not paid."`
+	Settings  Settings  `cmd:"" help:"Limits and rules of payments and keys, which take effect within 30 seconds."`
 	Webhooks  Webhooks  `cmd:"" help:"Deliveries that failed."`
 	Recover   Recover   `cmd:"" help:"Put payments back that the tables have lost, from the chain: after a restore, or with empty tables."`
 	Audit     Audit     `cmd:"" help:"Hold the tables against the chain, both ways, and account for the wallets' ether. Fails on any difference."`
@@ -48,7 +49,7 @@ type Local struct {
 	Payments store.Store
 	AuditLog store.AuditLog
 	Webhooks webhook.Store
-	Keys     apikey.Store
+	Keys     keyStore
 	Jobs     webhook.Queue
 	Keyed    func() []token.Address // the wallets that have a key in this process
 	Key      func(token.Address) (keyring.Key, error)
@@ -132,7 +133,7 @@ func (c *conversation) run(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range []*string{&commands.Wallet.Import.File, &commands.Audit.Keep} {
+	for _, file := range []*string{&commands.Wallet.Import.File, &commands.Audit.Keep, &commands.Settings.Apply.File} {
 		if *file != "" && !filepath.IsAbs(*file) {
 			*file = filepath.Join(typed.Dir, *file)
 		}
@@ -165,7 +166,7 @@ func (c *conversation) who(context.Context) (string, error) {
 
 func (c *conversation) payments() (store.Store, error)   { return c.Payments, nil }
 func (c *conversation) webhooks() (webhook.Store, error) { return c.Webhooks, nil }
-func (c *conversation) keys() (apikey.Store, error)      { return c.Keys, nil }
+func (c *conversation) keys() (keyStore, error)          { return c.Keys, nil }
 func (c *conversation) jobs() (webhook.Queue, error)     { return c.Jobs, nil }
 
 func (c *conversation) rpc(context.Context) ([]byte, error) {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,11 @@ type account struct {
 	secrets map[string]string // by name
 	made    time.Time         // when each of them was
 	breaks  string            // the action that fails once, after it has had its effect
+
+	parameters map[string]string // of the stack, beside the chain's
+	identified func()            // once, when a command asks who runs it
+	published  []string          // messages to the alarm topic
+	deaf       bool              // which takes none
 }
 
 func newAccount(t *testing.T) *account {
@@ -40,7 +46,7 @@ func newAccount(t *testing.T) *account {
 	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables); err != nil {
 		t.Fatal(err)
 	}
-	a := &account{T: t, secrets: map[string]string{}, made: time.Now()}
+	a := &account{T: t, secrets: map[string]string{}, made: time.Now(), parameters: map[string]string{"Mode": "test"}}
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
@@ -81,16 +87,32 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"SecretList": list})
 	case action == "secretsmanager.GetSecretValue" && asked.SecretID == "nodes":
 		fail("ResourceNotFoundException")
+	case strings.Contains(string(body), "Action=Publish"):
+		if a.deaf {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		form, _ := url.ParseQuery(string(body))
+		a.published = append(a.published, form.Get("TopicArn")+" "+form.Get("Message"))
+		_, _ = io.WriteString(w, "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>")
 	case strings.Contains(string(body), "GetCallerIdentity"):
+		if meanwhile := a.identified; meanwhile != nil {
+			a.identified = nil
+			meanwhile()
+		}
 		_, _ = io.WriteString(w, "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:iam::1:user/ada</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>")
 	case strings.Contains(string(body), "DescribeStacks"):
 		member := func(kind, name, value string) string {
 			return fmt.Sprintf("<member><%[1]sKey>%[2]s</%[1]sKey><%[1]sValue>%[3]s</%[1]sValue></member>", kind, name, value)
 		}
+		more := ""
+		for name, value := range a.parameters {
+			more += member("Parameter", name, value)
+		}
 		_, _ = fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>remit</StackName><Outputs>",
 			member("Output", "PaymentsTableName", "operator-payments"), member("Output", "ApiKeysTableName", "operator-keys"), member("Output", "WebhookQueueUrl", "http://queue"), member("Output", "WalletSecrets", "remit/wallets/"), member("Output", "RpcSecretArn", "nodes"),
 			"</Outputs><Parameters>", member("Parameter", "ChainId", "84532"), member("Parameter", "TokenSymbol", "USDC"), member("Parameter", "TokenDecimals", "6"),
-			member("Parameter", "TokenAddress", "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), member("Parameter", "Mode", "test"),
+			member("Parameter", "TokenAddress", "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), more,
 			"</Parameters></member></Stacks></DescribeStacksResult></DescribeStacksResponse>")
 	default:
 		a.Errorf("asked for %s %s", action, body)
@@ -107,6 +129,7 @@ func (a *account) remit(line string) (string, error) {
 
 		Merchants operator.Merchants `cmd:""`
 		AuditLog  operator.AuditLog  `cmd:""`
+		Settings  operator.Settings  `cmd:""`
 		Console   operator.Console   `cmd:""`
 	}
 	ctx := operator.Recorded(a.Context(), strings.Fields(line))

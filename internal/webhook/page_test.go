@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/internal/tooltest"
 	"remit/internal/webhook"
 	"remit/internal/webhook/guard"
 )
@@ -35,23 +36,30 @@ func snippet(t *testing.T, language string) string {
 // TestReceiversOfThePage runs the page's receivers as they stand there, each with
 // its language's Standard Webhooks library, and posts to them as Remit does.
 func TestReceiversOfThePage(t *testing.T) {
-	for _, test := range []struct{ language, file, interpreter string }{
-		{"go", "receiver.go", ""},
-		{"python", "receiver.py", tool(t, "py/bin/python")},
-		{"javascript", "receiver.js", "node"},
+	const what = "the libraries of Standard Webhooks"
+	for _, test := range []struct {
+		language, file string
+		interpreter    func(*testing.T) string
+	}{
+		{"go", "receiver.go", nil},
+		{"python", "receiver.py", func(t *testing.T) string { return tooltest.Path(t, what, ".cache/py/bin/python") }},
+		{"javascript", "receiver.js", func(t *testing.T) string {
+			t.Setenv("NODE_PATH", tooltest.Path(t, what, ".cache/node/node_modules"))
+			return tooltest.Program(t, what, "node")
+		}},
 	} {
 		t.Run(test.language, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), test.file)
 			must(t, os.WriteFile(file, []byte(snippet(t, test.language)), 0o600))
-			cmd := exec.CommandContext(t.Context(), test.interpreter, file)
-			if test.interpreter == "" {
-				exe := strings.TrimSuffix(file, ".go")
-				if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, file).CombinedOutput(); err != nil {
-					t.Fatalf("building it: %v\n%s", err, out)
-				}
-				cmd = exec.CommandContext(t.Context(), exe)
+			if test.interpreter != nil {
+				receives(t, exec.CommandContext(t.Context(), test.interpreter(t), file))
+				return
 			}
-			receives(t, cmd)
+			exe := strings.TrimSuffix(file, ".go")
+			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", exe, file).CombinedOutput(); err != nil {
+				t.Fatalf("building it: %v\n%s", err, out)
+			}
+			receives(t, exec.CommandContext(t.Context(), exe))
 		})
 	}
 }
@@ -68,8 +76,7 @@ func receives(t *testing.T, cmd *exec.Cmd) {
 	address := l.Addr().String()
 	must(t, l.Close()) // the receiver listens there
 	e := w.register(mine, "http://"+address+"/remit")
-	cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+e.Secret.Reveal(), "PORT="+address[strings.LastIndex(address, ":")+1:],
-		"NODE_PATH="+tool(t, "node/node_modules"))
+	cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+e.Secret.Reveal(), "PORT="+address[strings.LastIndex(address, ":")+1:])
 	var printed strings.Builder
 	cmd.Stdout, cmd.Stderr = &printed, &printed
 	must(t, cmd.Start())
@@ -162,16 +169,4 @@ func messages(t *testing.T, own webhook.Secret, now time.Time) (list []message) 
 		m.header.Set(webhook.HeaderSignature, strings.Replace(m.header.Get(webhook.HeaderSignature), "v1,", "v2,", 1))
 	})
 	return list
-}
-
-// tool returns the absolute path of an installed tool, which is under .cache at
-// the root of the module.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../../.cache", name))
-	must(t, err)
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%s is not installed: run 'make tools'", filepath.Join(".cache", name))
-	}
-	return path
 }

@@ -98,8 +98,15 @@ func checkRules(ctx context.Context, b bench, o options) error {
 	}
 	rules = slices.DeleteFunc(rules, func(r rule) bool { return !strings.Contains(r.name+" "+r.test+" "+r.file, o.only) })
 	began := time.Now()
+	binaries := map[int]string{}
+	if len(rules) > 1 {
+		if binaries, err = b.prepare(ctx, rules, o.width); err != nil {
+			return err
+		}
+		fmt.Printf("%d of %d rules compiled together in %s\n", len(binaries), len(rules), time.Since(began).Round(time.Second))
+	}
 	results, err := o.each(ctx, len(rules), func(ctx context.Context, i int) (result, error) {
-		end, err := b.remove(ctx, rules[i], i)
+		end, err := b.remove(ctx, rules[i], i+1, binaries[i+1])
 		if err != nil && ctx.Err() == nil {
 			end.note, err = ": "+err.Error(), nil // the other rules are tried all the same
 		}
@@ -119,31 +126,24 @@ func checkRules(ctx context.Context, b bench, o options) error {
 	return nil
 }
 
-// remove runs the rule's test without the rule. If that passes, all tests of
-// its package say whether another one notices.
-func (b bench) remove(ctx context.Context, r rule, n int) (result, error) {
+// maximum is the most that a test may take.
+const maximum = 2 * time.Minute
+
+// remove runs the rule's test without the rule: in a binary that has its variant by the
+// number n, or else in one of its own. If the test passes, all tests of its package say
+// whether another one notices.
+func (b bench) remove(ctx context.Context, r rule, n int, binary string) (result, error) {
 	end := result{name: r.name}
-	source, err := b.source(r.file)
-	if err != nil {
-		return end, err
+	t := trial{pkg: r.pkg, binary: binary, timeout: maximum, env: []string{fmt.Sprintf("MUTANT=%d", n)}}
+	if binary == "" {
+		dir := filepath.Join(b.dir, fmt.Sprint(n))
+		defer func() { _ = os.RemoveAll(dir) }()
+		t.binary = filepath.Join(dir, "tests")
+		if err := b.compileWithout(ctx, r, dir, t.binary); err != nil {
+			return end, err
+		}
 	}
-	changed, err := r.without(source)
-	if err != nil {
-		return end, err
-	}
-	dir := filepath.Join(b.dir, fmt.Sprint(n))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return end, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	overlay, err := b.overlay(dir, map[string]string{r.file: changed})
-	if err != nil {
-		return end, err
-	}
-	t := trial{pkg: r.pkg, binary: filepath.Join(dir, "tests"), timeout: 2 * time.Minute}
-	if err := b.compile(ctx, r.pkg, overlay, t.binary); err != nil {
-		return end, err
-	}
+	var err error
 	t.args = append([]string{"-test.run=^(" + r.test + ")$"}, arguments[r.pkg]...)
 	end.caught, end.output, err = b.run(ctx, t)
 	if err != nil || end.caught != "" {
@@ -156,4 +156,24 @@ func (b bench) remove(ctx context.Context, r rule, n int) (result, error) {
 		end.note = " " + r.test + ", though " + other + " fails"
 	}
 	return end, err
+}
+
+// compileWithout compiles the rule's tests without the rule.
+func (b bench) compileWithout(ctx context.Context, r rule, dir, binary string) error {
+	source, err := b.source(r.file)
+	if err != nil {
+		return err
+	}
+	changed, err := r.without(source)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	overlay, err := b.overlay(dir, map[string]string{r.file: changed})
+	if err != nil {
+		return err
+	}
+	return b.compile(ctx, r.pkg, overlay, binary)
 }

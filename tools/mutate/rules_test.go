@@ -115,3 +115,50 @@ func check(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// TestVary: every rule of one function is in the file, to be taken out by its number;
+// functions that cannot call a copy of themselves are as they were.
+func TestVary(t *testing.T) {
+	const source = `package p
+
+func (s S) First(a, b int, rest ...string) (int, error) {
+	check(a)
+	guard(b)
+	return a, nil
+}
+
+func second() { lock() }
+
+func third(_ int) {
+	check(3)
+}
+
+func fourth() {
+	defer func() { recover() }()
+	check(4)
+}
+
+var fifth = check(5)
+`
+	rules := map[int]rule{}
+	for i, old := range []string{"\tcheck(a)", "\tguard(b)", "func second() { lock() }", "\tcheck(3)", "\tcheck(4)", "var fifth = check(5)", "\tgone"} {
+		rules[i+1] = rule{old: []string{old}, new: []string{strings.Replace(strings.Replace(old, "check", "_ = ", 1), "lock()", "", 1)}}
+	}
+	rules[2] = rule{old: []string{"\tguard(b)"}}
+	got, varied, err := vary("p.go", source, rules)
+	check(t, err)
+	for _, want := range []string{
+		"(int, error) { if mutantNumber == 1 { return s.rule1First(a, b, rest...) }; if mutantNumber == 2 { return s.rule2First(a, b, rest...) };\n\tcheck(a)\n\tguard(b)\n",
+		"func (s S) rule1First(a, b int, rest ...string) (int, error) {\n\t_ = (a)\n\tguard(b)\n\treturn a, nil\n}\n",
+		"func (s S) rule2First(a, b int, rest ...string) (int, error) {\n\tcheck(a)\n\treturn a, nil\n}\n",
+		"func second() { if mutantNumber == 3 { rule3second(); return }; lock() }\n", "func rule3second() {  }\n",
+		"func third(_ int) {\n\tcheck(3)\n}\n", "}()\n\tcheck(4)\n", "var fifth = check(5)\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("nowhere: %s", want)
+		}
+	}
+	if len(varied) != 3 || t.Failed() {
+		t.Errorf("rules %v are varied, in\n%s", varied, got)
+	}
+}

@@ -23,11 +23,17 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"remit/internal/tooltest"
 )
 
 // started is the one process of this test binary. It is kept for the life of the
 // binary, since DynamoDB Local ends when the pipe that it holds is closed.
-var started = sync.OnceValues(launch)
+var (
+	start   sync.Once
+	started *process
+	failed  error
+)
 
 // Start returns the URL of a DynamoDB Local that all tests of this binary
 // share. Each access key has tables of its own there, so that tests of one key need
@@ -35,8 +41,8 @@ var started = sync.OnceValues(launch)
 // and ends with the test binary, even if that is killed.
 // REMIT_TEST_DYNAMODB names one that runs already and is used instead.
 //
-// A test that cannot have it fails; it is never skipped. Call it outside a
-// synctest bubble: it waits for a real process.
+// A machine without it skips the test, or fails it under CI (tooltest.Missing). Call it
+// outside a synctest bubble: it waits for a real process.
 func Start(t testing.TB) string {
 	t.Helper()
 	if running := os.Getenv("REMIT_TEST_DYNAMODB"); running != "" {
@@ -45,11 +51,12 @@ func Start(t testing.TB) string {
 		}
 		return running
 	}
-	local, err := started()
-	if err != nil {
-		t.Fatalf("starting DynamoDB Local: %v", err)
+	java, jars := find(t)
+	start.Do(func() { started, failed = launch(java, jars) })
+	if failed != nil {
+		t.Fatalf("starting DynamoDB Local: %v", failed)
 	}
-	return local.endpoint
+	return started.endpoint
 }
 
 // Client returns a client of the DynamoDB Local that Start returns, with the access key
@@ -89,17 +96,12 @@ func Clear(t testing.TB) {
 	})
 }
 
-func launch() (*process, error) {
+func launch(java, jars string) (p *process, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
-	jars, err := find()
-	if err != nil {
-		return nil, err
-	}
 	// The port is free when it is chosen and may be taken when Java binds it.
 	for range 3 {
-		var p *process
-		if p, err = run(ctx, jars); err == nil {
+		if p, err = run(ctx, java, jars); err == nil {
 			return p, nil
 		}
 		if ctx.Err() != nil {
@@ -122,7 +124,7 @@ const (
 // input, a pipe whose other end only the test binary holds. So the end of that
 // binary, by SIGKILL too, is the end of Java. The shell lets go of the output,
 // so that the end of the output means that Java has ended.
-const guard = `java "$@" </dev/null & exec >/dev/null 2>&1
+const guard = `"$@" </dev/null & exec >/dev/null 2>&1
 trap : HUP INT TERM
 read -r _
 kill -9 $!`
@@ -136,41 +138,25 @@ type process struct {
 	ended    chan struct{}
 }
 
-// find returns the directory of the jars, which is .cache/dynamodb at the root
-// of the module.
-func find() (string, error) {
+// find returns the Java of this machine and the directory of the jars.
+func find(t testing.TB) (java, jars string) {
+	t.Helper()
+	const what = "DynamoDB Local"
 	if runtime.GOOS == "linux" && runtime.GOARCH == "arm64" {
-		return "", errors.New("it has no native library for arm64 Linux: run it elsewhere and name it in REMIT_TEST_DYNAMODB")
+		tooltest.Missing(t, what, "it has no native library for arm64 Linux: run it elsewhere and name it in REMIT_TEST_DYNAMODB")
 	}
-	if _, err := exec.LookPath("java"); err != nil {
-		return "", errors.New("java is missing: install Java 17 or later (Debian: openjdk-17-jre-headless)")
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for dir != "/" {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		dir = filepath.Dir(dir)
-	}
-	jars := filepath.Join(dir, ".cache", "dynamodb")
-	if _, err := os.Stat(filepath.Join(jars, jar)); err != nil {
-		return "", fmt.Errorf("%s is not in %s: run 'make tools'", jar, jars)
-	}
-	return jars, nil
+	return tooltest.Program(t, what, "java"), filepath.Dir(tooltest.Path(t, what, ".cache/dynamodb/"+jar))
 }
 
 // run starts Java and returns when it answers. An error means it is not running.
-func run(ctx context.Context, jars string) (*process, error) {
+func run(ctx context.Context, java, jars string) (*process, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	// Most of a short life is class loading: the quick compiler and the serial
 	// collector halve its processor time.
-	cmd := exec.Command("/bin/sh", "-c", guard, "guard",
+	cmd := exec.Command("/bin/sh", "-c", guard, "guard", java,
 		"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
 		"-Djava.library.path="+jars, "-cp", filepath.Join(jars, "*"),
 		"com.amazonaws.services.dynamodbv2.local.main.ServerRunner",

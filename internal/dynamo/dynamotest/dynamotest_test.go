@@ -49,6 +49,7 @@ func TestAKilledTestBinaryLeavesNoJava(t *testing.T) {
 		_, _ = os.Stdout.WriteString("endpoint " + dynamotest.Start(t) + "\n")
 		select {}
 	}
+	dynamotest.Start(t) // or this machine has none
 	child := exec.Command(os.Args[0], "-test.run=^TestAKilledTestBinaryLeavesNoJava$")
 	child.Env = append(os.Environ(), "DYNAMOTEST_HOLD=1", "REMIT_TEST_DYNAMODB=")
 	output, err := child.StdoutPipe()

@@ -1,0 +1,119 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+
+	"remit/internal/settings"
+)
+
+type settingsConfirm struct {
+	Target
+	Yes bool `help:"Do not ask."`
+}
+
+// Run confirms the settings that it has shown, and no others.
+func (c *settingsConfirm) Run(ctx context.Context, d *deployment) error {
+	tables, err := d.settings(ctx)
+	if err != nil {
+		return err
+	}
+	var unconfirmed []settingsTable
+	for _, t := range tables {
+		if t.unusable() != nil {
+			return fmt.Errorf("settings of %s: %w", t.kind(), t.unusable())
+		}
+		if !t.stamp().Confirmed {
+			unconfirmed = append(unconfirmed, t)
+		}
+	}
+	return d.write(ctx, unconfirmed, c.Yes, true, "confirmed")
+}
+
+type settingsImport struct {
+	Target
+	Yes bool `help:"Do not ask."`
+}
+
+// Run stores the first version of each table that has none, from the deployed parameters.
+func (c *settingsImport) Run(ctx context.Context, d *deployment) error {
+	a, onAWS := d.platform.(*account)
+	if !onAWS {
+		return errors.New("remit local has its first settings from its flags")
+	}
+	tables, err := d.settings(ctx)
+	if err != nil {
+		return err
+	}
+	var first []settingsTable
+	said := ""
+	for _, t := range tables {
+		if !errors.Is(t.unusable(), settings.ErrMissing) {
+			continue
+		}
+		for _, s := range t.values() {
+			value, there := a.parameters[s.Name]
+			n, _ := strconv.Atoi(value)
+			switch {
+			case !there:
+				return fmt.Errorf("stack %s has no parameter %s: import before the new template is deployed, or write all of them (remit settings apply)", d.Stack, s.Name)
+			case s.Name == "RecipientHoldSeconds" && value == "":
+				value = s.Value // the default of the mode, as the older version has it
+			case s.Name == "NonceWindow" && n > settings.MaxWindow:
+				said += fmt.Sprintf("NonceWindow is %d, and becomes %d, the most that a wallet may have in flight.\n", n, settings.MaxWindow)
+				value = strconv.Itoa(settings.MaxWindow)
+			}
+			if _, err := t.next(s.Name, value); err != nil {
+				return fmt.Errorf("nothing was changed: the parameter %w", err)
+			}
+		}
+		first = append(first, t)
+	}
+	if len(first) == 0 {
+		return errors.New("nothing was changed: the settings are stored already (remit settings show)")
+	}
+	ask := d.agree
+	d.agree = func(yes bool, consequences string) error { return ask(yes, consequences+"\n"+said) }
+	return d.write(ctx, first, c.Yes, true, "imported from the stack's parameters")
+}
+
+type settingsExport struct{ Target }
+
+// Run prints the settings as parameters.
+func (c *settingsExport) Run(ctx context.Context, d *deployment) error {
+	tables, err := d.settings(ctx)
+	if err != nil {
+		return err
+	}
+	values, pairs := map[string]string{}, []string{}
+	for _, t := range tables {
+		if t.unusable() != nil {
+			return fmt.Errorf("settings of %s: %w", t.kind(), t.unusable())
+		}
+		for _, s := range t.values() {
+			values[s.Name] = s.Value
+			pairs = append(pairs, s.Name+"="+cmp.Or(s.Value, `""`))
+		}
+	}
+	return d.show(values, strings.Join(pairs, " "))
+}
+
+// publish sends a message to the topic of urgent alarms, or else to that of the others.
+func (a *account) publish(ctx context.Context, subject, text string) error {
+	topic := cmp.Or(a.parameters["UrgentTopicArn"], a.parameters["AlarmTopicArn"])
+	if topic == "" {
+		return nil
+	}
+	subject = subject[:min(len(subject), 100)] // as many as SNS takes
+	_, err := sns.NewFromConfig(a.aws).Publish(ctx, &sns.PublishInput{TopicArn: &topic, Subject: &subject, Message: &text})
+	return err
+}
+
+// publish does nothing: a stack on one machine has no alarms.
+func (*conversation) publish(context.Context, string, string) error { return nil }

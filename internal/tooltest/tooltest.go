@@ -1,0 +1,64 @@
+// Package tooltest finds what tests need beside Go. It installs nothing: tools/install does.
+package tooltest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Path returns the absolute path of a file that tools/install puts there, below the root
+// of the repository. Without it the test needs what, and ends: see Missing.
+func Path(t testing.TB, what, name string) string {
+	t.Helper()
+	path := filepath.Join(root(t), name)
+	if _, err := os.Stat(path); err != nil {
+		Missing(t, what, advice)
+	}
+	return path
+}
+
+// Program returns the path of a program of the machine, or of the one that tools/install
+// brings where the machine has none that is new enough. Without it the test ends.
+func Program(t testing.TB, what, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(filepath.Join(root(t), ".cache/path", name))
+	if err == nil {
+		return path
+	}
+	if path, err = exec.LookPath(name); err != nil {
+		Missing(t, what, advice)
+	}
+	return path
+}
+
+const advice = "run 'make tools', with Python 3.10 or later and venv (Debian: python3-venv)"
+
+// Missing ends a test on a machine without what, saying what to do about it. The test is
+// skipped, and tools/test-verdict counts it; with CI=true it fails.
+func Missing(t testing.TB, what, remedy string) {
+	t.Helper()
+	if ci := os.Getenv("CI"); ci != "" && ci != "false" {
+		t.Fatalf("needs %s: %s", what, remedy)
+	}
+	t.Skipf("needs %s: %s", what, remedy)
+}
+
+// root returns the root of the repository, which is above every test's directory.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at
+		}
+		if strings.HasSuffix(at, string(filepath.Separator)) {
+			t.Fatalf("no go.mod above %s", dir)
+		}
+	}
+}
