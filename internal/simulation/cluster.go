@@ -392,7 +392,9 @@ func (c *Cluster) Forget(image *memory.Payments) {
 	c.Store.Restore(image)
 	c.oracle.Lost(before)
 	rules, _ := c.Store.Rules(context.Background())
-	c.oracle.Ruled(rules.Unusable)
+	if c.oracle.Ruled(rules.Unusable); errors.Is(rules.Unusable, settings.ErrMissing) {
+		c.Set(token.Amount{}) // before any process uses the tables
+	}
 	c.mu.Lock()
 	c.losses, c.recovers = c.losses+1, true
 	c.mu.Unlock()
