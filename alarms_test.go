@@ -37,6 +37,7 @@ var rings = map[string]func(*emf.Meter){
 	"SettlementStoppedAlarm": func(*emf.Meter) {}, // its silence rings
 	"OldestPendingAlarm":     ran(settlement.Report{Oldest: 901 * time.Second}),
 	"NonceConsumedAlarm":     ran(settlement.Report{Suspect: 1}),
+	"SettingsUnusableAlarm":  ran(settlement.Report{Unruled: 1}),
 	"UnreadableAlarm":        ran(settlement.Report{Unreadable: 1}),
 	"SendPaymentErrorsAlarm": func(m *emf.Meter) {
 		answers(1, dispatch.ErrUnavailable)(m)

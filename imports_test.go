@@ -30,13 +30,13 @@ var mayImport = map[string]string{
 	"apikey":        "token",
 	"chain":         "disburser token",
 	"payment":       "disburser chain token",
-	"recipient":     "token",
+	"recipient":     "settings token",
 	"wallet":        "chain payment token",
 	"webhook":       "",
 	"webhook/guard": "webhook",
 
 	// What a deployment decides.
-	"stack":  "chain token",
+	"stack":  "chain settings token",
 	"chains": "chain stack token",
 
 	// What a deployment takes: arithmetic.
@@ -47,8 +47,8 @@ var mayImport = map[string]string{
 	"interpose": "chain payment settings store token wallet",
 
 	// Engines: what happens between the domains.
-	"dispatch":   "disburser chain payment stack store token wallet",
-	"settlement": "chain payment stack store token wallet webhook",
+	"dispatch":   "disburser chain payment settings stack store token wallet",
+	"settlement": "chain payment settings stack store token wallet webhook",
 
 	// Adapters, which never import each other.
 	"boot":          "apikey chains token",
@@ -57,7 +57,7 @@ var mayImport = map[string]string{
 	"dynamo":        "settings store " + domains,
 	"emf":           "webhook",
 	"ethrpc":        "disburser chain token",
-	"httpapi":       "store strictjson " + domains + " " + engines,
+	"httpapi":       "settings store strictjson " + domains + " " + engines,
 	"keyring":       "chain token wallet",
 	"kms":           "",
 	"memory":        "settings store " + domains,
@@ -72,7 +72,7 @@ var mayImport = map[string]string{
 	"meterenv":      "boot emf httpapi",
 	"chainenv":      "boot chain chains ethrpc secrets stack token",
 	"walletenv":     "boot keyring kms secrets token wallet",
-	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient stack token walletenv",
+	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient walletenv",
 
 	// The rooms of the command line, which know nothing of each other.
 	"local":     "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory page recipient settings settlement stack store token wallet webhook webhook/guard",
@@ -95,9 +95,9 @@ var mayImport = map[string]string{
 	"httpapi/httpapitest":   "httpapi",
 	"local/localtest":       "client local",
 	"operator/operatortest": "",
-	"simulation":            "interpose memory simulation/fakechain simulation/oracle simulation/scheduler stack store " + domains + " " + engines,
+	"simulation":            "interpose memory simulation/fakechain simulation/oracle simulation/scheduler settings stack store " + domains + " " + engines,
 	"simulation/fakechain":  "disburser chain token wallet",
-	"simulation/oracle":     "disburser dispatch memory simulation/fakechain store " + domains,
+	"simulation/oracle":     "disburser dispatch memory settings simulation/fakechain store " + domains,
 	"simulation/scheduler":  "interpose",
 	"storetest":             "disburser settings store " + domains,
 	"tabletest":             "",

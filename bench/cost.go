@@ -147,7 +147,7 @@ func parse(text []byte) (plan.Deployment, error) {
 	s := plan.Deployment{
 		PostGB: t.gb("SendPayment"), GetGB: t.gb("GetTransaction"), AuthGB: t.gb("Authorizer"), HookGB: t.gb("DeliverWebhook"), SettleGB: t.gb("CheckReceipts"),
 		CacheSeconds: t.parameter("AuthorizerCacheSeconds"), BlockSeconds: own.Complete(stack.Config{}).BlockTime.Seconds(), FloorUnits: t.parameter("PaymentsCapacityMinimum"),
-		DailyLimit: t.parameter("DailyLimit") > 0, TraceShare: plan.SampledShare, TraceReservoir: plan.SampledPerSecond,
+		TraceShare: plan.SampledShare, TraceReservoir: plan.SampledPerSecond,
 		Provisioned: t.at("Parameters/PaymentsCapacity/Default") == "provisioned",
 		QueueTraced: t.at("Resources/DeliverWebhookFunction/Properties/Tracing") == "Active",
 	}

@@ -38,15 +38,11 @@ func TestRealMoneyIsClosed(t *testing.T) {
 		say string   // "" for a deployment that is made
 	}{
 		{"a closed stack", nil, ""},
-		{"a sandbox", []string{"Environment=dev", "Mode=test", "KeyCreation=public", "AmountMaximum=0", "DailyLimit=0", "AlarmTopicArn="}, ""},
+		{"a sandbox", []string{"Environment=dev", "Mode=test", "AlarmTopicArn="}, ""},
 		{"Base in test mode", []string{"Environment=dev", "Mode=test", "ChainId=8453"}, "set Mode to live"},
 		{"production in test mode", []string{"Mode=test"}, "set Mode to live"},
-		{"keys for strangers", []string{"KeyCreation=public"}, "set KeyCreation to operator"},
-		{"dust", []string{"AmountMinimum=0"}, "set AmountMinimum"},
-		{"no largest payment", []string{"AmountMaximum=0"}, "set AmountMaximum"},
-		{"no limit of a day", []string{"DailyLimit=0"}, "set DailyLimit"},
 		{"alarms that nobody hears", []string{"AlarmTopicArn="}, "set AlarmTopicArn"},
-		{"live on a test network", []string{"Environment=dev", "DailyLimit=0"}, "set DailyLimit"},
+		{"live on a test network", []string{"Environment=dev", "AlarmTopicArn="}, "set AlarmTopicArn"},
 	} {
 		chosen := map[string]string{"ChainId": "84532"}
 		for _, p := range slices.Concat(localaws.Closed(), c.set) {
@@ -59,8 +55,7 @@ func TestRealMoneyIsClosed(t *testing.T) {
 			in.Parameters = append(in.Parameters, types.Parameter{ParameterKey: &name, ParameterValue: &value})
 		}
 		for variable, name := range map[string]string{
-			"ENVIRONMENT": "Environment", "MODE": "Mode", "KEY_CREATION": "KeyCreation", "CHAIN_ID": "ChainId", "AMOUNT_MINIMUM": "AmountMinimum",
-			"AMOUNT_MAXIMUM": "AmountMaximum", "DAILY_LIMIT": "DailyLimit", "ALARM_TOPIC_ARN": "AlarmTopicArn",
+			"ENVIRONMENT": "Environment", "MODE": "Mode", "CHAIN_ID": "ChainId", "ALARM_TOPIC_ARN": "AlarmTopicArn",
 		} {
 			environment[variable] = chosen[name]
 		}

@@ -14,6 +14,7 @@ import (
 
 	"remit/e2e/localaws"
 	"remit/internal/guidetest"
+	"remit/internal/settings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -153,6 +154,7 @@ func (d *drill) rollBack(items []map[string]types.AttributeValue) {
 // paid pays under a key and waits for the end.
 func (d *drill) paid(m merchant, key string) (hash string) {
 	d.Helper()
+	d.ok(d.s.Set(d.Context(), func(*settings.Settings, *settings.Keys) {})) // as remit settings confirm does
 	hash = m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 5}, "Idempotency-Key", key).want(d.T, 201).get("tx_hash")
 	until(d.T, "confirming "+key, 3*time.Minute, func() bool {
 		return m.call("GET", "/transaction/"+hash, nil).want(d.T, 200).get("status") == "confirmed"

@@ -23,6 +23,7 @@ import (
 	"remit/internal/httpapi"
 	"remit/internal/interpose"
 	"remit/internal/keyring"
+	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/stack"
 	"remit/internal/store"
@@ -95,7 +96,12 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 		return nil
 	}}
 	log := slog.New(slog.DiscardHandler) // failures show in the answers
-	config := stack.Config{Ephemeral: true, ByCall: true, ChainID: c.ID(), Token: c.Token(), Network: "bench", Window: window, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour, BatchContract: disburser.Address()}
+	config := stack.Config{Ephemeral: true, ByCall: true, ChainID: c.ID(), Token: c.Token(), Network: "bench", Own: stack.Own{Window: window}, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
+	initial := settings.Default()
+	initial.MerchantShare, initial.BatchContract = 100, disburser.Address()
+	if err := within.SetSettings(context.Background(), initial); err != nil {
+		panic(err)
+	}
 	dispatcher := dispatch.New(config, dispatch.Parts{
 		Store: counted, Keys: keys, Nodes: nodes, Hints: r, Log: log, Now: time.Now, Random: rand.Reader, Draw: mathrand.IntN,
 	})

@@ -57,7 +57,7 @@ type units struct {
 var costs = map[string]units{
 	"Create": {own: 1}, "Reserve": {wallet: 1}, "Release": {wallet: 1}, "Commit": {own: 4, wallet: 2, list: 1, transaction: true},
 	"Payment": {reads: 1}, "Finish": {own: 2, list: 1}, "DeletePendingTx": {wallet: 1},
-	"PendingTx": {reads: 1}, "PendingTxs": {}, "Compared": {reads: 1, look: true}, "Denied": {reads: 0.5, look: true}, "Open": {own: 4, look: true},
+	"PendingTx": {reads: 1}, "PendingTxs": {}, "Compared": {reads: 1, look: true}, "Rules": {reads: 0.5, look: true}, "Open": {own: 4, look: true},
 	"Wallet": {reads: 1, look: true}, "Wallets": {reads: 1, look: true}, "Claim": {wallet: 1, look: true},
 	"RaiseCeiling": {wallet: 1, look: true}, "Reconcile": {wallet: 1, look: true}, "SetCompared": {own: 1, look: true},
 }

@@ -25,6 +25,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/payment"
 	"remit/internal/plan"
+	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/stack"
@@ -179,10 +180,11 @@ func newService(r run) *service {
 		ConfirmationRule: chain.ConfirmationRule{Tag: "finalized"}, BumpAfter: time.Hour,
 	})
 	if !r.asIs {
-		config.Window = cmp.Or(r.Window, r.Chain.Window())
+		config.Own.Window = cmp.Or(r.Window, r.Chain.Window())
 	}
-	if r.crowded {
-		config.Share = stack.Share(config.Window, 50)
+	initial := settings.Default()
+	if !r.crowded {
+		initial.MerchantShare = 100
 	}
 	wallets, merchants := max(1, float64(int(r.Load.Wallets/r.scale))), max(1, float64(int(cmp.Or(r.Merchants, 1)/r.scale)))
 	l := r.limited(profile.BlockTime.Seconds(), merchants, wallets)
@@ -191,6 +193,7 @@ func newService(r run) *service {
 		api: newBucket(l.api, 1), burst: newBucket(l.burst/plan.BurstSeconds, plan.BurstSeconds), core: newBucket(l.settle, 1), hinted: make(chan struct{}, 1), created: map[string]time.Time{}, jobs: make(chan job, 1<<20),
 		tables: newTables(l, cmp.Or(r.buckets, plan.ListBuckets), r.store),
 	}
+	_ = s.tables.SetSettings(context.Background(), initial)
 	var addresses []token.Address
 	for n := range int(wallets) {
 		a := token.Address{0: 0xaa, 18: byte(n >> 8), 19: byte(n)}

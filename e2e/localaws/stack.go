@@ -28,6 +28,8 @@ import (
 	"remit/internal/disburser"
 	"remit/internal/dynamo"
 	"remit/internal/keyring"
+	"remit/internal/settings"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -112,7 +114,7 @@ var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64
 func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
 	err := s.step("Deploying the template", func() error {
 		template, err := os.ReadFile(filepath.Join(build, "template.yaml"))
-		if strings.Contains(string(template), "BatchContract") { // an older version may have none
+		if strings.Contains(string(template), "\n  BatchContract:") { // of an older version
 			parameters = append(parameters, fmt.Sprintf("BatchContract=%v", disburser.Address()))
 		}
 		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, s.Parameters(), parameters)...))
@@ -144,7 +146,7 @@ func (s *Stack) Parameters() []string {
 // Closed returns the parameters without which template.yaml deploys no stack with
 // real money.
 func Closed() []string {
-	return []string{"Environment=prod", "Mode=live", "KeyCreation=operator", "AmountMinimum=1", "AmountMaximum=1000000000", "DailyLimit=1000000000000", "AlarmTopicArn=arn:aws:sns:us-east-1:000000000000:alarms"}
+	return []string{"Environment=prod", "Mode=live", "AlarmTopicArn=arn:aws:sns:us-east-1:000000000000:alarms"}
 }
 
 // Refresh reads the outputs and resources of what was deployed, and applies what
@@ -309,5 +311,31 @@ func (s *Stack) FillSecrets(ctx context.Context) error {
 		return err
 	}
 	_, err = secrets.PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"]), SecretString: aws.String(string(nodes))})
-	return err
+	return errors.Join(err, s.Set(ctx, func(v *settings.Settings, k *settings.Keys) {}))
+}
+
+// Set changes the settings of the tables that the stack uses, of which the first version
+// has what a sandbox needs, and limits.
+func (s *Stack) Set(ctx context.Context, change func(*settings.Settings, *settings.Keys)) error {
+	db := dynamodb.NewFromConfig(s.Administrator())
+	payments, keys := dynamo.NewPayments(db, s.Outputs["PaymentsTableName"]), dynamo.NewAPIKeys(db, s.Outputs["ApiKeysTableName"])
+	rules, err := payments.Rules(ctx)
+	if err != nil {
+		return err
+	}
+	v := rules.Settings
+	if rules.Unusable != nil {
+		v = settings.Default()
+		v.Version, v.BatchContract = rules.Settings.Version, disburser.Address()
+		v.Minimum, v.Maximum, v.Daily = token.Units(1), token.Units(1_000_000_000), token.Units(1_000_000_000_000)
+	}
+	k, err := keys.KeySettings(ctx)
+	if err != nil {
+		version := k.Version
+		k = settings.DefaultKeys(false)
+		k.Version = version
+	}
+	change(&v, &k)
+	v.Confirmed = true
+	return errors.Join(payments.SetSettings(ctx, v), keys.SetKeySettings(ctx, k))
 }

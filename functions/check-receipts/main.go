@@ -35,7 +35,6 @@ func wire(env *boot.Env) boot.Run {
 	nodes := chainenv.Nodes(env, config.TreasuryAllowance, time.Now)
 	config.SilentAfter = chainenv.SilentAfter(env)
 	r := runner{of: measure(env, config.Token), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
-	config.Network, config.MemoOff, config.Refills = env.String("NETWORK"), env.String("MEMO") == "off", chainenv.Refills(env)
 	payments, keys := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")), walletenv.Keys(env, time.Now)
 	r.settler = settlement.New(config, settlement.Parts{
 		Store: payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: time.Now,

@@ -3,6 +3,7 @@ package main
 
 import (
 	"crypto/rand"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/httpapi"
 	"remit/internal/meterenv"
+	"remit/internal/settings"
 )
 
 func main() { boot.HTTP(wire) }
@@ -22,10 +24,11 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
 	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
-	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
-	open, closed := meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(rand.Text, registry)), meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(rand.Text, nil))
-	if env.String("KEY_CREATION") == "public" {
-		return open
-	}
-	return boot.ForOperators(open, closed)
+	mode := boot.Parse(env, "MODE", apikey.ParseMode)
+	registry := apikey.NewRegistry(keys, mode, time.Now, rand.Reader)
+	current := settings.CachedKeys(keys, mode == apikey.Live, time.Now, slog.Default())
+	return boot.ForOperators(
+		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(rand.Text, registry, nil)),
+		meterenv.Refusals(env, time.Now, httpapi.CreateAPIKey(rand.Text, registry, current)),
+	)
 }

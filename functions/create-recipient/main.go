@@ -3,6 +3,7 @@ package main
 
 import (
 	"crypto/rand"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"remit/internal/meterenv"
 	"remit/internal/queue"
 	"remit/internal/recipient"
+	"remit/internal/settings"
 	"remit/internal/token"
 	"remit/internal/webhook"
 )
@@ -25,8 +27,8 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	db := dynamodb.NewFromConfig(env.AWS)
-	hold := time.Duration(env.Int("RECIPIENT_HOLD_SECONDS")) * time.Second
-	book := recipient.NewBook(dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE")), hold, time.Now)
+	keys := dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE"))
+	book := recipient.NewBook(keys, settings.CachedKeys(keys, false, time.Now, slog.Default()), time.Now)
 	webhooks := dynamo.NewWebhooks(db, env.String("WEBHOOKS_TABLE"))
 	events := webhook.NewPublisher(webhooks, queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL")))
 	asset := token.Token{Contract: boot.Parse(env, "TOKEN_ADDRESS", token.ParseAddress)}

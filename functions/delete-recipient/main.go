@@ -21,6 +21,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	entries := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
-	book := recipient.NewBook(entries, 0, time.Now) // no entry is made here
+	book := recipient.NewBook(entries, nil, time.Now) // no entry is made here
 	return meterenv.Refusals(env, time.Now, httpapi.DeleteRecipient(rand.Text, book))
 }

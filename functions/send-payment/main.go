@@ -19,7 +19,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
-	config := dispatchenv.Config(env)
-	dispatcher := dispatchenv.New(env, config, time.Now, mathrand.IntN)
-	return meterenv.Refusals(env, time.Now, httpapi.SendPayment(rand.Text, dispatcher, config.Token))
+	dispatcher := dispatchenv.New(env, time.Now, mathrand.IntN)
+	return meterenv.Refusals(env, time.Now, httpapi.SendPayment(rand.Text, dispatcher, dispatcher.Token))
 }

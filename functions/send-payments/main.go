@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"remit/internal/boot"
-	"remit/internal/chainenv"
 	"remit/internal/dispatchenv"
 	"remit/internal/httpapi"
 	"remit/internal/meterenv"
@@ -20,8 +19,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
-	config := dispatchenv.Config(env)
-	config.BatchContract = chainenv.BatchContract(env)
-	dispatcher := dispatchenv.New(env, config, time.Now, mathrand.IntN)
-	return meterenv.Refusals(env, time.Now, httpapi.SendPayments(rand.Text, dispatcher, config.Token))
+	dispatcher := dispatchenv.New(env, time.Now, mathrand.IntN)
+	return meterenv.Refusals(env, time.Now, httpapi.SendPayments(rand.Text, dispatcher, dispatcher.Token))
 }

@@ -28,38 +28,6 @@ func Token(env *boot.Env) token.Token {
 	}
 }
 
-// Sanctions returns the list that recipients are held against, from SANCTIONS_LIST;
-// zero if that is empty.
-func Sanctions(env *boot.Env) (list token.Address) {
-	if env.Optional("SANCTIONS_LIST", "") != "" {
-		list = boot.Parse(env, "SANCTIONS_LIST", token.ParseAddress)
-	}
-	return list
-}
-
-// BatchContract returns the contract through which batches are paid, from
-// BATCH_CONTRACT; zero, if that is empty: batches are not enabled.
-func BatchContract(env *boot.Env) (contract token.Address) {
-	if env.Optional("BATCH_CONTRACT", "") != "" {
-		contract = boot.Parse(env, "BATCH_CONTRACT", token.ParseAddress)
-	}
-	return contract
-}
-
-// Refills returns how wallets are refilled, from REFILL_TOKEN and REFILL_ETHER: mark,
-// amount and daily limit in the asset's smallest unit, with commas between them. Where
-// one is empty its asset is not refilled.
-func Refills(env *boot.Env) stack.Refills {
-	refills := stack.Refills{Mode: env.String("MODE")}
-	if env.Optional("REFILL_TOKEN", "") != "" {
-		refills.Token = boot.Parse(env, "REFILL_TOKEN", stack.ParseRefill)
-	}
-	if env.Optional("REFILL_ETHER", "") != "" {
-		refills.Ether = boot.Parse(env, "REFILL_ETHER", stack.ParseRefill)
-	}
-	return refills
-}
-
 // SilentAfter returns how long a node is silent before payments are confirmed without it
 // (stack.Config), from QUORUM and MODE.
 func SilentAfter(env *boot.Env) time.Duration {
@@ -72,20 +40,21 @@ func SilentAfter(env *boot.Env) time.Duration {
 	return after
 }
 
-// Config returns the rules that both engines work by: those of the environment
-// and, for each that is empty or 0 there, the chain's own, but in live mode the rule
-// finalized. It sets no limit to amounts. Of a chain that is not known it logs which values the stack has.
+// Config returns the configuration that both engines work by: that of the environment
+// and, for each part that is empty there, the chain's own, but in live mode the rule
+// finalized. Of a chain that is not known it logs which values the stack has.
 func Config(env *boot.Env) stack.Config {
 	config := stack.Config{
-		ChainID:  env.Uint64("CHAIN_ID"),
-		Token:    Token(env),
-		Window:   env.Uint64("NONCE_WINDOW"),
-		FeeLimit: chains.Gwei(env.Uint64("MAX_FEE_CAP_GWEI")),
+		ChainID: env.Uint64("CHAIN_ID"),
+		Token:   Token(env),
+		Network: env.String("NETWORK"),
+		Mode:    env.String("MODE"),
 	}
+	config.Live = config.Mode == "live" || chains.IsMain(config.ChainID)
 	if env.Optional("TREASURY_ALLOWANCE", "") != "" {
 		config.TreasuryAllowance = boot.Parse(env, "TREASURY_ALLOWANCE", token.ParseAddress)
 	}
-	config.ConfirmationRule = chains.Chosen(env.String("MODE"))
+	config.ConfirmationRule = chains.Chosen(config.Mode)
 	if env.Optional("CONFIRMATION_RULE", "") != "" {
 		config.ConfirmationRule = boot.Parse(env, "CONFIRMATION_RULE", chain.ParseConfirmationRule)
 	}
@@ -96,9 +65,8 @@ func Config(env *boot.Env) stack.Config {
 	full := own.Complete(config)
 	if !known && full != config && config.ChainID > 0 {
 		slog.Warn("chain is not known", "chain_id", config.ChainID, "confirmation_rule", full.ConfirmationRule.String(),
-			"block_time", full.BlockTime.String(), "fee_limit", full.FeeLimit.String(), "window", full.Window)
+			"block_time", full.BlockTime.String(), "fee_limit", full.Own.FeeLimit.String(), "window", full.Own.Window)
 	}
-	full.Share = stack.Share(full.Window, env.Uint64("MERCHANT_SHARE"))
 	return full
 }
 

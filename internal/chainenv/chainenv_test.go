@@ -37,7 +37,7 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	t.Cleanup(server.Close)
 	always := map[string]string{
 		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b",
-		"CHAIN_ID": "84532", "MODE": "test", "MERCHANT_SHARE": "100", "RPC_SECRET": "rpc", "TOKEN_SYMBOL": "USDC", "TOKEN_DECIMALS": "6", "TOKEN_ADDRESS": contract,
+		"CHAIN_ID": "84532", "MODE": "test", "NETWORK": "base-sepolia", "RPC_SECRET": "rpc", "TOKEN_SYMBOL": "USDC", "TOKEN_DECIMALS": "6", "TOKEN_ADDRESS": contract,
 	}
 	return boot.OpenWith(func(name string) string {
 		if v, ok := vars[name]; ok {
@@ -138,33 +138,26 @@ func TestConfig(t *testing.T) {
 		vars map[string]string
 		want string
 	}{
-		"the chain's own":  {map[string]string{"NONCE_WINDOW": "0", "MAX_FEE_CAP_GWEI": "0"}, "safe 2s 1000000000 16"},
-		"another chain's":  {map[string]string{"CHAIN_ID": "1", "NONCE_WINDOW": "0", "MAX_FEE_CAP_GWEI": "0"}, "finalized 12s 200000000000 64"},
-		"all overridden":   {map[string]string{"NONCE_WINDOW": "7", "MAX_FEE_CAP_GWEI": "3", "CONFIRMATION_RULE": "4", "BLOCK_TIME": "250ms"}, "4 250ms 3000000000 7"},
-		"an unknown chain": {map[string]string{"CHAIN_ID": "31337", "NONCE_WINDOW": "9", "MAX_FEE_CAP_GWEI": "0"}, "safe 2s 200000000000 9"},
-		"real money":       {map[string]string{"MODE": "live", "CHAIN_ID": "31337", "NONCE_WINDOW": "9", "MAX_FEE_CAP_GWEI": "0"}, "finalized 2s 200000000000 9"},
+		"the chain's own":  {nil, "safe 2s 1000000000 16"},
+		"another chain's":  {map[string]string{"CHAIN_ID": "1"}, "finalized 12s 200000000000 64"},
+		"all overridden":   {map[string]string{"CONFIRMATION_RULE": "4", "BLOCK_TIME": "250ms"}, "4 250ms 1000000000 16"},
+		"an unknown chain": {map[string]string{"CHAIN_ID": "31337"}, "safe 2s 200000000000 64"},
+		"real money":       {map[string]string{"MODE": "live", "CHAIN_ID": "31337"}, "finalized 2s 200000000000 64"},
 	} {
 		env := stack(t, new(string), c.vars)
 		got := chainenv.Config(env)
-		if text := fmt.Sprint(got.ConfirmationRule, got.BlockTime, got.FeeLimit, got.Window); env.Err() != nil || text != c.want {
+		if text := fmt.Sprint(got.ConfirmationRule, got.BlockTime, got.Own.FeeLimit, got.Own.Window); env.Err() != nil || text != c.want {
 			t.Errorf("%s: %s, %v; want %s", why, text, env.Err(), c.want)
 		}
 	}
-	refills := stack(t, new(string), map[string]string{"REFILL_TOKEN": "5,7,0", "REFILL_ETHER": "", "TREASURY_ALLOWANCE": contract, "NONCE_WINDOW": "0", "MAX_FEE_CAP_GWEI": "0"})
-	if got := fmt.Sprint(chainenv.Refills(refills), chainenv.Config(refills).TreasuryAllowance); got != "{test {5 7 0} {0 0 0}} "+contract || refills.Err() != nil {
-		t.Errorf("%s, %v", got, refills.Err())
-	}
-	for _, bad := range []string{"5,7", "5,7,", "5,-7,0", "a,b,c"} {
-		refills = stack(t, new(string), map[string]string{"REFILL_ETHER": bad, "TREASURY_ALLOWANCE": "0x1"})
-		chainenv.Refills(refills)
-		chainenv.Config(refills)
-		if err := refills.Err(); err == nil || !strings.Contains(err.Error(), "REFILL_ETHER") || !strings.Contains(err.Error(), "TREASURY_ALLOWANCE") {
-			t.Errorf("%q: %v", bad, err)
+	for mode, chainID := range map[string]string{"live": "84532", "test": "8453"} {
+		if config := chainenv.Config(stack(t, new(string), map[string]string{"MODE": mode, "CHAIN_ID": chainID})); !config.Live {
+			t.Errorf("%s on chain %s moves no real money", mode, chainID)
 		}
 	}
-	env := stack(t, new(string), map[string]string{"NONCE_WINDOW": "many", "CONFIRMATION_RULE": "soon", "BLOCK_TIME": "2"})
+	env := stack(t, new(string), map[string]string{"TREASURY_ALLOWANCE": "0x1", "CONFIRMATION_RULE": "soon", "BLOCK_TIME": "2"})
 	chainenv.Config(env)
-	for _, name := range []string{"NONCE_WINDOW", "MAX_FEE_CAP_GWEI", "CONFIRMATION_RULE", "BLOCK_TIME"} {
+	for _, name := range []string{"TREASURY_ALLOWANCE", "CONFIRMATION_RULE", "BLOCK_TIME"} {
 		if err := env.Err(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v does not name %s", err, name)
 		}

@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"remit/internal/chains"
-	"remit/internal/token"
 )
 
 // TestRealMoneyIsClosed: a stack that moves real money is open for exactly the
 // parameters that its sentences name, and a sandbox for none.
 func TestRealMoneyIsClosed(t *testing.T) {
-	all := []string{"Mode", "KeyCreation", "AmountMinimum", "AmountMaximum", "DailyLimit", "AlarmTopicArn"}
-	closed := chains.Deployment{Environment: "prod", Mode: "live", KeyCreation: "operator", ChainID: 8453, Minimum: token.Units(1), Maximum: token.Units(2), Daily: token.Units(3), AlarmTopic: "arn:aws:sns:us-east-1:123456789012:alarms"}
+	all := []string{"Mode", "AlarmTopicArn"}
+	closed := chains.Deployment{Environment: "prod", Mode: "live", ChainID: 8453, AlarmTopic: "arn:aws:sns:us-east-1:123456789012:alarms"}
 	for _, c := range []struct {
 		why  string
 		open func(*chains.Deployment)
@@ -22,21 +21,17 @@ func TestRealMoneyIsClosed(t *testing.T) {
 	}{
 		{"all is set", func(*chains.Deployment) {}, nil},
 		{"defaults on a main network", func(d *chains.Deployment) {
-			*d = chains.Deployment{Environment: "dev", Mode: "test", KeyCreation: "public", ChainID: 1}
+			*d = chains.Deployment{Environment: "dev", Mode: "test", ChainID: 1}
 		}, all},
 		{"defaults in production", func(d *chains.Deployment) {
-			*d = chains.Deployment{Environment: "prod", Mode: "test", KeyCreation: "public", ChainID: 84532}
+			*d = chains.Deployment{Environment: "prod", Mode: "test", ChainID: 84532}
 		}, all},
 		{"a sandbox", func(d *chains.Deployment) {
-			*d = chains.Deployment{Environment: "staging", Mode: "test", KeyCreation: "public", ChainID: 84532}
+			*d = chains.Deployment{Environment: "staging", Mode: "test", ChainID: 84532}
 		}, nil},
 		{"test mode", func(d *chains.Deployment) { d.Mode = "test" }, all[:1]},
-		{"keys for strangers", func(d *chains.Deployment) { d.KeyCreation = "public" }, all[1:2]},
-		{"dust", func(d *chains.Deployment) { d.Minimum = token.Amount{} }, all[2:3]},
-		{"no largest payment", func(d *chains.Deployment) { d.Maximum = token.Amount{} }, all[3:4]},
-		{"no limit of a day", func(d *chains.Deployment) { d.Daily = token.Amount{} }, all[4:5]},
-		{"nobody hears alarms", func(d *chains.Deployment) { d.AlarmTopic = "" }, all[5:]},
-		{"live on a test network", func(d *chains.Deployment) { d.Environment, d.ChainID, d.AlarmTopic = "dev", 84532, "" }, all[5:]},
+		{"nobody hears alarms", func(d *chains.Deployment) { d.AlarmTopic = "" }, all[1:]},
+		{"live on a test network", func(d *chains.Deployment) { d.Environment, d.ChainID, d.AlarmTopic = "dev", 84532, "" }, all[1:]},
 	} {
 		d := closed
 		c.open(&d)

@@ -74,16 +74,12 @@ func Of(id uint64) (Profile, bool) {
 }
 
 // Complete returns a stack's decisions with the profile's values for those that
-// are zero: the confirmation rule, the block time, the limit of fees and the window; and
-// with ByCall, which nobody chooses.
+// are zero: the confirmation rule and the block time; and with Own and ByCall.
 func (p Profile) Complete(c stack.Config) stack.Config {
 	c.ConfirmationRule = cmp.Or(c.ConfirmationRule, p.ConfirmationRule)
 	c.BlockTime = cmp.Or(c.BlockTime, max(p.BlockTime, leastPause))
-	c.Window = cmp.Or(c.Window, p.Window)
+	c.Own = stack.Own{Window: p.Window, FeeLimit: Gwei(p.FeeLimit)}
 	c.ByCall = p.ByCall
-	if c.FeeLimit.IsZero() {
-		c.FeeLimit = Gwei(p.FeeLimit)
-	}
 	return c
 }
 

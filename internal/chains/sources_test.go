@@ -178,7 +178,7 @@ func tables() string {
 			usdc.text = "`" + p.USDC + "`"
 		}
 		c := p.Complete(stack.Config{})
-		fmt.Fprintf(&b, "| %s | %d | `%s` | %s | %d | %d | %s |\n", p.Name, p.ID, c.ConfirmationRule, c.BlockTime, p.FeeLimit, c.Window, usdc)
+		fmt.Fprintf(&b, "| %s | %d | `%s` | %s | %d | %d | %s |\n", p.Name, p.ID, c.ConfirmationRule, c.BlockTime, p.FeeLimit, c.Own.Window, usdc)
 	}
 	b.WriteString("\n| chain | until it is final | a block every | pool, of one sender | gas | the limit of fees | calls in one request | a transfer is simulated by |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, p := range profiles {
@@ -249,17 +249,18 @@ func TestEveryCellHasASource(t *testing.T) {
 // known the values that every stack had before there were profiles.
 func TestComplete(t *testing.T) {
 	depth := chain.ConfirmationRule{Depth: 3}
+	own := func(window, gwei uint64) stack.Own { return stack.Own{Window: window, FeeLimit: Gwei(gwei)} }
 	for why, c := range map[string]struct {
 		id           uint64
 		known        bool
 		chosen, want stack.Config
 	}{
-		"the chain's own":           {8453, true, stack.Config{}, stack.Config{ByCall: true, ConfirmationRule: finalized, BlockTime: 2 * time.Second, Window: 16, FeeLimit: Gwei(1)}},
-		"parameters override":       {8453, true, stack.Config{ConfirmationRule: depth, BlockTime: time.Minute, Window: 7, FeeLimit: Gwei(9)}, stack.Config{ByCall: true, ConfirmationRule: depth, BlockTime: time.Minute, Window: 7, FeeLimit: Gwei(9)}},
-		"one alone":                 {1, true, stack.Config{Window: 7}, stack.Config{ByCall: true, ConfirmationRule: finalized, BlockTime: 12 * time.Second, Window: 7, FeeLimit: Gwei(200)}},
-		"no faster than a second":   {42161, true, stack.Config{}, stack.Config{ConfirmationRule: finalized, BlockTime: time.Second, Window: 16, FeeLimit: Gwei(1)}},
-		"a chain that is not known": {7, false, stack.Config{}, stack.Config{ConfirmationRule: safe, BlockTime: 2 * time.Second, Window: 64, FeeLimit: Gwei(200)}},
-		"anvil":                     {31337, false, stack.Config{}, stack.Config{ByCall: true, ConfirmationRule: safe, BlockTime: 2 * time.Second, Window: 64, FeeLimit: Gwei(200)}},
+		"the chain's own":           {8453, true, stack.Config{}, stack.Config{ByCall: true, ConfirmationRule: finalized, BlockTime: 2 * time.Second, Own: own(16, 1)}},
+		"parameters override":       {8453, true, stack.Config{ConfirmationRule: depth, BlockTime: time.Minute}, stack.Config{ByCall: true, ConfirmationRule: depth, BlockTime: time.Minute, Own: own(16, 1)}},
+		"one alone":                 {1, true, stack.Config{BlockTime: time.Minute}, stack.Config{ByCall: true, ConfirmationRule: finalized, BlockTime: time.Minute, Own: own(64, 200)}},
+		"no faster than a second":   {42161, true, stack.Config{}, stack.Config{ConfirmationRule: finalized, BlockTime: time.Second, Own: own(16, 1)}},
+		"a chain that is not known": {7, false, stack.Config{}, stack.Config{ConfirmationRule: safe, BlockTime: 2 * time.Second, Own: own(64, 200)}},
+		"anvil":                     {31337, false, stack.Config{}, stack.Config{ByCall: true, ConfirmationRule: safe, BlockTime: 2 * time.Second, Own: own(64, 200)}},
 	} {
 		p, known := Of(c.id)
 		if got := p.Complete(c.chosen); got != c.want || known != c.known {

@@ -11,6 +11,7 @@ import (
 	"remit/internal/disburser"
 	"remit/internal/dispatch"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -49,14 +50,19 @@ func TestBatchRefusals(t *testing.T) {
 	}{
 		{"a wallet of the service", func(_ *process, r *payment.Request) { r.Entries[1].To = second }, batchOf(5, 6, 7), dispatch.ErrOwnWallet, 1},
 		{"a wallet of the service, on a stack without batches", func(p *process, r *payment.Request) {
-			p.d.BatchContract, r.Entries[1].To = token.Address{}, second
+			r.Entries[1].To = second
+			p.set(func(s *settings.Settings) { s.BatchContract = token.Address{} })
 		}, batchOf(5, 6, 7), dispatch.ErrOwnWallet, 1},
-		{"a stack without batches", func(p *process, _ *payment.Request) { p.d.BatchContract = token.Address{} }, batchOf(5, 6, 7), dispatch.ErrNoBatches, -1},
-		{"a batch of one there", func(p *process, _ *payment.Request) { p.d.BatchContract = token.Address{} }, batchOf(5), dispatch.ErrNoBatches, -1},
+		{"a stack without batches", func(p *process, _ *payment.Request) {
+			p.set(func(s *settings.Settings) { s.BatchContract = token.Address{} })
+		}, batchOf(5, 6, 7), dispatch.ErrNoBatches, -1},
+		{"a batch of one there", func(p *process, _ *payment.Request) {
+			p.set(func(s *settings.Settings) { s.BatchContract = token.Address{} })
+		}, batchOf(5), dispatch.ErrNoBatches, -1},
 		{"a stack that pays with a treasury's coins", func(p *process, _ *payment.Request) { p.d.TreasuryAllowance = token.Address{0x7e} }, batchOf(5, 6), dispatch.ErrNoBatches, -1},
 		{"the treasury", func(p *process, _ *payment.Request) { p.d.TreasuryAllowance = third }, batchOf(5, 6, 7), dispatch.ErrOwnWallet, 2},
-		{"below the minimum", func(p *process, _ *payment.Request) { p.d.Minimum = token.Units(6) }, batchOf(6, 5), dispatch.ErrAmountBelow, 1},
-		{"above the maximum", func(p *process, _ *payment.Request) { p.d.Maximum = token.Units(6) }, batchOf(6, 6, 7), dispatch.ErrAmountAbove, 2},
+		{"below the minimum", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Minimum = token.Units(6) }) }, batchOf(6, 5), dispatch.ErrAmountBelow, 1},
+		{"above the maximum", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Maximum = token.Units(6) }) }, batchOf(6, 6, 7), dispatch.ErrAmountAbove, 2},
 		{"above the key's maximum", func(_ *process, r *payment.Request) { r.Key.Maximum = token.Units(6) }, batchOf(7, 6), dispatch.ErrAmountAbove, 0},
 		{"more than the contract can carry", func(*process, *payment.Request) {}, large, dispatch.ErrAmountAbove, 1},
 		{"not in the book", func(p *process, r *payment.Request) { p.d.Book, r.Key.Book = shortBook{}, true }, batchOf(5, 6), dispatch.ErrNotInBook, 1},
@@ -64,10 +70,12 @@ func TestBatchRefusals(t *testing.T) {
 			p.must(p.tables.Deny(t.Context(), store.Denial{To: third}))
 		}, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
 		{"on the sanctions list", func(p *process, _ *payment.Request) {
-			p.d.Sanctions, p.listed = token.Address{7}, []token.Address{{0x10}}
+			p.listed = []token.Address{{0x10}}
+			p.set(func(s *settings.Settings) { s.Sanctions = token.Address{7} })
 		}, batchOf(5, 6, 7), dispatch.ErrRecipient, 0},
 		{"the third one on it", func(p *process, _ *payment.Request) {
-			p.d.Sanctions, p.listed = token.Address{7}, []token.Address{third}
+			p.listed = []token.Address{third}
+			p.set(func(s *settings.Settings) { s.Sanctions = token.Address{7} })
 		}, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
 		{"a recipient that the token refuses", func(p *process, _ *payment.Request) { p.refuses = []token.Address{third} }, batchOf(5, 6, 7, 8, 9), dispatch.ErrRecipient, 2},
 		{"the last one", func(p *process, _ *payment.Request) { p.refuses = []token.Address{third} }, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
@@ -75,7 +83,7 @@ func TestBatchRefusals(t *testing.T) {
 			p.refuses, p.tells = []token.Address{third}, true
 		}, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
 		{"more than every wallet has", func(*process, *payment.Request) {}, batchOf(600, 600), dispatch.ErrInsufficient, -1},
-		{"more than the day's limit in all", func(p *process, _ *payment.Request) { p.d.Daily = token.Units(10) }, batchOf(5, 6), store.ErrDailyLimit, -1},
+		{"more than the day's limit in all", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Daily = token.Units(10) }) }, batchOf(5, 6), store.ErrDailyLimit, -1},
 		{"more entries than the key's day has", func(_ *process, r *payment.Request) {
 			r.Key.Daily = []payment.DailyLimit{{Key: "key_1", Count: 2}}
 		}, batchOf(1, 1, 1), store.ErrDailyLimit, -1},
@@ -144,7 +152,7 @@ func TestBatchesThatArePaid(t *testing.T) {
 	if paid := result.Payment; !slices.Equal(paid.Transfers(), []chain.Transfer{{Contract: paid.Token.Contract, From: token.Address{0x7e}, To: token.Address{0x10}, Amount: token.Units(7)}}) {
 		t.Errorf("a batch of one is paid by %+v", paid)
 	}
-	p.d.BatchContract = token.Address{}
+	p.set(func(s *settings.Settings) { s.BatchContract = token.Address{} })
 	if again, err := p.d.Send(t.Context(), batchOf(5, 6)); err != nil || !again.Replayed {
 		t.Errorf("a batch of before, on a stack that pays none any more: %v", err)
 	}

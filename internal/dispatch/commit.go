@@ -188,6 +188,9 @@ func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need,
 
 // fill stores and sends a no-op at a nonce that is reserved to p.
 func (d sending) fill(ctx context.Context, p payment.Payment, id wallet.ID, nonce uint64) error {
+	if d.refused != nil {
+		return d.refused
+	}
 	if err := d.Store.Orphan(ctx, id, p.ID, nonce); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -118,7 +120,7 @@ type Dispatcher struct {
 	checked  atomic.Bool     // the startup check has passed
 	compared sync.Map        // the wallet.IDs that it has compared so far
 	worst    worstCase
-	denials  denyList
+	rules    settings.Cached[ruling]
 	crowd    crowd
 }
 
@@ -134,7 +136,7 @@ func New(config stack.Config, parts Parts) *Dispatcher {
 		defer drawing.Unlock()
 		return draw(n)
 	}
-	return &Dispatcher{Config: config, Parts: parts, pool: wallet.NewPool(config.Window, parts.Draw)}
+	return &Dispatcher{Config: config, Parts: parts, pool: wallet.NewPool(parts.Draw)}
 }
 
 // A Result is a payment that is committed: its TxHash is durable.
@@ -149,26 +151,30 @@ type Result struct {
 // earlier one began. Errors are the refusals, ErrKeyReused, ErrInProgress, and
 // errors of the store that left the outcome unknown before anything could move.
 func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error) {
-	if d.RequireKey && r.IdempotencyKey == "" {
+	s, err := d.begin(ctx)
+	refusal := cmp.Or(err, s.refused)
+	if refusal == nil && s.RequireKey && r.IdempotencyKey == "" {
 		return Result{}, ErrKeyMissing
 	}
 	id, err := payment.NewID(r.Merchant, r.Mode, r.IdempotencyKey, d.Random)
-	if err != nil {
+	switch {
+	case err != nil:
 		return Result{}, err
+	case refusal != nil:
+		return s.answerStored(ctx, id, r, refusal)
 	}
-	nodes, err := d.Nodes.Nodes(ctx)
-	if err != nil {
-		return sending{Dispatcher: d}.answerStored(ctx, id, r, errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err)))
-	}
-	return sending{d, nodes, &phases{now: d.Now, last: d.Now()}}.send(ctx, id, r)
+	s.phases = &phases{now: d.Now, last: d.Now()}
+	return s.send(ctx, id, r)
 }
 
-// A sending is a Dispatcher at work on one request, with the nodes of that
-// moment: none if they are not known, when it answers only from what is stored.
+// A sending is a Dispatcher at work on one request, by the rules and with the nodes of that
+// moment: without nodes it answers only from what is stored.
 type sending struct {
 	*Dispatcher
-	Nodes  chain.Nodes
-	phases *phases
+	Nodes chain.Nodes
+	ruling
+	refused error // there are no rules: nothing new begins, and only what holds a nonce goes on
+	phases  *phases
 }
 
 func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Result, error) {

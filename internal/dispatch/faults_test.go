@@ -18,6 +18,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -256,10 +257,12 @@ func TestRefusals(t *testing.T) {
 		before func(*process)
 		want   error
 	}{
-		"as little and as much as is allowed": {func(p *process) { p.d.Minimum, p.d.Maximum = asked.Amount, asked.Amount }, nil},
-		"below the minimum":                   {func(p *process) { p.d.Minimum = token.Units(101) }, dispatch.ErrAmountBelow},
-		"above the maximum":                   {func(p *process) { p.d.Maximum = token.Units(99) }, dispatch.ErrAmountAbove},
-		"to a wallet of ours":                 {func(p *process) { p.keys = append(p.keys, asked.To) }, dispatch.ErrOwnWallet},
+		"as little and as much as is allowed": {func(p *process) {
+			p.set(func(s *settings.Settings) { s.Minimum, s.Maximum = asked.Amount, asked.Amount })
+		}, nil},
+		"below the minimum":   {func(p *process) { p.set(func(s *settings.Settings) { s.Minimum = token.Units(101) }) }, dispatch.ErrAmountBelow},
+		"above the maximum":   {func(p *process) { p.set(func(s *settings.Settings) { s.Maximum = token.Units(99) }) }, dispatch.ErrAmountAbove},
+		"to a wallet of ours": {func(p *process) { p.keys = append(p.keys, asked.To) }, dispatch.ErrOwnWallet},
 		"to a draining wallet of ours": {func(p *process) {
 			p.keys, p.draining = append(p.keys, asked.To), []token.Address{asked.To}
 		}, dispatch.ErrOwnWallet},
@@ -470,7 +473,7 @@ func TestDuplicatesChargeOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, script)
-			p.d.Daily = token.Amount{}
+			p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
 			_, err := p.d.Send(t.Context(), r)
 			for call := range script {
 				t.Errorf("%s was not called: %v", call, p.calls)
@@ -539,9 +542,9 @@ func TestLimitsOfAKey(t *testing.T) {
 		"an ancestor's day that is over": {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: token.Units(1000)}, {Key: "key_b", Amount: token.Units(99)}}}, book{}, store.ErrDailyLimit},
 	} {
 		p := newProcess(t, script{})
-		p.d.Daily = token.Amount{}
+		p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
 		if !test.limits.MerchantMaximum.IsZero() && !test.limits.MerchantDaily.IsZero() {
-			p.d.Maximum, p.d.Daily = token.Units(50), token.Units(50)
+			p.set(func(s *settings.Settings) { s.Maximum, s.Daily = token.Units(50), token.Units(50) })
 		}
 		p.d.Book = &test.book
 		r := asked
@@ -565,7 +568,7 @@ func TestLimitsOfAKey(t *testing.T) {
 	if _, err := p.pay(); err != nil || asks.asked != 0 {
 		t.Errorf("a key without a book: %v, and %d reads of one", err, asks.asked)
 	}
-	p.d.RequireKey = true
+	p.set(func(s *settings.Settings) { s.RequireKey = true })
 	keyless := asked
 	keyless.IdempotencyKey = ""
 	if _, err := p.d.Send(t.Context(), keyless); !errors.Is(err, dispatch.ErrKeyMissing) {
@@ -578,7 +581,7 @@ func TestLimitsOfAKey(t *testing.T) {
 // repeated after a crash is charged.
 func TestADayOfAKeyIsExact(t *testing.T) {
 	p := newProcess(t, script{})
-	p.d.Daily, p.d.Window = token.Amount{}, 64
+	p.set(func(s *settings.Settings) { s.Daily, s.NonceWindow = token.Amount{}, 64 })
 	r := asked
 	r.Key.Daily = []payment.DailyLimit{{Key: "key_a", Amount: token.Units(700)}, {Key: "key_b", Amount: token.Units(1000), Count: 8}}
 	p.holds = token.Units(1_000_000)
@@ -602,7 +605,7 @@ func TestADayOfAKeyIsExact(t *testing.T) {
 	}
 
 	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)})
-	p.d.Daily = token.Amount{}
+	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
 	r.Key.Daily[0].Amount = asked.Amount
 	if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrUnavailable) {
 		t.Error(err)
@@ -642,7 +645,7 @@ func TestAnotherWalletIsTried(t *testing.T) {
 		p.must(p.tables.Charge(t.Context(), day(5000, p.now)))
 	}
 	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)})
-	p.d.Daily = token.Amount{}
+	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
 	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Charge#1") || p.did("Refund#1") {
 		t.Errorf("without a limit: %v after %v", err, p.calls)
 	}

@@ -53,13 +53,10 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	if len(r.Entries) > 1 {
 		offer.BatchContract = d.BatchContract
 	}
-	var asked errgroup.Group // beside the nodes, so that it takes no time of its own
-	asked.Go(func() error { return d.allowed(ctx, r.Outputs()...) })
-	p, err := d.assign(ctx, wallets, offer)
-	if denied := asked.Wait(); denied != nil && !errors.Is(err, errScreened) {
-		return payment.Payment{}, denied
+	if err := d.allowed(r.Outputs()...); err != nil {
+		return payment.Payment{}, err
 	}
-	return p, err
+	return d.assign(ctx, wallets, offer)
 }
 
 // bounds returns ErrAmountBelow or ErrAmountAbove unless each payment of r may have the
@@ -155,7 +152,7 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 
 // errMemo reports a token that makes a transfer only if nothing follows its
 // arguments.
-var errMemo = fmt.Errorf("%w: the token refuses a payment's id after the arguments of a transfer: set the parameter Memo to off (docs/deploy.md)", ErrUnavailable)
+var errMemo = fmt.Errorf("%w: the token refuses a payment's id after the arguments of a transfer: remit settings set Memo=off (docs/deploy.md)", ErrUnavailable)
 
 // refusedMemo returns errMemo if the token would make p without the memo from a
 // wallet from which it pays nobody with it, and refusal otherwise.

@@ -18,6 +18,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/stack"
 	"remit/internal/token"
@@ -100,7 +101,7 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 		holds: token.Units(1000), reply: chain.Accepted, keys: []token.Address{first, second},
 		times: map[string]int{},
 	}
-	p.d = dispatch.New(stack.Config{ChainID: 1, BatchContract: fakechain.Batcher, Window: 4, Daily: token.Units(5000), BlockTime: time.Minute}, dispatch.Parts{
+	p.d = dispatch.New(stack.Config{ChainID: 1, BlockTime: time.Minute}, dispatch.Parts{
 		Store: registering{&interpose.Store{Store: p.tables, Around: p.around}, p}, Keys: p, Nodes: p,
 		Hints: p, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return p.now }, Random: rand.Reader,
 		Draw: func(n int) int { return n - 1 }, // candidates stay in their order
@@ -109,7 +110,24 @@ func start(t *testing.T, tables *memory.Payments, s script) *process {
 			return time.After(0)
 		},
 	})
+	p.set(func(s *settings.Settings) {
+		s.BatchContract, s.NonceWindow, s.Daily, s.MerchantShare = fakechain.Batcher, 4, token.Units(5000), 100
+	})
 	return p
+}
+
+// set changes the settings as an operator does, and lets the process read them again.
+func (p *process) set(change func(*settings.Settings)) {
+	p.t.Helper()
+	rules, err := p.tables.Rules(context.Background())
+	s := rules.Settings
+	if p.must(err); rules.Unusable != nil {
+		s = settings.Default()
+		s.Version = rules.Settings.Version
+	}
+	change(&s)
+	p.must(p.tables.SetSettings(context.Background(), s))
+	p.d.Forget()
 }
 
 func (p *process) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {

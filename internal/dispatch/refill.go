@@ -19,9 +19,16 @@ import (
 // number to the next one. ErrDailyLimit reports that the day's refills are used up, and
 // ErrUnavailable that there is no treasury.
 func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error {
-	rule, coin := d.Refills.Token, d.Token
+	rules, err := d.ruling(ctx)
+	if err != nil {
+		return err
+	}
+	rule, coin := rules.Refills.Token, d.Token
 	if ether {
-		rule, coin = d.Refills.Ether, payment.Ether
+		rule, coin = rules.Refills.Ether, payment.Ether
+	}
+	if rule.Amount.IsZero() { // by newer settings than its caller's; a transfer of zero would be one of all
+		return fmt.Errorf("%w: the settings have no refill", ErrUnavailable)
 	}
 	wallets, err := d.Store.Wallets(ctx, d.ChainID)
 	if err != nil {
@@ -31,7 +38,7 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 	if !found {
 		return fmt.Errorf("%w: no wallet is the treasury: remit wallet treasury ADDRESS makes one of a wallet", ErrUnavailable)
 	}
-	t := Transfer{Mode: d.Refills.Mode, From: treasury.Address, To: to, Ether: ether, Amount: rule.Amount, Why: "refill", Daily: rule.Daily}
+	t := Transfer{Mode: d.Mode, From: treasury.Address, To: to, Ether: ether, Amount: rule.Amount, Why: "refill", Daily: rule.Daily}
 	key := func(n uint64) string { return fmt.Sprintf("refill/%s/%s/%d", to, coin.Symbol, n) }
 	n, last, err := d.lastRefill(ctx, func(n uint64) payment.ID { return payment.KeyID(payment.Operator, t.Mode, key(n)) })
 	if err != nil {

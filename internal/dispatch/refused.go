@@ -53,6 +53,9 @@ var errNoWallet = errors.New("no wallet is left to try")
 // holds on the wallet it left is an orphan, which check-receipts fills with a
 // no-op.
 func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
+	if d.refused != nil {
+		return payment.Payment{}, d.refused
+	}
 	wallets, err := d.registry(ctx, d.registryAge())
 	if err != nil {
 		return payment.Payment{}, err

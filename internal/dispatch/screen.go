@@ -1,15 +1,16 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/settings"
+	"remit/internal/stack"
 	"remit/internal/token"
 )
 
@@ -17,39 +18,49 @@ import (
 // has.
 var errScreened = fmt.Errorf("%w: it is on a list", ErrRecipient)
 
-// denyAge is how long a process believes the deny list that it has read. A payment
-// pays for no read of it, and a new entry counts after this time at the latest.
-const denyAge = 30 * time.Second
-
-// A denyList is the operator's deny list as a process read it last.
-type denyList struct {
-	mu     sync.Mutex
-	at     time.Time
+// A ruling is what a process has read of the rules: the settings and the deny list.
+type ruling struct {
+	stack.Rules
 	denied map[token.Address]bool // never changed
 }
 
-// allowed returns errScreened for entries of which the operator's deny list has a
-// recipient, and ErrUnavailable if the list cannot be read: a payment to a recipient on
-// it cannot be taken back.
-func (d sending) allowed(ctx context.Context, entries ...payment.Entry) error {
-	l, now := &d.denials, d.Now()
-	l.mu.Lock()
-	denied, age := l.denied, now.Sub(l.at)
-	l.mu.Unlock()
-	if denied == nil || age < 0 || age >= denyAge {
-		all, err := d.Store.Denied(ctx)
-		if err != nil {
-			return errors.Join(ErrUnavailable, err)
+// ruling returns the rules that a request is judged by, which were read less than
+// settings.MaxAge ago: one request to the store, for settings and deny list. It is
+// ErrUnavailable if they cannot be read, or payments are not made by them.
+func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
+	r, err := d.rules.Get(ctx, d.Now(), func(ctx context.Context) (ruling, error) {
+		all, err := d.Store.Rules(ctx)
+		if err = cmp.Or(err, all.Unusable); err == nil {
+			err = d.Refused(all.Settings)
 		}
-		denied = make(map[token.Address]bool, len(all))
-		for _, denial := range all {
+		settings.Note(ctx, d.Log, all.Settings.Version, err)
+		denied := make(map[token.Address]bool, len(all.Denied))
+		for _, denial := range all.Denied {
 			denied[denial.To] = true
 		}
-		l.mu.Lock()
-		l.at, l.denied = now, denied
-		l.mu.Unlock()
+		return ruling{d.Rules(all.Settings), denied}, err
+	})
+	if err != nil {
+		err = errors.Join(ErrUnavailable, err)
 	}
-	if i := slices.IndexFunc(entries, func(e payment.Entry) bool { return denied[e.To] }); i >= 0 {
+	return r, err
+}
+
+// begin returns the Dispatcher at work by the rules and with the nodes of the moment. Its
+// error is of the nodes; without rules it has the reason in refused.
+func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
+	rules, refused := d.ruling(ctx)
+	nodes, err := d.Nodes.Nodes(ctx)
+	if err != nil {
+		err = errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
+	}
+	return sending{d, nodes, rules, refused, nil}, err
+}
+
+// allowed returns errScreened for entries of which the operator's deny list has a
+// recipient.
+func (d sending) allowed(entries ...payment.Entry) error {
+	if i := slices.IndexFunc(entries, func(e payment.Entry) bool { return d.denied[e.To] }); i >= 0 {
 		return &chain.EntryError{Index: i, Err: errScreened}
 	}
 	return nil
@@ -66,7 +77,7 @@ func (d sending) screened(ctx context.Context, r payment.Request, refusal error)
 // screen returns why p, which is stored, could not be begun now: a list has a recipient of
 // it or does not answer, or its transfer does not pass.
 func (d sending) screen(ctx context.Context, p payment.Payment) error {
-	if err := d.allowed(ctx, p.Outputs()...); err != nil {
+	if err := cmp.Or(d.refused, d.allowed(p.Outputs()...)); err != nil {
 		return err
 	}
 	_, err := d.simulate(ctx, walletOf(p), p)

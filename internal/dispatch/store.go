@@ -12,7 +12,7 @@ import (
 type Store interface {
 	store.Nonces
 	store.DailyLimits
-	Denied(ctx context.Context) ([]store.Denial, error)
+	Rules(ctx context.Context) (store.Rules, error)
 
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)

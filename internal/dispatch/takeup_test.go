@@ -11,6 +11,7 @@ import (
 
 	"remit/internal/dispatch"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -37,7 +38,10 @@ const handlerLife = 35 * time.Second
 // begin it, whatever keeps it from that; one that holds a nonce is made.
 func TestTakenUpIsJudgedAnew(t *testing.T) {
 	deny := func(p *process) { p.must(p.tables.Deny(t.Context(), store.Denial{To: asked.To})) }
-	list := func(p *process) { p.d.Sanctions, p.listed = token.Address{7}, []token.Address{asked.To} }
+	list := func(p *process) {
+		p.listed = []token.Address{asked.To}
+		p.set(func(s *settings.Settings) { s.Sanctions = token.Address{7} })
+	}
 	for name, test := range map[string]struct {
 		before func(p *process, r *payment.Request)
 		want   error
@@ -50,15 +54,17 @@ func TestTakenUpIsJudgedAnew(t *testing.T) {
 		}, dispatch.ErrAmountAbove},
 		"listed, and above the stack's maximum": {func(p *process, _ *payment.Request) {
 			list(p)
-			p.d.Maximum = token.Units(99)
+			p.set(func(s *settings.Settings) { s.Maximum = token.Units(99) })
 		}, dispatch.ErrAmountAbove},
-		"below the minimum": {func(p *process, _ *payment.Request) { p.d.Minimum = token.Units(101) }, dispatch.ErrAmountBelow},
+		"below the minimum": {func(p *process, _ *payment.Request) {
+			p.set(func(s *settings.Settings) { s.Minimum = token.Units(101) })
+		}, dispatch.ErrAmountBelow},
 		"no entry of the book": {func(p *process, r *payment.Request) {
 			p.d.Book, r.Key.Book = &book{}, true
 		}, dispatch.ErrNotInBook},
 		"the deny list cannot be read": {func(p *process, _ *payment.Request) {
 			deny(p)
-			p.script = breaks("Denied#2")
+			p.script = breaks("Rules#2")
 		}, dispatch.ErrInProgress},
 		"the sanctions list is silent": {func(p *process, _ *payment.Request) { p.mute = p.asked + 1 }, dispatch.ErrInProgress},
 		"every key is away":            {func(p *process, _ *payment.Request) { p.script = breaks("Ready#3", "Ready#4") }, dispatch.ErrInProgress},
@@ -67,7 +73,7 @@ func TestTakenUpIsJudgedAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, daily := range []token.Amount{token.Units(5000), {}} {
 				p, r := left(t, handlerLife, unreserved...), asked
-				p.d.Daily = daily
+				p.set(func(s *settings.Settings) { s.Daily = daily })
 				test.before(p, &r)
 				_, err := p.d.Send(t.Context(), r)
 				if !errors.Is(err, test.want) || test.want != nil && (len(p.sent) > 0 || p.did("Charge#2") || errors.Is(err, dispatch.ErrUnavailable)) {
@@ -77,14 +83,15 @@ func TestTakenUpIsJudgedAnew(t *testing.T) {
 					t.Errorf("answered %v, stored is %+v", err, p.stored())
 				}
 				p, r = left(t, handlerLife, unreserved...), asked
-				p.d.Daily, p.now = daily, p.now.Add(-1)
+				p.now = p.now.Add(-1)
+				p.set(func(s *settings.Settings) { s.Daily = daily })
 				if test.before(p, &r); test.want != nil {
 					if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrDuplicate) || len(p.sent) > 0 || p.stored().ID == "" {
 						t.Errorf("while the first handler may live: %v, after %v", err, p.calls)
 					}
 				}
 				p, r = left(t, handlerLife, "Sign#1"), asked
-				p.d.Daily = daily
+				p.set(func(s *settings.Settings) { s.Daily = daily })
 				test.before(p, &r)
 				if _, away := p.script["Ready#3"]; away {
 					return
@@ -108,9 +115,10 @@ func TestTransferTakenUpIsScreenedAnew(t *testing.T) {
 	}{
 		"denied": {"Reserve#1", func(p *process) { p.must(p.tables.Deny(t.Context(), store.Denial{To: asked.To})) }, dispatch.ErrRecipient},
 		"listed": {"Reserve#1", func(p *process) {
-			p.d.Sanctions, p.listed = token.Address{7}, []token.Address{asked.To}
+			p.listed = []token.Address{asked.To}
+			p.set(func(s *settings.Settings) { s.Sanctions = token.Address{7} })
 		}, dispatch.ErrRecipient},
-		"the deny list cannot be read": {"Reserve#1", func(p *process) { p.script = breaks("Denied#2") }, dispatch.ErrInProgress},
+		"the deny list cannot be read": {"Reserve#1", func(p *process) { p.script = breaks("Rules#2") }, dispatch.ErrInProgress},
 		"the sanctions list is silent": {"Reserve#1", func(p *process) { p.mute = p.asked + 1 }, dispatch.ErrInProgress},
 		"neither":                      {"Reserve#1", func(*process) {}, nil},
 	} {
@@ -150,7 +158,8 @@ func TestAKeyOutOfReachMovesThePayment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, daily := range []token.Amount{token.Units(5000), {}} {
 				p := left(t, handlerLife, test.left...)
-				p.d.Daily, p.script = daily, breaks(test.then...)
+				p.script = breaks(test.then...)
+				p.set(func(s *settings.Settings) { s.Daily = daily })
 				_, err := p.pay()
 				if stored := p.stored(); !errors.Is(err, test.want) || stored.Wallet != test.wallet || (test.want == nil) != (len(p.sent) > 0) {
 					t.Errorf("answered %v, want %v; stored is %+v after %v", err, test.want, stored, p.calls)
@@ -251,7 +260,8 @@ func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {
 // second without a request to a node.
 func TestACrowdCostsNoRequests(t *testing.T) {
 	p := newProcess(t, script{})
-	p.keys, p.d.Share = p.keys[:1], 1
+	p.keys = p.keys[:1]
+	p.set(func(s *settings.Settings) { s.MerchantShare = 25 * 1 })
 	_, err := p.send("first")
 	p.must(err)
 	for n, step := range []struct {

@@ -70,11 +70,11 @@ func (d *Dispatcher) Move(ctx context.Context, t Transfer) (payment.Payment, err
 }
 
 func (d *Dispatcher) transfer(ctx context.Context, t Transfer, do func(sending, context.Context, Transfer) (payment.Payment, error)) (payment.Payment, error) {
-	nodes, err := d.Nodes.Nodes(ctx)
+	s, err := d.begin(ctx)
 	if err != nil {
-		return payment.Payment{}, errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
+		return payment.Payment{}, err
 	}
-	return do(sending{d, nodes, nil}, ctx, t)
+	return do(s, ctx, t)
 }
 
 // offered is Offer with the nodes of the moment, and reports whether the payment is stored.
@@ -115,6 +115,9 @@ func (d sending) same(ctx context.Context, p payment.Payment, r payment.Request)
 
 // offer does everything of a transfer that can fail before it is stored.
 func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t Transfer, coin token.Token) (payment.Payment, error) {
+	if d.refused != nil {
+		return payment.Payment{}, d.refused
+	}
 	wallets, err := d.registry(ctx, justRead)
 	if err != nil {
 		return payment.Payment{}, errors.Join(ErrUnavailable, err)
@@ -129,7 +132,7 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	case to.State == wallet.Retired, t.To == t.From, t.To == (token.Address{}), t.To == d.Token.Contract && t.Call == nil:
 		return payment.Payment{}, fmt.Errorf("%w: %s can only lose what it is sent, or has it", ErrRecipient, t.To)
 	}
-	if err := d.allowed(ctx, payment.Entry{To: t.To}); err != nil {
+	if err := d.allowed(payment.Entry{To: t.To}); err != nil {
 		return payment.Payment{}, err
 	}
 	if err := d.startupCheck(ctx); err != nil { // it opens a wallet that has never paid

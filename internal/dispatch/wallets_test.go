@@ -14,6 +14,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -33,7 +34,7 @@ func four(t *testing.T) *process {
 // that lasts; when the token pays from it again before, it is used again.
 func TestAWalletThatTheTokenBlocks(t *testing.T) {
 	p := four(t)
-	p.d.Daily = token.Amount{}
+	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
 	for n := range 400 {
 		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet == first {
 			t.Fatalf("payment %d: wallet %v, %v", n, result.Payment.Wallet, err)
@@ -70,13 +71,13 @@ func TestAWalletThatTheTokenBlocksIsPaused(t *testing.T) {
 	} {
 		p := four(t)
 		p.keys = p.keys[:2]
-		p.d.Daily = token.Amount{}
+		p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
 		for minute := range 6 {
 			test.at(p, minute)
 			if _, err := p.send(fmt.Sprint(minute)); err != nil {
 				t.Errorf("%s: payment %d: %v", name, minute, err)
 			}
-			p.must(p.tables.RaiseCeiling(t.Context(), walletOf(second), 1<<20))
+			p.must(p.tables.RaiseCeiling(t.Context(), walletOf(second), p.record(second).NextNonce+4))
 			p.now = p.now.Add(time.Minute)
 		}
 		if got := p.record(first).Paused; got != test.want {
@@ -137,19 +138,20 @@ func TestATokenThatPaysNobody(t *testing.T) {
 }
 
 // TestATokenThatRefusesTheMemo: nothing is stored, no wallet rests, and the error says
-// which parameter to change. Without the memo the payment is made.
+// which setting to change. Without the memo the payment is made.
 func TestATokenThatRefusesTheMemo(t *testing.T) {
 	p := newProcess(t, script{})
 	p.strict = true
 	_, err := p.pay()
-	if !errors.Is(err, dispatch.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "set the parameter Memo to off") || p.did("Create#1") {
+	if !errors.Is(err, dispatch.ErrUnavailable) || !strings.Contains(fmt.Sprint(err), "settings set Memo=off") || p.did("Create#1") {
 		t.Errorf("%v, after %v", err, p.calls)
 	}
-	p.d.MemoOff = true
+	p.set(func(s *settings.Settings) { s.MemoOff = true })
 	if result, err := p.pay(); err != nil || result.Payment.Memo() || result.Payment.Wallet != first {
 		t.Errorf("with Memo=off: %+v, %v", result, err)
 	}
-	p.d.MemoOff, p.strict = false, false
+	p.strict = false
+	p.set(func(s *settings.Settings) { s.MemoOff = false })
 	result, err := p.send("k2")
 	if data := result.Payment.Tx.Data; err != nil || len(data) != 68+20 || !bytes.HasSuffix(data, payment.KeyID("mer_1", "test", "k2").Memo()) {
 		t.Errorf("call data is %x, %v", data, err)
@@ -272,7 +274,8 @@ func TestColdProcess(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tables, keys := opened(t)
 			p := start(t, tables, script{})
-			p.keys, p.d.Daily = keys, token.Amount{}
+			p.keys = keys
+			p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
 			p.must(tables.SetCompared(t.Context(), 1, store.Comparison{At: p.now.Add(-test.age)}))
 			p.delays = map[string]time.Duration{}
 			for _, op := range []string{"Estimate", "Fees", "Account", "Head", "Count", "Send"} {

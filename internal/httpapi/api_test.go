@@ -27,6 +27,7 @@ import (
 	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/recipient"
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/tabletest"
 	"remit/internal/token"
@@ -71,6 +72,11 @@ type api struct {
 	sandbox  error
 }
 
+// keySettings returns a source of settings.
+func keySettings(k settings.Keys, err error) func(context.Context) (settings.Keys, error) {
+	return func(context.Context) (settings.Keys, error) { return k, err }
+}
+
 // newAPI returns an api with one merchant.
 func newAPI(t *testing.T) *api {
 	a := &api{T: t, now: epoch, node: &node{account: chain.Account{Head: chain.Head{Number: 19241000}, Balance: token.Units(2500000)}}}
@@ -78,7 +84,7 @@ func newAPI(t *testing.T) *api {
 	keyStore := &memory.APIKeys{}
 	a.keyStore = keyStore
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
-	a.book = recipient.NewBook(keyStore, 24*time.Hour, clock)
+	a.book = recipient.NewBook(keyStore, keySettings(settings.DefaultKeys(true), nil), clock)
 	first, err := a.keys.Create(t.Context(), "Acme Coffee", apikey.Wish{})
 	must(t, err)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
@@ -89,7 +95,7 @@ func newAPI(t *testing.T) *api {
 	requests := 0
 	newID := func() string { requests++; return fmt.Sprint("req-", requests) }
 	a.router = httpapi.NewRouter(apikey.NewAuthenticator(keyStore, apikey.Test), clock, newID,
-		httpapi.CreateAPIKey(newID, apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})),
+		httpapi.CreateAPIKey(newID, apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{}), keySettings(settings.DefaultKeys(false), nil)),
 		httpapi.ListAPIKeys(newID, a.keys),
 		httpapi.IssueAPIKey(newID, a.keys, a.hooks),
 		httpapi.RotateAPIKey(newID, a.keys, a.hooks),
@@ -291,7 +297,7 @@ var steps = map[string]func(*api){
 	"broken dispatch":          refused(errBroken),
 	"the payment is confirmed": (*api).confirm,
 	"the payment fails":        (*api).fail,
-	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, nil)) },
+	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, nil, keySettings(settings.DefaultKeys(true), nil))) },
 	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
 	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"],"daily_amount":100}`) },
 	"a suspended merchant": func(a *api) {

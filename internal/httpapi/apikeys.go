@@ -11,6 +11,7 @@ import (
 
 	"remit/internal/apikey"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/strictjson"
 	"remit/internal/token"
 	"remit/internal/webhook"
@@ -64,12 +65,19 @@ func timeOrNull(t time.Time) *payment.Time {
 	return &public
 }
 
-// CreateAPIKey serves POST /create-api-key. keys is nil where only an operator
-// creates keys: every request is refused then, before its body is read.
-func CreateAPIKey(newID func() string, keys *apikey.Registry) Endpoint {
+// CreateAPIKey serves POST /create-api-key for everybody while the settings are Public;
+// otherwise, and while there are none, requests are refused before their body is read. For
+// an operator, current is nil.
+func CreateAPIKey(newID func() string, keys *apikey.Registry, current func(context.Context) (settings.Keys, error)) Endpoint {
 	return endpoint("CreateAPIKey", newID, func(c *call) (answer, error) {
-		if keys == nil {
-			return answer{}, errKeyCreation
+		if current != nil {
+			s, err := current(c.Context())
+			if err != nil && !settings.Unusable(err) {
+				return answer{}, err
+			}
+			if !s.Public {
+				return answer{}, errKeyCreation
+			}
 		}
 		f, err := readForm(c.Request)
 		if err != nil {

@@ -51,16 +51,16 @@ type process struct {
 
 // newProcess assembles the stack that is served at url. Only the embedded chain
 // runs yet.
-func newProcess(ctx context.Context, settings *Settings, url string, log *slog.Logger) (*process, error) {
-	config, err := settings.config()
+func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logger) (*process, error) {
+	config, err := flags.config()
 	if err != nil {
 		return nil, err
 	}
-	s := &process{Settings: settings, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log)}
+	s := &process{Settings: flags, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log)}
 	if s.tables, err = openTables(ctx, s.DynamoDB, s.Fresh); err != nil {
 		return nil, err
 	}
-	if s.chain, err = openChain(ctx, settings, log); err != nil {
+	if s.chain, err = openChain(ctx, flags, log); err != nil {
 		return nil, err
 	}
 	if err := s.closed(s.chain.chainID); err != nil {
@@ -81,7 +81,11 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
 	config = s.complete(config)
 	s.rules = config
-	book := recipient.NewBook(s.tables.keys, s.RecipientHold, time.Now)
+	if err := s.write(ctx, s.tables); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing the settings: %w", err), s.chain.close())
+	}
+	current := settings.CachedKeys(s.tables.keys, false, time.Now, log)
+	book := recipient.NewBook(s.tables.keys, current, time.Now)
 	events := webhook.NewPublisher(deliveries, deliveries)
 	settling := settlement.Parts{
 		Store: s.tables.payments, Keys: s.chain.keys, Nodes: s.chain.nodes,
@@ -99,7 +103,7 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 	}
 	s.settler = settlement.New(config, settling)
 	payer := dispatch.New(config, paying)
-	if s.handler, err = s.routes(payer, book, events, deliveries, sender, config.ConfirmationRule); err != nil {
+	if s.handler, err = s.routes(payer, current, book, events, deliveries, sender, config.ConfirmationRule); err != nil {
 		return nil, err
 	}
 	if played != nil {
@@ -115,7 +119,7 @@ func newProcess(ctx context.Context, settings *Settings, url string, log *slog.L
 }
 
 // routes serves every endpoint there is.
-func (s *process) routes(payer httpapi.Payer, book *recipient.Book, events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
+func (s *process) routes(payer httpapi.Payer, current func(context.Context) (settings.Keys, error), book *recipient.Book, events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)
@@ -128,13 +132,9 @@ func (s *process) routes(payer httpapi.Payer, book *recipient.Book, events *webh
 	if err != nil {
 		return nil, err
 	}
-	var creator *apikey.Registry
-	if s.KeyCreation == "public" {
-		creator = keys
-	}
 	id := requestID
 	router := httpapi.NewRouter(apikey.NewAuthenticator(s.tables.keys, apikey.Test), time.Now, id,
-		httpapi.CreateAPIKey(id, creator),
+		httpapi.CreateAPIKey(id, keys, current),
 		httpapi.ListAPIKeys(id, keys),
 		httpapi.IssueAPIKey(id, keys, events),
 		httpapi.RotateAPIKey(id, keys, events),

@@ -2,6 +2,7 @@ package local
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"remit/internal/chains"
 	"remit/internal/disburser"
 	"remit/internal/page"
+	"remit/internal/settings"
 	"remit/internal/stack"
 	"remit/internal/token"
 )
@@ -83,7 +85,6 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024, ByCall: own.ByCall}
 	}
 	config = own.Complete(config)
-	config.Share = stack.Share(config.Window, max(1, s.MerchantShare))
 	mode := map[bool]string{true: "live", false: "test"}[chains.IsMain(config.ChainID)]
 	if after, _ := stack.ParseQuorum(s.Quorum, mode); after > 0 { // kong takes no other
 		config.SilentAfter = cmp.Or(s.SilentAfter, after)
@@ -92,19 +93,56 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 	return config
 }
 
-// asFlags has the flags for what chains.Deployment calls by a template's parameters.
-var asFlags = strings.NewReplacer("KeyCreation to", "--key-creation", "AmountMinimum", "--minimum", "AmountMaximum", "--maximum", "DailyLimit", "--daily-limit")
+// asFlags has the flags by which settings are called here.
+var asFlags = strings.NewReplacer("AmountMinimum", "--minimum", "AmountMaximum", "--maximum", "DailyLimit", "--daily-limit")
 
-// closed refuses what is open to strangers or without limits on a main network, as a
-// deployment is refused. There is neither a mode nor an alarm here.
+// closed refuses what is open to strangers or without limits on a main network, as a live
+// stack does.
 func (s *Settings) closed(chainID uint64) error {
-	open := chains.Deployment{
-		Mode: "live", KeyCreation: s.KeyCreation, ChainID: chainID, Minimum: s.Minimum, Maximum: s.Maximum, Daily: s.DailyLimit, AlarmTopic: "none",
-	}.Open()
+	open := s.initial().Unset()
+	if s.KeyCreation == "public" {
+		open = append(open, "--key-creation operator")
+	}
 	if len(open) == 0 || !chains.IsMain(chainID) {
 		return nil
 	}
-	return fmt.Errorf("chain %d is a main network, whose tokens are money: %s", chainID, asFlags.Replace(errors.Join(open...).Error()))
+	return fmt.Errorf("chain %d is a main network, whose tokens are money; set %s", chainID, asFlags.Replace(strings.Join(open, "; set ")))
+}
+
+// initial returns the settings that the flags choose.
+func (s *Settings) initial() settings.Settings {
+	initial := settings.Default()
+	initial.Minimum, initial.Maximum, initial.Daily, initial.RequireKey = s.Minimum, s.Maximum, s.DailyLimit, s.RequireKey
+	initial.Sanctions, initial.BatchContract, initial.MemoOff = s.SanctionsList, s.BatchContract, s.Memo == "off"
+	initial.FeeCapGwei, initial.NonceWindow, initial.MerchantShare = s.MaxFeeCap, s.Window, max(1, s.MerchantShare)
+	if len(s.RPC) == 0 {
+		initial.BatchContract = disburser.Address()
+	}
+	return initial
+}
+
+// write stores what the flags choose, unless it is stored already.
+func (s *Settings) write(ctx context.Context, t *tables) error {
+	rules, err := t.payments.Rules(ctx)
+	if err != nil {
+		return err
+	}
+	initial, by := s.initial(), settings.Stamp{Needs: settings.Code, At: time.Now(), Who: "remit local", Why: "flags"}
+	initial.Stamp, initial.Version = by, rules.Settings.Version
+	if rules.Unusable != nil || len(settings.Payments.Diff(rules.Settings, initial)) > 0 {
+		if err := t.payments.SetSettings(ctx, initial); err != nil {
+			return err
+		}
+	}
+	there, err := t.keys.KeySettings(ctx)
+	if err != nil && !settings.Unusable(err) {
+		return err
+	}
+	keys := settings.Keys{Stamp: by, Public: s.KeyCreation == "public", Hold: s.RecipientHold}
+	if keys.Version = there.Version; err != nil || len(settings.APIKeys.Diff(there, keys)) > 0 {
+		return t.keys.SetKeySettings(ctx, keys)
+	}
+	return nil
 }
 
 // config returns the flags as the engines read them, without the chain and the
@@ -133,13 +171,8 @@ func (s *Settings) config() (stack.Config, error) {
 			return stack.Config{}, fmt.Errorf("--confirmation-rule: %w", err)
 		}
 	}
-	batches := s.BatchContract
-	if len(s.RPC) == 0 {
-		batches = disburser.Address()
-	}
 	return stack.Config{
-		BatchContract: batches, TreasuryAllowance: s.Treasury,
-		Network: s.Network, MemoOff: s.Memo == "off", Ephemeral: s.DynamoDB == "", RequireKey: s.RequireKey, Window: s.Window, Minimum: s.Minimum, Maximum: s.Maximum, Sanctions: s.SanctionsList, Daily: s.DailyLimit, FeeLimit: chains.Gwei(s.MaxFeeCap),
+		TreasuryAllowance: s.Treasury, Network: s.Network, Mode: "test", Ephemeral: s.DynamoDB == "",
 		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge, RegistryAge: registryAge,
 	}, nil
 }

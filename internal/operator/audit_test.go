@@ -31,6 +31,7 @@ import (
 	"remit/internal/memory"
 	"remit/internal/operator"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -176,9 +177,10 @@ func (l *ledger) run(change func([]payment.Payment) []payment.Payment, args ...s
 		all = change(all)
 	}
 	l.fill(tables, all)
+	l.must(tables.SetSettings(l.Context(), settings.Default()))
 	server := httptest.NewServer(operator.Local{
 		Payments: tables, Nodes: l.urls,
-		Config: stack.Config{ChainID: l.chain.ID(), Token: l.chain.Token(), TreasuryAllowance: l.treasury, Window: 16},
+		Config: stack.Config{ChainID: l.chain.ID(), Token: l.chain.Token(), TreasuryAllowance: l.treasury, Own: stack.Own{Window: 16}},
 		Health: func() []chain.Health { return nil }, Keyed: func() []token.Address { return nil },
 	})
 	defer server.Close()
@@ -418,7 +420,7 @@ func TestMoments(t *testing.T) {
 		"audit --from 2999-01-01T00:00:00Z":          "2999-01-01T00:00:00Z is yet to come",
 		"audit --to 2025-01-01T00:00:00Z":            "--to is before the chain's first block",
 		"audit --to 2026-02-01T00:00:00Z":            "--to is later than block ",
-		"recover --since 0":                          "up to 32 transactions that move nothing",
+		"recover --since 0":                          "up to 128 transactions that move nothing",
 		"recover --since 0 --window 7":               "up to 7 transactions",
 		"recover --yes --since 2026-01-03":           "is neither the number of a block nor a time",
 		"recover --yes --since 9999":                 "--since 9999 is beyond block ",
@@ -426,16 +428,6 @@ func TestMoments(t *testing.T) {
 	} {
 		if out, err := l.run(nil, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q\n%s", line, err, want, out)
-		}
-	}
-}
-
-// TestSignable: a window that the chain's profile has made smaller may have been larger when
-// the transactions were signed.
-func TestSignable(t *testing.T) {
-	for of, want := range map[[2]uint64]uint64{{8453, 16}: 128, {8453, 64}: 128, {8453, 100}: 200, {8453, 4}: 8, {1, 64}: 128, {1337, 64}: 128, {1337, 4}: 8} {
-		if got := operator.Signable(of[0], of[1]); got != want {
-			t.Errorf("chain %d, window %d: %d, want %d", of[0], of[1], got, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func (c *batchDeploy) Run(ctx context.Context, d *deployment) error {
 	at := disburser.Address()
 	err := d.everyNodeHas(ctx, at, disburser.Code())
 	if err == nil {
-		return d.show(map[string]any{"address": at}, fmt.Sprintf("%s\nThe contract is there, on every node. Deploy with BatchContract=%s, and give each wallet's allowance: remit batch approve", at, at))
+		return d.show(map[string]any{"address": at}, fmt.Sprintf("%s\nThe contract is there, on every node. Set it (remit settings set BatchContract=%s), and give each wallet's allowance: remit batch approve", at, at))
 	}
 	if !errors.Is(err, errNoCode) {
 		return err
@@ -66,7 +67,10 @@ func (c *batchApprove) Run(ctx context.Context, d *deployment) (err error) {
 			return err
 		}
 	}
-	at := d.batchContract()
+	at, err := d.batchContract(ctx)
+	if err != nil {
+		return err
+	}
 	if !amount.IsZero() {
 		if err := d.everyNodeHas(ctx, at, disburser.Code()); err != nil {
 			return fmt.Errorf("%w: no allowance is given: remit batch deploy makes the contract", err)
@@ -119,11 +123,9 @@ func (c *calling) call(ctx context.Context, d *deployment, to token.Address, dat
 
 // batchContract returns the contract that the stack pays batches through, or where
 // remit batch deploy makes it.
-func (d *deployment) batchContract() token.Address {
-	if d.rules.BatchContract.IsZero() {
-		return disburser.Address()
-	}
-	return d.rules.BatchContract
+func (d *deployment) batchContract(ctx context.Context) (token.Address, error) {
+	rules, err := d.ruling(ctx)
+	return cmp.Or(rules.BatchContract, disburser.Address()), err
 }
 
 // errNoCode reports an address at which a node has no contract.
@@ -180,17 +182,18 @@ func (d *deployment) allowance(ctx context.Context, owner, contract token.Addres
 
 // batchesArePaid makes a finding of the contract, and one of each wallet's allowance.
 func (e *examination) batchesArePaid(ctx context.Context) {
-	at := e.rules.BatchContract
-	if at.IsZero() {
+	rules, err := e.ruling(ctx)
+	at := rules.BatchContract
+	if err != nil || at.IsZero() {
 		return
 	}
 	if t := e.rules.TreasuryAllowance; !t.IsZero() {
-		e.found("batch contract", at.String(), fmt.Errorf("the wallets pay with the tokens of the treasury %s, and the batch contract takes those of the wallets", t), "deploy without BatchContract or without TreasuryAllowance; until then batches of two or more are 400 batches_not_enabled")
+		e.found("batch contract", at.String(), fmt.Errorf("the wallets pay with the tokens of the treasury %s, and the batch contract takes those of the wallets", t), "empty the setting BatchContract, or deploy without TreasuryAllowance; until then batches of two or more are 400 batches_not_enabled")
 		return
 	}
 	e.check(ctx, "batch contract", e.everyNode(func(ctx context.Context, node chain.Node, _ string) (string, error) {
 		return at.String(), hasCode(ctx, node, at, disburser.Code())
-	}), "remit batch deploy --stack "+e.Stack+"; then deploy with the address that it says as BatchContract. Until then pay no batches")
+	}), "remit batch deploy --stack "+e.Stack+"; then set BatchContract to the address that it says. Until then pay no batches")
 	rows, err := e.walletRows(ctx)
 	if err != nil {
 		e.found("batch allowances", "", err, "check your rights on the payments table")

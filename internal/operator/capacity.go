@@ -41,7 +41,7 @@ func (e *examination) holdsTheRate(ctx context.Context, a *account, c *Doctor) {
 		e.found("rate", "", fmt.Errorf("%s%s", wants, w.Limits()), w.Advice(c.Rate))
 	}
 	if l.Window > l.Chain.Pool {
-		e.found("rate", "", fmt.Errorf("%sNonceWindow is %d, and the chain's nodes hold %d of a wallet", wants, l.Window, l.Chain.Pool), "deploy with NonceWindow=0, the chain's own")
+		e.found("rate", "", fmt.Errorf("%sNonceWindow is %d, and the chain's nodes hold %d of a wallet", wants, l.Window, l.Chain.Pool), "remit settings set NonceWindow=0, the chain's own")
 	} else if len(short) == 0 {
 		e.found("rate", wants+"as planned"+by, nil, "")
 	}
@@ -61,7 +61,11 @@ func (e *examination) holdsTheRate(ctx context.Context, a *account, c *Doctor) {
 // its parameters, the account's concurrency and the table's warm throughput. Quotas that
 // it does not ask for are taken to be AWS's own.
 func (a *account) load(ctx context.Context, d *deployment) (l plan.Load, err error) {
-	l = plan.Load{Chain: plan.Of(d.chainID), Window: d.rules.Window, Pause: d.rules.BlockTime.Seconds(), Stack: plan.Default, Limits: map[string]float64{}}
+	rules, err := d.ruling(ctx)
+	if err != nil {
+		return l, err
+	}
+	l = plan.Load{Chain: plan.Of(d.chainID), Window: rules.Window, Pause: d.rules.BlockTime.Seconds(), Stack: plan.Default, Limits: map[string]float64{}}
 	for name, text := range a.parameters {
 		if v, err := strconv.ParseFloat(text, 64); err == nil {
 			l.Limits["parameter "+name] = v

@@ -161,8 +161,8 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 // rulesOf reads the parameters that have the chain's own values if they are empty
 // or 0, as package chainenv does from a function's environment.
 func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
-	c := stack.Config{ChainID: chainID, MemoOff: parameters["Memo"] == "off"}
-	var rule, blocks, list, batches, treasury, fee, window error
+	c := stack.Config{ChainID: chainID, Mode: parameters["Mode"]}
+	var rule, blocks, treasury error
 	c.ConfirmationRule = chains.Chosen(parameters["Mode"])
 	if text := parameters["ConfirmationRule"]; text != "" {
 		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
@@ -170,20 +170,21 @@ func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error)
 	if text := parameters["BlockTime"]; text != "" {
 		c.BlockTime, blocks = time.ParseDuration(text)
 	}
-	if text := parameters["SanctionsList"]; text != "" {
-		c.Sanctions, list = token.ParseAddress(text)
-	}
-	if text := parameters["BatchContract"]; text != "" {
-		c.BatchContract, batches = token.ParseAddress(text)
-	}
 	if text := parameters["TreasuryAllowance"]; text != "" {
 		c.TreasuryAllowance, treasury = token.ParseAddress(text)
 	}
-	gwei, fee := strconv.ParseUint(cmp.Or(parameters["MaxFeeCapGwei"], "0"), 10, 64)
-	c.FeeLimit = chains.Gwei(gwei)
-	c.Window, window = strconv.ParseUint(cmp.Or(parameters["NonceWindow"], "0"), 10, 64)
 	own, _ := chains.Of(chainID)
-	return own.Complete(c), errors.Join(rule, blocks, list, batches, treasury, fee, window)
+	return own.Complete(c), errors.Join(rule, blocks, treasury)
+}
+
+// ruling returns the rules by the settings that are stored, or why there are none.
+func (d *deployment) ruling(ctx context.Context) (stack.Rules, error) {
+	s, err := d.payments()
+	if err != nil {
+		return stack.Rules{}, err
+	}
+	all, err := s.Rules(ctx)
+	return d.rules.Rules(all.Settings), cmp.Or(err, all.Unusable)
 }
 
 // output returns a stack output, or an error that an older template is deployed.

@@ -88,6 +88,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 		if !c.Fresh {
 			e.check(ctx, "schedule", a.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
 		}
+		e.check(ctx, "live versions", a.liveIsDeployed, "wait for a canary to end; otherwise deploy again, or find out who moved the alias live")
 		e.check(ctx, "tables", a.tablesAreKept, "set it as docs/restore.md says; a table with the keys of another is in the wrong parameter")
 		if a.parameters["ReplicaRegion"] != "" {
 			e.check(ctx, "replicas of the secrets", a.secretsAreReplicated, "look at the secret's replication in Secrets Manager; docs/restore.md says what it is for")
@@ -223,13 +224,17 @@ func (e *examination) breakersAreClosed(ctx context.Context) (string, error) {
 }
 
 // chainIsKnown tells what the stack works by. It finds nothing wrong.
-func (e *examination) chainIsKnown(context.Context) (string, error) {
+func (e *examination) chainIsKnown(ctx context.Context) (string, error) {
 	own, known := chains.Of(e.chainID)
 	name := own.Name
 	if !known {
 		name = fmt.Sprintf("%d, which docs/chains.md does not have", e.chainID)
 	}
-	saw := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.rules.ConfirmationRule, e.rules.BlockTime, e.rules.FeeLimit.Tokens(9), e.rules.Window)
+	rules, err := e.ruling(ctx)
+	if err != nil {
+		return "", err
+	}
+	saw := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.rules.ConfirmationRule, e.rules.BlockTime, rules.FeeLimit.Tokens(9), rules.Window)
 	if known && e.rules.ConfirmationRule != own.ConfirmationRule {
 		saw += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)
 	}
@@ -306,7 +311,7 @@ func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ strin
 	if !m.L1Fee.IsZero() {
 		saw += ", and " + m.L1Fee.Tokens(9) + " gwei a payment beside gas"
 	}
-	if err == nil && e.rules.FeeLimit.Less(price) {
+	if rules, unusable := e.ruling(ctx); err == nil && unusable == nil && rules.FeeLimit.Less(price) {
 		err = fmt.Errorf("gas costs %s, more than MaxFeeCapGwei: payments wait", gas)
 	}
 	return saw, err

@@ -123,7 +123,7 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 		good, bad := httptest.NewServer(wellNode(nil)), httptest.NewServer(wellNode(c.faults))
 		own, _ := chains.Of(8453)
 		contract, _ := token.ParseAddress(own.USDC)
-		config := own.Complete(stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: contract}, BatchContract: disburser.Address()})
+		config := own.Complete(stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: contract}})
 		found := doctor(t, config, good.URL, bad.URL)[c.check]
 		want, finding := strings.CutPrefix(c.want, "!")
 		if got := fmt.Sprint(found); found.OK == finding || !strings.Contains(got, want) {
@@ -139,7 +139,7 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 func TestDoctorKnowsProviders(t *testing.T) {
 	config := stack.Config{
 		ChainID: 1337, ConfirmationRule: chain.ConfirmationRule{Tag: "safe"}, BlockTime: time.Second,
-		BatchContract: disburser.Address(), TreasuryAllowance: token.Address{0x7e},
+		TreasuryAllowance: token.Address{0x7e},
 	}
 	for urls, ok := range map[string]bool{
 		"http://127.0.0.1:1/a http://127.0.0.1:2/a":                    true,
@@ -149,7 +149,7 @@ func TestDoctorKnowsProviders(t *testing.T) {
 		"http://base.one.co.uk/a http://base.two.co.uk/a":              true,
 	} {
 		found := doctor(t, config, strings.Fields(urls)...)
-		if f := found["batch contract"]; f.OK || !strings.Contains(f.Do, "without BatchContract or without TreasuryAllowance") {
+		if f := found["batch contract"]; f.OK || !strings.Contains(f.Do, "empty the setting BatchContract, or deploy without TreasuryAllowance") {
 			t.Errorf("%s: with a treasury: %+v", urls, f)
 		}
 		if found["providers"].OK != ok || !strings.Contains(found["chain"].Saw, "1337, which docs/chains.md does not have: safe") {
@@ -182,7 +182,7 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 		{"neither has it", approve + "5", at(`"result":"0x"`), at(`"result":"0x"`), "no allowance is given: remit batch deploy makes the contract"},
 		{"an allowance is ended whatever is there", approve + "0", at(`"result":"0x6001"`), at(`"result":"0x"`), passed},
 		{"an amount that is none", approve + "much", at(ours), at(ours), "no amount of whole tokens"},
-		{"it is made once", deploy, at(ours), at(ours), "Deploy with BatchContract=" + own},
+		{"it is made once", deploy, at(ours), at(ours), "settings set BatchContract=" + own},
 		{"never in place of another", deploy, at(ours), at(`"result":"0x6001"`), "is another one"},
 		{"nor without its deployer", deploy, at(`"result":"0x"`), at(`"result":"0x"`), "the deterministic deployer is not on this chain"},
 		{"nor with another in its place", deploy, rawNode{"eth_getCode": `"result":"0x6001"`, "eth_getCode " + own: `"result":"0x"`}, at(`"result":"0x"`), "is another one"},
@@ -225,7 +225,12 @@ type said struct{ Out, Error string }
 // command gives a command for a stack without wallets.
 func command(t *testing.T, config stack.Config, line string, nodes ...string) (ended said) {
 	t.Helper()
-	local := operator.Local{Payments: memory.NewPayments(), Keyed: func() []token.Address { return nil }, Nodes: nodes, Health: func() []chain.Health { return nil }, Config: config}
+	tables, stored := memory.NewPayments(), settings.Default()
+	stored.BatchContract = disburser.Address()
+	if err := tables.SetSettings(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	local := operator.Local{Payments: tables, Keyed: func() []token.Address { return nil }, Nodes: nodes, Health: func() []chain.Health { return nil }, Config: config}
 	recorder := httptest.NewRecorder()
 	args, err := json.Marshal(map[string]any{"Args": strings.Fields(line)})
 	if err != nil {

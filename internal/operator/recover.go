@@ -14,34 +14,21 @@ import (
 	"time"
 
 	"remit/internal/chain"
-	"remit/internal/chains"
 	"remit/internal/keyring"
 	"remit/internal/kms"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/token"
 	"remit/internal/wallet"
 	"remit/internal/webhook"
 )
 
-// usual is the largest window that a chain's profile has.
-const usual = 64
-
-// Signable returns how many nonces of each wallet a stack with that window may have signed
-// transactions for: twice as many, since a re-organisation may have taken counts back. A
-// stack that has the chain's own window may have had the usual one before.
-func Signable(chainID, window uint64) uint64 {
-	if own, _ := chains.Of(chainID); window == own.Window {
-		window = max(window, usual)
-	}
-	return 2 * window
-}
-
 // Recover is `remit recover`.
 type Recover struct {
 	Target
 	Since  moment          `placeholder:"BLOCK|TIME" help:"From which block, or from when on, payments may be lost: 123456, or 2026-01-31T18:30:00Z. 0 reads the whole chain."`
-	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed. 0: twice the stack's NonceWindow, and 128 where that is the chain's own. Say more if that was larger when the tables were lost."`
+	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed. 0: 128, twice the largest NonceWindow."`
 	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
 	DryRun bool            `help:"Say what there is to do, and change nothing."`
 	Resume bool            `help:"Let the wallets pay again, if every transfer is a payment's."`
@@ -79,6 +66,9 @@ func (c *Recover) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
+	if err := c.unconfirm(ctx, d); err != nil {
+		return fmt.Errorf("ending the confirmation of the settings: %w", err)
+	}
 	done, err := r.Run(ctx, ids)
 	if err != nil {
 		return fmt.Errorf("%w (run remit recover again: it goes on)", err)
@@ -97,6 +87,23 @@ func (c *Recover) Run(ctx context.Context, d *deployment) error {
 		return errors.New("the tables know payments otherwise than the chain: the wallets stay paused")
 	}
 	return nil
+}
+
+// unconfirm ends the confirmation of the settings, which may be older than the loss: live
+// payments wait until an operator has compared them.
+func (c *Recover) unconfirm(ctx context.Context, d *deployment) error {
+	tables, err := d.payments()
+	if err != nil || c.DryRun {
+		return err
+	}
+	rules, err := tables.Rules(ctx)
+	if s := rules.Settings; err == nil && rules.Unusable == nil && s.Confirmed {
+		s.Confirmed, s.At, s.Why = false, time.Now(), "remit recover"
+		if s.Who, err = d.who(ctx); err == nil {
+			return tables.SetSettings(ctx, s)
+		}
+	}
+	return err
 }
 
 // recovery puts the parts together as check-receipts has them.
@@ -144,7 +151,7 @@ func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Reco
 			Store: tables, Keys: keys, Nodes: nodes,
 			Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
 		}),
-		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Past: c.Treasury, Window: cmp.Or(c.Window, Signable(d.chainID, d.rules.Window)), Since: min(since, final), DryRun: c.DryRun,
+		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Past: c.Treasury, Window: cmp.Or(c.Window, 2*max(settings.MaxWindow, d.rules.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
 		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 	}, nil
 }

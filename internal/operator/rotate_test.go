@@ -20,6 +20,7 @@ import (
 	"remit/internal/keyring"
 	"remit/internal/memory"
 	"remit/internal/operator"
+	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/stack"
 	"remit/internal/token"
@@ -41,8 +42,11 @@ func TestRotateKilledAfterEachStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	tables, config := memory.NewPayments(), stack.Config{
-		ChainID: embedded.ID(), Token: embedded.Token(), Network: "devnet", Window: 64, FeeLimit: token.Units(200_000_000_000), BlockTime: 50 * time.Millisecond,
+		ChainID: embedded.ID(), Token: embedded.Token(), Network: "devnet", Own: stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)}, BlockTime: 50 * time.Millisecond,
 		ConfirmationRule: chain.ConfirmationRule{Depth: 2}, RegistryAge: time.Second, ReservationAge: time.Second,
+	}
+	if err := tables.SetSettings(t.Context(), settings.Default()); err != nil {
+		t.Fatal(err)
 	}
 	first := embedded.Wallets()[0]
 	old := wallet.ID{ChainID: embedded.ID(), Address: first.Address}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"remit/internal/settings"
 	"remit/internal/token"
 )
 
@@ -84,13 +85,14 @@ type Position struct {
 // A Book is the books of a stack's merchants.
 type Book struct {
 	Store
-	hold time.Duration
+	keys func(context.Context) (settings.Keys, error)
 	now  func() time.Time
 }
 
-// NewBook returns the books in store. An entry is active when hold has passed.
-func NewBook(store Store, hold time.Duration, now func() time.Time) *Book {
-	return &Book{store, hold, now}
+// NewBook returns the books in store. A new entry is active when the Hold of keys has
+// passed; keys may be nil where none is added.
+func NewBook(store Store, keys func(context.Context) (settings.Keys, error), now func() time.Time) *Book {
+	return &Book{store, keys, now}
 }
 
 // Add enters an address and returns its entry, or the one that there is already.
@@ -103,8 +105,12 @@ func (b *Book) Add(ctx context.Context, e Entry, announce func(context.Context, 
 	if !errors.Is(err, ErrNotFound) {
 		return there, false, wrap(err, "looking for", e.Address)
 	}
+	keys, err := b.keys(ctx)
+	if err != nil {
+		return Entry{}, false, wrap(err, "reading the hold of", e.Address)
+	}
 	e.CreatedAt = b.now().UTC().Truncate(time.Millisecond)
-	e.ActiveAt = e.CreatedAt.Add(b.hold)
+	e.ActiveAt = e.CreatedAt.Add(keys.Hold)
 	if err := announce(ctx, e); err != nil {
 		return Entry{}, false, wrap(err, "announcing", e.Address)
 	}

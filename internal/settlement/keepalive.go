@@ -113,7 +113,7 @@ func (p *pass) repause(ctx context.Context, reason string) error {
 // known to be ours. A crash after the write leaves an attempt that the next run
 // sends.
 func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint64) error {
-	if waiting[0].Nonce != count {
+	if waiting[0].Nonce != count || p.unusable != nil {
 		return nil
 	}
 	var market chain.Market

@@ -29,7 +29,7 @@ func (w *world) take(key, merchant string) payment.Payment {
 func TestATopUpOfABusyWallet(t *testing.T) {
 	overtaken := script{}
 	w := newWorld(t, overtaken)
-	w.settler.Share = 2
+	w.set(4) // of 64: 2
 	w.must(w.tables.Reconcile(t.Context(), w.record(), token.Units(1000), funds.Gas, map[string]uint64{"mer_gone": 2}))
 	for n := range 5 {
 		overtaken[fmt.Sprint("Reconcile#", n+1)] = func(w *world) error {
@@ -55,7 +55,7 @@ func TestATopUpOfABusyWallet(t *testing.T) {
 // balance from the tables.
 func TestCountsThatCannotBeStored(t *testing.T) {
 	w := newWorld(t, breaks("Reconcile#1"))
-	w.settler.Share = 2
+	w.set(4) // of 64: 2
 	w.take("a", "mer_a")
 	w.must(w.tables.Reconcile(t.Context(), w.record(), token.Units(1000), funds.Gas, nil))
 	got, err := w.round()
@@ -68,8 +68,9 @@ func TestCountsThatCannotBeStored(t *testing.T) {
 // are left out, and the wallet is reconciled.
 func TestMoreMerchantsThanAreCounted(t *testing.T) {
 	w := newWorld(t, script{})
-	w.settler.Share, w.settler.Window = 2, 2*wallet.MaxInFlight
-	w.must(w.tables.RaiseCeiling(t.Context(), id, w.settler.Window))
+	w.settler.Own.Window = 2 * wallet.MaxInFlight
+	w.set(1) // of 2048
+	w.must(w.tables.RaiseCeiling(t.Context(), id, w.settler.Own.Window))
 	for n := range wallet.MaxInFlight + 1 {
 		if n == wallet.MaxInFlight { // a merchant more than a reservation counts
 			w.must(w.tables.Reconcile(t.Context(), w.record(), funds.Balance, funds.Gas, map[string]uint64{}))

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"remit/internal/chain"
+	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/wallet"
 )
@@ -20,16 +21,18 @@ import (
 // than the tables, and then a node counts less than it could.
 type pass struct {
 	*Settler
-	Nodes      chain.Nodes        // of this round
-	heads      func() chain.Heads // theirs
-	stands     func() standing    // what they make of the newest final block
-	silent     func() int         // how many of them do not count towards what is confirmed
-	registered wallet.Registration
-	wallet     wallet.Wallet
-	pendingTxs []wallet.PendingTx // in nonce order, then those that this pass stored
-	views      chain.Views
-	fresh      bool // the run looks at the wallet for the first time
-	compared   bool // the chain is not ahead of the wallet
+	Nodes       chain.Nodes        // of this round
+	heads       func() chain.Heads // theirs
+	stands      func() standing    // what they make of the newest final block
+	silent      func() int         // how many of them do not count towards what is confirmed
+	stack.Rules                    // of this round; zero if unusable
+	unusable    error              // why there are none: then nothing is bumped, refilled or filled, and no ceiling rises
+	registered  wallet.Registration
+	wallet      wallet.Wallet
+	pendingTxs  []wallet.PendingTx // in nonce order, then those that this pass stored
+	views       chain.Views
+	fresh       bool // the run looks at the wallet for the first time
+	compared    bool // the chain is not ahead of the wallet
 
 	mu     sync.Mutex // guards report while payments settle side by side
 	report Report
@@ -213,6 +216,9 @@ func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 	settled, err := p.views.FinalCount(ctx, p.wallet.Address)
 	if err != nil {
 		return err
+	}
+	if first < below && p.unusable != nil {
+		return p.unusable
 	}
 	for nonce := max(first, settled); nonce < below; nonce++ {
 		if _, err := p.fillNoop(ctx, nonce); err != nil {

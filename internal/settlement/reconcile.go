@@ -25,7 +25,7 @@ const reconcileTries = 6
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
 	var ceilingErr error
-	if ceiling := leading.Mined + p.Window; ceiling > p.wallet.Ceiling {
+	if ceiling := leading.Mined + p.Window; p.unusable == nil && ceiling > p.wallet.Ceiling {
 		ceilingErr = p.Store.RaiseCeiling(ctx, p.wallet.ID, ceiling)
 	}
 	held, err := p.tied(ctx, leading.Mined)

@@ -241,11 +241,15 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 	if err != nil {
 		return 0, 0, err
 	}
+	rules, err := r.rules(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
 	market, err := nodes.Fees(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	noop := nodes.Noop(ctx, r.ChainID, id.Address, chain.QuoteFees(market.BaseFee, market.Tip, r.FeeLimit))
+	noop := nodes.Noop(ctx, r.ChainID, id.Address, chain.QuoteFees(market.BaseFee, market.Tip, rules.FeeLimit))
 	below = max(count+r.Window, w.NextNonce)
 	var nonces []uint64
 	for _, reservation := range w.Reservations {

@@ -17,6 +17,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/stack"
@@ -75,8 +76,11 @@ func newLoss(t *testing.T) *loss {
 		apply(ctx)
 		return nil
 	}
+	if err := l.tables.SetSettings(t.Context(), settings.Default()); err != nil {
+		t.Fatal(err)
+	}
 	l.Recovery = &settlement.Recovery{
-		Settler: settlement.New(stack.Config{ChainID: 1, Token: coin, Network: "net", Window: 4, BlockTime: time.Minute, ConfirmationRule: chain.ConfirmationRule{Depth: 1}}, settlement.Parts{
+		Settler: settlement.New(stack.Config{ChainID: 1, Token: coin, Network: "net", Own: stack.Own{Window: 4}, BlockTime: time.Minute, ConfirmationRule: chain.ConfirmationRule{Depth: 1}}, settlement.Parts{
 			Store: l.tables, Keys: l.keys, Nodes: chain.Nodes{interpose.Node{Node: c.Nodes[0], Around: inTurn}, interpose.Node{Node: c.Nodes[1], Around: inTurn}}, Events: quiet{}, Log: slog.New(slog.DiscardHandler),
 			Now: func() time.Time { return l.now },
 			Wait: func(_ context.Context, d time.Duration) {

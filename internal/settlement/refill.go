@@ -20,7 +20,7 @@ func (p *pass) refill(ctx context.Context, coin, gas token.Amount) {
 		p.report.Treasury = append(p.report.Treasury, p.refillsLeft(coin, gas))
 	}
 	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
-	if p.Treasury == nil || !p.fresh || p.registered.State != wallet.Active || !able || 2*len(p.views) <= len(p.Nodes) {
+	if p.unusable != nil || p.Treasury == nil || !p.fresh || p.registered.State != wallet.Active || !able || 2*len(p.views) <= len(p.Nodes) {
 		return
 	}
 	seen := slices.MinFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number

@@ -20,6 +20,7 @@ type Report struct {
 	Resent           int             // stored bytes sent again
 	Refused          int             // and refused by a node that holds another transaction, or that will never take them
 	Unreadable       int             // stored items that do not decode, skipped
+	Unruled          int             // 1 while new payments are refused for want of settings
 	Suspect          int             // nonces used by a transaction that is not ours
 	Undecided        int             // mined, and the nodes do not agree on it or have no receipt
 	Paused           int             // wallets that give no reservation
@@ -66,6 +67,7 @@ func (r *Report) add(o Report) {
 	r.Resent += o.Resent
 	r.Refused += o.Refused
 	r.Unreadable += o.Unreadable
+	r.Unruled = max(r.Unruled, o.Unruled)
 	r.Suspect += o.Suspect
 	r.Undecided += o.Undecided
 	r.Paused += o.Paused
@@ -81,7 +83,7 @@ func (r *Report) add(o Report) {
 // next merges a later round: it adds the round's counters, replaces the gauges,
 // and keeps the balances of wallets that the round skipped.
 func (r *Report) next(round Report) {
-	r.Busy, r.ClaimedElsewhere, r.Unreadable, r.Undecided, r.Pending = false, false, 0, 0, 0
+	r.Busy, r.ClaimedElsewhere, r.Unreadable, r.Unruled, r.Undecided, r.Pending = false, false, 0, 0, 0, 0
 	r.Paused = max(r.Paused-round.Paused, 0) // a wallet that is paused and idle is looked at in the first round only
 	r.Wallets = slices.DeleteFunc(r.Wallets, func(old Funds) bool {
 		return slices.ContainsFunc(round.Wallets, func(f Funds) bool { return f.Address == old.Address })

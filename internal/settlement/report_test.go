@@ -49,6 +49,8 @@ func TestReportsAddUp(t *testing.T) {
 		{"Spent", []settlement.Spent{{Noop: true}}, []settlement.Spent{{}}, []settlement.Spent{{Noop: true}, {}}, []settlement.Spent{{Noop: true}, {}}},
 		{"Unreadable", 2, 3, 5, 3},
 		{"Unreadable", 3, 0, 3, 0},
+		{"Unruled", 0, 1, 1, 1},
+		{"Unruled", 1, 0, 1, 0},
 		{"Undecided", 2, 3, 5, 3},
 		{"Undecided", 3, 0, 3, 0},
 		{"Pending", 2, 3, 5, 3},

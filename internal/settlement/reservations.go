@@ -120,6 +120,9 @@ func (p *pass) commit(ctx context.Context, stored payment.Payment, nonce uint64)
 
 // fillNoop stores a no-op at a nonce that no payment will ever use.
 func (p *pass) fillNoop(ctx context.Context, nonce uint64) (*wallet.PendingTx, error) {
+	if p.unusable != nil {
+		return nil, nil // next round
+	}
 	signer, err := p.Keys.Signer(ctx, p.registered)
 	if err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ func TestRounds(t *testing.T) {
 		{"a no-op that waits too long", unfilled, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
 		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"no price", stuck, breaks("Fees#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
-		{"no room for a bump", func(w *world) { stuck(w); w.settler.FeeLimit = token.Units(21) }, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
+		{"no room for a bump", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"no key for a bump", stuck, breaks("Signer#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"no signature of a bump", stuck, breaks("Sign#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"the bumped payment cannot be read", stuck, breaks("Payment#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
@@ -162,7 +162,7 @@ func TestRounds(t *testing.T) {
 		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"no room for a no-op's bump", func(w *world) {
 			unfilled(w)
-			w.gas, w.settler.FeeLimit = 30_000, token.Units(21)
+			w.gas, w.settler.Own.FeeLimit = 30_000, token.Units(21)
 		}, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"no signature of a no-op's bump", unfilled, breaks("Sign#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"the bump of a no-op is not stored", unfilled, breaks("BumpNoop#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},

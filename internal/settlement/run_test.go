@@ -453,7 +453,7 @@ func TestARetiredWallet(t *testing.T) {
 	}
 	var log bytes.Buffer
 	w := newWorld(t, script{})
-	w.settler.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w.settler.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	drain(w)
 	ended(w)
 	for range 2 { // a command whose answer was lost is run again

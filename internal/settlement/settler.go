@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"remit/internal/chain"
+	"remit/internal/settings"
 	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -78,6 +79,7 @@ type Parts struct {
 type Settler struct {
 	stack.Config
 	Parts
+	cached settings.Cached[stack.Rules]
 }
 
 // New returns a settler.
@@ -87,7 +89,18 @@ func New(config stack.Config, parts Parts) *Settler {
 	if parts.Wait == nil {
 		parts.Wait = Sleep
 	}
-	return &Settler{config, parts}
+	return &Settler{Config: config, Parts: parts}
+}
+
+// rules returns the rules of the moment, less than settings.MaxAge old, or why there are
+// none.
+func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
+	return s.cached.Get(ctx, s.Now(), func(ctx context.Context) (stack.Rules, error) {
+		all, err := s.Store.Rules(ctx)
+		err = cmp.Or(err, all.Unusable)
+		settings.Note(ctx, s.Log, all.Settings.Version, cmp.Or(err, s.Refused(all.Settings)))
+		return s.Rules(all.Settings), err
+	})
 }
 
 // Run settles until nothing is pending or its time is over, going round about
@@ -207,6 +220,10 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		}
 		r.known = &known
 	}
+	rules, unusable := s.rules(ctx)
+	if unusable != nil || s.Refused(rules.Settings) != nil {
+		report.Unruled = 1
+	}
 	var heads chain.Heads
 	var stands standing
 	var silent int
@@ -230,7 +247,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	all = r.compared != nil
 	err = abreast(wallets.Working(true), func(registered wallet.Registration) error {
 		p := &pass{
-			Settler: s, Nodes: nodes, registered: registered,
+			Settler: s, Nodes: nodes, Rules: rules, unusable: unusable, registered: registered,
 			heads: func() chain.Heads { <-read; return heads }, stands: func() standing { <-weighed; return stands }, silent: func() int { <-read; return silent },
 		}
 		missing := false

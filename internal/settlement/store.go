@@ -14,6 +14,7 @@ import (
 type Store interface {
 	store.PendingTxs
 
+	Rules(ctx context.Context) (store.Rules, error)
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
 	Finish(ctx context.Context, p payment.Payment) error
 

@@ -15,6 +15,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/stack"
 	"remit/internal/store"
@@ -90,13 +91,23 @@ func newWorld(t *testing.T, s script) *world {
 	}
 	w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}))
 	w.settler = settlement.New(stack.Config{
-		ChainID: 1, Token: coin, Window: 64, BlockTime: 12 * time.Second, FeeLimit: token.Units(1000),
+		ChainID: 1, Token: coin, BlockTime: 12 * time.Second, Own: stack.Own{Window: 64, FeeLimit: token.Units(1000)},
 	}, settlement.Parts{
 		Store: &interpose.Store{Store: w.tables, Around: w.around}, Keys: w, Nodes: w,
 		Events: w, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now },
 		Wait: func(_ context.Context, d time.Duration) { w.waits = append(w.waits, d); w.now = w.now.Add(d) },
 	})
+	w.set(100)
 	return w
+}
+
+// set stores settings with a MerchantShare.
+func (w *world) set(share uint64) {
+	rules, err := w.tables.Rules(context.Background())
+	w.must(err)
+	s := settings.Default()
+	s.Version, s.MerchantShare = rules.Settings.Version, share
+	w.must(w.tables.SetSettings(context.Background(), s))
 }
 
 func (w *world) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {

@@ -19,6 +19,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
@@ -59,7 +60,7 @@ type Setup struct {
 	Coins            uint64            // units of the token in each wallet, or of its allowance
 	Treasury         uint64            // units in a treasury that has granted each wallet an allowance; 0: there is none
 	Gwei             uint64            // gwei in each wallet
-	Refills          stack.Refills     // of a treasury wallet beside the others; zero: there is none
+	Refills          settings.Refills  // of a treasury wallet beside the others; zero: there is none
 	Daily            token.Amount      // limit of a merchant's day; zero: none
 	Key              payment.KeyLimits // of the API key with which clients ask
 	FeeLimit         token.Amount      // wei per gas; zero: none
@@ -117,7 +118,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	for range setup.Wallets {
 		c.AddWallet()
 	}
-	if setup.Refills != (stack.Refills{}) {
+	if setup.Refills != (settings.Refills{}) {
 		c.treasury = len(c.Chain.Funded())
 		c.AddWallet()
 		c.Chain.Fund(fakechain.Wallet(c.treasury), token.Units(3*c.Coins), token.Units(2e12))
@@ -142,6 +143,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 			c.oracle.Stored(call.Op)
 		})
 	}}
+	c.Set(token.Amount{})
 	for range setup.Instances {
 		c.instances = append(c.instances, c.newInstance())
 	}
@@ -256,10 +258,32 @@ func (c *Cluster) newInstance() instance {
 // config is the configuration of every instance and of every run.
 func (c *Cluster) config() stack.Config {
 	return stack.Config{
-		ChainID: chainID, Token: coin, Network: "simulated", Sanctions: token.Address{0: 0x5a}, BatchContract: fakechain.Batcher, TreasuryAllowance: c.Chain.Treasury,
-		ByCall: !c.Estimates, Refills: c.Refills, Window: c.Window, Share: c.Share, Daily: c.Daily, FeeLimit: c.FeeLimit,
+		ChainID: chainID, Token: coin, Network: "simulated", Mode: "test", TreasuryAllowance: c.Chain.Treasury,
+		ByCall: !c.Estimates, Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
 		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
+}
+
+// Set stores the Setup's settings with a largest payment; 0 is no limit.
+func (c *Cluster) Set(maximum token.Amount) {
+	s := settings.Default()
+	s.Maximum, s.Daily, s.Refills, s.MerchantShare = maximum, c.Daily, c.Refills, 100
+	s.Sanctions, s.BatchContract = token.Address{0: 0x5a}, fakechain.Batcher
+	if c.Share > 0 {
+		s.MerchantShare = min(100, (100*c.Share+c.Window-1)/c.Window)
+	}
+	rules, _ := c.Store.Rules(context.Background()) // in memory
+	s.Version = rules.Settings.Version
+	_ = c.Store.SetSettings(context.Background(), s)
+	c.oracle.Ruled(nil)
+	c.trace("operator", "sets AmountMaximum to %s", maximum)
+}
+
+// Damage makes the settings unusable until others are set.
+func (c *Cluster) Damage(unusable error) {
+	c.Store.SpoilSettings(unusable)
+	c.oracle.Ruled(unusable)
+	c.trace("operator", "damages the settings: %v", unusable)
 }
 
 // Hint implements dispatch.Hinter.
@@ -318,7 +342,7 @@ func (c *Cluster) StartRun() string {
 	name, skew := fmt.Sprintf("run%d", c.started), c.skew(c.started)
 	ctx, actor := c.scheduler.Actor(name, runTime)
 	var treasury settlement.Treasury
-	if c.Refills != (stack.Refills{}) {
+	if c.Refills != (settings.Refills{}) {
 		treasury = c.newInstance()
 	}
 	s := settlement.New(c.config(), settlement.Parts{
@@ -367,6 +391,10 @@ func (c *Cluster) Forget(image *memory.Payments) {
 	}
 	c.Store.Restore(image)
 	c.oracle.Lost(before)
+	rules, _ := c.Store.Rules(context.Background())
+	if c.oracle.Ruled(rules.Unusable); errors.Is(rules.Unusable, settings.ErrMissing) {
+		c.Set(token.Amount{}) // before any process uses the tables
+	}
 	c.mu.Lock()
 	c.losses, c.recovers = c.losses+1, true
 	c.mu.Unlock()

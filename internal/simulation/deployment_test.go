@@ -13,6 +13,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
@@ -79,11 +80,14 @@ func newDeployment(t *testing.T, on network, depth uint64) *deployment {
 	now := func() time.Time { return d.now }
 	log := slog.New(slog.DiscardHandler)
 	config := stack.Config{
-		ChainID: on.id, Token: on.coin, Network: "n", Window: 10_000, BlockTime: 12 * time.Second,
+		ChainID: on.id, Token: on.coin, Network: "n", Own: stack.Own{Window: 10_000}, BlockTime: 12 * time.Second,
 		ConfirmationRule: chain.ConfirmationRule{Depth: depth}, ReservationAge: time.Minute, BumpAfter: time.Hour,
 	}
 	store := &interpose.Store{Store: d.store, Around: d.calls.around}
 	nodes := chain.Nodes{interpose.Node{Node: on.node, Around: d.rpc.around}}
+	unlimited := settings.Default()
+	unlimited.MerchantShare = 100
+	_ = d.store.SetSettings(t.Context(), unlimited)
 	for _, a := range on.wallets {
 		_ = d.store.Register(t.Context(), wallet.Registration{ID: wallet.ID{ChainID: on.id, Address: a}, State: wallet.Active, Key: wallet.InSecret})
 	}

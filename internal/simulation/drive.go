@@ -5,10 +5,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"remit/internal/settings"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
-	"remit/internal/stack"
+	"remit/internal/token"
 )
 
 // A policy chooses the next effect of a Cluster, and its outcome.
@@ -187,7 +188,8 @@ func (c *Cluster) heal() {
 	c.Chain.Mute = false
 	c.Keys.Down(false)
 	c.keys.down.Store(false)
-	c.Refills = stack.Refills{} // or the last runs would leave some under way
+	c.Refills = settings.Refills{} // or the last runs would leave some under way
+	c.Set(token.Amount{})
 	c.skewed = c.Skews != nil
 	c.Skews = nil
 	synctest.Wait()

@@ -131,7 +131,7 @@ func TestRecipientOnAList(t *testing.T) {
 				s.Bar(fakechain.Payee(n), deny)
 			}
 			s.Elapse(40 * time.Second) // the deny list is read again, and no handler of before lives
-			list := map[bool]string{true: "Denied", false: "Estimate node0"}[deny]
+			list := map[bool]string{true: "Rules", false: "Estimate node0"}[deny]
 			s.On("again0", list, 0, scheduler.FailBefore)
 			for n, want := range map[int]error{1: dispatch.ErrInProgress, 5: dispatch.ErrInProgress, 2: nil} {
 				s.Is("again, while the list is silent", errors.Is(s.Ask("again0", order(n)).Err, want), true)

@@ -7,20 +7,20 @@ import (
 
 	"remit/internal/dispatch"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/scheduler"
-	"remit/internal/stack"
 )
 
 // refilled is a small wallet beside a treasury that sends it 800 when it has less than
 // 1,000, once in a day.
-var refilled = simulation.Setup{Coins: 1_500, Depth: 1, Refills: stack.Refills{Mode: "test", Token: stack.Refill{Low: unit(1_000), Amount: unit(800), Daily: unit(1_000)}}}
+var refilled = simulation.Setup{Coins: 1_500, Depth: 1, Refills: settings.Refills{Token: settings.Refill{Low: unit(1_000), Amount: unit(800), Daily: unit(1_000)}}}
 
 // runLow has a wallet pay before it is refilled.
 func runLow(s *simulation.Scenario) {
 	rules := s.Refills
-	s.Refills = stack.Refills{}
+	s.Refills = settings.Refills{}
 	s.Pay("client", order(0))
 	s.After(3*time.Minute, order(0), payment.Confirmed)
 	s.Refills = rules

@@ -11,10 +11,10 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
-	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
 )
@@ -53,10 +53,9 @@ func setupOf(rng *rand.Rand) Setup {
 }
 
 // Refilling are rules by which wallets of a seed are refilled now and then.
-var Refilling = stack.Refills{
-	Mode:  "test",
-	Token: stack.Refill{Low: token.Units(1_000), Amount: token.Units(800)},
-	Ether: stack.Refill{Low: token.Units(900_000_000_000), Amount: token.Units(300_000_000_000)},
+var Refilling = settings.Refills{
+	Token: settings.Refill{Low: token.Units(1_000), Amount: token.Units(800)},
+	Ether: settings.Refill{Low: token.Units(900_000_000_000), Amount: token.Units(300_000_000_000)},
 }
 
 // Simulate runs one seed in the bubble it is called in and returns the
@@ -158,13 +157,17 @@ func (c *Cluster) batch(order oracle.Order, i int, rng *rand.Rand) oracle.Order 
 
 // change changes what payments are judged by, or has an order asked for once more under it.
 func (c *Cluster) change(rng *rand.Rand, step int) {
-	switch orders := c.oracle.Orders(); rng.IntN(8) {
+	switch orders := c.oracle.Orders(); rng.IntN(10) {
 	case 0:
 		c.Bar(fakechain.Payee([]int{0, 1, 2, 3, 100, 101}[rng.IntN(6)]), rng.IntN(2) == 0)
 	case 1:
 		c.Chain.Mute = !c.Chain.Mute
 	case 2:
 		c.Key.Maximum = token.Units([]uint64{0, 600}[rng.IntN(2)])
+	case 3:
+		c.Set(token.Units([]uint64{0, 600}[rng.IntN(2)]))
+	case 4:
+		c.Damage([]error{settings.ErrDamaged, settings.ErrMissing, settings.ErrNewer}[rng.IntN(3)])
 	default:
 		if len(orders) > 0 {
 			c.StartClient(fmt.Sprint("client-late", step), orders[rng.IntN(len(orders))], 1, false)
@@ -235,7 +238,7 @@ func Shrink(fails func(Reduction) bool) Reduction {
 }
 
 // routine are the operations that say nothing in a trace when they go well.
-var routine = []string{"Wallet", "Denied", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment", "Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
+var routine = []string{"Wallet", "Rules", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment", "Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
 
 // Brief returns a trace without its routine.
 func Brief(trace []string) []string {

@@ -1,96 +1,84 @@
 // Package stack holds the decisions of a deployment about payments: the chain,
-// the token, the limits. Both engines work by them. It does not know where the
+// the token, the rules. Both engines work by them. It does not know where the
 // values come from.
 package stack
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/settings"
 	"remit/internal/token"
 )
 
-// Share returns the percent of a window, as Config has it: at least one nonce, and 0,
-// which is no limit, for 100 and more.
-func Share(window, percent uint64) uint64 {
-	if percent >= 100 {
-		return 0
-	}
-	return max(1, window*percent/100)
+// Rules are what payments are judged by: settings, and what follows from them here.
+type Rules struct {
+	settings.Settings
+	FeeLimit token.Amount // wei per gas, the most that a fee cap may be
+	Window   uint64       // payments in flight per wallet
+	Share    uint64       // of those, the most of one merchant; 0: any
 }
 
-// Refills are the rules of refills, by asset, and the mode, "test" or "live", in which
-// they are in the books.
-type Refills struct {
-	Mode         string
-	Token, Ether Refill
+// Own are a chain's own values of Rules.
+type Own struct {
+	Window   uint64
+	FeeLimit token.Amount
 }
 
-// A Refill is the rule of one asset, in its smallest unit: a wallet that may spend less
-// than Low gets Amount, and all wallets at most Daily in a UTC day. With an Amount of
-// zero none gets any, and a Daily of zero is no limit.
-type Refill struct{ Low, Amount, Daily token.Amount }
-
-// ParseRefill reads "LOW,AMOUNT,DAILY".
-func ParseRefill(text string) (r Refill, err error) {
-	parts := strings.Split(text, ",")
-	if len(parts) != 3 {
-		return r, fmt.Errorf("%q is not LOW,AMOUNT,DAILY: three whole numbers in the smallest unit", text)
+// Rules returns the rules that follow from settings.
+func (c Config) Rules(s settings.Settings) Rules {
+	r := Rules{Settings: s, FeeLimit: c.Own.FeeLimit, Window: cmp.Or(s.NonceWindow, c.Own.Window)}
+	if s.FeeCapGwei > 0 {
+		r.FeeLimit, _ = token.Units(s.FeeCapGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	}
-	for i, part := range []*token.Amount{&r.Low, &r.Amount, &r.Daily} {
-		if *part, err = token.ParseAmount(parts[i]); err != nil {
-			return Refill{}, fmt.Errorf("%q is not LOW,AMOUNT,DAILY: %w", text, err)
-		}
+	if s.MerchantShare < 100 {
+		r.Share = max(1, r.Window*s.MerchantShare/100)
 	}
-	return r, nil
+	return r
 }
 
-// A Config is the decisions of one stack. Amounts are in the token's smallest
-// unit; an amount of zero is no limit.
+// Refused returns why payments are not made by settings, nil if they may be: in live mode
+// they need limits, and an operator who has confirmed them for the table they are in.
+func (c Config) Refused(s settings.Settings) error {
+	unset := s.Unset()
+	switch {
+	case !c.Live:
+		return nil
+	case len(unset) > 0:
+		return fmt.Errorf("a live stack is closed until its limits are set: %s", strings.Join(unset, ", "))
+	case !s.Confirmed:
+		return errors.New("the settings are not confirmed for this table; compare them and run remit settings confirm")
+	}
+	return nil
+}
+
+// A Config is the decisions of one stack that last as long as a process.
 type Config struct {
 	ChainID uint64
 	Token   token.Token
 	Network string // "base-sepolia", as merchants read it
 
-	// MemoOff keeps payments' IDs out of the call data of their transfers, for a
-	// token that refuses them. Then restored tables cannot be completed from the chain.
-	MemoOff bool
-
 	// ByCall has a transfer executed once, by eth_call within the token's worst case, in
 	// place of estimates (docs/chains.md).
 	ByCall bool
-
-	// BatchContract is the Disburser through which the wallets pay batches; zero: batches
-	// are not enabled.
-	BatchContract token.Address
-
-	// RequireKey refuses payments without an Idempotency-Key.
-	RequireKey bool
 
 	// Ephemeral says that the tables end with the process. Then a wallet that has paid
 	// before, and of which they have no record, is no sign that they were lost.
 	Ephemeral bool
 
-	// Sanctions is a contract that says which recipients are not paid (chain.Screening);
-	// zero: none is asked.
-	Sanctions token.Address
-
 	// TreasuryAllowance is the account with whose coins the wallets pay, by an ERC-20
 	// allowance that it has granted to each; zero: each wallet pays with its own.
 	TreasuryAllowance token.Address
 
-	// Refills are how the stack's treasury wallet tops up the others.
-	Refills Refills
+	Mode string // "test" or "live", in which refills are in the books
+	Live bool   // payments move real money
 
-	Window   uint64       // payments in flight per wallet
-	Share    uint64       // of those, the most of one merchant; 0: any
-	Minimum  token.Amount // of one payment
-	Maximum  token.Amount // of one payment
-	Daily    token.Amount // of a merchant in a UTC day
-	FeeLimit token.Amount // wei per gas, the most that a fee cap may be
+	Own Own // the chain's, where the settings are 0
 
 	// SilentAfter is how long a node has given no valid answer when it no longer counts
 	// towards what is confirmed (chain.Nodes.Decide); zero: it always counts.

@@ -12,8 +12,7 @@ import (
 // process has seen. A choice made on stale knowledge costs a refused
 // reservation, never safety.
 type Pool struct {
-	window uint64 // payments in flight per wallet
-	draw   func(n int) int
+	draw func(n int) int
 
 	mu    sync.Mutex
 	seen  map[ID]Wallet
@@ -36,8 +35,8 @@ const (
 
 // NewPool returns a pool that knows no wallet yet. draw(n) returns a random
 // number from 0 to n-1.
-func NewPool(window uint64, draw func(n int) int) *Pool {
-	return &Pool{window: window, draw: draw, seen: map[ID]Wallet{}, rests: map[ID]rest{}}
+func NewPool(draw func(n int) int) *Pool {
+	return &Pool{draw: draw, seen: map[ID]Wallet{}, rests: map[ID]rest{}}
 }
 
 // Saw keeps a wallet's record that a store has just returned.
@@ -106,6 +105,6 @@ func (p *Pool) load(id ID, need token.Amount) uint64 {
 	case w.Paused != "" || w.Damaged != "" || w.Balance.Less(need):
 		return 1 << 63
 	default:
-		return w.InFlight(p.window)
+		return 1<<62 + w.NextNonce - w.Ceiling // below it: how many nonces are left
 	}
 }

@@ -49,13 +49,6 @@ type Wallet struct {
 // "Constraints in Amazon DynamoDB").
 const MaxInFlight = 1024
 
-// InFlight returns how many nonces are reserved or sent and not known mined,
-// given the window that the ceiling was raised by.
-func (w Wallet) InFlight(window uint64) uint64 {
-	mined := w.Ceiling - min(w.Ceiling, window)
-	return w.NextNonce - min(w.NextNonce, mined)
-}
-
 // A Reservation is a nonce held for a payment whose bytes are not stored yet.
 type Reservation struct {
 	Nonce uint64

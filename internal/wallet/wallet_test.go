@@ -41,16 +41,6 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-func TestInFlight(t *testing.T) {
-	for _, test := range []struct{ next, ceiling, want uint64 }{
-		{0, 64, 0}, {5, 64, 5}, {70, 64 + 60, 10}, {60, 64 + 60, 0}, {59, 64 + 60, 0},
-	} {
-		if got := (wallet.Wallet{NextNonce: test.next, Ceiling: test.ceiling}).InFlight(64); got != test.want {
-			t.Errorf("next %d, ceiling %d: %d in flight, want %d", test.next, test.ceiling, got, test.want)
-		}
-	}
-}
-
 func TestFirstUse(t *testing.T) {
 	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
 	view := func(mined, pending uint64) chain.View {
@@ -142,7 +132,7 @@ func TestChoose(t *testing.T) {
 		{"what was seen last counts", []wallet.Wallet{a, b, stored(1, 1)}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			pool := wallet.NewPool(window, inOrder)
+			pool := wallet.NewPool(inOrder)
 			for _, w := range test.seen {
 				pool.Saw(w)
 			}
@@ -158,7 +148,7 @@ func TestChoose(t *testing.T) {
 // that a payment is refused only when all wallets refuse it.
 func TestChooseAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		pool := wallet.NewPool(window, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "draw") })
+		pool := wallet.NewPool(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "draw") })
 		var candidates []token.Address
 		for i := range rapid.ByteRange(0, 9).Draw(t, "wallets") {
 			w := stored(i, rapid.Uint64Range(0, window).Draw(t, "in flight"))
@@ -187,7 +177,7 @@ func TestChooseAll(t *testing.T) {
 // TestRest: a wallet that rests is tried last for a minute, also when the others
 // are full, and its rests that follow each other for one reason count from the first.
 func TestRest(t *testing.T) {
-	pool, a := wallet.NewPool(window, inOrder), stored(1, 0)
+	pool, a := wallet.NewPool(inOrder), stored(1, 0)
 	candidates := []token.Address{{19: 1}, {19: 2}, {19: 3}}
 	pool.Saw(stored(2, window))
 	pool.Saw(stored(3, window))

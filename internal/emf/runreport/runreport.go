@@ -38,6 +38,7 @@ func Add(m *emf.Meter, r settlement.Report, of Of) {
 		{"Resent", r.Resent},
 		{"BroadcastsRefused", r.Refused},
 		{"ItemsUnreadable", r.Unreadable},
+		{"SettingsUnusable", r.Unruled},
 		{"NoncesConsumed", r.Suspect},
 		{"Undecided", r.Undecided},
 		{"WalletsPaused", r.Paused},

@@ -19,6 +19,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -74,6 +75,32 @@ type Oracle struct {
 	ceilings   map[token.Address]uint64
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
+	ruled      []ruling                         // one after the other
+}
+
+// A ruling is what settings said from a time on.
+type ruling struct {
+	from     time.Time
+	maximum  token.Amount // of a payment; zero: none
+	unusable bool
+}
+
+// Ruled notes that the settings were changed, or cannot be obeyed any more.
+func (o *Oracle) Ruled(unusable error) {
+	rules, _ := o.Store.Rules(context.Background())
+	o.ruled = append(o.ruled, ruling{time.Now(), rules.Settings.Maximum, unusable != nil})
+}
+
+// may reports whether any settings let a payment of an amount be made that were in force
+// less than settings.MaxAge before the request began, or since.
+func (o *Oracle) may(amount token.Amount, began time.Time) bool {
+	for i, r := range o.ruled {
+		over := i+1 < len(o.ruled) && o.ruled[i+1].from.Before(began.Add(-settings.MaxAge))
+		if !over && !r.unusable && (r.maximum.IsZero() || !r.maximum.Less(amount)) {
+			return true
+		}
+	}
+	return false
 }
 
 type nonce struct {
@@ -167,6 +194,9 @@ func (o *Oracle) Reserving(id payment.ID, began time.Time, maximum token.Amount,
 	for _, e := range p.Outputs() {
 		if from := o.barred[e.To]; !from.IsZero() && !began.Before(from) && (o.Chain.Listed[e.To] || o.denied(e.To)) {
 			o.Violate(WithinBounds, "%s got a nonce by a request that began when a list had %s", id, short(e.To))
+		}
+		if !o.may(e.Amount, began) {
+			o.Violate(WithinBounds, "%s got a nonce by a request that began when the settings allowed no payment of %s", id, e.Amount)
 		}
 		if !maximum.IsZero() && maximum.Less(e.Amount) {
 			o.Violate(WithinBounds, "%s got a nonce by a key that may pay %s at most, and pays %s", id, maximum, e.Amount)

@@ -1,0 +1,100 @@
+package dispatch_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/internal/dispatch"
+	"remit/internal/settings"
+	"remit/internal/token"
+)
+
+// change stores other settings, which the process has not read.
+func (p *process) change(set func(*settings.Settings)) {
+	p.t.Helper()
+	rules, err := p.tables.Rules(p.t.Context())
+	p.must(err)
+	s := rules.Settings
+	set(&s)
+	p.must(p.tables.SetSettings(p.t.Context(), s))
+}
+
+// TestSettingsTakeEffect: a request is judged by settings that were read less than MaxAge
+// before, by the clock, whatever the process did meanwhile.
+func TestSettingsTakeEffect(t *testing.T) {
+	p := newProcess(t, script{})
+	for i, step := range []struct {
+		later time.Duration
+		want  error
+	}{{0, nil}, {settings.MaxAge - 1, nil}, {1, dispatch.ErrAmountAbove}, {time.Hour, dispatch.ErrAmountAbove}} {
+		p.now = p.now.Add(step.later)
+		if _, err := p.send(string(rune('a' + i))); !errors.Is(err, step.want) {
+			t.Errorf("%s later: %v, want %v", step.later, err, step.want)
+		}
+		if i == 0 {
+			p.change(func(s *settings.Settings) { s.Maximum = token.Units(99) })
+		}
+	}
+	if p.times["Rules"] != 3 {
+		t.Errorf("the rules were read %d times, want one request every MaxAge", p.times["Rules"])
+	}
+}
+
+// TestUnusableSettings: nothing new begins without settings that can be obeyed. Requests for
+// what is paid are answered, and what holds a nonce is made.
+func TestUnusableSettings(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(p *process)
+		log   string
+	}{
+		"damaged":               {func(p *process) { p.tables.SpoilSettings(settings.ErrDamaged) }, "damaged"},
+		"missing":               {func(p *process) { p.tables.SpoilSettings(settings.ErrMissing) }, "remit settings set"},
+		"of newer code":         {func(p *process) { p.change(func(s *settings.Settings) { s.Needs = settings.Code + 1 }) }, "newer code"},
+		"unreadable":            {func(p *process) { p.script = breaks("Rules#2", "Rules#3", "Rules#4", "Rules#5") }, errBroken.Error()},
+		"a live stack's, unset": {func(p *process) { p.d.Live = true }, "AmountMinimum, AmountMaximum"},
+		"a restored live stack's": {func(p *process) {
+			p.d.Live = true
+			p.change(func(s *settings.Settings) { s.Minimum, s.Maximum = token.Units(1), token.Units(1000) })
+		}, "not confirmed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(t, script{})
+			var log bytes.Buffer
+			p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
+			paid, err := p.pay()
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.spoil(p)
+			p.now = p.now.Add(settings.MaxAge)
+			if _, err := p.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || p.did("Create#2") {
+				t.Errorf("a new payment: %v, after %v", err, p.calls)
+			}
+			if !strings.Contains(log.String(), "settings unusable") || !strings.Contains(log.String(), test.log) {
+				t.Errorf("logged %s, want %q", &log, test.log)
+			}
+			if again, err := p.pay(); err != nil || !again.Replayed || again.Payment.TxHash != paid.Payment.TxHash {
+				t.Errorf("a repetition: %+v, %v", again, err)
+			}
+			if _, err := p.d.Offer(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Amount: token.Units(1)}); !errors.Is(err, dispatch.ErrUnavailable) {
+				t.Errorf("a transfer: %v", err)
+			}
+			if err := p.d.Refill(t.Context(), second, true, 1); !errors.Is(err, dispatch.ErrUnavailable) {
+				t.Errorf("a refill: %v", err)
+			}
+			p.change(func(s *settings.Settings) {
+				if s.Minimum, s.Maximum, s.Daily = token.Units(1), token.Units(1000), token.Units(5000); s.Needs != settings.Code {
+					s.Needs, s.MerchantShare = settings.Code, 100
+				}
+				s.Confirmed = true
+			})
+			if _, err := p.send("new"); err != nil {
+				t.Errorf("once they are set: %v", err)
+			}
+		})
+	}
+}
