@@ -21,6 +21,8 @@ var keptFor = map[string]string{
 	"TestBatchUnderFaults":                   "a batch takes the steps of a payment, whose rules others hold",
 	"TestBatchIsAllOrNothing":                "the contract makes all transfers or none; there is no line to take out",
 	"TestTransfersByCall":                    "TestWorstCase, TestWorstCaseIsKept and TestExecutesATransfer hold its parts; here they meet a chain",
+	"TestAllNodesFallBack":                   "TestRollbackBelowFinality holds the rule; here the nodes fall back above finality",
+	"TestKeyServiceDown":                     "a payment is moved where it would reserve, whose rules others hold; here KMS is out of reach",
 	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }
 
