@@ -46,6 +46,9 @@ func TestOperateALocalStack(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "key"), []byte("4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "settings.env"), []byte("MerchantShare=50\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	type step struct{ why, line, want string }
 	page := func(start string, wants ...string) (steps []step) {
 		for i, line := range strings.Split(strings.TrimSpace(guidetest.Read(t, "../..", "docs/operate.md", start)), "\n") {
@@ -63,6 +66,7 @@ func TestOperateALocalStack(t *testing.T) {
 	spendable := page("remit wallet balance", "$wallet  ", " USDC")
 	books := slices.Concat(page("remit audit", "No difference.", "No difference.", "wallet,day,kind,"), page("remit export", "$hash", "$hash"))
 	for _, step := range slices.Insert([]step{
+		{"a setting", "settings set --yes MerchantShare=40", "settings of payments: version"},
 		{"a batch whose words would steer a terminal", "payment show " + batch, payee + ` "\x1b[2J\u009b\n"`},
 		{"as JSON", "payment show --json " + batch, `"\u001b[2J\u009b\n"`},
 		{"a payment", "payment show --json $hash", "mined in block"},
@@ -84,7 +88,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"and resumes", "wallet resume --yes $wallet", "resumed"},
 		{"nothing is done without consent", "wallet create", "say --yes"},
 		{"a new wallet", "wallet create --yes --json", "address"},
-		{"holds nothing", "doctor", "2 of 20 checks"},
+		{"holds nothing", "doctor", "2 of 21 checks"},
 		{"until it is funded", "chain fund $address --token 5 --ether 1 --rpc " + rpc, "was given 5 tokens and 1 ether"},
 		{"and then all is well", "doctor", "5 USDC, 1 ether"},
 		{"but for batches", "doctor", "the batch contract may take nothing"},
@@ -125,11 +129,13 @@ func TestOperateALocalStack(t *testing.T) {
 		{"a limit of its own", "merchants limit $merchant --max-amount 7 --daily-amount 9 --yes", " 7                     9 "},
 		{"limits that contradict each other", "merchants limit $merchant --max-amount 9 --daily-amount 7 --yes", "--daily-amount is below --max-amount"},
 		{"and the stack's again", "merchants limit $merchant --yes --json", `"max_amount": null`},
+		{"is shown", "settings show", "MerchantShare=40"},
+		{"and in the file of a pipeline", "settings apply --yes settings.env", "settings.env lacks"},
 		{"all of which is in the audit log", "audit-log", "merchants suspend $merchant --reason=stolen --yes"},
 		{"a merchant that has lost its key", "keys issue --yes --scopes payments:read --daily-count 3 $merchant", "May do: payments:read, 3 a day."},
 		{"one that never had any", "keys issue --yes mer_none", "no such API key"},
 		{"gets one that says what it may do", "keys list $merchant", "payments:read, 3 a day"},
-	}, 2, append(books, spendable...)...) {
+	}, 3, append(books, spendable...)...) {
 		known := strings.NewReplacer("$hash", hash, "$hook", hook, "$payment", made.ID, "$id", made.ID, "$merchant", made.Merchant, "$address", made.Address, "$wallet", made.Wallet)
 		if got := remit(known.Replace(step.line)); !strings.Contains(got, known.Replace(step.want)) {
 			t.Errorf("%s: remit %s answered %s, want %s", step.why, step.line, got, step.want)

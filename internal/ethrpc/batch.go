@@ -36,18 +36,25 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 	}
 	size, smaller := int(n.size.Load()), false
 	wait, left := firstWait, patience
+	var refused error // of the last request, if that was of its rate
 	for len(waiting) > 0 {
-		size = min(len(waiting), size)
+		size = n.pace.most(min(len(waiting), size))
+		began := n.now()
+		turn, ok := n.pace.turn(size, left)
+		if left -= turn; !ok || turn > 0 && n.wait(ctx, turn) != nil {
+			return n.end(refused, calls, waiting)
+		}
 		part := waiting[:size]
 		after, err := n.request(ctx, part)
 		limit := limitOf(err)
+		var again []*query
 		if err == nil {
-			var again []*query
 			for _, c := range part {
 				if l := limitOf(c.Error); l == ofRate || l == ofSize && size > 1 {
 					limit, again = max(limit, l), append(again, c)
 				}
 			}
+			n.pace.note(began, size-len(again), false, 0)
 			if waiting = slices.Concat(again, waiting[size:]); limit == none {
 				if smaller {
 					n.shrink(ctx, size)
@@ -61,13 +68,12 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 		}
 		smaller = limit == ofSize
 		size = max(1, size/2)
-		if limit == ofRate {
+		if refused = nil; limit == ofRate {
 			if after == 0 {
 				after, wait = wait, 2*wait
 			}
-			if left -= after; left < 0 || n.wait(ctx, after) != nil {
-				return n.end(err, calls, waiting)
-			}
+			refused = err
+			n.pace.note(began, 0, true, after)
 		}
 	}
 	return n.end(nil, calls, nil)

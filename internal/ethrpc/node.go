@@ -42,6 +42,8 @@ type Config struct {
 	// Wait sleeps while the node limits its rate, or returns early with the
 	// context's error. Nil: by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
+	// Now is the clock by which the rate is learned. Nil: time.Now.
+	Now func() time.Time
 }
 
 // A Node is one JSON-RPC endpoint. It is safe for many goroutines, and opens
@@ -63,6 +65,8 @@ type Node struct {
 	secrets secrets
 	log     *slog.Logger
 	wait    func(context.Context, time.Duration) error
+	now     func() time.Time
+	pace    pace
 	size    atomic.Int64          // the most calls of one request
 	span    atomic.Uint64         // the most blocks of which one request asks for logs
 	right   atomic.Bool           // the node has answered with chainID
@@ -93,9 +97,12 @@ func Open(rawURL string, config Config) (*Node, error) {
 	if config.Wait == nil {
 		config.Wait = sleep
 	}
+	if config.Now == nil {
+		config.Now = time.Now
+	}
 	n := &Node{
 		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, owner: config.Treasury, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
-		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait,
+		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait, now: config.Now, pace: pace{now: config.Now},
 	}
 	n.size.Store(maxBatch)
 	n.span.Store(maxSpan)

@@ -67,6 +67,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e := &examination{deployment: d}
 	e.check(ctx, "registry", e.activeWallets, "remit wallet create --stack "+d.Stack)
 	e.check(ctx, "chain", e.chainIsKnown, "")
+	e.check(ctx, "settings", e.settingsHold, "remit settings show; then settings set, confirm or apply (docs/operate.md#settings)")
 	if onAWS {
 		e.holdsTheRate(ctx, a, c)
 		e.check(ctx, "closed", a.isClosed, "deploy with these parameters (docs/deploy.md)")
@@ -87,6 +88,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 		if !c.Fresh {
 			e.check(ctx, "schedule", a.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
 		}
+		e.check(ctx, "live versions", a.liveIsDeployed, "wait for a canary to end; otherwise deploy again, or find out who moved the alias live")
 		e.check(ctx, "tables", a.tablesAreKept, "set it as docs/restore.md says; a table with the keys of another is in the wrong parameter")
 		if a.parameters["ReplicaRegion"] != "" {
 			e.check(ctx, "replicas of the secrets", a.secretsAreReplicated, "look at the secret's replication in Secrets Manager; docs/restore.md says what it is for")

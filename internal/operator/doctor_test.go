@@ -3,6 +3,7 @@ package operator_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -235,6 +236,7 @@ func command(t *testing.T, config stack.Config, line string, nodes ...string) (e
 	if err != nil {
 		t.Fatal(err)
 	}
+	local.Keys = new(memory.APIKeys)
 	local.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(args)))
 	if err := json.Unmarshal(recorder.Body.Bytes(), &ended); err != nil {
 		t.Fatal(err)
@@ -255,4 +257,32 @@ func doctor(t *testing.T, config stack.Config, nodes ...string) map[string]seen 
 		byCheck[f.Check] = f
 	}
 	return byCheck
+}
+
+// TestDoctorReadsSettings: settings that hold up payments are a finding.
+func TestDoctorReadsSettings(t *testing.T) {
+	payments, keys := memory.NewPayments(), new(memory.APIKeys)
+	see := func() string {
+		local := operator.Local{Payments: payments, Keys: keys, Keyed: func() []token.Address { return nil }, Health: func() []chain.Health { return nil }}
+		recorder := httptest.NewRecorder()
+		local.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"Args":["doctor"]}`)))
+		_, after, _ := strings.Cut(recorder.Body.String(), "  settings  ")
+		line, _, _ := strings.Cut(strings.TrimSpace(after), `\n`)
+		return line
+	}
+	want := func(text string) {
+		t.Helper()
+		if got := see(); !strings.Contains(got, text) {
+			t.Errorf("doctor says %q, want %q", got, text)
+		}
+	}
+	want("payments, version 0: no settings are stored")
+	if err := errors.Join(payments.SetSettings(t.Context(), settings.Default()), keys.SetKeySettings(t.Context(), settings.DefaultKeys(false))); err != nil {
+		t.Fatal(err)
+	}
+	want("payments at version 1, keys at version 1")
+	payments.SpoilSettings(settings.ErrDamaged)
+	want("payments, version 1: the stored settings are damaged")
+	payments.SpoilSettings(settings.ErrNewer)
+	want("need newer code")
 }

@@ -104,6 +104,26 @@ func (c *settingsExport) Run(ctx context.Context, d *deployment) error {
 	return d.show(values, strings.Join(pairs, " "))
 }
 
+// settingsHold finds settings that payments or keys are not made by.
+func (e *examination) settingsHold(ctx context.Context) (string, error) {
+	tables, err := e.settings(ctx)
+	var saw []string
+	for _, t := range tables {
+		saw = append(saw, fmt.Sprintf("%s at version %d", t.kind(), t.stamp().Version))
+		unfit := t.unusable()
+		if unfit == nil {
+			unfit = t.refused()
+		}
+		if unfit == nil && !t.stamp().Confirmed && e.mode == "live" {
+			unfit = errors.New("not confirmed for this table, which was restored")
+		}
+		if unfit != nil {
+			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.kind(), t.stamp().Version, unfit))
+		}
+	}
+	return strings.Join(saw, ", "), err
+}
+
 // publish sends a message to the topic of urgent alarms, or else to that of the others.
 func (a *account) publish(ctx context.Context, subject, text string) error {
 	topic := cmp.Or(a.parameters["UrgentTopicArn"], a.parameters["AlarmTopicArn"])

@@ -86,6 +86,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		{"urgent alarm topic", func(ctx context.Context) (string, error) { return f.topic(ctx, f.parameters["UrgentTopicArn"]) }},
 		{"CloudTrail", f.trail},
 		{"KMS key", f.key},
+		{"settings", f.settings},
 	} {
 		commands, err := check.look(ctx)
 		if err == nil {
@@ -99,7 +100,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "WARN nodes: %s\n", warning)
 	}
 	if f.bad > 0 {
-		return fmt.Errorf("%w (%d of 7 checks)", ErrNotReady, f.bad)
+		return fmt.Errorf("%w (%d of 9 checks)", ErrNotReady, f.bad)
 	}
 	return nil
 }

@@ -1,0 +1,102 @@
+package ethrpc
+
+import (
+	"sync"
+	"time"
+)
+
+// How a pace begins and changes. A provider's limit mostly holds for a second: it takes as
+// many calls at once.
+const (
+	slowest = 10.0        // calls per second to begin with, where fewer were answered
+	doubled = 1.5         // by this the rate is raised until a refusal ends the search, which lowers it so
+	raised  = 1.015       // and by this from then on
+	lowered = 0.8         // by this, after a refusal
+	steady  = time.Second // between two raises; calls must have waited in between
+)
+
+// A pace holds calls back to the rate that a node takes, once it has refused calls for their
+// rate. It begins with as many as the node has answered in the second before, and follows it
+// from there on, up and down. It is safe for many goroutines.
+type pace struct {
+	now func() time.Time
+
+	mu        sync.Mutex
+	rate      float64   // calls per second; 0: the node has refused none
+	searching bool      // none since the first
+	next      time.Time // when the calls that had their turn are paid for at that rate
+	pause     time.Time // until when the node wants no calls
+	changed   time.Time // rate
+	cut       time.Time // rate, by a refusal
+	waited    bool      // calls have, since it changed
+
+	second   time.Time // since when answers are counted
+	answered int
+}
+
+// turn gives so many calls their turn after a wait, unless that is longer than patience. It
+// lets as many go at once as the node takes in a second.
+func (p *pace) turn(calls int, patience time.Duration) (wait time.Duration, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, next := p.now(), p.next
+	if p.rate > 0 {
+		if full := now.Add(-time.Second); next.Before(full) {
+			next = full
+		}
+		next = next.Add(time.Duration(float64(calls) / p.rate * float64(time.Second)))
+		wait = next.Sub(now)
+	}
+	if wait = max(0, wait, p.pause.Sub(now)); wait > patience {
+		return wait, false
+	}
+	p.next, p.waited = next, p.waited || wait > 0
+	if p.waited && now.Sub(p.changed) >= steady && now.After(p.pause) {
+		by := raised
+		if p.searching {
+			by = doubled
+		}
+		p.rate, p.changed, p.waited = p.rate*by, now, false
+	}
+	return wait, true
+}
+
+// most returns how many of so many calls one request may have: those of half a second.
+func (p *pace) most(calls int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rate == 0 {
+		return calls
+	}
+	return max(1, min(calls, int(p.rate/2)))
+}
+
+// note learns from a request that asked for its turn at a time: so many calls were answered. If some were
+// refused for their rate, the node wants none for the time after. The rate is cut at most once
+// a second, and by no call that had its turn before the last cut.
+func (p *pace) note(began time.Time, answered int, refused bool, after time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	if now.Sub(p.second) >= time.Second {
+		p.second, p.answered = now, 0
+	}
+	p.answered += answered
+	if !refused {
+		return
+	}
+	if until := now.Add(after); until.After(p.pause) {
+		p.pause = until
+	}
+	switch {
+	case p.rate == 0:
+		p.rate, p.searching, p.next = max(slowest, float64(p.answered)), true, now
+	case began.Before(p.cut) || now.Sub(p.cut) < steady:
+		return
+	case p.searching:
+		p.rate, p.searching = max(1, p.rate/doubled), false
+	default:
+		p.rate = max(1, p.rate*lowered)
+	}
+	p.changed, p.cut, p.waited = now, now, false
+}
