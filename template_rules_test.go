@@ -82,6 +82,9 @@ func TestTemplateIsReadable(t *testing.T) {
 	if alarms := resources(t, "AWS::CloudWatch::Alarm"); len(alarms) > 20 {
 		t.Errorf("%d alarms: nobody gets up for so many", len(alarms))
 	}
+	if parameters := at[node](readTemplate(t), "Parameters"); len(parameters) > 38 {
+		t.Errorf("%d parameters: what may change while a stack runs is a setting", len(parameters))
+	}
 }
 
 // TestRestoredTablesAreUsed: each use of a table or secret that a parameter may

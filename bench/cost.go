@@ -151,8 +151,8 @@ func parse(text []byte) (plan.Deployment, error) {
 		Provisioned: t.at("Parameters/PaymentsCapacity/Default") == "provisioned",
 		QueueTraced: t.at("Resources/DeliverWebhookFunction/Properties/Tracing") == "Active",
 	}
-	if t.at("Parameters/TraceRule/Default") == "true" {
-		s.TraceShare, s.TraceReservoir = t.parameter("TraceShare"), t.parameter("TraceReservoir")
+	if t.at("Parameters/TraceShare/Default") != "" {
+		s.TraceShare, s.TraceReservoir = t.parameter("TraceShare"), 0
 	}
 	s.Gather, _ = strconv.ParseFloat(t.at("Resources/DeliverWebhookFunction/Properties/Events/Job/Properties/MaximumBatchingWindowInSeconds"), 64)
 	resources, _ := t.all["Resources"].(map[string]any)
