@@ -98,7 +98,7 @@ func Open(rawURL string, config Config) (*Node, error) {
 		config.Wait = sleep
 	}
 	if config.Now == nil {
-		config.Now = time.Now
+		config.Now = time.Now //nolint:forbidigo // a command that says no clock has its own machine's
 	}
 	n := &Node{
 		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, owner: config.Treasury, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),

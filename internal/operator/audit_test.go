@@ -179,7 +179,7 @@ func (l *ledger) run(change func([]payment.Payment) []payment.Payment, args ...s
 	l.fill(tables, all)
 	l.must(tables.SetSettings(l.Context(), settings.Default()))
 	server := httptest.NewServer(operator.Local{
-		Payments: tables, Nodes: l.urls,
+		Payments: tables, Keys: new(memory.APIKeys), Nodes: l.urls,
 		Config: stack.Config{ChainID: l.chain.ID(), Token: l.chain.Token(), TreasuryAllowance: l.treasury, Own: stack.Own{Window: 16}},
 		Health: func() []chain.Health { return nil }, Keyed: func() []token.Address { return nil },
 	})

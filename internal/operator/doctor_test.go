@@ -230,7 +230,7 @@ func command(t *testing.T, config stack.Config, line string, nodes ...string) (e
 	if err := tables.SetSettings(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
-	local := operator.Local{Payments: tables, Keyed: func() []token.Address { return nil }, Nodes: nodes, Health: func() []chain.Health { return nil }, Config: config}
+	local := operator.Local{Payments: tables, Keys: new(memory.APIKeys), Keyed: func() []token.Address { return nil }, Nodes: nodes, Health: func() []chain.Health { return nil }, Config: config}
 	recorder := httptest.NewRecorder()
 	args, err := json.Marshal(map[string]any{"Args": strings.Fields(line)})
 	if err != nil {

@@ -42,7 +42,7 @@ func (a *account) isReserved(context.Context) (string, error) {
 	case size != "sandbox":
 		return "as " + size + " does", nil
 	case a.parameters["Environment"] == "prod":
-		return "", errors.New("Size is sandbox: a flood of one function's requests can stop payments and settlement")
+		return "", errors.New("the Size is sandbox: a flood of one function's requests can stop payments and settlement")
 	default:
 		return "none, as none is wanted outside of production", nil
 	}

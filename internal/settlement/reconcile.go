@@ -98,7 +98,9 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 		}
 		owners[reservation.Nonce] = owner{stored.Coins(), stored.Tx.Cost(), stored.Merchant}
 	}
-	sum.perMerchant = map[string]uint64{}
+	if p.unusable == nil { // whether there is a cap is not known otherwise, and the counts stay
+		sum.perMerchant = map[string]uint64{}
+	}
 	for nonce := mined; nonce < p.wallet.NextNonce; nonce++ {
 		owner, ok := owners[nonce]
 		if !ok {
