@@ -76,6 +76,20 @@ func (h Heads) answered() (nodes Nodes, heads []Head) {
 	return nodes, heads
 }
 
+// Receded reports whether a node that gave its head now calls less final than in an earlier
+// view of a wallet.
+func (h Heads) Receded(earlier Views) bool {
+	nodes, heads := h.answered()
+	for _, view := range earlier {
+		for i, node := range nodes {
+			if node.String() == view.Node.String() && heads[i].Final < view.Final {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Silent returns the name of each node that gave no valid answer: neither its head, nor that
 // it serves another chain. A name that several nodes have is silent if none of them gave one,
 // and is there for each. It reports false if no node gave any answer.

@@ -25,6 +25,7 @@ type pass struct {
 	heads       func() chain.Heads // theirs
 	stands      func() standing    // what they make of the newest final block
 	silent      func() int         // how many of them do not count towards what is confirmed
+	known       func() chain.Block // the newest final block, the zero Block if none is known
 	stack.Rules                    // of this round; zero if unusable
 	unusable    error              // why there are none: then nothing is bumped, refilled or filled, and no ceiling rises
 	registered  wallet.Registration

@@ -88,6 +88,18 @@ func (p *pass) rolledBack(ctx context.Context) (bool, error) {
 	return true, p.resendAll(ctx, p.waiting(0))
 }
 
+// still reports whether the nodes, asked once more behind the receipts, have the known block
+// and call no less final than when the round began. A node that changes to another chain, or
+// back, in the middle of a round has given heads of the one and receipts of the other.
+func (p *pass) still(ctx context.Context) bool {
+	known, heads := p.known(), p.Nodes.Heads(ctx, p.ConfirmationRule)
+	if heads.Receded(p.views) {
+		return false
+	}
+	have := heads.Standing(ctx, known).Have
+	return known.Hash.IsZero() || heads.Most(have) || p.stands() == answered && heads.Enough(have, p.silent())
+}
+
 // Accept takes the nodes' chain for the right one, by forgetting the final block that they
 // lack: the next run takes one of theirs, and resumes the wallets that fit it. Those whose
 // transactions are gone stay paused. It may be repeated; ErrChanged means that a run wrote

@@ -45,6 +45,9 @@ func (p *pass) settle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(known.Agreed) > 0 && !p.still(ctx) {
+		return nil
+	}
 	settled := map[uint64]bool{}
 	err = abreast(mined, func(s wallet.PendingTx) error {
 		if p.short(ctx, 0) {

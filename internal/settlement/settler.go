@@ -249,6 +249,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		p := &pass{
 			Settler: s, Nodes: nodes, Rules: rules, unusable: unusable, registered: registered,
 			heads: func() chain.Heads { <-read; return heads }, stands: func() standing { <-weighed; return stands }, silent: func() int { <-read; return silent },
+			known: func() chain.Block { <-weighed; return r.known.Final },
 		}
 		missing := false
 		if r.compared != nil {
