@@ -151,7 +151,7 @@ func parse(text []byte) (plan.Deployment, error) {
 		Provisioned: t.at("Parameters/PaymentsCapacity/Default") == "provisioned",
 		QueueTraced: t.at("Resources/DeliverWebhookFunction/Properties/Tracing") == "Active",
 	}
-	if t.at("Parameters/TraceShare/Default") != "" {
+	if t.at("Parameters/TraceShare/Default") != "none" {
 		s.TraceShare, s.TraceReservoir = t.parameter("TraceShare"), 0
 	}
 	s.Gather, _ = strconv.ParseFloat(t.at("Resources/DeliverWebhookFunction/Properties/Events/Job/Properties/MaximumBatchingWindowInSeconds"), 64)

@@ -136,7 +136,7 @@ func Where(build string) []string {
 // Parameters returns the parameters for this machine and its chain.
 func (s *Stack) Parameters() []string {
 	return []string{
-		Architecture, "TraceShare=", // ministack knows no X-Ray
+		Architecture, "TraceShare=none", // ministack knows no X-Ray
 		"Network=devnet", fmt.Sprintf("ChainId=%d", s.Chain.ID()), fmt.Sprintf("TokenAddress=%v", s.Chain.Token().Contract),
 		"TokenSymbol=" + s.Chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.Chain.Token().Decimals),
 		fmt.Sprintf("ConfirmationRule=%d", ConfirmationRule), fmt.Sprintf("BlockTime=%v", BlockTime),
