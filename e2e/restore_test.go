@@ -47,8 +47,9 @@ func newDrill(t *testing.T) *drill {
 	if _, err := os.Stat(filepath.Join(build, "template.yaml")); err != nil {
 		d.ok(started.Run(t.Context(), "make", "build", "ARGS=--build-dir "+build+" --parameter-overrides "+localaws.Architecture))
 	}
-	d.ok(started.Install(t.Context(), build, append(localaws.Closed(), "AuthorizerCacheSeconds=0")...))
+	d.ok(started.Install(t.Context(), build, append(localaws.Closed(), "Size=small", "AuthorizerCacheSeconds=0")...))
 	d.ok(started.FillSecrets(t.Context()))
+	d.ok(started.Set(t.Context(), func(_ *settings.Settings, k *settings.Keys) { k.Public = false }))
 
 	// An operator's PATH. Without a terminal to ask on, consent is --yes.
 	program, err := remit()

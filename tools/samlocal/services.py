@@ -138,6 +138,19 @@ def register(aws, refs, facts):
             "pk": f"wallets#{facts['chain_id']}", "sk": f"wallet#{wallet['address']}", "state": "active", "signer": "secret"}.items()})
 
 
+def settle(aws, refs):
+    """Stores the settings of payments and of keys, as remit settings set does."""
+    def put(table, key, **values):
+        aws["dynamodb"].put_item(TableName=refs[table], Item=key | {
+            "version": {"N": "1"}, "needs": {"N": "1"}, "created_at": {"S": "2026-01-01T00:00:00.000000000Z"},
+            "who": {"S": "tools/local-services"}, "reason": {"S": ""}, "values": {"M": {k: {"S": v} for k, v in values.items()}}})
+    put("PaymentsTable", {"pk": {"S": "denied"}, "sk": {"S": "0x" + "0" * 40}},
+        AmountMinimum="0", AmountMaximum="0", DailyLimit="0", RequireIdempotencyKey="false", SanctionsList="", MaxFeeCapGwei="0",
+        NonceWindow="0", MerchantShare="50", Memo="on", RefillToken="", RefillEther="",
+        BatchContract="0xe7062B299C28608BB223DaF12Dd5c3Fe8dE4467d")  # on every chain; the embedded one has it
+    put("ApiKeysTable", {"key_hash": {"S": "settings"}}, KeyCreation="public", RecipientHoldSeconds="2")
+
+
 def environment(template, refs, url):
     """The variables of each function, as the template declares them."""
     def value(v):
@@ -174,12 +187,11 @@ def run(a):
         chain, facts = start_chain(a, log)
         mine, theirs = f"http://{a.bind}:{a.port}", f"http://{a.host}:{a.port}"
         refs = {name: p.get("Default", "") for name, p in template["Parameters"].items()}
-        refs["AWS::StackName"] = "remit-local"
+        refs["AWS::StackName"], refs["Configuration"] = "remit-local", "of this machine"
         chosen = {
             "ChainId": facts["chain_id"], "Network": "local", "ConfirmationRule": "2",
             "BlockTime": a.block_time, "TokenAddress": facts["token"]["address"],
             "TokenSymbol": facts["token"]["symbol"], "TokenDecimals": facts["token"]["decimals"],
-            "BatchContract": "0xe7062B299C28608BB223DaF12Dd5c3Fe8dE4467d",  # on every chain; the embedded one has it
         }
         chosen |= dict(setting.partition("=")[::2] for setting in a.set)
         for name in chosen.keys() - template["Parameters"].keys():
@@ -190,6 +202,7 @@ def run(a):
             "RpcSecret": {"urls": [f"http://{a.host}:{a.chain_port}"]},
         })
         register(aws, refs, facts)
+        settle(aws, refs)
         with open(a.env, "w", encoding="utf-8") as f:
             json.dump(environment(template, refs, theirs), f, indent=2)
             f.write("\n")
