@@ -69,7 +69,7 @@ exec "`+program+`" "$@" --yes 2>&1
 	d.replaces = []string{
 		"remit-prod", localaws.StackName, "make build ENV=prod\n", "", ".cache/venv/bin/sam", tools + "/venv/bin/sam",
 		"--config-env prod", strings.Join(localaws.Where(build), " "),
-		"PARAMETERS=$(", "PARAMETERS='AuthorizerCacheSeconds=0 " + strings.Join(append(started.Parameters(), localaws.Closed()...), " ") + "' # $(",
+		"PARAMETERS=$(", "PARAMETERS='Size=small AuthorizerCacheSeconds=0 " + strings.Join(append(started.Parameters(), localaws.Closed()...), " ") + "' # $(",
 	}
 	return d
 }

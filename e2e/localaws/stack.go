@@ -336,6 +336,6 @@ func (s *Stack) Set(ctx context.Context, change func(*settings.Settings, *settin
 		k.Version = version
 	}
 	change(&v, &k)
-	v.Confirmed, v.At, k.At = true, time.Now(), time.Now()
+	v.Confirmed, k.Confirmed, v.At, k.At = true, true, time.Now(), time.Now()
 	return errors.Join(payments.SetSettings(ctx, v), keys.SetKeySettings(ctx, k))
 }

@@ -23,6 +23,7 @@ var keptFor = map[string]string{
 	"TestTransfersByCall":                    "TestWorstCase, TestWorstCaseIsKept and TestExecutesATransfer hold its parts; here they meet a chain",
 	"TestAllNodesFallBack":                   "TestRollbackBelowFinality holds the rule; here the nodes fall back above finality",
 	"TestKeyServiceDown":                     "a payment is moved where it would reserve, whose rules others hold; here KMS is out of reach",
+	"TestRPCForkThatIsHidden":                "a round's standing and the question behind its receipts hold it, each alone",
 	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }
 
