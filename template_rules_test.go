@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"remit/internal/dynamo"
 )
 
 // A rule is a sentence about the resources of one type. Each has been broken
@@ -49,13 +51,15 @@ var rules = []rule{
 	{"a role has only policies of this template", "AWS::IAM::Role", foreignPolicies},
 	{"a stolen function forges no webhook: only those that make and use the secrets open them", "AWS::Serverless::Function", opensSecrets},
 	{"a stolen function is not stolen money: only signers read the signing keys", "AWS::Serverless::Function", readsSigningKeys},
+	{"a stolen function changes no limit and hides no operator: it does not write settings, the deny list and the audit log", "AWS::Serverless::Function", changesRules},
 
 	{"an alarm says what silence means", "AWS::CloudWatch::Alarm", missing("Properties.TreatMissingData")},
 	{"an alarm says in words what happened", "AWS::CloudWatch::Alarm", missing("Properties.AlarmDescription")},
 	{"an alarm watches one metric: the local AWS refuses metric math", "AWS::CloudWatch::Alarm", present("Properties.Metrics")},
 
 	{"a stack can be deployed beside another: nothing has a fixed name", "", present("Properties.TableName", "Properties.QueueName", "Properties.FunctionName",
-		"Properties.LogGroupName", "Properties.AlarmName", "Properties.RoleName", "Properties.DashboardName")},
+		"Properties.AlarmName", "Properties.RoleName", "Properties.DashboardName")},
+	{"a log has no fixed name either", "AWS::Logs::LogGroup", present("Properties.LogGroupName")},
 	{"a secret has no fixed name either", "AWS::SecretsManager::Secret", present("Properties.Name")},
 }
 
@@ -261,17 +265,14 @@ func grantsTooMuch(r node) string {
 		return "has no role written by hand, so that SAM makes one with rights on the whole account"
 	}
 	for _, s := range at[[]node](r, "Properties.Rights") {
-		if s["Effect"] != "Allow" {
-			return fmt.Sprintf("Effect %v", s["Effect"])
-		}
-		if strings.Contains(fmt.Sprint(s["Resource"]), ":key/*") && at[node](s, "Condition.StringEquals")["aws:ResourceTag/remit-stack"] == nil {
-			return "grants keys in KMS without the stack's tag"
+		if s["Effect"] == "Deny" {
+			continue
 		}
 		if action := words(s["Action"]); strings.HasPrefix(action[0], "xray:") {
 			continue // no resource of X-Ray has a name
 		}
 		for _, word := range append(words(s["Action"]), words(s["Resource"])...) {
-			if strings.Contains(strings.NewReplacer("/wallets/*", "", "${ExistingWalletSecrets}*", "", ":key/*", "").Replace(word), "*") || word == "dynamodb:Scan" {
+			if strings.Contains(strings.NewReplacer("/wallets/*", "", "${ExistingWalletSecrets}*", "").Replace(word), "*") || word == "dynamodb:Scan" {
 				return "grants " + word
 			}
 		}
@@ -282,9 +283,31 @@ func grantsTooMuch(r node) string {
 func readsSigningKeys(r node) string {
 	for _, s := range at[[]node](r, "Properties.Rights") {
 		signs := has("functions/check-receipts/ functions/send-payment/ functions/send-payments/", at[string](r, "Properties.CodeUri"))
-		if (strings.Contains(fmt.Sprint(s["Resource"]), "/wallets/") || slices.Contains(words(s["Action"]), "kms:Sign")) && !signs {
+		if strings.Contains(fmt.Sprint(s["Resource"]), "/wallets/") && !signs {
 			return "is granted the wallets' secrets"
 		}
+		if slices.Contains(words(s["Action"]), "kms:Sign") {
+			return "may sign with keys in KMS by a policy: remit wallet gives a grant on each"
+		}
+	}
+	return ""
+}
+
+func changesRules(r node) string {
+	writes, denied := false, false
+	for _, s := range at[[]node](r, "Properties.Rights") {
+		acts := fmt.Sprint(words(s["Action"]))
+		if s["Effect"] == "Deny" {
+			of := words(at[node](s, "Condition.ForAnyValue:StringLike")["dynamodb:LeadingKeys"])
+			denied = strings.Contains(acts, "DeleteItem") && strings.Contains(acts, "PutItem") && strings.Contains(acts, "UpdateItem") &&
+				slices.Contains(of, dynamo.AuditPartition) && !slices.ContainsFunc(dynamo.SettingsPartitions(), func(p string) bool { return !slices.Contains(of, p) })
+			continue
+		}
+		table := fmt.Sprint(s["Resource"])
+		writes = writes || (strings.Contains(table, "PaymentsTable") || strings.Contains(table, "ApiKeysTable")) && regexp.MustCompile(":(Put|Update|Delete)Item").MatchString(acts)
+	}
+	if writes && !denied {
+		return "may write settings, the deny list or the audit log: deny it their partitions"
 	}
 	return ""
 }

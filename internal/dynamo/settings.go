@@ -16,6 +16,10 @@ import (
 // one query reads both, and code that knows no settings takes them for the denial of a
 // recipient that nobody can pay.
 
+// SettingsPartitions returns patterns of the partitions, in both tables, that have settings
+// and their history, and with them the deny list.
+func SettingsPartitions() []string { return []string{deniedPK, "settings", "settings#*"} }
+
 func settingsKey(version uint64) primaryKey {
 	if version == 0 {
 		return pair(deniedPK, token.Address{}.String())

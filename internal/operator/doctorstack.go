@@ -157,9 +157,11 @@ func (a *account) empty(output string) func(context.Context) (string, error) {
 	}
 }
 
-// declared returns the physical names of the stack's resources of one type.
-func (a *account) declared(ctx context.Context, kind string) (map[string]bool, error) {
-	declared := map[string]bool{}
+// A listed resource is one of the stack's.
+type listed struct{ id, name, kind string } // logical id, physical name, type
+
+// listed returns the stack's resources.
+func (a *account) listed(ctx context.Context) (all []listed, err error) {
 	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(a.aws), &cloudformation.ListStackResourcesInput{StackName: &a.stack})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -167,12 +169,22 @@ func (a *account) declared(ctx context.Context, kind string) (map[string]bool, e
 			return nil, fmt.Errorf("listing the stack's resources: %w", err)
 		}
 		for _, r := range page.StackResourceSummaries {
-			if aws.ToString(r.ResourceType) == kind {
-				declared[aws.ToString(r.PhysicalResourceId)] = true
-			}
+			all = append(all, listed{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType)})
 		}
 	}
-	return declared, nil
+	return all, nil
+}
+
+// declared returns the physical names of the stack's resources of one type.
+func (a *account) declared(ctx context.Context, kind string) (map[string]bool, error) {
+	all, err := a.listed(ctx)
+	declared := map[string]bool{}
+	for _, r := range all {
+		if r.kind == kind {
+			declared[r.name] = true
+		}
+	}
+	return declared, err
 }
 
 // declaredAlarms returns the names of the alarms that the template has made.

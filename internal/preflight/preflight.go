@@ -87,6 +87,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		{"CloudTrail", f.trail},
 		{"KMS key", f.key},
 		{"settings", f.settings},
+		{"grants of wallets' keys", f.grants},
 	} {
 		commands, err := check.look(ctx)
 		if err == nil {
@@ -100,7 +101,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		fmt.Fprintf(out, "WARN nodes: %s\n", warning)
 	}
 	if f.bad > 0 {
-		return fmt.Errorf("%w (%d of 9 checks)", ErrNotReady, f.bad)
+		return fmt.Errorf("%w (%d of 10 checks)", ErrNotReady, f.bad)
 	}
 	return nil
 }
