@@ -26,6 +26,10 @@ var rules = []rule{
 	{"a secret outlives its own replacement", "AWS::SecretsManager::Secret", unless("UpdateReplacePolicy", "Retain")},
 	{"a table can be restored to any second", "AWS::DynamoDB::Table", unless("Properties.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled", "true")},
 	{"a table is paid by use, unless a parameter says otherwise", "AWS::DynamoDB::Table", unless("Properties.BillingMode", "PAY_PER_REQUEST", "[HasCapacity PROVISIONED PAY_PER_REQUEST]")},
+	{"a key outlives the stack, unless its creation failed", "AWS::KMS::Key", unless("DeletionPolicy", "RetainExceptOnCreate")},
+	{"a key outlives its own replacement", "AWS::KMS::Key", unless("UpdateReplacePolicy", "Retain")},
+	{"a key is rotated", "AWS::KMS::Key", unless("Properties.EnableKeyRotation", "true")},
+	{"a key for webhooks' secrets has no users but the functions that make and use them", "AWS::KMS::Key", keyUsers},
 	{"a signing key is not made up by AWS", "AWS::SecretsManager::Secret", present("Properties.GenerateSecretString")},
 
 	{"an API is regional", "AWS::Serverless::Api", unless("Properties.EndpointConfiguration.Type", "REGIONAL")},
@@ -308,6 +312,22 @@ func changesRules(r node) string {
 	}
 	if writes && !denied {
 		return "may write settings, the deny list or the audit log: deny it their partitions"
+	}
+	return ""
+}
+
+func keyUsers(r node) string {
+	for _, s := range at[[]node](r, "Properties.KeyPolicy.Statement") {
+		uses := slices.ContainsFunc(words(s["Action"]), func(a string) bool {
+			return regexp.MustCompile(`:(\*$|.*(Decrypt|Encrypt|DataKey))`).MatchString(a)
+		})
+		who := fmt.Sprint(words(at[any](s, "Principal.AWS")))
+		if uses && who != "[CreateWebhookFunctionRole.Arn RotateWebhookSecretFunctionRole.Arn TestWebhookFunctionRole.Arn DeliverWebhookFunctionRole.Arn]" {
+			return "may be used by " + who
+		}
+		if uses && at[node](s, "Condition.StringEquals")["kms:EncryptionContext:remit"] != "webhook-secrets" {
+			return "may be used for anything"
+		}
 	}
 	return ""
 }

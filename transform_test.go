@@ -79,7 +79,7 @@ func TestTransformedTemplate(t *testing.T) {
 							t.Errorf("%s may %v on everything", id, s["Action"])
 						}
 					}
-				case "AWS::DynamoDB::Table", "AWS::SecretsManager::Secret":
+				case "AWS::DynamoDB::Table", "AWS::KMS::Key", "AWS::SecretsManager::Secret":
 					if r["DeletionPolicy"] != "RetainExceptOnCreate" || r["UpdateReplacePolicy"] != "Retain" {
 						t.Errorf("%s is lost with the stack, or stays when its first deployment fails", id)
 					}

@@ -18,6 +18,7 @@ const (
 	perLogGB      = 0.50          // CloudWatch Logs ingested
 	perSecret     = 0.40          // Secrets Manager, a month
 	perSecretRead = 0.05 / 10_000 // Secrets Manager API calls
+	perKey        = 1.00          // KMS key, a month
 	perSchedule   = 1.00 / 1e6    // EventBridge Scheduler invocations
 	perAlarm      = 0.10          // CloudWatch standard-resolution alarm, a month
 	perMetric     = 0.30          // CloudWatch custom metric, a month
@@ -82,6 +83,7 @@ type Deployment struct {
 	Provisioned                bool    // the table of payments by the hour, scaled with the load, instead of on demand
 	FloorUnits                 float64 // that it has at least, of either kind
 	Alarms, Metrics            float64
+	SealingKey                 bool    // webhooks' secrets have a key of KMS, as in production
 	TraceReservoir, TraceShare float64 // the API's requests that are traced each second, and the share of the others
 	QueueTraced                bool    // deliver-webhook begins traces too, at Lambda's own rate
 }
@@ -126,6 +128,10 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 	if s.QueueTraced {
 		traced += traces(batches, SampledPerSecond, SampledShare)
 	}
+	fixed := s.Alarms*perAlarm + s.Metrics*perMetric + perDashboard + 2*perSecret
+	if s.SealingKey {
+		fixed += perKey
+	}
 	return []Line{
 		{"API Gateway", requests * n * perRequest},
 		{"Lambda, duration", gbSeconds * perGBSecond},
@@ -136,7 +142,7 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 		{"SQS", (webhooks + 2*batches + 3*hints + polls) * perMessage},
 		{"logs", n * s.LogBytes / 1e9 * perLogGB},
 		{"data out", n * s.OutBytes / 1e9 * perGBOut},
-		{"alarms, metrics, secrets, schedule", s.Alarms*perAlarm + s.Metrics*perMetric + perDashboard + 2*perSecret + minutes*(perSchedule+perSecretRead)},
+		{"alarms, metrics, secrets, schedule", fixed + minutes*(perSchedule+perSecretRead)},
 		{"X-Ray", traced * perTrace},
 	}
 }

@@ -217,7 +217,7 @@ func Of(id uint64) Chain {
 func (l Load) Month() (payments float64, s Deployment) {
 	s = l.Stack
 	s.Keys, s.Wallets, s.FinalSeconds, s.BlockSeconds = cmp.Or(l.Merchants, 1), l.Wallets, l.Chain.FinalSeconds, l.Round()
-	s.LogBytes, s.OutBytes, s.Webhooks, s.Metrics = 2000, 3500, true, 16
+	s.LogBytes, s.OutBytes, s.Webhooks, s.Metrics, s.SealingKey = 2000, 3500, true, 16, true
 	return l.Rate * SecondsPerMonth, s
 }
 
