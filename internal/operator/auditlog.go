@@ -56,13 +56,13 @@ func (d *deployment) recorded(ctx context.Context, ask func(yes bool, consequenc
 			return err
 		}
 		r.entry = store.Act{ID: cmp.Or(r.entry.ID, rand.Text()[:12]), At: time.Now().UTC(), Who: who, Command: r.command, Effect: consequences, Outcome: store.Begun}
-		err = log.Append(ctx, r.entry)
-		if err == nil || errors.Is(err, errUncopied) {
-			r.log = log // for its end
-		}
-		if err != nil {
+		if err := log.Append(ctx, r.entry); err != nil {
+			if errors.Is(err, errUncopied) {
+				r.log = log // for its end
+			}
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
+		r.log = log
 		return nil
 	}
 }

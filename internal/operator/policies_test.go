@@ -7,12 +7,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/kms"
-	"remit/internal/store"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -68,36 +66,5 @@ func TestPolicies(t *testing.T) {
 	}
 	if _, err := a.policies(nil, "wallets#8453"); err == nil || !strings.Contains(err.Error(), "deploy this version's template first") {
 		t.Errorf("of a stack without functions that sign: %v", err)
-	}
-}
-
-// TestAuditLogAndItsCopy: neither can lose, gain or change an entry that the other has.
-func TestAuditLogAndItsCopy(t *testing.T) {
-	entry := func(id string, minutes int, effect string) store.Act {
-		return store.Act{ID: id, At: noon.Add(time.Duration(minutes) * time.Minute), Who: "ada", Effect: effect, Outcome: store.Begun}
-	}
-	old, both, other, late := entry("old", -9, ""), entry("both", 0, ""), entry("other", 1, ""), entry("late", 57, "")
-	for _, test := range []struct {
-		why             string
-		table           []store.Act
-		copies          []copied
-		inTable, inCopy string
-	}{
-		{"an entry of before the copy, one that the copy does not show yet, one of the table before a restore",
-			[]store.Act{old, both, late}, []copied{{"payments", both}, {"payments-old", other}}, "", ""},
-		{"an entry that was deleted", nil, []copied{{"payments", both}}, "", "12:00:00"},
-		{"an entry that nobody copied", []store.Act{both, other}, []copied{{"payments", both}}, "12:01:00", ""},
-		{"an entry that was replaced", []store.Act{entry("both", 0, "another")}, []copied{{"payments", both}}, "12:00:00", "12:00:00"},
-		{"a table without a copy", []store.Act{both}, nil, "12:00:00", ""},
-	} {
-		inTable, inCopy := unlike("payments", test.table, test.copies, noon.Add(time.Hour))
-		for where, c := range map[string]struct {
-			got  []string
-			want string
-		}{"table": {inTable, test.inTable}, "copy": {inCopy, test.inCopy}} {
-			if got := strings.Join(c.got, " "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-				t.Errorf("%s: only the %s has %q, want %q", test.why, where, got, c.want)
-			}
-		}
 	}
 }
