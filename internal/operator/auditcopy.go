@@ -114,7 +114,7 @@ func unlike(table string, entries []store.Act, copies []copied, now time.Time) (
 	}
 	for _, e := range entries {
 		stored[id(e)] = true
-		if !kept[id(e)] && !e.At.Before(first) && now.Sub(e.At) > copyDelay {
+		if !kept[id(e)] && len(copies) > 0 && !e.At.Before(first) && now.Sub(e.At) > copyDelay {
 			inTable = append(inTable, name(e))
 		}
 	}

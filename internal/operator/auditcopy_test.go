@@ -77,7 +77,7 @@ func TestAuditLogAndItsCopy(t *testing.T) {
 		{"an entry that was deleted", nil, []copied{{"payments", both}}, "", "12:00:00"},
 		{"an entry that nobody copied", []store.Act{both, other}, []copied{{"payments", both}}, "12:01:00", ""},
 		{"an entry that was replaced", []store.Act{entry("both", 0, "another")}, []copied{{"payments", both}}, "12:00:00", "12:00:00"},
-		{"a table without a copy", []store.Act{both}, nil, "12:00:00", ""},
+		{"a copy that has just been made", []store.Act{both}, nil, "", ""},
 	} {
 		inTable, inCopy := unlike("payments", test.table, test.copies, noon.Add(time.Hour))
 		for where, c := range map[string]struct {
