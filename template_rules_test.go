@@ -313,7 +313,7 @@ func statements(v any) (all []node) {
 			all = append(all, statements(x)...)
 		}
 	case node:
-		if all = statements(v["Statement"]); v["Effect"] != nil {
+		if all = append(statements(v["Statement"]), statements(v["Fn::If"])...); v["Effect"] != nil {
 			all = append(all, v)
 		}
 	}
