@@ -1,6 +1,7 @@
 """The local AWS, with what ministack's IAM leaves out of AWS's: the partitions that a
-request to DynamoDB names (dynamodb:LeadingKeys), grants of KMS, the conditions of making
-them, and the log stream that a request names."""
+request to DynamoDB names (dynamodb:LeadingKeys), grants of KMS and the conditions of
+making them, encryption contexts, the log stream that a request names, and the actions on
+one alias of a function, which ministack takes for those on all."""
 import json
 import re
 
@@ -51,8 +52,10 @@ def service_context(body, before=iam_actions.dynamodb_service_context):
 
 def request_context(service, action, body, params, before=iam_actions.request_tag_context):
     context = before(service, action, body, params)
+    request = read(body) if service == "kms" else {}
+    for name, value in (request.get("EncryptionContext") or {}).items():
+        context["kms:EncryptionContext:" + name] = value
     if action == "kms:CreateGrant":
-        request = read(body)
         context["kms:GranteePrincipal"], context["kms:GrantOperations"] = request.get("GranteePrincipal"), request.get("Operations")
     return context
 
