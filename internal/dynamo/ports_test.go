@@ -52,6 +52,7 @@ func TestPayments(t *testing.T) {
 	db := new(wire).client(t)
 	table := tables(t, db).Payments
 	storetest.AuditLog(t, dynamo.NewPayments(db, table))
+	storetest.Places(t, dynamo.NewPayments(db, table))
 	storetest.Payments(t, func(t *testing.T) storetest.Protocol {
 		return storetest.Protocol{
 			Store: dynamo.NewPayments(db, table),
