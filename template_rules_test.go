@@ -145,6 +145,8 @@ func TestTemplateSpellings(t *testing.T) {
 	}{
 		{"Enabled: !FindInMap [Stages, !Ref Environment, Canary]", "SAM resolves no !If there and would always make CodeDeploy resources", true},
 		{"AuthorizerFunctionAliaslive", "nothing else orders the API after the alias it names", true},
+		{"  SendPaymentFunction:\n    Type: AWS::Serverless::Function\n    DependsOn: CheckReceiptsFunctionAliaslive", "rounds of the version before never lower the counts that it raises", true},
+		{"  SendPaymentsFunction:\n    Type: AWS::Serverless::Function\n    DependsOn: CheckReceiptsFunctionAliaslive", "as for SendPaymentFunction", true},
 		{`AWS_ENDPOINT_URL: ""`, "sam local sets only variables that are declared", true},
 		{"OmitName: true", "the default name of a schedule collides with another stack's", true},
 		{`Mode: "OFF"`, "unquoted, OFF is false", true},
