@@ -131,7 +131,7 @@ func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 			}
 			w.Paused, did = reason, did+fmt.Sprintf("; the record of %s cannot be read: docs/alarms/UnreadableAlarm.md", w.Address)
 		}
-		if missing[w.ID] == nil && !c.All || w.Passing() {
+		if !c.All || w.Passing() {
 			if err := s.Repause(ctx, w.ID, w.Paused, reason); err != nil { // changes only the reason that was shown
 				return after(i, err)
 			}
