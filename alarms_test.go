@@ -36,11 +36,11 @@ func (p payer) Send(context.Context, payment.Request) (dispatch.Result, error) {
 // rings says by its alarm what makes each metric of ours cross the alarm's threshold,
 // in one of its periods. The lines are those of the code that the functions run.
 var rings = map[string]func(*emf.Meter){
-	"SettlementStoppedAlarm": func(*emf.Meter) {}, // its silence rings
-	"OldestPendingAlarm":     ran(settlement.Report{Oldest: 901 * time.Second}),
-	"NonceConsumedAlarm":     ran(settlement.Report{Suspect: 1}),
-	"SettingsUnusableAlarm":  ran(settlement.Report{Unruled: 1}),
-	"UnreadableAlarm":        ran(settlement.Report{Unreadable: 1}),
+	"SettlementStoppedAlarm":  func(*emf.Meter) {}, // its silence rings
+	"OldestPendingAlarm":      ran(settlement.Report{Oldest: 901 * time.Second}),
+	"NonceConsumedAlarm":      ran(settlement.Report{Suspect: 1}),
+	"SettingsUnusableAlarm":   ran(settlement.Report{Unruled: 1}),
+	"UnreadableAlarm":         ran(settlement.Report{Unreadable: 1}),
 	"SendPaymentErrorsAlarm":  answers(1, errors.New("unexpected")),
 	"SendPaymentsErrorsAlarm": answers(1, errors.Join(dispatch.ErrInProgress, dispatch.ErrCommit)),
 	"WalletPausedAlarm":       ran(settlement.Report{Paused: 1}),
