@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	hour  = flag.Bool("hour", false, "simulate an hour of 500 merchants, not three minutes")
+	hour  = flag.Bool("hour", false, "simulate an hour of 500 merchants, not five minutes")
 	local = flag.Bool("dynamodb", false, "have TestManyMerchants last as long as it says, on DynamoDB Local")
 )
 
