@@ -211,6 +211,12 @@ upgrade: ## Deploy the newest tag v* before this commit (ARGS='-from REVISION') 
 	@tools/install aws
 	go test -count=1 -v -timeout=40m -tags=upgrade -run '^TestUpgrade$$' ./e2e $(ARGS)
 
+.PHONY: verify-aws
+verify-aws: ## Deploy, pay, ring, roll back and restore on an AWS account, with a transcript below docs/verified (tools/verify-aws says what it needs)
+	@tools/install aws
+	$(call compile,./cmd/remit)
+	@tools/verify-aws $(ARGS)
+
 .PHONY: logs
 logs: ## Follow the logs of all functions (ENV=dev)
 	@tools/install aws

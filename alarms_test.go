@@ -20,8 +20,10 @@ import (
 	"remit/internal/emf/runreport"
 	"remit/internal/httpapi"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/token"
+	"remit/internal/wallet"
 )
 
 // A payer answers every payment with an error.
@@ -34,17 +36,13 @@ func (p payer) Send(context.Context, payment.Request) (dispatch.Result, error) {
 // rings says by its alarm what makes each metric of ours cross the alarm's threshold,
 // in one of its periods. The lines are those of the code that the functions run.
 var rings = map[string]func(*emf.Meter){
-	"SettlementStoppedAlarm": func(*emf.Meter) {}, // its silence rings
-	"OldestPendingAlarm":     ran(settlement.Report{Oldest: 901 * time.Second}),
-	"NonceConsumedAlarm":     ran(settlement.Report{Suspect: 1}),
-	"SettingsUnusableAlarm":  ran(settlement.Report{Unruled: 1}),
-	"UnreadableAlarm":        ran(settlement.Report{Unreadable: 1}),
-	"SendPaymentErrorsAlarm": func(m *emf.Meter) {
-		answers(1, dispatch.ErrUnavailable)(m)
-		answers(1, errors.Join(dispatch.ErrInProgress, dispatch.ErrCommit))(m)
-		answers(1, dispatch.ErrInProgress)(m)
-	},
-	"SendPaymentsErrorsAlarm": answers(1, dispatch.ErrUnavailable),
+	"SettlementStoppedAlarm":  func(*emf.Meter) {}, // its silence rings
+	"OldestPendingAlarm":      ran(settlement.Report{Oldest: 901 * time.Second}),
+	"NonceConsumedAlarm":      ran(settlement.Report{Suspect: 1}),
+	"SettingsUnusableAlarm":   ran(settlement.Report{Unruled: 1}),
+	"UnreadableAlarm":         ran(settlement.Report{Unreadable: 1}),
+	"SendPaymentErrorsAlarm":  answers(1, errors.New("unexpected")),
+	"SendPaymentsErrorsAlarm": answers(1, errors.Join(dispatch.ErrInProgress, dispatch.ErrCommit)),
 	"WalletPausedAlarm":       ran(settlement.Report{Paused: 1}),
 	"WalletsLowAlarm":         ran(settlement.Report{Treasury: []uint64{2}, Wallets: []settlement.Funds{{Balance: token.Units(99_999_999), Gas: token.Units(1e18)}}}),
 	"PaymentsFailedAlarm":     ran(settlement.Report{Confirmed: 8, Failed: 1}),
@@ -68,6 +66,17 @@ func answers(n int, err error) func(*emf.Meter) {
 			send.ServeHTTP(httptest.NewRecorder(), r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: "mer_1", Grant: apikey.Full()})))
 		}
 	}
+}
+
+// noFaults are answers that no version of the code can help.
+var noFaults = map[string]error{
+	"a duplicate of a request that is alive": dispatch.ErrDuplicate,
+	"a payment that waits for an operator":   dispatch.ErrWaiting,
+	"a full window":                          fmt.Errorf("%w: %w", dispatch.ErrUnavailable, wallet.ErrCeiling),
+	"wallets without ether":                  fmt.Errorf("%w: %w", dispatch.ErrUnavailable, wallet.ErrGas),
+	"wallets without coins":                  dispatch.ErrInsufficient,
+	"nodes that do not answer":               errors.Join(dispatch.ErrUnavailable, chain.ErrUnavailable),
+	"settings that are not usable":           errors.Join(dispatch.ErrUnavailable, settings.ErrMissing),
 }
 
 // measured are the metrics that AWS writes, with the dimensions that its documentation
@@ -127,8 +136,10 @@ func TestEveryAlarmRings(t *testing.T) {
 		}) {
 			t.Errorf("%s rings when all is well", name)
 		}
-		if name != "SettlementStoppedAlarm" && crosses(answers(6, dispatch.ErrDuplicate)) {
-			t.Errorf("%s rings when a client repeats a request that is alive", name)
+		for what, err := range noFaults {
+			if name != "SettlementStoppedAlarm" && crosses(answers(6, err)) {
+				t.Errorf("%s rings for %s", name, what)
+			}
 		}
 	}
 	if left != 0 {

@@ -50,6 +50,7 @@ var rules = []rule{
 
 	{"a change of a parameter keeps the version before it, for remit rollback", "AWS::Serverless::Function", unless("UpdateReplacePolicy", "Retain")},
 	{"a function is built from Go", "AWS::Serverless::Function", unless("Metadata.BuildMethod", "go1.x")},
+	{"rounds that know what a payment writes are deployed before it: older ones never lower its counts", "AWS::Serverless::Function", precedesRounds},
 	{"a log is not kept for ever", "AWS::Logs::LogGroup", missing("Properties.RetentionInDays")},
 	{"a function behind the API answers before the gateway gives up", "AWS::Serverless::Function", outlivesGateway},
 	{"a function may do what it says and no more", "AWS::Serverless::Function", grantsTooMuch},
@@ -170,6 +171,14 @@ func TestTemplateSpellings(t *testing.T) {
 			t.Errorf("template.yaml has %q: %v, want %v: %s", tt.text, !tt.want, tt.want, tt.why)
 		}
 	}
+}
+
+func precedesRounds(r node) string {
+	after := at[any](r, "DependsOn")
+	if strings.HasPrefix(at[string](r, "Properties.CodeUri"), "functions/send-payment") && after != "CheckReceiptsFunctionAliaslive" {
+		return fmt.Sprintf("it depends on %v", after)
+	}
+	return ""
 }
 
 // unless is broken by a value at the path that is none of want.

@@ -2,6 +2,8 @@ package e2e_test
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -170,4 +172,16 @@ func TestThrottling(t *testing.T) {
 		return
 	}
 	t.Error("100 requests for a key, one after the other, were all served")
+}
+
+// TestVerifyAWS runs the part of tools/verify-aws that needs nothing but a stack.
+func TestVerifyAWS(t *testing.T) {
+	s := start(t)
+	m := newMerchant(t, s)
+	cmd := exec.CommandContext(t.Context(), root+"/tools/verify-aws", "answers")
+	cmd.Env = append(os.Environ(), "URL="+s.URL(""), "KEY="+m.key)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "verified: answers") || strings.Count(string(out), "ok   ") != 5 {
+		t.Errorf("%v:\n%s", err, out)
+	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	hour  = flag.Bool("hour", false, "simulate an hour of 500 merchants, not three minutes")
+	hour  = flag.Bool("hour", false, "simulate an hour of 500 merchants, not five minutes")
 	local = flag.Bool("dynamodb", false, "have TestManyMerchants last as long as it says, on DynamoDB Local")
 )
 
@@ -42,7 +42,7 @@ func TestManyMerchants(t *testing.T) {
 				do = func() outcome { return r.perform(t.Context()) }
 			}
 			o := do()
-			t.Logf("%d asked for, %d made, %d refused", o.asked, o.made, o.refused)
+			t.Logf("%d asked for, %d made, %d refused; %d answers for a window, %d for a cap", o.asked, o.made, o.refused, o.full, o.capped)
 			if o.made < o.asked/2 || o.twice+o.lost+o.unseen > 0 {
 				t.Errorf("%d of %d made, %d paid twice, %d not confirmed, %d top-ups not seen", o.made, o.asked, o.twice, o.lost, o.unseen)
 			}

@@ -99,6 +99,7 @@ type outcome struct {
 	wall                 string  // that refused or held up most; "" if none did
 	walls                map[string]int
 	failed               []error // of runs of check-receipts, and refusals but for a window or a merchant cap
+	full, capped         int     // answers for a window and for a merchant cap
 	unseen               int     // wallets whose top-up was not in the tables after a round
 }
 
@@ -375,7 +376,12 @@ func (s *service) pay(ctx context.Context, n int) {
 			s.mu.Unlock()
 			return
 		}
-		if !errors.Is(err, wallet.ErrCeiling) && !errors.Is(err, dispatch.ErrTooMany) {
+		switch {
+		case errors.Is(err, dispatch.ErrTooMany):
+			s.outcome.capped++
+		case errors.Is(err, wallet.ErrCeiling):
+			s.outcome.full++
+		default:
 			s.outcome.failed = append(s.outcome.failed, err)
 		}
 		final := errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, errWall) || try == 4

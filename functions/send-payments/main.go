@@ -20,5 +20,5 @@ func main() { boot.HTTP(wire) }
 func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
 	dispatcher := dispatchenv.New(env, time.Now, mathrand.IntN)
-	return meterenv.Refusals(env, time.Now, httpapi.SendPayments(rand.Text, dispatcher, dispatcher.Token))
+	return meterenv.Refusals(env, time.Now, httpapi.SendPayments(rand.Text, dispatchenv.Batches(env, dispatcher, time.Now), dispatcher.Token))
 }

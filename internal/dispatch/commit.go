@@ -49,7 +49,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		case err == nil:
 			d.pool.Saw(w)
 			if w.Suspect() { // it holds the nonce from before the tables were restored
-				return Result{}, ErrInProgress
+				return Result{}, ErrWaiting
 			}
 			d.phases.end(phaseReserve)
 			nonce := w.Reservations[p.ID].Nonce
@@ -106,7 +106,7 @@ func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Nee
 		return signer, w, err
 	}
 	if held, unknown := d.reserved(ctx, p); held || unknown != nil {
-		return nil, wallet.Wallet{}, errors.Join(ErrInProgress, err, unknown)
+		return nil, wallet.Wallet{}, errors.Join(ErrWaiting, err, unknown)
 	}
 	return nil, wallet.Wallet{}, d.keyless(ctx, need.Wallet, err)
 }

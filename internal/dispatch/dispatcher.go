@@ -53,9 +53,12 @@ var (
 	// brought to its commit in this call. It will be made or it will not; asking
 	// again with the same key tells.
 	ErrInProgress = errors.New("payment is in progress")
-	// ErrDuplicate is the ErrInProgress of a request that repeats one which may be alive,
+	// ErrWaiting is the ErrInProgress of a payment that waits for what no code can help:
+	// nodes, keys, settings, an operator, or another request.
+	ErrWaiting = fmt.Errorf("%w: waiting", ErrInProgress)
+	// ErrDuplicate is the ErrWaiting of a request that repeats one which may be alive,
 	// and is making the payment.
-	ErrDuplicate = fmt.Errorf("%w: another request may be making it", ErrInProgress)
+	ErrDuplicate = fmt.Errorf("%w: another request may be making it", ErrWaiting)
 	// ErrCommit reports, with ErrInProgress, signed bytes that could not be stored: a
 	// right is missing, or the table is away.
 	ErrCommit = errors.New("commit failed")
@@ -251,10 +254,10 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		return Result{Payment: p, Replayed: true}, nil
 	}
 	if len(d.Nodes) == 0 {
-		return Result{}, fmt.Errorf("%w: %s", ErrInProgress, refusal.Error()) // nobody to finish it with
+		return Result{}, fmt.Errorf("%w: %s", ErrWaiting, refusal.Error()) // nobody to finish it with
 	}
 	if err := d.startupCheck(ctx); err != nil {
-		return Result{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
+		return Result{}, errors.Join(ErrWaiting, err) // restored tables do not tell whether it was made
 	}
 	p, taken, err := d.takeUp(ctx, p, d.limits(r), refusal)
 	if err != nil || p.State != payment.Prepared {
@@ -262,7 +265,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	}
 	if d.short(ctx) {
 		d.refund(ctx, taken)
-		return Result{}, ErrInProgress // the request that began it may hold a reservation
+		return Result{}, ErrDuplicate // the request that began it may hold a reservation
 	}
 	d.phases.end(phaseStore)
 	result, err := d.submit(ctx, p, taken)
@@ -286,7 +289,7 @@ func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment
 		case held:
 			return p, store.Charge{}, nil
 		case old && errors.Is(refusal, ErrUnavailable): // whether it may be made is not known
-			return failed(fmt.Errorf("%w: %s", ErrInProgress, refusal.Error()))
+			return failed(fmt.Errorf("%w: %s", ErrWaiting, refusal.Error()))
 		case old:
 			var taken store.Charge
 			if refusal == nil {
@@ -320,7 +323,7 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 	case !p.Pays(r.Outputs()):
 		return Result{}, ErrKeyReused
 	case p.State == payment.Prepared:
-		return Result{}, ErrInProgress // remit recover is about to commit it
+		return Result{}, ErrWaiting // remit recover is about to commit it
 	}
 	p = p.Adopted(r)
 	err := d.Store.Adopt(ctx, p)

@@ -402,9 +402,9 @@ func TestTakenUp(t *testing.T) {
 			_ = replace(p)
 			return overtake(p)
 		}}, exhaust, dispatch.ErrInProgress},
-		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Fees#2"), func(*process) {}, dispatch.ErrInProgress},
+		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Fees#2"), func(*process) {}, dispatch.ErrWaiting},
 		{"with a nonce, while no price is known", breaks("Sign#1"), breaks("Fees#2"), func(*process) {}, nil},
-		{"while no node is known", breaks("Reserve#1", "Payment#1"), breaks("Nodes#2"), func(*process) {}, dispatch.ErrInProgress},
+		{"while no node is known", breaks("Reserve#1", "Payment#1"), breaks("Nodes#2"), func(*process) {}, dispatch.ErrWaiting},
 		{"while no price is known and it cannot be read", breaks("Reserve#1", "Payment#1"), breaks("Fees#2", "Payment#2"), func(*process) {}, errBroken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -897,7 +897,7 @@ func TestCommitsThatFailAreTold(t *testing.T) {
 		var log bytes.Buffer
 		p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
 		_, err := p.pay()
-		if errors.Is(err, dispatch.ErrCommit) != test.told || errors.Is(err, dispatch.ErrInProgress) != test.told || strings.Contains(log.String(), `level=ERROR msg="commit failed"`) != test.told {
+		if errors.Is(err, dispatch.ErrCommit) != test.told || errors.Is(err, dispatch.ErrInProgress) != test.told || errors.Is(err, dispatch.ErrWaiting) || strings.Contains(log.String(), `level=ERROR msg="commit failed"`) != test.told {
 			t.Errorf("%s: %v, and the log has %s", name, err, &log)
 		}
 	}

@@ -65,9 +65,9 @@ func TestTakenUpIsJudgedAnew(t *testing.T) {
 		"the deny list cannot be read": {func(p *process, _ *payment.Request) {
 			deny(p)
 			p.script = breaks("Rules#2")
-		}, dispatch.ErrInProgress},
-		"the sanctions list is silent": {func(p *process, _ *payment.Request) { p.mute = p.asked + 1 }, dispatch.ErrInProgress},
-		"every key is away":            {func(p *process, _ *payment.Request) { p.script = breaks("Ready#3", "Ready#4") }, dispatch.ErrInProgress},
+		}, dispatch.ErrWaiting},
+		"the sanctions list is silent": {func(p *process, _ *payment.Request) { p.mute = p.asked + 1 }, dispatch.ErrWaiting},
+		"every key is away":            {func(p *process, _ *payment.Request) { p.script = breaks("Ready#3", "Ready#4") }, dispatch.ErrWaiting},
 		"nothing":                      {func(*process, *payment.Request) {}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestAKeyOutOfReachMovesThePayment(t *testing.T) {
 		want       error
 	}{
 		"without a nonce":       {unreserved, []string{"Ready#4"}, second, nil},
-		"with one":              {[]string{"Sign#1"}, []string{"Ready#4"}, first, dispatch.ErrInProgress},
+		"with one":              {[]string{"Sign#1"}, []string{"Ready#4"}, first, dispatch.ErrWaiting},
 		"as are all the others": {unreserved, []string{"Ready#4", "Ready#5"}, token.Address{}, dispatch.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
 	p := left(t, handlerLife, unreserved...)
 	ctx, cancel := context.WithDeadline(t.Context(), p.now.Add(6*time.Second-1))
 	defer cancel()
-	if _, err := p.d.Send(ctx, asked); !errors.Is(err, dispatch.ErrInProgress) || !p.did("Refund#1") {
+	if _, err := p.d.Send(ctx, asked); !errors.Is(err, dispatch.ErrDuplicate) || !p.did("Refund#1") {
 		t.Errorf("without time: %v, after %v", err, p.calls)
 	}
 }

@@ -168,7 +168,7 @@ func TestTakenUpWhileTheChainIsAhead(t *testing.T) {
 	}
 	p := start(t, earlier.tables, script{})
 	p.mined = 5
-	if result, err := p.pay(); !errors.Is(err, wallet.ErrBehind) || !errors.Is(err, dispatch.ErrInProgress) || p.did("Reserve#1") {
+	if result, err := p.pay(); !errors.Is(err, wallet.ErrBehind) || !errors.Is(err, dispatch.ErrWaiting) || p.did("Reserve#1") {
 		t.Errorf("%+v, %v, after %v", result, err, p.calls)
 	}
 }

@@ -20,6 +20,13 @@ import (
 	"remit/internal/walletenv"
 )
 
+// Batches returns the dispatcher for the function of batches, of whose places one merchant
+// takes no more than half: of the reserved concurrency in BATCH_PLACES, 0 for none.
+func Batches(env *boot.Env, d *dispatch.Dispatcher, now func() time.Time) dispatch.Turnstile {
+	places := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE"))
+	return dispatch.Turnstile{To: d, Places: places, Most: env.Int("BATCH_PLACES") / 2, NewID: rand.Text, Now: now, Log: slog.Default()}
+}
+
 // New returns the dispatcher of the environment. draw picks a number below its argument,
 // by which requests spread over wallets.
 func New(env *boot.Env, now func() time.Time, draw func(n int) int) *dispatch.Dispatcher {

@@ -51,8 +51,8 @@ const issueTries = 2 * apikey.MaxLive
 const indexLag = 10 * time.Minute
 
 // Issue implements apikey.Store. The index may lag, so an item of the merchant
-// names the keys that were issued lately, and its revision lets one of several
-// callers store its key. Rotated keys are not named there: no limit refuses them.
+// names the valid keys that were issued lately, at most as many as are valid, and its
+// revision lets one of several callers store its key. Rotated keys are not named there: no limit refuses them.
 // When the SDK repeats the transaction after a lost answer, its token makes the
 // answer the first one.
 func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
@@ -81,7 +81,7 @@ func (s *APIKeys) Issue(ctx context.Context, k apikey.Key, most int) error {
 			if !ok {
 				valid++
 			}
-			if !ok || k.CreatedAt.Before(there.CreatedAt.Add(indexLag)) {
+			if !ok || there.Valid(k.CreatedAt) && k.CreatedAt.Before(there.CreatedAt.Add(indexLag)) {
 				next.Issued = append(next.Issued, id)
 			}
 		}

@@ -3,11 +3,13 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/store"
 	"remit/internal/wallet"
@@ -21,7 +23,7 @@ const spendKept = 72 * time.Hour
 // which holds the merchant's day and that of its keys, so that a charge counts
 // under all limits or under none. The first charge makes the item. It keeps sums
 // spent, so that a limit changed during the day counts at once, and beside the
-// merchant's, for people, the remainder. When the SDK repeats the update after a
+// merchant's, for people, the remainder. A set names the keys that it counts, and bounds them. When the SDK repeats the update after a
 // lost answer the day may be charged twice, never not at all. A limit above
 // 10^38-1 counts as 10^38-1.
 func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
@@ -38,7 +40,12 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 		set = append(set, fmt.Sprintf("%s = if_not_exists(%[1]s, :zero) + %s", a, amount))
 		conditions = append(conditions, fmt.Sprintf("(attribute_not_exists(%s) OR %[1]s <= %s)", a, room))
 	}
+	var keys, counted []string
 	for i, l := range c.Limits {
+		if l.Key != "" {
+			name := fmt.Sprint(":key", i)
+			values[name], keys, counted = text(l.Key), append(keys, l.Key), append(counted, "contains(#keys, "+name+")")
+		}
 		if !l.Amount.IsZero() {
 			most := wallet.Spendable(l.Amount)
 			if most.Less(c.Amount) {
@@ -58,13 +65,26 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 			values[":count"], values[fmt.Sprint(":count", i)] = number(c.Count), number(l.Count-c.Count)
 		}
 	}
+	change, room := "SET "+strings.Join(set, ", "), store.MaxDayKeys-len(keys)
+	if len(keys) > 0 {
+		change += " ADD #keys :keys"
+		names["#keys"], values[":keys"], values[":room"] = "keys", &types.AttributeValueMemberSS{Value: keys}, number(uint64(room))
+		conditions = append(conditions, "(attribute_not_exists(#keys) OR size(#keys) <= :room OR "+strings.Join(counted, " AND ")+")")
+	}
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key:                       spendKey(c.Merchant, c.Mode, c.At),
-		UpdateExpression:          aws.String("SET " + strings.Join(set, ", ")),
-		ConditionExpression:       aws.String(strings.Join(conditions, " AND ")),
-		ExpressionAttributeNames:  names,
-		ExpressionAttributeValues: values,
+		Key:                                 spendKey(c.Merchant, c.Mode, c.At),
+		UpdateExpression:                    &change,
+		ConditionExpression:                 aws.String(strings.Join(conditions, " AND ")),
+		ExpressionAttributeNames:            names,
+		ExpressionAttributeValues:           values,
+		ReturnValuesOnConditionCheckFailure: allOld,
 	})
+	if day, ok := refused(err); ok {
+		there, _ := day["keys"].(*types.AttributeValueMemberSS)
+		if there != nil && len(there.Value) > room && slices.ContainsFunc(keys, func(k string) bool { return !slices.Contains(there.Value, k) }) {
+			return store.ErrDayKeys
+		}
+	}
 	return outcome(err, store.ErrDailyLimit, "charging the day of "+c.Merchant)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/settings"
 	"remit/internal/store"
@@ -27,6 +28,23 @@ func denialKey(to token.Address) primaryKey { return pair(deniedPK, to.String())
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	if d.To.IsZero() {
 		return errNobody
+	}
+	others := 0
+	for item, err := range s.query(ctx, &dynamodb.QueryInput{
+		KeyConditionExpression:    aws.String("pk = :denied"),
+		ProjectionExpression:      aws.String("sk"),
+		ExpressionAttributeValues: attributes{":denied": text(deniedPK)},
+		ConsistentRead:            aws.Bool(true),
+	}) {
+		if err != nil {
+			return fmt.Errorf("reading the deny list: %w", err)
+		}
+		if to, _ := item["sk"].(*types.AttributeValueMemberS); to != nil && to.Value != d.To.String() && to.Value != (token.Address{}).String() {
+			others++
+		}
+	}
+	if err := store.FitsDenials(d, others); err != nil {
+		return err
 	}
 	item := denialKey(d.To)
 	item["reason"], item[attrCreatedAt] = text(d.Reason), text(instant(d.At))

@@ -23,6 +23,7 @@ import (
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/payment"
 	"remit/internal/recipient"
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -75,7 +76,7 @@ type thawed struct {
 }
 
 // thaw stores the items of a frozen version, and reads each through the store that keeps
-// it. An item that nothing reads fails t.
+// it, and the jobs that its queue had. An item that nothing reads fails t.
 func thaw(t *testing.T, dir, sums string) *thawed {
 	db := dynamotest.Client(t)
 	// An item names its own table, see comparedKey.
@@ -95,6 +96,12 @@ func thaw(t *testing.T, dir, sums string) *thawed {
 	}
 	for _, err := range f.payments.Entries(t.Context()) {
 		f.must(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "jobs.txt")); err == nil {
+		for job := range strings.Lines(string(f.read("jobs.txt"))) {
+			d, whole, err := webhook.ParseJob(strings.TrimSpace(job))
+			f.add(fmt.Sprint("job ", d.Delivery, " ", whole), d, err)
+		}
 	}
 	return f
 }
@@ -158,6 +165,10 @@ func (f *thawed) readKey(item frozen) {
 	case "issued": // its revision is a condition of the next key
 		next := apikey.Key{Hash: apikey.Hash{1}, ID: "key_next", MerchantID: parts[1], Mode: apikey.Test, CreatedAt: noon, Grant: apikey.Full()}
 		f.must(f.keys.Issue(ctx, next, 100))
+	case "settings":
+		now, err := f.keys.KeySettings(ctx)
+		all, historyErr := f.keys.KeySettingsHistory(ctx)
+		f.add(key, version(item, append(all, now), func(v settings.Keys) uint64 { return v.Version }), errors.Join(err, historyErr))
 	default:
 		var hash apikey.Hash
 		_, err := hex.Decode(hash[:], []byte(key))
@@ -213,9 +224,16 @@ func (f *thawed) readPayments(item frozen) {
 	case "compared":
 		compared, err := f.payments.Compared(ctx, f.wallet(parts[1], token.Address{}.String()).ChainID)
 		f.add(key, compared.At, err)
+		f.add(key+" comparison", compared, nil)
 	case "merchant":
 		f.readDay(parts[1], item)
-	case "denied":
+	case "settings", "denied":
+		if item["version"] != nil {
+			rules, err := f.payments.Rules(ctx)
+			all, historyErr := f.payments.SettingsHistory(ctx)
+			f.add(key, version(item, append(all, rules.Settings), func(v settings.Settings) uint64 { return v.Version }), errors.Join(err, rules.Unusable, historyErr))
+			return
+		}
 		denials, err := f.payments.Denied(ctx)
 		f.must(err)
 		i := slices.IndexFunc(denials, func(d store.Denial) bool { return d.To.String() == sk })
@@ -228,6 +246,16 @@ func (f *thawed) readPayments(item frozen) {
 	default:
 		f.Errorf("nothing reads %s", key)
 	}
+}
+
+// version returns the settings of a version.
+func version[T any](item frozen, all []T, of func(T) uint64) (none T) {
+	for _, v := range all {
+		if fmt.Sprint(of(v)) == item.text("version") {
+			return v
+		}
+	}
+	return none
 }
 
 // readDay holds that the tallies of a day count: a limit of as much leaves no room.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"remit/internal/apikey"
 	"remit/internal/dynamo"
 	"remit/internal/payment"
 	"remit/internal/recipient"
@@ -52,6 +54,7 @@ func TestPayments(t *testing.T) {
 	db := new(wire).client(t)
 	table := tables(t, db).Payments
 	storetest.AuditLog(t, dynamo.NewPayments(db, table))
+	storetest.Places(t, dynamo.NewPayments(db, table))
 	storetest.Payments(t, func(t *testing.T) storetest.Protocol {
 		return storetest.Protocol{
 			Store: dynamo.NewPayments(db, table),
@@ -95,6 +98,49 @@ func TestACopyOfATable(t *testing.T) {
 	damage(t, db, first, "compared#1", first, "compared_at", "yesterday")
 	if _, err := dynamo.NewPayments(db, first).Compared(t.Context(), 1); err == nil {
 		t.Error("a damaged time is read")
+	}
+}
+
+// TestARegistrationWithoutAnAddress hides no other wallet, is reported, and is no wallet.
+func TestARegistrationWithoutAnAddress(t *testing.T) {
+	db := new(wire).client(t)
+	table := tables(t, db).Payments
+	payments, good := dynamo.NewPayments(db, table), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: token.Address{1}}, State: wallet.Active, Key: wallet.InSecret}
+	if err := payments.Register(t.Context(), good); err != nil {
+		t.Fatal(err)
+	}
+	item := keyOf("wallets#1", "wallet#nobody's")
+	item["state"], item["signer"] = text("active"), text("secret")
+	if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &table, Item: item}); err != nil {
+		t.Fatal(err)
+	}
+	registry, err := payments.Wallets(t.Context(), 1)
+	damaged := wallet.Registration{ID: wallet.ID{ChainID: 1}, State: wallet.Damaged, Key: wallet.InSecret, Opened: true}
+	if want := (wallet.Registry{damaged, good}); err != nil || !slices.Equal(registry, want) || len(registry.Working(true))+len(registry.Working(false)) != 1 {
+		t.Errorf("%v, %v, want %v, of which one is a wallet", registry, err, want)
+	}
+}
+
+// TestIssuedNamesValidKeysOnly: a merchant that makes and revokes keys all day has an item of
+// the same size.
+func TestIssuedNamesValidKeysOnly(t *testing.T) {
+	db := new(wire).client(t)
+	table := tables(t, db).APIKeys
+	keys := dynamo.NewAPIKeys(db, table)
+	for i := range 4 {
+		k := apikey.Key{ID: fmt.Sprint("key_", i), MerchantID: "mer_1", Mode: apikey.Test, Hash: apikey.Hash{byte(i)}, CreatedAt: time.Unix(int64(i), 0)}
+		if err := keys.Issue(t.Context(), k, 2); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keys.Revoke(t.Context(), k.MerchantID, k.Hash, k.CreatedAt); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{
+		TableName: &table, ConsistentRead: aws.Bool(true), Key: map[string]types.AttributeValue{"key_hash": text("issued#mer_1")},
+	})
+	if err != nil || len(got.Item["issued"].(*types.AttributeValueMemberL).Value) != 1 {
+		t.Errorf("%v, %v", got.Item, err)
 	}
 }
 

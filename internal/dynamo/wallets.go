@@ -104,7 +104,7 @@ func (s *Payments) Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, err
 }
 
 // Wallets implements store.Wallets with one query, strongly consistent. The address is in
-// the key of each registration.
+// the key of each registration: the zero address stands for a key without one.
 func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
 	var registry wallet.Registry
 	for item, err := range s.query(ctx, &dynamodb.QueryInput{
@@ -135,11 +135,7 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 			w.Replaces = r.address("replaces", it.Replaces)
 		}
 		if len(r.errs) > 0 {
-			address, err := token.ParseAddress(strings.TrimPrefix(it.SK, walletListPrefix))
-			if err != nil {
-				return nil, fmt.Errorf("decoding %s: %w", it.SK, err)
-			}
-			w = wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: address}, State: wallet.Damaged, Key: wallet.KeyRef(it.Signer), Opened: true}
+			w = wallet.Registration{ID: w.ID, State: wallet.Damaged, Key: wallet.KeyRef(it.Signer), Opened: true}
 		}
 		registry = append(registry, w)
 	}

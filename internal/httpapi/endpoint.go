@@ -41,8 +41,8 @@ type Meter interface {
 
 // Metered returns e, which meters what it refuses: Refusals by the problem's code, and
 // RequestsFailed of the version, which names the function too, so that a canary sees what
-// the new one does: answers of 5XX, and payments that were left half way. A repetition of
-// a request that may be alive is neither. An answer that is no refusal writes nothing.
+// the new one does: answers of 500, and payments that it left half way. Nodes, wallets,
+// settings and repeated requests fail no version. An answer that is no refusal writes nothing.
 func (e Endpoint) Metered(m Meter, version string) Endpoint {
 	e.meter, e.version = m, version
 	return e
@@ -53,7 +53,7 @@ func (e Endpoint) refused(ctx context.Context, p problem, err error) {
 		return
 	}
 	e.meter.AddOf("Code", cmp.Or(p.code, strconv.Itoa(p.status)), "Refusals", "Count", 1)
-	if p.status >= http.StatusInternalServerError || errors.Is(err, dispatch.ErrInProgress) && !errors.Is(err, dispatch.ErrDuplicate) {
+	if p.status == http.StatusInternalServerError || errors.Is(err, dispatch.ErrInProgress) && !errors.Is(err, dispatch.ErrWaiting) {
 		e.meter.AddOf("Version", e.version, "RequestsFailed", "Count", 1)
 	}
 	if err := e.meter.Flush(); err != nil {

@@ -62,6 +62,7 @@ var problems = []struct {
 		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},
 	{dispatch.ErrTooMany, problem{status: http.StatusTooManyRequests, code: "too_many_pending", retryAfter: 5,
 		detail: "Too many of your payments wait to be mined. Nothing was started; try again when some are."}},
+	{dispatch.ErrBusy, problem{status: http.StatusTooManyRequests, code: "too_many_requests", retryAfter: 1, detail: "Too many requests"}}, // as the gateway says it
 	{dispatch.ErrUnavailable, unavailable},
 	{chain.ErrUnavailable, unavailable},
 	{dispatch.ErrInsufficient, badRequest("insufficient_funds", "The service cannot cover this payment at the moment. Nothing was paid.")},

@@ -28,6 +28,9 @@ type tally struct {
 // Charge implements store.DailyLimits.
 func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	return s.locked(ctx, func() error {
+		if !s.counts(c) {
+			return store.ErrDayKeys
+		}
 		for _, l := range c.Limits {
 			spent, most := s.spent[dayOf(c, l.Key)], wallet.Spendable(l.Amount)
 			if !most.IsZero() && (most.Less(c.Amount) || most.Sub(c.Amount).Less(spent.amount)) || l.Count > 0 && l.Count < c.Count+spent.count {
@@ -46,6 +49,25 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 		}
 		return nil
 	}, store.Within("limits", len(c.Limits), store.MaxLimits))
+}
+
+// counts reports whether the day of c counts its keys, or has room for them.
+func (s *Payments) counts(c store.Charge) bool {
+	keys, fresh := 0, false
+	for _, l := range c.Limits {
+		if _, counted := s.spent[dayOf(c, l.Key)]; l.Key != "" {
+			keys, fresh = keys+1, fresh || !counted
+		}
+	}
+	if !fresh {
+		return true
+	}
+	for d := range s.spent {
+		if d == dayOf(c, d.key) && d.key != "" {
+			keys++
+		}
+	}
+	return keys <= store.MaxDayKeys
 }
 
 // Refund implements store.DailyLimits.

@@ -19,6 +19,13 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 		if d.To.IsZero() {
 			return errNobody
 		}
+		others := len(s.denied)
+		if _, replaced := s.denied[d.To]; replaced {
+			others--
+		}
+		if err := store.FitsDenials(d, others); err != nil {
+			return err
+		}
 		d.At = d.At.UTC()
 		s.denied[d.To] = d
 		return nil

@@ -33,7 +33,8 @@ type Payments struct {
 	registry map[wallet.ID]wallet.Registration
 	txs      map[wallet.ID][]*pendingTx  // in nonce order
 	compared map[uint64]store.Comparison // by chain
-	audit    []store.Act                 // oldest first; no part of an image
+	places   map[store.Place]bool
+	audit    []store.Act // oldest first; no part of an image
 	settings versions[settings.Settings]
 }
 
@@ -58,6 +59,7 @@ func NewPayments() *Payments {
 		registry: map[wallet.ID]wallet.Registration{},
 		txs:      map[wallet.ID][]*pendingTx{},
 		compared: map[uint64]store.Comparison{},
+		places:   map[store.Place]bool{},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 func TestPayments(t *testing.T) {
 	storetest.AuditLog(t, memory.NewPayments())
+	storetest.Places(t, memory.NewPayments())
 	storetest.Payments(t, func(*testing.T) storetest.Protocol {
 		s := memory.NewPayments()
 		return storetest.Protocol{Store: s, Spoil: s.Spoil, SpoilPendingTx: s.SpoilPendingTx, SpoilWallet: s.SpoilWallet, SpoilRegistration: s.SpoilRegistration,

@@ -37,7 +37,11 @@ func (c *denyAdd) Run(ctx context.Context, d *deployment) error {
 	if err := d.agree(c.Yes, fmt.Sprintf("New payments to %s are refused from now on, at the latest 30 seconds after. What is committed is still paid.", c.Address)); err != nil {
 		return err
 	}
-	if err := s.Deny(ctx, store.Denial{To: c.Address, Reason: c.Reason, At: time.Now()}); err != nil {
+	err = s.Deny(ctx, store.Denial{To: c.Address, Reason: c.Reason, At: time.Now()})
+	if errors.Is(err, store.ErrTooLarge) {
+		return fmt.Errorf("%w; shorten the reason, remove others (remit deny list), or name a contract with a long list (remit settings set SanctionsList=0x…)", err)
+	}
+	if err != nil {
 		return err
 	}
 	return d.show(map[string]any{"address": c.Address, "reason": c.Reason}, fmt.Sprint(c.Address, " is not paid"))

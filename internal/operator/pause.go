@@ -25,8 +25,9 @@ type pausing struct {
 }
 
 // wallets reads the records of the wallets that the command is about. Of all
-// wallets, one without a record is there with its ID alone; known says which.
-func (c *pausing) wallets(ctx context.Context, d *deployment) (_ store.Store, ws []wallet.Wallet, known map[wallet.ID]bool, err error) {
+// wallets, one without a record, or with an unreadable one, is there with its ID alone;
+// missing has its wallet.ErrUnknown or store.ErrUnreadable.
+func (c *pausing) wallets(ctx context.Context, d *deployment) (_ store.Store, ws []wallet.Wallet, missing map[wallet.ID]error, err error) {
 	ids := []wallet.ID{{ChainID: d.chainID, Address: c.Address}}
 	if c.All == (c.Address != token.Address{}) {
 		return nil, nil, nil, errors.New("say the address of one wallet, or --all")
@@ -38,26 +39,27 @@ func (c *pausing) wallets(ctx context.Context, d *deployment) (_ store.Store, ws
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	known = map[wallet.ID]bool{}
+	missing = map[wallet.ID]error{}
 	for _, id := range ids {
 		w, err := s.Wallet(ctx, id)
-		if unknown := c.All && errors.Is(err, wallet.ErrUnknown); err != nil && !unknown {
+		if err != nil && !(c.All && (errors.Is(err, wallet.ErrUnknown) || errors.Is(err, store.ErrUnreadable))) {
 			return nil, nil, nil, fmt.Errorf("%s: %w", id.Address, err)
 		}
-		known[id], w.ID = err == nil, id
+		missing[id], w.ID = err, id
 		if w.Paused == wallet.RetiredReason {
 			return nil, nil, nil, fmt.Errorf("wallet %s is retired, and stays so", id.Address)
 		}
 		ws = append(ws, w)
 	}
-	return s, ws, known, nil
+	return s, ws, missing, nil
 }
 
-// everyWallet names the wallets that are not retired.
+// everyWallet names the wallets that are not retired. A registration without an address
+// is none.
 func (d *deployment) everyWallet(ctx context.Context, s store.Store) (ids []wallet.ID, err error) {
 	wallets, err := s.Wallets(ctx, d.chainID)
 	for _, r := range wallets {
-		if r.State != wallet.Retired {
+		if r.State != wallet.Retired && !r.Address.IsZero() {
 			ids = append(ids, r.ID)
 		}
 	}
@@ -85,17 +87,17 @@ type walletPause struct {
 // Run pauses wallets, with the name of the operator and the time behind the reason, so
 // that none reads as one of this program's own. With --all, one that is paused keeps its reason, unless that
 // pause ends by itself, and one without a record gets one that is behind the chain:
-// in tables from the past it may have paid since. A crash leaves the rest as they
-// were, and the command is run again.
+// in tables from the past it may have paid since. One whose record cannot be read is
+// paused over any reason. A crash leaves the rest as they were, and the command is run again.
 func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 	if c.Reason == "" {
 		return errors.New("--reason is empty: say why, for whoever finds the wallet paused")
 	}
-	s, ws, known, err := c.wallets(ctx, d)
+	s, ws, missing, err := c.wallets(ctx, d)
 	if err != nil {
 		return err
 	}
-	consequences := ""
+	consequences, did := "", "paused"
 	for _, w := range ws {
 		switch {
 		case w.Paused == "":
@@ -115,13 +117,19 @@ func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 	}
 	reason := fmt.Sprintf("%s (by %s at %s)", c.Reason, who, stamp(time.Now()))
 	for i, w := range ws {
-		if !known[w.ID] {
+		switch err := missing[w.ID]; {
+		case errors.Is(err, wallet.ErrUnknown):
 			if err := s.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason}); err != nil {
 				return err
 			}
 			if w, err = s.Wallet(ctx, w.ID); err != nil { // a handler may have been first
 				return err
 			}
+		case err != nil:
+			if err := s.Pause(ctx, w.ID, reason); err != nil {
+				return after(i, err)
+			}
+			w.Paused, did = reason, did+fmt.Sprintf("; the record of %s cannot be read: docs/alarms/UnreadableAlarm.md", w.Address)
 		}
 		if !c.All || w.Passing() {
 			if err := s.Repause(ctx, w.ID, w.Paused, reason); err != nil { // changes only the reason that was shown
@@ -131,7 +139,7 @@ func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 		}
 		ws[i] = w
 	}
-	return c.paused(d, reason, ws, "paused")
+	return c.paused(d, reason, ws, did)
 }
 
 // after is the error of a command that has changed n wallets before: then a refusal
@@ -149,19 +157,24 @@ type walletResume struct{ pausing }
 // tables. It resumes none while the chain is ahead of one. Where the chain is behind the
 // tables it only forgets the final block that the nodes lack: the next run of
 // check-receipts takes their chain for the right one, and resumes the wallets that fit it.
+// With --all, a wallet whose record cannot be read stays as it is.
 func (c *walletResume) Run(ctx context.Context, d *deployment) error {
-	s, all, _, err := c.wallets(ctx, d)
+	s, all, missing, err := c.wallets(ctx, d)
 	if err != nil {
 		return err
 	}
 	var ws []wallet.Wallet
+	left := ""
 	for _, w := range all {
+		if errors.Is(missing[w.ID], store.ErrUnreadable) {
+			left += fmt.Sprintf("; the record of %s cannot be read, and it stays as it is: docs/alarms/UnreadableAlarm.md", w.Address)
+		}
 		if w.Paused != "" {
 			ws = append(ws, w)
 		}
 	}
 	if len(ws) == 0 {
-		return c.paused(d, "", nil, "it was not paused")
+		return c.paused(d, "", nil, "it was not paused"+left)
 	}
 	nodes, _, err := d.nodes(ctx)
 	if err != nil {
@@ -200,7 +213,7 @@ func (c *walletResume) Run(ctx context.Context, d *deployment) error {
 		}
 		ws[i].Paused = ""
 	}
-	return c.paused(d, ws[0].Paused, ws, did)
+	return c.paused(d, ws[0].Paused, ws, did+left)
 }
 
 type walletDrain struct {

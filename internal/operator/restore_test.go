@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"remit/internal/apikey"
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
@@ -17,7 +20,8 @@ import (
 )
 
 // TestPauseAll pauses every wallet of a restored table: those that it does not know
-// too, and those whose pause would end by itself.
+// too, those whose pause would end by itself, and one whose record cannot be read, which
+// is named and stays paused.
 func TestPauseAll(t *testing.T) {
 	a := newAccount(t)
 	restored := dynamo.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}
@@ -36,10 +40,20 @@ func TestPauseAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := wallet.ID{ChainID: 84532, Address: token.Address{1}} // it was not registered when it was opened
+	unread := id(9)
 	for _, w := range []wallet.Wallet{
-		{ID: id(0), NextNonce: 7, Ceiling: 71, Paused: wallet.OutOfGas}, {ID: id(1), NextNonce: 3, Ceiling: 67, Paused: "audit"}, {ID: gone, NextNonce: 1, Ceiling: 65},
+		{ID: id(0), NextNonce: 7, Ceiling: 71, Paused: wallet.OutOfGas}, {ID: id(1), NextNonce: 3, Ceiling: 67, Paused: "audit"}, {ID: gone, NextNonce: 1, Ceiling: 65}, {ID: unread},
 	} {
 		if err := store.Open(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+	for _, item := range []map[string]types.AttributeValue{
+		{"pk": text("wallet#84532#" + unread.Address.String()), "sk": text("wallet")}, // without a nonce
+		{"pk": text("wallets#84532"), "sk": text("wallet#nobody's")},
+	} {
+		if _, err := dynamotest.Client(t).PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &restored.Payments, Item: item}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,9 +64,15 @@ func TestPauseAll(t *testing.T) {
 		t.Error("a wallet is paused without consent")
 	}
 	for range 2 { // a command that crashed is run again
-		if out, err := a.remit("wallet pause --all --yes --reason restore --table payments=pause-payments"); err != nil || strings.Count(out, "paused: restore") != 3 {
+		if out, err := a.remit("wallet pause --all --yes --reason restore --table payments=pause-payments"); err != nil || strings.Count(out, "paused: restore") != 4 ||
+			!strings.Contains(out, "the record of "+unread.Address.String()+" cannot be read") {
 			t.Errorf("%q, %v", out, err)
 		}
+	}
+	if got, err := dynamotest.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &restored.Payments, Key: map[string]types.AttributeValue{
+		"pk": text("wallet#84532#" + unread.Address.String()), "sk": text("wallet"),
+	}}); err != nil || got.Item["paused"] == nil {
+		t.Errorf("a wallet that cannot be read is not paused: %v, %v", got, err)
 	}
 	const restore = "restore (by arn:aws:iam::1:user/ada at 2" // and the rest of the time
 	for _, c := range []struct {
@@ -75,8 +95,9 @@ func TestPauseAll(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"wallet pause --yes": "say the address of one wallet, or --all",
-		"wallet resume --all --yes " + gone.Address.String():     "say the address of one wallet, or --all",
-		"wallet pause --all --yes --table wallets=pause-wallets": "a table is one of keys, payments and webhooks",
+		"wallet resume --all --yes " + gone.Address.String():                             "say the address of one wallet, or --all",
+		"wallet pause --all --yes --table wallets=pause-wallets":                         "a table is one of keys, payments and webhooks",
+		"wallet resume --yes --table payments=pause-payments " + unread.Address.String(): "cannot be read",
 	} {
 		if _, err := a.remit(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("remit %s: %v, want %q", line, err, want)

@@ -1,6 +1,7 @@
 package settlement_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -48,6 +49,28 @@ func TestATopUpOfABusyWallet(t *testing.T) {
 	}
 	if !slices.Equal(got.Wallets, []settlement.Funds{funds}) {
 		t.Errorf("reported funds %v, want %v", got.Wallets, funds)
+	}
+}
+
+// TestRoundsOfTheVersionBefore store balances and no counts, so that those which this
+// version's reservations raise stay risen. Its first round ends that.
+func TestRoundsOfTheVersionBefore(t *testing.T) {
+	w := newWorld(t, script{})
+	w.set(4) // of 64: 2
+	for _, key := range []string{"a", "b"} {
+		p := w.unreleased(w.take(key, "mer_a"), 0)
+		w.must(w.tables.Release(t.Context(), p.ID, store.PendingTxOf(p)))
+		w.paid(p, p.TxHash)
+	}
+	w.must(w.tables.Reconcile(t.Context(), w.record(), token.Units(1000), funds.Gas, nil)) // a round of the version before
+	need := wallet.Need{Wallet: id, Payment: "pay_c", At: w.now, Merchant: "mer_a", Share: 2}
+	if _, err := w.tables.Reserve(t.Context(), need); !errors.Is(err, wallet.ErrShare) {
+		t.Errorf("before: %v", err)
+	}
+	_, err := w.round()
+	w.must(err)
+	if _, err := w.tables.Reserve(t.Context(), need); err != nil {
+		t.Errorf("after a round: %v; in flight %v", err, w.record().PerMerchant)
 	}
 }
 

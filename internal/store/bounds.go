@@ -28,6 +28,13 @@ const (
 	// MaxLimits is how many limits a charge has: its merchant's, and one of each key in
 	// apikey.Limits.
 	MaxLimits = 5
+	// MaxDayKeys is how many keys with limits of their own a merchant's day counts: 40 times
+	// the keys that it may have at once (apikey.MaxLive), in an item of 100 KB.
+	MaxDayKeys = 1000
+	// MaxDenied is how many recipients the deny list has, and MaxReason how many bytes each
+	// reason: all of it fits into one page of a query (1 MB). A longer list is a contract
+	// (settings.Settings.Sanctions). Two writers at once may exceed MaxDenied by one.
+	MaxDenied, MaxReason = 1000, 500
 	// MaxNodes is how many nodes may be known to be silent. Only those that are configured
 	// are; while more are silent, all are taken to answer.
 	MaxNodes = 100
@@ -50,6 +57,14 @@ func FitsPayment(p payment.Payment) error {
 // FitsTx returns ErrTooLarge if tx is beyond a bound, else nil.
 func FitsTx(tx wallet.PendingTx) error {
 	return cmp.Or(Within("attempts", len(tx.Hashes), MaxAttempts), Within("bytes signed", len(tx.Raw), MaxRaw))
+}
+
+// ErrDayKeys is the ErrDailyLimit of a charge that would make its day count more keys.
+var ErrDayKeys = fmt.Errorf("%w: %w: %d keys with limits in one day", ErrDailyLimit, ErrTooLarge, MaxDayKeys)
+
+// FitsDenials returns ErrTooLarge if d, beside so many other denials, is beyond a bound.
+func FitsDenials(d Denial, others int) error {
+	return cmp.Or(Within("denials", others+1, MaxDenied), Within("bytes of a reason", len(d.Reason), MaxReason))
 }
 
 // Within returns ErrTooLarge if n things are more than most, else nil.

@@ -3,9 +3,12 @@ package storetest
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"remit/internal/chain"
 	"remit/internal/payment"
@@ -176,6 +179,48 @@ var boundPromises = []promise[*check]{
 		charge.Limits = append(charge.Limits, payment.DailyLimit{Key: "key_more", Count: 9})
 		c.refused("charging one more", c.Charge(c.Context(), charge), store.ErrTooLarge)
 		c.refused("refunding one more", c.Refund(c.Context(), charge), store.ErrTooLarge)
+	}},
+	{"a day counts as many keys as its bound says", func(c *check) {
+		near := wallet.Spendable(token.MaxAmount()).Sub(token.Units(9)) // 38 digits
+		of := func(i int) payment.DailyLimit {
+			return payment.DailyLimit{Key: fmt.Sprintf("key_%012d", i), Amount: token.MaxAmount(), Count: math.MaxUint64}
+		}
+		for i := 0; i < store.MaxDayKeys; i += 4 {
+			all := c.under(0, of(i), of(i+1), of(i+2), of(i+3))
+			all.Amount, all.Count = near, math.MaxUint64-9
+			c.ok("charging", c.Charge(c.Context(), all))
+		}
+		c.ok("charging keys that are counted", c.Charge(c.Context(), c.under(1, of(7), of(8), payment.DailyLimit{Count: 9})))
+		err := c.Charge(c.Context(), c.under(1, of(7), of(store.MaxDayKeys)))
+		c.refused("charging a key more", err, store.ErrDayKeys)
+		c.ok("charging the merchant", c.Charge(c.Context(), c.under(1, payment.DailyLimit{Count: 2})))
+		c.refused("which the refused charge did not count", c.Charge(c.Context(), c.under(1, payment.DailyLimit{Count: 2})), store.ErrDailyLimit)
+	}},
+	{"the deny list has as many recipients, and reasons as long, as its bounds say", func(c *check) {
+		deny := func(i int) store.Denial {
+			return store.Denial{To: token.Address{0xde, 18: byte(i >> 8), 19: byte(i)}, Reason: long(store.MaxReason / 4), At: noon}
+		}
+		there, err := c.Denied(c.Context())
+		c.ok("reading", err)
+		room := store.MaxDenied - len(there)
+		each := func(do func(i int) error) {
+			var group errgroup.Group
+			group.SetLimit(16)
+			for i := range room {
+				group.Go(func() error { return do(i) })
+			}
+			c.ok("changing the list", group.Wait())
+		}
+		each(func(i int) error { return c.Deny(c.Context(), deny(i)) })
+		c.refused("a recipient more", c.Deny(c.Context(), deny(room)), store.ErrTooLarge)
+		heavy := deny(0)
+		c.ok("replacing one", c.Deny(c.Context(), heavy))
+		heavy.Reason += "x"
+		c.refused("a byte more of a reason", c.Deny(c.Context(), heavy), store.ErrTooLarge)
+		if there, err = c.Denied(c.Context()); err != nil || len(there) != store.MaxDenied {
+			c.Errorf("%d denials, %v", len(there), err)
+		}
+		each(func(i int) error { return c.Allow(c.Context(), deny(i).To) })
 	}},
 }
 

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -38,6 +39,31 @@ func examine[C any](t *testing.T, promises []promise[C], open func(tester) C) {
 	for _, p := range promises {
 		t.Run(p.sentence, func(t *testing.T) { p.keep(open(tester{t})) })
 	}
+}
+
+// Places checks that a store keeps the promises of store.Places.
+func Places(t *testing.T, s store.Places) {
+	c := tester{t}
+	place := func(merchant, id string, ends time.Duration) store.Place {
+		return store.Place{Merchant: merchant, ID: id, Until: noon.Add(ends)}
+	}
+	first, second := place("mer_1", "a", time.Minute), place("mer_1", "b", 2*time.Minute)
+	c.ok("the first of two", s.Take(t.Context(), first, noon, 2))
+	c.ok("the second", s.Take(t.Context(), second, noon, 2))
+	c.ok("one that is taken already", s.Take(t.Context(), first, noon, 2))
+	c.refused("the third", s.Take(t.Context(), place("mer_1", "c", time.Minute), noon, 2), store.ErrFull)
+	c.ok("another merchant's", s.Take(t.Context(), place("mer_2", "a", time.Minute), noon, 2))
+	c.ok("once the first has ended", s.Take(t.Context(), place("mer_1", "d", 3*time.Minute), noon.Add(90*time.Second), 2))
+	c.refused("not once more", s.Take(t.Context(), place("mer_1", "e", 3*time.Minute), noon.Add(90*time.Second), 2), store.ErrFull)
+	for range 2 {
+		c.ok("leaving", s.Leave(t.Context(), second))
+	}
+	c.ok("in the place that was left", s.Take(t.Context(), place("mer_1", "e", 3*time.Minute), noon.Add(90*time.Second), 2))
+	c.refused("beyond the bound", s.Take(t.Context(), first, noon, store.MaxPlaces+1), store.ErrTooLarge)
+	for i := range store.MaxPlaces {
+		c.ok("up to the bound", s.Take(t.Context(), place("mer_"+strings.Repeat("x", 20), fmt.Sprint(i, strings.Repeat("y", 26)), time.Minute), noon, store.MaxPlaces))
+	}
+	c.refused("one more", s.Take(t.Context(), place("mer_"+strings.Repeat("x", 20), "z", time.Minute), noon, store.MaxPlaces), store.ErrFull)
 }
 
 // AuditLog checks that a log keeps the promises of store.AuditLog.

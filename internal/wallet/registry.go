@@ -34,7 +34,8 @@ type KeyRef string
 const InSecret KeyRef = "secret"
 
 // A Registration is a wallet's entry in the registry of its chain. It names no key
-// material. Of one that is Damaged, no field is sure but the ID.
+// material. Of one that is Damaged, no field is sure but the ID, and if that is not known
+// its address is zero: it is counted and reported, and no wallet.
 type Registration struct {
 	ID
 	State  State
@@ -78,5 +79,5 @@ func (r Registry) Active() (active []token.Address) {
 
 // Working returns the wallets that are not retired and have a record, or have none.
 func (r Registry) Working(opened bool) Registry {
-	return slices.DeleteFunc(slices.Clone(r), func(r Registration) bool { return r.State == Retired || r.Opened != opened })
+	return slices.DeleteFunc(slices.Clone(r), func(r Registration) bool { return r.State == Retired || r.Opened != opened || r.Address.IsZero() })
 }
