@@ -1,4 +1,5 @@
-SHELL := bash
+# `make test` runs with Go, git, make and coreutils in PATH, without bash, sed and awk.
+SHELL := $(firstword $(wildcard /bin/bash) bash)
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
@@ -54,11 +55,11 @@ TEST_TOOLS := race dynamodb aws webhooks browser
 
 .PHONY: test
 test: ## Every test that this machine can run, with the race detector (PKG=./internal/token/... for some; CI=true leaves none out)
-	@tools/install gotestsum
-	@$(if $(filter ./...,$(PKG)),tools/install $(if $(filter-out false,$(CI)),,try) $(TEST_TOOLS) || { echo "With CI=$(CI) every test must run."; exit 1; })
+	@$(SHELL) tools/install gotestsum
+	@$(if $(filter ./...,$(PKG)),$(SHELL) tools/install $(if $(filter-out false,$(CI)),,try) $(TEST_TOOLS) || { echo "With CI=$(CI) every test must run."; exit 1; })
 	@events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
-	  no_race=$$(tools/install check race 2>&1 | sed -n 's/^  //p') || true; export NO_RACE="$$no_race"; \
-	  .cache/bin/gotestsum --format-hide-empty-pkg --hide-summary skipped --jsonfile "$$events" --post-run-command tools/test-verdict \
+	  no_race=$$($(SHELL) tools/install check race 2>&1) || true; export NO_RACE=$${no_race##*$$'\n  '}; \
+	  .cache/bin/gotestsum --format-hide-empty-pkg --hide-summary skipped --jsonfile "$$events" --post-run-command 'go run ./tools/verdict' \
 	  -- $$([ -n "$$NO_RACE" ] || echo -race) -shuffle=on -timeout=25m $(ARGS) $(PKG)
 
 .PHONY: lint
