@@ -29,6 +29,7 @@ const missing = "-"
 
 // TestInstallNamesWhatTheMachineLacks takes one thing at a time from the machine.
 func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
+	tooltest.Shell(t)
 	unsaid := map[string]bool{}
 	for _, m := range regexp.MustCompile(`\|\| echo "([^"]+)"`).FindAllStringSubmatch(read(t, "install"), -1) {
 		unsaid[m[1]] = true

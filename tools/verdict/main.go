@@ -25,6 +25,7 @@ func main() {
 		err = judge(os.Stdout, events, os.Getenv)
 	}
 	if err != nil {
+		log.SetFlags(0)
 		log.Fatal("verdict: ", err)
 	}
 }
