@@ -148,7 +148,7 @@ func TestRates(t *testing.T) {
 		if learned > 0.05 || answered < 0.9*all {
 			t.Errorf("%s: %.3f refused for each answered, and %.1f answered a second; without learning %.3f and %.1f", name, learned, answered, forgotten, all)
 		}
-		fmt.Printf("BenchmarkRates/%s 1 %.4g refused/answered %.4g refused/answered-unlearned %.4g x-answered\n",
-			name, learned, forgotten, answered/all)
+		fmt.Printf("BenchmarkRates/%s 1 %.4g refused/answered %.4g refused/answered-unlearned %.4g x-time\n",
+			name, learned, forgotten, all/answered)
 	}
 }
