@@ -1,4 +1,4 @@
-# `make test` runs with Go, git, make and coreutils in PATH, without bash, sed and awk.
+# `make run` and `make test` need Go, git, make and coreutils in PATH, but no bash, sed or awk.
 SHELL := $(firstword $(wildcard /bin/bash) bash)
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -37,7 +37,10 @@ $(LAMBDA_TARGETS) run stage smoke e2e: export CGO_ENABLED := 0
 define compile
 @mkdir -p .cache/bin; [ -x .cache/bin/remit ] || echo "Compiling remit with its chain and the AWS clients: one to three minutes on two cores the first time, seconds later."
 @SECONDS=0; go build -v -o .cache/bin/ $(1) 2>&1 | \
-  awk '/[: ]/ {print; next} ++n % 100 == 0 {print "  " n " packages compiled"; fflush()}'; \
+  { n=0; while IFS= read -r line; do case $$line in \
+    *[:\ ]*) echo "$$line" ;; \
+    *) n=$$((n + 1)); [ $$((n % 100)) -ne 0 ] || echo "  $$n packages compiled" ;; \
+  esac; done; }; \
   [ $$SECONDS -lt 5 ] || echo "Compiled in $$SECONDS s."
 endef
 
