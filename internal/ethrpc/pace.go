@@ -84,7 +84,7 @@ func (p *pace) answers() bool {
 
 // note learns from a request that asked for its turn at a time: so many calls were answered. If some were
 // refused for their rate, the node wants none for the time after. The rate is cut at most once
-// a second, once in ten if nothing is answered, and by no call that had its turn before the
+// a second, once in five while nothing is answered, and by no call that had its turn before the
 // last cut.
 func (p *pace) note(began time.Time, answered int, refused bool, after time.Duration) {
 	p.mu.Lock()
@@ -113,7 +113,7 @@ func (p *pace) note(began time.Time, answered int, refused bool, after time.Dura
 		return
 	case p.searching:
 		p.rate, p.searching = max(1, p.rate/doubled), false
-		if p.known *= lowered; math.IsInf(p.known, 1) {
+		if p.known /= doubled; math.IsInf(p.known, 1) {
 			p.known = p.rate
 		}
 	default:
