@@ -90,7 +90,7 @@ var mayImport = map[string]string{
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
 	"dynamo/dynamotest":     "tooltest",
-	"guidetest":             "",
+	"guidetest":             "tooltest",
 	"httpapi/fuzztest":      "",
 	"httpapi/httpapitest":   "httpapi",
 	"local/localtest":       "client local",
@@ -104,8 +104,9 @@ var mayImport = map[string]string{
 	"tooltest":              "",
 
 	// Tools stand alone.
-	"tools":        "",
-	"tools/mutate": "",
+	"tools":         "",
+	"tools/mutate":  "",
+	"tools/verdict": "",
 }
 
 // onlyIn says which packages may import something heavy or powerful; a

@@ -61,6 +61,8 @@ type run struct {
 	crowded bool          // half of a wallet's window is the merchant cap, no round settles for the first two minutes, and in the middle every wallet is topped up
 	store   store.Store   // of the payments; nil: in memory
 	nodes   int           // of several providers, the first of which is lost for the fifth part in the middle; 0: one, which is not
+	down    bool          // the first of the nodes is lost from the beginning to the end
+	silent  time.Duration // stack.Config.SilentAfter
 }
 
 // limited returns the limits of a run. They are the plan's walls: there is one place for
@@ -178,7 +180,7 @@ func newService(r run) *service {
 	profile, _ := chains.Of(r.Chain.ID)
 	config := profile.Complete(stack.Config{
 		ChainID: r.Chain.ID, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}, Network: "n",
-		ConfirmationRule: chain.ConfirmationRule{Tag: "finalized"}, BumpAfter: time.Hour,
+		ConfirmationRule: chain.ConfirmationRule{Tag: "finalized"}, BumpAfter: time.Hour, SilentAfter: r.silent,
 	})
 	if !r.asIs {
 		config.Own.Window = cmp.Or(r.Window, r.Chain.Window())
@@ -347,7 +349,7 @@ func (s *service) load(ctx context.Context, clients *sync.WaitGroup) {
 		}
 		if s.run.nodes > 1 {
 			part := float64(time.Since(begin)) / float64(s.length)
-			s.nodes[0].(*node).lost.Store(part > 0.4 && part < 0.6)
+			s.nodes[0].(*node).lost.Store(s.run.down || part > 0.4 && part < 0.6)
 		}
 		time.Sleep(time.Duration(s.rng.ExpFloat64() / rate * float64(time.Second)))
 		clients.Go(func() { s.pay(ctx, n) })
