@@ -8,7 +8,7 @@ import (
 )
 
 // TestWithoutSettings: payments are committed and settled, and nothing is signed that has
-// no fee limit; no ceiling rises. All of it is made up for once there are settings.
+// no fee limit; no ceiling moves. All of it is made up for once there are settings.
 func TestWithoutSettings(t *testing.T) {
 	for name, test := range map[string]struct {
 		before func(w *world)
@@ -25,7 +25,7 @@ func TestWithoutSettings(t *testing.T) {
 		crashed := w.reserve("crashed", time.Hour)
 		w.tables.SpoilSettings(settings.ErrDamaged)
 		report, err := w.round()
-		if err != nil || report.Unruled != 1 || report.Reservations == 0 || test.late(w) || w.stored(crashed).TxHash.IsZero() {
+		if err != nil || report.Unruled != 1 || report.Reservations == 0 || test.late(w) || w.record().Ceiling != 64 || w.stored(crashed).TxHash.IsZero() {
 			t.Errorf("%s, without settings: %+v, %v, after %v", name, report, err, w.calls)
 		}
 		if name == "a mined payment" && report.Confirmed != 1 {
