@@ -74,12 +74,12 @@ func (d sending) screened(ctx context.Context, r payment.Request, refusal error)
 	}
 }
 
-// screen returns why p, which is stored, could not be begun now: a list has a recipient of
-// it or does not answer, or its transfer does not pass.
-func (d sending) screen(ctx context.Context, p payment.Payment) error {
+// screen returns p, which is stored, as it would be begun now, or why it could not be: a
+// list has a recipient of it or does not answer, or its transfer does not pass.
+func (d sending) screen(ctx context.Context, p payment.Payment) (payment.Payment, error) {
 	if err := cmp.Or(d.refused, d.allowed(p.Outputs()...)); err != nil {
-		return err
+		return payment.Payment{}, err
 	}
-	_, err := d.simulate(ctx, walletOf(p), p)
-	return err
+	tx, err := d.simulate(ctx, walletOf(p), p)
+	return p.AssignedTo(p.Wallet, tx), err
 }
