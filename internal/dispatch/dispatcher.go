@@ -117,7 +117,8 @@ type Dispatcher struct {
 	quoted   time.Time
 	wallets  wallet.Registry // as it was read last
 	read     time.Time       // when that was; zero: never
-	checked  atomic.Bool     // the startup check has passed
+	checked  atomic.Bool     // every wallet was compared
+	bound    atomic.Bool     // the startup check has passed
 	compared sync.Map        // the wallet.IDs that it has compared so far
 	worst    worstCase
 	rules    settings.Cached[ruling]

@@ -135,7 +135,7 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	if err := d.allowed(payment.Entry{To: t.To}); err != nil {
 		return payment.Payment{}, err
 	}
-	if err := d.startupCheck(ctx); err != nil { // it opens a wallet that has never paid
+	if err := d.compareAll(ctx); err != nil { // it opens a wallet that has never paid
 		return payment.Payment{}, err
 	}
 	if !t.Ether && !d.TreasuryAllowance.IsZero() {

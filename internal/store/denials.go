@@ -10,7 +10,8 @@ import (
 // Denials keeps the recipients that the operator of the stack pays under no
 // circumstances.
 type Denials interface {
-	// Deny stores d over any other denial of its recipient.
+	// Deny stores d over any other denial of its recipient. Nobody can pay the zero
+	// address and precompiled contracts: a denial of them is an error.
 	Deny(ctx context.Context, d Denial) error
 
 	// Allow removes the denial of a recipient. One that is not denied is no error.
