@@ -44,13 +44,15 @@ func (d sending) startupCheck(ctx context.Context) error {
 }
 
 // ours is the coin of this process.
-func (d *Dispatcher) ours() store.Coin { return store.Coin{ChainID: d.ChainID, Token: d.Token.Contract} }
+func (d *Dispatcher) ours() store.Coin {
+	return store.Coin{ChainID: d.ChainID, Token: d.Token.Contract}
+}
 
-// compareAll compares every wallet with the chain, once in a process's life. It refuses to pay at all while the chain is ahead of any:
-// then another program uses a key, or the tables were restored from the past and a
-// payment made since could be made again. It keeps what it has compared, so that the
-// next call asks only for the rest. Two requests that come at once may both do it;
-// neither waits for the other.
+// compareAll compares every wallet with the chain once in a process's life. It refuses to
+// pay at all while the chain is ahead of any: then another program uses a key, or the
+// tables were restored from the past and a payment made since could be made again. It
+// keeps what it has compared, so that the next call asks only for the rest. Two requests
+// that come at once may both do it; neither waits for the other.
 func (d sending) compareAll(ctx context.Context) error {
 	if d.checked.Load() {
 		return nil

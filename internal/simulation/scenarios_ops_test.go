@@ -399,6 +399,16 @@ func TestCeilingIsRaisedByHandlers(t *testing.T) {
 	})
 }
 
+// Nobody knows whether the tables say of which coin their payments are: nothing is begun.
+func TestTablesAreBoundBeforeAPayment(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.On("first", "Bind", 2, scheduler.LoseAnswer) // beside the write of the payment, and after it
+		s.Is("the first is refused", s.Ask("first", order(0)).Refused(), true)
+		s.Is("its payment", s.State(order(0)), payment.State(""))
+		s.Pay("again", order(0))
+	})
+}
+
 // NonceWindow is lowered while its old value is in flight, and a handler that obeys the old
 // one raises the ceiling after a round has lowered it. The next round lowers it once more,
 // and no payment is taken on until fewer than the window are in flight.

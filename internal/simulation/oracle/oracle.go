@@ -66,13 +66,13 @@ type Oracle struct {
 	orders     map[string]Order
 	requests   map[string]int // handlers started, by key
 	answers    map[string][]Answer
-	events     map[string][]webhook.Event     // by id
-	noops      map[chain.Hash]bool            // ever stored
-	stolen     map[chain.Hash]bool            // transactions signed by a thief of a key
-	taken      map[nonce]bool                 // those of which a block took
-	refusers   map[chain.Hash]map[string]bool // nodes that said that they will never take these bytes
-	lost       map[string]bool                // keys of which restored tables know nothing
-	past       []*memory.Payments             // tables that were lost, as they were then
+	events     map[string][]webhook.Event       // by id
+	noops      map[chain.Hash]bool              // ever stored
+	stolen     map[chain.Hash]bool              // transactions signed by a thief of a key
+	taken      map[nonce]bool                   // those of which a block took
+	refusers   map[chain.Hash]map[string]bool   // nodes that said that they will never take these bytes
+	lost       map[string]bool                  // keys of which restored tables know nothing
+	past       []*memory.Payments               // tables that were lost, as they were then
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                         // one after the other
@@ -386,6 +386,9 @@ func (o *Oracle) owners(id wallet.ID) {
 	}
 	if o.Share > 0 && len(o.past) == 0 && busy > o.Share {
 		o.Violate(WithinBounds, "%d nonces of %s are in flight for one merchant, whose share is %d", busy, short(id.Address), o.Share)
+	}
+	if rules, _ := o.Store.Rules(ctx); len(w.Reservations) > 0 && len(o.past) == 0 && rules.Coin == (store.Coin{}) {
+		o.Violate(WithinBounds, "a nonce of %s is reserved before the tables say of which coin they are", short(id.Address))
 	}
 	owner := map[uint64]payment.ID{} // "": a no-op
 	for p, r := range w.Reservations {
