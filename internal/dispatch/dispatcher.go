@@ -44,6 +44,8 @@ var (
 	ErrTooMany = errors.New("too many payments of the merchant are pending")
 	// ErrUnavailable reports that payments cannot be made now. Safe to retry.
 	ErrUnavailable = errors.New("payment rail unavailable")
+	// ErrRolledBack is the ErrUnavailable of wallets whose chain is behind their payments.
+	ErrRolledBack = fmt.Errorf("%w: the chain is behind the payments that were made on it", ErrUnavailable)
 )
 
 var (
