@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"remit/internal/chain"
@@ -103,6 +104,12 @@ func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Nee
 	signer, err := d.ready(ctx, p.Wallet)
 	if err == nil {
 		w, err := d.Store.Reserve(ctx, need)
+		if errors.Is(err, wallet.ErrPaused) {
+			err = fmt.Errorf("%w: %s", err, w.Paused)
+			if w.RolledBack() {
+				err = errors.Join(ErrRolledBack, err)
+			}
+		}
 		return signer, w, err
 	}
 	if held, unknown := d.reserved(ctx, p); held || unknown != nil {

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"time"
 
 	"remit/internal/payment"
 	"remit/internal/store"
@@ -13,6 +14,7 @@ type Store interface {
 	store.Nonces
 	store.DailyLimits
 	Rules(ctx context.Context) (store.Rules, error)
+	Bind(ctx context.Context, c store.Coin, at time.Time) error
 
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)

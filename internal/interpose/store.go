@@ -113,6 +113,16 @@ func (s *Store) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) 
 	return s.run(ctx, "RaiseCeiling", at(id, ceiling), func(ctx context.Context) error { return s.Store.RaiseCeiling(ctx, id, ceiling) })
 }
 
+// LowerCeiling implements store.Nonces.
+func (s *Store) LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
+	return s.run(ctx, "LowerCeiling", at(id, ceiling), func(ctx context.Context) error { return s.Store.LowerCeiling(ctx, id, ceiling) })
+}
+
+// Bind implements store.Settings.
+func (s *Store) Bind(ctx context.Context, c store.Coin, at time.Time) error {
+	return s.run(ctx, "Bind", "", func(ctx context.Context) error { return s.Store.Bind(ctx, c, at) })
+}
+
 // Commit implements store.PendingTxs.
 func (s *Store) Commit(ctx context.Context, p payment.Payment) error {
 	return s.run(ctx, "Commit", string(p.ID)+" "+at(wallet.ID{Address: p.Wallet}, p.Nonce), func(ctx context.Context) error { return s.Store.Commit(ctx, p) })

@@ -9,6 +9,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -61,6 +62,9 @@ type Recovered struct {
 // show as prepared is committed, until Resume. Run it before any process uses the
 // restored tables.
 func (r *Recovery) Hold(ctx context.Context) ([]wallet.ID, error) {
+	if _, err := r.rules(ctx); err != nil && !settings.Unusable(err) { // tables of another coin
+		return nil, err
+	}
 	wallets, err := r.Store.Wallets(ctx, r.ChainID)
 	if err != nil {
 		return nil, fmt.Errorf("listing wallets: %w", err)

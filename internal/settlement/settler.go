@@ -97,7 +97,7 @@ func New(config stack.Config, parts Parts) *Settler {
 func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	return s.cached.Get(ctx, s.Now(), func(ctx context.Context) (stack.Rules, error) {
 		all, err := s.Store.Rules(ctx)
-		err = cmp.Or(err, all.Unusable)
+		err = cmp.Or(err, all.Are(store.Coin{ChainID: s.ChainID, Token: s.Token.Contract}), all.Unusable)
 		settings.Note(ctx, s.Log, all.Settings.Version, cmp.Or(err, s.Refused(all.Settings)))
 		return s.Rules(all.Settings), err
 	})
@@ -223,6 +223,9 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	rules, unusable := s.rules(ctx)
 	if unusable != nil || s.Refused(rules.Settings) != nil {
 		report.Unruled = 1
+	}
+	if errors.Is(unusable, store.ErrOtherCoin) {
+		return report, false, unusable
 	}
 	var heads chain.Heads
 	var stands standing

@@ -103,10 +103,16 @@ func newWorld(t *testing.T, s script) *world {
 
 // set stores settings with a MerchantShare.
 func (w *world) set(share uint64) {
+	w.settings(func(s *settings.Settings) { s.MerchantShare = share })
+}
+
+// settings stores the default settings with a change.
+func (w *world) settings(change func(*settings.Settings)) {
 	rules, err := w.tables.Rules(context.Background())
 	w.must(err)
 	s := settings.Default()
-	s.Version, s.MerchantShare = rules.Settings.Version, share
+	s.Version, s.MerchantShare = rules.Settings.Version, 100
+	change(&s)
 	w.must(w.tables.SetSettings(context.Background(), s))
 }
 

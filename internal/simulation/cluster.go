@@ -55,7 +55,8 @@ type Setup struct {
 	SilentAfter      time.Duration // from which on a silent node does not count (stack.Config); 0: it does, always
 	ConfirmationRule chain.ConfirmationRule
 	Depth            uint64            // in blocks: no reorg goes deeper
-	Window           uint64            // payments in flight per wallet
+	Window           uint64            // payments in flight per wallet, the most that settings may allow
+	Narrow           uint64            // what they allow of Window; 0: all
 	Share            uint64            // of those, the most of one merchant; 0: any
 	Coins            uint64            // units of the token in each wallet, or of its allowance
 	Treasury         uint64            // units in a treasury that has granted each wallet an allowance; 0: there is none
@@ -267,7 +268,7 @@ func (c *Cluster) config() stack.Config {
 // Set stores the Setup's settings with a largest payment; 0 is no limit.
 func (c *Cluster) Set(maximum token.Amount) {
 	s := settings.Default()
-	s.Maximum, s.Daily, s.Refills, s.MerchantShare = maximum, c.Daily, c.Refills, 100
+	s.Maximum, s.Daily, s.Refills, s.MerchantShare, s.NonceWindow = maximum, c.Daily, c.Refills, 100, c.Narrow
 	s.Sanctions, s.BatchContract = token.Address{0: 0x5a}, fakechain.Batcher
 	if c.Share > 0 {
 		s.MerchantShare = min(100, (100*c.Share+c.Window-1)/c.Window)
@@ -276,7 +277,7 @@ func (c *Cluster) Set(maximum token.Amount) {
 	s.Version = rules.Settings.Version
 	_ = c.Store.SetSettings(context.Background(), s)
 	c.oracle.Ruled(nil)
-	c.trace("operator", "sets AmountMaximum to %s", maximum)
+	c.trace("operator", "sets AmountMaximum to %s, NonceWindow to %d", maximum, c.Narrow)
 }
 
 // Damage makes the settings unusable until others are set.

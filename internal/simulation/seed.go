@@ -165,6 +165,7 @@ func (c *Cluster) change(rng *rand.Rand, step int) {
 	case 2:
 		c.Key.Maximum = token.Units([]uint64{0, 600}[rng.IntN(2)])
 	case 3:
+		c.Narrow = []uint64{0, 1, 2}[rng.IntN(3)]
 		c.Set(token.Units([]uint64{0, 600}[rng.IntN(2)]))
 	case 4:
 		c.Damage([]error{settings.ErrDamaged, settings.ErrMissing, settings.ErrNewer}[rng.IntN(3)])

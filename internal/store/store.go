@@ -127,6 +127,10 @@ type Nonces interface {
 	// RaiseCeiling sets the ceiling if that raises it. It returns
 	// wallet.ErrUnknown if the wallet is not stored.
 	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
+
+	// LowerCeiling sets the ceiling to the higher of ceiling and next_nonce if that lowers
+	// it. It returns wallet.ErrUnknown if the wallet is not stored.
+	LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 }
 
 // PendingTxs keeps the signed transactions.

@@ -371,6 +371,9 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 		if w.NextNonce != on.Nonce {
 			o.Violate(NonceOwned, "next nonce of %s is %d, the chain has %d", short(a), w.NextNonce, on.Nonce)
 		}
+		if most := on.Nonce + o.window(); w.Ceiling != most {
+			o.Violate(WithinBounds, "the ceiling of %s is %d, its count and the window allow %d", short(a), w.Ceiling, most)
+		}
 		if coins := o.Chain.Spendable(a); w.Balance != coins || w.Gas != on.Gas {
 			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v", short(a), coins, on.Gas, w.Balance, w.Gas)
 		}

@@ -7,6 +7,7 @@ package oracle
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,14 +66,13 @@ type Oracle struct {
 	orders     map[string]Order
 	requests   map[string]int // handlers started, by key
 	answers    map[string][]Answer
-	events     map[string][]webhook.Event     // by id
-	noops      map[chain.Hash]bool            // ever stored
-	stolen     map[chain.Hash]bool            // transactions signed by a thief of a key
-	taken      map[nonce]bool                 // those of which a block took
-	refusers   map[chain.Hash]map[string]bool // nodes that said that they will never take these bytes
-	lost       map[string]bool                // keys of which restored tables know nothing
-	past       []*memory.Payments             // tables that were lost, as they were then
-	ceilings   map[token.Address]uint64
+	events     map[string][]webhook.Event       // by id
+	noops      map[chain.Hash]bool              // ever stored
+	stolen     map[chain.Hash]bool              // transactions signed by a thief of a key
+	taken      map[nonce]bool                   // those of which a block took
+	refusers   map[chain.Hash]map[string]bool   // nodes that said that they will never take these bytes
+	lost       map[string]bool                  // keys of which restored tables know nothing
+	past       []*memory.Payments               // tables that were lost, as they were then
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                         // one after the other
@@ -89,6 +89,12 @@ type ruling struct {
 func (o *Oracle) Ruled(unusable error) {
 	rules, _ := o.Store.Rules(context.Background())
 	o.ruled = append(o.ruled, ruling{time.Now(), rules.Settings.Maximum, unusable != nil})
+}
+
+// window is how many payments of a wallet the newest settings let be in flight.
+func (o *Oracle) window() uint64 {
+	rules, _ := o.Store.Rules(context.Background())
+	return cmp.Or(rules.Settings.NonceWindow, o.Window)
 }
 
 // may reports whether any settings let a payment of an amount be made that were in force
@@ -114,7 +120,7 @@ func New(c Config) *Oracle {
 		Config: c,
 		orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{}, events: map[string][]webhook.Event{},
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
-		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{}, ceilings: map[token.Address]uint64{},
+		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
 		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
 	}
 	c.Chain.Mined = o.mined
@@ -219,7 +225,6 @@ func (o *Oracle) Restored() {
 			o.lost[key] = true
 		}
 	}
-	clear(o.ceilings)
 	clear(o.pending)
 }
 
@@ -227,7 +232,6 @@ func (o *Oracle) Restored() {
 // is going to complete them: then no payment is made twice, or unknown.
 func (o *Oracle) Lost(before *memory.Payments) {
 	o.past = append(o.past, before)
-	clear(o.ceilings)
 	clear(o.pending)
 	clear(o.requests)
 	clear(o.answers)
@@ -312,7 +316,7 @@ func (o *Oracle) deleted(tx wallet.PendingTx) {
 }
 
 // moving are the writes that give a nonce an owner, or take one away.
-var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx"}
+var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "LowerCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx"}
 
 // Stored is to be called after every call of the tables, with its operation. After
 // a write that moves a nonce, the Oracle checks that each nonce has an owner.
@@ -356,10 +360,6 @@ func (o *Oracle) owners(id wallet.ID) {
 		}
 	}
 	o.pending[id] = txs
-	if w.Ceiling < o.ceilings[id.Address] {
-		o.Violate(WithinBounds, "the ceiling of %s fell from %d to %d", short(id.Address), o.ceilings[id.Address], w.Ceiling)
-	}
-	o.ceilings[id.Address] = w.Ceiling
 	most := o.Chain.MostMined(id.Address) + o.Window
 	if len(o.past) > 0 {
 		most += o.Spare
@@ -387,8 +387,14 @@ func (o *Oracle) owners(id wallet.ID) {
 	if o.Share > 0 && len(o.past) == 0 && busy > o.Share {
 		o.Violate(WithinBounds, "%d nonces of %s are in flight for one merchant, whose share is %d", busy, short(id.Address), o.Share)
 	}
+	if rules, _ := o.Store.Rules(ctx); len(w.Reservations) > 0 && len(o.past) == 0 && rules.Coin == (store.Coin{}) {
+		o.Violate(WithinBounds, "a nonce of %s is reserved before the tables say of which coin they are", short(id.Address))
+	}
 	owner := map[uint64]payment.ID{} // "": a no-op
 	for p, r := range w.Reservations {
+		if r.Nonce >= w.Ceiling {
+			o.Violate(WithinBounds, "nonce %s is reserved at or above the ceiling %d", at(id, r.Nonce), w.Ceiling)
+		}
 		if other, twice := owner[r.Nonce]; twice {
 			o.Violate(NonceOwned, "nonce %s is reserved to %s and %s", at(id, r.Nonce), other, p)
 		}
