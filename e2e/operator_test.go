@@ -154,6 +154,9 @@ type finding struct {
 func newOperator(t *testing.T) *operator {
 	t.Helper()
 	o := &operator{t: t, s: start(t)}
+	if _, err := remit(); err != nil { // before a command's time begins
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(o.printed.String())
@@ -385,7 +388,8 @@ func (o *operator) assume(name string, policies ...string) aws.Config {
 		o.t.Fatal(err)
 	}
 	for _, id := range policies {
-		policy := strings.NewReplacer("REGION", o.s.Region, "ACCOUNT", "000000000000", "RPC_SECRET_ARN", o.s.Outputs["RpcSecretArn"], "STACK", localaws.StackName).
+		policy := strings.NewReplacer("log-group:STACK-", "log-group:/aws/cloudformation/"+localaws.StackName+"/", // as the local AWS names them
+			"REGION", o.s.Region, "ACCOUNT", "000000000000", "RPC_SECRET_ARN", o.s.Outputs["RpcSecretArn"], "STACK", localaws.StackName).
 			Replace(guidetest.Read(o.t, root, "docs/operate.md", `{"Version": "2012-10-17", "Id": "`+id+`"`))
 		if _, err := roles.PutRolePolicy(o.t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}); err != nil {
 			o.t.Fatal(err)
