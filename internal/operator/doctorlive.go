@@ -231,7 +231,7 @@ func (a *account) runsOtherwise(ctx context.Context, name string, want map[strin
 	if err != nil {
 		return nil, fmt.Errorf("asking what runs behind %s: %w", name, err)
 	}
-	alias, err := client.GetAlias(ctx, &lambda.GetAliasInput{FunctionName: &name, Name: &live})
+	aliases, err := client.ListAliases(ctx, &lambda.ListAliasesInput{FunctionName: &name}) // there is one
 	if err != nil {
 		return nil, fmt.Errorf("asking for the canary of %s: %w", name, err)
 	}
@@ -242,9 +242,11 @@ func (a *account) runsOtherwise(ctx context.Context, name string, want map[strin
 	if aws.ToString(deployed.CodeSha256) != aws.ToString(runs.CodeSha256) {
 		what = append(what, "another code")
 	}
-	if alias.RoutingConfig != nil {
-		for version, weight := range alias.RoutingConfig.AdditionalVersionWeights {
-			what = append(what, fmt.Sprintf("version %s beside it for %.0f%% of requests", version, 100*weight))
+	for _, alias := range aliases.Aliases {
+		if aws.ToString(alias.Name) == live && alias.RoutingConfig != nil {
+			for version, weight := range alias.RoutingConfig.AdditionalVersionWeights {
+				what = append(what, fmt.Sprintf("version %s beside it for %.0f%% of requests", version, 100*weight))
+			}
 		}
 	}
 	return what, nil

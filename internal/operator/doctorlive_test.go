@@ -36,7 +36,7 @@ const recordedTemplate = `{
 // lines of their logs, one of them a page.
 type recorded struct {
 	operatortest.Cloud
-	functions map[string]map[string]any // by name, and :live or :alias after it
+	functions map[string]map[string]any // by name, and :live or :aliases after it
 	lines     []string
 	endless   bool // the logs have another page always
 	asked     int  // pages of logs
@@ -71,7 +71,7 @@ func (c *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case len(path) > 4 && path[2] == "functions":
 		name := path[3]
 		if path[4] == "aliases" {
-			name += ":alias"
+			name += ":aliases"
 		} else if q := r.URL.Query().Get("Qualifier"); q != "" {
 			name += ":" + q
 		}
@@ -129,7 +129,7 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 	} {
 		variables := map[string]string{"CONFIGURATION": "remit-Configuration", "MODE": "test", "NAME": "remit/x", "ARN": "arn:queue", "LARGE": "no"}
 		live := map[string]any{"CodeSha256": "1", "MemorySize": 512, "Timeout": 29, "LoggingConfig": map[string]string{"ApplicationLogLevel": "INFO"}}
-		alias := map[string]any{"FunctionVersion": "4"}
+		alias := map[string]any{"Name": "live", "FunctionVersion": "4"}
 		c.change(live, alias, variables)
 		live["Environment"] = map[string]any{"Variables": variables}
 		list := map[string]string{"MODE": variables["MODE"]}
@@ -137,8 +137,8 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 			list["TOKEN"] = variables["TOKEN"]
 		}
 		cloud := &recorded{functions: map[string]map[string]any{
-			"remit-Send": {"CodeSha256": "1"}, "remit-Send:live": live, "remit-Send:alias": alias,
-			"remit-List": {"CodeSha256": "7"}, "remit-List:live": {"CodeSha256": "7", "MemorySize": 256, "Timeout": 10, "Environment": map[string]any{"Variables": list}}, "remit-List:alias": {},
+			"remit-Send": {"CodeSha256": "1"}, "remit-Send:live": live, "remit-Send:aliases": {"Aliases": []any{alias}},
+			"remit-List": {"CodeSha256": "7"}, "remit-List:live": {"CodeSha256": "7", "MemorySize": 256, "Timeout": 10, "Environment": map[string]any{"Variables": list}}, "remit-List:aliases": {},
 		}}
 		want := c.want
 		if c.why != "all as deployed" {
