@@ -72,6 +72,9 @@ func (o *operator) command(ctx context.Context, args ...string) *exec.Cmd {
 // run runs remit with the rights of the stack's AWS account, without a terminal.
 func (o *operator) run(args ...string) ran {
 	o.t.Helper()
+	if _, err := remit(); err != nil { // before the command's time begins
+		o.t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(o.t.Context(), 2*time.Minute) // one that hangs is named
 	defer cancel()
 	cmd := o.command(ctx, args...)
@@ -154,9 +157,6 @@ type finding struct {
 func newOperator(t *testing.T) *operator {
 	t.Helper()
 	o := &operator{t: t, s: start(t)}
-	if _, err := remit(); err != nil { // before a command's time begins
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(o.printed.String())

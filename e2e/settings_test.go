@@ -28,6 +28,7 @@ const warm = 4
 // A lane is a function that settings concern, and how its answers are judged.
 type lane struct {
 	name, path string
+	of         string // the settings that it reads
 	body       func() any
 	before     string // the status, code and hold of an answer by the settings before
 	after      string // and by those that the test sets
@@ -81,7 +82,7 @@ func (l *lane) burst(set time.Time) {
 
 // processes counts the processes of a function that read a version of settings since then:
 // each reads once in settings.MaxAge, so lines of a shorter time are of different ones.
-func (s *stack) processes(t *testing.T, function, of string, version uint64, since time.Time) (most int) {
+func (s *stack) processes(t *testing.T, l *lane, version uint64, since time.Time) (most int) {
 	t.Helper()
 	found, err := cloudwatchlogs.NewFromConfig(s.Administrator()).FilterLogEvents(t.Context(), &cloudwatchlogs.FilterLogEventsInput{
 		LogGroupName: aws.String(s.Resources["RequestsLogGroup"]), FilterPattern: aws.String(`"settings read"`), StartTime: aws.Int64(since.UnixMilli()),
@@ -96,7 +97,7 @@ func (s *stack) processes(t *testing.T, function, of string, version uint64, sin
 			Function, Settings string
 			Version            uint64 `json:"settings_version"`
 		}
-		if json.Unmarshal([]byte(*e.Message), &line) == nil && line.Version == version && line.Settings == of && s.logical(line.Function) == function+"Function" {
+		if json.Unmarshal([]byte(*e.Message), &line) == nil && line.Version == version && line.Settings == l.of && s.logical(line.Function) == l.name+"Function" {
 			at = append(at, line.Timestamp)
 		}
 	}
@@ -152,12 +153,11 @@ func TestSettingsTakeEffect(t *testing.T) {
 	}
 	var entries atomic.Uint64
 	lanes := []*lane{
-		{name: "SendPayment", path: "/send-payment", body: func() any { return pay(5)[0] }, before: "201 ", after: "400 amount_above_maximum"},
-		{name: "SendPayments", path: "/send-payments", body: func() any { return map[string]any{"payments": pay(3, 5)} }, before: "201 ", after: "400 amount_above_maximum"},
-		{name: "CreateApiKey", path: "/create-api-key", body: func() any { return map[string]any{"merchant_name": "late"} }, before: "201 ", after: "403 key_creation_closed"},
-		{name: "CreateRecipient", path: "/recipients", body: func() any { return map[string]any{"address": fmt.Sprintf("0x5e%038x", entries.Add(1))} }, before: "201 2s", after: "201 1h0m0s"},
+		{name: "SendPayment", path: "/send-payment", of: "payments", body: func() any { return pay(5)[0] }, before: "201 ", after: "400 amount_above_maximum"},
+		{name: "SendPayments", path: "/send-payments", of: "payments", body: func() any { return map[string]any{"payments": pay(3, 5)} }, before: "201 ", after: "400 amount_above_maximum"},
+		{name: "CreateApiKey", path: "/create-api-key", of: "keys", body: func() any { return map[string]any{"merchant_name": "late"} }, before: "201 ", after: "403 key_creation_closed"},
+		{name: "CreateRecipient", path: "/recipients", of: "keys", body: func() any { return map[string]any{"address": fmt.Sprintf("0x5e%038x", entries.Add(1))} }, before: "201 2s", after: "201 1h0m0s"},
 	}
-	table := map[string]string{"SendPayment": "payments", "SendPayments": "payments", "CreateApiKey": "keys", "CreateRecipient": "keys"}
 	for i := range warm {
 		m := newMerchant(t, s)
 		for _, l := range lanes {
@@ -167,47 +167,21 @@ func TestSettingsTakeEffect(t *testing.T) {
 		}
 	}
 	defer o.restore("AmountMaximum", "KeyCreation", "RecipientHoldSeconds")()
-	versions := func(of string) uint64 { return o.shown()[of].Version }
-	was := map[string]uint64{"payments": versions("payments"), "keys": versions("keys")}
+	was := o.shown()
 	for _, l := range lanes {
 		s.calls.slow(s.Resources[l.name+"Function"], 150*time.Millisecond) // so that a burst needs processes of its own
 		defer s.calls.slow(s.Resources[l.name+"Function"], 0)
 		began := time.Now()
 		until(t, fmt.Sprintf("%d processes of %s", warm, l.name), 3*time.Minute, func() bool {
 			l.burst(time.Time{})
-			return s.processes(t, l.name, table[l.name], was[table[l.name]], began) >= warm
+			return s.processes(t, l, was[l.of].Version, began) >= warm
 		})
 	}
 
-	var set, stopped atomic.Pointer[time.Time]
-	set.Store(new(time.Time))
-	var clients sync.WaitGroup
-	rest := func(d time.Duration) { // between two bursts
-		for next := time.Now().Add(d); time.Now().Before(next) && stopped.Load() == nil; time.Sleep(50 * time.Millisecond) {
-		}
-	}
-	for _, l := range lanes {
-		clients.Go(func() {
-			for stopped.Load() == nil {
-				l.burst(*set.Load())
-				rest(map[bool]time.Duration{true: warm * 1200 * time.Millisecond, false: 2 * time.Second}[l.name == "CreateApiKey"]) // which may be called once a second
-			}
-		})
-	}
-	load, paid := newMerchant(t, s), atomic.Int64{}
-	clients.Go(func() {
-		for ; stopped.Load() == nil; rest(250 * time.Millisecond) {
-			a, err := load.api().Call(t.Context(), "POST", "/send-payment", `{"to":"`+to+`","amount":1}`)
-			if err != nil || a.Status != 201 && a.Status != 429 {
-				t.Errorf("a payment that both settings allow: %d %s, %v", a.Status, a.Body, err)
-			} else if a.Status == 201 {
-				paid.Add(1)
-			}
-		}
-	})
+	traffic := s.begin(t, lanes, to)
 	o.ok(nil, "settings", "set", "--yes", "--reason", "theft", "AmountMaximum=4", "KeyCreation=operator", "RecipientHoldSeconds=3600")
 	now := time.Now()
-	set.Store(&now)
+	traffic.set.Store(&now)
 	until(t, "the new settings to be in force", 3*time.Minute, func() bool {
 		done := time.Since(now) > settings.MaxAge+5*time.Second
 		for _, l := range lanes {
@@ -215,19 +189,17 @@ func TestSettingsTakeEffect(t *testing.T) {
 		}
 		return done
 	})
-	end := time.Now()
-	stopped.Store(&end)
-	clients.Wait()
+	traffic.stopped.Store(true)
+	traffic.clients.Wait()
 	for _, l := range lanes {
-		of := table[l.name]
-		n, worst := s.processes(t, l.name, of, was[of]+1, now.Add(-time.Minute)), time.Duration(l.worst.Load())
+		n, worst := s.processes(t, l, was[l.of].Version+1, now.Add(-time.Minute)), time.Duration(l.worst.Load())
 		t.Logf("%s: the last request by the settings before came %s after the change; %d warm processes, %d requests judged after %s", l.name, worst.Round(time.Millisecond), n, l.judged.Load(), settings.MaxAge)
 		if worst >= settings.MaxAge || n < warm {
 			t.Errorf("%s judged a request by the settings before that came %s after the change, in %d processes", l.name, worst, n)
 		}
 	}
-	t.Logf("%d payments were made meanwhile", paid.Load())
-	if paid.Load() == 0 {
+	t.Logf("%d payments were made meanwhile", traffic.paid.Load())
+	if traffic.paid.Load() == 0 {
 		t.Error("there was no load")
 	}
 	for _, f := range o.findings() {
@@ -235,6 +207,48 @@ func TestSettingsTakeEffect(t *testing.T) {
 			t.Errorf("doctor shows no version of %s: %+v", want, f)
 		}
 	}
+}
+
+// A traffic is requests in every lane, and payments that the settings before and after allow.
+type traffic struct {
+	set     atomic.Pointer[time.Time] // when the settings after were stored
+	stopped atomic.Bool
+	clients sync.WaitGroup
+	paid    atomic.Int64
+}
+
+// begin has traffic until it is stopped.
+func (s *stack) begin(t *testing.T, lanes []*lane, to string) *traffic {
+	t.Helper()
+	r := &traffic{}
+	r.set.Store(new(time.Time))
+	every := func(pause time.Duration, do func()) {
+		r.clients.Go(func() {
+			for next := time.Now(); !r.stopped.Load(); time.Sleep(50 * time.Millisecond) {
+				if time.Now().After(next) {
+					do()
+					next = time.Now().Add(pause)
+				}
+			}
+		})
+	}
+	for _, l := range lanes {
+		pause := 2 * time.Second
+		if l.name == "CreateApiKey" { // which may be called once a second
+			pause = warm * 1200 * time.Millisecond
+		}
+		every(pause, func() { l.burst(*r.set.Load()) })
+	}
+	load := newMerchant(t, s)
+	every(250*time.Millisecond, func() {
+		a, err := load.api().Call(t.Context(), "POST", "/send-payment", `{"to":"`+to+`","amount":1}`)
+		if err != nil || a.Status != 201 && a.Status != 429 {
+			t.Errorf("a payment that both settings allow: %d %s, %v", a.Status, a.Body, err)
+		} else if a.Status == 201 {
+			r.paid.Add(1)
+		}
+	})
+	return r
 }
 
 // findings are those of remit doctor, whatever it finds.
