@@ -117,6 +117,7 @@ func (s *Stack) Install(ctx context.Context, build string, parameters ...string)
 		own := s.Parameters()
 		if strings.Contains(string(template), "\n  BatchContract:") { // of an older version
 			own[slices.Index(own, noTraces)] = "TraceRule=false"
+			own = append(own, "TraceShare=0") // going back, CloudFormation would take the value that the stack has
 			parameters = append(parameters, fmt.Sprintf("BatchContract=%v", disburser.Address()))
 		}
 		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, own, parameters)...))
