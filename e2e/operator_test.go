@@ -72,6 +72,9 @@ func (o *operator) command(ctx context.Context, args ...string) *exec.Cmd {
 // run runs remit with the rights of the stack's AWS account, without a terminal.
 func (o *operator) run(args ...string) ran {
 	o.t.Helper()
+	if _, err := remit(); err != nil { // before the command's time begins
+		o.t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(o.t.Context(), 2*time.Minute) // one that hangs is named
 	defer cancel()
 	cmd := o.command(ctx, args...)
@@ -385,7 +388,8 @@ func (o *operator) assume(name string, policies ...string) aws.Config {
 		o.t.Fatal(err)
 	}
 	for _, id := range policies {
-		policy := strings.NewReplacer("REGION", o.s.Region, "ACCOUNT", "000000000000", "RPC_SECRET_ARN", o.s.Outputs["RpcSecretArn"], "STACK", localaws.StackName).
+		policy := strings.NewReplacer("log-group:STACK-", "log-group:/aws/cloudformation/"+localaws.StackName+"/", // as the local AWS names them
+			"REGION", o.s.Region, "ACCOUNT", "000000000000", "RPC_SECRET_ARN", o.s.Outputs["RpcSecretArn"], "STACK", localaws.StackName).
 			Replace(guidetest.Read(o.t, root, "docs/operate.md", `{"Version": "2012-10-17", "Id": "`+id+`"`))
 		if _, err := roles.PutRolePolicy(o.t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}); err != nil {
 			o.t.Fatal(err)

@@ -36,7 +36,7 @@ func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 		if err == nil {
 			err = d.Refused(all.Settings)
 		}
-		settings.Note(ctx, d.Log, all.Settings.Version, err)
+		settings.Note(ctx, d.Log, "payments", all.Settings.Version, err)
 		denied := make(map[token.Address]bool, len(all.Denied))
 		for _, denial := range all.Denied {
 			denied[denial.To] = true

@@ -88,6 +88,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 		if !c.Fresh {
 			e.check(ctx, "schedule", a.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
 		}
+		e.check(ctx, "settings in use", e.settingsInUse(a), "see that live versions and this machine's clock are right; then deploy, which ends the processes that stay behind")
 		e.check(ctx, "live versions", a.liveIsDeployed, "wait for a canary to end; otherwise deploy again, or find out who moved the alias live")
 		e.check(ctx, "tables", a.tablesAreKept, "set it as docs/restore.md says; a table with the keys of another is in the wrong parameter")
 		if a.parameters["ReplicaRegion"] != "" {

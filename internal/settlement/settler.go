@@ -98,7 +98,7 @@ func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	return s.cached.Get(ctx, s.Now(), func(ctx context.Context) (stack.Rules, error) {
 		all, err := s.Store.Rules(ctx)
 		err = cmp.Or(err, all.Are(store.Coin{ChainID: s.ChainID, Token: s.Token.Contract}), all.Unusable)
-		settings.Note(ctx, s.Log, all.Settings.Version, cmp.Or(err, s.Refused(all.Settings)))
+		settings.Note(ctx, s.Log, "payments", all.Settings.Version, cmp.Or(err, s.Refused(all.Settings)))
 		return s.Rules(all.Settings), err
 	})
 }
