@@ -225,9 +225,7 @@ func (s *service) settle(ctx context.Context) {
 	around := func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
 		work := map[string]float64{"Finish": plan.SettleSeconds}[call.Op]
 		if call.Op == "PendingTxs" {
-			s.tables.mu.Lock()
-			work = plan.PendingSeconds * float64(s.tables.pending[call.Args])
-			s.tables.mu.Unlock()
+			work = plan.PendingSeconds * s.tables.pendingFrom(call.Args)
 		}
 		s.mu.Lock()
 		wait := s.core.owe(work)

@@ -55,6 +55,7 @@ type Setup struct {
 	SilentAfter      time.Duration // from which on a silent node does not count (stack.Config); 0: it does, always
 	ConfirmationRule chain.ConfirmationRule
 	Depth            uint64            // in blocks: no reorg goes deeper
+	Epoch            uint64            // blocks that become final together (fakechain.Chain)
 	Window           uint64            // payments in flight per wallet
 	Share            uint64            // of those, the most of one merchant; 0: any
 	Coins            uint64            // units of the token in each wallet, or of its allowance
@@ -111,6 +112,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		Setup: setup, Store: memory.NewPayments(), Chain: fakechain.New(chainID, coin.Contract, setup.Depth, setup.Nodes),
 		Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
 	}
+	c.Chain.Epoch = setup.Epoch
 	c.keys = &keyService{Keys: c.Keys, around: c.scheduler.Around}
 	if setup.Treasury > 0 {
 		c.Chain.Treasury = token.Address{0: 0x7e}
@@ -384,7 +386,7 @@ func (c *Cluster) Forget(image *memory.Payments) {
 	ofEngines := func(actor string) bool { return !strings.HasPrefix(actor, "client") || strings.Contains(actor, ".") }
 	c.scheduler.Kill(ofEngines, func(op string) bool { return op == "Send" })
 	for n := range len(c.Chain.Funded()) {
-		txs, _, _ := before.PendingTxs(context.Background(), walletID(n))
+		txs, _, _ := before.PendingTxs(context.Background(), walletID(n), 0)
 		for _, tx := range txs {
 			c.Chain.Keep(tx.Raw)
 		}
