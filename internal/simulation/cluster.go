@@ -5,6 +5,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,7 @@ type Setup struct {
 	Daily            token.Amount      // limit of a merchant's day; zero: none
 	Key              payment.KeyLimits // of the API key with which clients ask
 	FeeLimit         token.Amount      // wei per gas; zero: none
+	Pause            time.Duration     // between two rounds of a run; zero: a block
 	ReservationAge   time.Duration     // from which on runs finish a reservation; zero: settlement.ReservationAge
 	Estimates        bool              // each transfer is estimated, as on chains whose calls are none (chains.Profile)
 	Skews            []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
@@ -262,7 +264,7 @@ func (c *Cluster) config() stack.Config {
 	return stack.Config{
 		ChainID: chainID, Token: coin, Network: "simulated", Mode: "test", TreasuryAllowance: c.Chain.Treasury,
 		ByCall: !c.Estimates, Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
-		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
+		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: cmp.Or(c.Pause, blockTime), ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
 }
 
