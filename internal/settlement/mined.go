@@ -64,9 +64,9 @@ func (p *pass) remember() (m mined) {
 	if !p.compared || p.report.Unreadable > 0 || p.moved() {
 		return m
 	}
-	n, count := 0, p.views.Leading().Mined
-	for n < len(p.pendingTxs) && p.pendingTxs[n].Nonce < count && (n == 0 || p.pendingTxs[n].Nonce == p.pendingTxs[n-1].Nonce+1) {
+	n, txs, count := 0, p.pendingTxs, p.views.Leading().Mined
+	for n < len(txs) && txs[n].Nonce < count && (n == 0 || txs[n].Nonce == txs[n-1].Nonce+1) {
 		n++
 	}
-	return mined{p.pendingTxs[:n:n], p.claimed}
+	return mined{txs[:n:n], p.claimed}
 }

@@ -34,7 +34,9 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 		{"nothing", nothing, nothing, []string{"0", "2", "2", "2"}},
 		{"the final block moves", nothing, func(w *world) { w.final = 5 }, []string{"0", "2", "2", "0", "0"}},
 		{"the final block had moved before", func(w *world) { known(w, 3) }, nothing, []string{"0", "0", "2", "2"}},
-		{"another run has claimed it since", nothing, func(w *world) { _, _ = w.tables.Claim(context.Background(), id, "other", w.now.Add(time.Hour), w.now) }, []string{"0", "2", "0", "2"}},
+		{"another run has claimed it since", nothing, func(w *world) {
+			_, _ = w.tables.Claim(context.Background(), id, "other", w.now.Add(time.Hour), w.now)
+		}, []string{"0", "2", "0", "2"}},
 		{"another run claims it", nothing, func(w *world) {
 			w.script["Claim#3"] = func(w *world) error {
 				_, err := w.tables.Claim(context.Background(), id, "other", w.now.Add(time.Hour), w.now.Add(second))
@@ -49,10 +51,19 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 			w.final, w.script["PendingTxs#4"] = 5, func(*world) error { return errBroken }
 		}, []string{"0", "2", "2", "0", "0"}},
 		{"what is known could not be stored", broken("SetCompared"), nothing, []string{"0", "0", "2", "2"}},
-		{"a nonce between has ended", func(w *world) { w.must(w.tables.DeletePendingTx(context.Background(), id, 1)); w.mined = 3 }, nothing, []string{"0", "1", "1", "1"}},
+		{"a nonce between has ended", func(w *world) {
+			w.must(w.tables.DeletePendingTx(context.Background(), id, 1))
+			w.mined = 3
+		}, nothing, []string{"0", "1", "1", "1"}},
 		{"an item is damaged", func(w *world) { w.tables.SpoilPendingTx(id, 2) }, nothing, []string{"0", "0", "0", "0"}},
-		{"an item is damaged since", func(w *world) { w.mined = 3 }, func(w *world) { w.mined = 2; w.tables.SpoilPendingTx(id, 0) }, []string{"0", "3", "3", "0", "0"}},
-		{"a mined nonce is still reserved", func(w *world) { w.unreleased(w.reserve("d", 0), 0); w.mined = 4 }, nothing, []string{"0", "0", "0", "0"}},
+		{"an item is damaged since", func(w *world) { w.mined = 3 }, func(w *world) {
+			w.mined = 2
+			w.tables.SpoilPendingTx(id, 0)
+		}, []string{"0", "3", "3", "0", "0"}},
+		{"a mined nonce is still reserved", func(w *world) {
+			w.unreleased(w.reserve("d", 0), 0)
+			w.mined = 4
+		}, nothing, []string{"0", "0", "0", "0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, script{"Wallets#3": func(w *world) error { test.happens(w); return nil }})

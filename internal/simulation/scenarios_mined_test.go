@@ -42,7 +42,8 @@ func TestMinedIsRemembered(t *testing.T) {
 		}
 	}
 	for name, happens := range others {
-		perform(t, name, simulation.Setup{Epoch: 4, ConfirmationRule: chain.ConfirmationRule{Tag: "finalized"}}, func(s *simulation.Scenario) {
+		setup := simulation.Setup{Epoch: 4, ConfirmationRule: chain.ConfirmationRule{Tag: "finalized"}}
+		perform(t, name, setup, func(s *simulation.Scenario) {
 			s.Elapse(24 * time.Second)
 			s.Pay("client", order(0))
 			s.Pay("client", order(1))
