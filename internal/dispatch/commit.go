@@ -260,7 +260,7 @@ func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.Pen
 // predecessors returns the stored bytes of every nonce of the wallet below
 // tx's, in nonce order: those that a node which reports a gap may be missing.
 func (d sending) predecessors(ctx context.Context, tx wallet.PendingTx) ([][]byte, error) {
-	txs, _, err := d.Store.PendingTxs(ctx, tx.ID)
+	txs, _, err := d.Store.PendingTxs(ctx, tx.ID, 0)
 	var raws [][]byte
 	for _, s := range txs {
 		if s.Nonce < tx.Nonce {

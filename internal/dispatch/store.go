@@ -24,7 +24,7 @@ type Store interface {
 	Commit(ctx context.Context, p payment.Payment) error
 	PutNoop(ctx context.Context, tx wallet.PendingTx) error
 	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
-	PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error)
+	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
 
 	Open(ctx context.Context, w wallet.Wallet) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)

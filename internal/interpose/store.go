@@ -144,9 +144,9 @@ func (s *Store) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
 }
 
 // PendingTxs implements store.PendingTxs.
-func (s *Store) PendingTxs(ctx context.Context, id wallet.ID) ([]wallet.PendingTx, int, error) {
-	r, err := ask(ctx, s.Around, "PendingTxs", short(id.Address), func(ctx context.Context) (two[[]wallet.PendingTx, int], error) {
-		txs, unreadable, err := s.Store.PendingTxs(ctx, id)
+func (s *Store) PendingTxs(ctx context.Context, id wallet.ID, from uint64) ([]wallet.PendingTx, int, error) {
+	r, err := ask(ctx, s.Around, "PendingTxs", at(id, from), func(ctx context.Context) (two[[]wallet.PendingTx, int], error) {
+		txs, unreadable, err := s.Store.PendingTxs(ctx, id, from)
 		return two[[]wallet.PendingTx, int]{txs, unreadable}, err
 	})
 	return r.a, r.b, err

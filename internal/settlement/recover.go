@@ -241,7 +241,7 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 	if err != nil {
 		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import): %w", err)
 	}
-	txs, _, err := r.Store.PendingTxs(ctx, id)
+	txs, _, err := r.Store.PendingTxs(ctx, id, 0)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -332,7 +332,7 @@ func (r *Recovery) left(ctx context.Context, nodes chain.Nodes, ids []wallet.ID,
 		if err != nil {
 			return 0, 0, err
 		}
-		txs, unreadable, err := r.Store.PendingTxs(ctx, id)
+		txs, unreadable, err := r.Store.PendingTxs(ctx, id, 0)
 		if err != nil {
 			return 0, 0, err
 		}

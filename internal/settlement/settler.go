@@ -169,6 +169,7 @@ func (s *Settler) yield(ctx context.Context, by string) error {
 type run struct {
 	by       string
 	compared *sync.Map         // the wallet.IDs that it has compared with the chain; nil: idle wallets are not looked at
+	mined    sync.Map          // a mined of each wallet.ID, of which the round before had no error
 	known    *store.Comparison // nil until it is read, and again when it could not be stored
 	news     bool              // known differs from what is stored on which nodes are silent
 }
@@ -219,7 +220,9 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 			return report, false, fmt.Errorf("reading what is known of the chain: %w", err)
 		}
 		r.known = &known
+		r.mined.Clear()
 	}
+	before := r.known.Final
 	rules, unusable := s.rules(ctx)
 	if unusable != nil || s.Refused(rules.Settings) != nil {
 		report.Unruled = 1
@@ -252,7 +255,10 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		p := &pass{
 			Settler: s, Nodes: nodes, Rules: rules, unusable: unusable, registered: registered,
 			heads: func() chain.Heads { <-read; return heads }, stands: func() standing { <-weighed; return stands }, silent: func() int { <-read; return silent },
-			known: func() chain.Block { <-weighed; return r.known.Final },
+			known: func() chain.Block { <-weighed; return r.known.Final }, moved: func() bool { <-weighed; return r.known.Final != before },
+		}
+		if remembered, ok := r.mined.LoadAndDelete(registered.ID); ok {
+			p.recall(remembered.(mined))
 		}
 		missing := false
 		if r.compared != nil {
@@ -260,6 +266,9 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 			missing = !done
 		}
 		err := p.over(ctx, r.by, missing)
+		if err == nil {
+			r.mined.Store(registered.ID, p.remember())
+		}
 		if missing && p.compared {
 			r.compared.Store(registered.ID, nil)
 		}

@@ -5,6 +5,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,7 @@ type Setup struct {
 	SilentAfter      time.Duration // from which on a silent node does not count (stack.Config); 0: it does, always
 	ConfirmationRule chain.ConfirmationRule
 	Depth            uint64            // in blocks: no reorg goes deeper
+	Epoch            uint64            // blocks that become final together (fakechain.Chain)
 	Window           uint64            // payments in flight per wallet, the most that settings may allow
 	Narrow           uint64            // what they allow of Window; 0: all
 	Share            uint64            // of those, the most of one merchant; 0: any
@@ -65,6 +67,7 @@ type Setup struct {
 	Daily            token.Amount      // limit of a merchant's day; zero: none
 	Key              payment.KeyLimits // of the API key with which clients ask
 	FeeLimit         token.Amount      // wei per gas; zero: none
+	Pause            time.Duration     // between two rounds of a run; zero: a block
 	ReservationAge   time.Duration     // from which on runs finish a reservation; zero: settlement.ReservationAge
 	Estimates        bool              // each transfer is estimated, as on chains whose calls are none (chains.Profile)
 	Skews            []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
@@ -112,6 +115,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		Setup: setup, Store: memory.NewPayments(), Chain: fakechain.New(chainID, coin.Contract, setup.Depth, setup.Nodes),
 		Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
 	}
+	c.Chain.Epoch = setup.Epoch
 	c.keys = &keyService{Keys: c.Keys, around: c.scheduler.Around}
 	if setup.Treasury > 0 {
 		c.Chain.Treasury = token.Address{0: 0x7e}
@@ -261,7 +265,7 @@ func (c *Cluster) config() stack.Config {
 	return stack.Config{
 		ChainID: chainID, Token: coin, Network: "simulated", Mode: "test", TreasuryAllowance: c.Chain.Treasury,
 		ByCall: !c.Estimates, Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
-		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: blockTime, ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
+		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: cmp.Or(c.Pause, blockTime), ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
 }
 
@@ -385,7 +389,7 @@ func (c *Cluster) Forget(image *memory.Payments) {
 	ofEngines := func(actor string) bool { return !strings.HasPrefix(actor, "client") || strings.Contains(actor, ".") }
 	c.scheduler.Kill(ofEngines, func(op string) bool { return op == "Send" })
 	for n := range len(c.Chain.Funded()) {
-		txs, _, _ := before.PendingTxs(context.Background(), walletID(n))
+		txs, _, _ := before.PendingTxs(context.Background(), walletID(n), 0)
 		for _, tx := range txs {
 			c.Chain.Keep(tx.Raw)
 		}

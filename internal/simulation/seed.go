@@ -70,6 +70,9 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 		}
 	}
 	setup.SilentAfter = []time.Duration{0, time.Minute, 5 * time.Minute}[rand.New(rand.NewPCG(seed, 0x90a1)).IntN(3)]
+	if epochs := rand.New(rand.NewPCG(seed, 0xe925)); epochs.IntN(2) == 0 { // rounds come between two moves of the final block
+		setup.Epoch, setup.Pause = []uint64{0, 3, 5}[epochs.IntN(3)], []time.Duration{time.Second, 3 * time.Second}[epochs.IntN(2)]
+	}
 	setup.Estimates = rand.New(rand.NewPCG(seed, 0xca21)).IntN(3) == 0
 	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
 		setup.Refills = Refilling

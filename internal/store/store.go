@@ -155,9 +155,9 @@ type PendingTxs interface {
 	// ErrChanged.
 	BumpNoop(ctx context.Context, tx wallet.PendingTx) error
 
-	// PendingTxs returns the wallet's pending transactions in nonce order.
-	// Items that do not decode are left out and counted.
-	PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error)
+	// PendingTxs returns the wallet's pending transactions from a nonce on, in nonce
+	// order. Items that do not decode are left out and counted.
+	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
 
 	// PendingTx returns the pending transaction of one nonce, or
 	// wallet.ErrUnknown, or ErrUnreadable.

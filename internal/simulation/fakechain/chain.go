@@ -22,6 +22,7 @@ type Chain struct {
 	Token      token.Address
 	BaseFee    token.Amount                // in wei per gas
 	Depth      uint64                      // in blocks: no reorg goes deeper
+	Epoch      uint64                      // blocks that become final together, by a tag; 0: each by itself
 	L1Fee      token.Amount                // wei that each transaction pays beside gas (OP stack); room for it to double is asked for
 	L1Gas      uint64                      // that the next block charges each transaction for its data, before it runs (OffchainLabs/nitro, GasChargingHook)
 	Recipients map[token.Address]Recipient // how the token treats them; absent: Pays

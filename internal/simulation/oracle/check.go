@@ -348,7 +348,7 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 		if err != nil {
 			continue // never used
 		}
-		txs, _, _ := o.Store.PendingTxs(context.Background(), id)
+		txs, _, _ := o.Store.PendingTxs(context.Background(), id, 0)
 		if w.Paused == wallet.RetiredReason { // a no-op whose write arrives after all is done has a nonce that is used up, and nobody looks
 			txs = slices.DeleteFunc(txs, func(tx wallet.PendingTx) bool { return tx.Noop() && tx.Nonce < on.Nonce })
 		}

@@ -344,7 +344,7 @@ func (o *Oracle) owners(id wallet.ID) {
 	if err != nil {
 		return
 	}
-	txs, unreadable, err := o.Store.PendingTxs(ctx, id)
+	txs, unreadable, err := o.Store.PendingTxs(ctx, id, 0)
 	if err != nil {
 		return
 	}
