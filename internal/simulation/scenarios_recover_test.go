@@ -223,9 +223,35 @@ func TestNoopsOfALostRecovery(t *testing.T) {
 }
 
 // The nodes' pools hold a transaction that the tables have lost and that no block takes:
-// the market has gone up since. What recovery sends at its nonce has the same tip, and a
-// cap that FeeLimit leaves no room to raise. The pools refuse it until its tip is higher.
+// the market has gone up since, or the nodes quoted nonsense, as in seed 8040472. What
+// recovery sends at its nonce has the same tip, and a cap that FeeLimit leaves no room to
+// raise. The pools refuse it until its tip is higher.
 func TestLostTransactionBelowTheMarket(t *testing.T) {
+	perform(t, "a no-op", simulation.Setup{FeeLimit: unit(1_000)}, func(s *simulation.Scenario) {
+		quote := func(kind string) {
+			s.Chain.Each(func(on *fakechain.Node) { on.Quotes = fakechain.Nonsenses[kind] })
+		}
+		s.Idle = true
+		s.On("late", "Open", 1, scheduler.Freeze)
+		s.On("late", "Commit", 1, scheduler.Freeze)
+		s.Post("late", 0, order(0))
+		s.Elapse(time.Second)
+		s.Pay("paid", order(0))
+		quote("free")
+		s.Thaw()
+		s.Elapse(time.Second)
+		s.Pay("next", order(1))
+		s.Thaw()
+		s.Elapse(time.Minute)
+		quote("dear")
+		s.Lose(memory.NewPayments())
+		s.StartRecovery()
+		s.Elapse(time.Minute)
+		quote("")
+		s.Elapse(time.Hour)
+		s.Is("recovered", s.Recovered(), true)
+		s.Idle = false
+	})
 	for _, lost := range []string{"a payment", "a bump"} {
 		perform(t, lost, simulation.Setup{FeeLimit: unit(1_000)}, func(s *simulation.Scenario) {
 			s.Chain.BaseFee, s.Halted = unit(0), true
