@@ -5,6 +5,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ type Setup struct {
 	Depth            uint64            // in blocks: no reorg goes deeper
 	Window           uint64            // payments in flight per wallet
 	Share            uint64            // of those, the most of one merchant; 0: any
+	Spare            uint64            // nonces from a wallet's count on that a recovery uses up; 0: 16, more than the payments and no-ops of most seeds take
 	Coins            uint64            // units of the token in each wallet, or of its allowance
 	Treasury         uint64            // units in a treasury that has granted each wallet an allowance; 0: there is none
 	Gwei             uint64            // gwei in each wallet
@@ -107,6 +109,7 @@ type Cluster struct {
 
 // NewCluster returns a Cluster at rest. Close it.
 func NewCluster(setup Setup, trace func(line string)) *Cluster {
+	setup.Spare = cmp.Or(setup.Spare, 16)
 	c := &Cluster{
 		Setup: setup, Store: memory.NewPayments(), Chain: fakechain.New(chainID, coin.Contract, setup.Depth, setup.Nodes),
 		Keys: &fakechain.Keys{}, Trace: trace, scheduler: scheduler.New(), start: time.Now(),
@@ -128,7 +131,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		c.Chain.Fund(c.Chain.Treasury, token.Units(setup.Treasury), token.Amount{})
 	}
 	limits := append(slices.Clip(setup.Key.Daily), payment.DailyLimit{Amount: setup.Daily})
-	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: spare, Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
+	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: c.Spare, Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
@@ -363,10 +366,6 @@ func (c *Cluster) StartRun() string {
 	return name
 }
 
-// spare is how many nonces from a wallet's count on a recovery uses up: more than the
-// payments and no-ops of a seed take.
-const spare = 16
-
 // Lose takes the tables back to an image, as an operator does who has lost them. Every
 // process is a new one, and none of them works before every wallet is paused. The
 // bytes of every transaction that the lost tables had signed are in strangers' hands.
@@ -410,7 +409,7 @@ func (c *Cluster) recoverer(store store.Store, name string) *settlement.Recovery
 			Store: store, Keys: c.keys, Nodes: c.nodes, Events: c,
 			Log: slog.New(slog.DiscardHandler), Now: c.clock(c.recovery), Wait: c.scheduler.Sleep,
 		}),
-		Tables: store, Keyed: c.Keys.All(), Past: c.Past, Window: spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },
+		Tables: store, Keyed: c.Keys.All(), Past: c.Past, Window: c.Spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },
 	}
 }
 

@@ -59,8 +59,8 @@ var Refilling = settings.Refills{
 }
 
 // Simulate runs one seed in the bubble it is called in and returns the
-// violations. The same seed and Reduction do the same every time.
-func Simulate(seed uint64, r Reduction, trace func(string)) []string {
+// violations. The same seed, number of further merchants and Reduction do the same every time.
+func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []string {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	setup, drained := setupOf(rng), -1
 	if treasury := rand.New(rand.NewPCG(seed, 0x7ea5)); treasury.IntN(5) == 0 {
@@ -77,6 +77,7 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 			setup.Refills.Token.Daily, setup.Refills.Ether.Daily = token.Units(800), token.Units(300_000_000_000)
 		}
 	}
+	crowd := crowdOf(rand.New(rand.NewPCG(seed, 0xc20d)), merchants, &setup)
 	c := NewCluster(setup, trace)
 	defer c.Close()
 	c.trace("cluster", "%+v", c.Setup)
@@ -92,8 +93,10 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 	if batches.IntN(8) == 0 {
 		c.Chain.Approved = map[token.Address]bool{fakechain.Wallet(0): true}
 	}
+	several := rand.New(rand.NewPCG(seed, 0x3e2c))
+	of := 1 + 2*several.IntN(2)
 	for i := range 1 + rng.IntN(4) {
-		order := oracle.Order{Key: fmt.Sprintf("key%d", i), To: fakechain.Payee(i), Amount: uint64(100*i + 500)}
+		order := oracle.Order{Key: fmt.Sprintf("key%d", i), Merchant: fmt.Sprintf("mer_%d", 1+several.IntN(of)), To: fakechain.Payee(i), Amount: uint64(100*i + 500)}
 		c.Chain.Recipients[order.To] = []fakechain.Recipient{
 			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
 		}[rng.IntN(7)]
@@ -120,8 +123,8 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 	changing := changes.IntN(4) == 0
 	due := newTimetable()
 	length := time.Duration(1+rng.IntN(8))*time.Minute + n.away.stay
-	for n.steps = range 4_000 {
-		if time.Since(c.start) > length {
+	for n.steps = range 4_000 + 20*crowd.merchants {
+		if came := crowd.step(c); came && time.Since(c.start) > length {
 			break
 		}
 		if n.steps == drained && !n.ended() {

@@ -49,7 +49,7 @@ type Config struct {
 	Chain  *fakechain.Chain
 	Depth  uint64                             // in blocks: nothing that deep is re-organised
 	Window uint64                             // payments in flight per wallet
-	Share  uint64                             // of those, the most of one merchant, which is all there is; 0: any
+	Share  uint64                             // of those, the most of one merchant; 0: any
 	Spare  uint64                             // nonces that a recovery uses up beyond a wallet's count
 	Limits []payment.DailyLimit               // of every payment's day
 	Refill [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
@@ -369,23 +369,26 @@ func (o *Oracle) owners(id wallet.ID) {
 	}
 	// A re-organisation gives back nonces that were counted as mined.
 	flying := func(nonce uint64) bool { return nonce >= o.Chain.MostMined(id.Address) }
-	operators := func(id payment.ID) bool { // their transfers have no share
-		p, err := o.Store.Payment(ctx, id)
-		return err == nil && p.Merchant == payment.Operator
+	busy := map[string]uint64{} // by merchant
+	count := func(id payment.ID) {
+		p, _ := o.Store.Payment(ctx, id)
+		busy[p.Merchant]++
 	}
-	busy := uint64(0)
 	for _, tx := range txs {
-		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) && !operators(tx.Payment) {
-			busy++
+		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) {
+			count(tx.Payment)
 		}
 	}
 	for holder, r := range w.Reservations {
-		if flying(r.Nonce) && !operators(holder) {
-			busy++
+		if flying(r.Nonce) {
+			count(holder)
 		}
 	}
-	if o.Share > 0 && len(o.past) == 0 && busy > o.Share {
-		o.Violate(WithinBounds, "%d nonces of %s are in flight for one merchant, whose share is %d", busy, short(id.Address), o.Share)
+	delete(busy, payment.Operator) // its transfers have no share
+	for _, merchant := range slices.Sorted(maps.Keys(busy)) {
+		if o.Share > 0 && len(o.past) == 0 && busy[merchant] > o.Share {
+			o.Violate(WithinBounds, "%d nonces of %s are in flight for %s, whose share is %d", busy[merchant], short(id.Address), merchant, o.Share)
+		}
 	}
 	owner := map[uint64]payment.ID{} // "": a no-op
 	for p, r := range w.Reservations {
