@@ -28,14 +28,16 @@ func crowdOf(rng *rand.Rand, merchants int, setup *Setup) *crowd {
 	return &crowd{rng: rng, merchants: merchants}
 }
 
-// step has the next merchant come now and then, and reports whether all have.
+// step has a few more merchants come now and then, and reports whether all have.
 func (w *crowd) step(c *Cluster) bool {
-	if w.came < w.merchants && w.rng.IntN(12) == 0 {
-		w.came++
-		order := oracle.Order{
-			Key: fmt.Sprint("crowd", w.came), Merchant: fmt.Sprint("mer_crowd", w.came), To: fakechain.Payee(1_000 + w.came), Amount: 1 + w.rng.Uint64N(3),
+	if w.came < w.merchants && w.rng.IntN(160) == 0 {
+		for range min(1+w.rng.IntN(20), w.merchants-w.came) {
+			w.came++
+			order := oracle.Order{
+				Key: fmt.Sprint("crowd", w.came), Merchant: fmt.Sprint("mer_crowd", w.came), To: fakechain.Payee(1_000 + w.came), Amount: 1 + w.rng.Uint64N(3),
+			}
+			c.StartClient(fmt.Sprint("client-crowd", w.came), order, 1+w.rng.IntN(4), w.rng.IntN(8) == 0)
 		}
-		c.StartClient(fmt.Sprint("client-crowd", w.came), order, 1+w.rng.IntN(4), w.rng.IntN(8) == 0)
 	}
 	return w.came == w.merchants
 }
