@@ -286,3 +286,43 @@ func TestNoopsAtAnAbsurdPrice(t *testing.T) {
 		s.Is("recovered", s.Recovered(), true)
 	})
 }
+
+// The nodes serve a fork while tables are recovered: what was signed can still be mined on the
+// chain, and what was mined is not on the fork. The recovery waits for the block that was final
+// when it began, or for a run before it.
+func TestRecoveryOnAFork(t *testing.T) {
+	for _, from := range []string{"before it began", "when it filled", "when it read"} {
+		perform(t, from, simulation.Setup{}, func(s *simulation.Scenario) {
+			if from == "when it read" {
+				s.Pay("mined", order(1))
+				s.Elapse(time.Minute)
+			}
+			s.On("unsent", "Send", 0, scheduler.FailBefore)
+			s.Pay("unsent", order(0))
+			s.Lose(memory.NewPayments())
+			switch from {
+			case "before it began":
+				s.Elapse(2 * time.Minute)
+				s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
+			case "when it read":
+				s.On("recover1", "Transfers", 2, scheduler.Freeze)
+			}
+			s.Idle = true
+			s.StartRecovery()
+			s.Until(func() bool { return s.Record(0).NextNonce > 1 })
+			if from == "when it read" {
+				s.Elapse(20 * time.Minute)
+			}
+			s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
+			s.Thaw()
+			s.Elapse(20 * time.Minute)
+			s.Is("recovered on a fork", s.Recovered(), false)
+			s.Chain.Return()
+			s.Elapse(5 * time.Minute)
+			s.Is("recovered", s.Recovered() || s.Recover(), true)
+			s.Idle = false
+			s.Pay("again", order(0))
+			s.Pay("again", order(1))
+		})
+	}
+}
