@@ -23,7 +23,7 @@ func crowdOf(rng *rand.Rand, merchants int, setup *Setup) *crowd {
 	}
 	if merchants > 0 {
 		setup.Window = []uint64{setup.Window, 64, 100}[rng.IntN(3)] // of which a percentage is a Share exactly
-		setup.Spare = 2 * setup.Window // as much as remit recover
+		setup.Spare = 2 * setup.Window                              // as much as remit recover
 	}
 	return &crowd{rng: rng, merchants: merchants}
 }

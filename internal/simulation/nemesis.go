@@ -262,6 +262,10 @@ func (n *nemesis) travel() {
 			c.trace("chain", "%s", n.away.kind)
 		}
 	case c.Chain.Away() && at >= n.returns:
+		if n.away.stays && c.stay() {
+			c.trace("chain", "stays")
+			return
+		}
 		c.Chain.Return()
 		c.trace("chain", "returns")
 	}
@@ -271,6 +275,7 @@ func (n *nemesis) travel() {
 type journey struct {
 	kind        string // reset, fork, or "" for none
 	leave, stay time.Duration
+	stays       bool // it becomes the chain
 }
 
 // journeyOf draws a seed's journey.
@@ -279,6 +284,7 @@ func journeyOf(rng *rand.Rand) (j journey) {
 		j.kind = []string{reset, fork}[rng.IntN(2)]
 		j.leave = time.Duration(30+rng.IntN(150)) * time.Second
 		j.stay = time.Duration(1+rng.IntN(14)) * time.Minute
+		j.stays = j.kind == fork && rng.IntN(2) == 0
 	}
 	return j
 }

@@ -61,6 +61,10 @@ func (o *Oracle) Violations(settled bool) []string {
 		if o.lost[key] {
 			continue
 		}
+		if o.gone(p) {
+			sum, _ = sum.Add(seen.amount)
+			continue
+		}
 		o.checkState(r, p, seen, settled)
 		o.checkFee(r, p)
 		o.checkAnswers(r, p)

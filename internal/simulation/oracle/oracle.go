@@ -76,6 +76,8 @@ type Oracle struct {
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                         // one after the other
+	base       uint64                           // the last block that was not rolled back
+	rolled     time.Time                        // when an operator accepted that; zero: never
 }
 
 // A ruling is what settings said from a time on.
@@ -234,6 +236,18 @@ func (o *Oracle) Lost(before *memory.Payments) {
 	clear(o.events)
 }
 
+// RolledBack accepts that the chain went back below finality, to a block: what the tables show
+// as final behind it is so no more, and nobody can know.
+func (o *Oracle) RolledBack(base uint64) {
+	o.Lost(o.Store.Image())
+	o.base, o.rolled = base, time.Now()
+}
+
+// gone reports whether p ended on blocks that were rolled back.
+func (o *Oracle) gone(p payment.Payment) bool {
+	return p.State.Final() && !p.UpdatedAt.After(o.rolled) && (p.Block == 0 || p.Block > o.base)
+}
+
 // Orders returns every order that was ever asked for, in the order of keys.
 func (o *Oracle) Orders() (all []Order) {
 	for _, key := range slices.Sorted(maps.Keys(o.orders)) {
@@ -385,6 +399,7 @@ func (o *Oracle) owners(id wallet.ID) {
 		}
 	}
 	delete(busy, payment.Operator) // its transfers have no share
+	delete(busy, "")               // those of payments that were discarded
 	for _, merchant := range slices.Sorted(maps.Keys(busy)) {
 		if o.Share > 0 && len(o.past) == 0 && busy[merchant] > o.Share {
 			o.Violate(WithinBounds, "%d nonces of %s are in flight for %s, whose share is %d", busy[merchant], short(id.Address), merchant, o.Share)
@@ -405,6 +420,9 @@ func (o *Oracle) owners(id wallet.ID) {
 			o.Violate(NonceOwned, "nonce %s has a pending transaction, next is %d", at(id, tx.Nonce), w.NextNonce)
 		}
 		owner[tx.Nonce] = tx.Payment
+	}
+	if !o.rolled.IsZero() && w.Paused != "" {
+		return // nonces that the chain has given back have no owner until a recovery
 	}
 	for n := o.Chain.Account(id.Address, o.Depth).Nonce; n < w.NextNonce; n++ {
 		if _, ok := owner[n]; !ok {
