@@ -62,7 +62,9 @@ func (o *Oracle) Violations(settled bool) []string {
 			continue
 		}
 		if o.gone(p) {
-			sum, _ = sum.Add(seen.amount)
+			if !slices.Contains(wallets, r.To) {
+				sum, _ = sum.Add(seen.amount)
+			}
 			continue
 		}
 		o.checkState(r, p, seen, settled)

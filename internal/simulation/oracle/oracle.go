@@ -239,7 +239,7 @@ func (o *Oracle) Lost(before *memory.Payments) {
 // RolledBack accepts that the chain went back below finality, to a block: what the tables show
 // as final behind it is so no more, and nobody can know.
 func (o *Oracle) RolledBack(base uint64) {
-	o.Lost(o.Store.Image())
+	o.past = append(o.past, o.Store.Image())
 	o.base, o.rolled = base, time.Now()
 }
 
