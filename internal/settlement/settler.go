@@ -233,6 +233,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	var heads chain.Heads
 	var stands standing
 	var silent int
+	var long bool
 	read, weighed := make(chan struct{}), make(chan struct{}) // closed once heads are read, beside the tables of the first wallets, and stands beside their accounts
 	go func() {
 		defer close(weighed)
@@ -241,7 +242,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		silent, news = s.listen(ctx, heads, r.known)
 		r.news = r.news || news
 		close(read)
-		stands = s.weigh(ctx, heads, r.known, silent)
+		stands, long = s.weigh(ctx, heads, r.known, silent)
 	}()
 	defer func() { <-weighed }()
 	if r.compared != nil {
@@ -281,6 +282,9 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		}
 		return nil
 	})
+	if <-weighed; long {
+		report.Paused++
+	}
 	for _, r := range wallets {
 		if r.State == wallet.Damaged {
 			report.Unreadable++

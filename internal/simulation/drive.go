@@ -147,7 +147,7 @@ func (c *Cluster) drain(p policy, due *timetable) {
 // have ended by then.
 func (c *Cluster) Finish(settled bool) []string {
 	c.heal()
-	if c.losses > 0 {
+	if c.losses > 0 || c.accepted {
 		c.recoverAll()
 	}
 	c.settle()

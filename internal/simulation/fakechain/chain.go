@@ -176,6 +176,21 @@ func (c *Chain) Return() {
 	})
 }
 
+// Stay makes the other branch the canonical one, if every node is Elsewhere: the chain has gone
+// back below finality. It returns the number of the last block that is left of the old one.
+func (c *Chain) Stay() (base uint64, stays bool) {
+	if slices.ContainsFunc(c.Nodes, func(n *Node) bool { return !n.elsewhere }) {
+		return 0, false
+	}
+	b := c.other
+	for c.tip.ancestor(b.number) != b {
+		b = b.parent
+	}
+	c.tip = c.other
+	c.Return()
+	return b.number, true
+}
+
 // MineExactly adds a block of these signed transactions.
 func (c *Chain) MineExactly(raws ...[]byte) {
 	var txs []Tx

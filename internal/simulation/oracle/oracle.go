@@ -50,7 +50,7 @@ type Config struct {
 	Chain  *fakechain.Chain
 	Depth  uint64                             // in blocks: nothing that deep is re-organised
 	Window uint64                             // payments in flight per wallet
-	Share  uint64                             // of those, the most of one merchant, which is all there is; 0: any
+	Share  uint64                             // of those, the most of one merchant; 0: any
 	Spare  uint64                             // nonces that a recovery uses up beyond a wallet's count
 	Limits []payment.DailyLimit               // of every payment's day
 	Refill [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
@@ -76,6 +76,8 @@ type Oracle struct {
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                         // one after the other
+	base       uint64                           // the last block that was not rolled back
+	rolled     time.Time                        // when an operator accepted that; zero: never
 }
 
 // A ruling is what settings said from a time on.
@@ -238,6 +240,18 @@ func (o *Oracle) Lost(before *memory.Payments) {
 	clear(o.events)
 }
 
+// RolledBack accepts that the chain went back below finality, to a block: what the tables show
+// as final behind it is so no more, and nobody can know.
+func (o *Oracle) RolledBack(base uint64) {
+	o.past = append(o.past, o.Store.Image())
+	o.base, o.rolled = base, time.Now()
+}
+
+// gone reports whether p ended on blocks that were rolled back.
+func (o *Oracle) gone(p payment.Payment) bool {
+	return p.State.Final() && !p.UpdatedAt.After(o.rolled) && (p.Block == 0 || p.Block > o.base)
+}
+
 // Orders returns every order that was ever asked for, in the order of keys.
 func (o *Oracle) Orders() (all []Order) {
 	for _, key := range slices.Sorted(maps.Keys(o.orders)) {
@@ -369,23 +383,27 @@ func (o *Oracle) owners(id wallet.ID) {
 	}
 	// A re-organisation gives back nonces that were counted as mined.
 	flying := func(nonce uint64) bool { return nonce >= o.Chain.MostMined(id.Address) }
-	operators := func(id payment.ID) bool { // their transfers have no share
-		p, err := o.Store.Payment(ctx, id)
-		return err == nil && p.Merchant == payment.Operator
+	busy := map[string]uint64{} // by merchant
+	count := func(id payment.ID) {
+		p, _ := o.Store.Payment(ctx, id)
+		busy[p.Merchant]++
 	}
-	busy := uint64(0)
 	for _, tx := range txs {
-		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) && !operators(tx.Payment) {
-			busy++
+		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) {
+			count(tx.Payment)
 		}
 	}
 	for holder, r := range w.Reservations {
-		if flying(r.Nonce) && !operators(holder) {
-			busy++
+		if flying(r.Nonce) {
+			count(holder)
 		}
 	}
-	if o.Share > 0 && len(o.past) == 0 && busy > o.Share {
-		o.Violate(WithinBounds, "%d nonces of %s are in flight for one merchant, whose share is %d", busy, short(id.Address), o.Share)
+	delete(busy, payment.Operator) // its transfers have no share
+	delete(busy, "")               // those of payments that were discarded
+	for _, merchant := range slices.Sorted(maps.Keys(busy)) {
+		if o.Share > 0 && len(o.past) == 0 && busy[merchant] > o.Share {
+			o.Violate(WithinBounds, "%d nonces of %s are in flight for %s, whose share is %d", busy[merchant], short(id.Address), merchant, o.Share)
+		}
 	}
 	if rules, _ := o.Store.Rules(ctx); len(w.Reservations) > 0 && len(o.past) == 0 && rules.Coin == (store.Coin{}) {
 		o.Violate(WithinBounds, "a nonce of %s is reserved before the tables say of which coin they are", short(id.Address))
@@ -408,6 +426,9 @@ func (o *Oracle) owners(id wallet.ID) {
 			o.Violate(NonceOwned, "nonce %s has a pending transaction, next is %d", at(id, tx.Nonce), w.NextNonce)
 		}
 		owner[tx.Nonce] = tx.Payment
+	}
+	if !o.rolled.IsZero() && w.Paused != "" {
+		return // nonces that the chain has given back have no owner until a recovery
 	}
 	for n := o.Chain.Account(id.Address, o.Depth).Nonce; n < w.NextNonce; n++ {
 		if _, ok := owner[n]; !ok {
