@@ -1,4 +1,5 @@
-SHELL := bash
+# `make run` and `make test` need Go, git, make and coreutils in PATH, but no bash, sed or awk.
+SHELL := $(firstword $(wildcard /bin/bash) bash)
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
@@ -36,7 +37,10 @@ $(LAMBDA_TARGETS) run stage smoke e2e: export CGO_ENABLED := 0
 define compile
 @mkdir -p .cache/bin; [ -x .cache/bin/remit ] || echo "Compiling remit with its chain and the AWS clients: one to three minutes on two cores the first time, seconds later."
 @SECONDS=0; go build -v -o .cache/bin/ $(1) 2>&1 | \
-  awk '/[: ]/ {print; next} ++n % 100 == 0 {print "  " n " packages compiled"; fflush()}'; \
+  { n=0; while IFS= read -r line; do case $$line in \
+    *[:\ ]*) echo "$$line" ;; \
+    *) n=$$((n + 1)); [ $$((n % 100)) -ne 0 ] || echo "  $$n packages compiled" ;; \
+  esac; done; }; \
   [ $$SECONDS -lt 5 ] || echo "Compiled in $$SECONDS s."
 endef
 
@@ -54,11 +58,11 @@ TEST_TOOLS := race dynamodb aws webhooks browser
 
 .PHONY: test
 test: ## Every test that this machine can run, with the race detector (PKG=./internal/token/... for some; CI=true leaves none out)
-	@tools/install gotestsum
-	@$(if $(filter ./...,$(PKG)),tools/install $(if $(filter-out false,$(CI)),,try) $(TEST_TOOLS) || { echo "With CI=$(CI) every test must run."; exit 1; })
+	@$(SHELL) tools/install gotestsum
+	@$(if $(filter ./...,$(PKG)),$(SHELL) tools/install $(if $(filter-out false,$(CI)),,try) $(TEST_TOOLS) || { echo "With CI=$(CI) every test must run."; exit 1; })
 	@events=$$(mktemp); trap 'rm -f "$$events"' EXIT; \
-	  no_race=$$(tools/install check race 2>&1 | sed -n 's/^  //p') || true; export NO_RACE="$$no_race"; \
-	  .cache/bin/gotestsum --format-hide-empty-pkg --hide-summary skipped --jsonfile "$$events" --post-run-command tools/test-verdict \
+	  no_race=$$($(SHELL) tools/install check race 2>&1) || true; export NO_RACE=$${no_race##*$$'\n  '}; \
+	  .cache/bin/gotestsum --format-hide-empty-pkg --hide-summary skipped --jsonfile "$$events" --post-run-command 'go run ./tools/verdict' \
 	  -- $$([ -n "$$NO_RACE" ] || echo -race) -shuffle=on -timeout=25m $(ARGS) $(PKG)
 
 .PHONY: lint

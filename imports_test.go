@@ -77,7 +77,7 @@ var mayImport = map[string]string{
 	// The rooms of the command line, which know nothing of each other.
 	"local":     "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "client token",
-	"preflight": "dynamo kms settings",
+	"preflight": "chains dynamo kms settings store",
 	"operator":  "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue secrets settings settlement stack store token wallet webhook",
 
 	// The page that shows a stack, for any room. It knows none.
@@ -90,7 +90,7 @@ var mayImport = map[string]string{
 	// Stores in memory, conformance suites and faults, for tests and for the
 	// stack on one machine.
 	"dynamo/dynamotest":     "tooltest",
-	"guidetest":             "",
+	"guidetest":             "tooltest",
 	"httpapi/fuzztest":      "",
 	"httpapi/httpapitest":   "httpapi",
 	"local/localtest":       "client local",
@@ -104,8 +104,9 @@ var mayImport = map[string]string{
 	"tooltest":              "",
 
 	// Tools stand alone.
-	"tools":        "",
-	"tools/mutate": "",
+	"tools":         "",
+	"tools/mutate":  "",
+	"tools/verdict": "",
 }
 
 // onlyIn says which packages may import something heavy or powerful; a

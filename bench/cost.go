@@ -17,15 +17,39 @@ import (
 	"remit/internal/stack"
 )
 
-// months are the payments and the API keys in use of three customers' months.
-var months = []struct{ payments, keys float64 }{{1e3, 3}, {1e5, 20}, {1e7, 100}}
+// months are the payments and the API keys in use of three customers' months. The last is
+// the one whose bill is shown in full.
+var months = []struct {
+	name           string
+	payments, keys float64
+}{{"1,000 a month", 1e3, 3}, {"100,000 a month", 1e5, 20}, {"10 million a month", 1e7, 100}}
 
 // entryBytes is an entry of a batch in an answer and in an event.
 const entryBytes = 2 * 150
 
-// under returns the deployment under the traffic of so many keys.
-func under(s plan.Deployment, keys float64) plan.Deployment {
-	s.Keys, s.Wallets, s.FinalSeconds, s.LogBytes, s.OutBytes, s.Webhooks, s.Metrics = keys, 4, 60, 2000, 3500, true, 16
+// A basis is how a stack is deployed, and on which chain.
+type basis struct {
+	name   string
+	chain  plan.Chain
+	change func(*plan.Deployment)
+}
+
+// bases are production on Base in live mode, as samconfig.toml deploys it, and a stack of
+// the defaults that has its payments after a minute.
+var bases = []basis{
+	{"Base live", plan.Chains["base"], production},
+	{"Base live, on demand", plan.Chains["base"], func(s *plan.Deployment) { production(s); s.Provisioned = false }},
+	{"final after 60 s", plan.Of(84532), func(s *plan.Deployment) { s.Provisioned = true }},
+	{"final after 60 s, on demand", plan.Of(84532), func(*plan.Deployment) {}},
+}
+
+func production(s *plan.Deployment) { s.Provisioned, s.DailyLimit, s.WebhookKey = true, true, true }
+
+// under returns the deployment on a basis under n payments a month of so many keys.
+func (b basis) under(s plan.Deployment, n, keys float64) plan.Deployment {
+	l := plan.Load{Rate: n / plan.SecondsPerMonth, Merchants: keys, Chain: b.chain, Wallets: 4, Stack: s}
+	_, s = l.Month()
+	b.change(&s)
 	return s
 }
 
@@ -37,19 +61,31 @@ type lever struct {
 }
 
 var levers = []lever{
-	{"PaymentsCapacity=provisioned, which scales with the load", func(s *plan.Deployment) { s.Provisioned = true }, true},
 	{"no traces", func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare, s.QueueTraced = 0, 0, false }, true},
 	{"one request a second traced, and a twentieth of the rest, as X-Ray does by itself", func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare = 1, 0.05 }, false},
-	{"check-receipts with 1,024 MB", func(s *plan.Deployment) { s.SettleGB = 1 }, false},
+	{"check-receipts with 256 MB", func(s *plan.Deployment) { s.SettleGB = 0.25 }, false},
+	{"send-payment with 256 MB", func(s *plan.Deployment) { s.PostGB = 0.25 }, false},
 	{"send-payment with 1,024 MB, the small functions with 512 MB", func(s *plan.Deployment) { s.PostGB, s.GetGB, s.AuthGB, s.HookGB = 1, 0.5, 0.5, 0.5 }, false},
 	{"webhooks gathered for a second, which delays them beyond the contract", func(s *plan.Deployment) { s.Gather = 1 }, false},
-	{"looking every second block", func(s *plan.Deployment) { s.BlockSeconds = 4 }, true},
+	{"looking half as often", func(s *plan.Deployment) { s.BlockSeconds *= 2 }, true},
 	{"log level WARN, which loses the metrics", func(s *plan.Deployment) { s.LogBytes = 700 }, false},
 	{"authorizer cache of 300 s", func(s *plan.Deployment) { s.CacheSeconds = 300 }, true},
 	{"no authorizer cache", func(s *plan.Deployment) { s.CacheSeconds = 0 }, false},
 	{"no webhooks", func(s *plan.Deployment) { s.Webhooks = false }, false},
-	{"a daily limit", func(s *plan.Deployment) { s.DailyLimit = true }, false},
-	{"final after 10 s instead of 60 s", func(s *plan.Deployment) { s.FinalSeconds = 10 }, false},
+	{"no daily limit", func(s *plan.Deployment) { s.DailyLimit = false }, false},
+}
+
+// calls are counted calls of a payment that a target may lack, with what it would take to
+// do without each.
+var calls = []struct {
+	name string
+	drop func(*plan.Consumption)
+}{
+	{"the release of a reservation: a write", func(p *plan.Consumption) { p.Writes-- }},
+	{"the status in the list: a write", func(p *plan.Consumption) { p.Writes-- }},
+	{"the second kilobyte of a delivery: a write", func(p *plan.Consumption) { p.Writes--; p.HookWrites-- }},
+	{"the question for a merchant's endpoints: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
+	{"the question for a delivery before it is stored: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
 }
 
 // consumption takes up the results of the benchmarks: those of Store, or of Batches.
@@ -58,10 +94,11 @@ func (r *results) consumption(base string) plan.Consumption {
 	const unseen = 1 // the look for a delivery that is not stored yet: AWS counts it, DynamoDB Local does not
 	p := plan.Consumption{
 		Reads:      unseen,
-		HookWrites: get("function=deliver-webhook", "writes"), HookReads: get("function=deliver-webhook", "reads") + unseen,
+		HookWrites: get("function=deliver-webhook", "writes"), HookReads: get("function=deliver-webhook", "reads") + get("caller=check-receipts/operation=Query", "reads") + unseen,
+		Sends:           r.value("Store/webhook=all", "sends"), // of one message, whatever it is of
 		AuthorizerReads: get("function=authorizer", "reads"), PendingReads: get("look=pending_payment", "reads"),
 		LookReads: get("look=wallet", "reads"), LookWrites: get("look=wallet", "writes"),
-		Stored: get("payment=kept", "bytes"), Items: 4, // payment, hash, delivery, and the list's entry
+		Stored: get("payment=kept", "bytes"), HookStored: r.value("Store/webhook=kept", "bytes"), Items: 4, // payment, hash, delivery, and the list's entry
 		Post: r.value("Post/store=4ms/rpc=50ms/clients=1/payer=4-wallets", "p50-ms") / 1000, Get: 2*plan.StoreSeconds + plan.WorkSeconds, Auth: plan.StoreSeconds + plan.WorkSeconds,
 		Hook: 2*plan.StoreSeconds + plan.MerchantSeconds + plan.WorkSeconds, Work: plan.WorkSeconds,
 	}
@@ -72,36 +109,53 @@ func (r *results) consumption(base string) plan.Consumption {
 	return p
 }
 
-// addCost adds rows for the bills of a deployment at three sizes of month, and for
-// the change that each lever makes.
+// addCost adds rows for the bill of a million payments on each basis, for the change that
+// each lever makes, and for months of other sizes.
 func (r *results) addCost(deployed plan.Deployment) {
 	p, batch := r.consumption("Store"), r.consumption("Batches")
-	add := func(name string, dollars func(n float64, s plan.Deployment) float64) {
+	add := func(name string, dollars func(b basis) float64) {
 		columns := map[string]float64{}
-		for _, month := range months {
-			columns[fmt.Sprintf("at %.0f a month", month.payments)] = dollars(month.payments, under(deployed, month.keys))
+		for _, b := range bases {
+			columns[b.name] = dollars(b)
 		}
 		r.rows = append(r.rows, newRow("Cost/"+name, columns))
 	}
-	for i, l := range under(deployed, 1).Bill(1, p) {
-		add("dollars="+l.Name, func(n float64, s plan.Deployment) float64 { return s.Bill(n, p)[i].Dollars })
-	}
-	tuned := func(n float64, s plan.Deployment, chosen ...lever) float64 {
+	busiest := months[len(months)-1]
+	n := busiest.payments
+	priced := func(b basis, p plan.Consumption, chosen ...lever) float64 {
+		s := b.under(deployed, n, busiest.keys)
 		for _, l := range chosen {
 			l.change(&s)
 		}
 		return s.PerMillion(n, p)
 	}
-	for _, l := range levers {
-		add("lever="+l.name, func(n float64, s plan.Deployment) float64 { return tuned(n, s, l) - tuned(n, s) })
+	million := func(b basis, chosen ...lever) float64 { return priced(b, p, chosen...) }
+	for i, l := range deployed.Bill(1, p) {
+		add("dollars="+l.Name, func(b basis) float64 { return b.under(deployed, n, busiest.keys).Bill(n, p)[i].Dollars / n * 1e6 })
 	}
-	add("million=as deployed by default", func(n float64, s plan.Deployment) float64 { return tuned(n, s) })
-	add("million=in batches of 100, as deployed by default", func(n float64, s plan.Deployment) float64 {
+	for _, l := range levers {
+		add("lever="+l.name, func(b basis) float64 { return million(b, l) - million(b) })
+	}
+	least := p
+	for _, c := range calls {
+		fewer := p
+		c.drop(&fewer)
+		c.drop(&least)
+		add("without="+c.name, func(b basis) float64 { return priced(b, fewer) - million(b) })
+	}
+	for _, m := range months {
+		add("million="+m.name, func(b basis) float64 { return b.under(deployed, m.payments, m.keys).PerMillion(m.payments, p) })
+	}
+	add("million=the same after a year", func(b basis) float64 { return million(b, lever{change: func(s *plan.Deployment) { s.Months = 12 }}) })
+	add("million=the same in batches of 100", func(b basis) float64 {
+		s := b.under(deployed, n/100, busiest.keys)
 		s.OutBytes += 100 * entryBytes
 		return s.PerMillion(n/100, batch) / 100
 	})
 	safe := slices.DeleteFunc(slices.Clone(levers), func(l lever) bool { return !l.safe })
-	add("million=with every lever that gives nothing up", func(n float64, s plan.Deployment) float64 { return tuned(n, s, safe...) })
+	add("million=the same with every lever that gives nothing up", func(b basis) float64 { return million(b, safe...) })
+	small := slices.DeleteFunc(slices.Clone(levers), func(l lever) bool { return !strings.HasSuffix(l.name, " with 256 MB") })
+	add("million=the same without these calls, in 256 MB", func(b basis) float64 { return priced(b, least, small...) })
 }
 
 // addWalls adds a row for each limit of the plan: the payments a second at which a stack

@@ -49,8 +49,8 @@ func run(ctx context.Context) error {
 	baseline := flag.String("baseline", "", "a remit of another commit, which anvil measures beside this one")
 	list := flag.Bool("list", false, "print the names of the benchmarks")
 	flag.Parse()
-	const everything = "coldstart post settle webhooks slow rates store load fair repeats gas batches"
-	virtual := map[string]string{"scale": "^TestCurves$", "slow": "^TestSlowEndpoints$", "rates": "^TestRates$"} // tests, since virtual time is for tests
+	const everything = "coldstart post settle webhooks slow rates quorum store load fair repeats gas batches"
+	virtual := map[string]string{"scale": "^TestCurves$", "slow": "^TestSlowEndpoints$", "rates": "^TestRates$", "quorum": "^TestQuorum$"} // tests, since virtual time is for tests
 	if *list {
 		fmt.Println(everything, "anvil chaos scale")
 		return nil

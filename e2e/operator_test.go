@@ -76,6 +76,9 @@ func (o *operator) command(ctx context.Context, args ...string) *exec.Cmd {
 // run runs remit with the rights of the stack's AWS account, without a terminal.
 func (o *operator) run(args ...string) ran {
 	o.t.Helper()
+	if _, err := remit(); err != nil { // before the command's time begins
+		o.t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(o.t.Context(), 2*time.Minute) // one that hangs is named
 	defer cancel()
 	cmd := o.command(ctx, args...)

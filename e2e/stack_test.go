@@ -23,9 +23,10 @@ type stack struct {
 	calls *calls
 }
 
-// needsCloud ends the test on a machine without the local AWS.
+// needsCloud ends the test on a machine without the local AWS, or a shell for its scripts.
 func needsCloud(t *testing.T) {
 	t.Helper()
+	tooltest.Shell(t)
 	tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/ministack")
 }
 

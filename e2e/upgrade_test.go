@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,23 +12,41 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
+	"gopkg.in/yaml.v3"
+
 	"remit/e2e/localaws"
 	"remit/internal/client"
+	"remit/internal/disburser"
+	"remit/internal/guidetest"
+	"remit/internal/preflight"
 )
 
 // from is the version that TestUpgrade begins with.
 var from = flag.String("from", "", "the revision to upgrade from; the newest tag v* before this commit if it is empty")
 
+// Limits of the stack that is upgraded, which the earlier version has as parameters. A
+// payment of the daily limit is the largest too.
+const (
+	least   = base
+	most    = 2_000_000_000
+	settled = "AmountMinimum=1000000 AmountMaximum=2000000000 DailyLimit=2000000000 RequireIdempotencyKey=true NonceWindow=20 MerchantShare=60"
+)
+
 // TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a team does that has to roll back, while a merchant
-// pays all the time. Then it counts the payments on the chain.
+// pays all the time. Then it counts the payments on the chain. The stack is a live one, whose limits are parameters of the earlier version and
+// settings of this one: what they refuse is refused all the time.
 func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	earlier := checkout(t, dir)
@@ -38,21 +57,41 @@ func TestUpgrade(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = started.Close() })
 	s := &stack{started, calls}
-	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"))
-	if err := s.FillSecrets(ctx); err != nil {
+	topic, err := sns.NewFromConfig(s.Administrator()).CreateTopic(ctx, &sns.CreateTopicInput{Name: aws.String("alarms")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := []string{"Environment=prod", "Mode=live", "AlarmTopicArn=" + *topic.TopicArn, "AuthorizerCacheSeconds=0"}
+	s.deployFrom(t, earlier, filepath.Join(dir, "build-1"), slices.Concat(live, []string{"KeyCreation=operator"}, strings.Fields(settled))...)
+	if err := s.StoreKeys(ctx); err != nil {
 		t.Fatal(err)
 	}
 
-	m := newMerchant(t, s)
-	trade := &trade{api: m.api(), hashes: map[int]string{}, events: map[string]string{}}
+	toDelete := strings.Fields(guidetest.Read(t, root, "docs/operate.md", "# settings now"))
+	for name := range parameters(t, earlier) {
+		if _, stays := parameters(t, root)[name]; !stays && !slices.Contains(toDelete, name) {
+			t.Errorf("docs/operate.md does not have the parameter %s deleted", name)
+		}
+	}
+	o := &operator{t: t, s: s}
+	m, full := o.merchant("paying"), o.merchant("full")
+	trade := &trade{api: m.api(), full: full.key, hashes: map[int]string{}, events: map[string]string{}, refused: map[string]int{}}
+	if p, err := trade.send(full.key, most, "full"); err != nil {
+		t.Fatalf("the largest payment, which is all that a day allows: %+v, %v", p, err)
+	}
 	receiver := httptest.NewServer(trade)
 	t.Cleanup(receiver.Close)
 	m.call("POST", "/webhooks", map[string]any{"url": receiver.URL}).want(t, 201)
 	stop := trade.begin()
 	trade.await(t, 10)
+	s.importSettings(t, o, live...)
 	for i, source := range []string{root, earlier} {
-		begun := trade.count()
-		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)))
+		begun, parameters := trade.count(), append(live, "Size=small")
+		if source == earlier {
+			parameters = slices.Concat(live, strings.Fields(o.ok(nil, "settings", "export").stdout))
+			t.Logf("to go back: %s", parameters)
+		}
+		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)), parameters...)
 		t.Logf("%d payments were taken during deployment %d", trade.count()-begun, i+2)
 		trade.follow(m.api()) // the local AWS makes an API anew whose routes differ, where AWS keeps its address
 		trade.await(t, trade.count()+10)
@@ -66,6 +105,65 @@ func TestUpgrade(t *testing.T) {
 	}
 	stop()
 	trade.audit(t, s)
+	t.Logf("remit audit: %s", o.ok(nil, "audit", "--no-ether").stdout)
+}
+
+// parameters returns those of the template of a repository.
+func parameters(t *testing.T, at string) map[string]yaml.Node {
+	t.Helper()
+	var template struct {
+		Parameters map[string]yaml.Node `yaml:"Parameters"`
+	}
+	text, err := os.ReadFile(filepath.Join(at, "template.yaml"))
+	if err = errors.Join(err, yaml.Unmarshal(text, &template)); err != nil {
+		t.Fatal(err)
+	}
+	return template.Parameters
+}
+
+// merchant makes one by the command line, which alone makes keys of a live stack.
+func (o *operator) merchant(name string) merchant {
+	o.t.Helper()
+	var made struct {
+		Key string `json:"api_key"`
+	}
+	o.ok(&made, "keys", "create", name, "--yes")
+	return merchant{t: o.t, s: o.s, key: made.Key}
+}
+
+// importSettings does what docs/operate.md has done before the new version is deployed:
+// preflight refuses the deployment until the settings are stored, with the values that
+// the parameters have.
+func (s *stack) importSettings(t *testing.T, o *operator, parameters ...string) {
+	t.Helper()
+	for _, pair := range s.Environment() {
+		name, value, _ := strings.Cut(pair, "=")
+		t.Setenv(name, value)
+	}
+	fly := func() (string, error) {
+		var out strings.Builder
+		command := preflight.Command{Stack: localaws.StackName, Template: filepath.Join(root, "template.yaml"), Parameters: slices.Concat(s.Parameters(), parameters, []string{"Size=small"})}
+		err := command.Run(t.Context(), &out)
+		return out.String(), err
+	}
+	printed, _ := fly()
+	mend(t, printed)
+	if printed, err := fly(); !errors.Is(err, preflight.ErrNotReady) || !slices.Equal(bad(printed), []string{"settings"}) {
+		t.Fatalf("preflight without settings: %v\n%s", err, printed)
+	}
+	o.ok(nil, "settings", "import", "--yes")
+	if printed, err := fly(); err != nil {
+		t.Fatalf("preflight with settings: %v\n%s", err, printed)
+	}
+	stored := o.shown()
+	for _, pair := range strings.Fields(settled + " BatchContract=" + disburser.Address().String()) {
+		if name, value, _ := strings.Cut(pair, "="); !strings.EqualFold(stored["payments"].Values[name], value) {
+			t.Errorf("the parameter %s became %q", pair, stored["payments"].Values[name])
+		}
+	}
+	if k := stored["keys"].Values; k["KeyCreation"] != "operator" || k["RecipientHoldSeconds"] != "86400" {
+		t.Errorf("the settings of keys are %v", k)
+	}
 }
 
 // checkout writes the tree of the version to upgrade from below dir.
@@ -94,7 +192,7 @@ func checkout(t *testing.T, dir string) string {
 }
 
 // deployFrom builds the repository at source and deploys it.
-func (s *stack) deployFrom(t *testing.T, source, build string) {
+func (s *stack) deployFrom(t *testing.T, source, build string, parameters ...string) {
 	t.Helper()
 	template, err := filepath.Abs(filepath.Join(source, "template.yaml"))
 	if err != nil {
@@ -103,7 +201,7 @@ func (s *stack) deployFrom(t *testing.T, source, build string) {
 	if err := s.Run(t.Context(), "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides", localaws.Architecture); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Install(t.Context(), build, "AuthorizerCacheSeconds=0"); err != nil {
+	if err := s.Install(t.Context(), build, parameters...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -116,6 +214,10 @@ type trade struct {
 	hashes map[int]string
 	events map[string]string // ids by the payments' hashes
 	wrong  []string
+
+	full    string         // the key of a merchant that has paid its daily limit
+	refused map[string]int // by what the limits refuse
+	failed  int            // requests that were answered 5xx, and repeated
 }
 
 const base = 1_000_000
@@ -147,9 +249,12 @@ func (r *trade) begin() (stop func()) {
 		for i, last := 0, false; !last; time.Sleep(250 * time.Millisecond) {
 			p, err := r.pay(i)
 			last = err == nil && stopped.Load()
+			r.limits(i)
 			r.mu.Lock()
 			if refused, ok := errors.AsType[*client.Problem](err); ok && refused.Status < 500 && !nowhere(refused) {
 				r.wrong = append(r.wrong, fmt.Sprintf("payment %d: %v", i, err))
+			} else if err != nil {
+				r.failed++
 			}
 			if err == nil {
 				r.hashes[i] = p.Hash
@@ -181,8 +286,36 @@ func (r *trade) at() *client.Client {
 }
 
 func (r *trade) pay(i int) (client.Payment, error) {
-	order := client.Order{To: recipient, Amount: json.Number(fmt.Sprint(base + i))}
-	return r.at().Send(context.Background(), order, fmt.Sprintf("upgrade-%d", i))
+	return r.send("", base+i, fmt.Sprintf("upgrade-%d", i))
+}
+
+// send pays with a key, or with the trade's own.
+func (r *trade) send(key string, amount int, id string) (client.Payment, error) {
+	api := *r.at()
+	api.Key = cmp.Or(key, api.Key)
+	return api.Send(context.Background(), client.Order{To: recipient, Amount: json.Number(fmt.Sprint(amount))}, id)
+}
+
+// limits tries payments just beyond each limit, which no version may take.
+func (r *trade) limits(i int) {
+	for want, send := range map[string]func(id string) (client.Payment, error){
+		"amount_below_minimum": func(id string) (client.Payment, error) { return r.send("", least-1, id) },
+		"amount_above_maximum": func(id string) (client.Payment, error) { return r.send("", most+1, id) },
+		"daily_limit_exceeded": func(id string) (client.Payment, error) { return r.send(r.full, least, id) },
+	} {
+		p, err := send(fmt.Sprintf("%s-%d", want, i))
+		refused, ok := errors.AsType[*client.Problem](err)
+		r.mu.Lock()
+		switch {
+		case ok && refused.Code == want:
+			r.refused[want]++
+		case err == nil, ok && refused.Status < 500 && !nowhere(refused):
+			r.wrong = append(r.wrong, fmt.Sprintf("beyond the limit of %s: %+v, %v", want, p, err))
+		default:
+			r.failed++
+		}
+		r.mu.Unlock()
+	}
 }
 
 func (r *trade) count() int {
@@ -256,8 +389,12 @@ func (r *trade) audit(t *testing.T, s *stack) {
 			t.Errorf("payment %d was paid %d times, its event is %q", i, n, r.events[hash])
 		}
 	}
+	if paid[fmt.Sprint(most)] != 1 {
+		t.Errorf("the largest payment was paid %d times", paid[fmt.Sprint(most)])
+	}
+	delete(paid, fmt.Sprint(most))
 	if len(paid) != len(r.hashes) {
 		t.Errorf("the chain has payments of %d amounts, the merchant was told of %d", len(paid), len(r.hashes))
 	}
-	t.Logf("%d payments, each paid once and announced", len(r.hashes))
+	t.Logf("%d payments, each paid once and announced; refused beyond the limits: %v; %d requests failed and were repeated", len(r.hashes), r.refused, r.failed)
 }

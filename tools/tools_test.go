@@ -1,5 +1,5 @@
-// Package tools_test runs the scripts that install tools and judge test runs, in
-// a directory of their own with commands that only pretend.
+// Package tools_test runs the scripts that install tools, in a directory of their own with
+// commands that only pretend.
 package tools_test
 
 import (
@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"remit/internal/tooltest"
 )
 
 // everyTool lists the names that tools/install takes.
@@ -27,6 +29,7 @@ const missing = "-"
 
 // TestInstallNamesWhatTheMachineLacks takes one thing at a time from the machine.
 func TestInstallNamesWhatTheMachineLacks(t *testing.T) {
+	tooltest.Shell(t)
 	unsaid := map[string]bool{}
 	for _, m := range regexp.MustCompile(`\|\| echo "([^"]+)"`).FindAllStringSubmatch(read(t, "install"), -1) {
 		unsaid[m[1]] = true
@@ -130,63 +133,6 @@ func TestInstallTries(t *testing.T) {
 	}
 }
 
-func TestVerdict(t *testing.T) {
-	const (
-		pass    = `{"Action":"pass","Package":"p","Test":"TestB","Elapsed":0.5}` + "\n"
-		skip    = `{"Action":"skip","Package":"p","Test":"TestA/\"x\"","Elapsed":0}` + "\n"
-		message = `{"Action":"output","Package":"p","Test":"TestA/\"x\"","Output":"    a_test.go:3: `
-	)
-	const needs = `{"Action":"output","Package":"p","Test":"TestA/\"x\"","Output":"    a_test.go:3: needs a 'moon': run it\n"}` + "\n" + skip
-	const list = "Left out, since this machine lacks what they need"
-	for _, row := range []struct {
-		name, events string
-		env          string
-		failed       string // as gotestsum counts
-		ok           bool
-		want         string
-	}{
-		{name: "tests that pass", events: pass + pass, failed: "0", ok: true, want: "2 passed, 0 failed\n"},
-		{name: "a test that fails", events: pass, failed: "1", want: "1 passed, 1 failed\n"},
-		{
-			name: "a skipped test did not run, so it failed", events: pass + message + `no reason\n"}` + "\n" + skip, failed: "0",
-			want: "skipped, which counts as failed: \"Package\":\"p\",\"Test\":\"TestA/\\\"x\\\"\"\n1 passed, 1 failed\n",
-		},
-		{
-			name: "an operating system may lack a feature", events: pass + message + `operating system: no IPv6 loopback\n"}` + "\n" + skip, failed: "0",
-			ok: true, want: "1 passed, 0 failed\n",
-		},
-		{
-			name:   "the message of one test excuses no other",
-			events: pass + `{"Action":"output","Package":"p","Test":"TestB","Output":"    a_test.go:3: operating system: no IPv6\n"}` + "\n" + skip,
-			failed: "0", want: "1 passed, 1 failed\n",
-		},
-		{
-			name: "a package is no test", failed: "0", ok: true, want: "1 passed, 0 failed\n",
-			events: `{"Action":"skip","Package":"p"}` + "\n" + pass + `{"Action":"pass","Package":"p"}` + "\n",
-		},
-		{
-			name: "a tool that the machine lacks", events: pass + needs + strings.ReplaceAll(needs, "TestA", "TestC"), failed: "0",
-			ok: true, want: list + ":\n  2 tests: a 'moon': run it\n1 passed, 0 failed\n",
-		},
-		{name: "the same under CI", events: pass + needs, env: "CI=true", failed: "0", want: "  1 tests: a 'moon': run it\n1 passed, 1 failed\n"},
-		{name: "CI is not meant", events: pass + needs, env: "CI=false", failed: "0", ok: true, want: "1 passed, 0 failed\n"},
-		{
-			name: "a machine without a C compiler", events: pass, env: "NO_RACE=a C compiler", failed: "0",
-			ok: true, want: list + ":\n  the race detector, in all 1 tests: a C compiler\n1 passed, 0 failed\n",
-		},
-		{name: "no test at all", failed: "0", want: "0 passed, 0 failed\n"},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			events := filepath.Join(t.TempDir(), "events")
-			write(t, events, row.events)
-			out, err := run(t, "test-verdict", nil, []string{"GOTESTSUM_JSONFILE=" + events, "TESTS_FAILED=" + row.failed, row.env})
-			if ok := err == nil; ok != row.ok || !strings.HasSuffix(out, row.want) {
-				t.Errorf("exit %v, printed:\n%swant:\n%s", err, out, row.want)
-			}
-		})
-	}
-}
-
 // TestVulnSaysWhenItCheckedNothing holds the exit statuses of tools/vuln, which
 // .ci/run tells apart.
 func TestVulnSaysWhenItCheckedNothing(t *testing.T) {
@@ -222,10 +168,11 @@ func TestVulnSaysWhenItCheckedNothing(t *testing.T) {
 // the output of both kinds.
 func run(t *testing.T, script string, commands map[string]string, env []string, args ...string) (string, error) {
 	t.Helper()
+	tooltest.Shell(t)
 	root := t.TempDir()
 	path := filepath.Join(root, "tools", script)
 	write(t, path, read(t, script))
-	for _, name := range []string{"bash", "dirname", "sort", "sed", "awk", "grep"} {
+	for _, name := range []string{"bash", "dirname", "sort", "grep"} {
 		found, err := exec.LookPath(name)
 		if err != nil {
 			t.Fatal(err)

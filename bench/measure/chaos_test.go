@@ -510,7 +510,7 @@ func (v *victim) unfinished(ctx context.Context) (left []string, err error) {
 	for _, r := range wallets.Working(true) {
 		id := r.ID
 		w, err := v.payments.Wallet(ctx, id)
-		txs, unreadable, err2 := v.payments.PendingTxs(ctx, id)
+		txs, unreadable, err2 := v.payments.PendingTxs(ctx, id, 0)
 		if err = errors.Join(err, err2); err != nil {
 			return nil, err
 		}

@@ -79,7 +79,7 @@ func mine(b *testing.B, c *devnet.Chain, store *memory.Payments, n int) {
 	b.Helper()
 	var all []wallet.PendingTx
 	for _, w := range c.Wallets() {
-		txs, _, err := store.PendingTxs(b.Context(), wallet.ID{ChainID: c.ID(), Address: w.Address})
+		txs, _, err := store.PendingTxs(b.Context(), wallet.ID{ChainID: c.ID(), Address: w.Address}, 0)
 		check(b, err)
 		all = append(all, txs...)
 	}

@@ -111,7 +111,10 @@ func hashOf(number uint64) (h chain.Hash) {
 	return h
 }
 
-func (c *ledger) final() uint64 { return c.number - min(c.number, c.limits.depth) }
+func (c *ledger) final() uint64 {
+	last := c.number - min(c.number, c.limits.depth)
+	return last - last%c.limits.epoch
+}
 
 // call waits for the node's turn, and then for its answer. A caller waits no longer for its
 // turn than a client of a node does for an answer.

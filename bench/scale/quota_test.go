@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -72,13 +73,13 @@ type tables struct {
 	mu            sync.Mutex
 	rng           *rand.Rand
 	partitions    map[string]*bucket
-	writes, reads *bucket        // of the table
-	peaks         [2]float64     // write units in a second of this half hour, and of those before
-	second, half  time.Time      // when this second and this half hour began
-	taken         float64        // write units in this second
-	used, looks   units          // in all: of payments, and of rounds
-	pending       map[string]int // pending transactions by wallet
-	throttled     map[string]int // calls by the wall that they met
+	writes, reads *bucket                    // of the table
+	peaks         [2]float64                 // write units in a second of this half hour, and of those before
+	second, half  time.Time                  // when this second and this half hour began
+	taken         float64                    // write units in this second
+	used, looks   units                      // in all: of payments, and of rounds
+	pending       map[string]map[uint64]bool // nonces of pending transactions by wallet
+	throttled     map[string]int             // calls by the wall that they met
 }
 
 func newTables(l limits, buckets int, s store.Store) *tables {
@@ -87,7 +88,7 @@ func newTables(l limits, buckets int, s store.Store) *tables {
 	}
 	return &tables{
 		Store: s, limits: l, buckets: buckets, rng: rand.New(rand.NewPCG(1, 2)), partitions: map[string]*bucket{},
-		writes: newBucket(l.writes, tableSeconds), reads: newBucket(l.reads, tableSeconds), pending: map[string]int{}, throttled: map[string]int{}, half: time.Now(),
+		writes: newBucket(l.writes, tableSeconds), reads: newBucket(l.reads, tableSeconds), pending: map[string]map[uint64]bool{}, throttled: map[string]int{}, half: time.Now(),
 	}
 }
 
@@ -95,17 +96,35 @@ func newTables(l limits, buckets int, s store.Store) *tables {
 // to 300 (developer guide, "DynamoDB burst and adaptive capacity"), and does not promise it.
 const tableSeconds = 5
 
+// place parses a wallet and a nonce as package interpose names them.
+func place(args string) (wallet string, nonce uint64) {
+	wallet, text, _ := strings.Cut(args, "#")
+	nonce, _ = strconv.ParseUint(text, 10, 64)
+	return wallet, nonce
+}
+
+// pendingFrom returns how many pending transactions a query reads.
+func (t *tables) pendingFrom(args string) (n float64) {
+	wallet, from := place(args)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for nonce := range t.pending[wallet] {
+		if nonce >= from {
+			n++
+		}
+	}
+	return n
+}
+
 // around is an interpose.Around.
 func (t *tables) around(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
 	cost, fields := costs[call.Op], strings.Fields(call.Args)
 	last := ""
 	if len(fields) > 0 {
-		last, _, _ = strings.Cut(fields[len(fields)-1], "#")
+		last, _ = place(fields[len(fields)-1])
 	}
 	if call.Op == "PendingTxs" {
-		t.mu.Lock()
-		cost.reads = max(1, float64(t.pending[last])*plan.Measured.PendingReads)
-		t.mu.Unlock()
+		cost.reads = max(1, t.pendingFrom(call.Args)*plan.Measured.PendingReads)
 	}
 	list := ""
 	if cost.list > 0 {
@@ -116,7 +135,15 @@ func (t *tables) around(ctx context.Context, call interpose.Call, apply func(con
 		apply(ctx)
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.pending[last] += map[string]int{"Commit": 1, "DeletePendingTx": -1}[call.Op]
+		if call.Op == "Commit" || call.Op == "DeletePendingTx" {
+			_, nonce := place(fields[len(fields)-1])
+			if t.pending[last] == nil {
+				t.pending[last] = map[uint64]bool{}
+			}
+			if delete(t.pending[last], nonce); call.Op == "Commit" {
+				t.pending[last][nonce] = true
+			}
+		}
 	})
 }
 

@@ -44,7 +44,7 @@ type limits struct {
 	batches                  float64 // of webhooks at once
 	calls                    float64 // of a node a second; 0: any number
 	gas                      float64 // of a block
-	depth                    uint64  // blocks until one is final
+	depth, epoch             uint64  // blocks until one may be final, and those that become final at once
 	pool                     int     // transactions of a sender that a node holds
 }
 
@@ -61,6 +61,8 @@ type run struct {
 	crowded bool          // half of a wallet's window is the merchant cap, no round settles for the first two minutes, and in the middle every wallet is topped up
 	store   store.Store   // of the payments; nil: in memory
 	nodes   int           // of several providers, the first of which is lost for the fifth part in the middle; 0: one, which is not
+	down    bool          // the first of the nodes is lost from the beginning to the end
+	silent  time.Duration // stack.Config.SilentAfter
 }
 
 // limited returns the limits of a run. They are the plan's walls: there is one place for
@@ -77,9 +79,9 @@ func (r run) limited(block, merchants, wallets float64) limits {
 		environments: limit["the account's concurrency"] / r.scale, burst: plan.BurstEnvironments / r.scale,
 		writes: limit["write units of a table"] / r.scale, reads: limit["read units of a table"] / r.scale,
 		wallet: plan.PartitionWrites * r.Load.Wallets / wallets / r.scale, list: plan.PartitionWrites * cmp.Or(r.Merchants, 1) / merchants / r.scale,
-		settle:  limit["the processor of check-receipts, in MB of memory"] / 1024 / plan.CoreGB / r.scale,
+		settle:  limit["the processor and the memory of check-receipts, in MB"] / 1024 / plan.CoreGB / r.scale,
 		batches: math.Ceil(limit["batches of webhooks at once"] / r.scale),
-		calls:   r.calls / r.scale, gas: r.Chain.BlockGas / r.scale, depth: uint64(r.Chain.FinalSeconds / block), pool: int(r.Chain.Pool),
+		calls:   r.calls / r.scale, gas: r.Chain.BlockGas / r.scale, depth: uint64((r.Chain.FinalSeconds - r.Chain.EpochSeconds/2) / block), epoch: max(1, uint64(r.Chain.EpochSeconds/block)), pool: int(r.Chain.Pool),
 	}
 	l.endpoint = l.list * cmp.Or(r.Endpoints, 1)
 	if r.fresh {
@@ -178,7 +180,7 @@ func newService(r run) *service {
 	profile, _ := chains.Of(r.Chain.ID)
 	config := profile.Complete(stack.Config{
 		ChainID: r.Chain.ID, Token: token.Token{Symbol: "USDC", Decimals: 6, Contract: token.Address{0xc0}}, Network: "n",
-		ConfirmationRule: chain.ConfirmationRule{Tag: "finalized"}, BumpAfter: time.Hour,
+		ConfirmationRule: chain.ConfirmationRule{Tag: "finalized"}, BumpAfter: time.Hour, SilentAfter: r.silent,
 	})
 	if !r.asIs {
 		config.Own.Window = cmp.Or(r.Window, r.Chain.Window())
@@ -226,9 +228,7 @@ func (s *service) settle(ctx context.Context) {
 	around := func(ctx context.Context, call interpose.Call, apply func(context.Context)) error {
 		work := map[string]float64{"Finish": plan.SettleSeconds}[call.Op]
 		if call.Op == "PendingTxs" {
-			s.tables.mu.Lock()
-			work = plan.PendingSeconds * float64(s.tables.pending[call.Args])
-			s.tables.mu.Unlock()
+			work = plan.PendingSeconds * s.tables.pendingFrom(call.Args)
 		}
 		s.mu.Lock()
 		wait := s.core.owe(work)
@@ -347,7 +347,7 @@ func (s *service) load(ctx context.Context, clients *sync.WaitGroup) {
 		}
 		if s.run.nodes > 1 {
 			part := float64(time.Since(begin)) / float64(s.length)
-			s.nodes[0].(*node).lost.Store(part > 0.4 && part < 0.6)
+			s.nodes[0].(*node).lost.Store(s.run.down || part > 0.4 && part < 0.6)
 		}
 		time.Sleep(time.Duration(s.rng.ExpFloat64() / rate * float64(time.Second)))
 		clients.Go(func() { s.pay(ctx, n) })

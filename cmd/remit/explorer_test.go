@@ -143,6 +143,7 @@ func (b *tab) screenshot() string {
 // the page asks for outside home.
 func browser(t *testing.T, home string) *tab {
 	t.Helper()
+	tooltest.Shell(t)
 	path, err := filepath.Abs("../../tools/browser/chromium")
 	if err != nil {
 		t.Fatal(err)

@@ -114,10 +114,13 @@ var Architecture = "Architecture=" + map[string]string{"amd64": "x86_64", "arm64
 func (s *Stack) Install(ctx context.Context, build string, parameters ...string) error {
 	err := s.step("Deploying the template", func() error {
 		template, err := os.ReadFile(filepath.Join(build, "template.yaml"))
+		own := s.Parameters()
 		if strings.Contains(string(template), "\n  BatchContract:") { // of an older version
+			own[slices.Index(own, noTraces)] = "TraceRule=false"
+			own = append(own, "TraceShare=0") // going back, CloudFormation would take the value that the stack has
 			parameters = append(parameters, fmt.Sprintf("BatchContract=%v", disburser.Address()))
 		}
-		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, s.Parameters(), parameters)...))
+		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, own, parameters)...))
 	})
 	if err != nil {
 		return err
@@ -133,10 +136,13 @@ func Where(build string) []string {
 	}
 }
 
+// noTraces is a parameter: ministack knows no X-Ray.
+const noTraces = "TraceShare=none"
+
 // Parameters returns the parameters for this machine and its chain.
 func (s *Stack) Parameters() []string {
 	return []string{
-		Architecture, "TraceShare=none", // ministack knows no X-Ray
+		Architecture, noTraces,
 		"Network=devnet", fmt.Sprintf("ChainId=%d", s.Chain.ID()), fmt.Sprintf("TokenAddress=%v", s.Chain.Token().Contract),
 		"TokenSymbol=" + s.Chain.Token().Symbol, fmt.Sprintf("TokenDecimals=%d", s.Chain.Token().Decimals),
 		fmt.Sprintf("ConfirmationRule=%d", ConfirmationRule), fmt.Sprintf("BlockTime=%v", BlockTime),
@@ -286,9 +292,14 @@ func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
 	return err
 }
 
-// FillSecrets stores the wallets' keys and the nodes' URLs, and registers the wallets,
-// unless they are there already.
+// FillSecrets stores the wallets' keys and the nodes' URLs, registers the wallets, and
+// stores settings, unless they are there already.
 func (s *Stack) FillSecrets(ctx context.Context) error {
+	return errors.Join(s.StoreKeys(ctx), s.Set(ctx, func(v *settings.Settings, k *settings.Keys) {}))
+}
+
+// StoreKeys does what FillSecrets does, without the settings.
+func (s *Stack) StoreKeys(ctx context.Context) error {
 	secrets, tables := secretsmanager.NewFromConfig(s.Administrator()), dynamo.NewPayments(dynamodb.NewFromConfig(s.Administrator()), s.Outputs["PaymentsTableName"])
 	for _, w := range s.Chain.Wallets() {
 		key, err := keyring.ParseKey(w.PrivateKey())
@@ -311,7 +322,7 @@ func (s *Stack) FillSecrets(ctx context.Context) error {
 		return err
 	}
 	_, err = secrets.PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"]), SecretString: aws.String(string(nodes))})
-	return errors.Join(err, s.Set(ctx, func(v *settings.Settings, k *settings.Keys) {}))
+	return err
 }
 
 // Set changes the settings of the tables that the stack uses, of which the first version

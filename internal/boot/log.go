@@ -10,10 +10,14 @@ import (
 // Identified returns a handler that adds to every line written under a
 // request's context who made the request and under which id API Gateway knows
 // it, "merchant" and "request_id". A line that names its request itself is left
-// as it is. Keys are never written, not even their ids.
-func Identified(h slog.Handler) slog.Handler { return identified{h} }
+// as it is. A line with a version of settings names the function too, for remit doctor.
+// Keys are never written, not even their ids.
+func Identified(h slog.Handler, function string) slog.Handler { return identified{h, function} }
 
-type identified struct{ slog.Handler }
+type identified struct {
+	slog.Handler
+	function string
+}
 
 // Handle implements slog.Handler.
 func (h identified) Handle(ctx context.Context, r slog.Record) error {
@@ -25,17 +29,20 @@ func (h identified) Handle(ctx context.Context, r slog.Record) error {
 	if who, ok := apikey.PrincipalFrom(ctx); ok && !named["merchant"] {
 		r.AddAttrs(slog.String("merchant", who.MerchantID))
 	}
+	if named["settings_version"] {
+		r.AddAttrs(slog.String("function", h.function))
+	}
 	return h.Handler.Handle(ctx, r)
 }
 
 // WithAttrs implements slog.Handler.
 func (h identified) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return identified{h.Handler.WithAttrs(attrs)}
+	return identified{h.Handler.WithAttrs(attrs), h.function}
 }
 
 // WithGroup implements slog.Handler.
 func (h identified) WithGroup(name string) slog.Handler {
-	return identified{h.Handler.WithGroup(name)}
+	return identified{h.Handler.WithGroup(name), h.function}
 }
 
 type requestIDKey struct{}

@@ -65,9 +65,11 @@ func (n Nodes) Send(ctx context.Context, to Node, raw []byte) Reply {
 		return Reply{Class: Ambiguous, Detail: ErrOpen.Error()}
 	}
 	reply := to.Send(ctx, raw)
-	if reply.Class == Ambiguous {
+	switch {
+	case reply.Unasked:
+	case reply.Class == Ambiguous:
 		b.note(cmp.Or(ctx.Err(), ErrUnavailable))
-	} else {
+	default:
 		b.note(nil)
 	}
 	return reply

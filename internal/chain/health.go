@@ -22,6 +22,9 @@ const (
 // left the last requests unanswered.
 var ErrOpen = errors.New("circuit breaker is open")
 
+// ErrBusy reports a node that was not asked, since it answers as many other calls as it takes.
+var ErrBusy = errors.New("node takes no more calls now")
+
 // Watch returns nodes whose answers are remembered as long as the result lives. Of
 // them the one that has answered longest without a miss is asked first, another is
 // asked as well when an answer takes long, and one that has missed several in a row
@@ -55,9 +58,9 @@ func breakerOf(node Node) *breaker {
 }
 
 // note remembers the outcome of a request. A caller that gave it up says nothing of
-// the node.
+// the node, nor does a request that was not made.
 func (b *breaker) note(err error) {
-	if b == nil || errors.Is(err, context.Canceled) {
+	if b == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
 		return
 	}
 	b.mu.Lock()

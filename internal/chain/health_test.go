@@ -296,9 +296,10 @@ func TestSend(t *testing.T) {
 
 // TestAnswersThatAreNoMiss: a node that refuses is up.
 func TestAnswersThatAreNoMiss(t *testing.T) {
-	for _, err := range []error{nil, chain.ErrReverted, chain.ErrTooLarge, chain.ErrCode, fmt.Errorf("eth_call: %w", chain.ErrRejected), context.Canceled} {
+	for _, err := range []error{nil, chain.ErrReverted, chain.ErrTooLarge, chain.ErrCode, fmt.Errorf("eth_call: %w", chain.ErrRejected), fmt.Errorf("eth_call: %w", chain.ErrBusy), context.Canceled} {
 		nodes := chain.Nodes{failing{&stub{}, err}}.Watch(time.Now, time.After)
 		_, _ = nodes.Estimate(t.Context(), chain.Call{})
+		nodes.Send(t.Context(), nodes[0], nil)
 		if h := nodes.Health()[0]; h.Missed != 0 || h.Silent {
 			t.Errorf("%v counts as %+v", err, h)
 		}
@@ -311,3 +312,10 @@ type failing struct {
 }
 
 func (f failing) Estimate(context.Context, chain.Call) (uint64, error) { return 0, f.err }
+
+func (f failing) Send(context.Context, []byte) chain.Reply {
+	if errors.Is(f.err, chain.ErrBusy) {
+		return chain.Reply{Class: chain.Ambiguous, Unasked: true}
+	}
+	return chain.Reply{Class: chain.Known}
+}

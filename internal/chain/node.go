@@ -170,6 +170,8 @@ type Node interface {
 type Reply struct {
 	Class  Class
 	Detail string // the node's own words, for logs only
+	// Unasked says that the node was not asked (ErrBusy).
+	Unasked bool
 }
 
 // A Class is the meaning of a reply for the transaction.

@@ -91,12 +91,12 @@ func (h Heads) Receded(earlier Views) bool {
 }
 
 // Silent returns the name of each node that gave no valid answer: neither its head, nor that
-// it serves another chain. A name that several nodes have is silent if none of them gave one,
+// it serves another chain; a busy one answers others. A name that several nodes have is silent if none of them gave one,
 // and is there for each. It reports false if no node gave any answer.
 func (h Heads) Silent() (names []string, ok bool) {
 	answered := map[string]bool{}
 	for i, node := range h.nodes {
-		if h.errs[i] == nil || errors.Is(h.errs[i], ErrWrongChain) {
+		if h.errs[i] == nil || errors.Is(h.errs[i], ErrWrongChain) || errors.Is(h.errs[i], ErrBusy) {
 			answered[node.String()] = true
 		}
 	}

@@ -37,15 +37,17 @@ const (
 	lineaFinality = "https://docs.linea.build/network/overview/transaction-finality"
 )
 
-// callGas is where clients give a call the gas that its caller names, and no more.
+// callGas is where clients give a call the gas that its caller names, and no more: geth and its
+// forks, and reth.
 func callGas(repository, commit string) cell {
-	return cell{"one call", "https://github.com/" + repository + "/blob/" + commit + "/internal/ethapi/transaction_args.go"}
+	file := "internal/ethapi/transaction_args.go"
+	if strings.HasSuffix(repository, "/reth") {
+		file = "crates/rpc/rpc-eth-api/src/helpers/call.rs"
+	}
+	return cell{"one call", "https://github.com/" + repository + "/blob/" + commit + "/" + file}
 }
 
-var (
-	opGeth   = callGas("ethereum-optimism/op-geth", "03b5006ed26b4c369a31565597651fe1ab8d974a")
-	estimate = cell{"estimates", ""}
-)
+var estimate = cell{"estimates", ""}
 
 var unverified = cell{"not verified", ""}
 
@@ -77,7 +79,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell
 		cell{"an L1 fee on top of gas, which no estimate of gas has: Remit asks the chain's GasPriceOracle", opFees},
 		cell{"1 gwei is 200 times the least base fee of 0.005", "https://docs.base.org/base-chain/network-information/network-fees"},
 		cell{"public endpoint: 10. From an audit of Remit, not verified again", ""},
-		opGeth,
+		callGas("paradigmxyz/reth", "v1.2.0"), // which Base's image builds: base-org/node, reth/Dockerfile at f289b1b
 	},
 	10: {
 		cell{"`safe`: 5 to 10 min. `finalized`: 13 to 30 min", opFinality},
@@ -86,7 +88,7 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell
 		cell{"an L1 fee on top of gas, as on Base", opFees},
 		cell{"1 gwei as on Base; not verified", ""},
 		cell{"public endpoint: 10, and 300 requests a minute", opBatch},
-		opGeth,
+		callGas("ethereum-optimism/op-geth", "v1.101315.3"),
 	},
 	42161: {
 		cell{"`finalized`: about 18 min; `safe` and `finalized` are those of the batch on Ethereum", wormhole},

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"remit/internal/chain"
@@ -103,6 +104,12 @@ func (d sending) reserve(ctx context.Context, p payment.Payment, need wallet.Nee
 	signer, err := d.ready(ctx, p.Wallet)
 	if err == nil {
 		w, err := d.Store.Reserve(ctx, need)
+		if errors.Is(err, wallet.ErrPaused) {
+			err = fmt.Errorf("%w: %s", err, w.Paused)
+			if w.RolledBack() {
+				err = errors.Join(ErrRolledBack, err)
+			}
+		}
 		return signer, w, err
 	}
 	if held, unknown := d.reserved(ctx, p); held || unknown != nil {
@@ -253,7 +260,7 @@ func (d sending) broadcast(ctx context.Context, p payment.Payment, tx wallet.Pen
 // predecessors returns the stored bytes of every nonce of the wallet below
 // tx's, in nonce order: those that a node which reports a gap may be missing.
 func (d sending) predecessors(ctx context.Context, tx wallet.PendingTx) ([][]byte, error) {
-	txs, _, err := d.Store.PendingTxs(ctx, tx.ID)
+	txs, _, err := d.Store.PendingTxs(ctx, tx.ID, 0)
 	var raws [][]byte
 	for _, s := range txs {
 		if s.Nonce < tx.Nonce {

@@ -44,6 +44,8 @@ var (
 	ErrTooMany = errors.New("too many payments of the merchant are pending")
 	// ErrUnavailable reports that payments cannot be made now. Safe to retry.
 	ErrUnavailable = errors.New("payment rail unavailable")
+	// ErrRolledBack is the ErrUnavailable of wallets whose chain is behind their payments.
+	ErrRolledBack = fmt.Errorf("%w: the chain is behind the payments that were made on it", ErrUnavailable)
 )
 
 var (
@@ -120,7 +122,8 @@ type Dispatcher struct {
 	quoted   time.Time
 	wallets  wallet.Registry // as it was read last
 	read     time.Time       // when that was; zero: never
-	checked  atomic.Bool     // the startup check has passed
+	checked  atomic.Bool     // every wallet was compared
+	bound    atomic.Bool     // the startup check has passed
 	compared sync.Map        // the wallet.IDs that it has compared so far
 	worst    worstCase
 	rules    settings.Cached[ruling]
@@ -196,7 +199,7 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 		return Result{}, unknown(r, err)
 	}
 	if !created {
-		return d.resume(ctx, p, r, nil)
+		return d.resume(ctx, p, r, offer, nil)
 	}
 	if err := d.startupCheck(ctx); err != nil {
 		return d.refuse(ctx, p, err)
@@ -227,7 +230,7 @@ func (d sending) answerStored(ctx context.Context, id payment.ID, r payment.Requ
 	case err != nil:
 		return Result{}, unknown(r, err)
 	}
-	return d.resume(ctx, p, r, refusal)
+	return d.resume(ctx, p, r, payment.Payment{}, refusal)
 }
 
 // unknown answers a request whose payment the store said nothing of. No money
@@ -241,9 +244,9 @@ func unknown(r payment.Request, cause error) error {
 }
 
 // resume answers from a payment that was stored by another request, and
-// finishes it if that one did not. refusal is why it could not be begun now, nil if it
-// could.
-func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Request, refusal error) (Result, error) {
+// finishes it if that one did not. offer is the payment as it would be begun now, or refusal
+// why it could not be.
+func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Request, offer payment.Payment, refusal error) (Result, error) {
 	if p.Merchant == "" {
 		return d.adopt(ctx, p, r)
 	}
@@ -259,7 +262,7 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	if err := d.startupCheck(ctx); err != nil {
 		return Result{}, errors.Join(ErrWaiting, err) // restored tables do not tell whether it was made
 	}
-	p, taken, err := d.takeUp(ctx, p, d.limits(r), refusal)
+	p, taken, err := d.takeUp(ctx, p, d.limits(r), offer, refusal)
 	if err != nil || p.State != payment.Prepared {
 		return Result{Payment: p, Replayed: err == nil}, err
 	}
@@ -271,49 +274,6 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	result, err := d.submit(ctx, p, taken)
 	result.Replayed = true
 	return result, err
-}
-
-// takeUp judges a Prepared payment of an earlier request anew, charges it, and returns it
-// as it is stored then, with the charge. One that holds a nonce is charged, and is made.
-// One without is made only by a request that could begin it now: not if a list has its
-// recipient by now, or does not answer, nor above limits that were lowered. Nobody else
-// refuses or charges what another handler may be making: that is waited for. A crash leaves
-// the payment as it was, charged perhaps.
-func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment.DailyLimit, refusal error) (payment.Payment, store.Charge, error) {
-	failed := func(err error) (payment.Payment, store.Charge, error) { return payment.Payment{}, store.Charge{}, err }
-	for waited := false; p.State == payment.Prepared && (refusal != nil || len(limits) > 0); waited = true {
-		held, err := d.reserved(ctx, p)
-		switch old := d.Now().Sub(p.CreatedAt) >= handlerLife; {
-		case err != nil: // whether another request has charged it is not known
-			return failed(errors.Join(ErrInProgress, err))
-		case held:
-			return p, store.Charge{}, nil
-		case old && errors.Is(refusal, ErrUnavailable): // whether it may be made is not known
-			return failed(fmt.Errorf("%w: %s", ErrWaiting, refusal.Error()))
-		case old:
-			var taken store.Charge
-			if refusal == nil {
-				if taken, refusal = d.charge(ctx, p, limits); refusal == nil {
-					return p, taken, nil
-				}
-			}
-			result, err := d.refuse(ctx, p, refusal)
-			return result.Payment, store.Charge{}, err
-		case waited:
-			return failed(ErrDuplicate)
-		}
-		select {
-		case <-d.After(duplicateWait):
-		case <-ctx.Done():
-		}
-		switch p, err = d.reread(ctx, p); {
-		case errors.Is(err, store.ErrNotFound): // the other request was refused
-			return failed(ErrDuplicate)
-		case err != nil:
-			return failed(unfinished(err))
-		}
-	}
-	return p, store.Charge{}, nil
 }
 
 // adopt answers from a payment that was found on the chain. Its ID shows that it is
@@ -329,24 +289,13 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 	err := d.Store.Adopt(ctx, p)
 	if errors.Is(err, store.ErrChanged) { // another request has
 		if p, err = d.Store.Payment(ctx, p.ID); err == nil {
-			return d.resume(ctx, p, r, nil)
+			return d.resume(ctx, p, r, p, nil)
 		}
 	}
 	if err != nil {
 		return Result{}, errors.Join(ErrInProgress, err)
 	}
 	return Result{Payment: p, Replayed: true}, nil
-}
-
-// reserved reports whether the payment holds a nonce of its wallet already. Then it is
-// charged, and it is too late to refuse it.
-func (d sending) reserved(ctx context.Context, p payment.Payment) (bool, error) {
-	w, err := d.Store.Wallet(ctx, walletOf(p))
-	if errors.Is(err, wallet.ErrUnknown) { // it has given no nonce out
-		return false, nil
-	}
-	_, held := w.Reservations[p.ID]
-	return held, err
 }
 
 // refuse discards a payment that was stored and cannot be made, so that its

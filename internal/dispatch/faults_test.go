@@ -651,6 +651,19 @@ func TestAnotherWalletIsTried(t *testing.T) {
 	}
 }
 
+// TestAPauseIsNamed: a refusal says why wallets are paused.
+func TestAPauseIsNamed(t *testing.T) {
+	for reason, behind := range map[string]bool{"by hand": false, wallet.RolledBack + ": the nodes lack a block that was final": true} {
+		stop := func(a token.Address) func(*process) error {
+			return func(p *process) error { return p.tables.Pause(t.Context(), walletOf(a), reason) }
+		}
+		p := newProcess(t, script{"Reserve#1": stop(first), "Reserve#2": stop(second)})
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrRolledBack) != behind || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+}
+
 // TestTheCeilingIsRaised only as far as the chain has got, and only when that is
 // further than the ceiling is.
 func TestTheCeilingIsRaised(t *testing.T) {

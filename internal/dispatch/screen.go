@@ -11,6 +11,7 @@ import (
 	"remit/internal/payment"
 	"remit/internal/settings"
 	"remit/internal/stack"
+	"remit/internal/store"
 	"remit/internal/token"
 )
 
@@ -22,6 +23,7 @@ var errScreened = fmt.Errorf("%w: it is on a list", ErrRecipient)
 type ruling struct {
 	stack.Rules
 	denied map[token.Address]bool // never changed
+	coin   store.Coin             // of the tables
 }
 
 // ruling returns the rules that a request is judged by, which were read less than
@@ -30,15 +32,16 @@ type ruling struct {
 func (d *Dispatcher) ruling(ctx context.Context) (ruling, error) {
 	r, err := d.rules.Get(ctx, d.Now(), func(ctx context.Context) (ruling, error) {
 		all, err := d.Store.Rules(ctx)
-		if err = cmp.Or(err, all.Unusable); err == nil {
+		err = cmp.Or(err, all.Are(d.ours()), all.Unusable)
+		if err == nil {
 			err = d.Refused(all.Settings)
 		}
-		settings.Note(ctx, d.Log, all.Settings.Version, err)
+		settings.Note(ctx, d.Log, "payments", all.Settings.Version, err)
 		denied := make(map[token.Address]bool, len(all.Denied))
 		for _, denial := range all.Denied {
 			denied[denial.To] = true
 		}
-		return ruling{d.Rules(all.Settings), denied}, err
+		return ruling{d.Rules(all.Settings), denied, all.Coin}, err
 	})
 	if err != nil {
 		err = errors.Join(ErrUnavailable, err)
@@ -74,12 +77,12 @@ func (d sending) screened(ctx context.Context, r payment.Request, refusal error)
 	}
 }
 
-// screen returns why p, which is stored, could not be begun now: a list has a recipient of
-// it or does not answer, or its transfer does not pass.
-func (d sending) screen(ctx context.Context, p payment.Payment) error {
+// screen returns p, which is stored, as it would be begun now, or why it could not be: a
+// list has a recipient of it or does not answer, or its transfer does not pass.
+func (d sending) screen(ctx context.Context, p payment.Payment) (payment.Payment, error) {
 	if err := cmp.Or(d.refused, d.allowed(p.Outputs()...)); err != nil {
-		return err
+		return payment.Payment{}, err
 	}
-	_, err := d.simulate(ctx, walletOf(p), p)
-	return err
+	tx, err := d.simulate(ctx, walletOf(p), p)
+	return p.AssignedTo(p.Wallet, tx), err
 }

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"remit/internal/dispatch"
+	"remit/internal/memory"
 	"remit/internal/settings"
+	"remit/internal/store"
 	"remit/internal/token"
 )
 
@@ -96,5 +98,72 @@ func TestUnusableSettings(t *testing.T) {
 				t.Errorf("once they are set: %v", err)
 			}
 		})
+	}
+}
+
+// TestTablesOfAnotherCoin: the first payment says of which token, on which chain, those of
+// the tables are. A process of another makes none, nor one that does not know whether that is
+// stored. What is paid is answered, and what may be made is not said to be refused.
+func TestTablesOfAnotherCoin(t *testing.T) {
+	coin := func(p *process) store.Coin {
+		rules, err := p.tables.Rules(t.Context())
+		p.must(err)
+		return rules.Coin
+	}
+	ours := store.Coin{ChainID: 1, Token: token.Address{0xc0}}
+	of := func(tables *memory.Payments, c store.Coin, s script) *process {
+		p := start(t, tables, s)
+		p.d.ChainID, p.d.Token.Contract = c.ChainID, c.Token
+		return p
+	}
+	for _, lost := range []bool{false, true} {
+		fails := func(p *process) error { // beside the write of the payment, and once more
+			if lost {
+				p.must(p.tables.Bind(t.Context(), ours, p.now))
+			}
+			return errBroken
+		}
+		p := of(memory.NewPayments(), ours, script{"Bind#1": fails, "Bind#2": fails})
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) || p.did("Reserve#1") || p.stored().ID != "" {
+			t.Errorf("unknown: %v, after %v", err, p.calls)
+		}
+		if _, err := p.pay(); err != nil || coin(p) != ours || !p.did("Bind#3") {
+			t.Errorf("asked for again: %v, bound to %+v", err, coin(p))
+		}
+		q := of(p.tables, ours, script{})
+		if _, err := q.send("again"); err != nil || q.did("Bind#1") {
+			t.Errorf("another process: %v, after %v", err, q.calls)
+		}
+	}
+	p := of(memory.NewPayments(), ours, script{})
+	if _, err := p.d.Offer(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Amount: token.Units(1)}); err != nil || coin(p) != (store.Coin{}) {
+		t.Errorf("an offer: %v, bound to %+v", err, coin(p))
+	}
+	paid, err := p.pay()
+	p.must(err)
+	other := asked
+	other.IdempotencyKey = "left"
+	p.script = breaks("Reserve#2", "Payment#1", "Payment#2")
+	_, err = p.d.Send(t.Context(), other)
+	if !errors.Is(err, dispatch.ErrInProgress) {
+		t.Fatal(err)
+	}
+	for _, c := range []store.Coin{{ChainID: 2, Token: ours.Token}, {ChainID: 1, Token: token.Address{0xc1}}} {
+		q := of(p.tables, c, script{})
+		var log bytes.Buffer
+		q.d.Log = slog.New(slog.NewTextHandler(&log, nil))
+		if _, err := q.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, store.ErrOtherCoin) || q.did("Create#1") || !strings.Contains(log.String(), "set them back") {
+			t.Errorf("a new payment of %+v: %v, after %v, logged %s", c, err, q.calls, &log)
+		}
+		if again, err := q.pay(); err != nil || again.Payment.TxHash != paid.Payment.TxHash {
+			t.Errorf("a repetition: %+v, %v", again, err)
+		}
+		q.now = p.now.Add(handlerLife)
+		if _, err := q.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrInProgress) || len(q.sent) > 0 {
+			t.Errorf("one that was left: %v", err)
+		}
+		if err := q.d.Refill(t.Context(), second, true, 1); !errors.Is(err, dispatch.ErrUnavailable) {
+			t.Errorf("a refill: %v", err)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"time"
 
 	"remit/internal/payment"
 	"remit/internal/store"
@@ -13,6 +14,7 @@ type Store interface {
 	store.Nonces
 	store.DailyLimits
 	Rules(ctx context.Context) (store.Rules, error)
+	Bind(ctx context.Context, c store.Coin, at time.Time) error
 
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 	Payment(ctx context.Context, id payment.ID) (payment.Payment, error)
@@ -22,7 +24,7 @@ type Store interface {
 	Commit(ctx context.Context, p payment.Payment) error
 	PutNoop(ctx context.Context, tx wallet.PendingTx) error
 	PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error)
-	PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error)
+	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
 
 	Open(ctx context.Context, w wallet.Wallet) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)

@@ -12,6 +12,7 @@ import (
 	"remit/internal/dispatch"
 	"remit/internal/payment"
 	"remit/internal/settings"
+	"remit/internal/simulation/fakechain"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -101,6 +102,100 @@ func TestTakenUpIsJudgedAnew(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTakenUpUnderOtherSettings: a payment without a nonce is signed as it would be prepared
+// now, once no other request can be making it.
+func TestTakenUpUnderOtherSettings(t *testing.T) {
+	for name, change := range map[string]func(p *process, s *settings.Settings){
+		"Memo":          func(_ *process, s *settings.Settings) { s.MemoOff = true },
+		"MaxFeeCapGwei": func(p *process, _ *settings.Settings) { p.d.Own.FeeLimit = token.Units(20) },
+	} {
+		for _, daily := range []token.Amount{token.Units(5000), {}} {
+			p := left(t, handlerLife-1, unreserved...)
+			p.set(func(s *settings.Settings) { s.Daily = daily; change(p, s) })
+			if _, err := p.pay(); !errors.Is(err, dispatch.ErrDuplicate) || len(p.sent) > 0 {
+				t.Errorf("%s, while the first handler may live: %v, after %v", name, err, p.calls)
+			}
+			p.now = p.now.Add(1)
+			result, err := p.pay()
+			made := result.Payment
+			want, _ := p.send("fresh")
+			if err != nil || !result.Replayed || len(made.Tx.Data) != len(want.Payment.Tx.Data) || made.Tx.Fees != want.Payment.Tx.Fees || p.stored().Tx.Fees != made.Tx.Fees {
+				t.Errorf("%s: %+v, %v, want %+v, after %v", name, made.Tx, err, want.Payment.Tx, p.calls)
+			}
+		}
+		p := left(t, handlerLife, unreserved...)
+		p.set(func(s *settings.Settings) { change(p, s) })
+		p.script = breaks("Reassign#1")
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || p.did("Charge#2") || len(p.sent) > 0 {
+			t.Errorf("%s, and it cannot be stored: %v, after %v", name, err, p.calls)
+		}
+		p = left(t, handlerLife, "Sign#1")
+		before := p.stored().Tx
+		p.set(func(s *settings.Settings) { change(p, s) })
+		if result, err := p.pay(); err != nil || result.Payment.Tx.Fees != before.Fees || p.did("Reassign#1") {
+			t.Errorf("%s, with a nonce: %+v, %v", name, result.Payment.Tx, err)
+		}
+		move := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50)}
+		p = newProcess(t, breaks("Reserve#1"))
+		_, err := p.d.Move(t.Context(), move)
+		p.now = p.now.Add(handlerLife)
+		p.set(func(s *settings.Settings) { change(p, s) })
+		if made, again := p.d.Move(t.Context(), move); !errors.Is(err, dispatch.ErrInProgress) || again != nil || made.Tx.Fees.Cap == before.Fees.Cap && made.Memo() {
+			t.Errorf("%s, of a transfer: %+v, %v, after %v", name, made.Tx, again, p.calls)
+		}
+	}
+}
+
+// TestTakenUpByAnotherContract: a payment that would be made through another contract, or
+// with other coins, by now is given up. The next request makes it so.
+func TestTakenUpByAnotherContract(t *testing.T) {
+	for name, test := range map[string]struct {
+		r      payment.Request
+		change func(p *process)
+	}{
+		"BatchContract": {batchOf(5, 6), func(p *process) { p.set(func(s *settings.Settings) { s.BatchContract = fakechain.Batcher }) }},
+		"a treasury":    {asked, func(p *process) { p.d.TreasuryAllowance = token.Address{0x7e} }},
+	} {
+		p := newProcess(t, breaks(unreserved...))
+		p.set(func(s *settings.Settings) { s.BatchContract = token.Address{0xbb} })
+		if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrInProgress) {
+			t.Fatal(err)
+		}
+		p.now = p.now.Add(handlerLife)
+		test.change(p)
+		if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrInProgress) || len(p.sent) > 0 || p.did("Charge#2") {
+			t.Errorf("%s: %v, after %v", name, err, p.calls)
+		}
+		if result, err := p.d.Send(t.Context(), test.r); err != nil || result.Payment.Source != p.d.TreasuryAllowance || test.r.Entries != nil && result.Payment.Tx.To != fakechain.Batcher {
+			t.Errorf("%s: %+v, %v, after %v", name, result.Payment, err, p.calls)
+		}
+	}
+}
+
+// TestATransferThatFindsTheCeiling: a transfer that is given no nonce in any round takes
+// nothing from its day.
+func TestATransferThatFindsTheCeiling(t *testing.T) {
+	s := script{}
+	for n := range 20 { // others are faster, each time that the ceiling is raised
+		s = s.with(fmt.Sprint("Reserve#", n+1), func(p *process) error {
+			for i := 0; ; i++ {
+				if _, err := p.tables.Reserve(t.Context(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n, i)), At: p.now}); err != nil {
+					p.mined++
+					return nil
+				}
+			}
+		})
+	}
+	p := newProcess(t, s)
+	move := dispatch.Transfer{Key: "move", Mode: "test", From: first, To: asked.To, Amount: token.Units(50), Daily: token.Units(50)}
+	for n := range 2 {
+		if _, err := p.d.Move(t.Context(), move); !errors.Is(err, wallet.ErrCeiling) || p.times["Reserve"] != 8*(n+1) {
+			t.Errorf("%v, after %v", err, p.calls)
+		}
+		p.now = p.now.Add(handlerLife)
 	}
 }
 

@@ -135,7 +135,7 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	if err := d.allowed(payment.Entry{To: t.To}); err != nil {
 		return payment.Payment{}, err
 	}
-	if err := d.startupCheck(ctx); err != nil { // it opens a wallet that has never paid
+	if err := d.compareAll(ctx); err != nil { // it opens a wallet that has never paid
 		return payment.Payment{}, err
 	}
 	if !t.Ether && !d.TreasuryAllowance.IsZero() {
@@ -199,7 +199,8 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 	}
 	var taken store.Charge
 	if stored {
-		p, taken, err = d.takeUp(ctx, p, limits, d.screen(ctx, p))
+		offer, refusal := d.screen(ctx, p)
+		p, taken, err = d.takeUp(ctx, p, limits, offer, refusal)
 	} else if taken, err = d.charge(ctx, p, limits); err != nil {
 		var result Result
 		result, err = d.refuse(ctx, p, err)
@@ -208,14 +209,14 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 	if err != nil || p.State != payment.Prepared {
 		return p, err
 	}
-	for range rounds {
+	for round := 1; ; round++ {
 		w, err := d.Store.Reserve(ctx, wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Coins(), Gas: p.Tx.Cost(), At: d.Now().Add(-abandoned)})
 		switch {
 		case err == nil:
 			return p, nil
 		case !isRefusal(err):
 			return payment.Payment{}, errors.Join(ErrInProgress, err)
-		case errors.Is(err, wallet.ErrCeiling) && d.raise(ctx, w):
+		case errors.Is(err, wallet.ErrCeiling) && round < rounds && d.raise(ctx, w):
 		default:
 			refusal := fmt.Errorf("%w: %w: %s wants %s and %s wei of %s, which has %s and %s wei to spend %s",
 				ErrUnavailable, err, p.ID, p.Coins(), p.Tx.Cost(), p.Wallet, w.Balance, w.Gas, w.Paused)
@@ -224,5 +225,4 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 			return result.Payment, err
 		}
 	}
-	return payment.Payment{}, ErrInProgress
 }

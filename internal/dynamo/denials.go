@@ -19,14 +19,15 @@ import (
 // deniedPK is the partition of the operator's deny list, which one query reads.
 const deniedPK = "denied"
 
-// errNobody reports a denial of the zero address, under which the settings are.
-var errNobody = errors.New("nobody can pay the zero address")
+// errNobody reports a denial of the zero address or a precompiled contract, under which the
+// settings and the coin are.
+var errNobody = errors.New("nobody can pay the zero address or a precompiled contract")
 
 func denialKey(to token.Address) primaryKey { return pair(deniedPK, to.String()) }
 
 // Deny implements store.Denials.
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
-	if d.To.IsZero() {
+	if d.To.IsZero() || d.To.IsPrecompile() {
 		return errNobody
 	}
 	others := 0
@@ -54,7 +55,7 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 
 // Allow implements store.Denials.
 func (s *Payments) Allow(ctx context.Context, to token.Address) error {
-	if to.IsZero() {
+	if to.IsZero() || to.IsPrecompile() {
 		return errNobody
 	}
 	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.name, Key: denialKey(to)})
@@ -67,8 +68,8 @@ func (s *Payments) Denied(ctx context.Context) ([]store.Denial, error) {
 	return rules.Denied, err
 }
 
-// Rules implements store.Settings with one strongly consistent query. A denial that
-// does not decode is an error: a payment could go to its recipient.
+// Rules implements store.Settings with one strongly consistent query. A denial or a coin
+// that does not decode is an error: a payment could go to its recipient.
 func (s *Payments) Rules(ctx context.Context) (store.Rules, error) {
 	rules := store.Rules{Unusable: settings.ErrMissing}
 	for item, err := range s.query(ctx, &dynamodb.QueryInput{
@@ -83,10 +84,19 @@ func (s *Payments) Rules(ctx context.Context) (store.Rules, error) {
 			To     string `dynamodbav:"sk"`
 			Reason string `dynamodbav:"reason"`
 			At     string `dynamodbav:"created_at"`
+
+			ChainID uint64 `dynamodbav:"chain_id"` // of the coin alone, as is the next
+			Token   string `dynamodbav:"token_contract"`
 		}
 		r := read(item, &it)
 		if it.To == (token.Address{}).String() {
 			rules.Settings, rules.Unusable = decodeSettings(s.name, settings.Payments, item)
+			continue
+		}
+		if it.To == coinAddress.String() && it.ChainID != 0 {
+			if rules.Coin, err = decoded(r, store.Coin{ChainID: it.ChainID, Token: r.address("token_contract", it.Token)}, "the coin"); err != nil {
+				return store.Rules{}, err
+			}
 			continue
 		}
 		d, err := decoded(r, store.Denial{To: r.address("sk", it.To), Reason: it.Reason, At: r.instant("created_at", it.At)}, "a denial")

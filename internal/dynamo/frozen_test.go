@@ -205,7 +205,7 @@ func (f *thawed) readPayments(item frozen) {
 		if sk == "wallet" {
 			w, err := f.payments.Wallet(ctx, id)
 			f.add(key, w, err)
-			_, unreadable, err := f.payments.PendingTxs(ctx, id)
+			_, unreadable, err := f.payments.PendingTxs(ctx, id, 0)
 			f.must(err)
 			f.found(key, unreadable == 0)
 			return

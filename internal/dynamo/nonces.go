@@ -134,3 +134,18 @@ func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint6
 	}
 	return err
 }
+
+// LowerCeiling implements store.Nonces. An expression has no maximum, so that the two are
+// tried in turn: a nonce that is returned in between leaves the ceiling to the next call.
+func (s *Payments) LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
+	err := s.change(ctx, id, "lowering the ceiling of", "SET nonce_ceiling = :ceiling", "nonce_ceiling > :ceiling AND next_nonce <= :ceiling",
+		attributes{":ceiling": number(ceiling)})
+	if errors.Is(err, store.ErrChanged) {
+		err = s.change(ctx, id, "lowering the ceiling of", "SET nonce_ceiling = next_nonce", "next_nonce BETWEEN :ceiling AND nonce_ceiling",
+			attributes{":ceiling": number(ceiling)})
+	}
+	if errors.Is(err, store.ErrChanged) {
+		return nil // as low already
+	}
+	return err
+}

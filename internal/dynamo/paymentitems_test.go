@@ -90,6 +90,7 @@ func TestItems(t *testing.T) {
 		s.must("charging", s.Charge(ctx, dayOf(charge, 100)))
 	}
 	s.must("refunding", s.Refund(ctx, dayOf(2, 100)))
+	s.must("binding", s.Bind(ctx, store.Coin{ChainID: 1, Token: token.Address{0xc0}}, noon))
 
 	doc, err := os.ReadFile("../../docs/tables.md")
 	s.must("reading the document", err)

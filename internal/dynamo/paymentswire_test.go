@@ -257,6 +257,8 @@ func (s *stage) repeated() []repeated {
 		{"a released reservation is released", s.reserve, func() error { return s.Release(ctx, s.p.ID, wallet.PendingTx{ID: s.w.ID, Nonce: 5}) }, nil, nil},
 		{"a wallet is opened", func() { s.w.Address = token.Address{9} }, func() error { return s.Open(ctx, s.w) }, nil, nil},
 		{"a ceiling is raised", nil, func() error { return s.RaiseCeiling(ctx, s.w.ID, 50) }, nil, nil},
+		{"a ceiling is lowered", nil, func() error { return s.LowerCeiling(ctx, s.w.ID, 6) }, nil, nil},
+		{"a table is bound", nil, func() error { return s.Bind(ctx, store.Coin{ChainID: 1}, noon) }, nil, nil},
 		{"a claim is held", nil, func() error {
 			held, err := s.Claim(ctx, s.w.ID, "run", noon, noon.Add(time.Second))
 			if !held {

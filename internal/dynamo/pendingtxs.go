@@ -127,12 +127,12 @@ func (s *Payments) bumpPendingTx(tx wallet.PendingTx) write {
 }
 
 // PendingTxs implements store.PendingTxs with one query, strongly consistent.
-func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error) {
+func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error) {
 	txs = []wallet.PendingTx{}
 	for item, err := range s.query(ctx, &dynamodb.QueryInput{
-		KeyConditionExpression: aws.String("pk = :wallet AND begins_with(sk, :pendingtx)"),
+		KeyConditionExpression: aws.String("pk = :wallet AND sk BETWEEN :from AND :end"),
 		ExpressionAttributeValues: attributes{
-			":wallet": text(walletPK(id.ChainID, id.Address.String())), ":pendingtx": text(pendingTxPrefix),
+			":wallet": text(walletPK(id.ChainID, id.Address.String())), ":from": text(pendingTxSK(from)), ":end": text(pendingTxPrefix + "~"),
 		},
 		ConsistentRead: aws.Bool(true),
 	}) {

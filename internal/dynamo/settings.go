@@ -3,8 +3,10 @@ package dynamo
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/settings"
@@ -12,9 +14,24 @@ import (
 	"remit/internal/token"
 )
 
-// The settings of payments are in the partition of the deny list, under the zero address:
-// one query reads both, and code that knows no settings takes them for the denial of a
-// recipient that nobody can pay.
+// The settings of payments are in the partition of the deny list, under the zero address,
+// and the coin is under a precompiled contract: one query reads them all, and code that
+// does not know them takes each for the denial of a recipient that nobody can pay.
+
+// coinAddress is the key of the coin.
+var coinAddress = token.Address{19: 1}
+
+// Bind implements store.Settings.
+func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
+	item := denialKey(coinAddress)
+	item["chain_id"], item["token_contract"], item[attrCreatedAt] = number(c.ChainID), text(c.Token.String()), text(instant(at))
+	item["reason"] = text("no denial: the chain and the token of this table's payments")
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: &s.name, Item: item, ConditionExpression: aws.String("attribute_not_exists(chain_id) OR chain_id = :chain AND token_contract = :token"),
+		ExpressionAttributeValues: attributes{":chain": item["chain_id"], ":token": item["token_contract"]},
+	})
+	return outcome(err, store.ErrOtherCoin, "storing the coin")
+}
 
 // SettingsPartitions returns patterns of the partitions, in both tables, that have settings
 // and their history, and with them the deny list.

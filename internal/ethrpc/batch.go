@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"remit/internal/chain"
 )
 
 const (
@@ -42,6 +44,9 @@ func (n *Node) exchange(ctx context.Context, calls []query) error {
 		began := n.now()
 		turn, ok := n.pace.turn(size, left)
 		if left -= turn; !ok || turn > 0 && n.wait(ctx, turn) != nil {
+			if n.pace.answers() {
+				refused = chain.ErrBusy
+			}
 			return n.end(refused, calls, waiting)
 		}
 		part := waiting[:size]

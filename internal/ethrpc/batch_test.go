@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -183,6 +184,31 @@ func TestBacksOffPerCall(t *testing.T) {
 	got, err = node.Receipts(t.Context(), asked)
 	if err == nil || len(got) != 5 || got[0].Tx != asked[0] || got[4].Tx != asked[4] {
 		t.Errorf("of a node that answers five: %d receipts, %v", len(got), err)
+	}
+}
+
+// TestABusyNode: a node that has just answered and takes no more calls is not asked, which says
+// nothing of it. One that refuses every call is not busy.
+func TestABusyNode(t *testing.T) {
+	left, now := 3, time.Now()
+	url := inFront(t, mined(t), func(w http.ResponseWriter, calls []request) bool {
+		if left -= len(calls); left < 0 {
+			w.Header().Set("Retry-After", "60")
+			http.Error(w, "slow down", http.StatusTooManyRequests)
+		}
+		return left < 0
+	})
+	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now }})
+	must(t, err)
+	_, err = node.Receipts(t.Context(), hashes(2)) // and the chain's id
+	must(t, err)
+	for _, busy := range []bool{true, false} {
+		_, err := node.Receipts(t.Context(), hashes(1))
+		reply := node.Send(t.Context(), []byte{1})
+		if errors.Is(err, chain.ErrBusy) != busy || err == nil || reply.Class != chain.Ambiguous || reply.Unasked != busy {
+			t.Errorf("%v; sent: %+v; want busy %t", err, reply, busy)
+		}
+		now = now.Add(2 * time.Minute)
 	}
 }
 

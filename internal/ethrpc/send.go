@@ -24,7 +24,7 @@ func (n *Node) Send(ctx context.Context, raw []byte) chain.Reply {
 		return chain.Reply{Class: classOf(rejection.Words, replies), Detail: rejection.Error()}
 	}
 	if err != nil {
-		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error()}
+		return chain.Reply{Class: chain.Ambiguous, Detail: err.Error(), Unasked: errors.Is(err, chain.ErrBusy)}
 	}
 	if want := hashOf(raw); hash != want {
 		return chain.Reply{Class: chain.Ambiguous, Detail: fmt.Sprintf("node accepted %v for %v", hash, want)}

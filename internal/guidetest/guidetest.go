@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"remit/internal/tooltest"
 )
 
 // A Block is the text between two fences of a page.
@@ -75,7 +77,7 @@ func Run(t testing.TB, lines string, replace ...string) string {
 			t.Fatalf("no %s is in these lines:\n%s", replace[i], lines)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", Curl+strings.NewReplacer(replace...).Replace(lines))
+	cmd := exec.CommandContext(t.Context(), tooltest.Shell(t), "-c", Curl+strings.NewReplacer(replace...).Replace(lines))
 	cmd.Dir = t.TempDir()
 	out, err := cmd.CombinedOutput()
 	if err != nil {

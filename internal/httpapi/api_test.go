@@ -294,6 +294,7 @@ var steps = map[string]func(*api){
 	"a refused recipient":      refused(dispatch.ErrRecipient),
 	"in flight":                refused(dispatch.ErrInProgress),
 	"nodes are down":           refused(errors.Join(dispatch.ErrUnavailable, errBroken, store.ErrNotFound)),
+	"the chain is behind":      refused(errors.Join(dispatch.ErrRolledBack, errBroken)),
 	"broken dispatch":          refused(errBroken),
 	"the payment is confirmed": (*api).confirm,
 	"the payment fails":        (*api).fail,

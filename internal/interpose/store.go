@@ -113,6 +113,16 @@ func (s *Store) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) 
 	return s.run(ctx, "RaiseCeiling", at(id, ceiling), func(ctx context.Context) error { return s.Store.RaiseCeiling(ctx, id, ceiling) })
 }
 
+// LowerCeiling implements store.Nonces.
+func (s *Store) LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
+	return s.run(ctx, "LowerCeiling", at(id, ceiling), func(ctx context.Context) error { return s.Store.LowerCeiling(ctx, id, ceiling) })
+}
+
+// Bind implements store.Settings.
+func (s *Store) Bind(ctx context.Context, c store.Coin, at time.Time) error {
+	return s.run(ctx, "Bind", "", func(ctx context.Context) error { return s.Store.Bind(ctx, c, at) })
+}
+
 // Commit implements store.PendingTxs.
 func (s *Store) Commit(ctx context.Context, p payment.Payment) error {
 	return s.run(ctx, "Commit", string(p.ID)+" "+at(wallet.ID{Address: p.Wallet}, p.Nonce), func(ctx context.Context) error { return s.Store.Commit(ctx, p) })
@@ -134,9 +144,9 @@ func (s *Store) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
 }
 
 // PendingTxs implements store.PendingTxs.
-func (s *Store) PendingTxs(ctx context.Context, id wallet.ID) ([]wallet.PendingTx, int, error) {
-	r, err := ask(ctx, s.Around, "PendingTxs", short(id.Address), func(ctx context.Context) (two[[]wallet.PendingTx, int], error) {
-		txs, unreadable, err := s.Store.PendingTxs(ctx, id)
+func (s *Store) PendingTxs(ctx context.Context, id wallet.ID, from uint64) ([]wallet.PendingTx, int, error) {
+	r, err := ask(ctx, s.Around, "PendingTxs", at(id, from), func(ctx context.Context) (two[[]wallet.PendingTx, int], error) {
+		txs, unreadable, err := s.Store.PendingTxs(ctx, id, from)
 		return two[[]wallet.PendingTx, int]{txs, unreadable}, err
 	})
 	return r.a, r.b, err

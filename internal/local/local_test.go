@@ -14,7 +14,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -308,8 +307,6 @@ func TestWelcome(t *testing.T) {
 	check(t, err)
 	out, _ := localtest.Start(t, &local.Command{}, "--listen=127.0.0.1:0", "--chain-listen=127.0.0.1:0", "--block-time=250ms")
 	url := strings.Fields(out.Await(t, "API"))[1]
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	check(t, err)
 	var script strings.Builder
 	for _, name := range []string{"KEY=", "TX=", "sleep 4"} {
 		line := strings.TrimSpace(out.Await(t, name))
@@ -318,14 +315,9 @@ func TestWelcome(t *testing.T) {
 		}
 		fmt.Fprintln(&script, strings.Replace(line, "sleep 4", "sleep 1", 1))
 	}
-	shell := exec.CommandContext(t.Context(), "bash", "-c", guidetest.Curl+script.String())
-	shell.Stdout, shell.Stderr = log, log
-	if err := shell.Run(); err != nil {
-		t.Error(err)
-	}
-	printed, err := os.ReadFile(log.Name())
-	if err != nil || !regexp.MustCompile(`^remit_test_\w+\n\{"tx_hash":"(0x\w+)".*"pending".*\n\{"tx_hash":"0x\w+"`).Match(printed) {
-		t.Errorf("the lines print %s %v", printed, err)
+	printed := guidetest.Run(t, script.String())
+	if !regexp.MustCompile(`^remit_test_\w+\n\{"tx_hash":"(0x\w+)".*"pending".*\n\{"tx_hash":"0x\w+"`).MatchString(printed) {
+		t.Errorf("the lines print %s", printed)
 	}
 }
 

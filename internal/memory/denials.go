@@ -11,12 +11,12 @@ import (
 	"remit/internal/token"
 )
 
-var errNobody = errors.New("nobody can pay the zero address")
+var errNobody = errors.New("nobody can pay the zero address or a precompiled contract")
 
 // Deny implements store.Denials.
 func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 	return s.locked(ctx, func() error {
-		if d.To.IsZero() {
+		if d.To.IsZero() || d.To.IsPrecompile() {
 			return errNobody
 		}
 		others := len(s.denied)
@@ -35,7 +35,7 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 // Allow implements store.Denials.
 func (s *Payments) Allow(ctx context.Context, to token.Address) error {
 	return s.locked(ctx, func() error {
-		if to.IsZero() {
+		if to.IsZero() || to.IsPrecompile() {
 			return errNobody
 		}
 		delete(s.denied, to)

@@ -36,6 +36,7 @@ type Payments struct {
 	places   map[store.Place]bool
 	audit    []store.Act // oldest first; no part of an image
 	settings versions[settings.Settings]
+	coin     store.Coin
 }
 
 var _ store.Store = (*Payments)(nil)
@@ -149,7 +150,7 @@ func (s *Payments) Image() *Payments {
 		}
 	}
 	to.hashes, to.spent, to.denied, to.compared, to.registry = maps.Clone(s.hashes), maps.Clone(s.spent), maps.Clone(s.denied), maps.Clone(s.compared), maps.Clone(s.registry)
-	to.settings = s.settings
+	to.settings, to.coin = s.settings, s.coin
 	return to
 }
 
@@ -161,7 +162,7 @@ func (s *Payments) Restore(image *Payments) {
 	s.payments, s.hashes, s.lists = image.payments, image.hashes, image.lists
 	s.spent, s.denied, s.wallets, s.registry, s.txs = image.spent, image.denied, image.wallets, image.registry, image.txs
 	s.compared = map[uint64]store.Comparison{} // image's is of another table
-	s.settings = image.settings
+	s.settings, s.coin = image.settings, image.coin
 	s.settings.all = slices.Clone(s.settings.all)
 	for i := range s.settings.all {
 		s.settings.all[i].Confirmed = false

@@ -83,3 +83,11 @@ func (s *Payments) RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint6
 		return nil
 	})
 }
+
+// LowerCeiling implements store.Nonces.
+func (s *Payments) LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error {
+	return s.change(ctx, id, func(p *purse) error {
+		p.w.Ceiling = min(p.w.Ceiling, max(ceiling, p.w.NextNonce))
+		return nil
+	})
+}

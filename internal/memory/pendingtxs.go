@@ -80,10 +80,11 @@ func (s *Payments) BumpNoop(ctx context.Context, tx wallet.PendingTx) error {
 }
 
 // PendingTxs implements store.PendingTxs.
-func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error) {
+func (s *Payments) PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error) {
 	err = s.locked(ctx, func() error {
-		txs = make([]wallet.PendingTx, 0, len(s.txs[id]))
-		for _, tx := range s.txs[id] {
+		i, _ := s.find(id, from)
+		txs = make([]wallet.PendingTx, 0, len(s.txs[id])-i)
+		for _, tx := range s.txs[id][i:] {
 			if tx.spoiled {
 				unreadable++
 				continue

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"slices"
+	"time"
 
 	"remit/internal/settings"
 	"remit/internal/store"
@@ -61,9 +62,21 @@ func (s *Payments) Rules(ctx context.Context) (r store.Rules, err error) {
 	}
 	err = s.locked(ctx, func() error {
 		r.Settings, r.Unusable = s.settings.newest(settings.Payments)
+		r.Coin = s.coin
 		return nil
 	})
 	return r, err
+}
+
+// Bind implements store.Settings.
+func (s *Payments) Bind(ctx context.Context, c store.Coin, _ time.Time) error {
+	return s.locked(ctx, func() error {
+		if s.coin != (store.Coin{}) && s.coin != c {
+			return store.ErrOtherCoin
+		}
+		s.coin = c
+		return nil
+	})
 }
 
 // SetSettings implements store.Settings.

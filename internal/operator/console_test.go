@@ -98,7 +98,7 @@ func openDesk(t *testing.T, flags string) *desk {
 	coin := d.ledger.chain.Token()
 	t.Setenv("AWS_ENDPOINT_URL", serve(operatortest.Cloud{Nodes: nodes,
 		Outputs:    map[string]string{"PaymentsTableName": names.Payments, "WebhooksTableName": names.Webhooks, "RpcSecretArn": "nodes"},
-		Parameters: map[string]string{"ChainId": fmt.Sprint(d.ledger.chain.ID()), "TokenSymbol": coin.Symbol, "TokenDecimals": fmt.Sprint(coin.Decimals), "TokenAddress": coin.Contract.String(), "Mode": "test"}}))
+		Parameters: map[string]string{"ChainId": fmt.Sprint(d.ledger.chain.ID()), "TokenSymbol": coin.Symbol, "TokenDecimals": fmt.Sprint(coin.Decimals), "TokenAddress": coin.Contract.String(), "Mode": "test", "Network": "local"}}))
 	tables, hooks := dynamo.NewPayments(dynamotest.Client(t), names.Payments), dynamo.NewWebhooks(dynamotest.Client(t), names.Webhooks)
 	d.ledger.fill(tables, d.ledger.payments)
 	for i, key := range d.ledger.keys {
@@ -138,7 +138,11 @@ func openDesk(t *testing.T, flags string) *desk {
 	parsed, err := parser.Parse(strings.Fields(line))
 	d.ledger.must(err)
 	ended := make(chan error, 1)
-	go func() { ended <- parsed.Run() }()
+	go func() {
+		err := parsed.Run()
+		_ = to.CloseWithError(err) // before it has printed its address, perhaps
+		ended <- err
+	}()
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {

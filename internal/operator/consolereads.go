@@ -99,7 +99,7 @@ func (k *console) readWallet(ctx context.Context, w *page.Wallet) (pending []pen
 	if err != nil {
 		return nil, err
 	}
-	txs, unreadable, err := k.tables.PendingTxs(ctx, id)
+	txs, unreadable, err := k.tables.PendingTxs(ctx, id, 0)
 	w.Tokens, w.Wei, w.Next, w.Reserved, w.Sent, w.Paused = record.Balance.String(), record.Gas.String(), record.NextNonce, len(record.Reservations), len(txs)+unreadable, record.Paused
 	for _, tx := range txs {
 		if !tx.Noop() {

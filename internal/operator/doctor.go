@@ -88,6 +88,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 		if !c.Fresh {
 			e.check(ctx, "schedule", a.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
 		}
+		e.check(ctx, "settings in use", e.settingsInUse(a), "see that live versions and this machine's clock are right; then deploy, which ends the processes that stay behind")
 		e.check(ctx, "live versions", a.liveIsDeployed, "wait for a canary to end; otherwise deploy again, or find out who moved the alias live")
 		e.check(ctx, "keys in KMS", func(ctx context.Context) (string, error) { return e.grantsFit(ctx, a) }, "give a missing grant as it says; end one of a stranger with aws kms revoke-grant, and of a retired wallet with remit wallet retire")
 		e.check(ctx, "audit log", a.auditLogIsCopied, "find in CloudTrail who wrote to the table or the log group (docs/operate.md#who-did-what); without a log group, deploy this version")

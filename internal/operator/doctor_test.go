@@ -19,6 +19,7 @@ import (
 	"remit/internal/operator"
 	"remit/internal/settings"
 	"remit/internal/stack"
+	"remit/internal/store"
 	"remit/internal/token"
 )
 
@@ -281,6 +282,10 @@ func TestDoctorReadsSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("payments at version 1, keys at version 1")
+	if err := payments.Bind(t.Context(), store.Coin{ChainID: 5}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	want("payments, version 1: the payments of these tables are of another coin: token 0x0000000000000000000000000000000000000000 on chain 5, and")
 	payments.SpoilSettings(settings.ErrDamaged)
 	want("payments, version 1: the stored settings are damaged")
 	payments.SpoilSettings(settings.ErrNewer)

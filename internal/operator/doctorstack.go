@@ -12,10 +12,10 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	"github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -157,31 +157,26 @@ func (a *account) empty(output string) func(context.Context) (string, error) {
 	}
 }
 
-// A listed resource is one of the stack's.
-type listed struct{ id, name, kind string } // logical id, physical name, type
-
-// listed returns the stack's resources.
-func (a *account) listed(ctx context.Context) (all []listed, err error) {
+// resources lists the stack's resources.
+func (a *account) resources(ctx context.Context) (all []types.StackResourceSummary, err error) {
 	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(a.aws), &cloudformation.ListStackResourcesInput{StackName: &a.stack})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("listing the stack's resources: %w", err)
 		}
-		for _, r := range page.StackResourceSummaries {
-			all = append(all, listed{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType)})
-		}
+		all = append(all, page.StackResourceSummaries...)
 	}
 	return all, nil
 }
 
 // declared returns the physical names of the stack's resources of one type.
 func (a *account) declared(ctx context.Context, kind string) (map[string]bool, error) {
-	all, err := a.listed(ctx)
+	all, err := a.resources(ctx)
 	declared := map[string]bool{}
 	for _, r := range all {
-		if r.kind == kind {
-			declared[r.name] = true
+		if aws.ToString(r.ResourceType) == kind {
+			declared[aws.ToString(r.PhysicalResourceId)] = true
 		}
 	}
 	return declared, err
@@ -190,64 +185,6 @@ func (a *account) declared(ctx context.Context, kind string) (map[string]bool, e
 // declaredAlarms returns the names of the alarms that the template has made.
 func (a *account) declaredAlarms(ctx context.Context) (map[string]bool, error) {
 	return a.declared(ctx, "AWS::CloudWatch::Alarm")
-}
-
-// liveIsDeployed holds what the version behind each function's alias runs with against what
-// the template last gave the function. While a canary is under way, or after a version was
-// put back, they differ.
-func (a *account) liveIsDeployed(ctx context.Context) (string, error) {
-	functions, err := a.declared(ctx, "AWS::Lambda::Function")
-	if err != nil {
-		return "", err
-	}
-	client, live := lambda.NewFromConfig(a.aws), "live"
-	var differ []string
-	for _, name := range slices.Sorted(maps.Keys(functions)) {
-		deployed, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name})
-		if err != nil {
-			return "", fmt.Errorf("asking what %s is configured with: %w", name, err)
-		}
-		runs, err := client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &name, Qualifier: &live})
-		if err != nil {
-			return "", fmt.Errorf("asking what runs behind %s: %w", name, err)
-		}
-		if runs.Environment != nil && runs.Environment.Error != nil {
-			return "", fmt.Errorf("reading the environment of %s (the right kms:Decrypt?): %s", name, aws.ToString(runs.Environment.Error.Message))
-		}
-		if what := differences(deployed, runs); len(what) > 0 {
-			differ = append(differ, fmt.Sprintf("%s runs version %s, which has another %s", name, aws.ToString(runs.Version), strings.Join(what, ", ")))
-		}
-	}
-	if len(differ) > 0 {
-		return "", errors.New(strings.Join(differ, "; "))
-	}
-	return fmt.Sprintf("%d functions run what the template gave them", len(functions)), nil
-}
-
-// differences names what two configurations of a function do not share: "code", "memory",
-// and variables of the environment.
-func differences(a, b *lambda.GetFunctionConfigurationOutput) (what []string) {
-	if aws.ToString(a.CodeSha256) != aws.ToString(b.CodeSha256) {
-		what = append(what, "code")
-	}
-	if aws.ToInt32(a.MemorySize) != aws.ToInt32(b.MemorySize) {
-		what = append(what, "memory")
-	}
-	variables := func(f *lambda.GetFunctionConfigurationOutput) map[string]string {
-		if f.Environment == nil {
-			return nil
-		}
-		return f.Environment.Variables
-	}
-	of, than := variables(a), variables(b)
-	names := maps.Clone(of)
-	maps.Copy(names, than)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if of[name] != than[name] {
-			what = append(what, name)
-		}
-	}
-	return what
 }
 
 // alarms returns the alarms of those names that there are, in the order of their names.

@@ -7,9 +7,23 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"remit/internal/kms"
 	"remit/internal/wallet"
 )
+
+// A listed resource is one of the stack's.
+type listed struct{ id, name, kind string } // logical id, physical name, type
+
+// listed returns the stack's resources.
+func (a *account) listed(ctx context.Context) (all []listed, err error) {
+	found, err := a.resources(ctx)
+	for _, r := range found {
+		all = append(all, listed{aws.ToString(r.LogicalResourceId), aws.ToString(r.PhysicalResourceId), aws.ToString(r.ResourceType)})
+	}
+	return all, err
+}
 
 // signers returns the ARNs of the roles of the functions that sign.
 func (a *account) signers(all []listed) (arns []string, err error) {

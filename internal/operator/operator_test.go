@@ -131,6 +131,7 @@ func (a *account) remit(line string) (string, error) {
 		AuditLog  operator.AuditLog  `cmd:""`
 		Settings  operator.Settings  `cmd:""`
 		Console   operator.Console   `cmd:""`
+		Doctor    operator.Doctor    `cmd:""`
 	}
 	ctx := operator.Recorded(a.Context(), strings.Fields(line))
 	var out strings.Builder

@@ -92,11 +92,11 @@ func only(patterns ...string) conditions {
 
 // resources are the stack's, as policies name them.
 type resources struct {
-	payments, keys                     string
-	tables, indexes, queues            []string
-	functions, groups, signers         []string
-	rpc, secrets, secretsAnywhere      string // the wallets' secrets, and their replicas
-	auditLog, auditEntries, walletKeys string
+	payments, keys                   string
+	tables, indexes, queues          []string
+	functions, groups, signers, logs []string
+	rpc, secrets, secretsAnywhere    string // the wallets' secrets, and their replicas
+	auditEntries, walletKeys         string
 }
 
 // at returns how resources of the stack's account and region are named.
@@ -114,8 +114,8 @@ func (a *account) at() (func(service, resource string) string, error) {
 	}, nil
 }
 
-// resources finds the stack's by its outputs and its list.
-func (a *account) resources(list []listed) (r resources, err error) {
+// named finds the stack's by its outputs and its list.
+func (a *account) named(list []listed) (r resources, err error) {
 	at, err := a.at()
 	if err != nil {
 		return r, err
@@ -138,7 +138,7 @@ func (a *account) resources(list []listed) (r resources, err error) {
 	r.rpc, r.secrets = output("RpcSecretArn"), at("secretsmanager", "secret:"+output("WalletSecrets")+"*")
 	r.secretsAnywhere = strings.Replace(r.secrets, ":"+a.aws.Region+":", ":*:", 1)
 	group := at("logs", "log-group:"+output("AuditLogGroupName"))
-	r.auditLog, r.auditEntries, r.walletKeys = group+":*", group+":log-stream:"+auditStream, at("kms", "key/*")
+	r.auditEntries, r.walletKeys = group+":log-stream:"+auditStream, at("kms", "key/*")
 	if err := errors.Join(errs...); err != nil {
 		return r, err
 	}
@@ -147,6 +147,8 @@ func (a *account) resources(list []listed) (r resources, err error) {
 		switch s.kind {
 		case "AWS::Lambda::Function":
 			r.functions = append(r.functions, at("lambda", "function:"+s.name+"*")) // its versions and alias too
+		case "AWS::Logs::LogGroup":
+			r.logs = append(r.logs, at("logs", "log-group:"+s.name+":*"))
 		case "AWS::CodeDeploy::Application":
 			application = s.name
 		}
@@ -163,7 +165,7 @@ func (a *account) resources(list []listed) (r resources, err error) {
 // policies returns the policy of every role. Allow alone is narrowed, so that a person may
 // have several; none may change what the audit log has.
 func (a *account) policies(list []listed, wallets string) (map[string]policy, error) {
-	r, err := a.resources(list)
+	r, err := a.named(list)
 	if err != nil {
 		return nil, err
 	}
@@ -179,13 +181,13 @@ func (a *account) policies(list []listed, wallets string) (map[string]policy, er
 	write := func(more ...statement) []statement { return append(slices.Clone(logged), more...) }
 	roles := map[string][]statement{
 		"RemitReader": {
-			allow(nil, all, "cloudformation:DescribeStacks", "cloudformation:ListStackResources", "cloudwatch:DescribeAlarms", "cloudwatch:GetMetricStatistics", "lambda:GetAccountSettings", "secretsmanager:ListSecrets"),
-			allow(nil, r.functions, "lambda:GetFunctionConfiguration"),
+			allow(nil, all, "cloudformation:DescribeStacks", "cloudformation:GetTemplate", "cloudformation:ListStackResources", "cloudwatch:DescribeAlarms", "cloudwatch:GetMetricStatistics", "lambda:GetAccountSettings", "secretsmanager:ListSecrets"),
+			allow(nil, r.functions, "lambda:GetFunctionConfiguration", "lambda:ListAliases"),
 			allow(nil, append(r.tables, r.indexes...), "dynamodb:BatchGetItem", "dynamodb:DescribeContinuousBackups", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan"),
 			allow(nil, []string{r.secrets, r.rpc}, "secretsmanager:DescribeSecret"),
 			allow(nil, []string{r.rpc}, "secretsmanager:GetSecretValue"),
 			allow(nil, r.queues, "sqs:GetQueueAttributes"),
-			allow(nil, []string{r.auditLog}, "logs:FilterLogEvents"),
+			allow(nil, r.logs, "logs:FilterLogEvents"),
 			allow(ours, []string{r.walletKeys}, "kms:ListGrants"),
 			{"Deny", []string{"secretsmanager:GetSecretValue"}, []string{r.secretsAnywhere}, nil},
 			{"Deny", []string{"dynamodb:DeleteItem", "dynamodb:UpdateItem"}, payments, conditions{"ForAnyValue:StringEquals": {leading: {dynamo.AuditPartition}}}},

@@ -27,7 +27,7 @@ func TestPolicies(t *testing.T) {
 		"SettleQueueUrl": "https://sqs/123456789012/settle", "CheckReceiptsDeadLetterQueueUrl": "https://sqs/123456789012/runs",
 	}}
 	a.aws.Region = "eu-west-1"
-	list := []listed{{"App", "remit-App", "AWS::CodeDeploy::Application"}, {"Group", "remit-Group", "AWS::CodeDeploy::DeploymentGroup"}}
+	list := []listed{{"App", "remit-App", "AWS::CodeDeploy::Application"}, {"Group", "remit-Group", "AWS::CodeDeploy::DeploymentGroup"}, {"AuditLogGroup", "remit-audit", "AWS::Logs::LogGroup"}}
 	for i, role := range kms.SigningRoles() {
 		list = append(list, listed{role, "remit-" + role + "-x", "AWS::IAM::Role"}, listed{"F", fmt.Sprintf("remit-function-%d", i), "AWS::Lambda::Function"})
 	}

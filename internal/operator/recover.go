@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +27,7 @@ import (
 type Recover struct {
 	Target
 	Since  moment          `placeholder:"BLOCK|TIME" help:"From which block, or from when on, payments may be lost: 123456, or 2026-01-31T18:30:00Z. 0 reads the whole chain."`
-	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed. 0: 128, twice the largest NonceWindow."`
+	Window uint64          `help:"How many nonces from a wallet's count on the chain may have been signed: at least 128, twice the largest NonceWindow."`
 	Wallet []token.Address `help:"A wallet that has paid and has neither a registration nor a key; may be repeated."`
 	DryRun bool            `help:"Say what there is to do, and change nothing."`
 	Resume bool            `help:"Let the wallets pay again, if every transfer is a payment's."`
@@ -154,7 +153,7 @@ func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Reco
 			Store: tables, Keys: keys, Nodes: nodes,
 			Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
 		}),
-		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Past: c.Treasury, Window: cmp.Or(c.Window, 2*max(settings.MaxWindow, d.rules.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
+		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Past: c.Treasury, Window: max(c.Window, 2*max(settings.MaxWindow, d.rules.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
 		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 	}, nil
 }

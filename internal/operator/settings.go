@@ -129,7 +129,9 @@ func (d *deployment) settings(ctx context.Context) ([]settingsTable, error) {
 	p := &settingsOf[settings.Settings]{
 		settings.Payments, "payments", rules.Settings, rules.Settings, rules.Unusable,
 		func(s settings.Settings) error {
-			switch unset := s.Unset(); {
+			switch unset, other := s.Unset(), rules.Are(store.Coin{ChainID: d.chainID, Token: d.asset.Contract}); {
+			case other != nil:
+				return other
 			case live && len(unset) > 0:
 				return fmt.Errorf("a live stack makes no payment without limits: set %s", strings.Join(unset, ", "))
 			case !s.BatchContract.IsZero() && !d.rules.TreasuryAllowance.IsZero():

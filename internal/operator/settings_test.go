@@ -181,15 +181,16 @@ func TestImport(t *testing.T) {
 	a := newAccount(t)
 	old := map[string]string{
 		"Mode": "live", "AmountMinimum": "10", "AmountMaximum": "100", "DailyLimit": "1000", "RequireIdempotencyKey": "true", "SanctionsList": "",
-		"BatchContract": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "MaxFeeCapGwei": "5", "NonceWindow": "1000", "MerchantShare": "100", "Memo": "off",
+		"BatchContract": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "MaxFeeCapGwei": "5", "NonceWindow": "64", "MerchantShare": "100", "Memo": "off",
 		"RefillToken": "1,2,3", "RefillEther": "4,5,0", "KeyCreation": "operator",
 	}
 	a.parameters = maps.Clone(old)
 	a.steps([][3]string{{"a newer template has none", "settings import --yes", "!no parameter RecipientHoldSeconds: import before the new template is deployed"}})
-	a.parameters["RecipientHoldSeconds"] = ""
+	a.parameters["RecipientHoldSeconds"], a.parameters["NonceWindow"] = "", "65"
+	a.steps([][3]string{{"a window that recover does not cover", "settings import --yes", "!nothing was changed: NonceWindow is 65, and remit recover covers windows up to 64: deploy the version that runs with NonceWindow=64"}})
+	a.parameters["NonceWindow"] = "64"
 	a.steps([][3]string{
 		{"all of them", "settings import --yes", "settings of payments: version 1\nsettings of keys: version 1"},
-		{"a window that is too large is said", "audit-log --json", "NonceWindow is 1000, and becomes 64"},
 		{"the hold of a live stack is a day", "settings export", `RefillToken=1,2,3 RefillEther=4,5,0 KeyCreation=operator RecipientHoldSeconds=86400`},
 		{"there and back", "settings export", `BatchContract=0x036CbD53842c5426634e7929541eC2318f3dCF7e MaxFeeCapGwei=5 NonceWindow=64 MerchantShare=100 Memo=off`},
 		{"once", "settings import --yes", "!nothing was changed: the settings are stored already"},

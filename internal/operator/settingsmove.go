@@ -52,7 +52,6 @@ func (c *settingsImport) Run(ctx context.Context, d *deployment) error {
 		return err
 	}
 	var first []settingsTable
-	said := ""
 	for _, t := range tables {
 		if !errors.Is(t.unusable(), settings.ErrMissing) {
 			continue
@@ -66,8 +65,8 @@ func (c *settingsImport) Run(ctx context.Context, d *deployment) error {
 			case s.Name == "RecipientHoldSeconds" && value == "":
 				value = s.Value // the default of the mode, as the older version has it
 			case s.Name == "NonceWindow" && n > settings.MaxWindow:
-				said += fmt.Sprintf("NonceWindow is %d, and becomes %d, the most that a wallet may have in flight.\n", n, settings.MaxWindow)
-				value = strconv.Itoa(settings.MaxWindow)
+				return fmt.Errorf("nothing was changed: NonceWindow is %d, and remit recover covers windows up to %d: deploy the version that runs with NonceWindow=%[2]d, "+
+					"wait until no wallet has more in flight (remit wallet list), and import again", n, settings.MaxWindow)
 			}
 			if _, err := t.next(s.Name, value); err != nil {
 				return fmt.Errorf("nothing was changed: the parameter %w", err)
@@ -78,8 +77,6 @@ func (c *settingsImport) Run(ctx context.Context, d *deployment) error {
 	if len(first) == 0 {
 		return errors.New("nothing was changed: the settings are stored already (remit settings show)")
 	}
-	ask := d.agree
-	d.agree = func(yes bool, consequences string) error { return ask(yes, consequences+"\n"+said) }
 	return d.write(ctx, first, c.Yes, true, "imported from the stack's parameters")
 }
 

@@ -94,7 +94,7 @@ func (d *deployment) settled(ctx context.Context, address token.Address, own []p
 	if errors.Is(err, wallet.ErrUnknown) {
 		return nil
 	}
-	txs, unreadable, txErr := tables.PendingTxs(ctx, id)
+	txs, unreadable, txErr := tables.PendingTxs(ctx, id, 0)
 	if err := errors.Join(err, txErr); err != nil {
 		return err
 	}

@@ -289,7 +289,7 @@ func (r *walletRow) fill(ctx context.Context, store store.Store, chainID uint64)
 	if err != nil {
 		return err
 	}
-	pendingTxs, _, err := store.PendingTxs(ctx, id)
+	pendingTxs, _, err := store.PendingTxs(ctx, id, 0)
 	r.NextNonce, r.Ceiling, r.Reservations, r.PendingTxs = &w.NextNonce, &w.Ceiling, len(w.Reservations), len(pendingTxs)
 	r.Token, r.Gas, r.Paused = w.Balance, w.Gas, w.Paused
 	return err

@@ -1,6 +1,9 @@
 package plan
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // Prices in dollars, us-east-1, without any free tier or volume discount, as AWS
 // lists them on its pricing pages. The node provider is not among them.
@@ -14,6 +17,7 @@ const (
 	perReadHour   = 0.00013       // DynamoDB provisioned, a read unit a second for an hour
 	perStoredGB   = 0.25 + 0.20   // DynamoDB storage and point-in-time recovery, a month
 	perMessage    = 0.40 / 1e6    // SQS requests
+	perFair       = 0.10 / 1e6    // SQS requests with a MessageGroupId, beside
 	perTrace      = 5.00 / 1e6    // X-Ray traces recorded
 	perLogGB      = 0.50          // CloudWatch Logs ingested
 	perSecret     = 0.40          // Secrets Manager, a month
@@ -41,6 +45,9 @@ const (
 	CoreGB = 1769.0 / 1024
 	// SampledShare is the share of the others that they record.
 	SampledShare = 0.05
+	// OwnMetrics are those of a stack in a month in which payments fail and nodes do not
+	// answer, but for the ones that each wallet and each node has. A test counts them.
+	OwnMetrics = 24
 )
 
 // Assumptions that no benchmark can make.
@@ -55,17 +62,22 @@ const (
 
 	idleRun  = 0.1 // seconds of a scheduled run that finds nothing
 	requests = 2   // of API Gateway, for each payment
+	runs     = 60  // seconds between the starts of two runs of check-receipts
+	query    = 1   // read units of a query that finds next to nothing, strongly consistent
+	kept     = 3   // months that a delivery is kept (webhook.KeptFor)
 )
 
 // Consumption is what one payment consumes, wherever it is in the month: one POST,
 // one GET, one webhook.
 type Consumption struct {
 	Writes, Reads         float64 // units of send-payment, check-receipts, deliver-webhook and get-transaction together
-	HookWrites, HookReads float64 // units among these for the webhook
+	HookWrites, HookReads float64 // units among these for the webhook, of its table, which is always on demand
+	Sends                 float64 // requests to SQS that queue it
 	AuthorizerReads       float64 // units of one look-up of a key
 	LookReads, LookWrites float64 // units of one look of check-receipts at a wallet
 	PendingReads          float64 // units of one look at a pending payment
 	Stored, Items         float64 // bytes and items kept for good
+	HookStored            float64 // bytes of the delivery, one item, kept for 90 days
 	Post, Get, Auth, Hook float64 // seconds billed of each function on a whole core
 	Work                  float64 // seconds of each of these that are its own work, which less of a core slows down
 }
@@ -77,13 +89,15 @@ type Deployment struct {
 	Keys, Wallets              float64 // in use
 	CacheSeconds               float64 // of the authorizer's answers
 	BlockSeconds, FinalSeconds float64 // between two looks at pending payments, and from the broadcast to the confirmation
+	EpochSeconds               float64 // between two moves of the final block; zero: it moves with every look
 	Gather                     float64 // seconds that deliver-webhook's queue waits for a batch to fill
 	LogBytes, OutBytes         float64 // of a payment: log with two lines of access, and two answers and a webhook to the internet
 	Webhooks, DailyLimit       bool
 	Provisioned                bool    // the table of payments by the hour, scaled with the load, instead of on demand
 	FloorUnits                 float64 // that it has at least, of either kind
-	Alarms, Metrics            float64
-	SealingKey                 bool    // webhooks' secrets have a key of KMS, as in production
+	Months                     float64 // of which payments are stored; zero: one
+	KMS, WebhookKey            bool    // the keys of the wallets are in KMS; webhook secrets are sealed with a key of the stack's own
+	Alarms, Nodes              float64
 	TraceReservoir, TraceShare float64 // the API's requests that are traced each second, and the share of the others
 	QueueTraced                bool    // deliver-webhook begins traces too, at Lambda's own rate
 }
@@ -109,12 +123,16 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 	if !s.Webhooks {
 		webhooks = 0
 	}
-	batches := webhooks / (1 + rate*s.Gather/pollers)
+	// A poller takes what has come since its last batch, or its part of what became final at once.
+	batches := webhooks / max(1+rate*s.Gather/pollers, min(WebhookBatch, rate*s.EpochSeconds/pollers))
 
 	// Units of the table of payments, and of the others, which are always on demand.
 	minutes := float64(SecondsPerMonth) / 60
 	writes := n*(p.Writes-p.HookWrites) + looks*active*p.LookWrites + minutes + hints // each run stores when it has compared the wallets
-	reads := n*(p.Reads-p.HookReads) + looks*(active*p.LookReads+pending/math.Max(busy, 1e-12)*p.PendingReads)
+	reads := n*(p.Reads-p.HookReads+Looks(s.FinalSeconds, s.EpochSeconds, s.BlockSeconds)*p.PendingReads) + looks*active*p.LookReads
+	if s.EpochSeconds > s.BlockSeconds { // then most looks read nothing but what is new
+		reads += looks * active * query
+	}
 	otherWrites, otherReads := webhooks*p.HookWrites, webhooks*p.HookReads+asked*p.AuthorizerReads
 	if s.DailyLimit {
 		writes += n
@@ -128,23 +146,36 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 	if s.QueueTraced {
 		traced += traces(batches, SampledPerSecond, SampledShare)
 	}
-	fixed := s.Alarms*perAlarm + s.Metrics*perMetric + perDashboard + 2*perSecret
-	if s.SealingKey {
-		fixed += perKey
+	months := cmp.Or(s.Months, 1)
+	stored := months*(p.Stored-p.HookStored+(p.Items-1)*itemOverhead) + min(months, kept)*(p.HookStored+itemOverhead)
+	keys := s.Wallets * perSecret
+	if s.KMS {
+		keys = s.Wallets * perKey
 	}
+	if s.WebhookKey {
+		keys += perKey
+	}
+	metrics := OwnMetrics + s.Wallets + s.Nodes
 	return []Line{
 		{"API Gateway", requests * n * perRequest},
 		{"Lambda, duration", gbSeconds * perGBSecond},
 		{"Lambda, requests", invocations * perInvocation},
 		{"DynamoDB, writes", s.units(writes, perWriteUnit, perWriteHour) + otherWrites*perWriteUnit},
 		{"DynamoDB, reads", s.units(reads, perReadUnit, perReadHour) + otherReads*perReadUnit},
-		{"DynamoDB, storage", n * (p.Stored + p.Items*itemOverhead) / 1e9 * perStoredGB},
-		{"SQS", (webhooks + 2*batches + 3*hints + polls) * perMessage},
+		{"DynamoDB, storage", n * stored / 1e9 * perStoredGB},
+		{"SQS", (webhooks*p.Sends+2*batches)*(perMessage+perFair) + (3*hints+polls)*perMessage},
 		{"logs", n * s.LogBytes / 1e9 * perLogGB},
 		{"data out", n * s.OutBytes / 1e9 * perGBOut},
-		{"alarms, metrics, secrets, schedule", fixed + minutes*(perSchedule+perSecretRead)},
+		{"alarms, metrics, secrets, schedule", s.Alarms*perAlarm + metrics*perMetric + perDashboard + perSecret + keys + minutes*(perSchedule+perSecretRead)},
 		{"X-Ray", traced * perTrace},
 	}
+}
+
+// Looks returns how many looks, so many seconds apart, read a payment that is final after
+// a time: each, or, if the final block moves less often than they come, two until the payment
+// is mined, the first of each run, and two whenever it has moved (package settlement).
+func Looks(final, epoch, apart float64) float64 {
+	return min(final/apart, 2+final/runs+2*final/epoch)
 }
 
 // units prices a month's request units of the table of payments.

@@ -19,6 +19,8 @@ func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 	const scheduled = 43_200.0                                             // runs, of which each writes once, as do those of hints
 	const idle = scheduled * 0.1                                           // GB-seconds of runs that find nothing
 	pending := 1e7 / SecondsPerMonth * 60
+	base := func(s *Deployment) { s.FinalSeconds, s.EpochSeconds = 1080, 384 }
+	const fixed = 0.3*(OwnMetrics+4) + 3 + 0.4 + scheduled*(1+5)*1e-6 // dollars a month, but for keys
 	for _, row := range []struct {
 		why, line string
 		n         float64
@@ -28,11 +30,18 @@ func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 	}{
 		{"two requests each", "API Gateway", 1e6, Consumption{}, bare(), 7},
 		{"1 GB with its overhead", "DynamoDB, storage", 1e6, Consumption{Stored: 900, Items: 1}, bare(), 0.45},
+		{"after a year all is stored but deliveries", "DynamoDB, storage", 1e6, Consumption{Stored: 1000, HookStored: 400, Items: 2},
+			bare(func(s *Deployment) { s.Months = 12 }), (12*(600+100) + 3*(400+100)) * 0.45e-3},
+		{"a secret for each wallet", "alarms, metrics, secrets, schedule", 1, Consumption{}, bare(), fixed + 4*0.4},
+		{"a key for each wallet, and one for webhooks", "alarms, metrics, secrets, schedule", 1, Consumption{}, bare(func(s *Deployment) { s.KMS, s.WebhookKey = true, true }), fixed + 4 + 1},
 		{"seconds by memory", "Lambda, duration", 1e6, Consumption{Post: 0.1, Get: 0.01}, bare(still), (1e5 + 5e3 + idle) * perGBSecond},
 		{"own work takes longer on less of a core", "Lambda, duration", 1e6, Consumption{Get: 0.01, Work: 0.002}, bare(still),
 			(1e6*((0.010+0.002*(1769.0/512-1))*0.5+0.002*(1769.0/1024-1)+2*0.002*(1769.0/512-1)*0.5) + idle) * perGBSecond},
 		{"a busy month looks at every block at every wallet", "DynamoDB, writes", 1e7, Consumption{LookWrites: 1}, bare(), (1_296_000*4 + scheduled) * perWriteUnit},
 		{"and reads every pending payment", "DynamoDB, reads", 1e7, Consumption{LookReads: 1, PendingReads: 0.25}, bare(), 1_296_000 * (4 + pending*0.25) * perReadUnit},
+		{"or, in epochs, some of them often and the others seldom", "DynamoDB, reads", 1e7, Consumption{LookReads: 1, PendingReads: 0.25}, bare(base),
+			(1_296_000*4*(1+1) + 1e7*(2+1080/60+2*1080/384.0)*0.25) * perReadUnit},
+		{"what is final at once is posted ten at a time", "SQS", 1e7, Consumption{Sends: 0.5}, bare(base), 1e7*(0.5+0.2)*0.5e-6 + 5*2*SecondsPerMonth/20*0.4e-6},
 		{"one payment a month is looked at for a minute", "DynamoDB, writes", 1, Consumption{LookWrites: 1}, bare(), (30 + scheduled + 1) * perWriteUnit},
 		{"a minute's cache and a request a second: one in 61 asks", "DynamoDB, reads", SecondsPerMonth / 2, Consumption{AuthorizerReads: 1},
 			bare(still, func(s *Deployment) { s.CacheSeconds = 60 }), SecondsPerMonth / 61.0 * perReadUnit},
@@ -48,13 +57,13 @@ func TestEveryLineOfTheBillHasItsReason(t *testing.T) {
 			}
 		}
 	}
-	p := Consumption{Writes: 10, Reads: 10, HookWrites: 3, HookReads: 2, Hook: 0.1}
+	p := Consumption{Writes: 10, Reads: 10, HookWrites: 3, HookReads: 2, Sends: 1, Hook: 0.1}
 	quiet, gathered := bare(func(s *Deployment) { s.Webhooks = false }), bare(func(s *Deployment) { s.Gather = 5 })
 	batch := 1 + 1e7/SecondsPerMonth // five pollers share five seconds' messages
-	if got, want := bare().PerMillion(1e7, p)-quiet.PerMillion(1e7, p), 3*0.625+2*0.125+0.2+3*0.4+0.1*0.5*13.3334; math.Abs(got-want) > 1e-6 {
+	if got, want := bare().PerMillion(1e7, p)-quiet.PerMillion(1e7, p), 3*0.625+2*0.125+0.2+3*0.5+0.1*0.5*13.3334; math.Abs(got-want) > 1e-6 {
 		t.Errorf("no webhooks save %v; want %v for their units, invocations, messages and seconds", got, want)
 	}
-	if got, want := bare().PerMillion(1e7, p)-gathered.PerMillion(1e7, p), (1-1/batch)*(0.2+2*0.4+0.1*0.5*13.3334); math.Abs(got-want) > 1e-6 {
+	if got, want := bare().PerMillion(1e7, p)-gathered.PerMillion(1e7, p), (1-1/batch)*(0.2+2*0.5+0.1*0.5*13.3334); math.Abs(got-want) > 1e-6 {
 		t.Errorf("gathered webhooks save %v; want %v for invocations, polls and seconds", got, want)
 	}
 }

@@ -69,10 +69,17 @@ func (c Chain) Window() uint64 {
 }
 
 // Round returns the seconds from one round of settling to the next: the pause, the answers,
-// and the reading of every payment that is not final yet.
+// and the reading of payments that are not final yet.
 func (l Load) Round() float64 {
 	pause, _ := l.times()
-	return pause + roundSeconds + l.Rate*l.Chain.FinalSeconds*PendingSeconds/(l.Stack.SettleGB/CoreGB)
+	apart := pause + roundSeconds
+	return apart + l.Rate*apart*l.looks()*PendingSeconds/(l.Stack.SettleGB/CoreGB)
+}
+
+// looks returns how many rounds read a payment, at a low rate.
+func (l Load) looks() float64 {
+	pause, _ := l.times()
+	return Looks(l.Chain.FinalSeconds, l.Chain.EpochSeconds, pause+roundSeconds)
 }
 
 // window returns the payments of a wallet in flight that the chain's nodes hold.
@@ -121,7 +128,8 @@ const (
 func (l Load) Walls() []Wall {
 	m, merchants, memory := Measured, cmp.Or(l.Merchants, 1), l.Stack.SettleGB*1024
 	pause, block := l.times()
-	own, reads := m.Writes-m.HookWrites, m.Reads-m.HookReads+l.Chain.FinalSeconds/l.Round()*m.PendingReads
+	own, reads := m.Writes-m.HookWrites, m.Reads-m.HookReads+l.looks()*m.PendingReads
+	holds := l.Chain.FinalSeconds*PendingMB + max(l.Chain.EpochSeconds, pause+roundSeconds)*FinalMB // in check-receipts, of a payment a second
 	all := []Wall{
 		{windows, l.Wallets, 1 / l.PerWallet(), creating, 0},
 		{"the wallets' partitions", l.Wallets * PartitionWrites, WalletWrites, creating, 0},
@@ -131,7 +139,7 @@ func (l Load) Walls() []Wall {
 		{"the account's concurrency", Environments, m.Post + m.Get + m.Hook/WebhookBatch, Concurrency, 0},
 		{"the concurrency reserved for send-payment", 200, m.Post, "parameter Size, its SendPayment", 0},
 		{"the concurrency reserved for the authorizer", 100, requests * m.Auth, "parameter Size, its Authorizer", 0},
-		{"the processor of check-receipts, in MB of memory", memory, (SettleSeconds + l.Chain.FinalSeconds/(pause+roundSeconds)*PendingSeconds) * CoreGB * 1024, settling, mostGB * 1024},
+		{"the processor and the memory of check-receipts, in MB", memory, max((SettleSeconds+l.looks()*PendingSeconds)*CoreGB*1024, holds), settling, mostGB * 1024},
 		{"batches of webhooks at once", 20, m.Hook / WebhookBatch, "parameter Size, its WebhookBatches", 0},
 		{"write units of a table that is new", NewTableWrites, own, WarmThroughput, 0},
 		{"write units of a table", TableUnits, own, `quota "Table-level write throughput limit" of DynamoDB`, 0},
@@ -217,7 +225,8 @@ func Of(id uint64) Chain {
 func (l Load) Month() (payments float64, s Deployment) {
 	s = l.Stack
 	s.Keys, s.Wallets, s.FinalSeconds, s.BlockSeconds = cmp.Or(l.Merchants, 1), l.Wallets, l.Chain.FinalSeconds, l.Round()
-	s.LogBytes, s.OutBytes, s.Webhooks, s.Metrics, s.SealingKey = 2000, 3500, true, 16, true
+	s.EpochSeconds, s.KMS = l.Chain.EpochSeconds, l.KMS
+	s.LogBytes, s.OutBytes, s.Webhooks, s.Nodes = 2000, 3500, true, 2
 	return l.Rate * SecondsPerMonth, s
 }
 

@@ -14,6 +14,8 @@ import (
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/preflight"
 	"remit/internal/settings"
+	"remit/internal/store"
+	"remit/internal/token"
 )
 
 // TestSettings: a live stack is updated only once its settings are stored.
@@ -44,10 +46,10 @@ func TestSettings(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	fly := func(why, mode, want string) {
+	fly := func(why, mode, want string, more ...string) {
 		t.Helper()
 		var out bytes.Buffer
-		_ = (&preflight.Command{Stack: "remit", Template: "../../template.yaml", Parameters: []string{"Mode=" + mode}}).Run(t.Context(), &out)
+		_ = (&preflight.Command{Stack: "remit", Template: "../../template.yaml", Parameters: append(more, "Mode="+mode)}).Run(t.Context(), &out)
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %s, want %q", why, &out, want)
 		}
@@ -66,4 +68,14 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	fly("after the command", "live", "ok   settings\n")
+	base := store.Coin{ChainID: 8453, Token: token.Address{0xc0}}
+	if err := dynamo.NewPayments(dynamotest.Client(t), tables.Payments).Bind(t.Context(), base, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	same := []string{"ChainId=8453", "TokenAddress=" + base.Token.String(), "TokenSymbol=C", "TokenDecimals=6"}
+	for _, mode := range []string{"test", "live"} {
+		fly("the coin of the payments", mode, "ok   settings\n", same...)
+		fly("another chain", mode, "BAD  settings: the payments of these tables are of another coin: token "+base.Token.String()+" on chain 8453, and", append(same, "ChainId=1")...)
+		fly("another token", mode, "BAD  settings: the payments of these tables are of another coin", "ChainId=8453")
+	}
 }

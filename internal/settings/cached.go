@@ -48,19 +48,22 @@ func CachedKeys(store KeyStore, live bool, now func() time.Time, log *slog.Logge
 	return func(ctx context.Context) (Keys, error) {
 		return cached.Get(ctx, now(), func(ctx context.Context) (Keys, error) {
 			keys, err := store.KeySettings(ctx)
-			Note(ctx, log, keys.Version, err)
+			Note(ctx, log, "keys", keys.Version, err)
 			keys.Public = keys.Public && !live
 			return keys, err
 		})
 	}
 }
 
-// Note logs the version of settings that was read, or why none can be obeyed. doctor and
-// an alarm read these lines.
-func Note(ctx context.Context, log *slog.Logger, version uint64, err error) {
+// ReadLine is the message of Note's line about settings that were read.
+const ReadLine = "settings read"
+
+// Note logs the version of the settings of payments or keys that was read, or why none
+// can be obeyed. doctor and an alarm read these lines.
+func Note(ctx context.Context, log *slog.Logger, of string, version uint64, err error) {
 	if err != nil {
-		log.ErrorContext(ctx, "settings unusable", "err", err)
+		log.ErrorContext(ctx, "settings unusable", "settings", of, "err", err)
 		return
 	}
-	log.InfoContext(ctx, "settings read", "settings_version", version)
+	log.InfoContext(ctx, ReadLine, "settings", of, "settings_version", version)
 }

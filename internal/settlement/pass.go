@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"remit/internal/chain"
 	"remit/internal/stack"
@@ -15,10 +16,10 @@ import (
 )
 
 // A pass is one look at one wallet, at the nodes' heads of its round. Its reads come
-// in this order: wallet, pending transactions, nodes. So every nonce that was
-// reserved is in the wallet or has a pending transaction. A transaction that a
-// node counts at its head was a pending transaction before; heads may be older
-// than the tables, and then a node counts less than it could.
+// in this order: wallet, pending transactions that the run does not remember (mined),
+// nodes. So every nonce that was reserved is in the wallet or has a pending transaction.
+// A transaction that a node counts at its head was a pending transaction before; heads
+// may be older than the tables, and then a node counts less than it could.
 type pass struct {
 	*Settler
 	Nodes       chain.Nodes        // of this round
@@ -26,11 +27,14 @@ type pass struct {
 	stands      func() standing    // what they make of the newest final block
 	silent      func() int         // how many of them do not count towards what is confirmed
 	known       func() chain.Block // the newest final block, the zero Block if none is known
+	moved       func() bool        // it was another one a round before
 	stack.Rules                    // of this round; zero if unusable
 	unusable    error              // why there are none: then nothing is bumped, refilled or filled, and no ceiling rises
 	registered  wallet.Registration
 	wallet      wallet.Wallet
 	pendingTxs  []wallet.PendingTx // in nonce order, then those that this pass stored
+	below       uint64             // the pending transactions below it are remembered
+	claimed     time.Time          // until when the run last claimed the wallet
 	views       chain.Views
 	fresh       bool // the run looks at the wallet for the first time
 	compared    bool // the chain is not ahead of the wallet
@@ -73,6 +77,9 @@ func (p *pass) over(ctx context.Context, by string, idle bool) error {
 			p.report = Report{ClaimedElsewhere: true}
 			return nil
 		}
+		if held {
+			p.claimed = now.Add(claimTime)
+		}
 	}
 	p.report.Unreadable = unreadable
 	err = p.steps(ctx)
@@ -92,18 +99,20 @@ func (p *pass) over(ctx context.Context, by string, idle bool) error {
 	return err
 }
 
-// read reads the wallet, and then its pending transactions, of which it leaves out those
-// that do not decode.
+// read reads the wallet, and then its pending transactions that are not remembered, of
+// which it leaves out those that do not decode.
 func (p *pass) read(ctx context.Context) (unreadable int, err error) {
 	w, err := p.Store.Wallet(ctx, p.registered.ID)
 	if err != nil {
 		return 0, fmt.Errorf("reading the wallet: %w", err)
 	}
-	txs, unreadable, err := p.Store.PendingTxs(ctx, p.registered.ID)
+	from := p.from(w)
+	txs, unreadable, err := p.Store.PendingTxs(ctx, p.registered.ID, from)
 	if err != nil {
 		return 0, fmt.Errorf("reading its pending transactions: %w", err)
 	}
-	p.wallet, p.pendingTxs = w, txs
+	p.pendingTxs = slices.DeleteFunc(p.pendingTxs, func(tx wallet.PendingTx) bool { return tx.Nonce >= from })
+	p.wallet, p.pendingTxs, p.below = w, append(p.pendingTxs, txs...), from
 	return unreadable, nil
 }
 
@@ -134,6 +143,9 @@ func (p *pass) steps(ctx context.Context) error {
 		return errors.Join(reservationErr, err)
 	}
 	p.views = views
+	if err := p.reread(ctx); err != nil {
+		return errors.Join(reservationErr, err)
+	}
 	if held, err := p.rolledBack(ctx); held {
 		return errors.Join(reservationErr, err)
 	}

@@ -1,6 +1,7 @@
 package settlement
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -17,27 +18,22 @@ import (
 const reconcileTries = 6
 
 // reconcile sets the wallet's spendable amounts to its balances less the amounts
-// that are tied up, counts each merchant's nonces, and lifts its ceiling by the mined
-// count. Count and balances are of one block of one node, and the write holds only if
+// that are tied up, counts each merchant's nonces, and moves its ceiling. Count and
+// balances are of one block of one node, and the write holds only if
 // no nonce was reserved or returned since the wallet was read, so no amount is counted
 // twice or not at all. A crash leaves less to spend than there is, counts that are too
-// high, or the old ceiling, until the next round.
+// high, or the old ceiling, until the next round. While what is tied up is not known in
+// full, nothing is stored; a wallet is refilled if it is low beside what is known.
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
-	var ceilingErr error
-	if ceiling := leading.Mined + p.Window; p.unusable == nil && ceiling > p.wallet.Ceiling {
-		ceilingErr = p.Store.RaiseCeiling(ctx, p.wallet.ID, ceiling)
-	}
+	ceilingErr := p.bound(ctx, leading.Mined)
 	held, err := p.tied(ctx, leading.Mined)
-	if err != nil && !errors.Is(err, errUncertain) {
-		return errors.Join(ceilingErr, err)
+	if err == nil && p.wallet.RolledBack() {
+		ceilingErr = errors.Join(ceilingErr, p.repause(ctx, ""))
 	}
+	p.refill(ctx, held.coin, held.gas)
 	funds := Funds{Address: p.wallet.Address, Balance: p.wallet.Balance, Gas: p.wallet.Gas, Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce)}
 	if err == nil {
-		if p.wallet.RolledBack() {
-			ceilingErr = errors.Join(ceilingErr, p.repause(ctx, ""))
-		}
-		p.refill(ctx, held.coin, held.gas)
 		funds.Balance, funds.Gas = leading.Balance.Sub(held.coin), leading.Gas.Sub(held.gas)
 	}
 	p.report.Wallets = append(p.report.Wallets, funds)
@@ -62,6 +58,20 @@ func (p *pass) reconcile(ctx context.Context) error {
 	return errors.Join(ceilingErr, err)
 }
 
+// bound moves the ceiling to the mined count plus the window, and not below next_nonce. A
+// handler that obeys older settings may raise it once more: the next round lowers it.
+func (p *pass) bound(ctx context.Context, mined uint64) error {
+	switch ceiling := mined + p.Window; {
+	case p.unusable != nil:
+		return nil
+	case ceiling > p.wallet.Ceiling:
+		return p.Store.RaiseCeiling(ctx, p.wallet.ID, ceiling)
+	case max(ceiling, p.wallet.NextNonce) < p.wallet.Ceiling:
+		return p.Store.LowerCeiling(ctx, p.wallet.ID, ceiling)
+	}
+	return nil
+}
+
 // errUncertain reports that what is tied up cannot be told now.
 var errUncertain = errors.New("amounts tied up are uncertain")
 
@@ -74,7 +84,8 @@ type load struct {
 
 // tied sums what reservations and pending transactions at or above the mined count tie
 // up. Every nonce between the count and next_nonce must be one of them; where one is
-// missing, the node that gave the count lags behind the payments that are final.
+// missing, the node that gave the count lags behind the payments that are final. With an
+// error comes the sum of those that are known.
 func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	type owner struct {
 		coin, gas token.Amount
@@ -89,14 +100,12 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 		if _, ok := owners[reservation.Nonce]; ok || reservation.Nonce < mined {
 			continue
 		}
-		stored, err := p.Store.Payment(ctx, id)
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnreadable) {
-			return sum, errUncertain
+		stored, readErr := p.Store.Payment(ctx, id)
+		if readErr == nil {
+			owners[reservation.Nonce] = owner{stored.Coins(), stored.Tx.Cost(), stored.Merchant}
+		} else if !errors.Is(readErr, store.ErrNotFound) && !errors.Is(readErr, store.ErrUnreadable) {
+			err = readErr
 		}
-		if err != nil {
-			return sum, err
-		}
-		owners[reservation.Nonce] = owner{stored.Coins(), stored.Tx.Cost(), stored.Merchant}
 	}
 	if p.unusable == nil { // whether there is a cap is not known otherwise, and the counts stay
 		sum.perMerchant = map[string]uint64{}
@@ -104,18 +113,18 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 	for nonce := mined; nonce < p.wallet.NextNonce; nonce++ {
 		owner, ok := owners[nonce]
 		if !ok {
-			return sum, errUncertain
+			err = cmp.Or(err, errUncertain)
 		}
-		if sum.coin, err = sum.coin.Add(owner.coin); err != nil {
+		coin, overflow := sum.coin.Add(owner.coin)
+		gas, overflows := sum.gas.Add(owner.gas)
+		if err := cmp.Or(overflow, overflows); err != nil {
 			return sum, err
 		}
-		if sum.gas, err = sum.gas.Add(owner.gas); err != nil {
-			return sum, err
-		}
+		sum.coin, sum.gas = coin, gas
 		capped := p.Share > 0 && owner.merchant != "" && owner.merchant != payment.Operator
 		if capped && (sum.perMerchant[owner.merchant] > 0 || len(sum.perMerchant) < wallet.MaxInFlight) {
 			sum.perMerchant[owner.merchant]++
 		}
 	}
-	return sum, nil
+	return sum, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -35,6 +36,8 @@ type Recovery struct {
 	Since   uint64          // the block from which on payments may be lost
 	DryRun  bool            // only counts what there is to do
 	Say     func(format string, args ...any)
+
+	known chain.Block // final when Run began, or before
 }
 
 // Tables are the parts of store.Store that a Recovery uses beside a Settler's.
@@ -61,6 +64,9 @@ type Recovered struct {
 // show as prepared is committed, until Resume. Run it before any process uses the
 // restored tables.
 func (r *Recovery) Hold(ctx context.Context) ([]wallet.ID, error) {
+	if _, err := r.rules(ctx); err != nil && !settings.Unusable(err) { // tables of another coin
+		return nil, err
+	}
 	wallets, err := r.Store.Wallets(ctx, r.ChainID)
 	if err != nil {
 		return nil, fmt.Errorf("listing wallets: %w", err)
@@ -137,6 +143,9 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 	if err != nil {
 		return done, fmt.Errorf("finding nodes: %w", err)
 	}
+	if err := r.know(ctx, nodes); err != nil {
+		return done, err
+	}
 	var wallets []token.Address
 	below := make([]uint64, len(ids)) // of each wallet
 	for i, id := range ids {
@@ -185,8 +194,39 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		}
 		r.Say("%d payments known, %d put back, %d transfers without a payment's id", done.Known, done.Stored, len(done.Foreign))
 	}
+	if err := r.still(ctx, nodes); err != nil { // or the transfers are of another chain
+		return done, err
+	}
 	_, err = r.await(ctx, nodes, ids, below)
 	return done, err
+}
+
+// know finds the newest final block that the tables know. Where they know none, it stores the
+// one that most nodes call final, for rounds too.
+func (r *Recovery) know(ctx context.Context, nodes chain.Nodes) error {
+	known, err := r.Store.Compared(ctx, r.ChainID)
+	if err == nil && known.Final.Hash.IsZero() {
+		known.Final = nodes.Heads(ctx, r.ConfirmationRule).Standing(ctx, chain.Block{}).Newest
+		if known.Seen = r.Now(); !r.DryRun {
+			err = r.Store.SetCompared(ctx, r.ChainID, known)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("noting the newest final block: %w", err)
+	}
+	r.known = known.Final
+	return r.still(ctx, nodes)
+}
+
+// still returns an error unless every node has the known block, if there is one: on another chain, nonces that
+// are used up may be free on this one.
+func (r *Recovery) still(ctx context.Context, nodes chain.Nodes) error {
+	have := nodes.Heads(ctx, r.ConfirmationRule).Standing(ctx, r.known).Have
+	if !r.known.Hash.IsZero() && have < len(nodes) {
+		return fmt.Errorf("%w: %d of %d nodes have block %d with hash %s, which was final, and all must (docs/alarms/WalletPausedAlarm.md)",
+			chain.ErrUnavailable, have, len(nodes), r.known.Number, r.known.Hash)
+	}
+	return nil
 }
 
 // look returns every node's view of a wallet, and how many of its transactions are
@@ -237,7 +277,7 @@ func (r *Recovery) fill(ctx context.Context, nodes chain.Nodes, id wallet.ID) (b
 	if err != nil {
 		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import): %w", err)
 	}
-	txs, _, err := r.Store.PendingTxs(ctx, id)
+	txs, _, err := r.Store.PendingTxs(ctx, id, 0)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -314,6 +354,9 @@ func (r *Recovery) await(ctx context.Context, nodes chain.Nodes, ids []wallet.ID
 // left counts the nonces that are not final yet, and the reservations and pending
 // transactions that are left. at is the last block that every node calls final.
 func (r *Recovery) left(ctx context.Context, nodes chain.Nodes, ids []wallet.ID, below []uint64) (left, at uint64, err error) {
+	if err := r.still(ctx, nodes); err != nil {
+		return 0, 0, err
+	}
 	for i, id := range ids {
 		views, settled, err := r.look(ctx, nodes, id.Address)
 		if err != nil {
@@ -328,7 +371,7 @@ func (r *Recovery) left(ctx context.Context, nodes chain.Nodes, ids []wallet.ID,
 		if err != nil {
 			return 0, 0, err
 		}
-		txs, unreadable, err := r.Store.PendingTxs(ctx, id)
+		txs, unreadable, err := r.Store.PendingTxs(ctx, id, 0)
 		if err != nil {
 			return 0, 0, err
 		}

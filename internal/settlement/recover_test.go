@@ -271,3 +271,39 @@ func TestRecoverFromNodesFarApart(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRecoverOnTheChainThatWasAccepted: nonce 3 was used on a chain that is gone, and a payment
+// with nonce 4 waits for it for ever. A recovery uses the nonce up; the payment is made, and
+// the wallet resumed.
+func TestRecoverOnTheChainThatWasAccepted(t *testing.T) {
+	l := newLoss(t)
+	id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
+	p := payment.New(payment.KeyID("mer_1", "test", "gap"), payment.Request{Merchant: "mer_1", Mode: "test", To: fakechain.Payee(3), Amount: token.Units(5)}, coin, "net", l.now)
+	signed := l.sign(4, p.CallData(true))
+	prepared := p.AssignedTo(id.Address, chain.Tx{ChainID: 1, To: coin.Contract, Data: p.CallData(true), Gas: 100_000})
+	_, _, err := l.tables.Create(t.Context(), prepared)
+	committed, err2 := prepared.Commit(signed, l.now)
+	if err = errors.Join(err, err2, l.tables.Commit(t.Context(), committed), l.tables.Open(t.Context(), wallet.Wallet{
+		ID: id, NextNonce: 5, Ceiling: 9, Paused: wallet.RolledBack, Reservations: map[payment.ID]wallet.Reservation{},
+	}), l.tables.Register(t.Context(), wallet.Registration{ID: id, State: wallet.Active, Key: wallet.InSecret})); err != nil {
+		t.Fatal(err)
+	}
+	rounds := func(want payment.State, paused string) {
+		t.Helper()
+		for range 5 {
+			if _, err := l.Round(t.Context(), "run", true); err != nil {
+				t.Error(err)
+			}
+			l.Wait(t.Context(), time.Minute)
+		}
+		if stored, err := l.tables.Payment(t.Context(), p.ID); err != nil || stored.State != want || l.wallet(0).Paused != paused {
+			t.Errorf("%s, wallet paused for %q, want %s, %q: %v", stored.State, l.wallet(0).Paused, want, paused, err)
+		}
+	}
+	rounds(payment.Committed, wallet.RolledBack)
+	_, ids, err := l.run()
+	if err = errors.Join(err, l.Resume(t.Context(), ids)); err != nil {
+		t.Error(err)
+	}
+	rounds(payment.Confirmed, "")
+}

@@ -23,7 +23,7 @@ type Report struct {
 	Unruled          int             // 1 while new payments are refused for want of settings
 	Suspect          int             // nonces used by a transaction that is not ours
 	Undecided        int             // mined, and the nodes do not agree on it or have no receipt
-	Paused           int             // wallets that give no reservation
+	Paused           int             // wallets that give no reservation, and 1 while nodes have lacked a final block for absentFor
 	Unfilled         int             // refills that the treasury was asked for in vain
 	Treasury         []uint64        // how many refills each treasury can pay, up to a hundred
 	Pending          int             // pending transactions not yet settled

@@ -67,7 +67,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	if w.Suspect() && !stolen {
 		return fmt.Errorf("%w: the tables may lack payments of it, being paused for %q", ErrUnsettled, w.Paused)
 	}
-	txs, unreadable, err := s.Store.PendingTxs(ctx, id)
+	txs, unreadable, err := s.Store.PendingTxs(ctx, id, 0)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package settlement
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"time"
 
@@ -26,26 +27,36 @@ const (
 )
 
 // weigh compares the nodes with what is known of the chain, and notes a newer final block.
-// Without a known one, the first that most nodes call final is taken.
-func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Comparison, silent int) standing {
+// Without a known one, the first that most nodes call final is taken. long reports that nodes
+// have lacked the block for absentFor, whatever the standing.
+func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Comparison, silent int) (stands standing, long bool) {
 	found := heads.Standing(ctx, known.Final)
-	another := heads.Most(found.Other)
 	switch {
 	case known.Final.Hash.IsZero() && found.Newest.Hash.IsZero():
-		return kept
+		return kept, false
 	case known.Final.Hash.IsZero(), heads.Most(found.Have):
 		known.Final, known.Seen = found.Newest, s.Now()
-		return kept
+		return kept, false
 	case heads.Enough(found.Have, silent):
-		return answered
-	case !another && found.Have > 0:
-		return doubtful
-	case !another && (!heads.Most(found.Other+found.Lack) || s.age(known.Seen) < absentFor):
-		return absent
+		known.Seen = s.Now()
+		return answered, false
 	}
-	s.Log.ErrorContext(ctx, "the chain is behind the tables: payments are refused", "block", known.Final.Number, "hash", known.Final.Hash,
-		"nodes_with_another", found.Other, "nodes_below", found.Lack, "last_seen", known.Seen)
-	return gone
+	lack := found.Other + found.Lack
+	long = lack > 0 && s.age(known.Seen) >= absentFor
+	level, says := slog.LevelWarn, "nodes lack a block that was final"
+	switch {
+	case heads.Enough(found.Other, silent), long && found.Have == 0 && heads.Enough(lack, silent):
+		level, says, stands = slog.LevelError, "the chain is behind the tables: payments are refused", gone
+	case found.Have > 0:
+		stands = doubtful
+	default:
+		stands = absent
+	}
+	if lack > 0 {
+		s.Log.Log(ctx, level, says, "block", known.Final.Number, "hash", known.Final.Hash,
+			"nodes_with_another", found.Other, "nodes_below", found.Lack, "last_seen", known.Seen)
+	}
+	return stands, long
 }
 
 // listen notes since when each node has given no valid answer, and reports whether that is
@@ -77,7 +88,7 @@ func (s *Settler) listen(ctx context.Context, heads chain.Heads, known *store.Co
 // it is certain, the wallet is paused until the nodes have the known block again.
 func (p *pass) rolledBack(ctx context.Context) (bool, error) {
 	stands := p.stands()
-	if stands == kept || stands < absent && !p.wallet.RolledBack() {
+	if stands <= answered || stands == doubtful && !p.wallet.RolledBack() {
 		return false, nil
 	}
 	if stands == gone && p.wallet.Passing() && !p.wallet.RolledBack() {

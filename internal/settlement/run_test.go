@@ -16,6 +16,7 @@ import (
 
 	"remit/internal/chain"
 	"remit/internal/payment"
+	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/stack"
 	"remit/internal/store"
@@ -309,6 +310,57 @@ func TestReconciling(t *testing.T) {
 	report, err = w.round()
 	if err != nil || w.did("Reconcile#2") || report.Wallets[0].Gas != token.Units(5) {
 		t.Errorf("stored without the owner of a nonce, or reported otherwise: %v, %v", err, report.Wallets)
+	}
+}
+
+// A refiller counts how often it is asked.
+type refiller int
+
+func (r *refiller) Refill(context.Context, token.Address, bool, uint64) error {
+	*r++
+	return nil
+}
+
+// TestUnreadOwner: while the payment of a reservation cannot be read, balances are not
+// stored, and reported all the same. A wallet that is low whatever it ties up is refilled.
+func TestUnreadOwner(t *testing.T) {
+	for extra, want := range []refiller{0, 1} {
+		w := newWorld(t, breaks("Payment#1"))
+		asked := new(refiller)
+		w.settler.Treasury = asked
+		w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
+		low, _ := funds.Balance.Add(token.Units(uint64(extra)))
+		w.settings(func(s *settings.Settings) { s.Refills.Token = settings.Refill{Low: low, Amount: token.Units(1)} })
+		w.reserve("a", 0)
+		report, err := w.round()
+		if !errors.Is(err, errBroken) || len(report.Wallets) != 1 || *asked != want || w.did("Reconcile#1") {
+			t.Errorf("%v, %+v, asked for %d refills, want %d, after %v", err, report.Wallets, *asked, want, w.calls)
+		}
+	}
+}
+
+// TestWindow: the ceiling is the mined count plus the window of the settings, not below what
+// is given out. It is written only where it changes.
+func TestWindow(t *testing.T) {
+	for _, test := range []struct {
+		window, ceiling uint64
+		call            string
+	}{{3, 4, "LowerCeiling"}, {2, 4, "LowerCeiling"}, {5, 6, "LowerCeiling"}, {63, 64, ""}, {64, 65, "RaiseCeiling"}} {
+		w := newWorld(t, script{})
+		w.settings(func(s *settings.Settings) { s.NonceWindow = test.window })
+		p := w.commit("a", 0)
+		w.paid(p, p.TxHash)
+		for n := range 3 {
+			w.commit(fmt.Sprint(n), 0)
+		}
+		for range 2 {
+			if _, err := w.round(); err != nil || w.record().Ceiling != test.ceiling {
+				t.Errorf("window %d: ceiling %d, %v; want %d", test.window, w.record().Ceiling, err, test.ceiling)
+			}
+		}
+		if w.times["LowerCeiling"]+w.times["RaiseCeiling"] > 1 || test.call != "" && w.times[test.call] != 1 {
+			t.Errorf("window %d: %v", test.window, w.calls)
+		}
 	}
 }
 

@@ -1,14 +1,36 @@
 package settlement_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"remit/internal/settings"
+	"remit/internal/settlement"
+	"remit/internal/store"
+	"remit/internal/token"
 )
 
+// TestTablesOfAnotherCoin: their payments are neither settled nor recovered, and no balance of
+// another token is stored.
+func TestTablesOfAnotherCoin(t *testing.T) {
+	for _, c := range []store.Coin{{ChainID: 2, Token: coin.Contract}, {ChainID: 1, Token: token.Address{0xc1}}, {ChainID: 1, Token: coin.Contract}} {
+		w := newWorld(t, script{})
+		p := w.commit("a", time.Minute)
+		w.paid(p, p.TxHash)
+		w.must(w.tables.Bind(t.Context(), c, w.now))
+		recovery := settlement.Recovery{Settler: w.settler, Tables: w.tables}
+		report, err := w.round()
+		_, held := recovery.Hold(t.Context())
+		ours := c == store.Coin{ChainID: 1, Token: coin.Contract}
+		if errors.Is(err, store.ErrOtherCoin) == ours || errors.Is(held, store.ErrOtherCoin) == ours || (report.Unruled == 0) != ours || w.did("Finish#1") != ours || w.did("Reconcile#1") != ours || w.did("Repause#1") != ours {
+			t.Errorf("%+v: %+v, %v, held %v, after %v", c, report, err, held, w.calls)
+		}
+	}
+}
+
 // TestWithoutSettings: payments are committed and settled, and nothing is signed that has
-// no fee limit; no ceiling rises. All of it is made up for once there are settings.
+// no fee limit; no ceiling moves. All of it is made up for once there are settings.
 func TestWithoutSettings(t *testing.T) {
 	for name, test := range map[string]struct {
 		before func(w *world)
@@ -25,7 +47,7 @@ func TestWithoutSettings(t *testing.T) {
 		crashed := w.reserve("crashed", time.Hour)
 		w.tables.SpoilSettings(settings.ErrDamaged)
 		report, err := w.round()
-		if err != nil || report.Unruled != 1 || report.Reservations == 0 || test.late(w) || w.stored(crashed).TxHash.IsZero() {
+		if err != nil || report.Unruled != 1 || report.Reservations == 0 || test.late(w) || w.record().Ceiling != 64 || w.stored(crashed).TxHash.IsZero() {
 			t.Errorf("%s, without settings: %+v, %v, after %v", name, report, err, w.calls)
 		}
 		if name == "a mined payment" && report.Confirmed != 1 {

@@ -97,8 +97,8 @@ func New(config stack.Config, parts Parts) *Settler {
 func (s *Settler) rules(ctx context.Context) (stack.Rules, error) {
 	return s.cached.Get(ctx, s.Now(), func(ctx context.Context) (stack.Rules, error) {
 		all, err := s.Store.Rules(ctx)
-		err = cmp.Or(err, all.Unusable)
-		settings.Note(ctx, s.Log, all.Settings.Version, cmp.Or(err, s.Refused(all.Settings)))
+		err = cmp.Or(err, all.Are(store.Coin{ChainID: s.ChainID, Token: s.Token.Contract}), all.Unusable)
+		settings.Note(ctx, s.Log, "payments", all.Settings.Version, cmp.Or(err, s.Refused(all.Settings)))
 		return s.Rules(all.Settings), err
 	})
 }
@@ -169,6 +169,7 @@ func (s *Settler) yield(ctx context.Context, by string) error {
 type run struct {
 	by       string
 	compared *sync.Map         // the wallet.IDs that it has compared with the chain; nil: idle wallets are not looked at
+	mined    sync.Map          // a mined of each wallet.ID, of which the round before had no error
 	known    *store.Comparison // nil until it is read, and again when it could not be stored
 	news     bool              // known differs from what is stored on which nodes are silent
 }
@@ -219,14 +220,20 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 			return report, false, fmt.Errorf("reading what is known of the chain: %w", err)
 		}
 		r.known = &known
+		r.mined.Clear()
 	}
+	before := r.known.Final
 	rules, unusable := s.rules(ctx)
 	if unusable != nil || s.Refused(rules.Settings) != nil {
 		report.Unruled = 1
 	}
+	if errors.Is(unusable, store.ErrOtherCoin) {
+		return report, false, unusable
+	}
 	var heads chain.Heads
 	var stands standing
 	var silent int
+	var long bool
 	read, weighed := make(chan struct{}), make(chan struct{}) // closed once heads are read, beside the tables of the first wallets, and stands beside their accounts
 	go func() {
 		defer close(weighed)
@@ -235,7 +242,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		silent, news = s.listen(ctx, heads, r.known)
 		r.news = r.news || news
 		close(read)
-		stands = s.weigh(ctx, heads, r.known, silent)
+		stands, long = s.weigh(ctx, heads, r.known, silent)
 	}()
 	defer func() { <-weighed }()
 	if r.compared != nil {
@@ -249,7 +256,10 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		p := &pass{
 			Settler: s, Nodes: nodes, Rules: rules, unusable: unusable, registered: registered,
 			heads: func() chain.Heads { <-read; return heads }, stands: func() standing { <-weighed; return stands }, silent: func() int { <-read; return silent },
-			known: func() chain.Block { <-weighed; return r.known.Final },
+			known: func() chain.Block { <-weighed; return r.known.Final }, moved: func() bool { <-weighed; return r.known.Final != before },
+		}
+		if remembered, ok := r.mined.LoadAndDelete(registered.ID); ok {
+			p.recall(remembered.(mined))
 		}
 		missing := false
 		if r.compared != nil {
@@ -257,6 +267,9 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 			missing = !done
 		}
 		err := p.over(ctx, r.by, missing)
+		if err == nil {
+			r.mined.Store(registered.ID, p.remember())
+		}
 		if missing && p.compared {
 			r.compared.Store(registered.ID, nil)
 		}
@@ -269,6 +282,9 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		}
 		return nil
 	})
+	if <-weighed; long {
+		report.Paused++
+	}
 	for _, r := range wallets {
 		if r.State == wallet.Damaged {
 			report.Unreadable++

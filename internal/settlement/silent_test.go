@@ -47,6 +47,7 @@ func TestListen(t *testing.T) {
 		"a time of the future":       {ago(-time.Hour), chain.Nodes{a, b}, minute, ago(0), 0, true},
 		"it answers":                 {ago(time.Hour), chain.Nodes{a, speaker{name: "b"}}, minute, nil, 0, true},
 		"it is of another chain":     {ago(time.Hour), chain.Nodes{a, speaker{name: "b", err: chain.ErrWrongChain}}, minute, nil, 0, true},
+		"it answers other calls":     {ago(time.Hour), chain.Nodes{a, speaker{name: "b", err: chain.ErrBusy}}, minute, nil, 0, true},
 		"one of its host answers":    {ago(time.Hour), chain.Nodes{a, b, speaker{name: "b"}}, minute, nil, 0, true},
 		"it is not configured":       {ago(time.Hour), chain.Nodes{a}, minute, nil, 0, true},
 		"no node answers":            {ago(time.Hour), chain.Nodes{b, speaker{name: "a", err: down}}, minute, ago(time.Hour), 0, false},

@@ -21,6 +21,7 @@ type Store interface {
 	Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error
 	Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error
 	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
+	LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 
 	Open(ctx context.Context, w wallet.Wallet) error
 	Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,6 +72,7 @@ type world struct {
 	calls []string // in the order they were made
 	times map[string]int
 	waits []time.Duration
+	from  []string // the nonces from which pending transactions were read
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -103,10 +105,16 @@ func newWorld(t *testing.T, s script) *world {
 
 // set stores settings with a MerchantShare.
 func (w *world) set(share uint64) {
+	w.settings(func(s *settings.Settings) { s.MerchantShare = share })
+}
+
+// settings stores the default settings with a change.
+func (w *world) settings(change func(*settings.Settings)) {
 	rules, err := w.tables.Rules(context.Background())
 	w.must(err)
 	s := settings.Default()
-	s.Version, s.MerchantShare = rules.Settings.Version, share
+	s.Version, s.MerchantShare = rules.Settings.Version, 100
+	change(&s)
 	w.must(w.tables.SetSettings(context.Background(), s))
 }
 
@@ -115,6 +123,10 @@ func (w *world) around(ctx context.Context, c interpose.Call, apply func(context
 	w.times[c.Op]++
 	call := fmt.Sprint(c.Op, "#", w.times[c.Op])
 	w.calls = append(w.calls, call)
+	if c.Op == "PendingTxs" {
+		_, nonce, _ := strings.Cut(c.Args, "#")
+		w.from = append(w.from, nonce)
+	}
 	act := w.script[call]
 	delete(w.script, call)
 	w.mu.Unlock()
@@ -232,7 +244,7 @@ func (w *world) stored(p payment.Payment) payment.Payment {
 
 // pending are the stored pending transactions.
 func (w *world) pending() []wallet.PendingTx {
-	txs, _, err := w.tables.PendingTxs(context.Background(), id)
+	txs, _, err := w.tables.PendingTxs(context.Background(), id, 0)
 	w.must(err)
 	return txs
 }

@@ -147,7 +147,7 @@ func (c *Cluster) drain(p policy, due *timetable) {
 // have ended by then.
 func (c *Cluster) Finish(settled bool) []string {
 	c.heal()
-	if c.losses > 0 {
+	if c.losses > 0 || c.accepted {
 		c.recoverAll()
 	}
 	c.settle()
@@ -182,7 +182,7 @@ func (c *Cluster) recoverAll() {
 // were under way arrive, and handlers and clients come to their ends.
 func (c *Cluster) heal() {
 	c.trace("cluster", "heals")
-	c.Chain.BaseFee, c.Chain.L1Gas = quietFee, 0
+	c.Chain.BaseFee, c.Chain.L1Gas, c.Chain.Epoch = quietFee, 0, 0
 	c.Chain.Return()
 	c.Chain.Each((*fakechain.Node).Heal)
 	c.Chain.Mute = false

@@ -22,6 +22,7 @@ var keptFor = map[string]string{
 	"TestBatchIsAllOrNothing":                "the contract makes all transfers or none; there is no line to take out",
 	"TestTransfersByCall":                    "TestWorstCase, TestWorstCaseIsKept and TestExecutesATransfer hold its parts; here they meet a chain",
 	"TestAllNodesFallBack":                   "TestRollbackBelowFinality holds the rule; here the nodes fall back above finality",
+	"TestMinedIsRemembered":                  "TestMinedIsNotReadAgain of package settlement holds each condition; here they meet other runs and an operator",
 	"TestKeyServiceDown":                     "a payment is moved where it would reserve, whose rules others hold; here KMS is out of reach",
 	"TestRPCForkThatIsHidden":                "a round's standing and the question behind its receipts hold it, each alone",
 	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",

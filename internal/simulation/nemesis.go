@@ -215,10 +215,10 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 			n.cluster.StartRetirement(1 + n.rng.IntN(wallets-1))
 		}
 	},
-	reset: func(n *nemesis, _ *fakechain.Node) { n.elsewhere(0, 1) },
-	fork:  func(n *nemesis, _ *fakechain.Node) { n.elsewhere(1, n.rng.Uint64N(60)) },
+	reset: func(n *nemesis, _ *fakechain.Node) { n.elsewhere(1) },
+	fork:  func(n *nemesis, _ *fakechain.Node) { n.elsewhere(n.rng.Uint64N(60)) },
 	loss: func(n *nemesis, _ *fakechain.Node) {
-		if n.cluster.losses == 2 || n.cluster.Chain.Away() {
+		if n.cluster.losses == 2 || n.cluster.Chain.Away() { // tables that know no final block know no fork
 			return
 		}
 		image := memory.NewPayments()
@@ -234,31 +234,38 @@ var faults = map[string]func(n *nemesis, on *fakechain.Node){
 	},
 }
 
-// elsewhere has every node, or most of them, or one, serve a chain that lacks all blocks
-// that a run has called final. Before any has, and in tables that have lost it, no run
-// could know.
-func (n *nemesis) elsewhere(base, blocks uint64) {
+// elsewhere has every node, or most of them, or one, serve a chain that lacks the newest block
+// that a run has called final, and perhaps all of them. Before any has, no run could know.
+func (n *nemesis) elsewhere(blocks uint64) {
 	c := n.cluster
 	known, err := c.Store.Compared(context.Background(), chainID)
-	if err != nil || known.Final.Number <= base || c.losses > 0 {
+	if err != nil || known.Final.Number < 2 {
 		return
+	}
+	base := uint64(0)
+	if n.away.kind == fork {
+		base = []uint64{1, 1 + n.rng.Uint64N(known.Final.Number-1), known.Final.Number - 1}[n.rng.IntN(3)]
 	}
 	from := []int{0, 0, n.rng.IntN(len(c.Chain.Nodes))}[n.rng.IntN(3)]
 	c.Chain.Elsewhere(base, blocks, c.Chain.Nodes[from:]...)
 	n.returns = time.Since(c.start) + n.away.stay
 }
 
-// travel has nodes serve another chain, and the right one again, as the seed says; while no
-// run is under way: one that asks nodes of two chains in a round may judge by both.
+// travel has nodes serve another chain, and the right one again, as the seed says.
 func (n *nemesis) travel() {
 	c := n.cluster
 	at := time.Since(c.start)
 	switch {
-	case n.away.kind == "" || n.ended() || n.reduction.Without[n.away.kind] || c.scheduler.Busy("run") > 0:
+	case n.away.kind == "" || n.ended() || n.reduction.Without[n.away.kind]:
 	case n.returns == 0 && at >= n.away.leave:
-		faults[n.away.kind](n, nil)
-		c.trace("chain", "%s: %t", n.away.kind, c.Chain.Away())
+		if faults[n.away.kind](n, nil); c.Chain.Away() {
+			c.trace("chain", "%s", n.away.kind)
+		}
 	case c.Chain.Away() && at >= n.returns:
+		if n.away.stays && c.stay() {
+			c.trace("chain", "stays")
+			return
+		}
 		c.Chain.Return()
 		c.trace("chain", "returns")
 	}
@@ -268,6 +275,7 @@ func (n *nemesis) travel() {
 type journey struct {
 	kind        string // reset, fork, or "" for none
 	leave, stay time.Duration
+	stays       bool // it becomes the chain
 }
 
 // journeyOf draws a seed's journey.
@@ -276,6 +284,7 @@ func journeyOf(rng *rand.Rand) (j journey) {
 		j.kind = []string{reset, fork}[rng.IntN(2)]
 		j.leave = time.Duration(30+rng.IntN(150)) * time.Second
 		j.stay = time.Duration(1+rng.IntN(14)) * time.Minute
+		j.stays = j.kind == fork && rng.IntN(2) == 0
 	}
 	return j
 }

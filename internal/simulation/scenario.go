@@ -243,7 +243,7 @@ func (s *Scenario) Retire(n int) error {
 
 // Accept takes the nodes' chain for the right one, as an operator does.
 func (s *Scenario) Accept() {
-	if err := settlement.New(s.config(), settlement.Parts{Store: s.Store}).Accept(context.Background()); err != nil {
+	if err := s.accept(); err != nil {
 		s.T.Errorf("accepting the chain: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
@@ -395,6 +396,45 @@ func TestCeilingIsRaisedByHandlers(t *testing.T) {
 		s.Pay("client", order(10))
 		s.Pay("client", order(11))
 		s.Is("window full", s.Ask("client", order(12)).Refused(), true)
+	})
+}
+
+// Nobody knows whether the tables say of which coin their payments are: nothing is begun.
+func TestTablesAreBoundBeforeAPayment(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.On("first", "Bind", 2, scheduler.LoseAnswer) // beside the write of the payment, and after it
+		s.Is("the first is refused", s.Ask("first", order(0)).Refused(), true)
+		s.Is("its payment", s.State(order(0)), payment.State(""))
+		s.Pay("again", order(0))
+	})
+}
+
+// NonceWindow is lowered while its old value is in flight, and a handler that obeys the old
+// one raises the ceiling after a round has lowered it. The next round lowers it once more,
+// and no payment is taken on until fewer than the window are in flight.
+func TestWindowIsLowered(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Window: 4}, func(s *simulation.Scenario) {
+		s.Idle = true
+		for n := range 4 {
+			s.Pay("client", order(n))
+		}
+		s.Elapse(13 * time.Second) // a block
+		s.Halted = true
+		late := s.Begin("late", 1, order(4), "RaiseCeiling", scheduler.Freeze)
+		s.Pay("client", order(5))
+		s.Narrow = 1
+		s.Set(token.Amount{})
+		s.StartRun()
+		s.Elapse(10 * time.Second)
+		s.Is("ceiling", s.Record(0).Ceiling, s.Record(0).NextNonce)
+		s.Thaw()
+		s.Is("the late one is paid", s.Await(late).Err, nil)
+		s.Elapse(30 * time.Second)
+		s.Is("ceiling, lowered again", s.Record(0).Ceiling, uint64(6))
+		s.Is("one more", s.Ask("client", order(6)).Refused(), true)
+		s.Idle, s.Halted = false, false
+		s.Elapse(3 * time.Minute)
+		s.Pay("client", order(6))
 	})
 }
 

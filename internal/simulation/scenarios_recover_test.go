@@ -223,9 +223,35 @@ func TestNoopsOfALostRecovery(t *testing.T) {
 }
 
 // The nodes' pools hold a transaction that the tables have lost and that no block takes:
-// the market has gone up since. What recovery sends at its nonce has the same tip, and a
-// cap that FeeLimit leaves no room to raise. The pools refuse it until its tip is higher.
+// the market has gone up since, or the nodes quoted nonsense, as in seed 8040472. What
+// recovery sends at its nonce has the same tip, and a cap that FeeLimit leaves no room to
+// raise. The pools refuse it until its tip is higher.
 func TestLostTransactionBelowTheMarket(t *testing.T) {
+	perform(t, "a no-op", simulation.Setup{FeeLimit: unit(1_000)}, func(s *simulation.Scenario) {
+		quote := func(kind string) {
+			s.Chain.Each(func(on *fakechain.Node) { on.Quotes = fakechain.Nonsenses[kind] })
+		}
+		s.Idle = true
+		s.On("late", "Open", 1, scheduler.Freeze)
+		s.On("late", "Commit", 1, scheduler.Freeze)
+		s.Post("late", 0, order(0))
+		s.Elapse(time.Second)
+		s.Pay("paid", order(0))
+		quote("free")
+		s.Thaw()
+		s.Elapse(time.Second)
+		s.Pay("next", order(1))
+		s.Thaw()
+		s.Elapse(time.Minute)
+		quote("dear")
+		s.Lose(memory.NewPayments())
+		s.StartRecovery()
+		s.Elapse(time.Minute)
+		quote("")
+		s.Elapse(time.Hour)
+		s.Is("recovered", s.Recovered(), true)
+		s.Idle = false
+	})
 	for _, lost := range []string{"a payment", "a bump"} {
 		perform(t, lost, simulation.Setup{FeeLimit: unit(1_000)}, func(s *simulation.Scenario) {
 			s.Chain.BaseFee, s.Halted = unit(0), true
@@ -259,4 +285,44 @@ func TestNoopsAtAnAbsurdPrice(t *testing.T) {
 		s.Elapse(10 * time.Minute)
 		s.Is("recovered", s.Recovered(), true)
 	})
+}
+
+// The nodes serve a fork while tables are recovered: what was signed can still be mined on the
+// chain, and what was mined is not on the fork. The recovery waits for the block that was final
+// when it began, or for a run before it.
+func TestRecoveryOnAFork(t *testing.T) {
+	for _, from := range []string{"before it began", "when it filled", "when it read"} {
+		perform(t, from, simulation.Setup{}, func(s *simulation.Scenario) {
+			if from == "when it read" {
+				s.Pay("mined", order(1))
+				s.Elapse(time.Minute)
+			}
+			s.On("unsent", "Send", 0, scheduler.FailBefore)
+			s.Pay("unsent", order(0))
+			s.Lose(memory.NewPayments())
+			switch from {
+			case "before it began":
+				s.Elapse(2 * time.Minute)
+				s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
+			case "when it read":
+				s.On("recover1", "Transfers", 2, scheduler.Freeze)
+			}
+			s.Idle = true
+			s.StartRecovery()
+			s.Until(func() bool { return s.Record(0).NextNonce > 1 })
+			if from == "when it read" {
+				s.Elapse(20 * time.Minute)
+			}
+			s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
+			s.Thaw()
+			s.Elapse(20 * time.Minute)
+			s.Is("recovered on a fork", s.Recovered(), false)
+			s.Chain.Return()
+			s.Elapse(5 * time.Minute)
+			s.Is("recovered", s.Recovered() || s.Recover(), true)
+			s.Idle = false
+			s.Pay("again", order(0))
+			s.Pay("again", order(1))
+		})
+	}
 }

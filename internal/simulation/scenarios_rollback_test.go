@@ -74,6 +74,36 @@ func TestRPCFork(t *testing.T) {
 	}
 }
 
+// One of two nodes is down and the other serves a reset testnet. The quorum answering refuses
+// payments, and resumes once the node that answers has the chain again. The quorum strict takes
+// one node's word for neither, and rings.
+func TestResetBehindASilentNode(t *testing.T) {
+	for quorum, after := range map[string]time.Duration{"strict": 0, "answering": 5 * time.Minute} {
+		perform(t, quorum, simulation.Setup{SilentAfter: after}, func(s *simulation.Scenario) {
+			s.Pay("client", order(0))
+			s.After(5*time.Minute, order(0), payment.Confirmed)
+			s.Chain.Nodes[1].Down = true
+			s.Chain.Elsewhere(0, 1, s.Chain.Nodes[0])
+			rings := func() bool {
+				all := s.Reports()
+				return all[len(all)-1].Paused > 0
+			}
+			s.Elapse(4 * time.Minute)
+			s.Is("rings while nodes may only lag", rings(), false)
+			s.Elapse(8 * time.Minute)
+			s.Is("rings", rings(), true)
+			s.Is("refused", s.Ask("client", order(1)).Refused(), after > 0)
+			s.Chain.Return()
+			s.Elapse(2 * time.Minute)
+			s.Is("paused", s.Record(0).Paused, "")
+			s.Is("rings", rings(), false)
+			s.Chain.Nodes[1].Heal()
+			s.Pay("again", order(1))
+			s.After(5*time.Minute, order(1), payment.Confirmed)
+		})
+	}
+}
+
 // Two of three nodes serve a fork, of which one does not say at first which blocks it has, and
 // the third has no receipts to contradict them: no payment ends by their word.
 func TestRPCForkThatIsHidden(t *testing.T) {

@@ -58,11 +58,10 @@ var Refilling = settings.Refills{
 	Ether: settings.Refill{Low: token.Units(900_000_000_000), Amount: token.Units(300_000_000_000)},
 }
 
-// Simulate runs one seed in the bubble it is called in and returns the
-// violations. The same seed and Reduction do the same every time.
-func Simulate(seed uint64, r Reduction, trace func(string)) []string {
-	rng := rand.New(rand.NewPCG(seed, 0x5eed))
-	setup, drained := setupOf(rng), -1
+// further draws the parts of a Setup that have a stream each, so that other draws stay as they
+// were, and the step in which the treasury is drained; -1: never.
+func further(setup *Setup, seed uint64) (drained int) {
+	drained = -1
 	if treasury := rand.New(rand.NewPCG(seed, 0x7ea5)); treasury.IntN(5) == 0 {
 		setup.Treasury = []uint64{1_200, 2_500, 1_000_000}[treasury.IntN(3)]
 		if treasury.IntN(3) == 0 {
@@ -70,6 +69,9 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 		}
 	}
 	setup.SilentAfter = []time.Duration{0, time.Minute, 5 * time.Minute}[rand.New(rand.NewPCG(seed, 0x90a1)).IntN(3)]
+	if epochs := rand.New(rand.NewPCG(seed, 0xe925)); epochs.IntN(2) == 0 { // rounds come between two moves of the final block
+		setup.Epoch, setup.Pause = []uint64{0, 3, 5}[epochs.IntN(3)], []time.Duration{time.Second, 3 * time.Second}[epochs.IntN(2)]
+	}
 	setup.Estimates = rand.New(rand.NewPCG(seed, 0xca21)).IntN(3) == 0
 	if refill := rand.New(rand.NewPCG(seed, 0xf111)); refill.IntN(4) == 0 {
 		setup.Refills = Refilling
@@ -77,11 +79,25 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 			setup.Refills.Token.Daily, setup.Refills.Ether.Daily = token.Units(800), token.Units(300_000_000_000)
 		}
 	}
+	return drained
+}
+
+// Simulate runs one seed in the bubble it is called in and returns the
+// violations. The same seed, number of further merchants and Reduction do the same every time.
+func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []string {
+	rng := rand.New(rand.NewPCG(seed, 0x5eed))
+	setup := setupOf(rng)
+	drained := further(&setup, seed)
+	crowd := crowdOf(rand.New(rand.NewPCG(seed, 0xc20d)), merchants, &setup)
 	c := NewCluster(setup, trace)
 	defer c.Close()
 	c.trace("cluster", "%+v", c.Setup)
 	n := draw(c, rng, r)
+	if crowd.merchants > 0 {
+		n.rush = 1 // or none of them would be answered in time
+	}
 	n.away = journeyOf(rand.New(rand.NewPCG(seed, 0xa3a1)))
+	n.away.stays = n.away.stays && setup.Treasury == 0 && setup.Skews == nil // no owner drains it on one branch, and times tell what was final before
 	if calls := rand.New(rand.NewPCG(seed, 0xdea2)); calls.IntN(4) == 0 {
 		c.Chain.Dear[fakechain.Payee(0)] = 400_000
 		if setup.Nodes > 1 {
@@ -92,8 +108,10 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 	if batches.IntN(8) == 0 {
 		c.Chain.Approved = map[token.Address]bool{fakechain.Wallet(0): true}
 	}
+	several := rand.New(rand.NewPCG(seed, 0x3e2c))
+	of := 1 + 2*several.IntN(2)
 	for i := range 1 + rng.IntN(4) {
-		order := oracle.Order{Key: fmt.Sprintf("key%d", i), To: fakechain.Payee(i), Amount: uint64(100*i + 500)}
+		order := oracle.Order{Key: fmt.Sprintf("key%d", i), Merchant: fmt.Sprintf("mer_%d", 1+several.IntN(of)), To: fakechain.Payee(i), Amount: uint64(100*i + 500)}
 		c.Chain.Recipients[order.To] = []fakechain.Recipient{
 			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
 		}[rng.IntN(7)]
@@ -120,8 +138,8 @@ func Simulate(seed uint64, r Reduction, trace func(string)) []string {
 	changing := changes.IntN(4) == 0
 	due := newTimetable()
 	length := time.Duration(1+rng.IntN(8))*time.Minute + n.away.stay
-	for n.steps = range 4_000 {
-		if time.Since(c.start) > length {
+	for n.steps = range 4_000 + 20*crowd.merchants {
+		if came := crowd.step(c); came && time.Since(c.start) > length {
 			break
 		}
 		if n.steps == drained && !n.ended() {
@@ -165,6 +183,7 @@ func (c *Cluster) change(rng *rand.Rand, step int) {
 	case 2:
 		c.Key.Maximum = token.Units([]uint64{0, 600}[rng.IntN(2)])
 	case 3:
+		c.Narrow = []uint64{0, 1, 2}[rng.IntN(3)]
 		c.Set(token.Units([]uint64{0, 600}[rng.IntN(2)]))
 	case 4:
 		c.Damage([]error{settings.ErrDamaged, settings.ErrMissing, settings.ErrNewer}[rng.IntN(3)])

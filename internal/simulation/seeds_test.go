@@ -20,6 +20,8 @@ var (
 	seed  = flag.Uint64("seed", 0, "the one seed to run; -v shows its trace")
 	seeds = flag.Uint64("seeds", inRace[uint64](1_500, 20_000), "how many seeds to run")
 	from  = flag.Uint64("from", 1, "the first of them")
+
+	merchants = flag.Int("merchants", 0, "how many merchants want one payment each, beside the orders of every seed; 0: a hundred in some seeds")
 )
 
 // inRace returns race when the race detector is on, which makes simulations some
@@ -33,7 +35,7 @@ func inRace[T any](race, otherwise T) T {
 
 // simulate runs a seed in a bubble of its own and returns its violations.
 func simulate(t *testing.T, s uint64, r simulation.Reduction, trace func(string)) (violations []string) {
-	synctest.Test(t, func(*testing.T) { violations = simulation.Simulate(s, r, trace) })
+	synctest.Test(t, func(*testing.T) { violations = simulation.Simulate(s, *merchants, r, trace) })
 	return violations
 }
 
@@ -48,8 +50,8 @@ func traced(t *testing.T, s uint64, r simulation.Reduction) (violations, trace [
 func explain(t *testing.T, s uint64, violations []string) {
 	least := simulation.Shrink(func(r simulation.Reduction) bool { return len(simulate(t, s, r, nil)) > 0 })
 	shrunk, trace := traced(t, s, least)
-	t.Errorf("seed %d violates:\n\t%s\nreplay it with\n\tgo test ./internal/simulation -run '^TestSeeds$' -seed=%d\nshrunk to %+v it violates:\n\t%s\n\t%s",
-		s, strings.Join(violations, "\n\t"), s, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
+	t.Errorf("seed %d violates:\n\t%s\nreplay it with\n\tgo test ./internal/simulation -run '^TestSeeds$' -seed=%d -merchants=%d\nshrunk to %+v it violates:\n\t%s\n\t%s",
+		s, strings.Join(violations, "\n\t"), s, *merchants, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
 }
 
 // TestSeeds lets chance decide the order of effects and their faults.

@@ -11,7 +11,8 @@ import (
 // circumstances.
 type Denials interface {
 	// Deny stores d over any other denial of its recipient. It takes MaxDenied of
-	// MaxReason each.
+	// MaxReason each. Nobody can pay the zero address and precompiled contracts: a denial
+	// of them is an error.
 	Deny(ctx context.Context, d Denial) error
 
 	// Allow removes the denial of a recipient. One that is not denied is no error.

@@ -127,6 +127,10 @@ type Nonces interface {
 	// RaiseCeiling sets the ceiling if that raises it. It returns
 	// wallet.ErrUnknown if the wallet is not stored.
 	RaiseCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
+
+	// LowerCeiling sets the ceiling to the higher of ceiling and next_nonce if that lowers
+	// it. It returns wallet.ErrUnknown if the wallet is not stored.
+	LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 }
 
 // PendingTxs keeps the signed transactions.
@@ -151,9 +155,9 @@ type PendingTxs interface {
 	// ErrChanged.
 	BumpNoop(ctx context.Context, tx wallet.PendingTx) error
 
-	// PendingTxs returns the wallet's pending transactions in nonce order.
-	// Items that do not decode are left out and counted.
-	PendingTxs(ctx context.Context, id wallet.ID) (txs []wallet.PendingTx, unreadable int, err error)
+	// PendingTxs returns the wallet's pending transactions from a nonce on, in nonce
+	// order. Items that do not decode are left out and counted.
+	PendingTxs(ctx context.Context, id wallet.ID, from uint64) (txs []wallet.PendingTx, unreadable int, err error)
 
 	// PendingTx returns the pending transaction of one nonce, or
 	// wallet.ErrUnknown, or ErrUnreadable.

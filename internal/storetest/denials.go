@@ -33,8 +33,10 @@ var denialPromises = []promise[*check]{
 		}
 		c.ok("denying", c.Deny(c.Context(), store.Denial{To: token.Address{0xff}, At: noon}))
 		c.ok("allowing", c.Allow(c.Context(), token.Address{0xff}))
-		if c.Deny(c.Context(), store.Denial{At: noon}) == nil || c.Allow(c.Context(), token.Address{}) == nil {
-			c.Error("the zero address was denied or allowed: the settings may be stored under it")
+		for _, nobody := range []token.Address{{}, {19: 1}} {
+			if c.Deny(c.Context(), store.Denial{To: nobody, At: noon}) == nil || c.Allow(c.Context(), nobody) == nil {
+				c.Errorf("%s was denied or allowed: settings, or the coin, may be stored under it", nobody)
+			}
 		}
 	}},
 }

@@ -262,10 +262,17 @@ var noncePromises = []promise[*check]{
 			c.holdsWallet(w)
 		}
 	}},
-	{"the ceiling only rises", func(c *check) {
+	{"the ceiling rises and falls, and never below the next nonce", func(c *check) {
 		w := c.opened()
-		for _, step := range []struct{ to, want uint64 }{{70, 70}, {69, 70}, {70, 70}, {0, 70}, {200, 200}} {
-			c.ok("raising", c.RaiseCeiling(c.Context(), w.ID, step.to))
+		for _, step := range []struct {
+			move     func(context.Context, wallet.ID, uint64) error
+			to, want uint64
+		}{
+			{c.RaiseCeiling, 70, 70}, {c.RaiseCeiling, 69, 70}, {c.RaiseCeiling, 70, 70}, {c.RaiseCeiling, 0, 70}, {c.RaiseCeiling, 200, 200},
+			{c.LowerCeiling, 201, 200}, {c.LowerCeiling, 200, 200}, {c.LowerCeiling, 6, 6}, {c.LowerCeiling, 7, 6}, {c.LowerCeiling, 5, 5},
+			{c.RaiseCeiling, 9, 9}, {c.LowerCeiling, 0, 5}, {c.LowerCeiling, 0, 5},
+		} {
+			c.ok("moving", step.move(c.Context(), w.ID, step.to))
 			w.Ceiling = step.want
 			c.holdsWallet(w)
 		}

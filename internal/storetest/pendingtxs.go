@@ -3,6 +3,7 @@ package storetest
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -241,6 +242,11 @@ var pendingTxPromises = []promise[*check]{
 		slices.SortFunc(want, func(a, b wallet.PendingTx) int { return cmp.Compare(a.Nonce, b.Nonce) })
 		c.holdsPendingTxs(id, want...)
 		c.holdsPendingTxs(sibling, noop(sibling, 1))
+		for from, rest := range map[uint64][]wallet.PendingTx{1: want[1:], 9: want[1:], 10: want[2:], 101: want[4:], math.MaxUint64: want[4:]} {
+			txs, _, err := c.PendingTxs(c.Context(), id, from)
+			c.ok("reading from a nonce on", err)
+			c.same(fmt.Sprint("pending transactions from ", from), rest, txs)
+		}
 		_, err := c.PendingTx(c.Context(), id, 11)
 		c.refused("reading a nonce without a pending transaction", err, wallet.ErrUnknown)
 	}},
@@ -258,7 +264,7 @@ var pendingTxPromises = []promise[*check]{
 		id := c.walletID()
 		p, q := c.committed(c.created(id), 8), c.committed(c.created(id), 9)
 		c.SpoilPendingTx(id, 8)
-		txs, unreadable, err := c.PendingTxs(c.Context(), id)
+		txs, unreadable, err := c.PendingTxs(c.Context(), id, 0)
 		c.ok("reading pending transactions", err)
 		c.same("readable pending transactions", []wallet.PendingTx{store.PendingTxOf(q)}, txs)
 		if unreadable != 1 {

@@ -308,7 +308,7 @@ func (c *check) noWallet(id wallet.ID) {
 // transactions, read together and one by one.
 func (c *check) holdsPendingTxs(id wallet.ID, want ...wallet.PendingTx) {
 	c.Helper()
-	txs, unreadable, err := c.PendingTxs(c.Context(), id)
+	txs, unreadable, err := c.PendingTxs(c.Context(), id, 0)
 	c.ok("reading pending transactions", err)
 	c.same("stored pending transactions", want, txs)
 	if unreadable != 0 {

@@ -20,6 +20,25 @@ var settingsPromises = []promise[*check]{
 			return rules.Settings, rules.Unusable
 		}, c.SetSettings, c.SettingsHistory, func(s *settings.Settings, n uint64) { s.Daily = token.Units(n) })
 	}},
+	{"a table is of one coin, the first that it is told", func(c *check) {
+		coin := func() store.Coin {
+			c.Helper()
+			rules, err := c.Rules(c.Context())
+			c.ok("reading the rules", err)
+			return rules.Coin
+		}
+		if coin() == (store.Coin{}) { // another check may have shared the store
+			c.winner(4, store.ErrOtherCoin, func(ctx context.Context, i int) error {
+				return c.Bind(ctx, store.Coin{ChainID: 1<<64 - 4 + uint64(i), Token: usdc.Contract}, noon)
+			})
+		}
+		is := coin()
+		for _, other := range []store.Coin{{ChainID: 1, Token: is.Token}, {ChainID: is.ChainID, Token: token.Address{1}}} {
+			c.refused("binding to another", c.Bind(c.Context(), other, noon), store.ErrOtherCoin)
+			c.ok("binding to the same", c.Bind(c.Context(), is, noon.Add(time.Hour)))
+			c.same("the coin", is, coin())
+		}
+	}},
 	{"settings and deny list are read together, and damaged settings leave the list", func(c *check) {
 		to := c.walletID().Address
 		c.ok("denying", c.Deny(c.Context(), store.Denial{To: to, At: noon}))

@@ -90,6 +90,7 @@ var walletPromises = []promise[*check]{
 		id := c.walletID()
 		for name, err := range map[string]error{
 			"RaiseCeiling": c.RaiseCeiling(c.Context(), id, 5),
+			"LowerCeiling": c.LowerCeiling(c.Context(), id, 5),
 			"Return":       c.Return(c.Context(), wallet.Need{Wallet: id, Payment: "pay_a"}, 0),
 			"Orphan":       c.Orphan(c.Context(), id, "pay_a", 0),
 			"Reconcile":    c.Reconcile(c.Context(), wallet.Wallet{ID: id}, token.Units(1), token.Units(1), nil),

@@ -34,10 +34,26 @@ func Program(t testing.TB, what, name string) string {
 	return path
 }
 
+// Shell returns the path of the shell that runs the lines of pages and scripts. Without it, or
+// a program of each machine that they use, the test ends.
+func Shell(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"grep", "sed", "awk", "bash"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			Missing(t, "a shell with its programs", "install them (Debian: bash grep sed mawk)")
+		}
+		if name == "bash" {
+			return path
+		}
+	}
+	return ""
+}
+
 const advice = "run 'make tools', with Python 3.10 or later and venv (Debian: python3-venv)"
 
 // Missing ends a test on a machine without what, saying what to do about it. The test is
-// skipped, and tools/test-verdict counts it; with CI=true it fails.
+// skipped, and tools/verdict counts it; with CI=true it fails.
 func Missing(t testing.TB, what, remedy string) {
 	t.Helper()
 	if ci := os.Getenv("CI"); ci != "" && ci != "false" {

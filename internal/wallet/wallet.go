@@ -44,7 +44,7 @@ type Wallet struct {
 }
 
 // MaxInFlight is how many reservations, and how many merchants in PerMerchant, a wallet
-// holds. No window is larger: template.yaml allows 1,000, and remit local has 1,024. So
+// holds. No window is larger: settings allow 64, and remit local has 1,024. So
 // many take 160 KB of the 400 KB that an item may have (Amazon DynamoDB Developer Guide,
 // "Constraints in Amazon DynamoDB").
 const MaxInFlight = 1024

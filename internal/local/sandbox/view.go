@@ -371,7 +371,7 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 		a := page.Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: &onChain.Mined, Next: onChain.Mined}
 		id := wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}
 		if record, err := s.Store.Wallet(ctx, id); err == nil {
-			txs, _, err := s.Store.PendingTxs(ctx, id)
+			txs, _, err := s.Store.PendingTxs(ctx, id, 0)
 			if err != nil {
 				return err
 			}

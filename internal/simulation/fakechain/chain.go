@@ -22,6 +22,7 @@ type Chain struct {
 	Token      token.Address
 	BaseFee    token.Amount                // in wei per gas
 	Depth      uint64                      // in blocks: no reorg goes deeper
+	Epoch      uint64                      // blocks that become final together, by a tag; 0: each by itself
 	L1Fee      token.Amount                // wei that each transaction pays beside gas (OP stack); room for it to double is asked for
 	L1Gas      uint64                      // that the next block charges each transaction for its data, before it runs (OffchainLabs/nitro, GasChargingHook)
 	Recipients map[token.Address]Recipient // how the token treats them; absent: Pays
@@ -173,6 +174,21 @@ func (c *Chain) Return() {
 		n.elsewhere = false
 		n.Follow()
 	})
+}
+
+// Stay makes the other branch the canonical one, if every node is Elsewhere: the chain has gone
+// back below finality. It returns the number of the last block that is left of the old one.
+func (c *Chain) Stay() (base uint64, stays bool) {
+	if slices.ContainsFunc(c.Nodes, func(n *Node) bool { return !n.elsewhere }) {
+		return 0, false
+	}
+	b := c.other
+	for c.tip.ancestor(b.number) != b {
+		b = b.parent
+	}
+	c.tip = c.other
+	c.Return()
+	return b.number, true
 }
 
 // MineExactly adds a block of these signed transactions.

@@ -206,13 +206,14 @@ func (n *Node) intrinsic(data []byte) uint64 {
 
 // final is the number of the highest block that the node calls final: so many
 // below its own head, or, for a tag, the highest that is also Depth below the
-// canonical tip.
+// canonical tip, and ends an epoch.
 func (n *Node) final(f chain.ConfirmationRule) uint64 {
 	if f.Tag == "" {
 		return n.head.number - min(f.Depth, n.head.number)
 	}
 	tip := n.tip()
-	b := n.head.ancestor(min(n.head.number, tip.below(n.chain.Depth).number))
+	last := tip.below(n.chain.Depth).number
+	b := n.head.ancestor(min(n.head.number, last-last%max(n.chain.Epoch, 1)))
 	for tip.ancestor(b.number) != b {
 		b = b.parent
 	}

@@ -37,7 +37,7 @@ func (o *Oracle) Violations(settled bool) []string {
 	}
 	o.checkRefills()
 	payees := o.payees()
-	sum, days := token.Amount{}, map[int64][]payment.Payment{}
+	sum, days := token.Amount{}, map[merchantDay][]payment.Payment{}
 	for _, key := range slices.Sorted(maps.Keys(o.orders)) {
 		r := o.orders[key]
 		p, err := o.Store.Payment(context.Background(), r.ID())
@@ -61,6 +61,12 @@ func (o *Oracle) Violations(settled bool) []string {
 		if o.lost[key] {
 			continue
 		}
+		if o.gone(p) {
+			if !slices.Contains(wallets, r.To) {
+				sum, _ = sum.Add(seen.amount)
+			}
+			continue
+		}
 		o.checkState(r, p, seen, settled)
 		o.checkFee(r, p)
 		o.checkAnswers(r, p)
@@ -69,7 +75,8 @@ func (o *Oracle) Violations(settled bool) []string {
 			sum, _ = sum.Add(p.Coins())
 		}
 		if day, known := charged(p); err == nil && known && !r.operators() {
-			days[day] = append(days[day], p)
+			of := merchantDay{r.merchant(), day}
+			days[of] = append(days[of], p)
 		}
 	}
 	if len(o.lost)+len(o.past) == 0 { // restored tables forget what was charged, and the chain does not tell
@@ -144,8 +151,14 @@ func (o *Oracle) denied(to token.Address) bool {
 	return err == nil && slices.ContainsFunc(all, func(d store.Denial) bool { return d.To == to })
 }
 
-// checkDays checks that no UTC day has more committed payments than its limits allow.
-func (o *Oracle) checkDays(days map[int64][]payment.Payment) {
+// A merchantDay is a UTC day of a merchant.
+type merchantDay struct {
+	merchant string
+	day      int64
+}
+
+// checkDays checks that no day of a merchant has more committed payments than its limits allow.
+func (o *Oracle) checkDays(days map[merchantDay][]payment.Payment) {
 	for _, payments := range days {
 		var sum token.Amount
 		count := 0
@@ -348,7 +361,7 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 		if err != nil {
 			continue // never used
 		}
-		txs, _, _ := o.Store.PendingTxs(context.Background(), id)
+		txs, _, _ := o.Store.PendingTxs(context.Background(), id, 0)
 		if w.Paused == wallet.RetiredReason { // a no-op whose write arrives after all is done has a nonce that is used up, and nobody looks
 			txs = slices.DeleteFunc(txs, func(tx wallet.PendingTx) bool { return tx.Noop() && tx.Nonce < on.Nonce })
 		}
@@ -371,8 +384,11 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 		if w.NextNonce != on.Nonce {
 			o.Violate(NonceOwned, "next nonce of %s is %d, the chain has %d", short(a), w.NextNonce, on.Nonce)
 		}
-		if coins := o.Chain.Spendable(a); w.Balance != coins || w.Gas != on.Gas {
-			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v", short(a), coins, on.Gas, w.Balance, w.Gas)
+		if most := on.Nonce + o.window(); w.Ceiling != most {
+			o.Violate(WithinBounds, "the ceiling of %s is %d, its count and the window allow %d", short(a), w.Ceiling, most)
+		}
+		if coins := o.Chain.Spendable(a); w.Balance != coins || w.Gas != on.Gas || len(w.PerMerchant) > 0 {
+			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v, in flight %v", short(a), coins, on.Gas, w.Balance, w.Gas, w.PerMerchant)
 		}
 	}
 	if spent := had.Sub(has); !thieves && spent != confirmed && !slices.Contains(slices.Collect(maps.Values(o.Chain.Recipients)), fakechain.LogsLess) {

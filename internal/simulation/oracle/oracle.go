@@ -7,6 +7,7 @@ package oracle
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ type Config struct {
 	Chain  *fakechain.Chain
 	Depth  uint64                             // in blocks: nothing that deep is re-organised
 	Window uint64                             // payments in flight per wallet
-	Share  uint64                             // of those, the most of one merchant, which is all there is; 0: any
+	Share  uint64                             // of those, the most of one merchant; 0: any
 	Spare  uint64                             // nonces that a recovery uses up beyond a wallet's count
 	Limits []payment.DailyLimit               // of every payment's day
 	Refill [2]token.Amount                    // the most of tokens, and of ether, that refills move in a day; zero: any
@@ -65,17 +66,18 @@ type Oracle struct {
 	orders     map[string]Order
 	requests   map[string]int // handlers started, by key
 	answers    map[string][]Answer
-	events     map[string][]webhook.Event     // by id
-	noops      map[chain.Hash]bool            // ever stored
-	stolen     map[chain.Hash]bool            // transactions signed by a thief of a key
-	taken      map[nonce]bool                 // those of which a block took
-	refusers   map[chain.Hash]map[string]bool // nodes that said that they will never take these bytes
-	lost       map[string]bool                // keys of which restored tables know nothing
-	past       []*memory.Payments             // tables that were lost, as they were then
-	ceilings   map[token.Address]uint64
+	events     map[string][]webhook.Event       // by id
+	noops      map[chain.Hash]bool              // ever stored
+	stolen     map[chain.Hash]bool              // transactions signed by a thief of a key
+	taken      map[nonce]bool                   // those of which a block took
+	refusers   map[chain.Hash]map[string]bool   // nodes that said that they will never take these bytes
+	lost       map[string]bool                  // keys of which restored tables know nothing
+	past       []*memory.Payments               // tables that were lost, as they were then
 	pending    map[wallet.ID][]wallet.PendingTx // when the wallet was last checked
 	barred     map[token.Address]time.Time      // since when requests that begin then find it on a list; zero: the start, if ever
 	ruled      []ruling                         // one after the other
+	base       uint64                           // the last block that was not rolled back
+	rolled     time.Time                        // when an operator accepted that; zero: never
 }
 
 // A ruling is what settings said from a time on.
@@ -89,6 +91,12 @@ type ruling struct {
 func (o *Oracle) Ruled(unusable error) {
 	rules, _ := o.Store.Rules(context.Background())
 	o.ruled = append(o.ruled, ruling{time.Now(), rules.Settings.Maximum, unusable != nil})
+}
+
+// window is how many payments of a wallet the newest settings let be in flight.
+func (o *Oracle) window() uint64 {
+	rules, _ := o.Store.Rules(context.Background())
+	return cmp.Or(rules.Settings.NonceWindow, o.Window)
 }
 
 // may reports whether any settings let a payment of an amount be made that were in force
@@ -114,7 +122,7 @@ func New(c Config) *Oracle {
 		Config: c,
 		orders: map[string]Order{}, requests: map[string]int{}, answers: map[string][]Answer{}, events: map[string][]webhook.Event{},
 		noops: map[chain.Hash]bool{}, stolen: map[chain.Hash]bool{}, taken: map[nonce]bool{},
-		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{}, ceilings: map[token.Address]uint64{},
+		refusers: map[chain.Hash]map[string]bool{}, lost: map[string]bool{},
 		pending: map[wallet.ID][]wallet.PendingTx{}, barred: map[token.Address]time.Time{},
 	}
 	c.Chain.Mined = o.mined
@@ -219,7 +227,6 @@ func (o *Oracle) Restored() {
 			o.lost[key] = true
 		}
 	}
-	clear(o.ceilings)
 	clear(o.pending)
 }
 
@@ -227,11 +234,22 @@ func (o *Oracle) Restored() {
 // is going to complete them: then no payment is made twice, or unknown.
 func (o *Oracle) Lost(before *memory.Payments) {
 	o.past = append(o.past, before)
-	clear(o.ceilings)
 	clear(o.pending)
 	clear(o.requests)
 	clear(o.answers)
 	clear(o.events)
+}
+
+// RolledBack accepts that the chain went back below finality, to a block: what the tables show
+// as final behind it is so no more, and nobody can know.
+func (o *Oracle) RolledBack(base uint64) {
+	o.past = append(o.past, o.Store.Image())
+	o.base, o.rolled = base, time.Now()
+}
+
+// gone reports whether p ended on blocks that were rolled back.
+func (o *Oracle) gone(p payment.Payment) bool {
+	return p.State.Final() && !p.UpdatedAt.After(o.rolled) && (p.Block == 0 || p.Block > o.base)
 }
 
 // Orders returns every order that was ever asked for, in the order of keys.
@@ -312,7 +330,7 @@ func (o *Oracle) deleted(tx wallet.PendingTx) {
 }
 
 // moving are the writes that give a nonce an owner, or take one away.
-var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx"}
+var moving = []string{"Reserve", "Return", "Release", "RaiseCeiling", "LowerCeiling", "Commit", "PutNoop", "BumpNoop", "DeletePendingTx"}
 
 // Stored is to be called after every call of the tables, with its operation. After
 // a write that moves a nonce, the Oracle checks that each nonce has an owner.
@@ -340,7 +358,7 @@ func (o *Oracle) owners(id wallet.ID) {
 	if err != nil {
 		return
 	}
-	txs, unreadable, err := o.Store.PendingTxs(ctx, id)
+	txs, unreadable, err := o.Store.PendingTxs(ctx, id, 0)
 	if err != nil {
 		return
 	}
@@ -356,10 +374,6 @@ func (o *Oracle) owners(id wallet.ID) {
 		}
 	}
 	o.pending[id] = txs
-	if w.Ceiling < o.ceilings[id.Address] {
-		o.Violate(WithinBounds, "the ceiling of %s fell from %d to %d", short(id.Address), o.ceilings[id.Address], w.Ceiling)
-	}
-	o.ceilings[id.Address] = w.Ceiling
 	most := o.Chain.MostMined(id.Address) + o.Window
 	if len(o.past) > 0 {
 		most += o.Spare
@@ -369,26 +383,36 @@ func (o *Oracle) owners(id wallet.ID) {
 	}
 	// A re-organisation gives back nonces that were counted as mined.
 	flying := func(nonce uint64) bool { return nonce >= o.Chain.MostMined(id.Address) }
-	operators := func(id payment.ID) bool { // their transfers have no share
-		p, err := o.Store.Payment(ctx, id)
-		return err == nil && p.Merchant == payment.Operator
+	busy := map[string]uint64{} // by merchant
+	count := func(id payment.ID) {
+		p, _ := o.Store.Payment(ctx, id)
+		busy[p.Merchant]++
 	}
-	busy := uint64(0)
 	for _, tx := range txs {
-		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) && !operators(tx.Payment) {
-			busy++
+		if _, held := w.Reservations[tx.Payment]; !tx.Noop() && !held && flying(tx.Nonce) {
+			count(tx.Payment)
 		}
 	}
 	for holder, r := range w.Reservations {
-		if flying(r.Nonce) && !operators(holder) {
-			busy++
+		if flying(r.Nonce) {
+			count(holder)
 		}
 	}
-	if o.Share > 0 && len(o.past) == 0 && busy > o.Share {
-		o.Violate(WithinBounds, "%d nonces of %s are in flight for one merchant, whose share is %d", busy, short(id.Address), o.Share)
+	delete(busy, payment.Operator) // its transfers have no share
+	delete(busy, "")               // those of payments that were discarded
+	for _, merchant := range slices.Sorted(maps.Keys(busy)) {
+		if o.Share > 0 && len(o.past) == 0 && busy[merchant] > o.Share {
+			o.Violate(WithinBounds, "%d nonces of %s are in flight for %s, whose share is %d", busy[merchant], short(id.Address), merchant, o.Share)
+		}
+	}
+	if rules, _ := o.Store.Rules(ctx); len(w.Reservations) > 0 && len(o.past) == 0 && rules.Coin == (store.Coin{}) {
+		o.Violate(WithinBounds, "a nonce of %s is reserved before the tables say of which coin they are", short(id.Address))
 	}
 	owner := map[uint64]payment.ID{} // "": a no-op
 	for p, r := range w.Reservations {
+		if r.Nonce >= w.Ceiling {
+			o.Violate(WithinBounds, "nonce %s is reserved at or above the ceiling %d", at(id, r.Nonce), w.Ceiling)
+		}
 		if other, twice := owner[r.Nonce]; twice {
 			o.Violate(NonceOwned, "nonce %s is reserved to %s and %s", at(id, r.Nonce), other, p)
 		}
@@ -402,6 +426,9 @@ func (o *Oracle) owners(id wallet.ID) {
 			o.Violate(NonceOwned, "nonce %s has a pending transaction, next is %d", at(id, tx.Nonce), w.NextNonce)
 		}
 		owner[tx.Nonce] = tx.Payment
+	}
+	if !o.rolled.IsZero() && w.Paused != "" {
+		return // nonces that the chain has given back have no owner until a recovery
 	}
 	for n := o.Chain.Account(id.Address, o.Depth).Nonce; n < w.NextNonce; n++ {
 		if _, ok := owner[n]; !ok {

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -13,12 +14,13 @@ import (
 // An Order is a payment that clients want made, or a transfer that an operator wants
 // made.
 type Order struct {
-	Key    string // the Idempotency-Key
-	To     token.Address
-	Amount uint64        // in units of the token, or in wei; of a transfer, 0: all
-	From   token.Address // the wallet of a transfer; zero: a payment
-	Ether  bool          // of a transfer
-	Call   []byte        // of a transfer that is a call of To
+	Key      string // the Idempotency-Key
+	Merchant string // of a payment; "": mer_1
+	To       token.Address
+	Amount   uint64        // in units of the token, or in wei; of a transfer, 0: all
+	From     token.Address // the wallet of a transfer; zero: a payment
+	Ether    bool          // of a transfer
+	Call     []byte        // of a transfer that is a call of To
 
 	Entries []payment.Entry // of a batch, to To first, of Amount in all; nil: one payment
 }
@@ -42,7 +44,7 @@ func (o Order) payee() token.Address {
 
 // Request is the request that clients post for the order.
 func (o Order) Request() payment.Request {
-	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: o.Key, To: o.To, Amount: token.Units(o.Amount)}
+	r := payment.Request{Merchant: o.merchant(), Mode: "test", IdempotencyKey: o.Key, To: o.To, Amount: token.Units(o.Amount)}
 	if o.Entries != nil {
 		r, _ = r.Batch(o.Entries)
 	}
@@ -69,8 +71,10 @@ func (o Order) ID() payment.ID {
 	if o.operators() {
 		return payment.KeyID(payment.Operator, "test", o.Key)
 	}
-	return payment.KeyID("mer_1", "test", o.Key)
+	return payment.KeyID(o.merchant(), "test", o.Key)
 }
+
+func (o Order) merchant() string { return cmp.Or(o.Merchant, "mer_1") }
 
 // An Answer is an instance's answer to one request for an order.
 type Answer struct {
