@@ -75,9 +75,10 @@ func looserThan(tables []settingsTable, stored [][]settings.Setting, environment
 	_, judges := environment["AMOUNT_MAXIMUM"]
 	_, sends := environment["NONCE_WINDOW"]
 	for i, t := range tables {
+		whole := i == 0 && judges && sends // it makes payments: Lambda leaves out what is empty
 		for _, s := range stored[i] {
 			value, there := environment[strings.ToUpper(hump.ReplaceAllString(s.Name, "${1}_${2}"))]
-			if !there && !(judges && sends && i == 0) { // Lambda leaves out what is empty of a function that makes payments
+			if !there && !whole {
 				continue
 			}
 			if _, err := t.next(s.Name, value); err != nil {

@@ -7,44 +7,56 @@ import (
 	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/smithy-go"
 
 	"remit/internal/dynamo"
 	"remit/internal/settings"
 )
 
 // settings finds a live stack without stored settings, whose payments the functions of
-// this template would refuse. A first deployment has no tables to look into.
+// this template would refuse. A first deployment has no tables to look into, unless it is
+// of a stack that is made again with those of another.
 func (f *flight) settings(ctx context.Context) (string, error) {
 	if f.parameters["Mode"] != "live" {
 		return "", nil
 	}
-	found, err := cloudformation.NewFromConfig(f.aws).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &f.stack})
-	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
-		return "", nil
-	}
+	s, err := f.deployed(ctx)
 	if err != nil {
 		return "", err
 	}
-	tables := map[string]string{}
-	for _, s := range found.Stacks {
+	tables, flags := map[string]string{}, ""
+	for _, table := range [][2]string{{"payments", "Payments"}, {"keys", "ApiKeys"}} {
+		kind, of := table[0], table[1]
+		if tables[kind] = f.parameters["Existing"+of+"Table"]; tables[kind] != "" {
+			flags += " --table " + kind + "=" + tables[kind]
+		}
+		if s == nil {
+			continue
+		}
 		for _, o := range s.Outputs {
-			tables[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+			if aws.ToString(o.OutputKey) == of+"TableName" {
+				tables[kind] = cmp.Or(tables[kind], aws.ToString(o.OutputValue))
+			}
 		}
 	}
-	if tables["PaymentsTableName"] == "" || tables["ApiKeysTableName"] == "" {
-		return "", nil
-	}
 	db := dynamodb.NewFromConfig(f.aws)
-	rules, err := dynamo.NewPayments(db, cmp.Or(f.parameters["ExistingPaymentsTable"], tables["PaymentsTableName"])).Rules(ctx)
-	if err = cmp.Or(err, rules.Unusable); err == nil {
-		_, err = dynamo.NewAPIKeys(db, cmp.Or(f.parameters["ExistingApiKeysTable"], tables["ApiKeysTableName"])).KeySettings(ctx)
+	if name := tables["payments"]; name != "" {
+		rules, failed := dynamo.NewPayments(db, name).Rules(ctx)
+		err = cmp.Or(failed, rules.Unusable)
 	}
-	if errors.Is(err, settings.ErrMissing) {
-		return fmt.Sprintf("AWS_REGION=%s remit settings import --stack %s\n", f.aws.Region, f.stack),
-			errors.New("limits and rules are in the tables from this version on, and none are stored there: every payment would be refused")
+	if name := tables["keys"]; err == nil && name != "" {
+		_, err = dynamo.NewAPIKeys(db, name).KeySettings(ctx)
+	}
+	remit := func(what string) string {
+		return fmt.Sprintf("AWS_REGION=%s remit settings %s --stack %s%s\n", f.aws.Region, what, f.stack, flags)
+	}
+	switch {
+	case errors.Is(err, settings.ErrMissing) && s == nil:
+		return remit("set AmountMinimum=… AmountMaximum=… DailyLimit=…"), warning("the tables that are taken over have none: every payment is refused until they are set, which the command does after the deployment")
+	case errors.Is(err, settings.ErrMissing):
+		return remit("import"), errors.New("limits and rules are in the tables from this version on, and none are stored there: every payment would be refused")
+	case errors.Is(err, settings.ErrDamaged):
+		return remit("history") + remit("apply FILE"), err
 	}
 	return "", err
 }
