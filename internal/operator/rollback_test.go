@@ -61,6 +61,7 @@ func TestRollback(t *testing.T) {
 		{"an answer gets lost", release + "rollback", faults("Updatealiases a", "lost"), "a1 b1 c1", "a 1,b 1", ""},
 		{"an alias never answers", release + "rollback", faults("Updatealiases a", "hangs"), "a2 b1 c1", "a 1,b 1", "run remit rollback again"},
 		{"no alias answers", "create " + all + "; update " + strings.ReplaceAll(all, "1", "2") + "; rollback", faults("Updatealiases", "hangs"), strings.ReplaceAll(all, "1", "2"), "*", "q is unknown"},
+		{"deployed meanwhile", release + "rollback", func(r *released) { r.meanwhile = func() { r.runs["a"] = "3" } }, "a3 b1 c1", "b 1", "a is not put back"},
 
 		{"beside a canary", "create a1 b1; open a2 ~b2; rollback", none, "a1 b1", "a 1,cancel,stop of btrue", ""},
 		{"a canary that does not go back", "create a1 b1; open a2 ~b2; rollback", faults("StopDeployment of b", "lost"), "a1 b1", "a 1,b 1,cancel,stop of btrue", ""},
@@ -69,6 +70,8 @@ func TestRollback(t *testing.T) {
 		{"an update that has moved nothing yet", "create a1 b1; open ; rollback", none, "a1 b1", "cancel", ""},
 		{"an update that ended meanwhile", "create a1 b1; open a2; rollback", faults("CancelUpdateStack ", "UPDATE_COMPLETE"), "a1 b1", "a 1,cancel", "run remit rollback again"},
 		{"CloudFormation goes back already", "create a1 b1; open a2; rollback", status("UPDATE_ROLLBACK_IN_PROGRESS"), "a1 b1", "a 1", ""},
+
+		{"CloudFormation is stuck", "create a1 b1; open a2; rollback", status("UPDATE_ROLLBACK_FAILED"), "a1 b1", "a 1", ""},
 
 		{"the older version knows older settings", release + "rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} }, "a2 b2 c1", "", "version 1 of b does not understand"},
 		{"beside a canary too", "create a1 b1; open a2 ~b2; rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} }, "a2 b1", "", "does not understand"},
@@ -136,12 +139,17 @@ func TestRollbackIsAgreedTo(t *testing.T) {
 		if want := "b  2 -> 1  put back\nThe next deployment"; err != nil || !strings.HasPrefix(said, want) {
 			t.Errorf("a second run: %v, %q, want %q", err, said, want)
 		}
+		r.deploys("open", "a3")
+		said, err = r.rollBack(t, true)
+		if want := "a  3 -> 1  put back\naws cloudformation wait stack-rollback-complete --stack-name remit"; err != nil || !strings.HasPrefix(said, want) {
+			t.Errorf("an update: %v, %q, want %q", err, said, want)
+		}
 		acts, _ := r.tables.Acts(t.Context(), time.Time{})
 		var outcomes []string
 		for _, a := range acts {
 			outcomes = append(outcomes, string(a.Outcome))
 		}
-		if got := strings.Join(outcomes, ","); got != "begun,unknown,begun,done" {
+		if got := strings.Join(outcomes, ","); got != "begun,unknown,begun,done,begun,done" {
 			t.Errorf("the audit log has %s", got)
 		}
 	})
@@ -164,7 +172,7 @@ func (r *released) settle(t *testing.T) {
 	r.slow = 500 * time.Millisecond
 }
 
-// rollBack runs the command as an operator does who types it, and thinks for an hour.
+// rollBack runs the command as an operator does who types it.
 func (r *released) rollBack(t *testing.T, yes bool) (string, error) {
 	t.Helper()
 	ctx := Recorded(t.Context(), []string{"rollback", "--stack", "remit"})
@@ -173,6 +181,9 @@ func (r *released) rollBack(t *testing.T, yes bool) (string, error) {
 	d.agree = d.recorded(ctx, func(bool, string) error {
 		if !yes {
 			return fmt.Errorf("%w: say --yes", errDeclined)
+		}
+		if r.meanwhile != nil {
+			r.meanwhile()
 		}
 		return nil
 	})

@@ -26,6 +26,7 @@ type move struct {
 	To       string `json:"to"`
 	State    string `json:"state"` // put back, not put back, or unknown
 	canary   bool   // CodeDeploy moves the alias too
+	revision *string
 }
 
 const (
@@ -125,7 +126,7 @@ func (r *rollback) act(ctx context.Context) error {
 
 const putBack = "put back"
 
-// back moves an alias, unless its canary does. An answer that got lost is looked up: the
+// back moves an alias, unless its canary does, and if nobody has moved it since it was read. An answer that got lost is looked up: the
 // alias then says whether it has moved.
 func (r *rollback) back(ctx context.Context, m *move) (err error) {
 	for waited := time.Duration(0); m.canary && waited < patience; waited += time.Second {
@@ -140,7 +141,7 @@ func (r *rollback) back(ctx context.Context, m *move) (err error) {
 	once, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	m.State = putBack
-	_, err = r.functions.UpdateAlias(once, &lambda.UpdateAliasInput{FunctionName: &m.Function, Name: &live, FunctionVersion: &m.To, RoutingConfig: &lambdatypes.AliasRoutingConfiguration{}})
+	_, err = r.functions.UpdateAlias(once, &lambda.UpdateAliasInput{FunctionName: &m.Function, Name: &live, FunctionVersion: &m.To, RevisionId: m.revision, RoutingConfig: &lambdatypes.AliasRoutingConfiguration{}})
 	if err == nil {
 		return nil
 	}

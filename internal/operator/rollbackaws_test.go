@@ -44,6 +44,8 @@ type released struct {
 	has    map[string]map[string]string // environments, by function:version
 	faults map[string]string            // by action and name: fails, hangs, lost or ended
 	asked  []string                     // what changes something
+
+	meanwhile func() // happens before the operator agrees
 }
 
 func newReleased() *released {
@@ -89,9 +91,9 @@ func (r *released) answer(w *httptest.ResponseRecorder, request *http.Request, b
 	action := form.Get("Action") + strings.TrimPrefix(request.Header.Get("X-Amz-Target"), "CodeDeploy_20141006.")
 	path := strings.Split(request.URL.Path, "/") // "", date, functions, NAME, …
 	var in struct {
-		FunctionVersion, DeploymentGroupName, DeploymentID string
-		AutoRollbackEnabled                                bool
-		RoutingConfig                                      *struct{ AdditionalVersionWeights map[string]float64 }
+		FunctionVersion, DeploymentID, RevisionID string
+		AutoRollbackEnabled                       bool
+		RoutingConfig                             *struct{ AdditionalVersionWeights map[string]float64 }
 	}
 	_ = json.Unmarshal([]byte(body), &in)
 	name := in.DeploymentID
@@ -133,6 +135,10 @@ func (r *released) answer(w *httptest.ResponseRecorder, request *http.Request, b
 		}
 		_, _ = io.WriteString(w, "{}")
 	case "Updatealiases":
+		if in.RevisionID != "" && in.RevisionID != r.runs[name] {
+			w.WriteHeader(http.StatusPreconditionFailed)
+			return false
+		}
 		r.asked = append(r.asked, name+" "+in.FunctionVersion)
 		if fault != "hangs" {
 			r.runs[name] = in.FunctionVersion
@@ -147,7 +153,7 @@ func (r *released) answer(w *httptest.ResponseRecorder, request *http.Request, b
 		if r.canary[name] != "" {
 			weights[r.canary[name]] = 0.1
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"FunctionVersion": r.runs[name], "RoutingConfig": map[string]any{"AdditionalVersionWeights": weights}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"FunctionVersion": r.runs[name], "RevisionId": r.runs[name], "RoutingConfig": map[string]any{"AdditionalVersionWeights": weights}})
 	case "Getconfiguration":
 		environment, exists := r.has[name+":"+request.URL.Query().Get("Qualifier")]
 		if !exists {

@@ -148,6 +148,9 @@ func (r *rollback) compare(ctx context.Context, release operation) error {
 			}
 			m := &move{Function: name, From: release.set[name], To: release.before[name], canary: len(weights(alias)) > 0, State: "not put back"}
 			runs := aws.ToString(alias.FunctionVersion)
+			if !m.canary {
+				m.revision = alias.RevisionId
+			}
 			switch {
 			case runs != m.From && !m.canary:
 				return nil
