@@ -38,11 +38,11 @@ func TestGuides(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range stack.Parameters {
-		if !regexp.MustCompile("(?m)^\\| [^|]*`" + name + "[`=]").MatchString(read("docs/deploy.md")) {
-			t.Errorf("docs/deploy.md: the table lacks the parameter %s", name)
+		if !regexp.MustCompile("(?m)^\\| [^|]*`" + name + "[`=]").MatchString(read("docs/parameters.md")) {
+			t.Errorf("docs/parameters.md: the table lacks the parameter %s", name)
 		}
 	}
-	for _, file := range []string{"docs/deploy.md", "docs/operate.md", "docs/restore.md"} {
+	for _, file := range []string{"docs/deploy.md", "docs/parameters.md", "docs/operate.md", "docs/restore.md"} {
 		text := read(file)
 		found := 0
 		for _, m := range regexp.MustCompile("(?m)(?:^|`|bin/)remit ((?:wallet|keys|payment|webhooks) [a-z-]+|smoke|doctor|audit|console|export|recover)((?: --[a-z-]+)*)").FindAllStringSubmatch(text, -1) {

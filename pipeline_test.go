@@ -43,7 +43,7 @@ func TestPipelineRoles(t *testing.T) {
 		}
 	}
 	types := map[string]bool{}
-	for _, template := range transformed(t, stages) {
+	for _, template := range transformed(t, stages(t)) {
 		for _, r := range at[node](template, "Resources") {
 			types[at[string](r, "Type")] = true
 		}

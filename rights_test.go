@@ -13,14 +13,21 @@ import (
 // statement leads to AccessDenied. Which actions are used is measured on a
 // deployment, by e2e.
 func TestRightsFollowTheVariables(t *testing.T) {
-	all := resources(t, "")
+	all, sources := resources(t, ""), files(t)
+	global := at[node](readTemplate(t), "Globals.Function.Environment.Variables")
 	grantable := func(id string) bool {
 		kind := at[string](all[id], "Type")
 		return slices.Contains([]string{"AWS::DynamoDB::Table", "AWS::SQS::Queue", "AWS::SecretsManager::Secret"}, kind)
 	}
 	for name, f := range functions(t) {
 		named, granted := map[string]string{}, map[string][]string{}
-		for variable, value := range at[node](f, "Environment.Variables") {
+		read := map[string]bool{}
+		variables(t, sources, "functions/"+name, "wire", read)
+		for variable := range read {
+			value := global[variable]
+			if v := at[node](f, "Environment.Variables")[variable]; v != nil {
+				value = v
+			}
 			if id, _ := own(value).(string); grantable(id) {
 				named[id] = variable
 			}

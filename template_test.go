@@ -122,13 +122,13 @@ const oneMachine = "WEBHOOK_LOOPBACK"
 // right or a fact the function has no use for. The SDK reads AWS_ ones itself,
 // and oneMachine must never be set: 127.0.0.1 is where Lambda's runtime listens.
 func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
-	all, used := files(t), map[string]bool{}
+	all, used := files(t), map[string]int{}
 	global := at[node](readTemplate(t), "Globals.Function.Environment.Variables")
 	for name, f := range functions(t) {
 		own, read := at[node](f, "Environment.Variables"), map[string]bool{}
 		variables(t, all, "functions/"+name, "wire", read)
 		for v, required := range read {
-			used[v] = true
+			used[v]++
 			switch set := own[v] != nil || global[v] != nil; {
 			case required && !set:
 				t.Errorf("functions/%s cannot start without %s, which template.yaml does not set", name, v)
@@ -146,8 +146,8 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 		}
 	}
 	for v := range global {
-		if !used[v] && !strings.HasPrefix(v, "AWS_") && v != "CONFIGURATION" && v != "READS" { // there to change, and for remit rollback
-			t.Errorf("template.yaml sets %s for every function and none reads it", v)
+		if used[v] < 2 && !strings.HasPrefix(v, "AWS_") && v != "CONFIGURATION" && v != "READS" { // there to change, and for remit rollback
+			t.Errorf("template.yaml sets %s for every function and %d read it", v, used[v])
 		}
 	}
 }
@@ -253,9 +253,23 @@ func TestEveryFunctionHasEvents(t *testing.T) {
 	}
 }
 
+var judgesARelease = regexp.MustCompile(`^(SendPayments?|CheckReceipts)(Errors|Crashes)$`)
+
 func TestEveryAlarmHasItsPage(t *testing.T) {
 	all := files(t)
 	alarms := slices.Sorted(maps.Keys(resources(t, "AWS::CloudWatch::Alarm")))
+	_, urgent, _ := strings.Cut(string(all["docs/alarms/README.md"]), "go to `UrgentTopicArn`: ")
+	urgent, _, _ = strings.Cut(urgent, "\n")
+	for _, alarm := range alarms {
+		short := strings.TrimSuffix(alarm, "Alarm")
+		said := slices.Contains(strings.FieldsFunc(urgent, func(r rune) bool { return r == ',' || r == ' ' }), short) || judgesARelease.MatchString(short)
+		if is := strings.Contains(fmt.Sprint(at[any](readTemplate(t), "Resources."+alarm+".Properties.AlarmActions")), "HasUrgentTopic"); is != said {
+			t.Errorf("%s is urgent: %v in template.yaml, %v in docs/alarms/README.md", alarm, is, said)
+		}
+		if !strings.Contains(fmt.Sprint(at[any](readTemplate(t), "Resources.Dashboard")), "${"+alarm+".Arn}") {
+			t.Errorf("the dashboard does not show %s", alarm)
+		}
+	}
 	pages := slices.DeleteFunc(names(t, "docs/alarms/*.md"), func(name string) bool { return name == "README" })
 	if !slices.Equal(alarms, pages) {
 		t.Errorf("template.yaml has the alarms %v,\ndocs/alarms/ the pages %v", alarms, pages)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -15,29 +16,28 @@ import (
 	"remit/internal/tooltest"
 )
 
-// stages are the parameters of the stacks that the rules below are held against.
-var stages = map[string]map[string]string{
-	"dev": {"Environment": "dev"},
-	"prod": {
-		"Environment": "prod", "Mode": "live", "ChainId": "8453", "Network": "base", "TokenAddress": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-		"AlarmTopicArn": "arn:aws:sns:us-east-1:123456789012:alarms", "WebAcl": "true",
-		"KmsKeyArn": "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555",
-	},
+// A deployment is what SAM transforms: the parameters of a stack, and the template if it
+// is another one than template.yaml.
+type deployment struct {
+	Parameters map[string]string `json:"parameters"`
+	Template   string            `json:"template,omitempty"`
 }
 
-// transformed returns template.yaml as AWS reads it after SAM's transform, for sets of
-// parameters by their names.
-func transformed(t *testing.T, sets map[string]map[string]string) map[string]node {
+// stages returns the stacks that the rules below are held against, which make
+// lint-template gives cfn-lint too.
+func stages(t *testing.T) (all map[string]deployment) {
 	t.Helper()
-	type set struct {
-		Name       string            `json:"name"`
-		Parameters map[string]string `json:"parameters"`
+	text, err := os.ReadFile("testdata/stages.json")
+	if err = errors.Join(err, json.Unmarshal(text, &all)); err != nil || len(all) < 2 {
+		t.Fatalf("testdata/stages.json: %v", err)
 	}
-	var input []set
-	for _, name := range slices.Sorted(maps.Keys(sets)) {
-		input = append(input, set{name, sets[name]})
-	}
-	text, err := json.Marshal(input)
+	return all
+}
+
+// transformed returns deployments as AWS reads them after SAM's transform, by their names.
+func transformed(t *testing.T, all map[string]deployment) (results map[string]node) {
+	t.Helper()
+	text, err := json.Marshal(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,59 +45,176 @@ func transformed(t *testing.T, sets map[string]map[string]string) map[string]nod
 	var failed bytes.Buffer
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &failed
 	out, err := cmd.Output()
-	var all map[string]node
-	if err = errors.Join(err, json.Unmarshal(out, &all)); err != nil {
+	if err = errors.Join(err, json.Unmarshal(out, &results)); err != nil {
 		t.Fatalf("transforming the template: %v\n%s", err, failed.Bytes())
 	}
-	return all
+	return results
 }
 
-// TestTransformedTemplate holds what AWS refuses, or grants, only after SAM's transform.
-// The local AWS accepts each of these.
+// TestTransformedTemplate holds what AWS refuses, grants or deletes, and the local AWS
+// does not.
 func TestTransformedTemplate(t *testing.T) {
-	for stage, template := range transformed(t, stages) {
-		t.Run(stage, func(t *testing.T) {
-			canaries := 0
-			for id, v := range at[node](template, "Resources") {
-				r := v.(node)
-				switch kind := at[string](r, "Type"); kind {
-				case "AWS::ApiGateway::Account":
-					t.Errorf("%s: a setting of the account belongs to no stack: remit preflight says how to make it", id)
-				case "AWS::SQS::QueuePolicy":
-					for _, s := range statements(at[any](r, "Properties.PolicyDocument")) {
-						if s["Resource"] != "*" {
-							t.Errorf("%s: SQS takes one queue in a statement, and * for the queue itself: %v", id, s["Resource"])
-						}
-					}
-				case "AWS::IAM::Role", "AWS::IAM::ManagedPolicy":
-					policies := fmt.Sprint(at[any](r, "Properties.ManagedPolicyArns"))
-					if id != "CodeDeployServiceRole" && strings.Contains(policies, ":iam::aws:policy") {
-						t.Errorf("%s has policies of AWS, whose rights are on the whole account: %s", id, policies)
-					}
-					for _, s := range statements([]any{at[any](r, "Properties.Policies"), r["Properties"]}) {
-						if s["Resource"] == "*" && s["Effect"] != "Deny" && !strings.HasPrefix(words(s["Action"])[0], "xray:") {
-							t.Errorf("%s may %v on everything", id, s["Action"])
-						}
-					}
-				case "AWS::DynamoDB::Table", "AWS::SecretsManager::Secret":
-					if r["DeletionPolicy"] != "RetainExceptOnCreate" || r["UpdateReplacePolicy"] != "Retain" {
-						t.Errorf("%s is lost with the stack, or stays when its first deployment fails", id)
-					}
-				case "AWS::CodeDeploy::DeploymentGroup":
-					canaries++
-				case "AWS::ApiGateway::Stage":
-					for _, s := range at[[]any](r, "Properties.MethodSettings") {
-						if at[any](s, "MetricsEnabled") == true {
-							t.Errorf("%s: the metrics of a method are billed as custom ones: %v", id, at[any](s, "ResourcePath"))
-						}
-					}
+	for stage, template := range transformed(t, stages(t)) {
+		for _, fault := range faults(t, template, stage == "prod") {
+			t.Errorf("%s: %s", stage, fault)
+		}
+	}
+}
+
+// TestTransformedTemplateIsWatched makes each mistake once that a review of the first
+// template found, or feared.
+func TestTransformedTemplateIsWatched(t *testing.T) {
+	text, mistakes := string(files(t)["template.yaml"]), map[string]deployment{}
+	for fault, edit := range map[string][2]string{
+		"belongs to no stack":             {"\nResources:\n", "\nResources:\n  Logs: {Type: AWS::ApiGateway::Account}\n"},
+		"SQS takes one queue":             {`Resource: "*" # in a queue's policy`, "Resource: [!GetAtt WebhookQueue.Arn, !GetAtt SettleQueue.Arn] #"},
+		"a changed parameter":             {"\n      VersionDescription: !Ref Configuration", ""},
+		"is deleted when":                 {"\n    UpdateReplacePolicy: Retain\n    Metadata: {BuildMethod: go1.x}", "\n    Metadata: {BuildMethod: go1.x}"},
+		"policies of AWS":                 {"ManagedPolicyArns: [!Ref RequestPolicy, ", "ManagedPolicyArns: [arn:aws:iam::aws:policy/AmazonSQSFullAccess, "},
+		"deployed by canaries":            {"SendPaymentsErrorsAlarm, !Ref SendPaymentsCrashesAlarm]", "]\n      Nothing:"},
+		"lost with the stack":             {"DeletionPolicy: RetainExceptOnCreate", "DeletionPolicy: Retain"},
+		"metrics of a method":             {"MetricsEnabled: false", "MetricsEnabled: true"},
+		"may [sqs:ReceiveMessage]":        {"Action: [kms:Decrypt, kms:GenerateDataKey], Resource: !Ref KmsKeyArn", `Action: [sqs:ReceiveMessage], Resource: "*"`},
+		"bytes, and Lambda takes 4096":    {"        READS:", "        MORE: '" + strings.Repeat("x", 3000) + "'\n        READS:"},
+		"characters, and IAM takes 6144":  {"PolicyDocument: {Version: \"2012-10-17\", Statement: [{Effect: Allow, Action: [", "PolicyDocument: {Version: \"2012-10-17\", Id: " + strings.Repeat("x", 6144) + ", Statement: [{Effect: Allow, Action: ["},
+		"which is not of its new version": {"Alarms: [!Ref CheckReceiptsCrashesAlarm]", "Alarms: [!Ref WalletPausedAlarm]"},
+	} {
+		broken := strings.Replace(text, edit[0], edit[1], 1)
+		if fault == "deployed by canaries" {
+			from := strings.Index(text, "\n  SendPaymentsFunction:")
+			begin, end := strings.Index(text[from:], "\n      DeploymentPreference:"), strings.Index(text[from:], "\n      Events:")
+			broken = text[:from+begin] + text[from+end:]
+		}
+		if broken == text {
+			t.Errorf("template.yaml has no %q", edit[0])
+		}
+		mistakes[fault] = deployment{stages(t)["prod"].Parameters, broken}
+	}
+	for fault, template := range transformed(t, mistakes) {
+		if found := strings.Join(faults(t, template, true), "\n"); !strings.Contains(found, fault) {
+			t.Errorf("nothing says %q of a template with that mistake: %s", fault, found)
+		}
+	}
+}
+
+// faults returns the mistakes of a template. In production the functions that move money,
+// and the authorizer of none, are deployed by canaries.
+func faults(t *testing.T, template node, production bool) (found []string) {
+	t.Helper()
+	all, canaries := at[node](template, "Resources"), []string{}
+	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	for id, v := range all {
+		r := v.(node)
+		switch kind := at[string](r, "Type"); kind {
+		case "AWS::ApiGateway::Account":
+			add("%s: a setting of the account belongs to no stack: remit preflight says how to make it", id)
+		case "AWS::SQS::QueuePolicy":
+			for _, s := range statements(at[any](r, "Properties.PolicyDocument")) {
+				if s["Resource"] != "*" {
+					add("%s: SQS takes one queue in a statement, and * for the queue itself: %v", id, s["Resource"])
 				}
 			}
-			if (canaries > 0) != (stage == "prod") {
-				t.Errorf("%d functions are deployed by canaries", canaries)
+		case "AWS::IAM::Role", "AWS::IAM::ManagedPolicy":
+			if policies := fmt.Sprint(at[any](r, "Properties.ManagedPolicyArns")); strings.Contains(policies, ":iam::aws:policy") {
+				add("%s has policies of AWS, whose rights are on the whole account: %s", id, policies)
 			}
-		})
+			for _, s := range statements([]any{at[any](r, "Properties.Policies"), at[any](r, "Properties.PolicyDocument")}) {
+				if s["Resource"] == "*" && s["Effect"] != "Deny" && !strings.HasPrefix(words(s["Action"])[0], "xray:") {
+					add("%s may %v on everything", id, s["Action"])
+				}
+			}
+			// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+			if n := longest(t, template, at[any](r, "Properties.PolicyDocument")); n > 6144 {
+				add("the policy %s has up to %d characters, and IAM takes 6144", id, n)
+			}
+			if n := len(at[[]any](r, "Properties.ManagedPolicyArns")); n > 10 {
+				add("%s has %d policies, and IAM takes 10", id, n)
+			}
+		case "AWS::DynamoDB::Table", "AWS::SecretsManager::Secret":
+			if r["DeletionPolicy"] != "RetainExceptOnCreate" || r["UpdateReplacePolicy"] != "Retain" {
+				add("%s is lost with the stack, or stays when its first deployment fails", id)
+			}
+		case "AWS::Lambda::Function":
+			// https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+			if n := longest(t, template, at[any](r, "Properties.Environment.Variables")); n > 4096 {
+				add("the variables of %s have up to %d bytes, and Lambda takes 4096", id, n)
+			}
+		case "AWS::Lambda::Version":
+			if at[string](r, "Properties.Description.Ref") != "Configuration" {
+				add("%s: a changed parameter publishes no version of it", id)
+			}
+			if r["UpdateReplacePolicy"] != "Retain" {
+				add("%s is deleted when a changed parameter replaces it, and remit rollback has nowhere to go", id)
+			}
+		case "AWS::CodeDeploy::DeploymentGroup":
+			canaries = append(canaries, strings.TrimSuffix(id, "DeploymentGroup"))
+			for _, alarm := range at[[]any](r, "Properties.AlarmConfiguration.Alarms") {
+				name := at[string](alarm, "Name.Ref")
+				version := strings.TrimSuffix(id, "DeploymentGroup") + ".Version"
+				if watched := fmt.Sprint(at[any](all[name], "Properties.Dimensions")); !strings.Contains(watched, strings.TrimSuffix(version, ".Version")+"Version") {
+					add("the canary of %s watches %s, which is not of its new version: %s", id, name, watched)
+				}
+			}
+		case "AWS::ApiGateway::Stage":
+			for _, s := range at[[]any](r, "Properties.MethodSettings") {
+				if at[any](s, "MetricsEnabled") == true {
+					add("%s: the metrics of a method are billed as custom ones: %v", id, at[any](s, "ResourcePath"))
+				}
+			}
+		}
 	}
+	slices.Sort(canaries)
+	want := []string{"CheckReceiptsFunction", "SendPaymentFunction", "SendPaymentsFunction"}
+	if production && !slices.Equal(canaries, want) || !production && len(canaries) > 0 {
+		add("%v are deployed by canaries, in production %v should be", canaries, want)
+	}
+	if n := len(all); n > 500 {
+		add("%d resources, and CloudFormation takes 500", n)
+	}
+	return found
+}
+
+// longest returns how many bytes v has as JSON with the longest values of the parameters,
+// and 128 characters for each name that AWS gives.
+func longest(t *testing.T, template node, v any) int {
+	t.Helper()
+	var whole func(v any) any
+	whole = func(v any) any {
+		switch v := v.(type) {
+		case []any:
+			var all []any
+			for _, each := range v {
+				all = append(all, whole(each))
+			}
+			return all
+		case node:
+			p, parameter := at[node](template, "Parameters")[at[string](v, "Ref")].(node)
+			choice, _ := v["Fn::If"].([]any)
+			switch {
+			case parameter:
+				return strings.Repeat("x", longestValue(t, at[string](v, "Ref"), p))
+			case choice != nil:
+				a, b := whole(choice[1]), whole(choice[2])
+				if len(fmt.Sprint(a)) > len(fmt.Sprint(b)) {
+					return a
+				}
+				return b
+			case len(v) == 1 && (v["Ref"] != nil || v["Fn::GetAtt"] != nil || v["Fn::Sub"] != nil):
+				return strings.Repeat("x", 128)
+			}
+			all := node{}
+			for name, each := range v {
+				all[name] = whole(each)
+			}
+			return all
+		}
+		return v
+	}
+	text, err := json.Marshal(whole(v))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(text)
 }
 
 // TestEveryParameterTakesEffect: CloudFormation replaces a function's version only if one
@@ -106,7 +223,7 @@ func TestTransformedTemplate(t *testing.T) {
 // of the policy Configuration, whose description is fixed as well and has every parameter.
 // Without that, the alias serves the values of before.
 func TestEveryParameterTakesEffect(t *testing.T) {
-	for stage, template := range transformed(t, stages) {
+	for stage, template := range transformed(t, stages(t)) {
 		conditions, resources := at[node](template, "Conditions"), at[node](template, "Resources")
 		parameters := at[node](template, "Parameters")
 		policy := resources["Configuration"]
@@ -130,10 +247,6 @@ func TestEveryParameterTakesEffect(t *testing.T) {
 				}
 				if got := fmt.Sprint(at[any](properties, "Environment.Variables.CONFIGURATION")); got != "map[Ref:Configuration]" {
 					t.Errorf("%s: %s has the CONFIGURATION %s", stage, id, got)
-				}
-			case "AWS::Lambda::Version":
-				if got := fmt.Sprint(at[any](v, "Properties.Description")); got != "map[Ref:Configuration]" {
-					t.Errorf("%s: %s has the description %s", stage, id, got)
 				}
 			}
 		}

@@ -31,7 +31,7 @@ func TestOperatorsPages(t *testing.T) {
 	var spent struct{ Address string } // the wallet that the pages drain and retire
 	o.retireEmpty()
 	defer o.retireEmpty() // those that the pages make
-	ids := strings.NewReplacer(".cache/bin/remit", "remit", "--stack remit-dev", "", "--stack remit-staging", "",
+	ids := strings.NewReplacer(".cache/bin/remit", "remit", "--stack remit-dev", "", "--stack remit-prod", "",
 		"0x<hash>", hash, "0x…", paid.Wallet, "pay_…", paid.ID, "mer_…", m.owner, "we_…", hook.get("id"))
 	for _, block := range []struct{ page, start, prints string }{
 		{"docs/deploy.md", ".cache/bin/remit wallet balance", "ok   alarms"},
@@ -47,7 +47,7 @@ func TestOperatorsPages(t *testing.T) {
 		{"docs/operate.md", "remit wallet retire", "retired"},
 		{"docs/operate.md", "remit wallet create", "Fund it"},
 		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-dev", "Fund it"},
-		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-staging", "The key is not shown again"},
+		{"docs/deploy.md", ".cache/bin/remit wallet create --stack remit-prod", "Fund it"},
 	} {
 		printed := ""
 		text := guidetest.Read(t, root, block.page, block.start)

@@ -155,7 +155,6 @@ func (d *drill) rollBack(items []map[string]types.AttributeValue) {
 // paid pays under a key and waits for the end.
 func (d *drill) paid(m merchant, key string) (hash string) {
 	d.Helper()
-	d.ok(d.s.Set(d.Context(), func(*settings.Settings, *settings.Keys) {})) // as remit settings confirm does
 	hash = m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 5}, "Idempotency-Key", key).want(d.T, 201).get("tx_hash")
 	until(d.T, "confirming "+key, 3*time.Minute, func() bool {
 		return m.call("GET", "/transaction/"+hash, nil).want(d.T, 200).get("status") == "confirmed"
@@ -217,10 +216,11 @@ func TestRestorePage(t *testing.T) {
 	ended.call("GET", "/transactions", nil).want(t, 401)
 	m.call("GET", "/transactions", nil).want(t, 200)
 	d.use("RESTORED=\"$REMIT_STACK-webhooks-")
+	d.refused(m, "not-confirmed")
+	d.follow("remit settings confirm\nremit wallet resume")
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("after every table was restored: %v", bad)
 	}
-	d.follow("remit wallet resume --all")
 	after := d.paid(m, "after")
 
 	// AWS makes a copy of a table with backups when it is deleted; ministack does not.
@@ -239,7 +239,7 @@ func TestRestorePage(t *testing.T) {
 	d.follow("remit wallet pause --all --reason \"restore\" --table")
 	d.use("use ExistingPaymentsTable")
 	d.refused(m, "new")
-	d.follow("remit wallet resume --all")
+	d.follow("remit settings confirm\nremit wallet resume")
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	d.paid(m, "after-the-loss")
 
@@ -265,7 +265,7 @@ func TestRestorePage(t *testing.T) {
 	if bad := d.doctor(""); len(bad) > 0 {
 		t.Errorf("after the stack was made again: %v", bad)
 	}
-	d.follow("remit doctor --fresh")
+	d.follow("remit settings confirm\nremit doctor")
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	ended.call("GET", "/transactions", nil).want(t, 401)
 	if again := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 5}, "Idempotency-Key", "after").want(t, 201); again.get("tx_hash") != after {
@@ -289,13 +289,13 @@ func TestRestorePage(t *testing.T) {
 	d.follow("export AWS_REGION=us-west-2")
 	// ministack cannot end a replication; a replica can be read as it is.
 	d.use("secret() {")
-	if bad := d.doctor(""); len(bad) > 0 {
-		t.Errorf("in the other region: %v", bad)
-	}
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	m.call("GET", "/transaction/"+later, nil).want(t, 404)
 	d.refused(m, "new")
 	d.follow("remit recover\n")
+	if bad := d.doctor(""); len(bad) > 0 {
+		t.Errorf("in the other region: %v", bad)
+	}
 	if again := d.paid(m, "since-the-export"); again != later {
 		t.Errorf("a payment that the export lacks is paid again: %s, not %s", again, later)
 	}

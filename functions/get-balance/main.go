@@ -20,5 +20,6 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this. The newest block counts: a balance is
 // shown, and no decision depends on it.
 func wire(env *boot.Env) http.Handler {
-	return meterenv.Refusals(env, time.Now, httpapi.GetBalance(rand.Text, chainenv.Nodes(env, token.Address{}, time.Now), chainenv.Token(env), env.String("NETWORK"), chain.ConfirmationRule{}))
+	asset, network := chainenv.Asset(env)
+	return meterenv.Refusals(env, time.Now, httpapi.GetBalance(rand.Text, chainenv.Nodes(env, token.Address{}, time.Now), asset, network, chain.ConfirmationRule{}))
 }

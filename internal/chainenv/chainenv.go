@@ -18,14 +18,17 @@ import (
 	"remit/internal/token"
 )
 
-// Token returns the stack's token, from TOKEN_SYMBOL, TOKEN_DECIMALS and
-// TOKEN_ADDRESS.
-func Token(env *boot.Env) token.Token {
-	return token.Token{
-		Symbol:   env.String("TOKEN_SYMBOL"),
-		Decimals: env.Int("TOKEN_DECIMALS"),
-		Contract: boot.Parse(env, "TOKEN_ADDRESS", token.ParseAddress),
+// Asset returns the stack's token and the name of its network (chains.Profile.Asset), from
+// CHAIN_ID, NETWORK, TOKEN_ADDRESS, TOKEN_SYMBOL and TOKEN_DECIMALS.
+func Asset(env *boot.Env) (token.Token, string) {
+	own, _ := chains.Of(env.Uint64("CHAIN_ID"))
+	network, contract := env.Optional("NETWORK", ""), env.Optional("TOKEN_ADDRESS", "")
+	symbol, decimals := env.Optional("TOKEN_SYMBOL", ""), env.Optional("TOKEN_DECIMALS", "")
+	t, name, err := own.Asset(network, contract, symbol, decimals)
+	if err != nil {
+		boot.Parse(env, "CHAIN_ID", func(string) (uint64, error) { return 0, err })
 	}
+	return t, name
 }
 
 // SilentAfter returns how long a node is silent before payments are confirmed without it
@@ -44,12 +47,8 @@ func SilentAfter(env *boot.Env) time.Duration {
 // and, for each part that is empty there, the chain's own, but in live mode the rule
 // finalized. Of a chain that is not known it logs which values the stack has.
 func Config(env *boot.Env) stack.Config {
-	config := stack.Config{
-		ChainID: env.Uint64("CHAIN_ID"),
-		Token:   Token(env),
-		Network: env.String("NETWORK"),
-		Mode:    env.String("MODE"),
-	}
+	config := stack.Config{ChainID: env.Uint64("CHAIN_ID"), Mode: env.String("MODE")}
+	config.Token, config.Network = Asset(env)
 	config.Live = config.Mode == "live" || chains.IsMain(config.ChainID)
 	if env.Optional("TREASURY_ALLOWANCE", "") != "" {
 		config.TreasuryAllowance = boot.Parse(env, "TREASURY_ALLOWANCE", token.ParseAddress)

@@ -47,21 +47,36 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	})
 }
 
-func TestToken(t *testing.T) {
-	env := stack(t, new(string), nil)
+func TestAsset(t *testing.T) {
 	address, err := token.ParseAddress(contract)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := token.Token{Symbol: "USDC", Decimals: 6, Contract: address}
-	if diff := cmp.Diff(want, chainenv.Token(env)); diff != "" || env.Err() != nil {
-		t.Errorf("error %v (-want +got):\n%s", env.Err(), diff)
-	}
-	env = stack(t, new(string), map[string]string{"TOKEN_SYMBOL": "", "TOKEN_DECIMALS": "six", "TOKEN_ADDRESS": "0x1"})
-	chainenv.Token(env)
-	for _, name := range []string{"TOKEN_SYMBOL", "TOKEN_DECIMALS", "TOKEN_ADDRESS"} {
-		if err := env.Err(); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("error %v does not name %s", err, name)
+	usdc := token.Token{Symbol: "USDC", Decimals: 6, Contract: address}
+	other := map[string]string{"CHAIN_ID": "31337", "NETWORK": "devnet", "TOKEN_SYMBOL": "EUR", "TOKEN_DECIMALS": "18"}
+	none := map[string]string{"NETWORK": "", "TOKEN_SYMBOL": "", "TOKEN_DECIMALS": "", "TOKEN_ADDRESS": ""}
+	for _, c := range []struct {
+		why  string
+		vars map[string]string
+		want token.Token
+		name string // of the network
+		says string // the error
+	}{
+		{"all are set", nil, usdc, "base-sepolia", ""},
+		{"none is", none, usdc, "base-sepolia", ""},
+		{"another token", other, token.Token{Symbol: "EUR", Decimals: 18, Contract: address}, "devnet", ""},
+		{"another token without decimals", map[string]string{"TOKEN_ADDRESS": "0x" + strings.Repeat("12", 20), "TOKEN_DECIMALS": ""}, token.Token{}, "", "set TokenSymbol and TokenDecimals"},
+		{"no token on an unknown chain", map[string]string{"CHAIN_ID": "5", "TOKEN_ADDRESS": ""}, token.Token{}, "", "chain 5 is not known"},
+		{"decimals in words", map[string]string{"TOKEN_DECIMALS": "six"}, token.Token{}, "", "TokenDecimals"},
+		{"half an address", map[string]string{"TOKEN_ADDRESS": "0x1"}, token.Token{}, "", "TokenAddress"},
+	} {
+		env := stack(t, new(string), c.vars)
+		got, name := chainenv.Asset(env)
+		if diff := cmp.Diff(c.want, got); diff != "" || name != c.name {
+			t.Errorf("%s: network %s (-want +got):\n%s", c.why, name, diff)
+		}
+		if err := env.Err(); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: error %v, want %q", c.why, err, c.says)
 		}
 	}
 }

@@ -5,6 +5,10 @@ package chains
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"remit/internal/chain"
@@ -81,6 +85,30 @@ func (p Profile) Complete(c stack.Config) stack.Config {
 	c.Own = stack.Own{Window: p.Window, FeeLimit: Gwei(p.FeeLimit)}
 	c.ByCall = p.ByCall
 	return c
+}
+
+// Asset returns a stack's token and the name of its network, from the parameters Network,
+// TokenAddress, TokenSymbol and TokenDecimals. Each may be empty: the name is then the
+// profile's, in lower case with hyphens, and the token Circle's USDC on that chain, which
+// has six decimals on every chain in this package
+// (https://developers.circle.com/stablecoins/usdc-contract-addresses). A token of another
+// contract has no symbol and decimals of its own here: its parameters must have both.
+func (p Profile) Asset(network, contract, symbol, decimals string) (t token.Token, name string, err error) {
+	name = cmp.Or(network, strings.ToLower(strings.ReplaceAll(p.Name, " ", "-")))
+	if contract == "" && p.USDC == "" || name == "" {
+		return t, "", fmt.Errorf("chain %d is not known, or has no USDC of Circle's; set Network, TokenAddress, TokenSymbol and TokenDecimals", p.ID)
+	}
+	if t.Contract, err = token.ParseAddress(cmp.Or(contract, p.USDC)); err != nil {
+		return token.Token{}, "", fmt.Errorf("TokenAddress: %w", err)
+	}
+	if (symbol == "" || decimals == "") && t.Contract.String() != p.USDC {
+		return token.Token{}, "", errors.New("TokenAddress is not the chain's USDC; set TokenSymbol and TokenDecimals")
+	}
+	t.Symbol = cmp.Or(symbol, "USDC")
+	if t.Decimals, err = strconv.Atoi(cmp.Or(decimals, "6")); err != nil || t.Decimals < 0 || t.Decimals > 36 {
+		return token.Token{}, "", fmt.Errorf("TokenDecimals %q is not a number from 0 to 36", decimals)
+	}
+	return t, name, nil
 }
 
 // Gwei returns an amount of wei.

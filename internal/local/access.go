@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -158,6 +159,16 @@ func (a *chainAccess) keyed() []token.Address {
 	return slices.SortedFunc(maps.Keys(a.held), func(x, y token.Address) int { return bytes.Compare(x[:], y[:]) })
 }
 
+// host returns the address of a node without what may be a provider's key: /sandbox needs no
+// key of ours.
+func host(node string) string {
+	at, err := url.Parse(node)
+	if err != nil {
+		return ""
+	}
+	return (&url.URL{Scheme: at.Scheme, Host: at.Host}).String()
+}
+
 // facts describes the chain, with the wallets' balances there. It lists no magic
 // recipients of an outside chain, where they are ordinary addresses.
 func (a *chainAccess) facts(ctx context.Context, s *Settings) (devnet.Facts, error) {
@@ -165,7 +176,7 @@ func (a *chainAccess) facts(ctx context.Context, s *Settings) (devnet.Facts, err
 		return a.embedded.Facts(ctx)
 	}
 	facts := devnet.Facts{
-		RPCURL: s.RPC[0], ChainID: a.chainID, BlockTimeSeconds: s.BlockTime.Seconds(), Recipients: []devnet.Recipient{},
+		RPCURL: host(s.RPC[0]), ChainID: a.chainID, BlockTimeSeconds: s.BlockTime.Seconds(), Recipients: []devnet.Recipient{},
 		Token: devnet.TokenFacts{Address: a.asset.Contract, Symbol: a.asset.Symbol, Decimals: a.asset.Decimals},
 	}
 	for _, w := range a.keyed() {

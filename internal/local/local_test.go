@@ -24,12 +24,15 @@ import (
 
 	"remit/internal/client"
 	"remit/internal/devnet"
+	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/guidetest"
 	"remit/internal/httpapi"
 	"remit/internal/httpapi/httpapitest"
 	"remit/internal/local"
 	"remit/internal/local/localtest"
+	"remit/internal/settings"
+	"remit/internal/token"
 )
 
 // raw sends bytes on a connection of their own and reads one answer.
@@ -139,13 +142,16 @@ func TestRealMoneyIsClosed(t *testing.T) {
 		t.Cleanup(func() { _ = on.Close() })
 		keys := filepath.Join(t.TempDir(), "keys")
 		check(t, os.WriteFile(keys, []byte(on.Wallets()[0].PrivateKey()), 0o600))
-		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL(), "--token=" + on.Token().Contract.String(), "--wallet-file=" + keys}
+		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL() + "/v2/secret", "--token=" + on.Token().Contract.String(), "--wallet-file=" + keys}
 	}
 	served := func(flags []string) (shown string, made error) {
 		out, stop := localtest.Start(t, &local.Command{}, flags...)
 		defer stop()
 		api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1]}
 		shown = out.Await(t, "KEY=")
+		if answer, err := api.Call(t.Context(), "GET", "/sandbox", ""); err != nil || bytes.Contains(answer.Body, []byte("secret")) {
+			t.Errorf("/sandbox shows a provider's key: %s, %v", answer.Body, err)
+		}
 		_, made = api.CreateKey(t.Context(), "Acme")
 		return shown, made
 	}
@@ -198,6 +204,7 @@ func TestFlagsThatContradict(t *testing.T) {
 		"--wallet-file=keys":              "--wallet-file and --batch-contract go with --rpc",
 		"--treasury-allowance=" + someone: "--treasury-allowance goes with --rpc",
 		"--rpc=http://127.0.0.1:9":        "--rpc needs --token",
+		"--fresh":                         "--fresh goes with --dynamodb and the embedded chain",
 		"--rpc=http://127.0.0.1:9 --token=" + someone + " --wallet-file=keys --batch-contract=" + someone + " --treasury-allowance=" + someone: "exclude each other",
 		"--listen=" + taken.Addr().String(): taken.Addr().String() + " is taken: is another",
 	} {
@@ -394,6 +401,31 @@ func TestTablesAreAheadOfTheChain(t *testing.T) {
 		t.Errorf("started again: %v", err)
 	}
 	t.Run("fresh", func(t *testing.T) { pay(t, "--fresh") })
+}
+
+// TestSettingsChangedByHandAreKept: flags replace what flags chose, and no more.
+func TestSettingsChangedByHandAreKept(t *testing.T) {
+	dynamotest.Clear(t)
+	dynamodb := dynamotest.Start(t)
+	tables := dynamo.NewPayments(dynamotest.Client(t), "remit-payments")
+	maximum := func() settings.Settings {
+		rules, err := tables.Rules(t.Context())
+		check(t, errors.Join(err, rules.Unusable))
+		return rules.Settings
+	}
+	for flag, want := range map[string]string{"100": "100", "50": "50"} {
+		t.Run("flag "+flag, func(t *testing.T) { localtest.Stack(t, "--dynamodb", dynamodb, "--maximum="+flag) })
+		if got := maximum().Maximum.String(); got != want {
+			t.Errorf("--maximum=%s: stored %s", flag, got)
+		}
+	}
+	byHand := maximum()
+	byHand.Maximum, byHand.Who = token.Units(7), "ada"
+	check(t, tables.SetSettings(t.Context(), byHand))
+	t.Run("by hand", func(t *testing.T) { localtest.Stack(t, "--dynamodb", dynamodb, "--maximum=100") })
+	if got := maximum(); got.Maximum != token.Units(7) || got.Version != byHand.Version+1 {
+		t.Errorf("version %d has the maximum %s: a flag undid a change by hand", got.Version, got.Maximum)
+	}
 }
 
 // check ends the test if err is not nil.

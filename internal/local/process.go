@@ -57,14 +57,14 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 		return nil, err
 	}
 	s := &process{Settings: flags, log: log, url: url, hinted: make(hints, 1), jobs: newJobs(log)}
-	if s.tables, err = openTables(ctx, s.DynamoDB, s.Fresh); err != nil {
-		return nil, err
-	}
 	if s.chain, err = openChain(ctx, flags, log); err != nil {
 		return nil, err
 	}
 	if err := s.closed(s.chain.chainID); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.chain.close())
+	}
+	if s.tables, err = openTables(ctx, s.DynamoDB, s.Fresh); err != nil {
+		return nil, errors.Join(err, s.chain.close())
 	}
 	if err := s.tables.fit(ctx, s.chain); err != nil {
 		return nil, errors.Join(err, s.chain.close())
@@ -81,7 +81,7 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	config.ChainID, config.Token = s.chain.chainID, s.chain.asset
 	config = s.complete(config)
 	s.rules = config
-	if err := s.write(ctx, s.tables); err != nil {
+	if err := s.write(ctx, s.tables, log); err != nil {
 		return nil, errors.Join(fmt.Errorf("writing the settings: %w", err), s.chain.close())
 	}
 	current := settings.CachedKeys(s.tables.keys, false, time.Now, log)

@@ -85,7 +85,8 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024, ByCall: own.ByCall}
 	}
 	config = own.Complete(config)
-	mode := map[bool]string{true: "live", false: "test"}[chains.IsMain(config.ChainID)]
+	config.Live = chains.IsMain(config.ChainID)
+	mode := map[bool]string{true: "live", false: "test"}[config.Live]
 	if after, _ := stack.ParseQuorum(s.Quorum, mode); after > 0 { // kong takes no other
 		config.SilentAfter = cmp.Or(s.SilentAfter, after)
 	}
@@ -121,26 +122,42 @@ func (s *Settings) initial() settings.Settings {
 	return initial
 }
 
-// write stores what the flags choose, unless it is stored already.
-func (s *Settings) write(ctx context.Context, t *tables) error {
+// byFlags is who stored settings that flags chose.
+const byFlags = "remit local"
+
+// write stores what the flags choose as the first settings, and in place of what flags
+// chose before. Settings that a command has changed since are kept, with a warning.
+func (s *Settings) write(ctx context.Context, t *tables, log *slog.Logger) error {
 	rules, err := t.payments.Rules(ctx)
 	if err != nil {
 		return err
 	}
-	initial, by := s.initial(), settings.Stamp{Needs: settings.Code, At: time.Now(), Who: "remit local", Why: "flags"}
+	initial, by := s.initial(), settings.Stamp{Needs: settings.Code, Confirmed: true, At: time.Now(), Who: byFlags, Why: "flags"}
 	initial.Stamp, initial.Version = by, rules.Settings.Version
-	if rules.Unusable != nil || len(settings.Payments.Diff(rules.Settings, initial)) > 0 {
-		if err := t.payments.SetSettings(ctx, initial); err != nil {
-			return err
-		}
-	}
-	there, err := t.keys.KeySettings(ctx)
-	if err != nil && !settings.Unusable(err) {
+	if err := replace(settings.Payments, rules.Settings, initial, rules.Unusable, log, func() error { return t.payments.SetSettings(ctx, initial) }); err != nil {
 		return err
 	}
+	there, unusable := t.keys.KeySettings(ctx)
 	keys := settings.Keys{Stamp: by, Public: s.KeyCreation == "public", Hold: s.RecipientHold}
-	if keys.Version = there.Version; err != nil || len(settings.APIKeys.Diff(there, keys)) > 0 {
-		return t.keys.SetKeySettings(ctx, keys)
+	keys.Version = there.Version
+	return replace(settings.APIKeys, there, keys, unusable, log, func() error { return t.keys.SetKeySettings(ctx, keys) })
+}
+
+// replace stores the flags' settings unless they are stored, or were changed by a command.
+func replace[T any](table settings.Table[T], there, flags T, unusable error, log *slog.Logger, store func() error) error {
+	changes := table.Diff(there, flags)
+	switch {
+	case errors.Is(unusable, settings.ErrMissing):
+		return store()
+	case unusable != nil:
+		return fmt.Errorf("%w; start with --fresh to delete them", unusable)
+	case len(changes) > 0 && table.Stamp(&there).Who != byFlags:
+		for _, c := range changes {
+			log.Warn("setting kept, not taken from the flags; change it with remit settings set", "setting", c.Name, "stored", c.From, "flag", c.To)
+		}
+		return nil
+	case len(changes) > 0:
+		return store()
 	}
 	return nil
 }
@@ -149,6 +166,8 @@ func (s *Settings) write(ctx context.Context, t *tables) error {
 // token. Its error names the flag that cannot be read.
 func (s *Settings) config() (stack.Config, error) {
 	switch outside, named := len(s.RPC) > 0, !s.Token.IsZero(); {
+	case s.Fresh && (outside || s.DynamoDB == ""):
+		return stack.Config{}, errors.New("--fresh goes with --dynamodb and the embedded chain: on another chain the deleted tables would be all that knows what was paid")
 	case !outside && (named || s.WalletFile != "" || !s.BatchContract.IsZero()):
 		return stack.Config{}, errors.New("--token, --wallet-file and --batch-contract go with --rpc: the embedded chain brings its own")
 	case !outside && !s.Treasury.IsZero():

@@ -42,7 +42,7 @@ const tableTimeout = 5 * time.Second
 var localTables = dynamo.Tables{APIKeys: "remit-api-keys", Payments: "remit-payments", Webhooks: "remit-webhooks"}
 
 // openTables returns stores in memory, or in DynamoDB at url, whose tables it
-// creates if they are absent, and empties first if they are to be fresh.
+// creates if they are absent, and deletes first if they are to be fresh.
 func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 	if url == "" {
 		return &tables{&memory.APIKeys{}, memory.NewPayments(), memory.NewWebhooks()}, nil

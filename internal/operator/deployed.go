@@ -145,14 +145,13 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 		mode: parameters["Mode"], keyCache: parameters["AuthorizerCacheSeconds"],
 	}
 	d.agree = d.recorded(ctx, agree)
-	var id, contract, decimals error
+	var id, asset error
 	d.chainID, id = strconv.ParseUint(parameters["ChainId"], 10, 64)
-	d.asset.Symbol = parameters["TokenSymbol"]
-	d.asset.Contract, contract = token.ParseAddress(parameters["TokenAddress"])
-	d.asset.Decimals, decimals = strconv.Atoi(parameters["TokenDecimals"])
+	own, _ := chains.Of(d.chainID)
 	d.rules, err = rulesOf(d.chainID, parameters)
-	d.rules.Token, d.rules.Network = d.asset, parameters["Network"]
-	if err := errors.Join(id, contract, decimals, err); err != nil {
+	d.asset, d.rules.Network, asset = own.Asset(parameters["Network"], parameters["TokenAddress"], parameters["TokenSymbol"], parameters["TokenDecimals"])
+	d.rules.Token = d.asset
+	if err := errors.Join(id, asset, err); err != nil {
 		return nil, fmt.Errorf("parameters of stack %s (correct and deploy them): %w", t.Stack, err)
 	}
 	return d, nil

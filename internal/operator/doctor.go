@@ -70,7 +70,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e.check(ctx, "settings", e.settingsHold, "remit settings show; then settings set, confirm or apply (docs/operate.md#settings)")
 	if onAWS {
 		e.holdsTheRate(ctx, a, c)
-		e.check(ctx, "closed", a.isClosed, "deploy with these parameters (docs/deploy.md)")
+		e.check(ctx, "closed", a.isClosed, "deploy with these parameters (docs/parameters.md)")
 		e.check(ctx, "reserved concurrency", a.isReserved, "ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small")
 	}
 	e.check(ctx, "nodes agree", e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)`)

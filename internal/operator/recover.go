@@ -99,9 +99,12 @@ func (c *Recover) unconfirm(ctx context.Context, d *deployment) error {
 	rules, err := tables.Rules(ctx)
 	if s := rules.Settings; err == nil && rules.Unusable == nil && s.Confirmed {
 		s.Confirmed, s.At, s.Why = false, time.Now(), "remit recover"
-		if s.Who, err = d.who(ctx); err == nil {
-			return tables.SetSettings(ctx, s)
+		who, err := d.who(ctx)
+		if err != nil {
+			return err
 		}
+		s.Who = who[max(0, len(who)-256):]
+		return tables.SetSettings(ctx, s)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"remit/internal/chains"
 	"remit/internal/settings"
 	"remit/internal/store"
 )
@@ -124,7 +125,7 @@ func (d *deployment) settings(ctx context.Context) ([]settingsTable, error) {
 	if unusable != nil && !settings.Unusable(unusable) {
 		return nil, fmt.Errorf("reading the settings of keys: %w", unusable)
 	}
-	live := d.mode == "live"
+	live := d.mode == "live" || chains.IsMain(d.chainID)
 	p := &settingsOf[settings.Settings]{
 		settings.Payments, "payments", rules.Settings, rules.Settings, rules.Unusable,
 		func(s settings.Settings) error {
@@ -190,7 +191,8 @@ func (d *deployment) write(ctx context.Context, tables []settingsTable, yes, con
 	if len(tables) == 0 {
 		return d.show([]any{}, "nothing changes")
 	}
-	var text, loosened strings.Builder
+	var text strings.Builder
+	loosened := map[settingsTable]string{}
 	for _, t := range tables {
 		if err := t.refused(); err != nil {
 			return fmt.Errorf("nothing was changed: %w", err)
@@ -204,12 +206,12 @@ func (d *deployment) write(ctx context.Context, tables []settingsTable, yes, con
 			for _, c := range t.changes() {
 				fmt.Fprintf(&text, "  %s: %q -> %q%s\n", c.Name, c.From, c.To, map[bool]string{true: "  LOOSENS A LIMIT"}[c.Loosens])
 				if c.Loosens {
-					fmt.Fprintf(&loosened, "%s: %q -> %q\n", c.Name, c.From, c.To)
+					loosened[t] += fmt.Sprintf("%s: %q -> %q\n", c.Name, c.From, c.To)
 				}
 			}
 		}
 		if errors.Is(t.unusable(), settings.ErrDamaged) {
-			fmt.Fprintf(&loosened, "the damaged settings of %s were replaced\n", t.kind())
+			loosened[t] = fmt.Sprintf("the damaged settings of %s were replaced\n", t.kind())
 		}
 	}
 	text.WriteString("Requests that come 30 seconds later are judged by them.")
@@ -220,19 +222,20 @@ func (d *deployment) write(ctx context.Context, tables []settingsTable, yes, con
 	if err != nil {
 		return fmt.Errorf("nothing was changed: asking who you are: %w", err)
 	}
-	done, said := []map[string]any{}, ""
-	for i, t := range tables {
+	done, said, stored := []map[string]any{}, "", ""
+	by := settings.Stamp{At: time.Now(), Who: who[max(0, len(who)-256):], Why: why}
+	for _, t := range tables {
 		// A new version of unconfirmed settings is no confirmation of the others.
-		by := settings.Stamp{Confirmed: confirms || t.stamp().Confirmed || t.unusable() != nil, At: time.Now(), Who: who[max(0, len(who)-256):], Why: why}
-		err := t.write(ctx, by)
-		if errors.Is(err, store.ErrChanged) {
-			err = fmt.Errorf("settings of %s: %w: look again with remit settings show, then repeat the command", t.kind(), err)
+		by.Confirmed = confirms || t.stamp().Confirmed || t.unusable() != nil
+		err := d.writeOne(ctx, t, by)
+		if err == nil || !errors.Is(err, store.ErrChanged) { // stored, or nobody knows
+			stored += loosened[t]
 		}
-		if err != nil && i > 0 {
-			return fmt.Errorf("after those of payments were stored: %v", err) //nolint:errorlint // see Ended
+		if err != nil && len(done) > 0 {
+			err = fmt.Errorf("after those of payments were stored: %v", err) //nolint:errorlint // see Ended
 		}
 		if err != nil {
-			return err
+			return errors.Join(err, d.announce(ctx, stored, by))
 		}
 		done = append(done, map[string]any{"table": t.kind(), "version": t.stamp().Version + 1, "confirmed": by.Confirmed})
 		said += fmt.Sprintf("settings of %s: version %d\n", t.kind(), t.stamp().Version+1)
@@ -240,13 +243,39 @@ func (d *deployment) write(ctx context.Context, tables []settingsTable, yes, con
 			said += "It is of a restored table: remit settings confirm lets live payments go on.\n"
 		}
 	}
-	if loosened.Len() > 0 {
-		err = d.publish(ctx, "Remit "+d.Stack+": a limit was loosened", fmt.Sprintf("%sby %s: %s\n", loosened.String(), who, why))
-		if err != nil {
-			err = fmt.Errorf("the change is made, and could not be published to the alarm topic, so tell the others: %v", err) //nolint:errorlint // no refusal
+	return errors.Join(d.announce(ctx, stored, by), d.show(done, said))
+}
+
+// writeOne stores the next version of a table. Of a write whose answer is lost the store
+// may say that somebody else has stored another: the version is read again and known by
+// its author and time.
+func (d *deployment) writeOne(ctx context.Context, t settingsTable, by settings.Stamp) error {
+	err := t.write(ctx, by)
+	if !errors.Is(err, store.ErrChanged) {
+		return err
+	}
+	again, failed := d.settings(ctx)
+	for _, now := range again {
+		s := now.stamp()
+		if now.kind() == t.kind() && s.Version == t.stamp().Version+1 && s.At.Equal(by.At) && s.Who == by.Who {
+			return nil
 		}
 	}
-	return errors.Join(d.show(done, said), err)
+	if failed != nil {
+		return fmt.Errorf("settings of %s: whether they were stored is not known; look with remit settings show: %v", t.kind(), failed) //nolint:errorlint // no refusal
+	}
+	return fmt.Errorf("settings of %s: %w: look again with remit settings show, then repeat the command", t.kind(), err)
+}
+
+// announce publishes what allows more than before.
+func (d *deployment) announce(ctx context.Context, loosened string, by settings.Stamp) error {
+	if loosened == "" {
+		return nil
+	}
+	if err := d.publish(ctx, "Remit "+d.Stack+": a limit was loosened", fmt.Sprintf("%sby %s: %s\n", loosened, by.Who, by.Why)); err != nil {
+		return fmt.Errorf("the change is made, and could not be published to the alarm topic, so tell the others: %v", err) //nolint:errorlint // no refusal
+	}
+	return nil
 }
 
 type settingsShow struct{ Target }
