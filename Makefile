@@ -181,7 +181,7 @@ dynamodb: ## DynamoDB Local on port 8000 (DYNAMODB_PORT) until Ctrl-C
 .PHONY: build
 build: ## Build the functions as Lambda runs them (ARGS='--parameter-overrides Architecture=x86_64')
 	@tools/install aws
-	.cache/venv/bin/sam build --config-env $(ENV) $(ARGS)
+	.cache/venv/bin/sam build --config-env $(ENV) $(if $(filter build,$(MAKECMDGOALS)),$(ARGS))
 
 .PHONY: preflight
 preflight: ## Find out what would fail a deployment to AWS, and how to mend it (ENV=dev, staging or prod)

@@ -311,20 +311,25 @@ func readsSigningKeys(r node) string {
 }
 
 func changesRules(r node) string {
-	writes, denied := false, false
+	writes, denied := false, map[string]bool{}
 	for _, s := range at[[]node](r, "Properties.Rights") {
-		acts := fmt.Sprint(words(s["Action"]))
-		if s["Effect"] == "Deny" {
-			of := words(at[node](s, "Condition.ForAnyValue:StringLike")["dynamodb:LeadingKeys"])
-			denied = strings.Contains(acts, "DeleteItem") && strings.Contains(acts, "PutItem") && strings.Contains(acts, "UpdateItem") &&
-				slices.Contains(of, dynamo.AuditPartition) && !slices.ContainsFunc(dynamo.SettingsPartitions(), func(p string) bool { return !slices.Contains(of, p) })
-			continue
+		for _, action := range words(s["Action"]) {
+			table := fmt.Sprint(s["Resource"])
+			if s["Effect"] == "Deny" {
+				for _, of := range words(at[node](s, "Condition.ForAnyValue:StringLike")["dynamodb:LeadingKeys"]) {
+					denied[action+" "+of] = true // PutItem beside settings: of items with their values
+				}
+			} else if strings.Contains(table, "PaymentsTable") || strings.Contains(table, "ApiKeysTable") {
+				writes = writes || regexp.MustCompile(":(Put|Update|Delete)Item").MatchString(action)
+			}
 		}
-		table := fmt.Sprint(s["Resource"])
-		writes = writes || (strings.Contains(table, "PaymentsTable") || strings.Contains(table, "ApiKeysTable")) && regexp.MustCompile(":(Put|Update|Delete)Item").MatchString(acts)
 	}
-	if writes && !denied {
-		return "may write settings, the deny list or the audit log: deny it their partitions"
+	for _, of := range append(dynamo.SettingsPartitions(), dynamo.AuditPartition) {
+		for _, action := range []string{"Delete", "Put", "Update"} {
+			if writes && !denied["dynamodb:"+action+"Item "+of] {
+				return "may " + action + " in the partition " + of + " of settings, the deny list and the audit log"
+			}
+		}
 	}
 	return ""
 }

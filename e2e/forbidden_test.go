@@ -108,10 +108,11 @@ func tried(t *testing.T, cfg aws.Config, name string, attempts []attempt) {
 	}
 }
 
-// writes puts an item into a partition, on a condition that never holds.
+// writes puts an item into a partition, with values as settings have them, on a condition
+// that never holds.
 func writes(table *string, key, partition string) func(context.Context, aws.Config) error {
 	return func(ctx context.Context, cfg aws.Config) error {
-		_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx, &dynamodb.PutItemInput{TableName: table, Item: in(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
+		_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx, &dynamodb.PutItemInput{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
 		return err
 	}
 }
@@ -120,10 +121,16 @@ func writes(table *string, key, partition string) func(context.Context, aws.Conf
 func writesTogether(table *string, key, partition string) func(context.Context, aws.Config) error {
 	return func(ctx context.Context, cfg aws.Config) error {
 		_, err := dynamodb.NewFromConfig(cfg).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
-			{Put: &types.Put{TableName: table, Item: in(key, partition), ConditionExpression: aws.String("attribute_exists(never)")}},
+			{Put: &types.Put{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")}},
 		}})
 		return err
 	}
+}
+
+func valued(key, partition string) map[string]types.AttributeValue {
+	item := in(key, partition)
+	item["values"] = text("x")
+	return item
 }
 
 // in returns the key of an item of a partition.

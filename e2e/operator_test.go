@@ -500,7 +500,7 @@ func TestOperatorsRights(t *testing.T) {
 			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "wallet drain --yes " + wallet, "settings set MerchantShare=40 --yes --reason x"}},
 		{"Operator", []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address, "wallet retire --yes " + made.Address, "keys create Rights --yes"},
 			[]string{"wallet create --yes", "settings set MerchantShare=40 --yes --reason x", "deny add " + recipient + " --yes --reason x"}},
-		{"Settings", []string{"settings set MerchantShare=40 --yes --reason x", "settings set MerchantShare=50 --yes --reason x", "deny add 0x00000000000000000000000000000000000000aa --yes --reason x", "deny remove 0x00000000000000000000000000000000000000aa --yes"},
+		{"Settings", []string{"settings set MerchantShare=40 --yes --reason x", "settings set MerchantShare=50 --yes --reason x", "deny add 0x00000000000000000000000000000000aa00aa00 --yes --reason x", "deny remove 0x00000000000000000000000000000000aa00aa00 --yes"},
 			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "keys create Rights --yes"}},
 		{"Releaser", []string{"wallet list"}, []string{"wallet create --yes", "wallet pause --yes " + wallet, "settings set MerchantShare=40 --yes --reason x"}},
 		{"Keys", []string{"wallet create --yes"}, []string{"wallet pause --yes " + wallet, "settings set MerchantShare=40 --yes --reason x"}},

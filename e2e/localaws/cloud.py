@@ -1,7 +1,7 @@
-"""The local AWS, with what ministack's IAM leaves out of AWS's: the partitions that a
-request to DynamoDB names (dynamodb:LeadingKeys), grants of KMS and the conditions of
-making them, encryption contexts, the log stream that a request names, and the actions on
-one alias of a function, which ministack takes for those on all."""
+"""The local AWS, with what ministack's IAM leaves out of AWS's: the partitions and the
+attributes that a request to DynamoDB writes (dynamodb:LeadingKeys and Attributes), grants
+of KMS and the conditions of making them, encryption contexts, the log stream that a
+request names, and the actions on one alias of a function, which it takes for those on all."""
 import json
 import re
 
@@ -31,8 +31,14 @@ def partitions(request):
     return found
 
 
+def written(request):
+    """The conditions of a request, or of one part of a transaction, that ministack lacks."""
+    keys, names = partitions(request), list(request.get("Item") or {})
+    return {**({"dynamodb:LeadingKeys": keys} if keys else {}), **({"dynamodb:Attributes": names} if names else {})}
+
+
 class Part(str):
-    """The action of a part of a transaction, which knows its partitions."""
+    """The action of a part of a transaction, which knows its conditions."""
 
 
 def transaction_checks(action, body, region, account, before=iam_actions.dynamodb_transaction_checks):
@@ -40,14 +46,13 @@ def transaction_checks(action, body, region, account, before=iam_actions.dynamod
     for item in read(body).get("TransactItems") or []:
         for name, arn in before(action, json.dumps({"TransactItems": [item]}), region, account):
             part = Part(name)
-            part.partitions = [key for request in item.values() for key in partitions(request)]
+            part.context = {name: value for request in item.values() for name, value in written(request).items()}
             checks.append((part, arn))
     return checks
 
 
 def service_context(body, before=iam_actions.dynamodb_service_context):
-    keys = partitions(read(body))
-    return {**before(body), **({"dynamodb:LeadingKeys": keys} if keys else {})}
+    return {**before(body), **written(read(body))}
 
 
 def request_context(service, action, body, params, before=iam_actions.request_tag_context):
@@ -83,7 +88,7 @@ def granted(principal, action, key):
 
 def enforce(access_key, action, service, region, resource_arn="*", service_context=None, before=iam_evaluator.enforce):
     if isinstance(action, Part):
-        service_context = {**(service_context or {}), "dynamodb:LeadingKeys": action.partitions}
+        service_context = {**(service_context or {}), **action.context}
     denied = before(access_key, action, service, region, resource_arn=resource_arn, service_context=service_context)
     if getattr(denied, "decision", "") == "ImplicitDeny" and service == "kms":
         if granted(denied.principal_arn, action.split(":")[1], resource_arn):

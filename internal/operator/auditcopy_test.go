@@ -16,6 +16,8 @@ import (
 	"remit/internal/store"
 )
 
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
 // A kept log is a table that has entries, or refuses them.
 type keptLog struct {
 	store.AuditLog

@@ -200,7 +200,8 @@ func (a *account) policies(list []listed, wallets string) (map[string]policy, er
 			allow(only(rules...), []string{r.keys, r.payments}, "dynamodb:DeleteItem", "dynamodb:PutItem"),
 		),
 		"RemitReleaser": write(
-			allow(nil, r.functions, "lambda:GetAlias", "lambda:ListVersionsByFunction", "lambda:UpdateAlias"),
+			allow(nil, []string{a.id}, "cloudformation:CancelUpdateStack", "cloudformation:DescribeStackEvents"),
+			allow(nil, r.functions, "lambda:GetAlias", "lambda:UpdateAlias"),
 		),
 		"RemitKeys": write(
 			allow(only(wallets), payments, "dynamodb:PutItem"),

@@ -5,18 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	stacks "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/codedeploy"
-	"github.com/aws/aws-sdk-go-v2/service/codedeploy/types"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -26,213 +23,129 @@ type Rollback struct {
 	Yes bool `help:"Do not ask."`
 }
 
+const (
+	// readWithin and actWithin bound the two halves of a rollback: 30 seconds in all, without
+	// the time in which the operator reads what it will do.
+	readWithin, actWithin = 14 * time.Second, 15 * time.Second
+	// atOnce is how many functions are asked at a time, below what Lambda admits of one caller.
+	atOnce = 8
+)
+
 // live is the alias that callers of a function use.
 var live = "live"
-
-// readsVariable is the variable of a function's environment that says which settings its
-// code understands (settings.Code). Code of before there was one understands none.
-const readsVariable = "READS"
-
-// atOnce is how many functions are asked at a time, below what Lambda admits of one caller.
-const atOnce = 8
-
-// A release is what `remit rollback` asks AWS of. The clients of the SDK are one.
-type release interface {
-	GetAlias(context.Context, *lambda.GetAliasInput, ...func(*lambda.Options)) (*lambda.GetAliasOutput, error)
-	ListVersionsByFunction(context.Context, *lambda.ListVersionsByFunctionInput, ...func(*lambda.Options)) (*lambda.ListVersionsByFunctionOutput, error)
-	UpdateAlias(context.Context, *lambda.UpdateAliasInput, ...func(*lambda.Options)) (*lambda.UpdateAliasOutput, error)
-}
-
-// A canary is the part of CodeDeploy that moves an alias little by little.
-type canary interface {
-	ListDeployments(context.Context, *codedeploy.ListDeploymentsInput, ...func(*codedeploy.Options)) (*codedeploy.ListDeploymentsOutput, error)
-	StopDeployment(context.Context, *codedeploy.StopDeploymentInput, ...func(*codedeploy.Options)) (*codedeploy.StopDeploymentOutput, error)
-}
-
-// Run ends the canaries under way, or puts the functions of the last deployment back to
-// the versions that ran before it.
-func (c *Rollback) Run(ctx context.Context, d *deployment) error {
-	a, onAWS := d.platform.(*account)
-	if !onAWS {
-		return errors.New("a stack of remit local has one version: stop it and start the other")
-	}
-	found, err := cloudformation.NewFromConfig(a.aws).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &c.Stack})
-	if err != nil {
-		return fmt.Errorf("looking for stack %s: %w", c.Stack, err)
-	}
-	since := cmp.Or(aws.ToTime(found.Stacks[0].LastUpdatedTime), aws.ToTime(found.Stacks[0].CreationTime))
-	functions, err := a.declared(ctx, "AWS::Lambda::Function")
-	if err != nil {
-		return err
-	}
-	groups, err := a.declared(ctx, "AWS::CodeDeploy::DeploymentGroup")
-	if err != nil {
-		return err
-	}
-	applications, err := a.declared(ctx, "AWS::CodeDeploy::Application")
-	if err != nil {
-		return err
-	}
-	deploys := codedeploy.NewFromConfig(a.aws)
-	for application := range applications { // SAM makes one
-		if running, err := deploying(ctx, deploys, application, groups); err != nil {
-			return err
-		} else if len(running) > 0 {
-			if err := d.agree(c.Yes, fmt.Sprintf("This stops %d deployments: their functions go back at once, and CloudFormation then takes the whole update back.", len(running))); err != nil {
-				return err
-			}
-			if err := stopped(ctx, deploys, running); err != nil {
-				return err
-			}
-			return d.show(running, "stopped; aws cloudformation wait stack-rollback-complete --stack-name "+c.Stack+" ends when the rest is back")
-		}
-	}
-	s, err := d.payments()
-	if err != nil {
-		return err
-	}
-	rules, err := s.Rules(ctx)
-	if err != nil {
-		return fmt.Errorf("reading what the older version would have to understand: %w", err)
-	}
-	client := lambda.NewFromConfig(a.aws)
-	moves, err := lastRelease(ctx, client, slices.Sorted(maps.Keys(functions)), since, rules.Settings.Needs)
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	for _, m := range moves {
-		fmt.Fprintf(&text, "%s  %s -> %s\n", m.Function, m.From, m.To)
-	}
-	if err := d.agree(c.Yes, "This puts back the functions of the deployment of "+since.UTC().Format(time.RFC3339)+":\n"+text.String()); err != nil {
-		return err
-	}
-	if err := moveBack(ctx, client, moves); err != nil {
-		return err
-	}
-	return d.show(moves, "put back; the next deployment brings its own versions. Deploy the commit that runs now, so that the template says the same")
-}
-
-// deploying returns the deployments of the groups that have not ended.
-func deploying(ctx context.Context, c canary, application string, groups map[string]bool) (ids []string, err error) {
-	for _, group := range slices.Sorted(maps.Keys(groups)) {
-		found, err := c.ListDeployments(ctx, &codedeploy.ListDeploymentsInput{ApplicationName: &application, DeploymentGroupName: &group, IncludeOnlyStatuses: []types.DeploymentStatus{
-			types.DeploymentStatusCreated, types.DeploymentStatusQueued, types.DeploymentStatusInProgress, types.DeploymentStatusReady,
-		}})
-		if err != nil {
-			return nil, fmt.Errorf("asking for deployments under way: %w", err)
-		}
-		ids = append(ids, found.Deployments...)
-	}
-	return ids, nil
-}
-
-// stopped stops deployments. CodeDeploy then puts their aliases back itself.
-func stopped(ctx context.Context, c canary, ids []string) error {
-	var errs []error
-	for _, id := range ids {
-		if _, err := c.StopDeployment(ctx, &codedeploy.StopDeploymentInput{DeploymentId: &id, AutoRollbackEnabled: aws.Bool(true)}); err != nil {
-			errs = append(errs, fmt.Errorf("stopping %s: %w", id, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// A move puts a function's alias back.
-type move struct {
-	Function string `json:"function"`
-	From     string `json:"from"`
-	To       string `json:"to"`
-}
 
 // errNoOlder reports a release that cannot be put back.
 var errNoOlder = errors.New("nothing was changed")
 
-// lastRelease returns the moves that undo the release of that time: of every function
-// whose live version was published since, to the version before it. Each must understand
-// what is stored: needs is what the settings ask for, 0 if there are none.
-func lastRelease(ctx context.Context, r release, functions []string, since time.Time, needs uint64) ([]move, error) {
-	moves := make([]*move, len(functions))
-	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(atOnce)
-	for i, name := range functions {
-		work.Go(func() (err error) {
-			moves[i], err = moveOf(ctx, r, name, since, needs)
-			return err
-		})
+// A rollback is the way back from a release: the last deployment, whether it has ended or not.
+type rollback struct {
+	stack      string
+	cloud      *cloudformation.Client
+	functions  *lambda.Client
+	deploys    *codedeploy.Client
+	status     stacks.StackStatus
+	began      time.Time // the release
+	moves      []*move
+	app        string   // the application of CodeDeploy
+	deployment []string // canaries under way
+}
+
+// rollback opens the clients that a rollback takes.
+func (a *account) rollback() *rollback {
+	return &rollback{stack: a.stack, cloud: cloudformation.NewFromConfig(a.aws), functions: lambda.NewFromConfig(a.aws), deploys: codedeploy.NewFromConfig(a.aws)}
+}
+
+// Run cancels an update under way and stops its canaries, and puts the functions of the
+// last deployment back to the versions that ran before it, together. CloudFormation puts
+// back what else a cancelled update has changed, in its own time.
+func (c *Rollback) Run(ctx context.Context, d *deployment) error {
+	a, onAWS := d.platform.(interface{ rollback() *rollback })
+	if !onAWS {
+		return errors.New("a stack of remit local has one version: stop it and start the other")
 	}
+	r := a.rollback()
+	reading, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	if err := r.plan(reading, d); err != nil {
+		return err
+	}
+	text := "This puts back the functions of the deployment of " + r.began.UTC().Format(time.RFC3339) + ":\n"
+	if r.status == stacks.StackStatusUpdateInProgress {
+		text = fmt.Sprintf("This cancels the update of %s and stops %d canaries. CloudFormation puts the whole update back; %d functions go back at once.\n",
+			r.began.UTC().Format(time.RFC3339), len(r.deployment), len(r.moves))
+	}
+	for _, m := range r.moves {
+		text += fmt.Sprintf("%s  %s -> %s\n", m.Function, m.From, m.To)
+	}
+	if err := d.agree(c.Yes, text); err != nil {
+		return err
+	}
+	acting, cancel := context.WithTimeout(ctx, actWithin)
+	defer cancel()
+	err := r.act(acting)
+	said := ""
+	for _, m := range r.moves {
+		said += fmt.Sprintf("%s  %s -> %s  %s\n", m.Function, m.From, m.To, m.State)
+	}
+	return errors.Join(d.show(r.moves, said+r.afterwards()), err)
+}
+
+// plan finds what the release was, what goes back to what, and whether the older versions
+// may run on the settings that are stored.
+func (r *rollback) plan(ctx context.Context, d *deployment) error {
+	found, err := r.cloud.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &r.stack})
+	if err != nil || len(found.Stacks) != 1 {
+		return fmt.Errorf("looking for stack %s: %w", r.stack, cmp.Or(err, errNoOlder))
+	}
+	r.status = found.Stacks[0].StackStatus
+	if !slices.Contains(goesBack, r.status) {
+		return fmt.Errorf("%w: stack %s is %s, and has no older version to go back to", errNoOlder, r.stack, r.status)
+	}
+	work, inTime := errgroup.WithContext(ctx)
+	var release operation
+	var tables []settingsTable
+	work.Go(func() (err error) {
+		release, err = r.release(inTime, d, aws.ToString(found.Stacks[0].StackId))
+		return err
+	})
+	work.Go(func() error { return r.canaries(inTime) })
+	work.Go(func() (err error) {
+		tables, err = d.settings(inTime)
+		return err
+	})
 	if err := work.Wait(); err != nil {
-		return nil, err
+		return fmt.Errorf("%w: %w", errNoOlder, err)
 	}
-	var all []move
-	for _, m := range moves {
-		if m != nil {
-			all = append(all, *m)
-		}
+	r.began = release.began
+	if err := r.compare(ctx, release); err != nil {
+		return err
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%w: no function runs a version that was published since %s", errNoOlder, since.UTC().Format(time.RFC3339))
+	if len(r.moves) == 0 && r.status != stacks.StackStatusUpdateInProgress {
+		return fmt.Errorf("%w: no function runs a version of the deployment of %s", errNoOlder, r.began.UTC().Format(time.RFC3339))
 	}
-	return all, nil
+	return r.permitted(ctx, d, tables)
 }
 
-// moveOf returns nil for a function that the release left alone.
-func moveOf(ctx context.Context, r release, name string, since time.Time, needs uint64) (*move, error) {
-	alias, err := r.GetAlias(ctx, &lambda.GetAliasInput{FunctionName: &name, Name: &live})
-	if err != nil {
-		return nil, fmt.Errorf("asking what runs behind %s: %w", name, err)
-	}
-	number := func(text *string) uint64 { // $LATEST is 0
-		n, _ := strconv.ParseUint(aws.ToString(text), 10, 64)
-		return n
-	}
-	runs, before, reads, published := number(alias.FunctionVersion), uint64(0), "", false
-	pages := lambda.NewListVersionsByFunctionPaginator(r, &lambda.ListVersionsByFunctionInput{FunctionName: &name})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("listing the versions of %s: %w", name, err)
-		}
-		for _, v := range page.Versions {
-			switch n := number(v.Version); {
-			case n == runs:
-				at, err := time.Parse("2006-01-02T15:04:05.000-0700", aws.ToString(v.LastModified))
-				if err != nil {
-					return nil, fmt.Errorf("%s:%d was published at %q: %w", name, n, aws.ToString(v.LastModified), err)
-				}
-				published = !at.Before(since)
-			case n < runs && n > before:
-				if before, reads = n, ""; v.Environment != nil {
-					reads = v.Environment.Variables[readsVariable]
-				}
-			}
-		}
-	}
-	if !published {
-		return nil, nil
-	}
-	if before == 0 {
-		return nil, fmt.Errorf("%w: %s has no version before %d", errNoOlder, name, runs)
-	}
-	if understands, _ := strconv.ParseUint(reads, 10, 64); understands < needs {
-		return nil, fmt.Errorf("%w: version %d of %s does not understand the stored settings; remit settings export prints the parameters to deploy the older commit with", errNoOlder, before, name)
-	}
-	return &move{name, strconv.FormatUint(runs, 10), strconv.FormatUint(before, 10)}, nil
+// goesBack are the states of a stack that has a version to go back to: open beside the
+// others, in which the last deployment has ended.
+var open = []stacks.StackStatus{
+	stacks.StackStatusUpdateInProgress, stacks.StackStatusUpdateFailed, stacks.StackStatusUpdateRollbackInProgress, stacks.StackStatusUpdateRollbackFailed,
 }
 
-// moveBack moves every alias, or as many as it can: a second run moves the rest.
-func moveBack(ctx context.Context, r release, moves []move) error {
-	errs := make([]error, len(moves))
-	var work errgroup.Group
-	work.SetLimit(atOnce)
-	for i, m := range moves {
-		work.Go(func() error {
-			_, err := r.UpdateAlias(ctx, &lambda.UpdateAliasInput{FunctionName: &m.Function, Name: &live, FunctionVersion: &m.To, RoutingConfig: &lambdatypes.AliasRoutingConfiguration{}})
-			if err != nil {
-				errs[i] = fmt.Errorf("%s still runs version %s: %w", m.Function, m.From, err)
-			}
-			return nil
-		})
+var goesBack = append(slices.Clone(open), stacks.StackStatusCreateComplete, stacks.StackStatusUpdateComplete, stacks.StackStatusUpdateCompleteCleanupInProgress,
+	stacks.StackStatusUpdateRollbackComplete, stacks.StackStatusUpdateRollbackCompleteCleanupInProgress,
+	stacks.StackStatusImportComplete, stacks.StackStatusImportRollbackComplete)
+
+// afterwards says what is left to do, by the status of the stack.
+func (r *rollback) afterwards() string {
+	command := map[stacks.StackStatus]string{
+		stacks.StackStatusUpdateInProgress:         "wait stack-rollback-complete",
+		stacks.StackStatusUpdateRollbackInProgress: "wait stack-rollback-complete",
+		stacks.StackStatusUpdateFailed:             "rollback-stack",
+		stacks.StackStatusUpdateRollbackFailed:     "continue-update-rollback",
+	}[r.status]
+	if command == "" {
+		return "The next deployment brings its own versions: deploy the commit that runs now, so that the template says the same."
 	}
-	return errors.Join(work.Wait(), errors.Join(errs...))
+	return fmt.Sprintf("aws cloudformation %s --stack-name %s  puts back what else the update has changed", strings.TrimSpace(command), r.stack)
 }

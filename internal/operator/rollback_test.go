@@ -1,124 +1,192 @@
 package operator
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/codedeploy"
-	"github.com/aws/aws-sdk-go-v2/service/lambda"
-	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"remit/internal/settings"
 )
 
-// released is a Lambda with functions whose versions were published at minutes past noon.
-// It records the moves of aliases.
-type released struct {
-	at    map[string][]int // by function; its newest version runs
-	reads string           // what every version says that it understands
-	fails string           // the function whose alias stays
-
-	mu    sync.Mutex
-	moved []string
-}
-
-var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-
-func (r *released) GetAlias(_ context.Context, in *lambda.GetAliasInput, _ ...func(*lambda.Options)) (*lambda.GetAliasOutput, error) {
-	return &lambda.GetAliasOutput{FunctionVersion: aws.String(fmt.Sprint(len(r.at[*in.FunctionName])))}, nil
-}
-
-// ListVersionsByFunction gives one version a page.
-func (r *released) ListVersionsByFunction(_ context.Context, in *lambda.ListVersionsByFunctionInput, _ ...func(*lambda.Options)) (*lambda.ListVersionsByFunctionOutput, error) {
-	all := r.at[*in.FunctionName]
-	i := 0
-	_, _ = fmt.Sscan(aws.ToString(in.Marker), &i)
-	out := &lambda.ListVersionsByFunctionOutput{Versions: []types.FunctionConfiguration{{Version: aws.String("$LATEST")}}}
-	if i > 0 {
-		published := noon.Add(time.Duration(all[i-1]) * time.Minute).Format("2006-01-02T15:04:05.000-0700")
-		out.Versions = []types.FunctionConfiguration{{Version: aws.String(fmt.Sprint(i)), LastModified: &published,
-			Environment: &types.EnvironmentResponse{Variables: map[string]string{"READS": r.reads}}}}
-	}
-	if i < len(all) {
-		out.NextMarker = aws.String(fmt.Sprint(i + 1))
-	}
-	return out, nil
-}
-
-func (r *released) UpdateAlias(_ context.Context, in *lambda.UpdateAliasInput, _ ...func(*lambda.Options)) (*lambda.UpdateAliasOutput, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if *in.FunctionName == r.fails {
-		return nil, errors.New("no right to do that")
-	}
-	if *in.Name != "live" || in.RoutingConfig == nil || len(in.RoutingConfig.AdditionalVersionWeights) > 0 {
-		return nil, errors.New("a canary's share of the requests would stay")
-	}
-	r.moved = append(r.moved, *in.FunctionName+" "+*in.FunctionVersion)
-	return nil, nil
-}
-
-// TestRollback: the aliases of one release go back together, and those that it left alone
-// stay. Nothing moves if one of them cannot.
+// TestRollback runs the whole command against recorded answers, each of which takes half a
+// second: what ran before runs again, of all functions of a release or of none.
 func TestRollback(t *testing.T) {
-	since := noon.Add(time.Hour)
+	older := map[string]string{ // of 2827b88, as Lambda returns it
+		"AMOUNT_MINIMUM": "10", "AMOUNT_MAXIMUM": "100", "DAILY_LIMIT": "1000", "REQUIRE_IDEMPOTENCY_KEY": "true", "MAX_FEE_CAP_GWEI": "5", "NONCE_WINDOW": "16",
+		"MERCHANT_SHARE": "50", "MEMO": "on", "KEY_CREATION": "operator", "SANCTIONS_LIST": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
+	}
+	but := func(changes ...string) func(*released) {
+		return func(r *released) {
+			r.has["a:1"] = maps.Clone(older)
+			for _, pair := range changes {
+				name, value, _ := strings.Cut(pair, "=")
+				if r.has["a:1"][name] = value; value == "" {
+					delete(r.has["a:1"], name)
+				}
+			}
+		}
+	}
+	faults := func(action, fault string) func(*released) {
+		return func(r *released) { r.faults[action] = fault }
+	}
+	status := func(status string) func(*released) { return func(r *released) { r.status = status } }
+	none := func(*released) {}
+	const all = "a1 b1 c1 d1 e1 f1 g1 h1 i1 j1 k1 l1 m1 n1 o1 p1 q1 r1 s1 t1 u1 v1 w1 x1"
+	const release = "create a1 b1 c1; update a2 b2; "
 	for _, c := range []struct {
 		why   string
-		r     *released
-		needs uint64
-		moved string
+		steps string // deployments, and rollback
+		set   func(*released)
+		runs  string // in the end
+		asked string // by the last rollback
 		err   string
 	}{
-		{"two of three are of the release", &released{at: map[string][]int{"a": {0, 61}, "b": {0, 20, 62}, "c": {0, 30}}, reads: "1"}, 1, "a 1,b 2", ""},
-		{"settings that nobody has written", &released{at: map[string][]int{"a": {0, 61}}}, 0, "a 1", ""},
-		{"the older version does not know settings", &released{at: map[string][]int{"a": {0, 61}}}, 1, "", "remit settings export"},
-		{"the older version knows older settings", &released{at: map[string][]int{"a": {0, 61}}, reads: "1"}, 2, "", "does not understand"},
-		{"a first version", &released{at: map[string][]int{"a": {0, 61}, "b": {61}}, reads: "1"}, 1, "", "no version before 1"},
-		{"no release", &released{at: map[string][]int{"a": {0, 59}}}, 0, "", "no function runs a version"},
-		{"one alias cannot be moved", &released{at: map[string][]int{"a": {0, 61}, "b": {0, 62}}, reads: "1", fails: "a"}, 1, "b 1", "a still runs version 2"},
+		{"two of three are of the release", release + "rollback", none, "a1 b1 c1", "a 1,b 1", ""},
+		{"a bad version was put back before", "create a1; update a2; rollback; update a3; rollback", none, "a1", "a 1", ""},
+		{"twice", "create a1; update a2; rollback; update a3; rollback; update a4; rollback", none, "a1", "a 1", ""},
+		{"a canary was undone before", "create a1; undone a2; update a3; rollback", none, "a1", "a 1", ""},
+		{"the last deployment was undone", "create a1; update a2; undone a3; rollback", none, "a1", "a 1", ""},
+		{"the last deployment changed no function", "create a1; update a2; update ; rollback", none, "a1", "a 1", ""},
+		{"events of before are gone", "create a1; forgets a2; rollback", none, "a1", "a 1", ""},
+		{"put back already", "create a1; update a2; rollback; rollback", none, "a1", "", "no function runs a version of the deployment"},
+		{"a function of the release is new", "create a1; update a2; create b3; rollback", none, "a2 b3", "", "no record has a version of b before 3"},
+		{"a first deployment that has not ended", "create a1; rollback", status("CREATE_IN_PROGRESS"), "a1", "", "has no older version"},
+		{"one alias cannot be moved", release + "rollback", faults("Updatealiases a", "fails"), "a2 b1 c1", "b 1", "a is not put back"},
+		{"an answer gets lost", release + "rollback", faults("Updatealiases a", "lost"), "a1 b1 c1", "a 1,b 1", ""},
+		{"an alias never answers", release + "rollback", faults("Updatealiases a", "hangs"), "a2 b1 c1", "a 1,b 1", "run remit rollback again"},
+		{"no alias answers", "create " + all + "; update " + strings.ReplaceAll(all, "1", "2") + "; rollback", faults("Updatealiases", "hangs"), strings.ReplaceAll(all, "1", "2"), "*", "q is unknown"},
+		{"deployed meanwhile", release + "rollback", func(r *released) { r.meanwhile = func() { r.runs["a"] = "3" } }, "a3 b1 c1", "b 1", "a is not put back"},
+
+		{"beside a canary", "create a1 b1; open a2 ~b2; rollback", none, "a1 b1", "a 1,cancel,stop of btrue", ""},
+		{"a canary that does not go back", "create a1 b1; open a2 ~b2; rollback", faults("StopDeployment of b", "lost"), "a1 b1", "a 1,b 1,cancel,stop of btrue", ""},
+		{"a canary that has ended", "create b1; open ~b2; rollback", faults("StopDeployment of b", "ended"), "b1", "b 1,cancel", ""},
+		{"an update without a canary yet", "create a1 b1; open a2; rollback", none, "a1 b1", "a 1,cancel", ""},
+		{"an update that has moved nothing yet", "create a1 b1; open ; rollback", none, "a1 b1", "cancel", ""},
+		{"an update that ended meanwhile", "create a1 b1; open a2; rollback", faults("CancelUpdateStack ", "UPDATE_COMPLETE"), "a1 b1", "a 1,cancel", "run remit rollback again"},
+		{"CloudFormation goes back already", "create a1 b1; open a2; rollback", status("UPDATE_ROLLBACK_IN_PROGRESS"), "a1 b1", "a 1", ""},
+
+		{"CloudFormation is stuck", "create a1 b1; open a2; rollback", status("UPDATE_ROLLBACK_FAILED"), "a1 b1", "a 1", ""},
+
+		{"the older version knows older settings", release + "rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} }, "a2 b2 c1", "", "version 1 of b does not understand"},
+		{"beside a canary too", "create a1 b1; open a2 ~b2; rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} }, "a2 b1", "", "does not understand"},
+		{"across the settings step", release + "rollback", but(), "a1 b1 c1", "a 1,b 1", ""},
+		{"with tighter ones", release + "rollback", but("AMOUNT_MAXIMUM=99"), "a1 b1 c1", "a 1,b 1", ""},
+		{"with looser ones", release + "rollback", but("DAILY_LIMIT=0", "KEY_CREATION=public"), "a2 b2 c1", "", `DailyLimit is "0", not "1000"; KeyCreation is "public", not "operator"; deploy`},
+		{"without a list", release + "rollback", but("SANCTIONS_LIST="), "a2 b2 c1", "", `SanctionsList is "", not`},
+		{"from before a limit", release + "rollback", but("DAILY_LIMIT="), "a2 b2 c1", "", "DailyLimit: "},
+		{"with a window that is none now", release + "rollback", but("NONCE_WINDOW=128"), "a2 b2 c1", "", `NonceWindow: "128"`},
+		{"settings are damaged", release + "rollback", func(r *released) { r.tables.SpoilSettings(settings.ErrDamaged) }, "a2 b2 c1", "", "the stored settings are damaged"},
+		{"settings are newer", release + "rollback", func(r *released) { r.tables.SpoilSettings(settings.ErrNewer) }, "a2 b2 c1", "", "need newer code"},
+		{"those of keys are missing", release + "rollback", func(r *released) { r.books = newReleased().books }, "a2 b2 c1", "", "settings of keys: no settings are stored"},
 	} {
-		moves, err := lastRelease(t.Context(), c.r, []string{"a", "b", "c"}[:len(c.r.at)], since, c.needs)
-		if err == nil {
-			err = moveBack(t.Context(), c.r, moves)
+		t.Run(c.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newReleased()
+				r.settle(t)
+				steps := strings.Split(c.steps, "; ")
+				var err error
+				for i, step := range steps {
+					kind, versions, _ := strings.Cut(step, " ")
+					if kind != "rollback" {
+						r.deploys(kind, versions)
+						continue
+					}
+					if r.asked = nil; i == len(steps)-1 {
+						c.set(r)
+					}
+					began := time.Now()
+					if _, err = r.rollBack(t, true); time.Since(began) > 30*time.Second {
+						t.Errorf("it took %s", time.Since(began))
+					}
+				}
+				var runs []string
+				for name, version := range r.runs {
+					runs = append(runs, name+version)
+				}
+				slices.Sort(runs)
+				slices.Sort(r.asked)
+				if got, asked := strings.Join(runs, " "), strings.Join(r.asked, ","); got != c.runs || c.asked != "*" && asked != c.asked || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+					t.Errorf("runs %s after %q, want %s after %q; error %v", got, asked, c.runs, c.asked, err)
+				}
+			})
+		})
+	}
+}
+
+// TestRollbackIsAgreedTo: without consent nothing changes, and the answer names every alias.
+func TestRollbackIsAgreedTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReleased()
+		r.settle(t)
+		r.deploys("create", "a1 b1")
+		r.deploys("update", "a2 b2")
+		if _, err := r.rollBack(t, false); !errors.Is(err, errDeclined) || len(r.asked) > 0 {
+			t.Errorf("without consent: %v, %v", err, r.asked)
 		}
-		slices.Sort(c.r.moved)
-		if got := strings.Join(c.r.moved, ","); got != c.moved || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s: moved %q, %v", c.why, got, err)
+		r.faults["Updatealiases b"] = "fails"
+		said, err := r.rollBack(t, true)
+		if want := "a  2 -> 1  put back\nb  2 -> 1  not put back\n"; err == nil || !strings.HasPrefix(said, want) {
+			t.Errorf("half of it: %v, %q, want %q", err, said, want)
 		}
-	}
+		clear(r.faults)
+		said, err = r.rollBack(t, true)
+		if want := "b  2 -> 1  put back\nThe next deployment"; err != nil || !strings.HasPrefix(said, want) {
+			t.Errorf("a second run: %v, %q, want %q", err, said, want)
+		}
+		r.deploys("open", "a3")
+		said, err = r.rollBack(t, true)
+		if want := "a  3 -> 1  put back\naws cloudformation wait stack-rollback-complete --stack-name remit"; err != nil || !strings.HasPrefix(said, want) {
+			t.Errorf("an update: %v, %q, want %q", err, said, want)
+		}
+		acts, _ := r.tables.Acts(t.Context(), time.Time{})
+		var outcomes []string
+		for _, a := range acts {
+			outcomes = append(outcomes, string(a.Outcome))
+		}
+		if got := strings.Join(outcomes, ","); got != "begun,unknown,begun,done,begun,done" {
+			t.Errorf("the audit log has %s", got)
+		}
+	})
 }
 
-// A deployer is a CodeDeploy with one deployment under way in each group.
-type deployer struct{ stopped []string }
-
-func (d *deployer) ListDeployments(_ context.Context, in *codedeploy.ListDeploymentsInput, _ ...func(*codedeploy.Options)) (*codedeploy.ListDeploymentsOutput, error) {
-	if *in.ApplicationName != "app" || len(in.IncludeOnlyStatuses) != 4 {
-		return nil, errors.New("all deployments there ever were")
+// settle stores settings.
+func (r *released) settle(t *testing.T) {
+	t.Helper()
+	limits := settings.Default()
+	for name, value := range map[string]string{
+		"AmountMinimum": "10", "AmountMaximum": "100", "DailyLimit": "1000", "MaxFeeCapGwei": "5", "NonceWindow": "16", "SanctionsList": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
+	} {
+		limits, _ = settings.Payments.Set(limits, name, value)
 	}
-	return &codedeploy.ListDeploymentsOutput{Deployments: []string{"of " + *in.DeploymentGroupName}}, nil
+	keys := settings.DefaultKeys(true)
+	limits.At, limits.Confirmed, keys.At, keys.Confirmed = time.Now(), true, time.Now(), true
+	if err := errors.Join(r.tables.SetSettings(t.Context(), limits), r.books.SetKeySettings(t.Context(), keys)); err != nil {
+		t.Fatal(err)
+	}
+	r.slow = 500 * time.Millisecond
 }
 
-func (d *deployer) StopDeployment(_ context.Context, in *codedeploy.StopDeploymentInput, _ ...func(*codedeploy.Options)) (*codedeploy.StopDeploymentOutput, error) {
-	if !aws.ToBool(in.AutoRollbackEnabled) {
-		return nil, errors.New("the alias would stay between two versions")
-	}
-	d.stopped = append(d.stopped, *in.DeploymentId)
-	return nil, nil
-}
-
-// TestRollbackBesideACanary: a canary under way is stopped, and takes its alias back.
-func TestRollbackBesideACanary(t *testing.T) {
-	d := &deployer{}
-	running, err := deploying(t.Context(), d, "app", map[string]bool{"send-payment": true, "check-receipts": true})
-	if err == nil {
-		err = stopped(t.Context(), d, running)
-	}
-	if want := []string{"of check-receipts", "of send-payment"}; err != nil || !slices.Equal(d.stopped, want) {
-		t.Errorf("stopped %v, %v, want %v", d.stopped, err, want)
-	}
+// rollBack runs the command as an operator does who types it.
+func (r *released) rollBack(t *testing.T, yes bool) (string, error) {
+	t.Helper()
+	ctx := Recorded(t.Context(), []string{"rollback", "--stack", "remit"})
+	var out bytes.Buffer
+	d := &deployment{platform: r, mode: "live", out: &out}
+	d.agree = d.recorded(ctx, func(bool, string) error {
+		if !yes {
+			return fmt.Errorf("%w: say --yes", errDeclined)
+		}
+		if r.meanwhile != nil {
+			r.meanwhile()
+		}
+		return nil
+	})
+	err := Ended(ctx, (&Rollback{Yes: yes}).Run(ctx, d))
+	return out.String(), err
 }

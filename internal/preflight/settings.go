@@ -8,9 +8,7 @@ import (
 	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/smithy-go"
 
 	"remit/internal/chains"
 	"remit/internal/dynamo"
@@ -19,35 +17,52 @@ import (
 )
 
 // settings finds tables by which the functions of this template would refuse payments: those
-// of another coin, and a live stack's without settings. A first deployment has none yet.
+// of another coin, and a live stack's without settings. A first deployment has no tables to
+// look into, unless it is of a stack that is made again with those of another.
 func (f *flight) settings(ctx context.Context) (string, error) {
-	found, err := cloudformation.NewFromConfig(f.aws).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &f.stack})
-	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {
-		return "", nil
-	}
+	s, err := f.deployed(ctx)
 	if err != nil {
 		return "", err
 	}
-	tables := map[string]string{}
-	for _, s := range found.Stacks {
+	tables, flags := map[string]string{}, ""
+	for _, table := range [][2]string{{"payments", "Payments"}, {"keys", "ApiKeys"}} {
+		kind, of := table[0], table[1]
+		if tables[kind] = f.parameters["Existing"+of+"Table"]; tables[kind] != "" {
+			flags += " --table " + kind + "=" + tables[kind]
+		}
+		if s == nil {
+			continue
+		}
 		for _, o := range s.Outputs {
-			tables[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
+			if aws.ToString(o.OutputKey) == of+"TableName" {
+				tables[kind] = cmp.Or(tables[kind], aws.ToString(o.OutputValue))
+			}
 		}
 	}
-	if tables["PaymentsTableName"] == "" || tables["ApiKeysTableName"] == "" {
+	db := dynamodb.NewFromConfig(f.aws)
+	if name := tables["payments"]; name != "" {
+		rules, failed := dynamo.NewPayments(db, name).Rules(ctx)
+		if failed = cmp.Or(failed, f.coin(rules)); failed != nil {
+			return "", failed
+		}
+		err = rules.Unusable
+	}
+	if f.parameters["Mode"] != "live" {
 		return "", nil
 	}
-	db := dynamodb.NewFromConfig(f.aws)
-	rules, err := dynamo.NewPayments(db, cmp.Or(f.parameters["ExistingPaymentsTable"], tables["PaymentsTableName"])).Rules(ctx)
-	if err = cmp.Or(err, f.coin(rules)); err != nil || f.parameters["Mode"] != "live" {
-		return "", err
+	if name := tables["keys"]; err == nil && name != "" {
+		_, err = dynamo.NewAPIKeys(db, name).KeySettings(ctx)
 	}
-	if err = rules.Unusable; err == nil {
-		_, err = dynamo.NewAPIKeys(db, cmp.Or(f.parameters["ExistingApiKeysTable"], tables["ApiKeysTableName"])).KeySettings(ctx)
+	remit := func(what string) string {
+		return fmt.Sprintf("AWS_REGION=%s remit settings %s --stack %s%s\n", f.aws.Region, what, f.stack, flags)
 	}
-	if errors.Is(err, settings.ErrMissing) {
-		return fmt.Sprintf("AWS_REGION=%s remit settings import --stack %s\n", f.aws.Region, f.stack),
-			errors.New("limits and rules are in the tables from this version on, and none are stored there: every payment would be refused")
+	switch {
+	case errors.Is(err, settings.ErrMissing) && s == nil:
+		return remit("set AmountMinimum=… AmountMaximum=… DailyLimit=…"), warning("the tables that are taken over have none: every payment is refused until they are set, which the command does after the deployment")
+	case errors.Is(err, settings.ErrMissing):
+		return remit("import"), errors.New("limits and rules are in the tables from this version on, and none are stored there: every payment would be refused")
+	case errors.Is(err, settings.ErrDamaged):
+		return remit("history") + remit("apply FILE"), err
 	}
 	return "", err
 }

@@ -54,9 +54,14 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %s, want %q", why, &out, want)
 		}
 	}
+	again := []string{"ExistingPaymentsTable=flight-payments", "ExistingApiKeysTable=flight-keys"}
+	const flags = " --stack remit --table payments=flight-payments --table keys=flight-keys\n"
 	fly("a first deployment", "live", "ok   settings\n")
+	fly("a stack that is made again", "live", "WARN settings: the tables that are taken over have none", again...)
 	exists = true
 	fly("a stack from before", "live", "\n     AWS_REGION=us-east-1 remit settings import --stack remit\n")
+	fly("with restored tables", "live", "settings import"+flags, again...)
+	fly("with a table that is none", "live", "BAD  settings: ", "ExistingPaymentsTable=nowhere")
 	fly("a sandbox", "test", "ok   settings\n")
 	limits, keys := settings.Default(), settings.DefaultKeys(true)
 	limits.At, keys.At = time.Unix(1, 0), time.Unix(1, 0)
@@ -68,6 +73,9 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	fly("after the command", "live", "ok   settings\n")
+	exists = false
+	fly("a stack that is made again with settings", "live", "ok   settings\n", again...)
+	exists = true
 	base := store.Coin{ChainID: 8453, Token: token.Address{0xc0}}
 	if err := dynamo.NewPayments(dynamotest.Client(t), tables.Payments).Bind(t.Context(), base, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 type template struct {
 	parameters map[string]string
 	root       map[string]yaml.Node // its sections
+	text       string
 }
 
 // readTemplate reads a template, with the defaults of the parameters that are not set.
@@ -21,6 +22,7 @@ func readTemplate(path string, set []string) (t template, err error) {
 	if err != nil {
 		return t, err
 	}
+	t.text = string(text)
 	if err := yaml.Unmarshal(text, &t.root); err != nil {
 		return t, fmt.Errorf("reading %s: %w", path, err)
 	}

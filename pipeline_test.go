@@ -1,0 +1,107 @@
+package remit_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"remit/internal/guidetest"
+	"remit/internal/tooltest"
+)
+
+// unneeded are rights that the registry lists for properties that the template does not have:
+// data of tables, values of secrets, and settings that only a write of the property takes.
+var unneeded = regexp.MustCompile(`Item$|^kms:(ListAliases|RevokeGrant)$|:(Query|Scan|ImportTable|GetSecretValue|GetRandomPassword|GetLayerVersion|PassCapacityProvider|` +
+	`CreateLogDelivery|PutLogEvents|PutBearerTokenAuthentication|RegisterOnPremisesInstance)$|` +
+	`:(Put|Update|Create|Delete|Associate|Enable|Disable|Attach|Detach)\w*(KinesisStreamingDestination|Replica|ContributorInsights|` +
+	`\bResourcePolicy|PermissionPolicy|CodeSigningConfig|RecursionConfig|ScalingConfig|RuntimeManagementConfig|ProvisionedConcurrencyConfig|` +
+	`DataProtectionPolicy|IndexPolicy|DeletionProtection|GroupPolicy|UserPolicy|RolePermissionsBoundary)$|:(Put|Delete)ResourcePolicy$`)
+
+// TestPipelineRoles: the roles of docs/pipeline.md may do what a deployment does, by the
+// registry's list for each type of the transformed template and by the calls of preflight;
+// and the stack's role no more.
+func TestPipelineRoles(t *testing.T) {
+	allowed := map[string]map[string]bool{}
+	for _, b := range guidetest.Blocks(t, ".") {
+		var p node
+		if b.Page != "docs/pipeline.md" || json.Unmarshal([]byte(b.Text), &p) != nil {
+			continue
+		}
+		id := at[string](p, "Id")
+		allowed[id] = map[string]bool{}
+		for _, s := range statements(p) {
+			for _, action := range words(s["Action"]) {
+				allowed[id][action] = true
+				if kind, _, _ := strings.Cut(action, ":"); s["Resource"] == "*" && !slices.Contains([]string{"application-autoscaling", "kms", "xray"}, kind) && id == "RemitStack" {
+					t.Errorf("RemitStack may %s on everything", action)
+				}
+			}
+		}
+	}
+	types := map[string]bool{}
+	for _, template := range transformed(t, stages(t)) {
+		for _, r := range at[node](template, "Resources") {
+			types[at[string](r, "Type")] = true
+		}
+	}
+	services := map[string]bool{"iam": true}
+	for kind := range types {
+		services[strings.Replace(strings.ToLower(strings.Split(kind, "::")[1]), "applicationa", "application-a", 1)] = true
+	}
+	const list = `import json,sys
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER as m
+print(json.dumps({t: sorted({p for k, h in m.get_resource_schema("us-east-1", t).schema["handlers"].items() if k != "list" for p in h["permissions"]}) for t in sys.argv[1:]}))`
+	python := tooltest.Path(t, "the local AWS and the SAM CLI", ".cache/venv/bin/python")
+	out, err := exec.CommandContext(t.Context(), python, append([]string{"-c", list}, slices.Sorted(maps.Keys(types))...)...).Output()
+	var registry map[string][]string
+	if err != nil || json.Unmarshal(out, &registry) != nil || len(registry) != len(types) {
+		t.Fatalf("asking the registry of %d types: %v\n%s", len(types), err, out)
+	}
+	needed := map[string]bool{}
+	for kind, actions := range registry {
+		for _, action := range actions {
+			if service, _, _ := strings.Cut(action, ":"); !services[service] || unneeded.MatchString(action) {
+				continue
+			}
+			if needed[action] = true; !allowed["RemitStack"][action] {
+				t.Errorf("RemitStack makes %s, and may not %s", kind, action)
+			}
+		}
+	}
+	for action := range allowed["RemitStack"] {
+		if !needed[action] && !strings.HasPrefix(action, "kms:") && !strings.HasPrefix(action, "s3:GetObject") {
+			t.Errorf("RemitStack may %s, which no resource needs", action)
+		}
+	}
+	calls := regexp.MustCompile(`&(\w+)\.(\w+)Input\{`)
+	for path, text := range files(t) {
+		if !strings.HasPrefix(path, "internal/preflight/") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for _, call := range calls.FindAllStringSubmatch(string(text), -1) {
+			action := call[1] + ":" + call[2]
+			if left := action == "secretsmanager:GetSecretValue" || action == "dynamodb:Scan"; allowed["RemitDeployer"][action] == left {
+				t.Errorf("%s calls %s: may RemitDeployer: %t", path, action, !left)
+			}
+		}
+	}
+}
+
+// TestDeployInAPipeline: what make deploy is told is for sam deploy, which alone knows it.
+func TestDeployInAPipeline(t *testing.T) {
+	for _, goal := range []string{"build", "deploy"} {
+		out, err := exec.CommandContext(t.Context(), "make", "-n", goal, "ENV=prod", "ARGS=--its-own").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(out)) {
+			if _, args, found := strings.Cut(line, "/sam "); found && strings.HasPrefix(args, goal) != strings.Contains(args, "--its-own") {
+				t.Errorf("make %s runs %s", goal, line)
+			}
+		}
+	}
+}
