@@ -25,9 +25,9 @@ func TestDocumentsNameCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("(?m)(?:`|^| )remit ([a-z][^`|;#\n]*)")
+	named := regexp.MustCompile("(?m)(?:`|^| |bin/)remit ([a-z][^`|;#\n]*)")
 	word, commands := regexp.MustCompile(`^[a-z][a-z-]+$`), 0
-	for _, page := range append(append(pages, more...), "../../README.md") {
+	for _, page := range append(append(pages, more...), "../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -47,9 +47,10 @@ type breaker struct {
 	quotes *quotes // of all nodes
 
 	mu     sync.Mutex
-	row    int       // requests in a row that the node left unanswered
-	total  int       // such requests since Health was last called
-	missed time.Time // the last of them
+	row    int           // requests in a row that the node left unanswered
+	total  int           // such requests since Health was last called
+	slow   time.Duration // the longest answer since then
+	missed time.Time     // the last of them
 }
 
 func breakerOf(node Node) *breaker {
@@ -70,6 +71,22 @@ func (b *breaker) note(err error) {
 		return
 	}
 	b.row, b.total, b.missed = b.row+1, b.total+1, b.now()
+}
+
+// timed calls ask and remembers how long a good answer took.
+func timed[T any](node Node, ask func() (T, error)) (T, error) {
+	b := breakerOf(node)
+	if b == nil {
+		return ask()
+	}
+	began := b.now()
+	value, err := ask()
+	if err == nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.slow = max(b.slow, b.now().Sub(began))
+	}
+	return value, err
 }
 
 // errLate is the outcome of a request that another node answered long before.
@@ -139,6 +156,9 @@ type Health struct {
 	Missed int  // requests that it left unanswered since Health was last called
 	Silent bool // the last request was one of them
 	Open   bool // its circuit breaker is
+	// Slowest is how long its slowest good answer took since Health was last called; zero:
+	// there was none.
+	Slowest time.Duration
 }
 
 // Health returns the health of each watched node.
@@ -148,8 +168,8 @@ func (n Nodes) Health() []Health {
 		if b := breakerOf(node); b != nil {
 			open := b.open()
 			b.mu.Lock()
-			all = append(all, Health{Node: b.String(), Missed: b.total, Silent: b.row > 0, Open: open})
-			b.total = 0
+			all = append(all, Health{Node: b.String(), Missed: b.total, Silent: b.row > 0, Open: open, Slowest: b.slow})
+			b.total, b.slow = 0, 0
 			b.mu.Unlock()
 		}
 	}
@@ -179,7 +199,7 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 		if i := asked; i < len(nodes) {
 			asked, late = i+1, nodes.late()
 			go func() {
-				value, err := ask(ctx, nodes[i])
+				value, err := timed(nodes[i], func() (T, error) { return ask(ctx, nodes[i]) })
 				answers <- answer{i, value, err}
 			}()
 		}

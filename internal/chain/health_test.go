@@ -195,6 +195,34 @@ func TestDeliverWaits(t *testing.T) {
 	}
 }
 
+// TestSlowestAnswer: of the answers since Health was last called the slowest counts, of each
+// node alone, and a failure is none.
+func TestSlowestAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &slow{stub: &stub{gas: 1}, takes: always(200 * time.Millisecond)}, &slow{stub: &stub{gas: 2}, takes: always(50 * time.Millisecond)}
+		nodes := slowly(a, b)
+		slowest := func(want ...time.Duration) {
+			t.Helper()
+			var got []time.Duration
+			for _, h := range nodes.Health() {
+				got = append(got, h.Slowest)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("slowest (-want +got):\n%s", diff)
+			}
+		}
+		ask := func() { _, _ = nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{}) }
+		slowest(0, 0)
+		ask()
+		a.takes = always(100 * time.Millisecond)
+		ask()
+		slowest(200*time.Millisecond, 50*time.Millisecond)
+		a.down = true
+		ask()
+		slowest(0, 50*time.Millisecond)
+	})
+}
+
 // TestBreaker tells what happens to a node that stops to answer, and comes back.
 func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -366,7 +366,7 @@ func gather[T any](nodes Nodes, hurry bool, ask func(i int, node Node) (T, error
 		}
 		waiting[i] = struct{}{}
 		go func() {
-			value, err := ask(i, nodes[i])
+			value, err := timed(nodes[i], func() (T, error) { return ask(i, nodes[i]) })
 			answers <- answer{i, value, err}
 		}()
 	}

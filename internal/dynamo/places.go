@@ -26,8 +26,8 @@ func (s *Payments) Take(ctx context.Context, p store.Place, now time.Time, most 
 		ConditionExpression:      aws.String("attribute_not_exists(held) OR size(held) < :most OR contains(held, :name)"),
 		ExpressionAttributeNames: map[string]string{"#ttl": attrTTL},
 		ExpressionAttributeValues: attributes{
-			":place": places(placeName(p)), ":name": text(placeName(p)), ":most": number(uint64(max(0, most))), //nolint:gosec // at most MaxPlaces
-			":ttl": number(uint64(now.Add(placesKept).Unix())), //nolint:gosec // after 1970
+			":place": places(placeName(p)), ":name": text(placeName(p)), ":most": number(uint64(max(0, most))),
+			":ttl": number(uint64(now.Add(placesKept).Unix())),
 		},
 		ReturnValuesOnConditionCheckFailure: allOld,
 	}

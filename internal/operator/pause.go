@@ -42,7 +42,8 @@ func (c *pausing) wallets(ctx context.Context, d *deployment) (_ store.Store, ws
 	missing = map[wallet.ID]error{}
 	for _, id := range ids {
 		w, err := s.Wallet(ctx, id)
-		if err != nil && !(c.All && (errors.Is(err, wallet.ErrUnknown) || errors.Is(err, store.ErrUnreadable))) {
+		unread := errors.Is(err, wallet.ErrUnknown) || errors.Is(err, store.ErrUnreadable)
+		if err != nil && (!c.All || !unread) {
 			return nil, nil, nil, fmt.Errorf("%s: %w", id.Address, err)
 		}
 		missing[id], w.ID = err, id

@@ -155,7 +155,7 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 	if s.WebhookKey {
 		keys += perKey
 	}
-	metrics := OwnMetrics + s.Wallets + s.Nodes
+	metrics := OwnMetrics + s.Wallets + 2*s.Nodes
 	return []Line{
 		{"API Gateway", requests * n * perRequest},
 		{"Lambda, duration", gbSeconds * perGBSecond},

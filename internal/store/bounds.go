@@ -31,10 +31,12 @@ const (
 	// MaxDayKeys is how many keys with limits of their own a merchant's day counts: 40 times
 	// the keys that it may have at once (apikey.MaxLive), in an item of 100 KB.
 	MaxDayKeys = 1000
-	// MaxDenied is how many recipients the deny list has, and MaxReason how many bytes each
-	// reason: all of it fits into one page of a query (1 MB). A longer list is a contract
-	// (settings.Settings.Sanctions). Two writers at once may exceed MaxDenied by one.
-	MaxDenied, MaxReason = 1000, 500
+	// MaxDenied is how many recipients the deny list has: with reasons of MaxReason all of
+	// it fits into one page of a query (1 MB). A longer list is a contract
+	// (settings.Settings.Sanctions). Two writers at once may exceed it by one.
+	MaxDenied = 1000
+	// MaxReason is how many bytes the reason of a denial has.
+	MaxReason = 500
 	// MaxNodes is how many nodes may be known to be silent. Only those that are configured
 	// are; while more are silent, all are taken to answer.
 	MaxNodes = 100

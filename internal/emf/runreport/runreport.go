@@ -84,7 +84,8 @@ func Add(m *emf.Meter, r settlement.Report, of Of) {
 
 // AddNodes adds to m what a run has seen of the configured nodes. NodesSilent is how
 // many of them left the last request unanswered. NodeErrors, the requests that they left
-// unanswered, is of the stack and of each node.
+// unanswered, is of the stack and of each node; NodeLatency, its slowest good answer, of
+// each node.
 func AddNodes(m *emf.Meter, nodes []chain.Health) {
 	silent, missed := 0.0, 0
 	for _, n := range nodes {
@@ -94,6 +95,9 @@ func AddNodes(m *emf.Meter, nodes []chain.Health) {
 		missed += n.Missed
 		if n.Missed > 0 {
 			m.AddOf("Node", n.Node, "NodeErrors", emf.Count, float64(n.Missed))
+		}
+		if n.Slowest > 0 {
+			m.AddOf("Node", n.Node, "NodeLatency", emf.Milliseconds, float64(n.Slowest.Milliseconds()))
 		}
 		if n.Open {
 			m.AddOf("Node", n.Node, "NodeBreakerOpen", emf.Count, 1)
