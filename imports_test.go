@@ -77,7 +77,7 @@ var mayImport = map[string]string{
 	// The rooms of the command line, which know nothing of each other.
 	"local":     "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "client token",
-	"preflight": "chains dynamo settings store",
+	"preflight": "chains dynamo kms settings store",
 	"operator":  "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue secrets settings settlement stack store token wallet webhook",
 
 	// The page that shows a stack, for any room. It knows none.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"remit/internal/dynamo"
 )
 
 // A rule is a sentence about the resources of one type. Each has been broken
@@ -24,6 +26,10 @@ var rules = []rule{
 	{"a secret outlives its own replacement", "AWS::SecretsManager::Secret", unless("UpdateReplacePolicy", "Retain")},
 	{"a table can be restored to any second", "AWS::DynamoDB::Table", unless("Properties.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled", "true")},
 	{"a table is paid by use, unless a parameter says otherwise", "AWS::DynamoDB::Table", unless("Properties.BillingMode", "PAY_PER_REQUEST", "[HasCapacity PROVISIONED PAY_PER_REQUEST]")},
+	{"a key outlives the stack, unless its creation failed", "AWS::KMS::Key", unless("DeletionPolicy", "RetainExceptOnCreate")},
+	{"a key outlives its own replacement", "AWS::KMS::Key", unless("UpdateReplacePolicy", "Retain")},
+	{"a key is rotated", "AWS::KMS::Key", unless("Properties.EnableKeyRotation", "true")},
+	{"a key for webhooks' secrets has no users but the functions that make and use them", "AWS::KMS::Key", keyUsers},
 	{"a signing key is not made up by AWS", "AWS::SecretsManager::Secret", present("Properties.GenerateSecretString")},
 
 	{"an API is regional", "AWS::Serverless::Api", unless("Properties.EndpointConfiguration.Type", "REGIONAL")},
@@ -51,13 +57,15 @@ var rules = []rule{
 	{"a role has only policies of this template", "AWS::IAM::Role", foreignPolicies},
 	{"a stolen function forges no webhook: only those that make and use the secrets open them", "AWS::Serverless::Function", opensSecrets},
 	{"a stolen function is not stolen money: only signers read the signing keys", "AWS::Serverless::Function", readsSigningKeys},
+	{"a stolen function changes no limit and hides no operator: it does not write settings, the deny list and the audit log", "AWS::Serverless::Function", changesRules},
 
 	{"an alarm says what silence means", "AWS::CloudWatch::Alarm", missing("Properties.TreatMissingData")},
 	{"an alarm says in words what happened", "AWS::CloudWatch::Alarm", missing("Properties.AlarmDescription")},
 	{"an alarm watches one metric: the local AWS refuses metric math", "AWS::CloudWatch::Alarm", present("Properties.Metrics")},
 
 	{"a stack can be deployed beside another: nothing has a fixed name", "", present("Properties.TableName", "Properties.QueueName", "Properties.FunctionName",
-		"Properties.LogGroupName", "Properties.AlarmName", "Properties.RoleName", "Properties.DashboardName")},
+		"Properties.AlarmName", "Properties.RoleName", "Properties.DashboardName")},
+	{"a log has no fixed name either", "AWS::Logs::LogGroup", present("Properties.LogGroupName")},
 	{"a secret has no fixed name either", "AWS::SecretsManager::Secret", present("Properties.Name")},
 }
 
@@ -274,17 +282,14 @@ func grantsTooMuch(r node) string {
 		return "has no role written by hand, so that SAM makes one with rights on the whole account"
 	}
 	for _, s := range at[[]node](r, "Properties.Rights") {
-		if s["Effect"] != "Allow" {
-			return fmt.Sprintf("Effect %v", s["Effect"])
-		}
-		if strings.Contains(fmt.Sprint(s["Resource"]), ":key/*") && at[node](s, "Condition.StringEquals")["aws:ResourceTag/remit-stack"] == nil {
-			return "grants keys in KMS without the stack's tag"
+		if s["Effect"] == "Deny" {
+			continue
 		}
 		if action := words(s["Action"]); strings.HasPrefix(action[0], "xray:") {
 			continue // no resource of X-Ray has a name
 		}
 		for _, word := range append(words(s["Action"]), words(s["Resource"])...) {
-			if strings.Contains(strings.NewReplacer("/wallets/*", "", "${ExistingWalletSecrets}*", "", ":key/*", "").Replace(word), "*") || word == "dynamodb:Scan" {
+			if strings.Contains(strings.NewReplacer("/wallets/*", "", "${ExistingWalletSecrets}*", "").Replace(word), "*") || word == "dynamodb:Scan" {
 				return "grants " + word
 			}
 		}
@@ -295,8 +300,51 @@ func grantsTooMuch(r node) string {
 func readsSigningKeys(r node) string {
 	for _, s := range at[[]node](r, "Properties.Rights") {
 		signs := has("functions/check-receipts/ functions/send-payment/ functions/send-payments/", at[string](r, "Properties.CodeUri"))
-		if (strings.Contains(fmt.Sprint(s["Resource"]), "/wallets/") || slices.Contains(words(s["Action"]), "kms:Sign")) && !signs {
+		if strings.Contains(fmt.Sprint(s["Resource"]), "/wallets/") && !signs {
 			return "is granted the wallets' secrets"
+		}
+		if slices.Contains(words(s["Action"]), "kms:Sign") {
+			return "may sign with keys in KMS by a policy: remit wallet gives a grant on each"
+		}
+	}
+	return ""
+}
+
+func changesRules(r node) string {
+	writes, denied := false, map[string]bool{}
+	for _, s := range at[[]node](r, "Properties.Rights") {
+		for _, action := range words(s["Action"]) {
+			table := fmt.Sprint(s["Resource"])
+			if s["Effect"] == "Deny" {
+				for _, of := range words(at[node](s, "Condition.ForAnyValue:StringLike")["dynamodb:LeadingKeys"]) {
+					denied[action+" "+of] = true // PutItem beside settings: of items with their values
+				}
+			} else if strings.Contains(table, "PaymentsTable") || strings.Contains(table, "ApiKeysTable") {
+				writes = writes || regexp.MustCompile(":(Put|Update|Delete)Item").MatchString(action)
+			}
+		}
+	}
+	for _, of := range append(dynamo.SettingsPartitions(), dynamo.AuditPartition) {
+		for _, action := range []string{"Delete", "Put", "Update"} {
+			if writes && !denied["dynamodb:"+action+"Item "+of] {
+				return "may " + action + " in the partition " + of + " of settings, the deny list and the audit log"
+			}
+		}
+	}
+	return ""
+}
+
+func keyUsers(r node) string {
+	for _, s := range at[[]node](r, "Properties.KeyPolicy.Statement") {
+		uses := slices.ContainsFunc(words(s["Action"]), func(a string) bool {
+			return regexp.MustCompile(`:(\*$|.*(Decrypt|Encrypt|DataKey))`).MatchString(a)
+		})
+		who := fmt.Sprint(words(at[any](s, "Principal.AWS")))
+		if uses && who != "[CreateWebhookFunctionRole.Arn RotateWebhookSecretFunctionRole.Arn TestWebhookFunctionRole.Arn DeliverWebhookFunctionRole.Arn]" {
+			return "may be used by " + who
+		}
+		if uses && at[node](s, "Condition.StringEquals")["kms:EncryptionContext:remit"] != "webhook-secrets" {
+			return "may be used for anything"
 		}
 	}
 	return ""

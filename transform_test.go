@@ -104,8 +104,12 @@ func faults(t *testing.T, template node, production bool) (found []string) {
 	all, canaries := at[node](template, "Resources"), []string{}
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	for id, v := range all {
-		r := v.(node)
-		switch kind := at[string](r, "Type"); kind {
+		r, kind := v.(node), at[string](v, "Type")
+		kept := []string{"AWS::DynamoDB::Table", "AWS::KMS::Key", "AWS::Logs::LogStream", "AWS::SecretsManager::Secret"}
+		if (slices.Contains(kept, kind) || id == "AuditLogGroup") && (r["DeletionPolicy"] != "RetainExceptOnCreate" || r["UpdateReplacePolicy"] != "Retain") {
+			add("%s is lost with the stack, or stays when its first deployment fails", id)
+		}
+		switch kind {
 		case "AWS::ApiGateway::Account":
 			add("%s: a setting of the account belongs to no stack: remit preflight says how to make it", id)
 		case "AWS::SQS::QueuePolicy":
@@ -129,10 +133,6 @@ func faults(t *testing.T, template node, production bool) (found []string) {
 			}
 			if n := len(at[[]any](r, "Properties.ManagedPolicyArns")); n > 10 {
 				add("%s has %d policies, and IAM takes 10", id, n)
-			}
-		case "AWS::DynamoDB::Table", "AWS::SecretsManager::Secret":
-			if r["DeletionPolicy"] != "RetainExceptOnCreate" || r["UpdateReplacePolicy"] != "Retain" {
-				add("%s is lost with the stack, or stays when its first deployment fails", id)
 			}
 		case "AWS::Lambda::Function":
 			// https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html

@@ -24,11 +24,7 @@ func TestForbidden(t *testing.T) {
 	key := map[string]types.AttributeValue{"pk": text("payment#pay_x"), "sk": text("payment")}
 	payments, keys := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"])
 	key0 := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
-	attempts := []struct {
-		what    string
-		allowed string // functions, between blanks
-		try     func(context.Context, aws.Config) error
-	}{
+	attempts := []attempt{
 		{"reading the wallets' keys", "SendPayment SendPayments CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
 			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: &key0})
 			return err
@@ -63,6 +59,10 @@ func TestForbidden(t *testing.T) {
 			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx, &dynamodb.PutItemInput{TableName: keys, Item: item, ConditionExpression: aws.String("attribute_exists(key_hash)")})
 			return err
 		}},
+		{"changing settings", "", writes(payments, "pk", "denied")},
+		{"changing settings in a transaction", "", writesTogether(payments, "pk", "settings")},
+		{"changing settings of keys", "", writes(keys, "key_hash", "settings")},
+		{"hiding an operator", "", writes(payments, "pk", "audit")},
 		{"reading all keys", "", func(ctx context.Context, cfg aws.Config) error {
 			_, err := dynamodb.NewFromConfig(cfg).Scan(ctx, &dynamodb.ScanInput{TableName: keys})
 			return err
@@ -83,17 +83,62 @@ func TestForbidden(t *testing.T) {
 			continue
 		}
 		roles++
-		cfg := s.as(t, role)
-		for _, a := range attempts {
-			allowed := strings.Contains(" "+a.allowed+" ", " "+function+" ")
-			if refused := refusal(a.try(t.Context(), cfg)); refused == allowed {
-				t.Errorf("%s, as %s: refused %v", a.what, function, refused)
-			}
-		}
+		tried(t, s.as(t, role), function, attempts)
 	}
 	if roles != 24 {
 		t.Errorf("%d functions have a role of their own", roles)
 	}
+}
+
+// An attempt is an act that some may do and nobody else.
+type attempt struct {
+	what    string
+	allowed string // names, between blanks
+	try     func(context.Context, aws.Config) error
+}
+
+// tried makes attempts with the rights of one of those names.
+func tried(t *testing.T, cfg aws.Config, name string, attempts []attempt) {
+	t.Helper()
+	for _, a := range attempts {
+		allowed := strings.Contains(" "+a.allowed+" ", " "+name+" ")
+		if err := a.try(t.Context(), cfg); refusal(err) == allowed {
+			t.Errorf("%s, as %s: %v", a.what, name, err)
+		}
+	}
+}
+
+// writes puts an item into a partition, with values as settings have them, on a condition
+// that never holds.
+func writes(table *string, key, partition string) func(context.Context, aws.Config) error {
+	return func(ctx context.Context, cfg aws.Config) error {
+		_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx, &dynamodb.PutItemInput{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
+		return err
+	}
+}
+
+// writesTogether is writes in a transaction.
+func writesTogether(table *string, key, partition string) func(context.Context, aws.Config) error {
+	return func(ctx context.Context, cfg aws.Config) error {
+		_, err := dynamodb.NewFromConfig(cfg).TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Put: &types.Put{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")}},
+		}})
+		return err
+	}
+}
+
+func valued(key, partition string) map[string]types.AttributeValue {
+	item := in(key, partition)
+	item["values"] = text("x")
+	return item
+}
+
+// in returns the key of an item of a partition.
+func in(key, partition string) map[string]types.AttributeValue {
+	if key == "pk" {
+		return map[string]types.AttributeValue{"pk": text(partition), "sk": text("x")}
+	}
+	return map[string]types.AttributeValue{key: text(partition)}
 }
 
 func text(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }

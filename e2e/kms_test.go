@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -28,18 +29,21 @@ import (
 )
 
 // TestKMSWallet pays from a wallet whose key is in KMS, finds its address by the
-// signature that is mined, and rotates it: with the rights of docs/operate.md, which are
-// not enough to sign, nor to make keys of another stack.
+// signature that is mined, and rotates it. Its key's grants let the functions sign, which no
+// policy does; the rights that remit policies prints are not enough to sign, to grant others
+// that, or to make keys of another stack.
 func TestKMSWallet(t *testing.T) {
 	o := newOperator(t)
 	s := o.s
 	reads := kms.NewFromConfig(o.assume("kms-reader", "RemitReader"))
 	o.fails("AccessDenied", "wallet", "create", "--kms", "--yes")
-	keys := kms.NewFromConfig(o.assume("kms-operator", "RemitReader", "RemitOperator"))
+	o.assume("kms-operator", "RemitReader", "RemitOperator")
+	o.fails("AccessDenied", "wallet", "create", "--kms", "--yes")
+	keys := kms.NewFromConfig(o.assume("kms", "RemitReader", "RemitOperator", "RemitKeys"))
 	var made, successor struct{ Address, Signer, Successor string }
 	o.ok(nil, "wallet", "pause", "--all", "--yes", "--reason", "kms") // the others, so that the new one pays
 	defer o.ok(nil, "wallet", "resume", "--all", "--yes")
-	if r := o.ok(nil, "wallet", "list"); strings.Count(r.stdout, "  kms (by arn:aws:sts::000000000000:assumed-role/kms-operator/") < len(s.Chain.Wallets()) {
+	if r := o.ok(nil, "wallet", "list"); strings.Count(r.stdout, "  kms (by arn:aws:sts::000000000000:assumed-role/kms/") < len(s.Chain.Wallets()) {
 		t.Errorf("the list does not say who paused: %s", r.stdout)
 	}
 	o.ok(&made, "wallet", "create", "--kms", "--yes")
@@ -54,6 +58,14 @@ func TestKMSWallet(t *testing.T) {
 		"making a key, with the rights of a reader": func() error { _, err := reads.CreateKey(t.Context(), of("remit")); return err },
 		"seeing a key, with the rights of a reader": func() error {
 			_, err := reads.GetPublicKey(t.Context(), &kms.GetPublicKeyInput{KeyId: &made.Signer})
+			return err
+		},
+		"letting others sign": func() error {
+			_, err := keys.CreateGrant(t.Context(), &kms.CreateGrantInput{KeyId: &made.Signer, GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}})
+			return err
+		},
+		"taking the key of another stack": func() error {
+			_, err := keys.TagResource(t.Context(), &kms.TagResourceInput{KeyId: foreign.KeyMetadata.Arn, Tags: of("remit").Tags})
 			return err
 		},
 		"making a key of another stack": func() error { _, err := keys.CreateKey(t.Context(), of("another")); return err },
@@ -73,6 +85,40 @@ func TestKMSWallet(t *testing.T) {
 		if err := try(); !refusal(err) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+
+	admin := kms.NewFromConfig(s.Administrator())
+	grants := func(key string, want int) (id string) {
+		t.Helper()
+		found, err := admin.ListGrants(t.Context(), &kms.ListGrantsInput{KeyId: &key})
+		if err != nil || len(found.Grants) != want {
+			t.Fatalf("%d grants on %s, want %d: %v", len(found.Grants), key, want, err)
+		}
+		for _, g := range found.Grants {
+			id = *g.GrantId
+		}
+		return id
+	}
+	id := grants(made.Signer, 3)
+	if _, err := admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: &id}); err != nil {
+		t.Fatal(err)
+	}
+	if r := o.run("doctor", "--fresh"); !strings.Contains(r.stdout, "may not sign for "+made.Address+": remit wallet import --kms "+made.Signer) {
+		t.Errorf("doctor does not miss a grant: %s", r.stdout)
+	}
+	for range 2 {
+		o.ok(nil, "wallet", "import", "--kms", made.Signer, "--yes")
+		grants(made.Signer, 3)
+	}
+	eve, err := admin.CreateGrant(t.Context(), &kms.CreateGrantInput{KeyId: &made.Signer, GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := o.run("doctor", "--fresh"); !strings.Contains(r.stdout, "role/kms may sign for the active wallet "+made.Address) {
+		t.Errorf("doctor does not name a stranger: %s", r.stdout)
+	}
+	if _, err := admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: eve.GrantId}); err != nil {
+		t.Fatal(err)
 	}
 
 	to, err := token.ParseAddress(made.Address)
@@ -119,6 +165,7 @@ func TestKMSWallet(t *testing.T) {
 	if r := o.ok(nil, "wallet", "balance"); !strings.Contains(r.stdout, made.Address+"  0 ") || !strings.Contains(r.stdout, successor.Successor+"  4.999939 ") {
 		t.Errorf("%s is not swept to %s: %s", made.Address, successor.Successor, r.stdout)
 	}
+	grants(made.Signer, 0)
 	if !s.usedRights()[right{"CheckReceiptsFunction", "kms:Sign", "key/*"}] {
 		t.Error("check-receipts did not sign for an operator")
 	}
@@ -181,7 +228,7 @@ func TestWalletKeyReads(t *testing.T) {
 	}
 	key := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
 	for _, c := range []struct {
-		why, call, secret string
+		why, call, secret string // of Sign, the algorithm
 		by                map[string]any
 		noticed           bool
 	}{
@@ -192,10 +239,19 @@ func TestWalletKeyReads(t *testing.T) {
 		{"check-receipts", "GetSecretValue", key, role(s.Resources["CheckReceiptsFunctionRole"]), false},
 		{"nodes' URLs", "GetSecretValue", s.Outputs["RpcSecretArn"], role("eve"), false},
 		{"a description", "DescribeSecret", key, role("eve"), false},
+		{"a signature of a user", "Sign", "", map[string]any{"type": "IAMUser", "arn": "arn:aws:iam::000000000000:user/eve"}, true},
+		{"a signature of another function", "Sign", "", role(s.Resources["GetBalanceFunctionRole"]), true},
+		{"a signature of send-payments", "Sign", "", role(s.Resources["SendPaymentsFunctionRole"]), false},
+		{"a signature of another kind", "Sign", "RSASSA_PSS_SHA_256", role("eve"), false},
+		{"a public key", "GetPublicKey", "", role("eve"), false},
 	} {
+		service, asked := "secretsmanager", map[string]string{"secretId": c.secret}
+		if c.call == "Sign" || c.call == "GetPublicKey" {
+			service, asked = "kms", map[string]string{"keyId": "1", "signingAlgorithm": cmp.Or(c.secret, "ECDSA_SHA_256")}
+		}
 		record, _ := json.Marshal(map[string]any{
-			"id": "1", "account": "000000000000", "time": "2026-01-31T18:30:00Z", "region": s.Region, "resources": []string{}, "source": "aws.secretsmanager", "detail-type": "AWS API Call via CloudTrail",
-			"detail": map[string]any{"eventSource": "secretsmanager.amazonaws.com", "eventName": c.call, "requestParameters": map[string]string{"secretId": c.secret}, "userIdentity": c.by},
+			"id": "1", "account": "000000000000", "time": "2026-01-31T18:30:00Z", "region": s.Region, "resources": []string{}, "source": "aws." + service, "detail-type": "AWS API Call via CloudTrail",
+			"detail": map[string]any{"eventSource": service + ".amazonaws.com", "eventName": c.call, "requestParameters": asked, "userIdentity": c.by},
 		})
 		var matched struct{ Result bool }
 		if ask("TestEventPattern", map[string]string{"EventPattern": rule.EventPattern, "Event": string(record)}, &matched); matched.Result != c.noticed {

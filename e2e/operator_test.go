@@ -18,12 +18,16 @@ import (
 
 	"remit/e2e/localaws"
 	"remit/internal/devnet"
-	"remit/internal/guidetest"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatch"
 	cwtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatch/types"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	logtypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 )
 
@@ -378,7 +382,7 @@ func TestMerchantsMatters(t *testing.T) {
 	o.unseen()
 }
 
-// assume gives the operator a role with policies of docs/operate.md, and returns the
+// assume gives the operator a role with policies that remit policies prints, and returns the
 // configuration of the role.
 func (o *operator) assume(name string, policies ...string) aws.Config {
 	o.t.Helper()
@@ -387,10 +391,9 @@ func (o *operator) assume(name string, policies ...string) aws.Config {
 	if err != nil {
 		o.t.Fatal(err)
 	}
+	o.rights = nil
 	for _, id := range policies {
-		policy := strings.NewReplacer("log-group:STACK-", "log-group:/aws/cloudformation/"+localaws.StackName+"/", // as the local AWS names them
-			"REGION", o.s.Region, "ACCOUNT", "000000000000", "RPC_SECRET_ARN", o.s.Outputs["RpcSecretArn"], "STACK", localaws.StackName).
-			Replace(guidetest.Read(o.t, root, "docs/operate.md", `{"Version": "2012-10-17", "Id": "`+id+`"`))
+		policy := o.ok(nil, "policies", id).stdout
 		if _, err := roles.PutRolePolicy(o.t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}); err != nil {
 			o.t.Fatal(err)
 		}
@@ -404,9 +407,72 @@ func (o *operator) assume(name string, policies ...string) aws.Config {
 	return cfg
 }
 
-// TestOperatorsRights gives two people the rights of docs/operate.md. Who reads looks at
-// everything and changes nothing, who operates changes wallets, and neither reads a key:
-// the calls of the whole run show the two functions that sign alone.
+// operatorsAttempts are acts of operators, and the roles that may do each.
+func (o *operator) operatorsAttempts() []attempt {
+	s := o.s
+	payments, keys, group := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"]), aws.String(s.Outputs["AuditLogGroupName"])
+	wallets := fmt.Sprintf("wallets#%d", s.Chain.ID())
+	logs := func(cfg aws.Config) *cloudwatchlogs.Client { return cloudwatchlogs.NewFromConfig(cfg) }
+	return []attempt{
+		{"storing a payment", "Operator", writes(payments, "pk", "payment#pay_x")},
+		{"storing a payment in a transaction", "Operator", writesTogether(payments, "pk", "payment#pay_x")},
+		{"writing to another stack's table", "", writes(aws.String(*payments+"-other"), "pk", "payment#pay_x")},
+		{"registering a wallet", "Operator Keys", writes(payments, "pk", wallets)},
+		{"changing settings", "Settings", writes(payments, "pk", "denied")},
+		{"changing settings in a transaction", "Settings", writesTogether(payments, "pk", "settings")},
+		{"changing settings of keys", "Settings", writes(keys, "key_hash", "settings#1")},
+		{"handing out a key", "Operator", writes(keys, "key_hash", "x")},
+		{"adding to the audit log", "Operator Settings Releaser Keys", writes(payments, "pk", "audit")},
+		{"changing the audit log", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := dynamodb.NewFromConfig(cfg).UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: payments, Key: in("pk", "audit"), UpdateExpression: aws.String("SET who = sk"), ConditionExpression: aws.String("attribute_exists(never)")})
+			return err
+		}},
+		{"deleting from the audit log", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := dynamodb.NewFromConfig(cfg).DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: payments, Key: in("pk", "audit"), ConditionExpression: aws.String("attribute_exists(never)")})
+			return err
+		}},
+		{"copying the audit log", "Operator Settings Releaser Keys", func(ctx context.Context, cfg aws.Config) error { // CloudWatch Logs refuses an event without words
+			_, err := logs(cfg).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: group, LogStreamName: aws.String("operators"), LogEvents: []logtypes.InputLogEvent{}})
+			return err
+		}},
+		{"logging elsewhere", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := logs(cfg).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String(s.Resources["SettlementLogGroup"]), LogStreamName: aws.String("operators"), LogEvents: []logtypes.InputLogEvent{}})
+			return err
+		}},
+		{"comparing the audit log", "Reader Operator Settings Releaser Keys", func(ctx context.Context, cfg aws.Config) error {
+			_, err := logs(cfg).FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{LogGroupName: group})
+			return err
+		}},
+		{"deleting the copy", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := logs(cfg).DeleteLogStream(ctx, &cloudwatchlogs.DeleteLogStreamInput{LogGroupName: group, LogStreamName: aws.String("operators")})
+			return err
+		}},
+		{"shortening the copy", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := logs(cfg).PutRetentionPolicy(ctx, &cloudwatchlogs.PutRetentionPolicyInput{LogGroupName: group, RetentionInDays: aws.Int32(1)})
+			return err
+		}},
+		{"looking at a release", "Releaser", func(ctx context.Context, cfg aws.Config) error {
+			_, err := lambda.NewFromConfig(cfg).GetAlias(ctx, &lambda.GetAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("live")})
+			return err
+		}},
+		{"moving a release", "Releaser", func(ctx context.Context, cfg aws.Config) error {
+			_, err := lambda.NewFromConfig(cfg).UpdateAlias(ctx, &lambda.UpdateAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("none"), FunctionVersion: aws.String("1")})
+			return err
+		}},
+		{"making a wallet's secret", "Keys", func(ctx context.Context, cfg aws.Config) error { // which is there
+			_, err := secretsmanager.NewFromConfig(cfg).CreateSecret(ctx, &secretsmanager.CreateSecretInput{Name: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()), SecretString: aws.String("{}")})
+			return err
+		}},
+		{"reading a wallet's secret", "", func(ctx context.Context, cfg aws.Config) error {
+			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String())})
+			return err
+		}},
+	}
+}
+
+// TestOperatorsRights gives people the rights that remit policies prints: each role does its
+// own work and nobody else's. None reads a key: the calls of the whole run show the functions
+// that sign alone.
 func TestOperatorsRights(t *testing.T) {
 	o := newOperator(t)
 	o.s.calls.mu.Lock() // other tests read keys on purpose
@@ -420,42 +486,41 @@ func TestOperatorsRights(t *testing.T) {
 	}()
 	m := newMerchant(t, o.s)
 	m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 53}, "Idempotency-Key", "rights-of-operators").want(t, 201)
-	refusedEveryKey := func(cfg aws.Config) {
-		t.Helper()
-		for _, w := range o.s.Chain.Wallets() {
-			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(t.Context(), &secretsmanager.GetSecretValueInput{SecretId: aws.String(o.s.Outputs["WalletSecrets"] + w.Address.String())})
-			if !refusal(err) {
-				t.Errorf("the key of %s is read: %v", w.Address, err)
-			}
-		}
-	}
+	wallet, made := o.s.Chain.Wallets()[0].Address.String(), struct{ Address string }{}
+	o.ok(&made, "wallet", "create", "--yes")
+	attempts := o.operatorsAttempts()
 	o.s.calls.mu.Lock() // remit recover, of another test, is the command that reads keys
 	maps.DeleteFunc(o.s.calls.seen, func(r right, _ bool) bool { return r.function == "operator" })
 	o.s.calls.mu.Unlock()
-	wallet := o.s.Chain.Wallets()[0].Address.String()
-	reader := o.assume("reader", "RemitReader")
-	for _, line := range []string{"wallet list", "wallet balance", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner, "audit --no-ether", "export"} {
-		if r := o.run(strings.Fields(line)...); r.code != 0 {
-			t.Errorf("who reads: remit %s ended with %d: %s%s", line, r.code, r.stdout, r.stderr)
+	for _, who := range []struct {
+		role     string
+		may, not []string
+	}{
+		{"Reader", []string{"wallet list", "wallet balance", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner, "audit --no-ether", "export", "deny list", "settings show", "audit-log"},
+			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "wallet drain --yes " + wallet, "settings set MerchantShare=40 --yes --reason x"}},
+		{"Operator", []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address, "wallet retire --yes " + made.Address, "keys create Rights --yes"},
+			[]string{"wallet create --yes", "settings set MerchantShare=40 --yes --reason x", "deny add " + recipient + " --yes --reason x"}},
+		{"Settings", []string{"settings set MerchantShare=40 --yes --reason x", "settings set MerchantShare=50 --yes --reason x", "deny add 0x00000000000000000000000000000000aa00aa00 --yes --reason x", "deny remove 0x00000000000000000000000000000000aa00aa00 --yes"},
+			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "keys create Rights --yes"}},
+		{"Releaser", []string{"wallet list"}, []string{"wallet create --yes", "wallet pause --yes " + wallet, "settings set MerchantShare=40 --yes --reason x"}},
+		{"Keys", []string{"wallet create --yes"}, []string{"wallet pause --yes " + wallet, "settings set MerchantShare=40 --yes --reason x"}},
+	} {
+		cfg := o.assume("rights-of-"+who.role, slices.Compact([]string{"RemitReader", "Remit" + who.role})...)
+		tried(t, cfg, who.role, attempts)
+		for _, line := range who.may {
+			if r := o.run(strings.Fields(line)...); r.code != 0 {
+				t.Errorf("%s: remit %s ended with %d: %s%s", who.role, line, r.code, r.stdout, r.stderr)
+			}
+		}
+		for _, line := range who.not {
+			o.fails("AccessDenied", strings.Fields(line)...)
 		}
 	}
-	o.doctor(0)
-	for _, line := range []string{"wallet create --yes", "wallet pause --yes " + wallet, "wallet drain --yes " + wallet} {
-		o.fails("AccessDenied", strings.Fields(line)...)
-	}
-	refusedEveryKey(reader)
-
-	var made struct{ Address string }
-	operates := o.assume("operates", "RemitReader", "RemitOperator")
-	o.ok(&made, "wallet", "create", "--yes")
-	o.fails("is not draining", "wallet", "retire", "--yes", made.Address)
-	for _, line := range []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address, "wallet retire --yes " + made.Address, "wallet list"} {
-		o.ok(nil, strings.Fields(line)...)
-	}
-	o.doctor(0)
+	o.rights = nil
 	o.fails("is retired", "wallet", "resume", "--yes", made.Address)
-	o.fails("is retired", "wallet", "drain", "--yes", "--undo", made.Address)
-	refusedEveryKey(operates)
+	o.retireEmpty()
+	o.assume("rights-of-doctors", "RemitReader")
+	o.doctor(0)
 
 	o.s.calls.mu.Lock()
 	defer o.s.calls.mu.Unlock()
@@ -474,5 +539,63 @@ func TestOperatorsRights(t *testing.T) {
 	delete(readers, "SendPaymentsFunction")
 	if delete(readers, "SendPaymentFunction"); !readers["CheckReceiptsFunction"] && len(readers) > 0 || len(readers) > 1 {
 		t.Errorf("keys were read by %v too", readers)
+	}
+}
+
+// TestAuditLogIsCopied: a command whose entry cannot be copied changes nothing, and doctor
+// finds an entry that is gone, though who took it had every right on the table.
+func TestAuditLogIsCopied(t *testing.T) {
+	o := newOperator(t)
+	roles, table := iam.NewFromConfig(o.s.Administrator()), dynamodb.NewFromConfig(o.s.Administrator())
+	wallet, payments := o.s.Chain.Wallets()[0].Address.String(), aws.String(o.s.Outputs["PaymentsTableName"])
+	log := func() (items []map[string]types.AttributeValue) {
+		t.Helper()
+		got, err := table.Query(t.Context(), &dynamodb.QueryInput{TableName: payments, KeyConditionExpression: aws.String("pk = :a"), ExpressionAttributeValues: map[string]types.AttributeValue{":a": text("audit")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Items
+	}
+	take := func(item map[string]types.AttributeValue) {
+		t.Helper()
+		if _, err := table.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: payments, Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.assume("uncopied", "RemitReader", "RemitOperator")
+	o.ok(nil, "wallet", "pause", "--yes", wallet)
+	o.ok(nil, "wallet", "resume", "--yes", wallet)
+	before := log()
+	if _, err := roles.PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{RoleName: aws.String("uncopied"), PolicyName: aws.String("no-logs"),
+		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"logs:PutLogEvents","Resource":"*"}]}`)}); err != nil {
+		t.Fatal(err)
+	}
+	o.fails("nothing was changed: copying an entry", "wallet", "pause", "--yes", wallet)
+	var acts []struct{ Outcome string }
+	o.ok(&acts, "audit-log")
+	if n := len(acts); n == 0 || acts[n-1].Outcome != "not done" {
+		t.Errorf("a command that was not copied is logged as %+v", acts)
+	}
+	var rows []struct{ Address, Paused string }
+	o.ok(&rows, "wallet", "list")
+	for _, r := range rows {
+		if r.Address == wallet && r.Paused != "" {
+			t.Errorf("it was paused: %s", r.Paused)
+		}
+	}
+	for _, item := range log()[len(before):] {
+		take(item)
+	}
+	o.rights = nil
+	o.doctor(0)
+	gone := before[len(before)-1]
+	take(gone)
+	if findings := o.doctor(1); !slices.ContainsFunc(findings, func(f finding) bool {
+		return f.Check == "audit log" && strings.Contains(f.Saw, "only "+o.s.Outputs["AuditLogGroupName"]+" has ")
+	}) {
+		t.Errorf("doctor does not miss an entry: %+v", findings)
+	}
+	if _, err := table.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: payments, Item: gone}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -63,7 +63,7 @@ trap : HUP INT TERM
 read -r _
 kill $!; sleep 1; kill -9 $!`
 
-// StartCloud starts ministack and returns when it answers. Functions inherit its
+// StartCloud starts ministack, with the rights that cloud.py adds, and returns when it answers. Functions inherit its
 // environment, and with it Lambda's log format and a permission that AWS never
 // gives: webhooks to this machine.
 func StartCloud(ctx context.Context, config Config) (c *Cloud, err error) {
@@ -77,7 +77,11 @@ func StartCloud(ctx context.Context, config Config) (c *Cloud, err error) {
 
 func startCloud(ctx context.Context, config Config) (*Cloud, error) {
 	c := &Cloud{Config: config, Region: "us-east-1", ended: make(chan struct{}), Bundle: filepath.Join(config.Dir, "cert.pem"), Log: filepath.Join(config.Dir, "cloud.log")}
-	program, err := c.tool("ministack")
+	python, err := c.tool("python")
+	if err != nil {
+		return nil, err
+	}
+	program, err := filepath.Abs(filepath.Join(c.Root, "e2e/localaws/cloud.py"))
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +104,9 @@ func startCloud(ctx context.Context, config Config) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("/bin/sh", "-c", guard, "guard", program)
+	cmd := exec.Command("/bin/sh", "-c", guard, "guard", python, program)
 	cmd.Env = []string{
-		"HOME=" + c.Dir, "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"),
+		"HOME=" + c.Dir, "PATH=" + filepath.Dir(python) + ":" + os.Getenv("PATH"),
 		"BIND_HOST=127.0.0.1", fmt.Sprintf("GATEWAY_PORT=%d", port), "AWS_ENDPOINT_URL=" + functions,
 		"USE_SSL=1", "MINISTACK_SSL_CERT=" + c.Bundle, "MINISTACK_SSL_KEY=" + key, "AWS_CA_BUNDLE=" + c.Bundle,
 		"AUTH=true", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "IOT_MTLS_ENABLED=0", "SFTP_ENABLED=0",

@@ -14,9 +14,9 @@ import (
 
 var _ store.AuditLog = (*Payments)(nil)
 
-// auditPK is the partition of the audit log. Commands are few: one partition and one
-// query do.
-const auditPK = "audit"
+// AuditPartition is the partition of the audit log. Commands are few: one partition and
+// one query do.
+const AuditPartition = "audit"
 
 // auditItem is the item of an entry.
 type auditItem struct {
@@ -31,7 +31,7 @@ type auditItem struct {
 func (s *Payments) Append(ctx context.Context, e store.Act) error {
 	sk := strings.Join([]string{instant(e.At), e.ID, string(e.Outcome)}, "#")
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.name, Item: encode(auditItem{auditPK, sk, e.Who, e.Command, e.Effect}), ConditionExpression: aws.String("attribute_not_exists(pk)"),
+		TableName: &s.name, Item: encode(auditItem{AuditPartition, sk, e.Who, e.Command, e.Effect}), ConditionExpression: aws.String("attribute_not_exists(pk)"),
 	})
 	return outcome(err, nil, "appending to the audit log")
 }
@@ -40,7 +40,7 @@ func (s *Payments) Append(ctx context.Context, e store.Act) error {
 func (s *Payments) Acts(ctx context.Context, since time.Time) (all []store.Act, err error) {
 	for item, err := range s.query(ctx, &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("pk = :log AND sk >= :since"),
-		ExpressionAttributeValues: attributes{":log": text(auditPK), ":since": text(instant(since))},
+		ExpressionAttributeValues: attributes{":log": text(AuditPartition), ":since": text(instant(since))},
 		ConsistentRead:            aws.Bool(true),
 	}) {
 		if err != nil {

@@ -98,12 +98,13 @@ func spendKey(merchantID, mode string, now time.Time) primaryKey {
 // walletListKey is the key of a wallet's entry in the list of its chain's
 // wallets.
 func walletListKey(chainID uint64, address string) primaryKey {
-	return pair(walletListPK(chainID), walletListPrefix+address)
+	return pair(WalletPartition(chainID), walletListPrefix+address)
 }
 
 const walletListPrefix = "wallet#"
 
-func walletListPK(chainID uint64) string { return "wallets#" + strconv.FormatUint(chainID, 10) }
+// WalletPartition returns the partition in which the wallets of a chain are registered.
+func WalletPartition(chainID uint64) string { return "wallets#" + strconv.FormatUint(chainID, 10) }
 
 // comparedKey is the key of the time at which a chain's wallets were compared. It
 // names the table: in a copy of it, no item has the key that is asked for.

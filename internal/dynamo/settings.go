@@ -33,6 +33,10 @@ func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
 	return outcome(err, store.ErrOtherCoin, "storing the coin")
 }
 
+// SettingsPartitions returns patterns of the partitions, in both tables, that have settings
+// and their history, and with them the deny list.
+func SettingsPartitions() []string { return []string{deniedPK, "settings", "settings#*"} }
+
 func settingsKey(version uint64) primaryKey {
 	if version == 0 {
 		return pair(deniedPK, token.Address{}.String())

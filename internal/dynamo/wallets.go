@@ -109,7 +109,7 @@ func (s *Payments) Wallets(ctx context.Context, chainID uint64) (wallet.Registry
 	var registry wallet.Registry
 	for item, err := range s.query(ctx, &dynamodb.QueryInput{
 		KeyConditionExpression:    aws.String("pk = :wallets"),
-		ExpressionAttributeValues: attributes{":wallets": text(walletListPK(chainID))},
+		ExpressionAttributeValues: attributes{":wallets": text(WalletPartition(chainID))},
 		ConsistentRead:            aws.Bool(true),
 	}) {
 		if err != nil {

@@ -57,6 +57,9 @@ func (d *deployment) recorded(ctx context.Context, ask func(yes bool, consequenc
 		}
 		r.entry = store.Act{ID: cmp.Or(r.entry.ID, rand.Text()[:12]), At: time.Now().UTC(), Who: who, Command: r.command, Effect: consequences, Outcome: store.Begun}
 		if err := log.Append(ctx, r.entry); err != nil {
+			if errors.Is(err, errUncopied) {
+				r.log = log // for its end
+			}
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
 		r.log = log
@@ -65,7 +68,7 @@ func (d *deployment) recorded(ctx context.Context, ask func(yes bool, consequenc
 }
 
 // refusals are the errors with which a store has changed nothing.
-var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms}
+var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, errUncopied}
 
 // Ended notes in the audit log how a command ended that returned err, and returns
 // err. A crash before leaves the command as begun. A command that changes several
@@ -86,7 +89,7 @@ func Ended(ctx context.Context, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if logged := r.log.Append(ctx, end); logged != nil {
-		return errors.Join(err, fmt.Errorf("the command is %s, and the audit log has it as begun only: %w", end.Outcome, logged))
+		return errors.Join(err, fmt.Errorf("the command is %s, and the audit log does not have its end in both places: %w", end.Outcome, logged))
 	}
 	return err
 }

@@ -59,7 +59,7 @@ func (c *Console) Run(ctx context.Context, out io.Writer, d *deployment) error {
 	if err := calls.take(); err != nil { // which has found the stack
 		return err
 	}
-	d.platform = &account{a.stack, calls.reading(a.aws), a.outputs, a.parameters}
+	d.platform = &account{a.stack, a.id, calls.reading(a.aws), a.outputs, a.parameters}
 	d.over = counted{calls, ethrpc.NewTransport()}
 	k := &console{deployment: d, account: d.platform.(*account), budget: calls, merchants: map[string]bool{}, failing: map[string][]failing{}, endpoints: map[string]int{}}
 	k.Wallets, k.Nodes, k.Alarms.All, k.Endpoints.Failing = []page.Wallet{}, []nodeHealth{}, []alarm{}, []failing{}

@@ -98,6 +98,7 @@ type keyStore = interface {
 // tables, secrets and queues.
 type account struct {
 	stack      string
+	id         string // the stack's ARN
 	aws        aws.Config
 	outputs    map[string]string
 	parameters map[string]string
@@ -141,7 +142,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 		outputs[tableOutputs[kind]] = name
 	}
 	d := &deployment{
-		Target: t, platform: &account{t.Stack, cfg, outputs, parameters}, out: out,
+		Target: t, platform: &account{t.Stack, aws.ToString(found.Stacks[0].StackId), cfg, outputs, parameters}, out: out,
 		mode: parameters["Mode"], keyCache: parameters["AuthorizerCacheSeconds"],
 	}
 	d.agree = d.recorded(ctx, agree)
@@ -204,8 +205,13 @@ func (a *account) payments() (store.Store, error) {
 	return table(a, "PaymentsTableName", dynamo.NewPayments)
 }
 
+// auditLog returns the log in the table, with its copy if the deployed template has one.
 func (a *account) auditLog() (store.AuditLog, error) {
-	return table(a, "PaymentsTableName", dynamo.NewPayments)
+	log, err := table(a, "PaymentsTableName", dynamo.NewPayments)
+	if copied := a.auditCopy(); err == nil && copied != nil {
+		return copiedLog{log, copied}, nil
+	}
+	return log, err
 }
 
 func (a *account) who(ctx context.Context) (string, error) {

@@ -90,6 +90,8 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 		}
 		e.check(ctx, "settings in use", e.settingsInUse(a), "see that live versions and this machine's clock are right; then deploy, which ends the processes that stay behind")
 		e.check(ctx, "live versions", a.liveIsDeployed, "wait for a canary to end; otherwise deploy again, or find out who moved the alias live")
+		e.check(ctx, "keys in KMS", func(ctx context.Context) (string, error) { return e.grantsFit(ctx, a) }, "give a missing grant as it says; end one of a stranger with aws kms revoke-grant, and of a retired wallet with remit wallet retire")
+		e.check(ctx, "audit log", a.auditLogIsCopied, "find in CloudTrail who wrote to the table or the log group (docs/operate.md#who-did-what); without a log group, deploy this version")
 		e.check(ctx, "tables", a.tablesAreKept, "set it as docs/restore.md says; a table with the keys of another is in the wrong parameter")
 		if a.parameters["ReplicaRegion"] != "" {
 			e.check(ctx, "replicas of the secrets", a.secretsAreReplicated, "look at the secret's replication in Secrets Manager; docs/restore.md says what it is for")

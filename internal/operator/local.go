@@ -41,6 +41,7 @@ type Commands struct {
 	AuditLog  AuditLog  `cmd:"" help:"What operators did, and who: every command that changed anything."`
 	Export    Export    `cmd:"" help:"Write payments as lines of JSON, or as CSV."`
 	Console   Console   `cmd:"" help:"Serve a page that shows a stack on AWS, on this machine: payments, wallets, nodes, alarms, webhooks. It only reads."`
+	Policies  Policies  `cmd:"" help:"Print the IAM policies of a stack's operators, with the names of its own resources."`
 	Rollback  Rollback  `cmd:"" help:"Put the functions of the last deployment back to the versions before it; cancel one under way."`
 	Doctor    Doctor    `cmd:"" help:"Examine a stack and say what to do about each finding."`
 }

@@ -311,7 +311,7 @@ func (c *walletRetire) Run(ctx context.Context, d *deployment) error {
 	if !held.Balance.IsZero() && !c.Unswept {
 		return fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
 	}
-	consequences := "This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check looks at it any more, and payments to it are refused. Its key stays where it is."
+	consequences := "This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check looks at it any more, and payments to it are refused. Its key stays where it is; the functions may use one in KMS no more."
 	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address, holds)); err != nil {
 		return err
 	}
@@ -324,6 +324,16 @@ func (c *walletRetire) Run(ctx context.Context, d *deployment) error {
 	case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):
 		return fmt.Errorf("%w (nothing was changed: run this again when it has ended)", err)
 	case err != nil:
+		return err
+	}
+	wallets, err := s.Wallets(ctx, d.chainID)
+	if err != nil {
+		return err
+	}
+	if r, _ := wallets.Find(c.Address); r.State == wallet.Retired {
+		err = d.endGrants(ctx, r)
+	}
+	if err != nil {
 		return err
 	}
 	return d.show(map[string]any{"address": c.Address, "state": wallet.Retired}, "retired")

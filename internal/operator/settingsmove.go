@@ -123,13 +123,18 @@ func (e *examination) settingsHold(ctx context.Context) (string, error) {
 
 // publish sends a message to the topic of urgent alarms, or else to that of the others.
 func (a *account) publish(ctx context.Context, subject, text string) error {
-	topic := cmp.Or(a.parameters["UrgentTopicArn"], a.parameters["AlarmTopicArn"])
+	topic := a.topic()
 	if topic == "" {
 		return nil
 	}
 	subject = subject[:min(len(subject), 100)] // as many as SNS takes
 	_, err := sns.NewFromConfig(a.aws).Publish(ctx, &sns.PublishInput{TopicArn: &topic, Subject: &subject, Message: &text})
 	return err
+}
+
+// topic returns the ARN of the topic of urgent alarms, if there is one.
+func (a *account) topic() string {
+	return cmp.Or(a.parameters["UrgentTopicArn"], a.parameters["AlarmTopicArn"])
 }
 
 // publish does nothing: a stack on one machine has no alarms.

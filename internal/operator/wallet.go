@@ -91,7 +91,7 @@ func (d *deployment) unregistered(ctx context.Context) (left []token.Address, ol
 type walletImport struct {
 	Target
 	File string `placeholder:"FILE" help:"File that holds the key, and nothing else, in hex. Without it you are asked, and what you type is not shown."`
-	KMS  string `name:"kms" placeholder:"KEY" help:"Register the wallet of a key in AWS KMS, by its id, ARN or alias, and store none. It is of the spec ECC_SECG_P256K1, for signing, and has the tag remit-stack with the name of the stack."`
+	KMS  string `name:"kms" placeholder:"KEY" help:"Register the wallet of a key in AWS KMS, by its id, ARN or alias, and let the functions sign with it; repeat it for a grant that is missing. It is of the spec ECC_SECG_P256K1, for signing, and has the tag remit-stack with the name of the stack."`
 	Yes  bool   `help:"Do not ask."`
 }
 
@@ -158,9 +158,9 @@ func (d *deployment) add(ctx context.Context, addresses []token.Address, key *ke
 	return d.show(map[string]any{"address": own, "registered": addresses}, fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", own, symbol))
 }
 
-// addKMS registers the wallet of a key in KMS, after it has made one if name is empty. If
-// it stops after that, the key does nothing until remit wallet import --kms registers
-// it. Whether a key was made in a call without an answer is unknown: the error says how
+// addKMS registers the wallet of a key in KMS, after it has made one if name is empty and
+// has let the functions sign with it. If it stops after the first, remit wallet import
+// --kms does the rest, also for a wallet that is registered. Whether a key was made in a call without an answer is unknown: the error says how
 // to find it.
 func (d *deployment) addKMS(ctx context.Context, name string, replaces token.Address, yes bool) error {
 	a, onAWS := d.platform.(*account)
@@ -189,7 +189,7 @@ func (d *deployment) addKMS(ctx context.Context, name string, replaces token.Add
 		r.Address, err = keyring.AddressOf(public)
 	}
 	if err == nil {
-		err = d.register(ctx, r)
+		err = d.register(ctx, r, func() error { return a.grantSign(ctx, arn) })
 	}
 	if err != nil {
 		return fmt.Errorf("registering the key %s (when this is mended: remit wallet import --kms %s): %w", name, name, err)
@@ -197,14 +197,21 @@ func (d *deployment) addKMS(ctx context.Context, name string, replaces token.Add
 	return d.show(map[string]any{"address": r.Address, "signer": r.Key}, fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.", r.Address, r.Key, d.asset.Symbol))
 }
 
-// register registers a wallet. It is an error if it is registered with another key.
-func (d *deployment) register(ctx context.Context, r wallet.Registration) error {
+// register registers a wallet once ready has made its key usable. It is an error if it is
+// retired, or registered with another key.
+func (d *deployment) register(ctx context.Context, r wallet.Registration, ready func() error) error {
 	s, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return err
 	}
-	if there, registered := wallets.Find(r.Address); registered && there.Key != r.Key {
+	switch there, registered := wallets.Find(r.Address); {
+	case registered && there.Key != r.Key:
 		return fmt.Errorf("wallet %s is there already, and its key is in another place: %s", r.Address, there.Key)
+	case there.State == wallet.Retired:
+		return fmt.Errorf("wallet %s is retired, and stays so", r.Address)
+	}
+	if err := ready(); err != nil {
+		return err
 	}
 	return s.Register(ctx, r)
 }

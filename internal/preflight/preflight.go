@@ -82,6 +82,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		{"CloudTrail", f.trail},
 		{"KMS key", f.key},
 		{"settings", f.settings},
+		{"grants of wallets' keys", f.grants},
 		{"nodes", f.nodes},
 	}
 	for _, check := range checks {
