@@ -29,7 +29,7 @@ func TestManyMerchants(t *testing.T) {
 			if *hour {
 				r.length = 62 * time.Minute
 			}
-			r.Chain.FinalSeconds = 60
+			r.Chain.FinalSeconds, r.Chain.EpochSeconds = 60, 0
 			do := func() outcome { return r.simulate(t) }
 			if *local {
 				names, id := dynamo.Tables{APIKeys: "k", Payments: "p", Webhooks: "w"}, rand.Text()

@@ -326,7 +326,7 @@ func TestConsolePage(t *testing.T) {
 	}
 	cloud := httptest.NewServer(operatortest.Cloud{Nodes: []string{facts.RPCURL},
 		Outputs: map[string]string{"PaymentsTableName": "remit-payments", "WebhooksTableName": "remit-webhooks", "RpcSecretArn": "nodes"},
-		Parameters: map[string]string{"ChainId": fmt.Sprint(facts.ChainID), "TokenSymbol": facts.Token.Symbol, "TokenDecimals": fmt.Sprint(facts.Token.Decimals), "TokenAddress": facts.Token.Address.String(),
+		Parameters: map[string]string{"ChainId": fmt.Sprint(facts.ChainID), "Network": "local", "TokenSymbol": facts.Token.Symbol, "TokenDecimals": fmt.Sprint(facts.Token.Decimals), "TokenAddress": facts.Token.Address.String(),
 			"Mode": "test", "ConfirmationRule": "2"}})
 	defer cloud.Close()
 	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": cloud.URL, "AWS_ENDPOINT_URL_DYNAMODB": tables} {

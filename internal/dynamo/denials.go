@@ -40,7 +40,8 @@ func (s *Payments) Deny(ctx context.Context, d store.Denial) error {
 		if err != nil {
 			return fmt.Errorf("reading the deny list: %w", err)
 		}
-		if to, _ := item["sk"].(*types.AttributeValueMemberS); to != nil && to.Value != d.To.String() && to.Value != (token.Address{}).String() {
+		to, _ := item["sk"].(*types.AttributeValueMemberS) // settings and the coin are no denials
+		if to != nil && to.Value != d.To.String() && to.Value != (token.Address{}).String() && to.Value != coinAddress.String() {
 			others++
 		}
 	}

@@ -405,10 +405,10 @@ func TestSettingsChangedByHandAreKept(t *testing.T) {
 		check(t, errors.Join(err, rules.Unusable))
 		return rules.Settings
 	}
-	for flag, want := range map[string]string{"100": "100", "50": "50"} {
-		t.Run("flag "+flag, func(t *testing.T) { localtest.Stack(t, "--dynamodb", dynamodb, "--maximum="+flag) })
-		if got := maximum().Maximum.String(); got != want {
-			t.Errorf("--maximum=%s: stored %s", flag, got)
+	for _, flags := range [][]string{{"--maximum=100", "--fresh"}, {"--maximum=50"}} {
+		t.Run(flags[0], func(t *testing.T) { localtest.Stack(t, append(flags, "--dynamodb", dynamodb)...) })
+		if got := maximum().Maximum.String(); "--maximum="+got != flags[0] {
+			t.Errorf("%v: stored %s", flags, got)
 		}
 	}
 	byHand := maximum()

@@ -84,6 +84,7 @@ func (s *Settings) complete(config stack.Config) stack.Config {
 	if !known {
 		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024, ByCall: own.ByCall}
 	}
+	own.Window = cmp.Or(s.Window, own.Window)
 	config = own.Complete(config)
 	config.Live = chains.IsMain(config.ChainID)
 	mode := map[bool]string{true: "live", false: "test"}[config.Live]
@@ -115,7 +116,7 @@ func (s *Settings) initial() settings.Settings {
 	initial := settings.Default()
 	initial.Minimum, initial.Maximum, initial.Daily, initial.RequireKey = s.Minimum, s.Maximum, s.DailyLimit, s.RequireKey
 	initial.Sanctions, initial.BatchContract, initial.MemoOff = s.SanctionsList, s.BatchContract, s.Memo == "off"
-	initial.FeeCapGwei, initial.NonceWindow, initial.MerchantShare = s.MaxFeeCap, s.Window, max(1, s.MerchantShare)
+	initial.FeeCapGwei, initial.MerchantShare = s.MaxFeeCap, max(1, s.MerchantShare)
 	if len(s.RPC) == 0 {
 		initial.BatchContract = disburser.Address()
 	}

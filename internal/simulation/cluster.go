@@ -258,7 +258,7 @@ func (c *Cluster) newInstance() instance {
 	c.processes++
 	n := c.processes
 	return instance{skew: c.skew(n), Dispatcher: dispatch.New(c.config(), dispatch.Parts{
-		Store: c.store, Keys: c.keys, Book: c, Nodes: c.nodes.Watch(c.clock(n), time.After), Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
+		Store: c.store, Keys: c.keys, Book: c, Nodes: c.nodes.Watch(c.clock(n), after), Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
 		Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
 	})}
 }
@@ -354,7 +354,7 @@ func (c *Cluster) StartRun() string {
 		treasury = c.newInstance()
 	}
 	s := settlement.New(c.config(), settlement.Parts{
-		Store: c.store, Keys: c.keys, Nodes: c.nodes.Watch(c.clock(c.started), time.After), Events: c,
+		Store: c.store, Keys: c.keys, Nodes: c.nodes.Watch(c.clock(c.started), after), Events: c,
 		Treasury: treasury, Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
 	})
 	c.trace(name, "starts")
@@ -490,3 +490,7 @@ func (c *Cluster) trace(who, format string, args ...any) {
 }
 
 func walletID(n int) wallet.ID { return wallet.ID{ChainID: chainID, Address: fakechain.Wallet(n)} }
+
+// after is time.After, a nanosecond late: a timer that ends at the instant of an answer
+// would leave to the Go scheduler which of them a select takes.
+func after(d time.Duration) <-chan time.Time { return time.After(d + time.Nanosecond) }
