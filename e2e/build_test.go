@@ -85,7 +85,7 @@ func TestAFunctionThatCannotStartSaysWhy(t *testing.T) {
 	}
 	for _, name := range []string{
 		"PAYMENTS_TABLE is not set", "WALLET_SECRETS is not set", "RPC_SECRET is not set", "SETTLE_QUEUE_URL is not set", "CHAIN_ID:",
-		"TOKEN_ADDRESS is not set",
+		"set Network, TokenAddress, TokenSymbol and TokenDecimals",
 	} {
 		if !bytes.Contains(out, []byte(name)) {
 			t.Errorf("it does not say %q:\n%s", name, out)

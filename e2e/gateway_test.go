@@ -179,7 +179,7 @@ func TestVerifyAWS(t *testing.T) {
 	s := start(t)
 	m := newMerchant(t, s)
 	cmd := exec.CommandContext(t.Context(), root+"/tools/verify-aws", "answers")
-	cmd.Env = append(os.Environ(), "URL="+s.URL(""), "KEY="+m.key)
+	cmd.Env = append(os.Environ(), "URL="+s.URL(""), "KEY="+m.key, "CURL_CA_BUNDLE="+s.Bundle)
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "verified: answers") || strings.Count(string(out), "ok   ") != 5 {
 		t.Errorf("%v:\n%s", err, out)

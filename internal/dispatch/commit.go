@@ -41,7 +41,8 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		if p.State != payment.Prepared {
 			return Result{Payment: p}, nil
 		}
-		need := wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: d.Now(), Merchant: p.Merchant, Share: d.Share}
+		need := store.NeedOf(p, d.Now())
+		need.Merchant, need.Share = p.Merchant, d.Share
 		signer, w, err := d.reserve(ctx, p, need)
 		asked = asked || !isRefusal(err) && !errors.Is(err, ErrInProgress)
 		switch {

@@ -44,7 +44,7 @@ func replace(p *process) error {
 // overtake is a faster process: it commits the payment at its reserved nonce.
 func overtake(p *process) error {
 	stored := p.stored()
-	w, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(stored.Wallet), Payment: stored.ID, At: p.now})
+	w, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now))
 	p.must(err)
 	_, err = store.Commit(context.Background(), p.tables, quietly(p), stored, w.Reservations[stored.ID].Nonce, p.now)
 	p.must(err)

@@ -54,7 +54,7 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 		if err != nil {
 			return err
 		}
-		if _, held := w.Reservations[last.ID]; held || d.Now().Sub(last.CreatedAt) < handlerLife {
+		if _, held := w.Holds(last.ID, last.Revision); held || d.Now().Sub(last.CreatedAt) < handlerLife {
 			return nil // the next run commits it, or another process is at it
 		}
 		t.From, t.Amount = last.Wallet, last.Amount

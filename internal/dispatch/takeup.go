@@ -90,6 +90,6 @@ func (d sending) reserved(ctx context.Context, p payment.Payment) (bool, error) 
 	if errors.Is(err, wallet.ErrUnknown) { // it has given no nonce out
 		return false, nil
 	}
-	_, held := w.Reservations[p.ID]
+	_, held := w.Holds(p.ID, p.Revision)
 	return held, err
 }

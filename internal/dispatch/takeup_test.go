@@ -376,7 +376,7 @@ func TestACrowdCostsNoRequests(t *testing.T) {
 func TestADuplicateWaits(t *testing.T) {
 	reserve := func(p *process) error {
 		stored := p.stored()
-		_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(stored.Wallet), Payment: stored.ID, At: p.now})
+		_, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now))
 		return err
 	}
 	for name, test := range map[string]struct {
@@ -435,4 +435,40 @@ func TestABurstOfOneKey(t *testing.T) {
 			t.Errorf("after %v", p.calls)
 		}
 	})
+}
+
+// TestAReservationIsOfOneRevision: a nonce that a request reserved for a payment which another
+// had discarded is not used for the payment that is made under the key since: the
+// reservation ties up too little for it.
+func TestAReservationIsOfOneRevision(t *testing.T) {
+	larger := asked
+	larger.Amount = token.Units(800)
+	for _, keys := range [][]token.Address{{first, second}, {first}} {
+		var result dispatch.Result
+		var err error
+		p := newProcess(t, script{"Commit#1": func(p *process) error {
+			p.must(p.tables.Discard(t.Context(), p.stored()))
+			later := start(t, p.tables, script{})
+			later.keys = keys
+			result, err = later.d.Send(t.Context(), larger)
+			return nil
+		}})
+		p.keys = keys
+		if late, err := p.pay(); err == nil {
+			t.Errorf("the discarded payment: %+v", late)
+		}
+		if w := p.record(first); w.NextNonce != 1 || w.Balance != token.Units(900) {
+			t.Errorf("the first of %d wallets: %+v", len(keys), w)
+		}
+		switch len(keys) {
+		case 1:
+			if !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, wallet.ErrHeld) || p.stored().ID != "" {
+				t.Errorf("%+v, %v, with %+v stored", result, err, p.stored())
+			}
+		case 2:
+			if err != nil || p.stored().TxHash != result.Payment.TxHash || p.record(second).Balance != token.Units(200) {
+				t.Errorf("%+v, %v, with %+v stored", result, err, p.stored())
+			}
+		}
+	}
 }

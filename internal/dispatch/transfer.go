@@ -210,7 +210,7 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 		return p, err
 	}
 	for round := 1; ; round++ {
-		w, err := d.Store.Reserve(ctx, wallet.Need{Wallet: walletOf(p), Payment: p.ID, Amount: p.Coins(), Gas: p.Tx.Cost(), At: d.Now().Add(-abandoned)})
+		w, err := d.Store.Reserve(ctx, store.NeedOf(p, d.Now().Add(-abandoned)))
 		switch {
 		case err == nil:
 			return p, nil

@@ -31,7 +31,7 @@ func TestCountsOfTheVersionBefore(t *testing.T) {
 	}
 	n := func(v int) types.AttributeValue { return &types.AttributeValueMemberN{Value: fmt.Sprint(v)} }
 	_, err := s.db.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
-		TableName: &s.table, Key: key, UpdateExpression: aws.String("SET recounts = :read REMOVE in_flight"),
+		TableName: &s.table, Key: key, UpdateExpression: aws.String("SET recounts = :read REMOVE in_flight, reserved_for"),
 		ExpressionAttributeValues: map[string]types.AttributeValue{":read": n(7)},
 	})
 	s.must("taking the map away", err)

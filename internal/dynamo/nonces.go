@@ -28,13 +28,14 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 	}
 	in := &dynamodb.UpdateItemInput{
 		Key: walletKey(n.Wallet.ChainID, n.Wallet.Address.String()),
-		UpdateExpression: aws.String("SET reservations.#id = next_nonce, reserved_at.#id = :now, next_nonce = next_nonce + :one, " +
+		UpdateExpression: aws.String("SET reservations.#id = next_nonce, reserved_at.#id = :now, reserved_for.#id = :for, next_nonce = next_nonce + :one, " +
 			"token_available = token_available - :amount, gas_available = gas_available - :gas"),
 		ConditionExpression: aws.String("attribute_not_exists(reservations.#id) AND next_nonce < nonce_ceiling AND " +
-			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused) AND size(reservations) < :most"),
+			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused) AND size(reservations) < :most AND " +
+			"attribute_exists(reserved_for)"),
 		ExpressionAttributeNames: map[string]string{"#id": string(n.Payment)},
 		ExpressionAttributeValues: attributes{
-			":now": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas), ":most": number(wallet.MaxInFlight),
+			":now": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas), ":most": number(wallet.MaxInFlight), ":for": text(n.For),
 		},
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: allOld,
@@ -51,7 +52,7 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 			return wallet.Wallet{}, wallet.ErrUnknown
 		}
 		w, err := decodeWallet(n.Wallet)(old)
-		if n.Share > 0 && old["in_flight"] == nil && err == nil && w.Refusal(n) == nil {
+		if err == nil && w.Refusal(n) == nil && (old["reserved_for"] == nil || n.Share > 0 && old["in_flight"] == nil) {
 			return s.reserveFirst(ctx, n)
 		}
 		return unreserved(n, w, err)
@@ -62,10 +63,10 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 	return decodeWallet(n.Wallet)(item)
 }
 
-// reserveFirst reserves on a wallet that a version before had opened, without in_flight:
-// an update sets an element in a map that exists only.
+// reserveFirst reserves on a wallet that a version before had opened, without in_flight or
+// reserved_for: an update sets an element in a map that exists only.
 func (s *Payments) reserveFirst(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
-	err := s.change(ctx, n.Wallet, "counting the nonces of", "SET in_flight = if_not_exists(in_flight, :none)", "",
+	err := s.change(ctx, n.Wallet, "adding maps to", "SET in_flight = if_not_exists(in_flight, :none), reserved_for = if_not_exists(reserved_for, :none)", "",
 		attributes{":none": &types.AttributeValueMemberM{}})
 	if err != nil {
 		return wallet.Wallet{}, err
@@ -79,7 +80,7 @@ func unreserved(n wallet.Need, w wallet.Wallet, err error) (wallet.Wallet, error
 	if err != nil {
 		return wallet.Wallet{}, err
 	}
-	if _, held := w.Reservations[n.Payment]; held {
+	if _, held := w.Holds(n.Payment, n.For); held {
 		return w, nil
 	}
 	if refusal := w.Refusal(n); refusal != nil {
@@ -97,7 +98,7 @@ func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) erro
 	}
 	_, err := s.changeNamed(ctx, n.Wallet, names, "returning a nonce of",
 		"SET next_nonce = :nonce, token_available = token_available + :amount, gas_available = gas_available + :gas"+counted+
-			" REMOVE reservations.#id, reserved_at.#id ADD returned :one",
+			" REMOVE reservations.#id, reserved_at.#id, reserved_for.#id ADD returned :one",
 		"reservations.#id = :nonce AND reserved_at.#id = :at AND next_nonce = :next AND attribute_not_exists(paused)",
 		attributes{
 			":nonce": number(nonce), ":next": number(nonce + 1), ":at": text(instant(n.At)), ":one": number(1),
@@ -117,7 +118,7 @@ func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, 
 func (s *Payments) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx) error {
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key:                       walletKey(tx.ChainID, tx.Address.String()),
-		UpdateExpression:          aws.String("REMOVE reservations.#id, reserved_at.#id"),
+		UpdateExpression:          aws.String("REMOVE reservations.#id, reserved_at.#id, reserved_for.#id"),
 		ConditionExpression:       aws.String("reservations.#id = :nonce"),
 		ExpressionAttributeNames:  map[string]string{"#id": string(id)},
 		ExpressionAttributeValues: attributes{":nonce": number(tx.Nonce)},

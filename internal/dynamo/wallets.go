@@ -333,6 +333,7 @@ type walletItem struct {
 	NoopsBelow   uint64                `dynamodbav:"noops_below,omitempty"`
 	Reservations map[string]uint64     `dynamodbav:"reservations"` // payment id → nonce
 	ReservedAt   map[string]string     `dynamodbav:"reserved_at"`  // payment id → time
+	ReservedFor  map[string]string     `dynamodbav:"reserved_for"` // payment id → revision; none where a version before reserved
 	Token        attributevalue.Number `dynamodbav:"token_available"`
 	Gas          attributevalue.Number `dynamodbav:"gas_available"` // wei
 	Paused       string                `dynamodbav:"paused,omitempty"`
@@ -345,13 +346,13 @@ type walletItem struct {
 func encodeWallet(w wallet.Wallet) attributes {
 	it := walletItem{
 		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling, NoopsBelow: w.NoopsBelow,
-		Reservations: map[string]uint64{}, ReservedAt: map[string]string{}, InFlight: map[string]int64{},
+		Reservations: map[string]uint64{}, ReservedAt: map[string]string{}, ReservedFor: map[string]string{}, InFlight: map[string]int64{},
 		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),
 		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
 		Paused: w.Paused, ClaimedUntil: instant(w.ClaimedUntil),
 	}
 	for id, reservation := range w.Reservations {
-		it.Reservations[string(id)], it.ReservedAt[string(id)] = reservation.Nonce, instant(reservation.At)
+		it.Reservations[string(id)], it.ReservedAt[string(id)], it.ReservedFor[string(id)] = reservation.Nonce, instant(reservation.At), reservation.For
 	}
 	return encode(it)
 }
@@ -385,7 +386,7 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 			w.PerMerchant[merchant] = uint64(max(n, 0))
 		}
 		for holder, nonce := range nonces.Reservations {
-			w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", nonces.ReservedAt[holder])}
+			w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", nonces.ReservedAt[holder]), For: it.ReservedFor[holder]}
 		}
 		if err := errors.Join(r.errs...); err != nil {
 			w.Damaged = err.Error()

@@ -42,14 +42,22 @@ func (n Node) Account(ctx context.Context, w, contract token.Address, head chain
 	return ask(ctx, n.Around, "Account", n.String()+" "+short(w), func(ctx context.Context) (chain.Account, error) { return n.Node.Account(ctx, w, contract, head) })
 }
 
+// several names a request for many by the first: two wallets' may be under way at once.
+func several[T any](n Node, of []T) string {
+	if len(of) == 0 {
+		return n.String()
+	}
+	return fmt.Sprintf("%s of %d from %.10s", n, len(of), fmt.Sprint(of[0]))
+}
+
 // Receipts implements chain.Node.
 func (n Node) Receipts(ctx context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
-	return ask(ctx, n.Around, "Receipts", fmt.Sprint(n.String(), " of ", len(hashes)), func(ctx context.Context) ([]chain.Receipt, error) { return n.Node.Receipts(ctx, hashes) })
+	return ask(ctx, n.Around, "Receipts", several(n, hashes), func(ctx context.Context) ([]chain.Receipt, error) { return n.Node.Receipts(ctx, hashes) })
 }
 
 // BlockHashes implements chain.Node.
 func (n Node) BlockHashes(ctx context.Context, numbers []uint64) ([]chain.Hash, error) {
-	return ask(ctx, n.Around, "BlockHashes", n.String(), func(ctx context.Context) ([]chain.Hash, error) { return n.Node.BlockHashes(ctx, numbers) })
+	return ask(ctx, n.Around, "BlockHashes", several(n, numbers), func(ctx context.Context) ([]chain.Hash, error) { return n.Node.BlockHashes(ctx, numbers) })
 }
 
 // BlockTime implements chain.Node.
@@ -76,7 +84,7 @@ func (n Node) Transfers(ctx context.Context, coin token.Address, wallets []token
 
 // Transactions implements chain.Node.
 func (n Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
-	return ask(ctx, n.Around, "Transactions", fmt.Sprint(n.String(), " of ", len(hashes)), func(ctx context.Context) ([]chain.MinedTx, error) { return n.Node.Transactions(ctx, hashes) })
+	return ask(ctx, n.Around, "Transactions", several(n, hashes), func(ctx context.Context) ([]chain.MinedTx, error) { return n.Node.Transactions(ctx, hashes) })
 }
 
 // Send implements chain.Node.

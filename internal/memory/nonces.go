@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"remit/internal/payment"
 	"remit/internal/store"
@@ -12,10 +13,10 @@ import (
 // Reserve implements store.Nonces.
 func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error) {
 	err = s.change(ctx, n.Wallet, func(p *purse) error {
-		_, held := p.w.Reservations[n.Payment]
+		_, held := p.w.Holds(n.Payment, n.For)
 		refusal := p.w.Refusal(n)
 		if !held && refusal == nil {
-			p.w.Reservations[n.Payment] = wallet.Reservation{Nonce: p.w.NextNonce, At: n.At.UTC()}
+			p.w.Reservations[n.Payment] = wallet.Reservation{Nonce: p.w.NextNonce, At: n.At.UTC(), For: n.For}
 			p.w.NextNonce++
 			if n.Share > 0 {
 				p.w.PerMerchant[n.Merchant]++
@@ -56,10 +57,12 @@ func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) erro
 // Orphan implements store.Nonces.
 func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
 	return s.change(ctx, id, func(p *purse) error {
-		if held, ok := p.w.Reservations[holder]; !ok || held.Nonce != nonce {
+		held, ok := p.w.Reservations[holder]
+		if !ok || held.Nonce != nonce {
 			return store.ErrChanged
 		}
-		p.w.Reservations[holder] = wallet.Reservation{Nonce: nonce}
+		held.At = time.Time{}
+		p.w.Reservations[holder] = held
 		return nil
 	})
 }

@@ -60,6 +60,7 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.P
 		return &p.pendingTxs[i], nil
 	}
 	stored, err := p.Store.Payment(ctx, id)
+	_, held := p.wallet.Holds(id, stored.Revision)
 	switch {
 	case errors.Is(err, store.ErrNotFound): // refused and discarded while its reservation was on the way
 		return p.orphan(ctx, id, nonce)
@@ -72,6 +73,8 @@ func (p *pass) fill(ctx context.Context, id payment.ID, nonce uint64) (*wallet.P
 		return p.orphan(ctx, id, nonce) // it is, or will be, paid by another wallet
 	case stored.State == payment.Prepared && p.wallet.Suspect():
 		return nil, nil // it may have been made since the tables were copied
+	case stored.State == payment.Prepared && !held:
+		return p.orphan(ctx, id, nonce) // what it was taken for was refused, or changed
 	case stored.State == payment.Prepared:
 		return p.commit(ctx, stored, nonce)
 	case stored.Nonce != nonce:

@@ -98,6 +98,10 @@ func TestRounds(t *testing.T) {
 			p := w.reserve("a", held)
 			w.must(w.tables.Reassign(context.Background(), p.AssignedTo(token.Address{2}, p.Tx), p.Revision))
 		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
+		{"a reservation of a discarded payment whose key was used again", func(w *world) {
+			w.must(w.tables.Discard(context.Background(), w.reserve("a", held)))
+			w.prepare("a", second)
+		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 1}, nil},
 		{"a reservation of a payment of another chain", func(w *world) {
 			p := w.reserve("a", held)
 			tx := p.Tx

@@ -172,7 +172,7 @@ func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Paym
 // reserve stores a payment that holds a nonce for so long.
 func (w *world) reserve(key string, age time.Duration) payment.Payment {
 	p := w.prepare(key, age)
-	_, err := w.tables.Reserve(context.Background(), wallet.Need{Wallet: id, Payment: p.ID, Amount: p.Amount, Gas: p.Tx.Cost(), At: w.now.Add(-age)})
+	_, err := w.tables.Reserve(context.Background(), store.NeedOf(p, w.now.Add(-age)))
 	w.must(err)
 	return p
 }

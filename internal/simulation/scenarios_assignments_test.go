@@ -57,48 +57,6 @@ func TestAssignedAwayAndBackWhileAHandlerSleeps(t *testing.T) {
 	})
 }
 
-// A run is about to fill a nonce whose payment was moved to another wallet, when
-// the payment comes back and is committed at that nonce.
-func TestNoopAndCommitMeet(t *testing.T) {
-	simulation.Perform(t, pair, func(s *simulation.Scenario) {
-		first, second := moved(s)
-		s.On("sleeper", "Commit", 1, scheduler.KillBefore)
-		s.Thaw()
-		s.On("run", "PutNoop", 1, scheduler.Freeze)
-		s.Elapse(90 * time.Second)
-		s.Pause(second, "by hand")
-		s.Idle = true
-		p := s.Pay("client", order(0))
-		s.Is("paid by", p.Wallet, fakechain.Wallet(first))
-		s.Is("nonce", p.Nonce, uint64(0))
-		s.Thaw()
-		s.Resume(second)
-		s.Idle = false
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-	})
-}
-
-// A run dies between filling a nonce and releasing its reservation, and no run can
-// release it until the no-op is final. The pending transaction of the no-op must
-// stay as long as a handler can still take the reservation over.
-func TestNoopStaysAsLongAsItsReservation(t *testing.T) {
-	simulation.Perform(t, pair, func(s *simulation.Scenario) {
-		first, second := moved(s)
-		s.On("sleeper", "Commit", 1, scheduler.KillBefore)
-		s.On("run", "Release", 0, scheduler.FailBefore)
-		s.Thaw()
-		s.Elapse(5 * time.Minute)
-		s.Is("mined on the first", s.Chain.Account(fakechain.Wallet(first), 2).Nonce, uint64(1))
-		s.Pause(second, "by hand")
-		s.Ask("client", order(0))
-		s.Resume(second)
-		s.Off("Release")
-		s.Elapse(time.Minute)
-		s.Pay("client", order(0))
-		s.After(3*time.Minute, order(0), payment.Confirmed)
-	})
-}
-
 // A run that slept since before a nonce was filled fills it once more, when the
 // first no-op is long mined. No thief did that, so no wallet is paused.
 func TestNoopTwice(t *testing.T) {

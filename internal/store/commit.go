@@ -57,6 +57,12 @@ func Fill(ctx context.Context, to filler, signer wallet.Signer, nodes chain.Node
 	return noop, to.PutNoop(ctx, noop)
 }
 
+// NeedOf returns what p needs of its wallet.
+func NeedOf(p payment.Payment, at time.Time) wallet.Need {
+	id := wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
+	return wallet.Need{Wallet: id, Payment: p.ID, For: p.Revision, Amount: p.Coins(), Gas: p.Tx.Cost(), At: at}
+}
+
 // PendingTxOf returns the pending transaction of a committed payment.
 func PendingTxOf(p payment.Payment) wallet.PendingTx {
 	last := p.LastAttempt()

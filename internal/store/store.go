@@ -98,10 +98,10 @@ type Payments interface {
 type Nonces interface {
 	// Reserve gives n.Payment the next nonce of n.Wallet, and ties up n.Amount
 	// and n.Gas, in one conditional write of one item. If the payment holds a
-	// reservation there already it changes nothing: the payment keeps that
+	// reservation for n.For there already it changes nothing: the payment keeps that
 	// nonce, whether the wallet is paused or not. It returns the wallet after
 	// the write, with the reservation in w.Reservations[n.Payment]. A refusal
-	// (wallet.ErrUnknown, ErrPaused, ErrShare, ErrCeiling, ErrToken, ErrGas, the first
+	// (wallet.ErrUnknown, ErrPaused, ErrHeld, ErrShare, ErrCeiling, ErrToken, ErrGas, the first
 	// in this order) comes with the unchanged wallet. With n.Share the same write
 	// counts the nonce in w.PerMerchant.
 	Reserve(ctx context.Context, n wallet.Need) (w wallet.Wallet, err error)

@@ -137,6 +137,39 @@ var noncePromises = []promise[*check]{
 			c.holdsWallet(w)
 		}
 	}},
+	{"a reservation is of one revision, and one of none is of any", func(c *check) {
+		w := c.opened()
+		n := need(w, "pay_a")
+		n.For = ""
+		w = after(w, n)
+		for range 2 {
+			got, err := c.Reserve(c.Context(), n)
+			c.ok("reserving", err)
+			c.same("wallet", w, got)
+			n.For = "any"
+		}
+		w = c.reserved(w, "pay_b")
+		n = need(w, "pay_b")
+		n.For = "another"
+		for _, n.Amount = range []token.Amount{n.Amount, token.MaxAmount()} {
+			got, err := c.Reserve(c.Context(), n)
+			c.refused("reserving for another revision", err, wallet.ErrHeld)
+			c.same("wallet", w, got)
+		}
+		c.ok("pausing", c.Pause(c.Context(), w.ID, "because"))
+		_, err := c.Reserve(c.Context(), n)
+		c.refused("reserving on a paused wallet", err, wallet.ErrPaused)
+		c.ok("releasing", c.Release(c.Context(), "pay_b", noop(w.ID, 6)))
+		c.ok("ending the pause", c.Repause(c.Context(), w.ID, "because", ""))
+		n = need(w, "pay_b")
+		n.For = "another"
+		delete(w.Reservations, "pay_b")
+		w = after(w, n)
+		got, err := c.Reserve(c.Context(), n)
+		c.ok("reserving after the release", err)
+		c.same("wallet", w, got)
+		c.holdsWallet(w)
+	}},
 	{"racing reservations get every nonce once", func(c *check) {
 		const payments = 200
 		w := c.opened()
@@ -256,7 +289,7 @@ var noncePromises = []promise[*check]{
 		c.refused("orphaning another nonce", c.Orphan(c.Context(), w.ID, "pay_a", 6), store.ErrChanged)
 		c.refused("orphaning another payment's", c.Orphan(c.Context(), w.ID, "pay_b", 5), store.ErrChanged)
 		c.holdsWallet(w)
-		w.Reservations = map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 5}}
+		w.Reservations = map[payment.ID]wallet.Reservation{"pay_a": {Nonce: 5, For: need(w, "").For}}
 		for range 2 {
 			c.ok("orphaning", c.Orphan(c.Context(), w.ID, "pay_a", 5))
 			c.holdsWallet(w)

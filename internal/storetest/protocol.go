@@ -232,13 +232,13 @@ func (c *check) opened() wallet.Wallet {
 
 // need asks for a reservation that ties up 10 units and 3 wei.
 func need(w wallet.Wallet, id payment.ID) wallet.Need {
-	return wallet.Need{Wallet: w.ID, Payment: id, Amount: token.Units(10), Gas: token.Units(3), At: noon.Add(456)}
+	return wallet.Need{Wallet: w.ID, Payment: id, For: "revision", Amount: token.Units(10), Gas: token.Units(3), At: noon.Add(456)}
 }
 
 // after returns w as a reservation for need leaves it.
 func after(w wallet.Wallet, n wallet.Need) wallet.Wallet {
 	w.Reservations = maps.Clone(w.Reservations)
-	w.Reservations[n.Payment] = wallet.Reservation{Nonce: w.NextNonce, At: n.At}
+	w.Reservations[n.Payment] = wallet.Reservation{Nonce: w.NextNonce, At: n.At, For: n.For}
 	w.NextNonce++
 	w.Balance, w.Gas = w.Balance.Sub(n.Amount), w.Gas.Sub(n.Gas)
 	return w

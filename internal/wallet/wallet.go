@@ -45,7 +45,7 @@ type Wallet struct {
 
 // MaxInFlight is how many reservations, and how many merchants in PerMerchant, a wallet
 // holds. No window is larger: settings allow 64, and remit local has 1,024. So
-// many take 160 KB of the 400 KB that an item may have (Amazon DynamoDB Developer Guide,
+// many take 230 KB of the 400 KB that an item may have (Amazon DynamoDB Developer Guide,
 // "Constraints in Amazon DynamoDB").
 const MaxInFlight = 1024
 
@@ -53,6 +53,14 @@ const MaxInFlight = 1024
 type Reservation struct {
 	Nonce uint64
 	At    time.Time // when it was taken, by the taker's clock; zero for an orphan, which no payment will use
+	For   string    // the revision of the payment that it was taken for; empty: any, as versions before took it
+}
+
+// Holds returns the nonce that w holds for a revision of a payment, and whether it does.
+// One for another revision is an orphan: it may tie up less than this one needs.
+func (w Wallet) Holds(id payment.ID, revision string) (nonce uint64, held bool) {
+	r, held := w.Reservations[id]
+	return r.Nonce, held && (r.For == "" || r.For == revision)
 }
 
 // A PendingTx is the stored transaction of a nonce: the bytes to send until they, or an
@@ -176,6 +184,7 @@ func FirstUse(id ID, views chain.Views, settled, window uint64) (Wallet, error) 
 var (
 	ErrUnknown = errors.New("wallet has no record yet")
 	ErrPaused  = errors.New("wallet is paused")
+	ErrHeld    = errors.New("wallet holds a nonce for another form of the payment until check-receipts uses it up")
 	ErrShare   = errors.New("wallet has no nonce left for this merchant")
 	ErrCeiling = errors.New("wallet has no nonce left")
 	ErrToken   = errors.New("wallet has too little of the token")
@@ -187,6 +196,7 @@ var (
 type Need struct {
 	Wallet  ID
 	Payment payment.ID
+	For     string       // the payment's revision
 	Amount  token.Amount // in the token's smallest unit
 	Gas     token.Amount // wei
 	At      time.Time    // when the reservation is asked for
@@ -212,14 +222,16 @@ func Spendable(a token.Amount) token.Amount {
 }
 
 // Refusal returns why w gives no new reservation for n, or nil when it gives one. It
-// is the order every store judges in. A reservation that n.Payment holds already is
-// not looked at.
+// is the order every store judges in. A reservation that n.Payment holds for n.For
+// already is not looked at.
 func (w Wallet) Refusal(n Need) error {
 	switch {
 	case w.Paused != "":
 		return ErrPaused
 	case w.Damaged != "":
 		return ErrPaused
+	case w.heldForAnother(n):
+		return ErrHeld
 	case w.capped(n):
 		return ErrShare
 	case w.NextNonce >= w.Ceiling || len(w.Reservations) >= MaxInFlight:
@@ -231,6 +243,12 @@ func (w Wallet) Refusal(n Need) error {
 	default:
 		return nil
 	}
+}
+
+func (w Wallet) heldForAnother(n Need) bool {
+	_, reserved := w.Reservations[n.Payment]
+	_, held := w.Holds(n.Payment, n.For)
+	return reserved && !held
 }
 
 // capped reports whether the merchant of n has as many nonces as it may have, or would

@@ -186,7 +186,7 @@ func (c *Chain) Stay() (base uint64, stays bool) {
 	for c.tip.ancestor(b.number) != b {
 		b = b.parent
 	}
-	c.tip = c.other
+	c.advance(c.other)
 	c.Return()
 	return b.number, true
 }
