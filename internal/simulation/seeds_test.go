@@ -90,7 +90,7 @@ func TestSeeds(t *testing.T) {
 // TestSeeds: silence taken for a blocked wallet, bumps that cost more ether than the
 // wallet has, and a node that leaves a fork in the middle of a round.
 func TestSeedsThatFailed(t *testing.T) {
-	for _, s := range []uint64{465176, 597881, 11550} {
+	for _, s := range []uint64{465176, 597881, 8361, 9587} {
 		if violations := simulate(t, s, simulation.Reduction{}, nil); len(violations) > 0 {
 			explain(t, s, violations)
 		}
