@@ -159,6 +159,7 @@ func newVictim(t testing.TB, name string) *victim {
 	check(t, os.MkdirAll(dir, 0o755))
 	file := must(os.Create(filepath.Join(dir, name+".log")))(t)
 	t.Cleanup(func() { _ = file.Close() })
+	dynamotest.Clear(t) // tables are of one chain and token
 	return &victim{log: log.New(file, "CHAOS ", log.Lmicroseconds), payments: dynamo.NewPayments(dynamotest.Client(t), "remit-payments"),
 		happened: map[string]int{}, broken: map[string][]string{}, within: drainWithin}
 }

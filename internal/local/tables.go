@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,11 +71,13 @@ func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 // errBehind reports tables that were kept while the embedded chain was not.
 var errBehind = errors.New("the tables know payments of an embedded chain that is gone: start with --fresh to delete them, or keep a chain with remit chain and name it with --rpc")
 
-// fit returns errBehind if a wallet of the tables has paid on another run's embedded chain,
-// which begins anew whenever a process does.
+// fit returns an error if no payment could be made from the tables: errBehind if a wallet
+// of theirs has paid on another run's embedded chain, which begins anew whenever a process
+// does, and store.ErrOtherCoin if their payments are of another token or chain.
 func (t *tables) fit(ctx context.Context, on *chainAccess) error {
 	if on.embedded == nil {
-		return nil
+		rules, err := t.payments.Rules(ctx)
+		return cmp.Or(err, rules.Are(store.Coin{ChainID: on.chainID, Token: on.asset.Contract}))
 	}
 	wallets, err := t.payments.Wallets(ctx, on.chainID)
 	if err == nil && len(wallets.Working(true)) > 0 {
