@@ -23,8 +23,7 @@ import (
 // refuses the others with a Retry-After. eth_chainId is free.
 type metered struct {
 	rate  float64
-	after string  // Retry-After
-	left  float64 // of the rate, for half a minute after the first; 1: no outage
+	after string // Retry-After
 
 	mu                sync.Mutex
 	tokens            float64
@@ -71,16 +70,9 @@ func (m *metered) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
 }
 
-// set makes the node answer so many calls a second from now on.
-func (m *metered) set(rate float64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.rate, m.tokens = rate, 0
-}
-
-// rates has forty clients ask the node, each time for so many receipts, and returns how many
-// calls were refused for each that was answered, and how many were answered a second: in a
-// minute that begins after one minute, or 15 seconds after the end of an outage. A node that forgets learns nothing from one time to the next.
+// rates has forty clients ask the node for two minutes, each time for so many receipts, and
+// returns how many calls were refused for each that was answered, and how many were answered
+// a second: in the second minute. A node that forgets learns nothing from one time to the next.
 func (m *metered) rates(t *testing.T, each int, forgets bool) (refused, answered float64) {
 	synctest.Test(t, func(t *testing.T) {
 		open := func() *ethrpc.Node {
@@ -107,13 +99,6 @@ func (m *metered) rates(t *testing.T, each int, forgets bool) (refused, answered
 			})
 		}
 		time.Sleep(time.Minute)
-		if m.left < 1 {
-			full := m.rate
-			m.set(m.left * full)
-			time.Sleep(30 * time.Second)
-			m.set(full)
-			time.Sleep(time.Duration(15) * time.Second)
-		}
 		m.mu.Lock()
 		m.answered, m.refused = 0, 0
 		m.mu.Unlock()
@@ -137,14 +122,10 @@ func TestRates(t *testing.T) {
 		rate  float64
 		after string
 		each  int
-		left  float64
-	}{{20, "1", 1, 1}, {20, "0", 3, 1}, {100, "1", 3, 1}, {300, "0", 9, 1}, {20, "1", 1, 0}, {300, "0", 9, 0}, {20, "0", 3, 0.1}, {300, "1", 9, 0.1}} {
-		learned, answered := (&metered{rate: row.rate, after: row.after, left: row.left}).rates(t, row.each, false)
-		forgotten, all := (&metered{rate: row.rate, after: row.after, left: 1}).rates(t, row.each, true)
+	}{{20, "1", 1}, {20, "0", 3}, {100, "1", 3}, {300, "0", 9}} {
+		learned, answered := (&metered{rate: row.rate, after: row.after}).rates(t, row.each, false)
+		forgotten, all := (&metered{rate: row.rate, after: row.after}).rates(t, row.each, true)
 		name := fmt.Sprintf("rate=%v/batch=%d/retry-after=%s", row.rate, row.each, row.after)
-		if row.left < 1 {
-			name += fmt.Sprintf("/left_for_30_s=%v", row.left)
-		}
 		if learned > 0.05 || answered < 0.9*all {
 			t.Errorf("%s: %.3f refused for each answered, and %.1f answered a second; without learning %.3f and %.1f", name, learned, answered, forgotten, all)
 		}

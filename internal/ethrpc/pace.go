@@ -1,7 +1,6 @@
 package ethrpc
 
 import (
-	"math"
 	"sync"
 	"time"
 )
@@ -9,12 +8,11 @@ import (
 // How a pace begins and changes. A provider's limit mostly holds for a second: it takes as
 // many calls at once.
 const (
-	slowest = 10.0            // calls per second to begin with, where fewer were answered
-	doubled = 1.5             // by this the rate is raised until a refusal ends the search, which lowers it so
-	raised  = 1.015           // and by this from then on
-	lowered = 0.8             // by this, after a refusal
-	steady  = time.Second     // between two raises; calls must have waited in between
-	quiet   = 5 * time.Second // without a refusal, before the rate is searched for again; and between two cuts without an answer
+	slowest = 10.0        // calls per second to begin with, where fewer were answered
+	doubled = 1.5         // by this the rate is raised until a refusal ends the search, which lowers it so
+	raised  = 1.015       // and by this from then on
+	lowered = 0.8         // by this, after a refusal
+	steady  = time.Second // between two raises; calls must have waited in between
 )
 
 // A pace holds calls back to the rate that a node takes, once it has refused calls for their
@@ -25,15 +23,14 @@ type pace struct {
 
 	mu        sync.Mutex
 	rate      float64   // calls per second; 0: the node has refused none
-	known     float64   // the rate that the node took for long: up to it the rate is raised fast
-	searching bool      // for it
+	searching bool      // none since the first
 	next      time.Time // when the calls that had their turn are paid for at that rate
 	pause     time.Time // until when the node wants no calls
 	changed   time.Time // rate
 	cut       time.Time // rate, by a refusal
-	last      time.Time // answer
 	waited    bool      // calls have, since it changed
 
+	last     time.Time // answer
 	second   time.Time // since when answers are counted
 	answered int
 }
@@ -56,11 +53,11 @@ func (p *pace) turn(calls int, patience time.Duration) (wait time.Duration, ok b
 	}
 	p.next, p.waited = next, p.waited || wait > 0
 	if p.waited && now.Sub(p.changed) >= steady && now.After(p.pause) {
-		rate := p.rate * raised
-		if p.searching = p.rate < p.known && (p.searching || now.Sub(p.pause) >= quiet); p.searching {
-			rate = min(p.rate*doubled, p.known)
+		by := raised
+		if p.searching {
+			by = doubled
 		}
-		p.rate, p.changed, p.waited = rate, now, false
+		p.rate, p.changed, p.waited = p.rate*by, now, false
 	}
 	return wait, true
 }
@@ -84,8 +81,7 @@ func (p *pace) answers() bool {
 
 // note learns from a request that asked for its turn at a time: so many calls were answered. If some were
 // refused for their rate, the node wants none for the time after. The rate is cut at most once
-// a second, once in five while nothing is answered, and by no call that had its turn before the
-// last cut.
+// a second, and by no call that had its turn before the last cut.
 func (p *pace) note(began time.Time, answered int, refused bool, after time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,33 +89,24 @@ func (p *pace) note(began time.Time, answered int, refused bool, after time.Dura
 	if now.Sub(p.second) >= time.Second {
 		p.second, p.answered = now, 0
 	}
-	if p.answered += answered; answered > 0 {
+	if answered > 0 {
 		p.last = now
 	}
+	p.answered += answered
 	if !refused {
 		return
 	}
 	if until := now.Add(after); until.After(p.pause) {
 		p.pause = until
 	}
-	least := steady
-	if p.last.Before(p.cut) {
-		least = quiet
-	}
 	switch {
 	case p.rate == 0:
-		p.rate, p.known, p.searching, p.next = max(slowest, float64(p.answered)), math.Inf(1), true, now
-	case began.Before(p.cut) || now.Sub(p.cut) < least:
+		p.rate, p.searching, p.next = max(slowest, float64(p.answered)), true, now
+	case began.Before(p.cut) || now.Sub(p.cut) < steady:
 		return
 	case p.searching:
 		p.rate, p.searching = max(1, p.rate/doubled), false
-		if p.known /= doubled; math.IsInf(p.known, 1) {
-			p.known = p.rate
-		}
 	default:
-		if p.rate > p.known {
-			p.known = p.rate * lowered
-		}
 		p.rate = max(1, p.rate*lowered)
 	}
 	p.changed, p.cut, p.waited = now, now, false
