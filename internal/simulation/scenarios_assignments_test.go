@@ -138,6 +138,7 @@ func TestReservationArrivesAfterTheAnswer(t *testing.T) {
 		s.Elapse(25 * time.Second)
 		s.Thaw()
 		s.Is("the slow one is refused", s.Await(slow).Refused(), true)
+		s.IsState(order(0), "")
 		s.Elapse(20 * time.Minute)
 		s.Is("nonces used", s.Record(0).NextNonce, uint64(2))
 	})
