@@ -115,7 +115,7 @@ var mayImport = map[string]string{
 var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dispatchenv dynamo kms local operator preflight queue secrets",
 	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring local/fault",
-	"net/http":               "boot client devnet ethrpc httpapi local local/fault local/sandbox merchant operator page webhook webhook/guard",
+	"net/http":               "boot client devnet ethrpc httpapi local local/fault local/sandbox merchant meterenv operator page webhook webhook/guard",
 	"os/exec":                "tools/mutate",
 	"github.com/alecthomas/": "operator",
 }
