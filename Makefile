@@ -138,11 +138,6 @@ profile: ## Where the time and the allocations go, of paying and of settling (.c
 	  go tool pprof -top -nodecount=30 -sample_index=alloc_objects $$profile.test $$profile.mem; \
 	done
 
-.PHONY: screenshots
-screenshots: ## Take the pictures of the sandbox's page for README, and others to look at (.cache/screenshots)
-	@tools/install browser
-	go test ./cmd/remit -count=1 -tags=screenshots -run '^(TestScreenshots|TestAnimation)$$' -v
-
 # How long `make chaos` breaks things.
 FOR ?= 10m
 
