@@ -82,7 +82,7 @@ func (b bench) trials(pkg string) []trial {
 }
 
 // breed compiles every mutant whose name contains only into the tests, and returns
-// them. Each trial in limits may take five times its time without a mutant, and five
+// them. Each trial in limits may take ten times its time without a mutant, and five
 // seconds.
 func (b bench) breed(ctx context.Context, only string) (all []mutant, limits map[string]time.Duration, err error) {
 	changed, packages := map[string]string{}, []string{scenarios}
@@ -121,7 +121,7 @@ func (b bench) breed(ctx context.Context, only string) (all []mutant, limits map
 			if err != nil {
 				return nil, nil, fmt.Errorf("testing %s: %w", pkg, err)
 			}
-			limits[t.name()] = 5*time.Since(began) + 5*time.Second
+			limits[t.name()] = 10*time.Since(began) + 5*time.Second
 		}
 	}
 	return all, limits, nil
