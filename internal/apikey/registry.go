@@ -156,8 +156,9 @@ func live(keys []Key, now time.Time) (n int) {
 //
 // It returns ErrOverlap, ErrNotFound for a key that is not the merchant's, or
 // ErrNotPermitted for one with a scope that by lacks, or one other than by whose
-// successor would expire later than by. After any other error the rotation may have been stored, but its new key was
-// never handed out: the caller rotates again, which is safe.
+// successor would expire later than by. After any other error the rotation may have
+// been stored, but its new key was never handed out: the caller rotates again, which
+// is safe.
 func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.Duration, announce Announce) (Minted, error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return Minted{}, ErrOverlap

@@ -21,7 +21,7 @@ import (
 const spendKept = 72 * time.Hour
 
 // Charge implements store.DailyLimits with one conditional update of one item,
-// which holds the merchant's day and those of its keys, so that a charge counts
+// which holds the merchant's day and that of each of its keys, so that a charge counts
 // under both limits or under neither. The first charge makes the item. It keeps sums
 // spent, so that a limit changed during the day counts at once, and beside the
 // merchant's, for people, the remainder. A set names the keys that it counts, and bounds them. When the SDK repeats the update after a
