@@ -58,7 +58,7 @@ func lives(b *testing.B, n, size int) {
 	}
 
 	keys := dynamo.NewAPIKeys(db, tables.APIKeys)
-	minted := must(apikey.NewRegistry(keys, apikey.Test, time.Now, rand.Reader).Create(b.Context(), "Acme", apikey.Wish{}))(b)
+	minted := must(apikey.NewRegistry(keys, apikey.Test, time.Now, rand.Reader).Create(b.Context(), "Acme", apikey.KeyRequest{}))(b)
 	auth := apikey.NewAuthenticator(keys, apikey.Test)
 	m.take()
 	for range n { // without the gateway's cache

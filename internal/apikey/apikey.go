@@ -41,7 +41,7 @@ type Key struct {
 	Last4        string    // the key's last four characters, which are checksum digits
 	CreatedAt    time.Time // UTC
 	ExpiresAt    time.Time // zero: never. The key is refused from this instant on
-	Term         time.Time // the expiry that the key was made with, which a rotated key keeps; zero: none
+	Term         time.Time // the expiry that the key was made with, which rotation keeps; zero: none
 	RevokedAt    time.Time // zero: not revoked
 	LastUsedAt   time.Time // zero: never used; at most a minute behind
 	Label        string    // the merchant's words for it; empty: none

@@ -70,7 +70,7 @@ func stack(t *testing.T) (*store, *apikey.Registry, apikey.Minted) {
 	t.Helper()
 	s := &store{calls: map[string]int{}}
 	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return noon }, storetest.Random(3))
-	m, err := registry.Create(t.Context(), "Shop", apikey.Wish{})
+	m, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{})
 	must(t, err)
 	return s, registry, m
 }
@@ -81,7 +81,7 @@ func TestAuthenticate(t *testing.T) {
 	key := m.Secret.Reveal()
 	successor, err := registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, silent)
 	must(t, err)
-	gone, err := registry.Create(t.Context(), "Gone", apikey.Wish{})
+	gone, err := registry.Create(t.Context(), "Gone", apikey.KeyRequest{})
 	must(t, err)
 	if _, err := registry.Revoke(t.Context(), gone.Key, gone.Key.ID); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package apikey
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -50,91 +49,57 @@ func (s Scopes) List() []Scope {
 	return list
 }
 
-// maxDepth is how many creations may lie between a merchant's first key and any
-// other. A payment is charged to a key of each step in one write.
-const maxDepth = 3
-
 // MaxCount is the largest daily count.
 const MaxCount = 1_000_000_000
 
-// A Limit is the most that a key, and all keys that descend from it, pay in a UTC
-// day. The zero Limit is none.
+// A Limit is the most that a key pays in a UTC day. The zero Limit is none.
 type Limit struct {
-	Key    string       `json:"key"`    // id of the key that the limit was made with; a rotated key keeps it
+	Key    string       `json:"key"`    // id of the key that the limit was made with; rotation keeps it, and so the day's use
 	Amount token.Amount `json:"amount"` // in the token's smallest unit; zero: any
 	Count  uint64       `json:"count"`  // of payments; zero: any
 }
 
-// Limits are those that a key's payments count for: its own behind those of the
-// keys that it descends from. Unused places are zero.
-type Limits [maxDepth + 1]Limit
-
-// List returns the limits, the key's own last.
-func (l Limits) List() []Limit {
-	return slices.DeleteFunc(slices.Clone(l[:]), func(l Limit) bool { return l == Limit{} })
-}
-
-// own returns the limit of the key itself. It is never wider than the others.
-func (l Limits) own() Limit {
-	if list := l.List(); len(list) > 0 {
-		return list[len(list)-1]
-	}
-	return Limit{}
-}
-
-// A Grant is what a key may do. The zero Grant allows nothing.
+// A Grant says what a key may do. The zero Grant allows nothing. A key with the scope
+// Keys has no limits, so that no key makes another to exceed its own.
 type Grant struct {
 	Scopes  Scopes
 	Maximum token.Amount // of one payment, in the token's smallest unit; zero: any
-	Limits  Limits
+	Daily   Limit
 	Book    bool // it pays active entries of the merchant's recipient book only
-	Depth   int  // creations between the merchant's first key and this one
+
+	// Former are the scopes that a key was stored with before keys with limits lost the
+	// scope Keys, if it has limits beside it or of other keys: it keeps PaymentsRead
+	// only, until an operator reissues it. Empty for every other key.
+	Former Scopes
 }
 
 // Full is the grant of a merchant's first key: everything.
 func Full() Grant { return Grant{Scopes: ScopesOf(AllScopes()...)} }
 
-// Restricted reports whether g allows less than everything.
-func (g Grant) Restricted() bool { g.Depth = 0; return g != Full() }
-
 // May reports whether g has a scope.
 func (g Grant) May(s Scope) bool { return g.Scopes&ScopesOf(s) != 0 }
 
-// covers reports whether a key with the grant o can do nothing that one with g
-// cannot do.
-func (g Grant) covers(o Grant) bool {
-	mine, others := g.Limits.own(), o.Limits.own()
-	return o.Scopes&^g.Scopes == 0 && within(o.Maximum, g.Maximum) && within(others.Amount, mine.Amount) &&
-		within(token.Units(others.Count), token.Units(mine.Count)) && (o.Book || !g.Book)
-}
-
-// within reports whether the limit a is no wider than b; zero is no limit.
-func within(a, b token.Amount) bool { return b.IsZero() || !a.IsZero() && !b.Less(a) }
-
-// chargesAllOf reports whether payments of a key with the limits l count for each
-// of o.
-func (l Limits) chargesAllOf(o Limits) bool {
-	return !slices.ContainsFunc(o.List(), func(limit Limit) bool { return !slices.Contains(l[:], limit) })
-}
+// limited reports whether g has a limit.
+func (g Grant) limited() bool { return !g.Maximum.IsZero() || g.Daily != (Limit{}) || g.Book }
 
 // grantText is the stored form of a Grant. Fields may be added, none changes its
-// meaning.
+// meaning. Keys that inherited limits have several, their own last.
 type grantText struct {
 	Scopes  []Scope      `json:"scopes"`
 	Maximum token.Amount `json:"max_amount,omitzero"`
 	Limits  []Limit      `json:"limits,omitempty"`
 	Book    bool         `json:"book,omitempty"`
-	Depth   int          `json:"depth,omitempty"`
 }
 
 // MarshalText writes g as one line of JSON, for stores and for the authorizer's
 // context.
 func (g Grant) MarshalText() ([]byte, error) {
-	return json.Marshal(grantText{g.Scopes.List(), g.Maximum, g.Limits.List(), g.Book, g.Depth})
+	t := grantText{Scopes: g.Scopes.List(), Maximum: g.Maximum, Book: g.Book}
+	if g.Daily != (Limit{}) {
+		t.Limits = []Limit{g.Daily}
+	}
+	return json.Marshal(t)
 }
-
-// errGrant reports a grant with more limits than a key can have.
-var errGrant = errors.New("more limits than a key can have")
 
 // UnmarshalText reads what MarshalText wrote. Empty text is Full: keys that were
 // made before there were grants may do everything.
@@ -147,57 +112,14 @@ func (g *Grant) UnmarshalText(b []byte) error {
 	if err := json.Unmarshal(b, &t); err != nil {
 		return err
 	}
-	*g = Grant{Scopes: ScopesOf(t.Scopes...), Maximum: t.Maximum, Book: t.Book, Depth: t.Depth}
-	if copy(g.Limits[:], t.Limits) < len(t.Limits) {
-		return errGrant
+	*g = Grant{Scopes: ScopesOf(t.Scopes...), Maximum: t.Maximum, Book: t.Book}
+	if n := len(t.Limits); n > 0 {
+		g.Daily = t.Limits[n-1]
+	}
+	if len(t.Limits) > 1 || g.May(Keys) && g.limited() {
+		g.Former, g.Scopes = g.Scopes, g.Scopes&ScopesOf(PaymentsRead)
 	}
 	return nil
-}
-
-// A Wish is what a caller asks a further key to be. Nil fields are as the asking
-// key has them.
-type Wish struct {
-	Label   *string
-	Scopes  []Scope       // nil: the asking key's
-	Maximum *token.Amount // zero: none
-	Amount  *token.Amount // in a UTC day; zero: none
-	Count   *uint64       // of payments in a UTC day; zero: none
-	Book    *bool
-	Life    time.Duration // zero: as long as the asking key's
-}
-
-// of returns the record that k, a fresh key, has when by makes it as wished. It
-// returns ErrNotPermitted if that would be wider than by or live longer.
-func (w Wish) of(by, k Key) (Key, error) {
-	k.Label, k.Grant, k.ExpiresAt = valueOr(w.Label, by.Label), by.Grant, by.ExpiresAt
-	if k.Depth++; k.Depth > maxDepth {
-		return Key{}, ErrNotPermitted
-	}
-	if w.Scopes != nil {
-		k.Scopes = ScopesOf(w.Scopes...)
-	}
-	k.Maximum, k.Book = valueOr(w.Maximum, k.Maximum), valueOr(w.Book, k.Book)
-	own := by.Limits.own()
-	if limit := (Limit{own.Key, valueOr(w.Amount, own.Amount), valueOr(w.Count, own.Count)}); limit != own {
-		limit.Key = k.ID
-		k.Limits[len(k.Limits.List())] = limit
-	}
-	if w.Life > 0 {
-		k.ExpiresAt = k.CreatedAt.Add(w.Life)
-	}
-	later := !by.ExpiresAt.IsZero() && (k.ExpiresAt.IsZero() || k.ExpiresAt.After(by.ExpiresAt))
-	if later || !by.covers(k.Grant) {
-		return Key{}, ErrNotPermitted
-	}
-	k.Term = k.ExpiresAt
-	return k, nil
-}
-
-func valueOr[T any](v *T, otherwise T) T {
-	if v == nil {
-		return otherwise
-	}
-	return *v
 }
 
 // A Public is a key as its merchant sees it, in answers and in events. Every field
@@ -225,13 +147,13 @@ type Permissions struct {
 
 // Public returns k as its merchant sees it.
 func (k Key) Public() Public {
-	own, recipients := k.Limits.own(), "any"
+	recipients := "any"
 	if k.Book {
 		recipients = "book"
 	}
 	return Public{
 		k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
-		Permissions{unlessZero(k.Label), k.Scopes.List(), unlessZero(k.Maximum), unlessZero(own.Amount), unlessZero(own.Count), recipients},
+		Permissions{unlessZero(k.Label), k.Scopes.List(), unlessZero(k.Maximum), unlessZero(k.Daily.Amount), unlessZero(k.Daily.Count), recipients},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,156 +13,108 @@ import (
 	"remit/internal/token"
 )
 
-// wide and narrow are wishes that differ in every field.
-func wide() apikey.Wish {
-	return apikey.Wish{
-		Scopes: []apikey.Scope{apikey.PaymentsWrite, apikey.Keys, apikey.Recipients}, Maximum: units(50), Amount: units(100),
-		Count: new(uint64(10)), Book: new(false), Life: time.Hour,
+// TestKeyRequests: a key has what was asked for, and of the asking key no more than its
+// scopes and its expiry.
+func TestKeyRequests(t *testing.T) {
+	_, registry, first := stack(t)
+	all, manager := first.Key, first.Key
+	all.ExpiresAt = noon.Add(time.Hour)
+	manager.Scopes = apikey.ScopesOf(apikey.Keys)
+	keys, pays := []apikey.Scope{apikey.PaymentsWrite, apikey.Keys}, []apikey.Scope{apikey.PaymentsWrite}
+	limited := []apikey.KeyRequest{{Maximum: token.Units(1)}, {Amount: token.Units(1)}, {Count: 1}, {Book: true}}
+	for _, r := range limited {
+		k, err := issued(t, registry, all, r)
+		others := apikey.ScopesOf(apikey.PaymentsWrite, apikey.PaymentsRead, apikey.Webhooks, apikey.Recipients)
+		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount || k.Daily.Count != r.Count || k.Book != r.Book {
+			t.Errorf("%+v makes %+v, %v", r, k, err)
+		}
+		if counted := r.Count > 0 || !r.Amount.IsZero(); counted != (k.Daily.Key == k.ID) {
+			t.Errorf("%+v counts for %q", r, k.Daily.Key)
+		}
+		if _, err := issued(t, registry, manager, r); !errors.Is(err, apikey.ErrNoScope) {
+			t.Errorf("%+v by a key for keys alone: %v", r, err)
+		}
+		r.Scopes = pays
+		if k, err := issued(t, registry, all, r); err != nil || k.Scopes != apikey.ScopesOf(pays...) {
+			t.Errorf("%+v makes %+v, %v", r, k, err)
+		}
+		r.Scopes = keys
+		if _, err := issued(t, registry, all, r); !errors.Is(err, apikey.ErrKeysScope) {
+			t.Errorf("%+v: %v", r, err)
+		}
+		if _, err := registry.Create(t.Context(), "Shop", r); !errors.Is(err, apikey.ErrKeysScope) {
+			t.Errorf("a first key with %+v: %v", r, err)
+		}
+	}
+	k, err := issued(t, registry, all, apikey.KeyRequest{})
+	if err != nil || k.Grant != apikey.Full() || !k.ExpiresAt.Equal(all.ExpiresAt) || k.Label != "" {
+		t.Errorf("by default: %+v, %v", k, err)
+	}
+	all.Label, all.Scopes = "till", apikey.ScopesOf(keys...)
+	if k, err = issued(t, registry, all, apikey.KeyRequest{}); err != nil || k.Scopes != all.Scopes || k.Label != "" {
+		t.Errorf("of two scopes: %+v, %v", k, err)
 	}
 }
 
-func narrow() apikey.Wish {
-	return apikey.Wish{
-		Scopes: []apikey.Scope{apikey.PaymentsWrite, apikey.Keys}, Maximum: units(40), Amount: units(90),
-		Count: new(uint64(9)), Book: new(true), Life: time.Minute,
-	}
+func issued(t *testing.T, registry *apikey.Registry, by apikey.Key, r apikey.KeyRequest) (apikey.Key, error) {
+	t.Helper()
+	m, err := registry.Issue(t.Context(), by, r, silent)
+	return m.Key, err
 }
 
-func units(n uint64) *token.Amount { return new(token.Units(n)) }
-
-// TestOnlyWhatItHasIsGranted: a key makes keys, and rotates and revokes keys, that
-// are no wider than itself in any field.
+// TestOnlyWhatItHasIsGranted: a key makes, rotates and revokes no key with a scope that
+// it lacks, and makes none, by rotation of another either, that expires later.
 func TestOnlyWhatItHasIsGranted(t *testing.T) {
 	_, registry, first := stack(t)
-	issue := func(by apikey.Key, w apikey.Wish) (apikey.Key, error) {
-		m, err := registry.Issue(t.Context(), by, w, silent)
-		return m.Key, err
-	}
+	keys, both := []apikey.Scope{apikey.Keys}, []apikey.Scope{apikey.Keys, apikey.Webhooks}
+	by, err := issued(t, registry, first.Key, apikey.KeyRequest{Scopes: keys, Life: time.Hour})
+	must(t, err)
 	for _, test := range []struct {
-		what string
-		more func(*apikey.Wish) // takes a field of a narrow wish to the wide one's or beyond
+		what           string
+		other          apikey.KeyRequest
+		issued, rotate error
+		revoke         error
 	}{
-		{"a scope", func(w *apikey.Wish) { w.Scopes = wide().Scopes }},
-		{"all scopes", func(w *apikey.Wish) { w.Scopes = apikey.AllScopes() }},
-		{"a larger payment", func(w *apikey.Wish) { w.Maximum = wide().Maximum }},
-		{"any payment", func(w *apikey.Wish) { w.Maximum = units(0) }},
-		{"a larger day", func(w *apikey.Wish) { w.Amount = wide().Amount }},
-		{"any day", func(w *apikey.Wish) { w.Amount = units(0) }},
-		{"more payments a day", func(w *apikey.Wish) { w.Count = wide().Count }},
-		{"any number of payments a day", func(w *apikey.Wish) { w.Count = new(uint64(0)) }},
-		{"no limit of a day at all", func(w *apikey.Wish) { w.Amount, w.Count = units(0), new(uint64(0)) }},
-		{"any recipient", func(w *apikey.Wish) { w.Book = new(false) }},
-		{"a longer life", func(w *apikey.Wish) { w.Life = wide().Life }},
+		{"the same", apikey.KeyRequest{Scopes: keys, Life: time.Hour}, nil, nil, nil},
+		{"a shorter life", apikey.KeyRequest{Scopes: keys, Life: time.Minute}, nil, nil, nil},
+		{"a scope more", apikey.KeyRequest{Scopes: both, Life: time.Hour}, apikey.ErrNotPermitted, apikey.ErrNotPermitted, apikey.ErrNotPermitted},
+		{"a longer life", apikey.KeyRequest{Scopes: keys, Life: time.Hour + 1e9}, apikey.ErrNotPermitted, apikey.ErrNotPermitted, nil},
 	} {
-		by, err := issue(first.Key, narrow())
+		if _, err := issued(t, registry, by, test.other); !errors.Is(err, test.issued) {
+			t.Errorf("issuing %s: %v", test.what, err)
+		}
+		other, err := issued(t, registry, first.Key, test.other)
 		must(t, err)
-		w := narrow()
-		test.more(&w)
-		if _, err := issue(by, w); !errors.Is(err, apikey.ErrNotPermitted) {
-			t.Errorf("%s is granted: %v", test.what, err)
-		}
-		wider, err := issue(first.Key, w)
-		must(t, err)
-		if _, err := registry.Rotate(t.Context(), by, wider.ID, 0, silent); !errors.Is(err, apikey.ErrNotPermitted) {
-			t.Errorf("a key with %s more is rotated: %v", test.what, err)
-		}
-		if _, err := registry.Revoke(t.Context(), by, wider.ID); !errors.Is(err, apikey.ErrNotPermitted) {
-			t.Errorf("a key with %s more is revoked: %v", test.what, err)
-		}
-		for _, id := range []string{by.ID, wider.ID} { // 25 keys are the most
-			if _, err := registry.Revoke(t.Context(), first.Key, id); err != nil {
-				t.Errorf("the first key revokes any: %v", err)
+		for range 2 { // after the first rotation by another, the key itself ends in a minute
+			if _, err := registry.Rotate(t.Context(), by, other.ID, time.Minute, silent); !errors.Is(err, test.rotate) {
+				t.Errorf("rotating %s: %v", test.what, err)
 			}
+			_, err := registry.Rotate(t.Context(), first.Key, other.ID, time.Minute, silent)
+			must(t, err)
+		}
+		if _, err := registry.Revoke(t.Context(), by, other.ID); !errors.Is(err, test.revoke) {
+			t.Errorf("revoking %s: %v", test.what, err)
 		}
 	}
-	by, err := issue(first.Key, wide())
-	must(t, err)
-	child, err := issue(by, narrow())
-	must(t, err)
-	same, err := issue(by, apikey.Wish{})
-	if err != nil || same.Grant.Limits != by.Limits || same.Scopes != by.Scopes || !same.ExpiresAt.Equal(by.ExpiresAt) {
-		t.Errorf("what is absent is as the asking key has it: %+v, %v", same, err)
+	if _, err := registry.Rotate(t.Context(), by, first.Key.ID, 0, silent); !errors.Is(err, apikey.ErrNotPermitted) {
+		t.Errorf("rotating the first key: %v", err)
 	}
-	for _, k := range []apikey.Key{child, same, by} {
-		if _, err := registry.Rotate(t.Context(), by, k.ID, time.Hour, silent); err != nil {
-			t.Errorf("rotating %s: %v", k.ID, err)
-		}
-		if _, err := registry.Revoke(t.Context(), by, k.ID); err != nil {
-			t.Errorf("revoking %s: %v", k.ID, err)
-		}
+	ending := by
+	ending.ExpiresAt = noon.Add(time.Minute)
+	if m, err := registry.Rotate(t.Context(), ending, by.ID, 0, silent); err != nil || !m.Key.ExpiresAt.Equal(noon.Add(time.Hour)) {
+		t.Errorf("a key rotates itself in its overlap: %+v, %v", m.Key, err)
 	}
 }
 
-// TestMakingKeysMultipliesNoLimit: all that a limited key can make or rotate counts
-// for its limit.
-func TestMakingKeysMultipliesNoLimit(t *testing.T) {
-	_, registry, first := stack(t)
-	issue := func(by apikey.Key, w apikey.Wish) apikey.Key {
-		m, err := registry.Issue(t.Context(), by, w, silent)
-		must(t, err)
-		return m.Key
-	}
-	limited := issue(first.Key, apikey.Wish{Amount: units(100)})
-	other := issue(first.Key, apikey.Wish{Amount: units(100)})
-	if _, err := registry.Rotate(t.Context(), limited, other.ID, 0, silent); !errors.Is(err, apikey.ErrNotPermitted) {
-		t.Errorf("a key took over another limit beside its own: %v", err)
-	}
-	if _, err := registry.Revoke(t.Context(), limited, other.ID); err != nil {
-		t.Errorf("revoking a key that is no wider: %v", err)
-	}
-	child := issue(limited, apikey.Wish{Count: new(uint64(3))})
-	grandchild := issue(child, apikey.Wish{Amount: units(10)})
-	rotated, err := registry.Rotate(t.Context(), limited, grandchild.ID, 0, silent)
-	must(t, err)
-	for _, test := range []struct {
-		what string
-		of   apikey.Key
-		want string
-	}{
-		{"its own limit", limited, "100/0"},
-		{"a child's", child, "100/0 100/3"},
-		{"a grandchild's", grandchild, "100/0 100/3 10/3"},
-		{"a rotated key's", rotated.Key, "100/0 100/3 10/3"},
-	} {
-		var got []string
-		for _, l := range test.of.Limits.List() {
-			got = append(got, fmt.Sprintf("%s/%d", l.Amount, l.Count))
-		}
-		if strings.Join(got, " ") != test.want {
-			t.Errorf("%s: %v, want %s", test.what, got, test.want)
-		}
-	}
-	if rotated.Key.Limits != grandchild.Limits {
-		t.Errorf("a rotated key has another day: %v, not %v", rotated.Key.Limits, grandchild.Limits)
-	}
-}
-
-// TestKeysDescendThreeDeep and no deeper; a rotated key is where the old one was.
-func TestKeysDescendThreeDeep(t *testing.T) {
+// TestARotatedKeyIsTheSame: it keeps label, scopes, limits, the day's use and the expiry
+// that the key was made with, also when the old key ends earlier by its rotation.
+func TestARotatedKeyIsTheSame(t *testing.T) {
 	_, registry, m := stack(t)
-	by := m.Key
-	for depth := 1; depth <= 4; depth++ {
-		next, err := registry.Issue(t.Context(), by, apikey.Wish{}, silent)
-		if (err == nil) != (depth < 4) || err != nil && !errors.Is(err, apikey.ErrNotPermitted) {
-			t.Fatalf("the key %d deep: %v", depth, err)
-		}
-		if err != nil {
-			break
-		}
-		rotated, err := registry.Rotate(t.Context(), next.Key, next.Key.ID, 0, silent)
-		must(t, err)
-		by = rotated.Key
-	}
-}
-
-// TestARotatedKeyKeepsItsTerm: also when the old key ends earlier by its rotation.
-func TestARotatedKeyKeepsItsTerm(t *testing.T) {
-	_, registry, m := stack(t)
-	k, err := registry.Issue(t.Context(), m.Key, apikey.Wish{Label: new("till 3"), Life: 48 * time.Hour}, silent)
+	k, err := issued(t, registry, m.Key, apikey.KeyRequest{Label: "till 3", Amount: token.Units(9), Count: 3, Maximum: token.Units(5), Book: true, Life: 48 * time.Hour})
 	must(t, err)
 	for range 2 {
-		next, err := registry.Rotate(t.Context(), m.Key, k.Key.ID, time.Minute, silent)
-		if err != nil || !next.Key.ExpiresAt.Equal(noon.Add(48*time.Hour)) || next.Key.Label != "till 3" {
+		next, err := registry.Rotate(t.Context(), m.Key, k.ID, time.Minute, silent)
+		if err != nil || !next.Key.ExpiresAt.Equal(noon.Add(48*time.Hour)) || next.Key.Label != "till 3" || next.Key.Grant != k.Grant {
 			t.Errorf("%+v, %v", next.Key, err)
 		}
 	}
@@ -174,7 +125,7 @@ func TestARotatedKeyKeepsItsTerm(t *testing.T) {
 func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 	s, registry, m := stack(t)
 	deaf := func(context.Context, apikey.Key) error { return errLost }
-	if _, err := registry.Issue(t.Context(), m.Key, apikey.Wish{}, deaf); !errors.Is(err, errLost) {
+	if _, err := registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, deaf); !errors.Is(err, errLost) {
 		t.Errorf("issued: %v", err)
 	}
 	if _, err := registry.Rotate(t.Context(), m.Key, m.Key.ID, 0, deaf); !errors.Is(err, errLost) {
@@ -189,10 +140,10 @@ func TestNoKeyWithoutItsAnnouncement(t *testing.T) {
 	told := 0
 	loud := func(context.Context, apikey.Key) error { told++; return nil }
 	for range apikey.MaxLive - 1 {
-		_, err := registry.Issue(t.Context(), m.Key, apikey.Wish{}, loud)
+		_, err := registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, loud)
 		must(t, err)
 	}
-	if _, err := registry.Issue(t.Context(), m.Key, apikey.Wish{}, loud); !errors.Is(err, apikey.ErrLimit) || told != apikey.MaxLive-1 {
+	if _, err := registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, loud); !errors.Is(err, apikey.ErrLimit) || told != apikey.MaxLive-1 {
 		t.Errorf("the 26th key: %v, and %d announcements", err, told)
 	}
 	if _, err := registry.Rotate(t.Context(), m.Key, m.Key.ID, time.Hour, loud); err != nil {
@@ -206,7 +157,7 @@ func TestAsking(t *testing.T) {
 	s := &store{APIKeys: memory.APIKeys{}, calls: map[string]int{}}
 	now := noon
 	registry := apikey.NewRegistry(s, apikey.Test, func() time.Time { return now }, storetest.Random(5))
-	m, err := registry.Create(t.Context(), "Shop", apikey.Wish{Life: time.Hour})
+	m, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{Life: time.Hour})
 	must(t, err)
 	who := apikey.Principal{MerchantID: m.Key.MerchantID, KeyID: m.Key.ID, Mode: apikey.Test, Hash: m.Key.Hash, Grant: m.Key.Grant}
 	if k, err := registry.Asking(t.Context(), who); err != nil || k != m.Key {
@@ -230,20 +181,34 @@ func TestAsking(t *testing.T) {
 	}
 }
 
-// TestGrantText: a grant survives its text, and text from other versions never
-// allows more.
+// TestGrantText: a grant survives its text, and text from other versions never allows
+// more: of a key with limits of other keys, or beside the scope keys, it allows
+// payments:read, here and to a version that reads what is written of it.
 func TestGrantText(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                                      `{"scopes":["payments:write","payments:read","webhooks","keys","recipients"]}`,
-		`{}`:                                    `{"scopes":[]}`,
-		`{"scopes":["keys","refunds"],"new":1}`: `{"scopes":["keys"]}`,
-		`{"scopes":["webhooks"],"max_amount":115792089237316195423570985008687907853269984665640564039457584007913129639935,"book":true,"depth":3}`: `{"scopes":["webhooks"],"max_amount":115792089237316195423570985008687907853269984665640564039457584007913129639935,"book":true,"depth":3}`,
-		`{"scopes":["keys"],"limits":[{"key":"key_a","amount":0,"count":7}]}`:                                                                       `{"scopes":["keys"],"limits":[{"key":"key_a","amount":0,"count":7}]}`,
+	const huge = "115792089237316195423570985008687907853269984665640564039457584007913129639935"
+	for _, test := range []struct{ text, want, former string }{
+		{"", `{"scopes":["payments:write","payments:read","webhooks","keys","recipients"]}`, "[]"},
+		{`{}`, `{"scopes":[]}`, "[]"},
+		{`{"scopes":["keys","refunds"],"new":1}`, `{"scopes":["keys"]}`, "[]"},
+		{`{"scopes":["keys"],"depth":3}`, `{"scopes":["keys"]}`, "[]"},
+		{`{"scopes":["webhooks"],"max_amount":` + huge + `,"book":true}`, `{"scopes":["webhooks"],"max_amount":` + huge + `,"book":true}`, "[]"},
+		{`{"scopes":["payments:write"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, `{"scopes":["payments:write"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, "[]"},
+		{
+			`{"scopes":["payments:write","payments:read"],"limits":[{"key":"key_a","amount":9,"count":0},{"key":"key_b","amount":8,"count":7}],"depth":2}`,
+			`{"scopes":["payments:read"],"limits":[{"key":"key_b","amount":8,"count":7}]}`, "[payments:write payments:read]",
+		},
+		{
+			`{"scopes":["payments:write"],"limits":[{"key":"key_a","amount":9,"count":0},{"key":"key_b","amount":8,"count":7}]}`,
+			`{"scopes":[],"limits":[{"key":"key_b","amount":8,"count":7}]}`, "[payments:write]",
+		},
+		{`{"scopes":["payments:read","keys"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, `{"scopes":["payments:read"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, "[payments:read keys]"},
+		{`{"scopes":["keys"],"max_amount":7}`, `{"scopes":[],"max_amount":7}`, "[keys]"},
+		{`{"scopes":["keys"],"book":true}`, `{"scopes":[],"book":true}`, "[keys]"},
 	} {
 		var g apikey.Grant
-		must(t, g.UnmarshalText([]byte(text)))
-		if got, err := g.MarshalText(); err != nil || string(got) != want {
-			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
+		must(t, g.UnmarshalText([]byte(test.text)))
+		if got, err := g.MarshalText(); err != nil || string(got) != test.want || fmt.Sprint(g.Former.List()) != test.former {
+			t.Errorf("%s is %s of %v, %v; want %s of %s", test.text, got, g.Former.List(), err, test.want, test.former)
 		}
 	}
 	if (apikey.Grant{}).May(apikey.Keys) {

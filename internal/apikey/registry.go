@@ -29,12 +29,12 @@ func NewRegistry(store Store, mode Mode, now func() time.Time, random io.Reader)
 	return &Registry{store, mode, now, random}
 }
 
-// Create makes a merchant of that name and its first key, as wished; the zero Wish
-// is a key that may do everything. Two calls with one name make two merchants. It
-// returns an error of CheckName for a name that a merchant may not have. After any
-// other error the merchant may be stored; its key was never handed out, so no
-// request can use it.
-func (r *Registry) Create(ctx context.Context, merchantName string, w Wish) (Minted, error) {
+// Create makes a merchant of that name and its first key; the zero KeyRequest asks
+// for a key that may do everything. Two calls with one name make two merchants. It
+// returns an error of CheckName for a name that a merchant may not have, ErrKeysScope
+// or ErrNoScope. After any other error the merchant may be stored; its key was never
+// handed out, so no request can use it.
+func (r *Registry) Create(ctx context.Context, merchantName string, request KeyRequest) (Minted, error) {
 	if err := CheckName(merchantName); err != nil {
 		return Minted{}, err
 	}
@@ -46,7 +46,7 @@ func (r *Registry) Create(ctx context.Context, merchantName string, w Wish) (Min
 	if err != nil {
 		return Minted{}, err
 	}
-	if m.Key, err = w.of(operator("mer_"+id, merchantName), m.Key); err != nil {
+	if m.Key, err = request.of(operator("mer_"+id, merchantName), m.Key); err != nil {
 		return Minted{}, err
 	}
 	if err := r.store.Create(ctx, m.Key); err != nil {
@@ -106,22 +106,21 @@ func (r *Registry) Operator(ctx context.Context, merchantID, name string) (Key, 
 }
 
 func operator(merchantID, merchantName string) Key {
-	by := Key{MerchantID: merchantID, MerchantName: merchantName, Grant: Full()}
-	by.Depth = -1 // a key that it makes descends from no other
-	return by
+	return Key{MerchantID: merchantID, MerchantName: merchantName, Grant: Full()}
 }
 
-// Issue makes a further key of by's merchant as wished, no wider than by. The
-// merchant is told first, so that no key works of which it was not told; after a
-// crash, or when others take its place under MaxLive meanwhile, it may have been
-// told of a key that was never stored. The errors are ErrNotPermitted and ErrLimit.
-// After any other error the key may be stored; it was never handed out.
-func (r *Registry) Issue(ctx context.Context, by Key, w Wish, announce Announce) (Minted, error) {
+// Issue makes a further key of by's merchant, with no scope that by lacks and no later
+// expiry. The merchant is told first, so that no key works of which it was not told;
+// after a crash, or when others take its place under MaxLive meanwhile, it may have been
+// told of a key that was never stored. The errors are ErrKeysScope, ErrNoScope,
+// ErrNotPermitted and ErrLimit. After any other error the key may be stored; it was
+// never handed out.
+func (r *Registry) Issue(ctx context.Context, by Key, request KeyRequest, announce Announce) (Minted, error) {
 	m, err := r.mint(by.MerchantID, by.MerchantName)
 	if err != nil {
 		return Minted{}, err
 	}
-	if m.Key, err = w.of(by, m.Key); err != nil {
+	if m.Key, err = request.of(by, m.Key); err != nil {
 		return Minted{}, err
 	}
 	keys, err := r.List(ctx, by.MerchantID)
@@ -156,9 +155,10 @@ func live(keys []Key, now time.Time) (n int) {
 // is valid even if the old one was not. The merchant is told first, as by Issue.
 //
 // It returns ErrOverlap, ErrNotFound for a key that is not the merchant's, or
-// ErrNotPermitted for one that is wider than by or does not count for by's limits.
-// After any other error the rotation may have been stored, but its new key was
-// never handed out: the caller rotates again, which is safe.
+// ErrNotPermitted for one with a scope that by lacks, or one other than by whose
+// successor would expire later than by. After any other error the rotation may have
+// been stored, but its new key was never handed out: the caller rotates again, which
+// is safe.
 func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.Duration, announce Announce) (Minted, error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return Minted{}, ErrOverlap
@@ -167,7 +167,7 @@ func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.D
 	if err != nil {
 		return Minted{}, err
 	}
-	if !old.Limits.chargesAllOf(by.Limits) {
+	if old.ID != by.ID && later(old.Term, by.ExpiresAt) {
 		return Minted{}, fmt.Errorf("rotating %s: %w", id, ErrNotPermitted)
 	}
 	m, err := r.mint(by.MerchantID, old.MerchantName)
@@ -175,6 +175,7 @@ func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.D
 		return Minted{}, err
 	}
 	m.Key.Label, m.Key.Grant, m.Key.ExpiresAt, m.Key.Term = old.Label, old.Grant, old.Term, old.Term
+	m.Key.Former = 0
 	if err := announce(ctx, m.Key); err != nil {
 		return Minted{}, fmt.Errorf("announcing %s: %w", m.Key.ID, err)
 	}
@@ -186,7 +187,7 @@ func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.D
 
 // Revoke makes the key named id invalid at once and returns it. A revoked key
 // stays as it is. It returns ErrNotFound for a key that is not of by's merchant,
-// and ErrNotPermitted for one that is wider than by.
+// and ErrNotPermitted for one with a scope that by lacks.
 func (r *Registry) Revoke(ctx context.Context, by Key, id string) (Key, error) {
 	k, err := r.find(ctx, by, id)
 	if err != nil {
@@ -199,14 +200,13 @@ func (r *Registry) Revoke(ctx context.Context, by Key, id string) (Key, error) {
 	return k, nil
 }
 
-// find returns a key of by's merchant that is not wider than by, and was not made
-// to live longer.
+// find returns a key of by's merchant that has no scope that by lacks.
 func (r *Registry) find(ctx context.Context, by Key, id string) (Key, error) {
 	k, err := r.store.Named(ctx, by.MerchantID, id)
 	if err != nil {
 		return Key{}, fmt.Errorf("looking for %q of %s: %w", id, by.MerchantID, err)
 	}
-	if later := !by.Term.IsZero() && (k.Term.IsZero() || k.Term.After(by.Term)); later || !by.covers(k.Grant) {
+	if k.Scopes&^by.Scopes != 0 {
 		return Key{}, fmt.Errorf("acting on %s: %w", id, ErrNotPermitted)
 	}
 	return k, nil

@@ -11,9 +11,9 @@ import (
 
 func TestEveryCreateMakesAMerchant(t *testing.T) {
 	f, registry, first := stack(t)
-	second, err := registry.Create(t.Context(), "Shop", apikey.Wish{})
+	second, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{})
 	must(t, err)
-	if _, err := registry.Create(t.Context(), "\u00a0", apikey.Wish{}); !errors.Is(err, apikey.ErrNameBlank) {
+	if _, err := registry.Create(t.Context(), "\u00a0", apikey.KeyRequest{}); !errors.Is(err, apikey.ErrNameBlank) {
 		t.Errorf("a blank name: %v, want ErrNameBlank", err)
 	}
 	if first.Key.MerchantID == second.Key.MerchantID || first.Key.ID == second.Key.ID {
@@ -88,7 +88,7 @@ func TestRevokeIsIdempotent(t *testing.T) {
 
 func TestAnotherMerchantsKey(t *testing.T) {
 	_, registry, m := stack(t)
-	other, err := registry.Create(t.Context(), "Other", apikey.Wish{})
+	other, err := registry.Create(t.Context(), "Other", apikey.KeyRequest{})
 	must(t, err)
 	for _, id := range []string{m.Key.ID, "key_", "", m.Key.Prefix} {
 		if _, err := registry.Rotate(t.Context(), other.Key, id, 0, silent); !errors.Is(err, apikey.ErrNotFound) {
@@ -109,7 +109,7 @@ func TestStoreOutage(t *testing.T) {
 		s, registry, m := stack(t)
 		who, id := m.Key, m.Key.ID
 		s.failing, s.applied = []string{"Create", "Replace", "Revoke"}, applied
-		made, err := registry.Create(t.Context(), "Shop", apikey.Wish{})
+		made, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{})
 		if !errors.Is(err, errLost) || made != (apikey.Minted{}) {
 			t.Errorf("applied %v: Create = %v, %v", applied, made, err)
 		}

@@ -85,7 +85,7 @@ func TestBatchRefusals(t *testing.T) {
 		{"more than every wallet has", func(*process, *payment.Request) {}, batchOf(600, 600), dispatch.ErrInsufficient, -1},
 		{"more than the day's limit in all", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Daily = token.Units(10) }) }, batchOf(5, 6), store.ErrDailyLimit, -1},
 		{"more entries than the key's day has", func(_ *process, r *payment.Request) {
-			r.Key.Daily = []payment.DailyLimit{{Key: "key_1", Count: 2}}
+			r.Key.Daily = payment.DailyLimit{Key: "key_1", Count: 2}
 		}, batchOf(1, 1, 1), store.ErrDailyLimit, -1},
 		{"no wallet that the contract may spend from", func(p *process, _ *payment.Request) {
 			p.unapproved = []token.Address{first, second}

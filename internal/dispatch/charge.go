@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"remit/internal/payment"
 	"remit/internal/store"
@@ -13,9 +12,12 @@ import (
 // limits are the daily limits of a payment that r asks for: those of its merchant and of
 // the key that asks.
 func (d sending) limits(r payment.Request) []payment.DailyLimit {
-	limits := r.Key.Daily
+	var limits []payment.DailyLimit
+	if r.Key.Daily != (payment.DailyLimit{}) {
+		limits = append(limits, r.Key.Daily)
+	}
 	if daily := cmp.Or(r.Key.MerchantDaily, d.Daily); !daily.IsZero() {
-		limits = append(slices.Clip(limits), payment.DailyLimit{Amount: daily})
+		limits = append(limits, payment.DailyLimit{Amount: daily})
 	}
 	return limits
 }

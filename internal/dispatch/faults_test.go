@@ -452,7 +452,7 @@ func TestADuplicateIsNotRefusedForTheDay(t *testing.T) {
 // answered, the days of their keys are charged for one payment.
 func TestDuplicatesChargeOnce(t *testing.T) {
 	r := asked
-	r.Key.Daily = []payment.DailyLimit{{Key: "key_a", Count: 2}}
+	r.Key.Daily = payment.DailyLimit{Key: "key_a", Count: 2}
 	repeat := func(want error) func(*process) error {
 		return func(p *process) error {
 			for range 3 {
@@ -529,17 +529,17 @@ func TestLimitsOfAKey(t *testing.T) {
 		book   book
 		want   error
 	}{
-		"as much as is allowed":          {payment.KeyLimits{Maximum: asked.Amount}, book{}, nil},
-		"more":                           {payment.KeyLimits{Maximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
-		"an active entry":                {payment.KeyLimits{Book: true}, book{active: asked.To}, nil},
-		"no active entry":                {payment.KeyLimits{Book: true}, book{}, dispatch.ErrNotInBook},
-		"a book that cannot be read":     {payment.KeyLimits{Book: true}, book{active: asked.To, err: errBroken}, dispatch.ErrUnavailable},
-		"a day with room":                {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: asked.Amount, Count: 1}}}, book{}, nil},
-		"a day that is over":             {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: token.Units(99)}}}, book{}, store.ErrDailyLimit},
-		"the merchant's own maximum":     {payment.KeyLimits{MerchantMaximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
-		"the merchant's own day":         {payment.KeyLimits{MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
-		"both above the stack's":         {payment.KeyLimits{MerchantMaximum: asked.Amount, MerchantDaily: asked.Amount}, book{}, nil},
-		"an ancestor's day that is over": {payment.KeyLimits{Daily: []payment.DailyLimit{{Key: "key_a", Amount: token.Units(1000)}, {Key: "key_b", Amount: token.Units(99)}}}, book{}, store.ErrDailyLimit},
+		"as much as is allowed":           {payment.KeyLimits{Maximum: asked.Amount}, book{}, nil},
+		"more":                            {payment.KeyLimits{Maximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
+		"an active entry":                 {payment.KeyLimits{Book: true}, book{active: asked.To}, nil},
+		"no active entry":                 {payment.KeyLimits{Book: true}, book{}, dispatch.ErrNotInBook},
+		"a book that cannot be read":      {payment.KeyLimits{Book: true}, book{active: asked.To, err: errBroken}, dispatch.ErrUnavailable},
+		"a day with room":                 {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: asked.Amount, Count: 1}}, book{}, nil},
+		"a day that is over":              {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: token.Units(99)}}, book{}, store.ErrDailyLimit},
+		"the merchant's own maximum":      {payment.KeyLimits{MerchantMaximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
+		"the merchant's own day":          {payment.KeyLimits{MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
+		"both above the stack's":          {payment.KeyLimits{MerchantMaximum: asked.Amount, MerchantDaily: asked.Amount}, book{}, nil},
+		"the merchant's day that is over": {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: asked.Amount}, MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
 	} {
 		p := newProcess(t, script{})
 		p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
@@ -583,7 +583,7 @@ func TestADayOfAKeyIsExact(t *testing.T) {
 	p := newProcess(t, script{})
 	p.set(func(s *settings.Settings) { s.Daily, s.NonceWindow = token.Amount{}, 64 })
 	r := asked
-	r.Key.Daily = []payment.DailyLimit{{Key: "key_a", Amount: token.Units(700)}, {Key: "key_b", Amount: token.Units(1000), Count: 8}}
+	r.Key.Daily = payment.DailyLimit{Key: "key_a", Amount: token.Units(700), Count: 8}
 	p.holds = token.Units(1_000_000)
 	var paid atomic.Int64
 	var wg sync.WaitGroup
@@ -606,11 +606,11 @@ func TestADayOfAKeyIsExact(t *testing.T) {
 
 	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)})
 	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-	r.Key.Daily[0].Amount = asked.Amount
+	r.Key.Daily.Amount = asked.Amount
 	if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrUnavailable) {
 		t.Error(err)
 	}
-	whole := store.Charge{Merchant: r.Merchant, Mode: r.Mode, At: p.now, Amount: asked.Amount, Count: 1, Limits: r.Key.Daily}
+	whole := store.Charge{Merchant: r.Merchant, Mode: r.Mode, At: p.now, Amount: asked.Amount, Count: 1, Limits: []payment.DailyLimit{r.Key.Daily}}
 	p.must(p.tables.Charge(t.Context(), whole)) // all of it is there again
 }
 

@@ -372,10 +372,7 @@ func encodeAPIKey(k apikey.Key) attributes {
 		if err != nil { // none has a value that JSON cannot write
 			panic(err)
 		}
-		it.Grant = string(grant)
-	}
-	if k.Restricted() {
-		it.Mode, it.Restricted = "", it.Mode
+		it.Grant, it.Mode, it.Restricted = string(grant), "", it.Mode
 	}
 	return encode(it)
 }

@@ -1,6 +1,7 @@
 package dynamo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,8 +21,8 @@ import (
 const spendKept = 72 * time.Hour
 
 // Charge implements store.DailyLimits with one conditional update of one item,
-// which holds the merchant's day and that of its keys, so that a charge counts
-// under all limits or under none. The first charge makes the item. It keeps sums
+// which holds the merchant's day and that of each of its keys, so that a charge counts
+// under both limits or under neither. The first charge makes the item. It keeps sums
 // spent, so that a limit changed during the day counts at once, and beside the
 // merchant's, for people, the remainder. A set names the keys that it counts, and bounds them. When the SDK repeats the update after a
 // lost answer the day may be charged twice, never not at all. A limit above
@@ -40,12 +41,9 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 		set = append(set, fmt.Sprintf("%s = if_not_exists(%[1]s, :zero) + %s", a, amount))
 		conditions = append(conditions, fmt.Sprintf("(attribute_not_exists(%s) OR %[1]s <= %s)", a, room))
 	}
-	var keys, counted []string
+	key := ""
 	for i, l := range c.Limits {
-		if l.Key != "" {
-			name := fmt.Sprint(":key", i)
-			values[name], keys, counted = text(l.Key), append(keys, l.Key), append(counted, "contains(#keys, "+name+")")
-		}
+		key = cmp.Or(key, l.Key)
 		if !l.Amount.IsZero() {
 			most := wallet.Spendable(l.Amount)
 			if most.Less(c.Amount) {
@@ -65,11 +63,12 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 			values[":count"], values[fmt.Sprint(":count", i)] = number(c.Count), number(l.Count-c.Count)
 		}
 	}
-	change, room := "SET "+strings.Join(set, ", "), store.MaxDayKeys-len(keys)
-	if len(keys) > 0 {
+	change := "SET " + strings.Join(set, ", ")
+	if key != "" {
 		change += " ADD #keys :keys"
-		names["#keys"], values[":keys"], values[":room"] = "keys", &types.AttributeValueMemberSS{Value: keys}, number(uint64(room))
-		conditions = append(conditions, "(attribute_not_exists(#keys) OR size(#keys) <= :room OR "+strings.Join(counted, " AND ")+")")
+		names["#keys"], values[":keys"] = "keys", &types.AttributeValueMemberSS{Value: []string{key}}
+		values[":key"], values[":most"] = text(key), number(store.MaxDayKeys)
+		conditions = append(conditions, "(attribute_not_exists(#keys) OR size(#keys) < :most OR contains(#keys, :key))")
 	}
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
 		Key:                                 spendKey(c.Merchant, c.Mode, c.At),
@@ -81,7 +80,7 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	})
 	if day, ok := refused(err); ok {
 		there, _ := day["keys"].(*types.AttributeValueMemberSS)
-		if there != nil && len(there.Value) > room && slices.ContainsFunc(keys, func(k string) bool { return !slices.Contains(there.Value, k) }) {
+		if key != "" && there != nil && len(there.Value) >= store.MaxDayKeys && !slices.Contains(there.Value, key) {
 			return store.ErrDayKeys
 		}
 	}

@@ -85,7 +85,7 @@ func newAPI(t *testing.T) *api {
 	a.keyStore = keyStore
 	a.keys = apikey.NewRegistry(keyStore, apikey.Test, clock, &counter{})
 	a.book = recipient.NewBook(keyStore, keySettings(settings.DefaultKeys(true), nil), clock)
-	first, err := a.keys.Create(t.Context(), "Acme Coffee", apikey.Wish{})
+	first, err := a.keys.Create(t.Context(), "Acme Coffee", apikey.KeyRequest{})
 	must(t, err)
 	a.key, a.merchant = first.Secret.Reveal(), first.Key.MerchantID
 	a.payments = &payments{now: clock}
@@ -126,7 +126,7 @@ func newAPI(t *testing.T) *api {
 // otherMerchant returns the key of a new merchant.
 func (a *api) otherMerchant() apikey.Minted {
 	a.Helper()
-	m, err := a.keys.Create(a.Context(), "Other", apikey.Wish{})
+	m, err := a.keys.Create(a.Context(), "Other", apikey.KeyRequest{})
 	must(a, err)
 	return m
 }
@@ -300,7 +300,7 @@ var steps = map[string]func(*api){
 	"the payment fails":        (*api).fail,
 	"keys by an operator only": func(a *api) { a.only(httpapi.CreateAPIKey(nil, nil, keySettings(settings.DefaultKeys(true), nil))) },
 	"a key for webhooks alone": func(a *api) { a.restrict(`{"scopes":["webhooks"]}`) },
-	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"],"daily_amount":100}`) },
+	"a key that may make keys": func(a *api) { a.restrict(`{"scopes":["keys"]}`) },
 	"a suspended merchant": func(a *api) {
 		must(a, a.keyStore.SetTerms(a.Context(), a.merchant, apikey.Terms{}, apikey.Terms{Suspended: "a stolen key"}))
 	},

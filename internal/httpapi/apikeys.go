@@ -87,7 +87,7 @@ func CreateAPIKey(newID func() string, keys *apikey.Registry, current func(conte
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}
-		return reply(http.StatusCreated, createdKeyOf)(keys.Create(c.Context(), name, apikey.Wish{}))
+		return reply(http.StatusCreated, createdKeyOf)(keys.Create(c.Context(), name, apikey.KeyRequest{}))
 	})
 }
 
@@ -120,13 +120,13 @@ func (f *form) name(field string, v strictjson.Value) string {
 	return v.Text
 }
 
-// label reads an optional name, nil if there is none.
-func (f *form) label() *string {
+// label reads an optional name, empty if there is none.
+func (f *form) label() string {
 	v, ok := f.given("label")
 	if !ok {
-		return nil
+		return ""
 	}
-	return new(f.name("label", v))
+	return f.name("label", v)
 }
 
 // ListAPIKeys serves GET /api-keys.
@@ -152,9 +152,12 @@ func created(events Announcer) apikey.Announce {
 // IssueAPIKey serves POST /api-keys.
 func IssueAPIKey(newID func() string, keys *apikey.Registry, events Announcer) Endpoint {
 	return action("IssueAPIKey", newID, func(c *call, f *form) (answer, error) {
-		w := apikey.Wish{
+		r := apikey.KeyRequest{
 			Label: f.label(), Scopes: f.scopes(), Maximum: f.limit("max_amount"), Amount: f.limit("daily_amount"),
 			Count: f.count("daily_count", apikey.MaxCount), Book: f.book(), Life: f.life(),
+		}
+		if r.Check() != nil {
+			f.refuse("scopes", "keys_scope_has_no_limits", "A key with limits must not have the scope keys")
 		}
 		if err := f.err(); err != nil {
 			return answer{}, err
@@ -163,7 +166,11 @@ func IssueAPIKey(newID func() string, keys *apikey.Registry, events Announcer) E
 		if err != nil {
 			return answer{}, err
 		}
-		return reply(http.StatusCreated, issuedKeyOf)(keys.Issue(c.Context(), by, w, created(events)))
+		made, err := keys.Issue(c.Context(), by, r, created(events))
+		if errors.Is(err, apikey.ErrNoScope) {
+			err = invalids{{"too_few", []any{"body", "scopes"}, "Must name a scope"}}
+		}
+		return reply(http.StatusCreated, issuedKeyOf)(made, err)
 	})
 }
 
@@ -192,43 +199,34 @@ func (f *form) scopes() []apikey.Scope {
 	return scopes
 }
 
-// limit reads an amount that limits a key: nil if it is absent, zero, which is no
-// limit, if it is null.
-func (f *form) limit(field string) *token.Amount {
-	v, ok := f.object.Member(field)
-	switch {
-	case !ok:
-		return nil
-	case v.Kind == strictjson.Null:
-		return &token.Amount{}
+// limit reads an amount that limits a key, zero if there is none.
+func (f *form) limit(field string) token.Amount {
+	v, ok := f.given(field)
+	if !ok {
+		return token.Amount{}
 	}
-	return new(f.positive(field, v))
+	return f.positive(field, v)
 }
 
 // count is limit for a number up to most.
-func (f *form) count(field string, most uint64) *uint64 {
-	a := f.limit(field)
-	if a == nil {
-		return nil
-	}
-	n, fits := a.Uint64()
+func (f *form) count(field string, most uint64) uint64 {
+	n, fits := f.limit(field).Uint64()
 	if !fits || n > most {
 		f.refuse(field, "too_large", fmt.Sprintf("Must be at most %d", most))
 	}
-	return &n
+	return n
 }
 
-// book reads whether a key pays only entries of the recipient book, nil if the
-// field is absent.
-func (f *form) book() *bool {
+// book reads whether a key pays only entries of the recipient book.
+func (f *form) book() bool {
 	v, ok := f.given("recipients")
 	if !ok {
-		return nil
+		return false
 	}
 	if v.Kind != strictjson.String || v.Text != "any" && v.Text != "book" {
 		f.refuse("recipients", "enum", `Must be "any" or "book"`)
 	}
-	return new(v.Text == "book")
+	return v.Text == "book"
 }
 
 // longestLife is the longest time from now on for which a key can be made.
@@ -244,7 +242,7 @@ func (f *form) life() time.Duration {
 		_, _ = f.whole(field, v)
 		return 0
 	}
-	return time.Duration(*f.count(field, longestLife)) * time.Second
+	return time.Duration(f.count(field, longestLife)) * time.Second
 }
 
 // RotateAPIKey serves POST /api-keys/{id}/rotate.

@@ -56,7 +56,7 @@ var problems = []struct {
 	{apikey.ErrSuspended, problem{status: http.StatusForbidden, code: "merchant_suspended",
 		detail: "The operator of this service has suspended your account. Payments that were answered 201 are still made. Ask the operator."}},
 	{apikey.ErrNotPermitted, problem{status: http.StatusForbidden, code: "key_not_permitted",
-		detail: "Your API key does not permit this. Use a key with the scope, and with limits as wide as those that you ask for."}},
+		detail: "Your API key does not permit this. Use a key that has the scopes and works as long."}},
 
 	{dispatch.ErrInProgress, problem{status: http.StatusConflict, code: "idempotency_in_progress", retryAfter: 1,
 		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},

@@ -18,10 +18,7 @@ func CreateRecipient(newID func() string, book *recipient.Book, events Announcer
 		if !ok {
 			f.missing("address")
 		}
-		e := recipient.Entry{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Address: to}
-		if label := f.label(); label != nil {
-			e.Label = *label
-		}
+		e := recipient.Entry{Merchant: c.caller.MerchantID, Mode: string(c.caller.Mode), Address: to, Label: f.label()}
 		if err := f.err(); err != nil {
 			return answer{}, err
 		}

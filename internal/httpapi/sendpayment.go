@@ -127,11 +127,10 @@ func (f *form) entries(asset token.Token) (entries []payment.Entry, fields []str
 
 // limitsOf are the limits that a key's grant and its merchant's terms set to payments.
 func limitsOf(p apikey.Principal) payment.KeyLimits {
-	limits := payment.KeyLimits{Maximum: p.Grant.Maximum, Book: p.Grant.Book, MerchantMaximum: p.Terms.Maximum, MerchantDaily: p.Terms.Daily}
-	for _, l := range p.Grant.Limits.List() {
-		limits.Daily = append(limits.Daily, payment.DailyLimit(l))
+	return payment.KeyLimits{
+		Maximum: p.Grant.Maximum, Daily: payment.DailyLimit(p.Grant.Daily), Book: p.Grant.Book,
+		MerchantMaximum: p.Terms.Maximum, MerchantDaily: p.Terms.Daily,
 	}
-	return limits
 }
 
 // recipient reads wallet_address and to, two names of one field: at least one is

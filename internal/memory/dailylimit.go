@@ -51,23 +51,19 @@ func (s *Payments) Charge(ctx context.Context, c store.Charge) error {
 	}, store.Within("limits", len(c.Limits), store.MaxLimits))
 }
 
-// counts reports whether the day of c counts its keys, or has room for them.
+// counts reports whether the day of c counts its key, or has room for it.
 func (s *Payments) counts(c store.Charge) bool {
 	keys, fresh := 0, false
 	for _, l := range c.Limits {
-		if _, counted := s.spent[dayOf(c, l.Key)]; l.Key != "" {
-			keys, fresh = keys+1, fresh || !counted
-		}
-	}
-	if !fresh {
-		return true
+		_, counted := s.spent[dayOf(c, l.Key)]
+		fresh = fresh || l.Key != "" && !counted
 	}
 	for d := range s.spent {
 		if d == dayOf(c, d.key) && d.key != "" {
 			keys++
 		}
 	}
-	return keys <= store.MaxDayKeys
+	return !fresh || keys < store.MaxDayKeys
 }
 
 // Refund implements store.DailyLimits.

@@ -68,6 +68,7 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	e.check(ctx, "registry", e.activeWallets, "remit wallet create --stack "+d.Stack)
 	e.check(ctx, "chain", e.chainIsKnown, "")
 	e.check(ctx, "settings", e.settingsHold, "remit settings show; then settings set, confirm or apply (docs/operate.md#settings)")
+	e.check(ctx, "api keys", e.keysAreWhole, "replace each with these commands (docs/operate.md#give-a-merchant-another-key)")
 	if onAWS {
 		e.holdsTheRate(ctx, a, c)
 		e.check(ctx, "closed", a.isClosed, "deploy with these parameters (docs/parameters.md)")

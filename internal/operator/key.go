@@ -34,7 +34,7 @@ type keyCreate struct {
 // Run makes the key with the operator's rights, so it works also where KeyCreation
 // closes the API's endpoint.
 func (c *keyCreate) Run(ctx context.Context, d *deployment) error {
-	w, err := c.wish()
+	r, err := c.request()
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (c *keyCreate) Run(ctx context.Context, d *deployment) error {
 	if err := d.agree(c.Yes, fmt.Sprintf("This makes a merchant %q in stack %s, with an API key in %s mode.", c.Name, d.Stack, d.mode)); err != nil {
 		return err
 	}
-	made, err := registry.Create(ctx, c.Name, w)
+	made, err := registry.Create(ctx, c.Name, r)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (d *deployment) showKey(made apikey.Minted) error {
 // restrictions are the flags that say what a key may do.
 type restrictions struct {
 	Label       string         `help:"The merchant's words for the key."`
-	Scopes      []apikey.Scope `help:"What it may do: payments:write, payments:read, webhooks, keys, recipients. None: everything."`
+	Scopes      []apikey.Scope `help:"What it may do: payments:write, payments:read, webhooks, keys, recipients. None: everything, but keys for a key with limits."`
 	MaxAmount   token.Amount   `help:"Largest payment, in the token's smallest unit; 0 for any."`
 	DailyAmount token.Amount   `help:"Most that it may pay in a UTC day; 0 for any."`
 	DailyCount  uint64         `help:"Most payments in a UTC day; 0 for any."`
@@ -79,30 +79,31 @@ type restrictions struct {
 	ExpiresIn   time.Duration  `help:"How long it works, such as 720h; 0 for ever."`
 }
 
-// wish returns the flags as a wish, or which of them cannot be used.
-func (r restrictions) wish() (apikey.Wish, error) {
-	w := apikey.Wish{Maximum: &r.MaxAmount, Amount: &r.DailyAmount, Count: &r.DailyCount, Book: new(r.Recipients == "book"), Life: r.ExpiresIn}
+// request returns the flags as a request, or which of them cannot be used.
+func (r restrictions) request() (apikey.KeyRequest, error) {
+	request := apikey.KeyRequest{
+		Label: r.Label, Maximum: r.MaxAmount, Amount: r.DailyAmount, Count: r.DailyCount, Book: r.Recipients == "book", Life: r.ExpiresIn,
+	}
 	if len(r.Scopes) > 0 {
-		w.Scopes = r.Scopes
+		request.Scopes = r.Scopes
 	}
 	for _, s := range r.Scopes {
 		if !slices.Contains(apikey.AllScopes(), s) {
-			return w, fmt.Errorf("--scopes: %q is none of %v", s, apikey.AllScopes())
+			return request, fmt.Errorf("--scopes: %q is none of %v", s, apikey.AllScopes())
 		}
 	}
 	switch {
 	case r.DailyCount > apikey.MaxCount:
-		return w, fmt.Errorf("--daily-count is at most %d", apikey.MaxCount)
+		return request, fmt.Errorf("--daily-count is at most %d", apikey.MaxCount)
 	case r.ExpiresIn < 0:
-		return w, errors.New("--expires-in must not be negative")
+		return request, errors.New("--expires-in must not be negative")
 	case r.Label == "":
-		return w, nil
+		return request, request.Check()
 	}
-	w.Label = &r.Label
 	if err := apikey.CheckName(r.Label); err != nil {
-		return w, fmt.Errorf("--label: %w", err)
+		return request, fmt.Errorf("--label: %w", err)
 	}
-	return w, nil
+	return request, request.Check()
 }
 
 type keyIssue struct {
@@ -115,7 +116,7 @@ type keyIssue struct {
 
 // Run makes the key and tells the merchant's webhooks of it.
 func (c *keyIssue) Run(ctx context.Context, d *deployment) error {
-	w, err := c.wish()
+	r, err := c.request()
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (c *keyIssue) Run(ctx context.Context, d *deployment) error {
 	if err := d.agree(c.Yes, fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName, d.Stack, d.mode)); err != nil {
 		return err
 	}
-	made, err := registry.Issue(ctx, by, w, func(ctx context.Context, k apikey.Key) error {
+	made, err := registry.Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
 		return webhook.NewPublisher(hooks, jobs).Announce(ctx, d.owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
 	})
 	if err != nil {

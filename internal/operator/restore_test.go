@@ -118,7 +118,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	registry := apikey.NewRegistry(damaged, apikey.Test, time.Now, rand.Reader)
 	made := map[string]apikey.Minted{}
 	for _, name := range []string{"kept", "revoked", "rotated away", "in its overlap"} {
-		m, err := registry.Create(t.Context(), name, apikey.Wish{})
+		m, err := registry.Create(t.Context(), name, apikey.KeyRequest{})
 		if err == nil {
 			err = restored.Create(t.Context(), m.Key)
 		}

@@ -26,7 +26,7 @@ type Request struct {
 // The zero KeyLimits sets none.
 type KeyLimits struct {
 	Maximum token.Amount // of one payment; zero: none
-	Daily   []DailyLimit // of the key and of the keys that it descends from
+	Daily   DailyLimit   // of the key; zero: none
 	Book    bool         // only active entries of the merchant's recipient book are paid
 
 	MerchantMaximum token.Amount // of one payment, in place of the stack's; zero: the stack's

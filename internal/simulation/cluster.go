@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -135,7 +134,7 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	if setup.Treasury > 0 { // after the wallets, which are counted by what was funded
 		c.Chain.Fund(c.Chain.Treasury, token.Units(setup.Treasury), token.Amount{})
 	}
-	limits := append(slices.Clip(setup.Key.Daily), payment.DailyLimit{Amount: setup.Daily})
+	limits := []payment.DailyLimit{setup.Key.Daily, {Amount: setup.Daily}}
 	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: c.Spare, Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})

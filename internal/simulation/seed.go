@@ -29,9 +29,7 @@ func setupOf(rng *rand.Rand) Setup {
 	if rng.IntN(4) == 0 {
 		s.Daily = token.Units(2_500)
 		if s.Nodes > 1 {
-			s.Key = payment.KeyLimits{Maximum: token.Units(800), Book: true, Daily: []payment.DailyLimit{
-				{Key: "key_a", Amount: token.Units(2_000)}, {Key: "key_b", Amount: token.Units(2_000), Count: 3},
-			}}
+			s.Key = payment.KeyLimits{Maximum: token.Units(800), Book: true, Daily: payment.DailyLimit{Key: "key_a", Amount: token.Units(2_000), Count: 3}}
 		}
 	}
 	if rng.IntN(3) == 0 {

@@ -25,9 +25,8 @@ const (
 	MaxRaw = 128 << 10
 	// MaxEvent is how many bytes a payment's event has. That of the largest batch has 170,000.
 	MaxEvent = 200 << 10
-	// MaxLimits is how many limits a charge has: its merchant's, and one of each key in
-	// apikey.Limits.
-	MaxLimits = 5
+	// MaxLimits is how many limits a charge has: its merchant's and its key's.
+	MaxLimits = 2
 	// MaxDayKeys is how many keys with limits of their own a merchant's day counts: 40 times
 	// the keys that it may have at once (apikey.MaxLive), in an item of 100 KB.
 	MaxDayKeys = 1000

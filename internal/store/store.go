@@ -250,7 +250,7 @@ type Comparison struct {
 type DailyLimits interface {
 	// Charge adds c to the day's tally under every limit of it, or to none: if
 	// one limit would be exceeded it returns ErrDailyLimit and charges nothing, as
-	// ErrDayKeys does if the day counts MaxDayKeys keys and one of c's is new.
+	// ErrDayKeys does if the day counts MaxDayKeys keys and c's is new.
 	// A limit that changes during the day counts at once; an amount above
 	// 10^38-1 counts as 10^38-1. An error that is not ErrDailyLimit leaves the
 	// outcome unknown: a day may be charged too much, never too little.

@@ -158,10 +158,8 @@ var keyPromises = []promise[keyCheck]{
 	{"a restricted key is found as it was stored", func(c keyCheck) {
 		k := c.fresh()
 		k.Label, k.Term = "till 3", noon.Add(time.Hour)
-		k.Grant = apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true, Depth: 3}
-		k.Limits[0] = apikey.Limit{Key: "key_a", Amount: token.Units(9)}
-		k.Limits[3] = apikey.Limit{Key: "key_b", Amount: token.Units(8), Count: 7}
-		k.Limits[1], k.Limits[3] = k.Limits[3], apikey.Limit{}
+		k.Grant = apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true}
+		k.Daily = apikey.Limit{Key: "key_a", Amount: token.Units(8), Count: 7}
 		all := c.key(k.MerchantID, noon.Add(time.Second))
 		all.Grant = apikey.Full()
 		c.create(k, all)
