@@ -288,6 +288,30 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// TestNoTimeLeft: a request whose time is over asks no other node, and says nothing of one.
+func TestNoTimeLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
+		nodes := slowly(a, b)
+		ctx, cancel := context.WithTimeout(t.Context(), usual)
+		defer cancel()
+		for range 3 {
+			if _, err := nodes.Estimate(ctx, chain.Call{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("an estimate: %v", err)
+			}
+			if _, err := nodes.Latest(ctx, token.Address{}, token.Address{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a view: %v", err)
+			}
+		}
+		if diff := cmp.Diff([]chain.Health{{Node: "a", Missed: 1, Silent: true}, {Node: "b"}}, nodes.Health()); diff != "" {
+			t.Errorf("health (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]int{1, 0}, asked(a, b)); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestSend: a node that hangs holds up the bytes for it three times, not for each of
 // them, as long as another is well.
 func TestSend(t *testing.T) {
