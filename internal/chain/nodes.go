@@ -147,7 +147,7 @@ func (v Views) Leading() View {
 // FinalCount returns how many of a wallet's transactions are final on every node
 // that gave a view: no re-organisation gives those nonces back.
 func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, error) {
-	counts, errs := all(ctx, v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
+	counts, errs := v.finalCounts(ctx, wallet)
 	if err := errors.Join(errs...); err != nil {
 		return 0, fmt.Errorf("asking what is final of %s: %w", wallet, err)
 	}
@@ -158,11 +158,33 @@ func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, er
 // view: no node calls a receipt of a later nonce final. Where a node does not tell, every
 // mined one may be.
 func (v Views) Settled(ctx context.Context, wallet token.Address) uint64 {
-	counts, errs := all(ctx, v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
+	counts, errs := v.finalCounts(ctx, wallet)
 	if errors.Join(errs...) != nil {
 		return v.Leading().Mined
 	}
 	return slices.Max(counts)
+}
+
+// Used returns how many of a wallet's nonces enough of the nodes call used up for good
+// (Heads.Enough); 0 while too few answer.
+func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, silent int) uint64 {
+	counts, errs := views.finalCounts(ctx, wallet)
+	for i := range errs {
+		if errs[i] != nil {
+			counts[i] = 0
+		}
+	}
+	slices.Sort(counts)
+	for i, count := range slices.Backward(counts) {
+		if enough(len(counts)-i, len(n), silent) {
+			return count
+		}
+	}
+	return 0
+}
+
+func (v Views) finalCounts(ctx context.Context, wallet token.Address) ([]uint64, []error) {
+	return all(ctx, v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
 }
 
 // Mined holds the receipts that the nodes gave of some transactions.
