@@ -198,7 +198,6 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 	answers, came := make(chan answer, len(nodes)), make([]bool, len(nodes))
 	asked, late := 0, (<-chan time.Time)(nil)
 	next := func() {
-		late = nil
 		if i := asked; i < len(nodes) && ctx.Err() == nil {
 			asked, late = i+1, nodes.late()
 			go func() {

@@ -288,6 +288,27 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// TestFasterByFar: a node that another one overtakes has left a request unanswered, and a node
+// that answers badly is counted once.
+func TestFasterByFar(t *testing.T) {
+	for why, a := range map[string]*slow{
+		"it hangs":         {stub: &stub{}, takes: always(time.Hour)},
+		"it answers badly": {stub: &stub{down: true}, takes: always(usual)},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := slowly(a, &slow{stub: &stub{gas: 2}, takes: always(0)})
+				if gas, err := nodes.Estimate(t.Context(), chain.Call{}); gas != 2 || err != nil {
+					t.Errorf("%d, %v", gas, err)
+				}
+				if diff := cmp.Diff([]chain.Health{{Node: "a", Missed: 1, Silent: true}, {Node: "b"}}, nodes.Health()); diff != "" {
+					t.Errorf("health (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
 // TestNoTimeLeft: a request whose time is over asks no other node, and says nothing of one.
 func TestNoTimeLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

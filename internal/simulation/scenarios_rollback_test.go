@@ -128,6 +128,29 @@ func TestRPCForkThatIsHidden(t *testing.T) {
 	})
 }
 
+// A node changes to a fork in the middle of a round, and there the payment has reverted long ago:
+// by the heads of the round that is final. No payment ends by heads and receipts of two chains.
+func TestRPCForkWithinARound(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
+		s.Elapse(3 * time.Minute)
+		s.Idle, s.Halted = true, true
+		s.Pay("client", order(0))
+		s.On("run", "Account", 1, scheduler.Freeze)
+		s.StartRun()
+		s.Elapse(time.Second)
+		s.Chain.Recipients[order(0).To] = fakechain.Reverts
+		s.Chain.Elsewhere(1, 1, s.Chain.Nodes...)
+		s.Chain.Replay()
+		s.Chain.Mine(s.Chain.Nodes[0])
+		s.Thaw()
+		s.After(5*time.Second, order(0), payment.Committed)
+		s.Chain.Return()
+		s.Chain.Recipients[order(0).To] = fakechain.Pays
+		s.Idle, s.Halted = false, false
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+	})
+}
+
 // The chain itself goes back below finality: an operator takes it for the right one. A wallet
 // whose payments are gone stays paused, since no nonce of it could be mined; new ones pay.
 func TestRollbackBelowFinality(t *testing.T) {

@@ -177,7 +177,11 @@ func (m *mutator) leaveOut(list []ast.Stmt) {
 			if s.Cond == nil {
 				continue
 			}
-		case *ast.BranchStmt, *ast.IncDecStmt, *ast.SendStmt, *ast.GoStmt, *ast.RangeStmt:
+		case *ast.BranchStmt:
+			if s.Tok == token.FALLTHROUGH { // it must be the last statement of its clause
+				continue
+			}
+		case *ast.IncDecStmt, *ast.SendStmt, *ast.GoStmt, *ast.RangeStmt:
 		default:
 			continue
 		}
