@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
@@ -146,6 +147,30 @@ func TestRPCForkWithinARound(t *testing.T) {
 		s.After(5*time.Second, order(0), payment.Committed)
 		s.Chain.Return()
 		s.Chain.Recipients[order(0).To] = fakechain.Pays
+		s.Idle, s.Halted = false, false
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+	})
+}
+
+// A node leaves a fork in the middle of a round: by the fork's height, the block that has the
+// payment is final, and a re-organisation takes it away.
+func TestRPCForkLeftWithinARound(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
+		s.Elapse(3 * time.Minute)
+		s.Idle, s.Halted = true, true
+		s.Pay("client", order(0))
+		head, err := s.Chain.Nodes[0].Head(s.T.Context(), chain.ConfirmationRule{})
+		s.Is("head", err, error(nil))
+		s.Chain.Mine(s.Chain.Nodes[0])
+		s.Chain.Elsewhere(head.Number, 100, s.Chain.Nodes...)
+		s.On("run", "BlockHashes", 1, scheduler.Freeze)
+		s.On("run", "Account", 1, scheduler.Freeze)
+		s.StartRun()
+		s.Elapse(time.Second)
+		s.Chain.Return()
+		s.Thaw()
+		s.After(5*time.Second, order(0), payment.Committed)
+		s.Chain.Abandon(1)
 		s.Idle, s.Halted = false, false
 		s.After(3*time.Minute, order(0), payment.Confirmed)
 	})
