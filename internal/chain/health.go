@@ -179,8 +179,12 @@ func (n Nodes) Health() []Health {
 // first returns the first good answer. Each node is asked when the one before has
 // answered badly or takes long. That a recipient is listed ends the search. A revert is an answer, but the worst
 // one: a node that lags may not have seen the wallet's funds yet, so that only
-// the last answer makes it count.
+// the last answer makes it count. Once ctx has ended, no other node is asked.
 func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, Node) (T, error)) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, unavailable([]error{err})
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -188,15 +192,13 @@ func first[T any](ctx context.Context, nodes Nodes, ask func(context.Context, No
 		value T
 		err   error
 	}
-	var none T
 	var reverted error
 	nodes = nodes.inOrder()
 	errs := make([]error, len(nodes)) // told in the nodes' order, whichever came first
 	answers, came := make(chan answer, len(nodes)), make([]bool, len(nodes))
 	asked, late := 0, (<-chan time.Time)(nil)
 	next := func() {
-		late = nil
-		if i := asked; i < len(nodes) {
+		if i := asked; i < len(nodes) && ctx.Err() == nil {
 			asked, late = i+1, nodes.late()
 			go func() {
 				value, err := timed(nodes[i], func() (T, error) { return ask(ctx, nodes[i]) })

@@ -298,6 +298,51 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// TestFasterByFar: a node that another one overtakes has left a request unanswered, and a node
+// that answers badly is counted once.
+func TestFasterByFar(t *testing.T) {
+	for why, a := range map[string]*slow{
+		"it hangs":         {stub: &stub{}, takes: always(time.Hour)},
+		"it answers badly": {stub: &stub{down: true}, takes: always(usual)},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := slowly(a, &slow{stub: &stub{gas: 2}, takes: always(0)})
+				if gas, err := nodes.Estimate(t.Context(), chain.Call{}); gas != 2 || err != nil {
+					t.Errorf("%d, %v", gas, err)
+				}
+				if diff := cmp.Diff([]chain.Health{{Node: "a", Missed: 1, Silent: true}, {Node: "b"}}, nodes.Health()); diff != "" {
+					t.Errorf("health (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestNoTimeLeft: a request whose time is over asks no other node, and says nothing of one.
+func TestNoTimeLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &slow{stub: &stub{}, takes: always(time.Hour)}, &slow{stub: &stub{}, takes: always(usual)}
+		nodes := slowly(a, b)
+		ctx, cancel := context.WithTimeout(t.Context(), usual)
+		defer cancel()
+		for range 3 {
+			if _, err := nodes.Estimate(ctx, chain.Call{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("an estimate: %v", err)
+			}
+			if _, err := nodes.Latest(ctx, token.Address{}, token.Address{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a view: %v", err)
+			}
+		}
+		if diff := cmp.Diff([]chain.Health{{Node: "a", Missed: 1, Silent: true}, {Node: "b"}}, nodes.Health()); diff != "" {
+			t.Errorf("health (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]int{1, 0}, asked(a, b)); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestSend: a node that hangs holds up the bytes for it three times, not for each of
 // them, as long as another is well.
 func TestSend(t *testing.T) {

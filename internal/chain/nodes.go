@@ -62,7 +62,7 @@ type Heads struct {
 // Heads asks every node for the end of its chain, but not one whose circuit breaker
 // is open.
 func (n Nodes) Heads(ctx context.Context, rule ConfirmationRule) Heads {
-	heads, errs := all(n, func(_ int, node Node) (Head, error) { return node.Head(ctx, rule) })
+	heads, errs := all(ctx, n, func(_ int, node Node) (Head, error) { return node.Head(ctx, rule) })
 	return Heads{n, heads, errs}
 }
 
@@ -112,7 +112,7 @@ func (h Heads) Silent() (names []string, ok bool) {
 // returns ErrUnavailable when none answers.
 func (h Heads) Views(ctx context.Context, wallet, coin token.Address) (Views, error) {
 	nodes, heads := h.answered()
-	accounts, errs := all(nodes, func(i int, node Node) (Account, error) { return node.Account(ctx, wallet, coin, heads[i]) })
+	accounts, errs := all(ctx, nodes, func(i int, node Node) (Account, error) { return node.Account(ctx, wallet, coin, heads[i]) })
 	var views Views
 	for i, node := range nodes {
 		if errs[i] == nil {
@@ -147,7 +147,7 @@ func (v Views) Leading() View {
 // FinalCount returns how many of a wallet's transactions are final on every node
 // that gave a view: no re-organisation gives those nonces back.
 func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, error) {
-	counts, errs := all(v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
+	counts, errs := v.finalCounts(ctx, wallet)
 	if err := errors.Join(errs...); err != nil {
 		return 0, fmt.Errorf("asking what is final of %s: %w", wallet, err)
 	}
@@ -158,11 +158,33 @@ func (v Views) FinalCount(ctx context.Context, wallet token.Address) (uint64, er
 // view: no node calls a receipt of a later nonce final. Where a node does not tell, every
 // mined one may be.
 func (v Views) Settled(ctx context.Context, wallet token.Address) uint64 {
-	counts, errs := all(v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
+	counts, errs := v.finalCounts(ctx, wallet)
 	if errors.Join(errs...) != nil {
 		return v.Leading().Mined
 	}
 	return slices.Max(counts)
+}
+
+// Used returns how many of a wallet's nonces enough of the nodes call used up for good
+// (Heads.Enough); 0 while too few answer.
+func (n Nodes) Used(ctx context.Context, views Views, wallet token.Address, silent int) uint64 {
+	counts, errs := views.finalCounts(ctx, wallet)
+	for i := range errs {
+		if errs[i] != nil {
+			counts[i] = 0
+		}
+	}
+	slices.Sort(counts)
+	for i, count := range slices.Backward(counts) {
+		if enough(len(counts)-i, len(n), silent) {
+			return count
+		}
+	}
+	return 0
+}
+
+func (v Views) finalCounts(ctx context.Context, wallet token.Address) ([]uint64, []error) {
+	return all(ctx, v.nodes(), func(i int, node Node) (uint64, error) { return node.Count(ctx, wallet, v[i].Final) })
 }
 
 // Mined holds the receipts that the nodes gave of some transactions.
@@ -211,7 +233,7 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 	for _, h := range hashes {
 		wanted[h] = true
 	}
-	testimonies, errs := all(v.nodes(), func(i int, node Node) (testimony, error) { return v[i].testify(ctx, hashes, wanted) })
+	testimonies, errs := all(ctx, v.nodes(), func(i int, node Node) (testimony, error) { return v[i].testify(ctx, hashes, wanted) })
 	final := map[uint64]bool{} // the numbers of their blocks
 	for _, t := range testimonies {
 		for h := range t.receipts {
@@ -228,7 +250,7 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 		return mined, nil
 	}
 	numbers := slices.Sorted(maps.Keys(final))
-	all(v.nodes(), func(i int, node Node) (struct{}, error) {
+	all(ctx, v.nodes(), func(i int, node Node) (struct{}, error) {
 		blocks, err := node.BlockHashes(ctx, numbers)
 		for j := range blocks {
 			testimonies[i].blocks[numbers[j]] = blocks[j]
@@ -329,7 +351,7 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 			return Hash{}, nil
 		}
 	}
-	hashes, errs := all(views.nodes(), func(i int, node Node) (Hash, error) {
+	hashes, errs := all(ctx, views.nodes(), func(i int, node Node) (Hash, error) {
 		return node.TxAtNonce(ctx, wallet, nonce, views[i].Final)
 	})
 	if err := errors.Join(errs...); err != nil {
@@ -344,20 +366,27 @@ func (n Nodes) TxAtNonce(ctx context.Context, views Views, wallet token.Address,
 }
 
 // all asks every node at once and returns the answers in order. A node whose
-// circuit breaker is open answers with ErrOpen. Errors name the nodes.
-func all[T any](nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
-	return gather(nodes, false, ask)
+// circuit breaker is open answers with ErrOpen. Once ctx has ended, no node is asked.
+// Errors name the nodes.
+func all[T any](ctx context.Context, nodes Nodes, ask func(i int, node Node) (T, error)) ([]T, []error) {
+	return gather(ctx, nodes, false, ask)
 }
 
 // gather is all. In a hurry it waits only a little for other nodes once one has given
 // an answer; the error of those is errLate.
-func gather[T any](nodes Nodes, hurry bool, ask func(i int, node Node) (T, error)) ([]T, []error) {
+func gather[T any](ctx context.Context, nodes Nodes, hurry bool, ask func(i int, node Node) (T, error)) ([]T, []error) {
 	type answer struct {
 		of    int
 		value T
 		err   error
 	}
 	values, errs := make([]T, len(nodes)), make([]error, len(nodes))
+	if err := ctx.Err(); err != nil {
+		for i, node := range nodes {
+			errs[i] = asking(node, err)
+		}
+		return values, errs
+	}
 	answers, waiting := make(chan answer, len(nodes)), map[int]struct{}{}
 	for i, closed := range nodes.closed() {
 		if !closed {

@@ -323,3 +323,34 @@ func TestFinalCount(t *testing.T) {
 		t.Errorf("with a node that does not say: %d, %v", got, err)
 	}
 }
+
+// TestUsed: nonces are used up for good where nodes enough say so, beside those that are silent.
+func TestUsed(t *testing.T) {
+	const down = 99
+	for _, test := range []struct {
+		why    string
+		counts []uint64
+		silent int
+		want   uint64
+	}{
+		{"one alone", []uint64{7}, 0, 7},
+		{"both of two", []uint64{7, 5}, 0, 5},
+		{"two of three", []uint64{7, 0, 5}, 0, 5},
+		{"one of two that answers", []uint64{7, down}, 0, 0},
+		{"the other is silent for long", []uint64{7, down}, 1, 7},
+		{"one of three is not enough", []uint64{7, down, down}, 2, 0},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			var nodes chain.Nodes
+			var views chain.Views
+			for i, count := range test.counts {
+				node := &stub{settled: count, down: count == down}
+				node.account.Final = uint64(20 + i)
+				nodes, views = append(nodes, node), append(views, chain.View{Node: node, Account: node.account})
+			}
+			if got := nodes.Used(t.Context(), views, token.Address{}, test.silent); got != test.want {
+				t.Errorf("Used() = %d, want %d", got, test.want)
+			}
+		})
+	}
+}

@@ -30,7 +30,7 @@ func (h Heads) Standing(ctx context.Context, of Block) Standing {
 	if most := len(h.nodes) / 2; len(heads) > most {
 		next = max(next, byFinal[most].Final)
 	}
-	blocks, errs := all(nodes, func(_ int, node Node) ([]Hash, error) { return node.BlockHashes(ctx, []uint64{of.Number, next}) })
+	blocks, errs := all(ctx, nodes, func(_ int, node Node) ([]Hash, error) { return node.BlockHashes(ctx, []uint64{of.Number, next}) })
 	agreed := map[Hash]int{}
 	for i, hashes := range blocks {
 		switch {

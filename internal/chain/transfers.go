@@ -67,7 +67,7 @@ func (n Nodes) FinalOnAll(ctx context.Context, rule ConfirmationRule) (uint64, e
 // same transfers. A node that differs is ErrDisagree, and one that does not answer is
 // an error too: nothing may be concluded from the others.
 func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]LoggedTransfer, error) {
-	if _, err := agreed(n, fmt.Sprint("block ", last), func(node Node) ([]Hash, error) {
+	if _, err := agreed(ctx, n, fmt.Sprint("block ", last), func(node Node) ([]Hash, error) {
 		hashes, err := node.BlockHashes(ctx, []uint64{last})
 		if err == nil && slices.Contains(hashes, Hash{}) {
 			err = fmt.Errorf("node has no block %d", last)
@@ -76,7 +76,7 @@ func (n Nodes) Transfers(ctx context.Context, coin token.Address, wallets []toke
 	}); err != nil {
 		return nil, err
 	}
-	return agreed(n, fmt.Sprintf("the transfers of blocks %d to %d", first, last), func(node Node) ([]LoggedTransfer, error) {
+	return agreed(ctx, n, fmt.Sprintf("the transfers of blocks %d to %d", first, last), func(node Node) ([]LoggedTransfer, error) {
 		return node.Transfers(ctx, coin, wallets, first, last)
 	})
 }
@@ -89,7 +89,7 @@ func (n Nodes) Transactions(ctx context.Context, hashes []Hash) ([]MinedTx, erro
 
 // TransactionsUntil is Transactions without those of blocks after last.
 func (n Nodes) TransactionsUntil(ctx context.Context, hashes []Hash, last uint64) ([]MinedTx, error) {
-	return agreed(n, fmt.Sprintf("%d transactions", len(hashes)), func(node Node) ([]MinedTx, error) {
+	return agreed(ctx, n, fmt.Sprintf("%d transactions", len(hashes)), func(node Node) ([]MinedTx, error) {
 		txs, err := node.Transactions(ctx, hashes)
 		return slices.DeleteFunc(txs, func(tx MinedTx) bool { return tx.Block > last }), err
 	})
@@ -102,7 +102,7 @@ func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint6
 	first := sort.Search(int(last)+1, func(number int) bool {
 		var mined time.Time
 		if err == nil {
-			mined, err = agreedOn(n, fmt.Sprintf("the time of block %d", number), func(node Node) (time.Time, error) { return node.BlockTime(ctx, uint64(number)) })
+			mined, err = agreedOn(ctx, n, fmt.Sprintf("the time of block %d", number), func(node Node) (time.Time, error) { return node.BlockTime(ctx, uint64(number)) })
 		}
 		return err != nil || !mined.Before(at)
 	})
@@ -112,7 +112,7 @@ func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint6
 // Costs returns what mined transactions took from their senders, in wei and in the order
 // of hashes, if every node says the same.
 func (n Nodes) Costs(ctx context.Context, hashes []Hash) ([]token.Amount, error) {
-	return agreed(n, fmt.Sprintf("the fees of %d transactions", len(hashes)), func(node Node) ([]token.Amount, error) {
+	return agreed(ctx, n, fmt.Sprintf("the fees of %d transactions", len(hashes)), func(node Node) ([]token.Amount, error) {
 		receipts, err := node.Receipts(ctx, hashes)
 		if err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ func (n Nodes) Costs(ctx context.Context, hashes []Hash) ([]token.Amount, error)
 // AccountAt returns a wallet's account at a block, if every node gives the same.
 func (n Nodes) AccountAt(ctx context.Context, wallet, coin token.Address, block uint64) (Account, error) {
 	at := Head{Number: block, Final: block}
-	return agreedOn(n, fmt.Sprintf("%s at block %d", wallet, block), func(node Node) (Account, error) {
+	return agreedOn(ctx, n, fmt.Sprintf("%s at block %d", wallet, block), func(node Node) (Account, error) {
 		account, err := node.Account(ctx, wallet, coin, at)
 		account.Pending = 0 // now
 		return account, err
@@ -142,13 +142,13 @@ func (n Nodes) AccountAt(ctx context.Context, wallet, coin token.Address, block 
 // CountAt returns how many transactions of a wallet are in blocks up to a final one, if
 // every node says the same.
 func (n Nodes) CountAt(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
-	return agreedOn(n, fmt.Sprintf("the count of %s at block %d", wallet, block), func(node Node) (uint64, error) { return node.Count(ctx, wallet, block) })
+	return agreedOn(ctx, n, fmt.Sprintf("the count of %s at block %d", wallet, block), func(node Node) (uint64, error) { return node.Count(ctx, wallet, block) })
 }
 
 // UserOf returns the hash of the transaction by which a wallet used a nonce by the
 // block last, if every node names the same one.
 func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uint64) (Hash, error) {
-	return agreedOn(n, fmt.Sprintf("nonce %d of %s", nonce, wallet), func(node Node) (Hash, error) { return node.TxAtNonce(ctx, wallet, nonce, last) })
+	return agreedOn(ctx, n, fmt.Sprintf("nonce %d of %s", nonce, wallet), func(node Node) (Hash, error) { return node.TxAtNonce(ctx, wallet, nonce, last) })
 }
 
 // tries is how many times a node is asked that does not answer: a reader of the whole
@@ -157,8 +157,8 @@ const tries = 3
 
 // agreed asks every node, and returns the answer that all of them give. what says
 // in errors what they were asked of.
-func agreed[T comparable](nodes Nodes, what string, ask func(Node) ([]T, error)) ([]T, error) {
-	answers, errs := all(nodes, func(_ int, node Node) (answer []T, err error) {
+func agreed[T comparable](ctx context.Context, nodes Nodes, what string, ask func(Node) ([]T, error)) ([]T, error) {
+	answers, errs := all(ctx, nodes, func(_ int, node Node) (answer []T, err error) {
 		for range tries {
 			if answer, err = ask(node); err == nil || errors.Is(err, ErrRejected) {
 				break
@@ -178,8 +178,8 @@ func agreed[T comparable](nodes Nodes, what string, ask func(Node) ([]T, error))
 }
 
 // agreedOn is agreed for an answer that is one value.
-func agreedOn[T comparable](nodes Nodes, what string, ask func(Node) (T, error)) (value T, err error) {
-	values, err := agreed(nodes, what, func(node Node) ([]T, error) {
+func agreedOn[T comparable](ctx context.Context, nodes Nodes, what string, ask func(Node) (T, error)) (value T, err error) {
+	values, err := agreed(ctx, nodes, what, func(node Node) ([]T, error) {
 		value, err := ask(node)
 		return []T{value}, err
 	})

@@ -234,6 +234,35 @@ func TestFirstUse(t *testing.T) {
 	}
 }
 
+// TestFirstUseOnAnotherChain: a key that was used before is not opened at the count of nodes
+// that lack a final block, before or after they give it, nor while what is final is not known.
+func TestFirstUseOnAnotherChain(t *testing.T) {
+	final, other := chain.Block{Number: 5, Hash: chain.Hash{1}}, chain.Hash{2}
+	to := func(h chain.Hash) func(*process) error {
+		return func(p *process) error { p.block = h; return nil }
+	}
+	for name, test := range map[string]struct {
+		script script
+		opened bool
+	}{
+		"the chain of the tables":     {script{}, true},
+		"another one before":          {script{"BlockHashes#1": to(other), "Count#1": to(final.Hash), "BlockHashes#3": to(other)}, false},
+		"another one after":           {script{"BlockHashes#2": to(other)}, false},
+		"what is final is not known":  {breaks("Compared#2", "Compared#4"), false},
+		"nodes do not say what it is": {breaks("BlockHashes#2", "BlockHashes#4"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProcess(t, test.script)
+			p.keys, p.mined, p.block = p.keys[:1], 2, final.Hash
+			p.must(p.tables.SetCompared(t.Context(), 1, store.Comparison{Final: final}))
+			_, err := p.pay()
+			if p.did("Open#1") != test.opened || !errors.Is(err, dispatch.ErrUnavailable) {
+				t.Errorf("%v, after %v", err, p.calls)
+			}
+		})
+	}
+}
+
 // TestWithoutAKey: a request without a key has no payment that could be asked for
 // again, so an unknown write means that nothing was started. Without randomness
 // nothing is stored.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"remit/internal/chain"
 	"remit/internal/store"
 	"remit/internal/wallet"
 )
@@ -237,10 +238,7 @@ func (d sending) firstUse(ctx context.Context, id wallet.ID) (w wallet.Wallet, f
 	}
 	settled := uint64(0)
 	if views.Leading().Mined > 0 {
-		if views, err = d.Nodes.Views(ctx, id.Address, d.Token.Contract, d.ConfirmationRule); err != nil {
-			return w, false, err
-		}
-		if settled, err = views.FinalCount(ctx, id.Address); err != nil {
+		if views, settled, err = d.settled(ctx, id); err != nil {
 			return w, false, err
 		}
 	}
@@ -258,4 +256,30 @@ func (d sending) firstUse(ctx context.Context, id wallet.ID) (w wallet.Wallet, f
 		return w, false, unread
 	}
 	return w, true, nil
+}
+
+// settled returns the nodes' views of a wallet, and how many of its transactions are final.
+// Most nodes must give a view, and have the newest final block that is known, before and
+// after: another chain may have mined what this one lacks.
+func (d sending) settled(ctx context.Context, id wallet.ID) (views chain.Views, settled uint64, err error) {
+	known, err := d.Store.Compared(ctx, d.ChainID)
+	if err != nil {
+		return nil, 0, err
+	}
+	heads := d.Nodes.Heads(ctx, d.ConfirmationRule)
+	have := func() int {
+		if known.Final.Hash.IsZero() {
+			return len(d.Nodes)
+		}
+		return heads.Standing(ctx, known.Final).Have
+	}
+	before := have()
+	if views, err = heads.Views(ctx, id.Address, d.Token.Contract); err == nil {
+		settled, err = views.FinalCount(ctx, id.Address)
+	}
+	if most := min(before, len(views), have()); err == nil && !heads.Most(most) {
+		err = fmt.Errorf("only %d of %d nodes answer and have block %d with hash %s, which was final: wait for the others, or replace them",
+			most, len(d.Nodes), known.Final.Number, known.Final.Hash)
+	}
+	return views, settled, err
 }

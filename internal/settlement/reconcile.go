@@ -28,7 +28,7 @@ func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
 	ceilingErr := p.bound(ctx, leading.Mined)
 	held, err := p.tied(ctx, leading.Mined)
-	if err == nil && p.wallet.RolledBack() {
+	if err == nil && p.wallet.RolledBack() && p.owned(ctx) {
 		ceilingErr = errors.Join(ceilingErr, p.repause(ctx, ""))
 	}
 	p.refill(ctx, held.coin, held.gas)
@@ -56,6 +56,13 @@ func (p *pass) reconcile(ctx context.Context) error {
 		err = nil
 	}
 	return errors.Join(ceilingErr, err)
+}
+
+// owned reports whether every nonce that a re-organisation may give back has an owner: an
+// old copy of a payment that was rolled back may be mined again, and nobody would send it.
+func (p *pass) owned(ctx context.Context) bool {
+	_, err := p.tied(ctx, p.Nodes.Used(ctx, p.views, p.wallet.Address, p.silent()))
+	return err == nil
 }
 
 // bound moves the ceiling to the mined count plus the window, and not below next_nonce. A

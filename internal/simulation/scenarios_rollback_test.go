@@ -4,10 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/wallet"
 )
 
 // A testnet is reset, as Ropsten's successors have been and every local chain is when it
@@ -127,6 +129,53 @@ func TestRPCForkThatIsHidden(t *testing.T) {
 	})
 }
 
+// A node changes to a fork in the middle of a round, and there the payment has reverted long ago:
+// by the heads of the round that is final. No payment ends by heads and receipts of two chains.
+func TestRPCForkWithinARound(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
+		s.Elapse(3 * time.Minute)
+		s.Idle, s.Halted = true, true
+		s.Pay("client", order(0))
+		s.On("run", "Account", 1, scheduler.Freeze)
+		s.StartRun()
+		s.Elapse(time.Second)
+		s.Chain.Recipients[order(0).To] = fakechain.Reverts
+		s.Chain.Elsewhere(1, 1, s.Chain.Nodes...)
+		s.Chain.Replay()
+		s.Chain.Mine(s.Chain.Nodes[0])
+		s.Thaw()
+		s.After(5*time.Second, order(0), payment.Committed)
+		s.Chain.Return()
+		s.Chain.Recipients[order(0).To] = fakechain.Pays
+		s.Idle, s.Halted = false, false
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+	})
+}
+
+// A node leaves a fork in the middle of a round: by the fork's height, the block that has the
+// payment is final, and a re-organisation takes it away.
+func TestRPCForkLeftWithinARound(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Nodes: 1}, func(s *simulation.Scenario) {
+		s.Elapse(3 * time.Minute)
+		s.Idle, s.Halted = true, true
+		s.Pay("client", order(0))
+		head, err := s.Chain.Nodes[0].Head(s.T.Context(), chain.ConfirmationRule{})
+		s.Is("head", err, error(nil))
+		s.Chain.Mine(s.Chain.Nodes[0])
+		s.Chain.Elsewhere(head.Number, 100, s.Chain.Nodes...)
+		s.On("run", "BlockHashes", 1, scheduler.Freeze)
+		s.On("run", "Account", 1, scheduler.Freeze)
+		s.StartRun()
+		s.Elapse(time.Second)
+		s.Chain.Return()
+		s.Thaw()
+		s.After(5*time.Second, order(0), payment.Committed)
+		s.Chain.Abandon(1)
+		s.Idle, s.Halted = false, false
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+	})
+}
+
 // The chain itself goes back below finality: an operator takes it for the right one. A wallet
 // whose payments are gone stays paused, since no nonce of it could be mined; new ones pay.
 func TestRollbackBelowFinality(t *testing.T) {
@@ -153,4 +202,57 @@ func TestRollbackBelowFinality(t *testing.T) {
 		s.IsState(order(1), payment.Confirmed)
 		s.Is("the old wallet is paused", s.Record(0).Paused, "")
 	})
+}
+
+// A stranger sends an old copy of a payment that the chain has rolled back. Its wallet stays
+// paused until the copy is final: a re-organisation would leave the nonce without an owner, and
+// payments behind it would wait for ever.
+func TestOldCopyAfterARollback(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Pay("client", order(0))
+		s.After(5*time.Minute, order(0), payment.Confirmed)
+		s.Chain.Elsewhere(1, 100, s.Chain.Nodes...)
+		s.Elapse(2 * time.Minute)
+		s.Accept()
+		s.Elapse(2 * time.Minute)
+		s.Chain.Replay()
+		s.Chain.Mine(s.Chain.Nodes[0])
+		s.StartRun()
+		s.Elapse(time.Second)
+		s.Is("paused while it may be re-organised away", s.Record(0).RolledBack(), true)
+		s.Elapse(2 * time.Minute)
+		s.Is("paused once it is final", s.Record(0).Paused, "")
+		s.Chain.Return() // so that the simulation ends with one chain
+		s.Accept()
+		s.Elapse(2 * time.Minute)
+	})
+}
+
+// A wallet is to be opened while nodes serve a fork on which a stranger has used its key. It is
+// left out, by every node or by the only one that tells of it: the chain of the tables lacks that nonce,
+// and payments behind it would wait for ever once an operator has resumed the wallet.
+func TestFirstUseOnAFork(t *testing.T) {
+	for name, forked := range map[string]int{"every node": 3, "the only node that tells": 1} {
+		perform(t, name, simulation.Setup{Nodes: 3}, func(s *simulation.Scenario) {
+			s.Elapse(3 * time.Minute)
+			s.Chain.Elsewhere(1, 0, s.Chain.Nodes[:forked]...)
+			s.Steal(0, 0, 5)
+			for _, node := range s.Chain.Nodes[forked:] {
+				node.Forget()
+				s.On("early", "Account "+node.String(), 0, scheduler.FailBefore)
+			}
+			for range 4 { // until it is final
+				s.Chain.Mine(s.Chain.Nodes[0])
+			}
+			s.Is("refused", s.Ask("early", order(0)).Refused(), true)
+			s.Chain.Return()
+			s.Chain.Each((*fakechain.Node).Forget)
+			s.Elapse(2 * time.Minute)
+			if _, err := s.Store.Wallet(s.T.Context(), wallet.ID{ChainID: 84532, Address: fakechain.Wallet(0)}); err == nil {
+				s.Resume(0)
+			}
+			s.Pay("late", order(0))
+			s.After(3*time.Minute, order(0), payment.Confirmed)
+		})
+	}
 }

@@ -87,10 +87,10 @@ func TestSeeds(t *testing.T) {
 }
 
 // TestSeedsThatFailed replays the seeds that have found a fault beyond the range of
-// TestSeeds: silence taken for a blocked wallet, bumps that cost more ether than the
-// wallet has, and a node that leaves a fork in the middle of a round.
+// TestSeeds: silence taken for a blocked wallet, and bumps that cost more ether than the
+// wallet has.
 func TestSeedsThatFailed(t *testing.T) {
-	for _, s := range []uint64{465176, 597881, 8361, 9587} {
+	for _, s := range []uint64{465176, 597881} {
 		if violations := simulate(t, s, simulation.Reduction{}, nil); len(violations) > 0 {
 			explain(t, s, violations)
 		}

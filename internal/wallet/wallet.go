@@ -148,7 +148,7 @@ const OutOfGas = "out of gas funds"
 
 // RolledBack begins the reason of every pause for a chain that is behind the tables: the
 // nodes lack a block that was final. It ends by itself once they have it again and
-// every open nonce has an owner.
+// every nonce that is not final has an owner.
 const RolledBack = "chain behind"
 
 // RolledBack reports whether the wallet is paused for RolledBack.
