@@ -115,18 +115,16 @@ fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strict
 	tools/fuzz $(PKG)
 
 .PHONY: bench
-bench: ## Measure everything (ARGS=post for one of it, ARGS=-list for the names), then write docs/performance.md
+bench: ## Measure everything (ARGS=post for one of it, ARGS=-list for the names), then write the targets of docs/performance.md
 	@tools/install dynamodb
 	go run ./bench $(ARGS)
+	go test ./bench -update
 
 .PHONY: cost
 cost: ## Dollars per million payments, from counted calls and list prices
 	@tools/install dynamodb
 	go run ./bench $(ARGS) store
-
-.PHONY: scale
-scale: ## Simulate loads up to 10,000 payments a second under AWS's limits, in virtual time, then write docs/scale.md
-	go run ./bench $(ARGS) scale
+	go test ./bench -update
 
 .PHONY: profile
 profile: ## Where the time and the allocations go, of paying and of settling (.cache/profiles)
