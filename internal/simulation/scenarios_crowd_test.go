@@ -18,14 +18,13 @@ import (
 // No round settles for two minutes. Then a round sees a top-up of each wallet, and payments
 // are refused for a window or a merchant's share only.
 func TestManyMerchants(t *testing.T) {
-	const rate = 64 / 12 // a second
-	for _, wallets := range []int{1, 50} {
-		setup := simulation.Setup{Wallets: wallets, Window: 64, Share: 32, Instances: 4}
-		perform(t, fmt.Sprint(wallets, " wallets"), setup, func(s *simulation.Scenario) {
+	for _, test := range []struct{ wallets, rate int }{{1, 64 / 12}, {50, 3}} { // a second
+		setup := simulation.Setup{Wallets: test.wallets, Window: 64, Share: 32, Instances: 4}
+		perform(t, fmt.Sprint(test.wallets, " wallets"), setup, func(s *simulation.Scenario) {
 			var answers []<-chan oracle.Answer
 			pay := func(seconds int) {
 				for range seconds {
-					for range rate {
+					for range test.rate {
 						n := len(answers)
 						o := oracle.Order{Key: fmt.Sprint("key", n), Merchant: fmt.Sprint("mer_", n%500), To: fakechain.Payee(n), Amount: 1}
 						answers = append(answers, s.Post(fmt.Sprint("client", n), n, o))
@@ -36,12 +35,11 @@ func TestManyMerchants(t *testing.T) {
 			s.Idle = true
 			pay(120)
 			s.Idle = false
-			pay(30)
-			for n := range wallets {
+			for n := range test.wallets {
 				s.Chain.Fund(fakechain.Wallet(n), unit(1_000_000), token.Amount{})
 			}
 			pay(75)
-			for n := range wallets {
+			for n := range test.wallets {
 				if balance := s.Record(n).Balance; balance.Less(unit(1_500_000)) {
 					s.T.Errorf("wallet %d has %s after a round, topped up", n, balance)
 				}
