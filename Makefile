@@ -3,8 +3,10 @@ SHELL := $(firstword $(wildcard /bin/bash) bash)
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Packages of `make test`, and further arguments of the command a target runs.
-PKG ?= ./...
+# The packages of every module (go.work), those of `make test`, and further arguments of the
+# command a target runs.
+MODULES := ./... ./bench/... ./e2e/...
+PKG ?= $(MODULES)
 ARGS ?=
 
 # The seeds of `make simulate`.
@@ -70,8 +72,8 @@ lint: ## gofmt, go vet, golangci-lint
 	@tools/install golangci-lint
 	@unformatted=$$(find . -name '*.go' -not -path './.cache/*' -not -path './.aws-sam/*' -exec gofmt -l {} +); \
 	  [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
-	go vet ./...
-	.cache/bin/golangci-lint run
+	go vet $(MODULES)
+	.cache/bin/golangci-lint run $(MODULES)
 
 .PHONY: lint-template
 lint-template: ## sam validate, serverless rules of cfn-lint, checkov on template.yaml
