@@ -75,6 +75,14 @@ lint: ## gofmt, go vet, golangci-lint
 	go vet $(MODULES)
 	.cache/bin/golangci-lint run $(MODULES)
 
+.PHONY: quick
+quick: ## The loop while you work: lint of the packages you changed, the tests of internal/ (those of unchanged ones are remembered), 500 seeds
+	@tools/install golangci-lint
+	@changed=$$({ git diff --name-only --diff-filter=d HEAD; git ls-files --others --exclude-standard; } | sed -n 's,^\(.*/\)\?[^/]*\.go$$,./\1,p' | sort -u); \
+	  [ -z "$$changed" ] || { echo "lint of" $$changed; gofmt -l $$changed; .cache/bin/golangci-lint run $$changed; }
+	go test ./internal/...
+	go test ./internal/simulation -run 'TestSeeds$$' -seeds=500 -from=$$RANDOM
+
 .PHONY: lint-template
 lint-template: ## sam validate, serverless rules of cfn-lint, checkov on template.yaml
 	@tools/install aws cfnlint checkov
@@ -137,11 +145,6 @@ profile: ## Where the time and the allocations go, of paying and of settling (.c
 	  go tool pprof -top -nodecount=30 $$profile.test $$profile.cpu; \
 	  go tool pprof -top -nodecount=30 -sample_index=alloc_objects $$profile.test $$profile.mem; \
 	done
-
-.PHONY: screenshots
-screenshots: ## Take the pictures of the sandbox's page for README, and others to look at (.cache/screenshots)
-	@tools/install browser
-	go test ./cmd/remit -count=1 -tags=screenshots -run '^(TestScreenshots|TestAnimation)$$' -v
 
 # How long `make chaos` breaks things.
 FOR ?= 10m

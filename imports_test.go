@@ -114,9 +114,8 @@ var mayImport = map[string]string{
 // of it, and no function links them.
 var onlyIn = map[string]string{
 	"github.com/aws/":        "boot dispatchenv dynamo kms local operator preflight queue secrets",
-	"github.com/awslabs/":    "boot",
 	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring local/fault",
-	"net/http":               "boot client devnet ethrpc httpapi local local/fault local/sandbox merchant operator page webhook webhook/guard",
+	"net/http":               "boot client devnet ethrpc httpapi local local/fault local/sandbox merchant meterenv operator page webhook webhook/guard",
 	"os/exec":                "tools/mutate",
 	"github.com/alecthomas/": "operator",
 }

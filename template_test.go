@@ -127,6 +127,9 @@ func TestEveryFunctionIsGivenWhatItReads(t *testing.T) {
 	for name, f := range functions(t) {
 		own, read := at[node](f, "Environment.Variables"), map[string]bool{}
 		variables(t, all, "functions/"+name, "wire", read)
+		if strings.Contains(string(all["functions/"+name+"/main.go"]), "meterenv.HTTP(wire") {
+			variables(t, all, "internal/meterenv", "Refusals", read)
+		}
 		for v, required := range read {
 			used[v]++
 			switch set := own[v] != nil || global[v] != nil; {

@@ -22,11 +22,7 @@ require (
 require (
 	github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue v1.21.18 // indirect
 	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1 // indirect
-	github.com/fsnotify/fsnotify v1.7.0 // indirect
 	github.com/holiman/uint256 v1.3.2 // indirect
-	github.com/nxadm/tail v1.4.11 // indirect
-	github.com/onsi/ginkgo v1.16.5 // indirect
-	github.com/onsi/gomega v1.27.7 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 )
 

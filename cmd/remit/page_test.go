@@ -42,9 +42,9 @@ type sandbox struct {
 }
 
 // openPage starts a stack and opens its page; a script runs before the page's own.
-func openPage(t *testing.T, width int64, script string, args ...string) sandbox {
+func openPage(t *testing.T, width int64, script string) sandbox {
 	t.Helper()
-	_, m := local(t, args...)
+	_, m := local(t)
 	return openAt(t, m.url, width, script)
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	ethereum "github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
 
 	"remit/internal/devnet"
 	"remit/internal/guidetest"
@@ -172,4 +178,41 @@ func confirmed(t *testing.T, list string) []string {
 		}
 	}
 	return hashes
+}
+
+// amountOf is the amount of a payment, by which audit finds its transfer.
+func amountOf(i int) int64 { return 1_000 + int64(i) }
+
+// audit compares the chain with the answers: a payment whose hash is known is mined
+// exactly once, any other at most once.
+func audit(t *testing.T, facts devnet.Facts, hashes []string) {
+	t.Helper()
+	node, err := ethclient.DialContext(t.Context(), facts.RPCURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer node.Close()
+	transfers, err := node.FilterLogs(t.Context(), ethereum.FilterQuery{
+		FromBlock: big.NewInt(0), Addresses: []common.Address{common.Address(facts.Token.Address)},
+		Topics: [][]common.Hash{
+			{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, nil, {common.HexToHash(payee)},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mined := map[int64]int{} // by amount
+	for _, l := range transfers {
+		mined[new(big.Int).SetBytes(l.Data).Int64()]++
+	}
+	for i, hash := range hashes {
+		n := mined[amountOf(i)]
+		delete(mined, amountOf(i))
+		if n > 1 || n == 0 && hash != "" {
+			t.Errorf("order-%d (%s) is mined %d times", i, hash, n)
+		}
+	}
+	if len(mined) > 0 {
+		t.Errorf("transfers that no request asked for: %v", mined)
+	}
 }

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -46,6 +47,8 @@ func TestMain(m *testing.M) {
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
+
+const payee = "0x2222222222222222222222222222222222222222"
 
 // A process is one running command.
 type process struct {
@@ -160,5 +163,24 @@ func (m *merchant) join() {
 	var err error
 	if m.key, err = m.api().CreateKey(m.t.Context(), "Acme"); err != nil {
 		m.t.Fatal(err)
+	}
+}
+
+// awaitConfirmed waits until every payment whose hash is known is confirmed.
+func (m *merchant) awaitConfirmed(hashes []string) {
+	m.t.Helper()
+	ctx, stop := context.WithTimeout(m.t.Context(), 5*time.Minute)
+	defer stop()
+	for _, hash := range hashes {
+		for hash != "" {
+			p, err := m.api().Transaction(ctx, hash)
+			if err != nil {
+				m.t.Fatalf("%s is not confirmed: %v", hash, err)
+			}
+			if p.Status == "confirmed" {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
 	}
 }

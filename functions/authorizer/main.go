@@ -5,8 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"remit/internal/apikey"
 	"remit/internal/boot"
 	"remit/internal/dynamo"
@@ -17,7 +15,7 @@ func main() { boot.Authorizer(wire) }
 // wire names everything this function may touch. AuthorizerFunction in
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) boot.Authenticate {
-	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
+	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	auth := apikey.NewAuthenticator(keys, boot.Parse(env, "MODE", apikey.ParseMode))
 	return func(ctx context.Context, presented string) (apikey.Principal, error) {
 		return auth.Authenticate(ctx, presented, time.Now())

@@ -9,9 +9,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
-
 	"remit/internal/boot"
 	"remit/internal/chainenv"
 	"remit/internal/dispatch"
@@ -29,13 +26,13 @@ func main() { boot.Schedule(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) boot.Run {
 	config := chainenv.Config(env)
-	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
-	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
+	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
+	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
 	nodes := chainenv.Nodes(env, config.TreasuryAllowance, time.Now)
 	config.SilentAfter = chainenv.SilentAfter(env)
 	r := runner{of: measure(env, config.Token), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
-	payments, keys := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE")), walletenv.Keys(env, time.Now)
+	payments, keys := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), walletenv.Keys(env, time.Now)
 	r.settler = settlement.New(config, settlement.Parts{
 		Store: payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: time.Now,
 		Treasury: dispatch.New(config, dispatch.Parts{Store: payments, Keys: keys, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: rand.IntN}),

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"remit/internal/apikey"
 	"remit/internal/boot"
 	"remit/internal/dynamo"
@@ -23,7 +21,7 @@ func main() { boot.HTTP(wire) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) http.Handler {
 	boot.Closed(env)
-	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
+	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	mode := boot.Parse(env, "MODE", apikey.ParseMode)
 	registry := apikey.NewRegistry(keys, mode, time.Now, rand.Reader)
 	current := settings.CachedKeys(keys, mode == apikey.Live, time.Now, slog.Default())

@@ -4,11 +4,7 @@ package main
 import (
 	"crypto/rand"
 	"log/slog"
-	"net/http"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"remit/internal/boot"
 	"remit/internal/dynamo"
@@ -21,16 +17,15 @@ import (
 	"remit/internal/webhook"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { meterenv.HTTP(wire, time.Now) }
 
 // wire names everything this function may touch. CreateRecipientFunction in
 // template.yaml is granted exactly this.
-func wire(env *boot.Env) http.Handler {
-	db := dynamodb.NewFromConfig(env.AWS)
-	keys := dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE"))
+func wire(env *boot.Env) httpapi.Endpoint {
+	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	book := recipient.NewBook(keys, settings.CachedKeys(keys, false, time.Now, slog.Default()), time.Now)
-	webhooks := dynamo.NewWebhooks(db, env.String("WEBHOOKS_TABLE"))
-	events := webhook.NewPublisher(webhooks, queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL")))
+	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
+	events := webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL")))
 	asset := token.Token{Contract: boot.Parse(env, "TOKEN_ADDRESS", token.ParseAddress)}
-	return meterenv.Refusals(env, time.Now, httpapi.CreateRecipient(rand.Text, book, events, asset, time.Now))
+	return httpapi.CreateRecipient(rand.Text, book, events, asset, time.Now)
 }

@@ -3,10 +3,7 @@ package main
 
 import (
 	"crypto/rand"
-	"net/http"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"remit/internal/boot"
 	"remit/internal/dynamo"
@@ -14,11 +11,11 @@ import (
 	"remit/internal/meterenv"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { meterenv.HTTP(wire, time.Now) }
 
 // wire names everything this function may touch. GetTransactionFunction in
 // template.yaml is granted exactly this.
-func wire(env *boot.Env) http.Handler {
-	payments := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE"))
-	return meterenv.Refusals(env, time.Now, httpapi.GetTransaction(rand.Text, payments))
+func wire(env *boot.Env) httpapi.Endpoint {
+	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
+	return httpapi.GetTransaction(rand.Text, payments)
 }

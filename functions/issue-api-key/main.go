@@ -3,11 +3,7 @@ package main
 
 import (
 	"crypto/rand"
-	"net/http"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"remit/internal/apikey"
 	"remit/internal/boot"
@@ -18,15 +14,14 @@ import (
 	"remit/internal/webhook"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { meterenv.HTTP(wire, time.Now) }
 
 // wire names everything this function may touch. IssueApiKeyFunction in
 // template.yaml is granted exactly this.
-func wire(env *boot.Env) http.Handler {
-	db := dynamodb.NewFromConfig(env.AWS)
-	keys := dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE"))
+func wire(env *boot.Env) httpapi.Endpoint {
+	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
-	webhooks := dynamo.NewWebhooks(db, env.String("WEBHOOKS_TABLE"))
-	events := webhook.NewPublisher(webhooks, queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL")))
-	return meterenv.Refusals(env, time.Now, httpapi.IssueAPIKey(rand.Text, registry, events))
+	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
+	events := webhook.NewPublisher(webhooks, queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL")))
+	return httpapi.IssueAPIKey(rand.Text, registry, events)
 }

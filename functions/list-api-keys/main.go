@@ -3,10 +3,7 @@ package main
 
 import (
 	"crypto/rand"
-	"net/http"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"remit/internal/apikey"
 	"remit/internal/boot"
@@ -15,12 +12,12 @@ import (
 	"remit/internal/meterenv"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { meterenv.HTTP(wire, time.Now) }
 
 // wire names everything this function may touch. ListApiKeysFunction in
 // template.yaml is granted exactly this.
-func wire(env *boot.Env) http.Handler {
-	keys := dynamo.NewAPIKeys(dynamodb.NewFromConfig(env.AWS), env.String("API_KEYS_TABLE"))
+func wire(env *boot.Env) httpapi.Endpoint {
+	keys := dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE"))
 	registry := apikey.NewRegistry(keys, boot.Parse(env, "MODE", apikey.ParseMode), time.Now, rand.Reader)
-	return meterenv.Refusals(env, time.Now, httpapi.ListAPIKeys(rand.Text, registry))
+	return httpapi.ListAPIKeys(rand.Text, registry)
 }

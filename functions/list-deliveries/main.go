@@ -3,10 +3,7 @@ package main
 
 import (
 	"crypto/rand"
-	"net/http"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"remit/internal/boot"
 	"remit/internal/dynamo"
@@ -15,12 +12,12 @@ import (
 	"remit/internal/webhook"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { meterenv.HTTP(wire, time.Now) }
 
 // wire names everything this function may touch. ListDeliveriesFunction in
 // template.yaml is granted exactly this.
-func wire(env *boot.Env) http.Handler {
-	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
+func wire(env *boot.Env) httpapi.Endpoint {
+	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	log := webhook.NewLog(webhooks, nil, time.Now, rand.Reader) // nothing is sent from here
-	return meterenv.Refusals(env, time.Now, httpapi.ListDeliveries(rand.Text, log))
+	return httpapi.ListDeliveries(rand.Text, log)
 }

@@ -3,11 +3,7 @@ package main
 
 import (
 	"crypto/rand"
-	"net/http"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"remit/internal/boot"
 	"remit/internal/dynamo"
@@ -17,13 +13,13 @@ import (
 	"remit/internal/webhook"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { meterenv.HTTP(wire, time.Now) }
 
 // wire names everything this function may touch. ResendDeliveryFunction in
 // template.yaml is granted exactly this.
-func wire(env *boot.Env) http.Handler {
-	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
-	jobs := queue.NewJobs(sqs.NewFromConfig(env.AWS), env.String("WEBHOOK_QUEUE_URL"))
+func wire(env *boot.Env) httpapi.Endpoint {
+	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
+	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
 	log := webhook.NewLog(webhooks, jobs, time.Now, rand.Reader)
-	return meterenv.Refusals(env, time.Now, httpapi.ResendDelivery(rand.Text, log))
+	return httpapi.ResendDelivery(rand.Text, log)
 }

@@ -4,7 +4,6 @@ package main
 import (
 	"crypto/rand"
 	mathrand "math/rand/v2"
-	"net/http"
 	"time"
 
 	"remit/internal/boot"
@@ -13,12 +12,12 @@ import (
 	"remit/internal/meterenv"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { meterenv.HTTP(wire, time.Now) }
 
 // wire names everything this function may touch. SendPaymentFunction in
 // template.yaml is granted exactly this.
-func wire(env *boot.Env) http.Handler {
+func wire(env *boot.Env) httpapi.Endpoint {
 	boot.Closed(env)
 	dispatcher := dispatchenv.New(env, time.Now, mathrand.IntN)
-	return meterenv.Refusals(env, time.Now, httpapi.SendPayment(rand.Text, dispatcher, dispatcher.Token))
+	return httpapi.SendPayment(rand.Text, dispatcher, dispatcher.Token)
 }

@@ -3,10 +3,7 @@ package main
 
 import (
 	"crypto/rand"
-	"net/http"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"remit/internal/boot"
 	"remit/internal/dynamo"
@@ -17,12 +14,12 @@ import (
 	"remit/internal/webhook/guard"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { meterenv.HTTP(wire, time.Now) }
 
 // wire names everything this function may touch. TestWebhookFunction in
 // template.yaml is granted exactly this.
-func wire(env *boot.Env) http.Handler {
-	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
+func wire(env *boot.Env) httpapi.Endpoint {
+	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	tester := webhook.NewTester(webhook.Sealed{Store: webhooks, Open: kms.OpenDataKeys(env.AWS, "").Open}, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
-	return meterenv.Refusals(env, time.Now, httpapi.TestWebhook(rand.Text, tester))
+	return httpapi.TestWebhook(rand.Text, tester)
 }

@@ -3,10 +3,7 @@ package main
 
 import (
 	"crypto/rand"
-	"net/http"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"remit/internal/boot"
 	"remit/internal/dynamo"
@@ -16,12 +13,12 @@ import (
 	"remit/internal/webhook/guard"
 )
 
-func main() { boot.HTTP(wire) }
+func main() { meterenv.HTTP(wire, time.Now) }
 
 // wire names everything this function may touch. UpdateWebhookFunction in
 // template.yaml is granted exactly this.
-func wire(env *boot.Env) http.Handler {
-	webhooks := dynamo.NewWebhooks(dynamodb.NewFromConfig(env.AWS), env.String("WEBHOOKS_TABLE"))
+func wire(env *boot.Env) httpapi.Endpoint {
+	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
-	return meterenv.Refusals(env, time.Now, httpapi.UpdateWebhook(rand.Text, registry))
+	return httpapi.UpdateWebhook(rand.Text, registry)
 }

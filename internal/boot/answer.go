@@ -1,11 +1,11 @@
 package boot
 
 import (
-	"log/slog"
+	"encoding/base64"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/aws/aws-lambda-go/events"
-	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 )
 
 // internalError is the answer to a request whose handler panicked.
@@ -56,26 +56,17 @@ func (w *answer) fail() {
 	}
 }
 
-// proxyResponse returns the answer as API Gateway reads it, by way of core's
-// writer, which knows how a body that is no text is sent. That writer would
-// guess at a missing content type; ours is always JSON.
+// proxyResponse returns the answer as API Gateway reads it. The content type of an
+// answer that names none is JSON, and a body that is no text travels in base64.
 func (w *answer) proxyResponse() events.APIGatewayProxyResponse {
 	w.WriteHeader(http.StatusOK)
 	if w.sent.Get("Content-Type") == "" {
 		w.sent.Set("Content-Type", "application/json")
 	}
-	out := core.NewProxyResponseWriter()
 	w.sent.Del("Content-Length") // API Gateway counts, after undoing its encoding
-	for name, values := range w.sent {
-		out.Header()[name] = values
+	out := events.APIGatewayProxyResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: string(w.body)}
+	if !utf8.Valid(w.body) {
+		out.Body, out.IsBase64Encoded = base64.StdEncoding.EncodeToString(w.body), true
 	}
-	out.WriteHeader(w.status)
-	_, _ = out.Write(w.body) // into memory: cannot fail
-	response, err := out.GetProxyResponse()
-	if err != nil { // a status was set, the only thing it asks for
-		slog.Error("writing an API Gateway response", "err", err)
-		w.fail()
-		return events.APIGatewayProxyResponse{StatusCode: w.status, MultiValueHeaders: w.sent, Body: string(w.body)}
-	}
-	return response
+	return out
 }

@@ -1,17 +1,20 @@
 package boot
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"strings"
 
 	"github.com/aws/aws-lambda-go/events"
-	"github.com/awslabs/aws-lambda-go-api-proxy/core"
 
 	"remit/internal/apikey"
 )
@@ -29,13 +32,7 @@ func HTTP(wire func(*Env) http.Handler) { start(wire, Gateway) }
 func Gateway(h http.Handler) func(context.Context, events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 	return func(ctx context.Context, ev events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 		w := newAnswer(ev.RequestContext.RequestID)
-		r, err := request(ctx, ev)
-		if err != nil {
-			slog.ErrorContext(ctx, "reading an API Gateway event", "err", err)
-			w.fail()
-			return w.proxyResponse(), nil
-		}
-		serve(h, w, r)
+		serve(h, w, request(ctx, ev))
 		return w.proxyResponse(), nil
 	}
 }
@@ -66,58 +63,60 @@ func serve(h http.Handler, w *answer, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// request makes an http.Request of an event. It first repairs the paths, headers
-// and bodies that clients can send and core.RequestAccessor fails on.
-func request(ctx context.Context, ev events.APIGatewayProxyRequest) (*http.Request, error) {
-	if ev.HTTPMethod == "" {
-		ev.HTTPMethod = http.MethodPost // of an operator's bare {"body": …}
-	}
-	ev.Path = escape(withoutBase(ev.Path, ev.Resource))
-	ev.Headers, ev.MultiValueHeaders = nil, headers(ev)
-	if ev.IsBase64Encoded {
-		if _, err := base64.StdEncoding.DecodeString(ev.Body); err != nil {
-			ev.Body, ev.IsBase64Encoded = "\xff", false // no UTF-8, so that the handler refuses it
-		}
-	}
-	var accessor core.RequestAccessor
-	r, err := accessor.EventToRequestWithContext(ctx, ev)
-	if err != nil {
-		return nil, err
-	}
+// request makes an http.Request of an event.
+func request(ctx context.Context, ev events.APIGatewayProxyRequest) *http.Request {
 	if who, ok := principal(ev.RequestContext.Authorizer); ok {
-		r = r.WithContext(apikey.WithPrincipal(r.Context(), who))
+		ctx = apikey.WithPrincipal(ctx, who)
 	}
-	if id := ev.RequestContext.RequestID; id != "" {
-		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
-		if len(r.Header.Values("X-Request-Id")) == 0 {
-			r.Header.Set("X-Request-Id", id) // one id in the access log, our log and the answer
-		}
+	id := ev.RequestContext.RequestID
+	if id != "" {
+		ctx = context.WithValue(ctx, requestIDKey{}, id)
 	}
 	if ev.RequestContext.APIID == "" {
-		r = r.WithContext(context.WithValue(r.Context(), operatorKey{}, true))
+		ctx = context.WithValue(ctx, operatorKey{}, true)
 	}
-	return r, nil
+	header := http.Header{}
+	for name, values := range multi(ev.MultiValueHeaders, ev.Headers) {
+		for _, value := range values {
+			header.Add(name, value)
+		}
+	}
+	if id != "" && len(header.Values("X-Request-Id")) == 0 {
+		header.Set("X-Request-Id", id) // one id in the access log, our log and the answer
+	}
+	body := []byte(ev.Body)
+	if ev.IsBase64Encoded {
+		var err error
+		if body, err = base64.StdEncoding.DecodeString(ev.Body); err != nil {
+			body = []byte{0xff} // no UTF-8, so that the handler refuses it
+		}
+	}
+	path := "/" + strings.TrimPrefix(withoutBase(ev.Path, ev.Resource), "/")
+	target := &url.URL{Path: path, RawQuery: url.Values(multi(ev.MultiValueQueryStringParameters, ev.QueryStringParameters)).Encode()}
+	if plain, err := url.PathUnescape(path); err == nil { // otherwise a broken escape, which is text
+		target.Path, target.RawPath = plain, path
+	}
+	r := &http.Request{
+		Method:        cmp.Or(strings.ToUpper(ev.HTTPMethod), http.MethodPost), // an operator may send a bare {"body": …}
+		URL:           target,
+		Header:        header,
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+	}
+	return r.WithContext(ctx)
 }
 
-// headers returns all headers of the event as multi-valued ones, the only kind
-// that the accessor takes when an event has both. Names that the accessor's own
-// older interface believes are dropped.
-func headers(ev events.APIGatewayProxyRequest) map[string][]string {
-	multi := make(map[string][]string, len(ev.MultiValueHeaders))
-	for name, values := range ev.MultiValueHeaders {
-		multi[name] = values
+// multi returns headers or query parameters with all values, or the single-valued ones of
+// an event that has no others.
+func multi(all map[string][]string, single map[string]string) map[string][]string {
+	if len(all) > 0 {
+		return all
 	}
-	if len(multi) == 0 {
-		for name, value := range ev.Headers {
-			multi[name] = []string{value}
-		}
+	all = make(map[string][]string, len(single))
+	for name, value := range single {
+		all[name] = []string{value}
 	}
-	for name := range multi {
-		if strings.HasPrefix(http.CanonicalHeaderKey(name), "X-Golambdaproxy-") {
-			delete(multi, name)
-		}
-	}
-	return multi
+	return all
 }
 
 // principal reads the authorizer's context. Only API Gateway can write it. What an

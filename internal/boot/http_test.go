@@ -59,7 +59,7 @@ func TestRequests(t *testing.T) {
 			case "path":
 				got = r.URL.EscapedPath()
 			case "URI":
-				got = r.RequestURI
+				got = r.URL.RequestURI()
 			case "query":
 				got = fmt.Sprint(r.URL.Query())
 			case "body":

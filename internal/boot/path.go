@@ -26,25 +26,3 @@ func withoutBase(path, resource string) string {
 	}
 	return "/" + strings.Join(have[base:], "/")
 }
-
-// escape makes path one that parses as the path of a URL and nothing else.
-// Escapes that are well-formed stay as they are.
-func escape(path string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(path) {
-		switch c := path[i]; {
-		case c == '%' && i+2 < len(path) && isHex(path[i+1]) && isHex(path[i+2]),
-			'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9',
-			strings.IndexByte("-._~/!$&'()*+,;=:@", c) >= 0: // RFC 3986, pchar and "/"
-			b.WriteByte(c)
-		default:
-			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
-		}
-	}
-	return b.String()
-}
-
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
-}

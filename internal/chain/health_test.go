@@ -271,12 +271,22 @@ func TestBreaker(t *testing.T) {
 		if reply := nodes.Deliver(t.Context(), []byte("x"), nil); reply.Class != chain.Ambiguous {
 			t.Errorf("b's refusal is %s, and nobody asked a", reply.Class)
 		}
+		synctest.Wait()
 		if a.asked != 0 {
 			t.Errorf("a was asked %d times", a.asked)
 		}
 		time.Sleep(10 * time.Second)
 		views("ab", nil)
 		health(chain.Health{Node: "a"}, chain.Health{Node: "b"})
+
+		for range 2 { // bytes that a node takes end its row of misses
+			a.down = true
+			views("b", nil)
+			views("b", nil)
+			a.down = false
+			nodes.Deliver(t.Context(), []byte("y"), nil)
+		}
+		health(chain.Health{Node: "a", Missed: 4}, chain.Health{Node: "b"})
 
 		a.down, b.down = true, true
 		for range 3 {

@@ -288,6 +288,29 @@ func TestClasses(t *testing.T) {
 	}
 }
 
+// TestReceded: only the node that called a block final before can take that back.
+func TestReceded(t *testing.T) {
+	a, b := &stub{name: "a"}, &stub{name: "b"}
+	a.account.Final, b.account.Final = 20, 18
+	nodes := chain.Nodes{a, b}
+	earlier, err := nodes.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receded := func() bool { return nodes.Heads(t.Context(), chain.ConfirmationRule{}).Receded(earlier) }
+	if receded() {
+		t.Error("both nodes stand, and b behind a")
+	}
+	a.account.Final = 19
+	if !receded() {
+		t.Error("a went from 20 to 19 unnoticed")
+	}
+	a.down = true
+	if receded() {
+		t.Error("a says nothing")
+	}
+}
+
 func TestFinalCount(t *testing.T) {
 	a, b := &stub{name: "a", settled: 7}, &stub{name: "b", settled: 5}
 	a.account.Final, b.account.Final = 20, 18

@@ -216,22 +216,6 @@ func (c *Client) Token(ctx context.Context) (Token, error) {
 	return ask[Token](ctx, c, "GET", "/balance/0x000000000000000000000000000000000000dEaD", nil)
 }
 
-// A Key is an API key of the merchant and its limits; nil is no limit.
-type Key struct {
-	Prefix      string       `json:"prefix"` // how the key itself begins
-	MaxAmount   *json.Number `json:"max_amount"`
-	DailyAmount *json.Number `json:"daily_amount"`
-	DailyCount  *uint64      `json:"daily_count"`
-}
-
-// Keys returns the merchant's API keys, newest first.
-func (c *Client) Keys(ctx context.Context) ([]Key, error) {
-	list, err := ask[struct {
-		Data []Key `json:"data"`
-	}](ctx, c, "GET", "/api-keys", nil)
-	return list.Data, err
-}
-
 // A Webhook is a registered endpoint.
 type Webhook struct {
 	ID     string `json:"id"`

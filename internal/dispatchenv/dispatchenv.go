@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"remit/internal/boot"
@@ -23,7 +22,7 @@ import (
 // Batches returns the dispatcher for the function of batches, of whose places one merchant
 // takes no more than half: of the reserved concurrency in BATCH_PLACES, 0 for none.
 func Batches(env *boot.Env, d *dispatch.Dispatcher, now func() time.Time) dispatch.Turnstile {
-	places := dynamo.NewPayments(dynamodb.NewFromConfig(env.AWS), env.String("PAYMENTS_TABLE"))
+	places := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
 	return dispatch.Turnstile{To: d, Places: places, Most: env.Int("BATCH_PLACES") / 2, NewID: rand.Text, Now: now, Log: slog.Default()}
 }
 
@@ -31,10 +30,9 @@ func Batches(env *boot.Env, d *dispatch.Dispatcher, now func() time.Time) dispat
 // by which requests spread over wallets.
 func New(env *boot.Env, now func() time.Time, draw func(n int) int) *dispatch.Dispatcher {
 	config := chainenv.Config(env)
-	db := dynamodb.NewFromConfig(env.AWS)
 	return dispatch.New(config, dispatch.Parts{
-		Store: dynamo.NewPayments(db, env.String("PAYMENTS_TABLE")),
-		Book:  recipient.NewBook(dynamo.NewAPIKeys(db, env.String("API_KEYS_TABLE")), nil, now), // no entry is made here
+		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")),
+		Book:  recipient.NewBook(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), nil, now), // no entry is made here
 		Keys:  walletenv.Keys(env, now),
 		Nodes: chainenv.Nodes(env, config.TreasuryAllowance, now), Log: slog.Default(), Now: now, Random: rand.Reader, Draw: draw,
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),

@@ -28,6 +28,11 @@ var (
 // NewAPIKeys returns the keys kept in the table of that name.
 func NewAPIKeys(db *dynamodb.Client, name string) *APIKeys { return &APIKeys{table{db, name}} }
 
+// OpenAPIKeys returns the API keys of a table in the account of config.
+func OpenAPIKeys(config aws.Config, name string) *APIKeys {
+	return NewAPIKeys(dynamodb.NewFromConfig(config), name)
+}
+
 // Create implements apikey.Store. When the SDK repeats it after a lost answer it
 // meets its own item, which ownOrTaken tells from another merchant's.
 func (s *APIKeys) Create(ctx context.Context, k apikey.Key) error {

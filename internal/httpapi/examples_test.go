@@ -91,7 +91,7 @@ func (a *api) hooked(n int) *api {
 // golden bodies.
 func TestExamples(t *testing.T) {
 	examples := readExamples(t)
-	delete(examples, "responses.MalformedRequest request_malformed") // no handler's: local.TestMalformedRequests holds it
+	delete(examples, "responses.MalformedRequest request_malformed") // only API Gateway answers it
 	tabletest.Run(t, words, func(t *testing.T, c tabletest.Case) {
 		want, ok := examples[c.Name]
 		if !ok {

@@ -62,7 +62,7 @@ func (c *Command) Run(ctx context.Context, out io.Writer) error {
 		server.RegisterOnShutdown(stack.chain.page.Stop)
 	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(refusals{listener.(*net.TCPListener)}) }()
+	go func() { served <- server.Serve(listener) }()
 	stack.start()
 	if c.Operate != nil {
 		commands, err := c.Operate(listener.Addr().String(), stack.parts())

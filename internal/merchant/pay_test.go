@@ -83,7 +83,7 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	other := "0x3333333333333333333333333333333333333333"
 	file := write(t, "\xef\xbb\xbfReference;Address;Amount\n\"Zürich; May\";"+payee+";1.5\ninv-2;"+other+";2\n")
-	if out, err := run(t, file, api.URL, api.Key, "--dry-run"); err != nil || !strings.Contains(out, "2 rows, 3.5 USDC in all, 2 at most in one") || !strings.Contains(out, "2 of 2") {
+	if out, err := run(t, file, api.URL, api.Key, "--dry-run"); err != nil || !strings.Contains(out, "2 rows, 3.5 USDC in all, 2 at most in one") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait"); err != nil || !strings.Contains(out, "all 2 rows are confirmed, 3.5 USDC") {

@@ -97,29 +97,19 @@ func (p *payout) recall(first client.Payment) {
 	}
 }
 
-// gone names the rows that an earlier run of the file paid, by its results, and that
-// the file does not have any more, and those of which it has the recipient and the amount
-// under another key.
-func (p *payout) gone() (gone, again []string) {
-	here := map[[3]string]int{} // rows of a key, which those of a batch share
+// otherwise lists the rows that an earlier run of the file paid, by its results, and that
+// the file lacks now or has under another key.
+func (p *payout) otherwise() (paid []string) {
+	here := map[[3]string]int{} // rows of a key, which the rows of a batch share
 	for _, r := range p.rows {
 		here[[3]string{r.key, r.to.String(), r.amount.String()}]++
-		here[[3]string{"", r.to.String(), r.amount.String()}]++
 	}
 	for _, was := range p.earlier() {
-		id, like := [3]string{was[8], was[6], was[7]}, [3]string{"", was[6], was[7]}
+		id := [3]string{was[8], was[6], was[7]}
 		here[id]--
-		here[like]--
-		amount, err := token.ParseAmount(was[7])
-		if here[id] >= 0 || err != nil || was[2] == "" {
-			continue
-		}
-		row := fmt.Sprintf("%s %s to %s (line %s)", amount.Tokens(p.decimals), p.symbol, was[6], was[0])
-		if here[like] >= 0 {
-			again = append(again, row)
-		} else {
-			gone = append(gone, row)
+		if amount, err := token.ParseAmount(was[7]); here[id] < 0 && err == nil && was[2] != "" {
+			paid = append(paid, fmt.Sprintf("%s %s to %s (line %s)", amount.Tokens(p.decimals), p.symbol, was[6], was[0]))
 		}
 	}
-	return gone, again
+	return paid
 }

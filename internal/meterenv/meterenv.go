@@ -1,7 +1,8 @@
-// Package meterenv meters a function by its environment. It knows no metric.
+// Package meterenv runs the functions of the API and meters what they refuse. It knows no metric.
 package meterenv
 
 import (
+	"net/http"
 	"os"
 	"time"
 
@@ -9,6 +10,11 @@ import (
 	"remit/internal/emf"
 	"remit/internal/httpapi"
 )
+
+// HTTP runs a function of the API, whose endpoint wire builds.
+func HTTP(wire func(*boot.Env) httpapi.Endpoint, now func() time.Time) {
+	boot.HTTP(func(env *boot.Env) http.Handler { return Refusals(env, now, wire(env)) })
+}
 
 // Refusals returns e, which meters what it refuses.
 func Refusals(env *boot.Env, now func() time.Time, e httpapi.Endpoint) httpapi.Endpoint {

@@ -26,7 +26,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"remit/internal/apikey"
@@ -235,7 +234,7 @@ func (*account) hint(context.Context) error { return nil }
 
 func (a *account) jobs() (webhook.Queue, error) {
 	url, err := a.output("WebhookQueueUrl")
-	return queue.NewJobs(sqs.NewFromConfig(a.aws), url), err
+	return queue.OpenJobs(a.aws, url), err
 }
 
 // nodes opens the nodes that the RPC secret names, and returns their URLs too.

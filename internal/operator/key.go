@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-
 	"remit/internal/apikey"
 	"remit/internal/dynamo"
 	"remit/internal/token"
@@ -301,7 +299,7 @@ func (c *keyRevokeAll) Run(ctx context.Context, d *deployment) error {
 	}
 	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can order payments before it has a new one (remit keys issue). This cannot be undone.", a.outputs["ApiKeysTableName"], d.keyCache)
 	if c.EndedIn != "" {
-		if keys, err = dynamo.NewAPIKeys(dynamodb.NewFromConfig(a.aws), c.EndedIn).All(ctx); err != nil {
+		if keys, err = dynamo.OpenAPIKeys(a.aws, c.EndedIn).All(ctx); err != nil {
 			return err
 		}
 		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This cannot be undone.", c.EndedIn, a.outputs["ApiKeysTableName"])

@@ -133,10 +133,7 @@ func (r *rollback) back(ctx context.Context, m *move) (err error) {
 		if r.at(ctx, m); m.State == putBack {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+		_ = pause(ctx, time.Second) // once ctx has ended, each look fails at once
 	}
 	once, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()

@@ -196,10 +196,8 @@ func (d *deployment) within(ctx context.Context, do func() error) error {
 		if hinted := d.hint(ctx); hinted != nil {
 			return hinted
 		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		case <-time.After(between):
+		if stopped := pause(ctx, between); stopped != nil {
+			return errors.Join(stopped, err)
 		}
 	}
 }

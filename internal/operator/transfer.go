@@ -196,10 +196,8 @@ func (d *deployment) await(ctx context.Context, dispatcher *dispatch.Dispatcher,
 		if err := d.hint(ctx); err != nil {
 			return p, err
 		}
-		select {
-		case <-ctx.Done():
-			return p, ctx.Err()
-		case <-time.After(between):
+		if err := pause(ctx, between); err != nil {
+			return p, err
 		}
 	}
 }

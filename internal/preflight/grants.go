@@ -10,7 +10,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/smithy-go"
 
 	"remit/internal/dynamo"
@@ -48,7 +47,7 @@ func (f *flight) grants(ctx context.Context) (string, error) {
 	if table == "" || len(roles) == 0 {
 		return "", nil
 	}
-	wallets, err := dynamo.NewPayments(dynamodb.NewFromConfig(f.aws), table).Wallets(ctx, chain)
+	wallets, err := dynamo.OpenPayments(f.aws, table).Wallets(ctx, chain)
 	if err != nil {
 		return "", err
 	}

@@ -49,6 +49,9 @@ type message struct {
 // NewJobs returns the webhook queue at url.
 func NewJobs(client *sqs.Client, url string) *Jobs { return &Jobs{client: client, url: url} }
 
+// OpenJobs returns the jobs of a queue in the account of config.
+func OpenJobs(config aws.Config, url string) *Jobs { return NewJobs(sqs.NewFromConfig(config), url) }
+
 // Enqueue implements webhook.Queue. The merchant is the message's group, which
 // makes the queue a fair one: a merchant whose endpoints hang takes up more than a
 // tenth of the receivers' time, and SQS then hands out the jobs of other merchants

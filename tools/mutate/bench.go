@@ -69,6 +69,9 @@ type trial struct {
 	args        []string
 }
 
+// name tells a trial from the others.
+func (t trial) name() string { return t.pkg + " " + strings.Join(t.args, " ") }
+
 var (
 	hung    = regexp.MustCompile(`panic: test timed out after`)
 	failure = regexp.MustCompile(`(?m)^\s*--- FAIL: (\w+)`)

@@ -25,7 +25,9 @@ func TestMutate(t *testing.T) {
 		"switch a { case b: f() }":             "left out: f()",
 		"defer f()":                            "left out: defer f()",
 		"mu.Lock(); defer mu.Unlock(); p.Log.Info(1); panic(2)": "",
-		"const yes = 1 < 2": "",
+		"const yes = 1 < 2":                              "",
+		"if a < b { p.Log.Info(1) }":                     "",
+		"switch { case ok: f(); fallthrough; default: }": "negated: ok; left out: f()",
 	} {
 		text, mutants, err := mutate("p", "f.go", "package p\n\nfunc f() {\n\t"+body+"\n}\n", 7)
 		check(t, err)

@@ -81,27 +81,32 @@ func (b bench) trials(pkg string) []trial {
 	return append([]trial{{pkg: pkg, binary: binary(pkg)}}, runs...)
 }
 
-// breed compiles every mutant into the tests, and returns them all, with how
-// long a trial may take: ten times the longest without a mutant.
-func (b bench) breed(ctx context.Context) ([]mutant, time.Duration, error) {
-	changed, all := map[string]string{}, []mutant(nil)
+// breed compiles every mutant whose name contains only into the tests, and returns
+// them. Each trial in limits may take ten times its time without a mutant, and five
+// seconds.
+func (b bench) breed(ctx context.Context, only string) (all []mutant, limits map[string]time.Duration, err error) {
+	changed, packages := map[string]string{}, []string{scenarios}
 	for _, pkg := range mutated {
 		files, mutants, err := b.generate(pkg, len(all)+1)
 		if err != nil {
-			return nil, 0, err
+			return nil, nil, err
+		}
+		distinguish(mutants)
+		if slices.ContainsFunc(mutants, func(m mutant) bool { return strings.Contains(m.name, only) }) {
+			packages = append(packages, pkg)
+			maps.Copy(changed, files)
 		}
 		all = append(all, mutants...)
-		maps.Copy(changed, files)
 	}
-	distinguish(all)
+	all = slices.DeleteFunc(all, func(m mutant) bool { return !strings.Contains(m.name, only) })
 	overlay, err := b.overlay(b.dir, changed)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	limit := 30 * time.Second
-	for _, pkg := range append([]string{scenarios}, mutated...) {
+	limits = map[string]time.Duration{}
+	for _, pkg := range packages {
 		if err := b.compile(ctx, pkg, overlay, filepath.Join(b.dir, filepath.Base(pkg))); err != nil {
-			return nil, 0, fmt.Errorf("%s with its mutants: %w", pkg, err)
+			return nil, nil, fmt.Errorf("%s with its mutants: %w", pkg, err)
 		}
 		for _, t := range b.trials(pkg) {
 			if t.pkg != pkg {
@@ -114,19 +119,19 @@ func (b bench) breed(ctx context.Context) ([]mutant, time.Duration, error) {
 				err = fmt.Errorf("the tests fail without a mutant:\n%s", output)
 			}
 			if err != nil {
-				return nil, 0, fmt.Errorf("testing %s: %w", pkg, err)
+				return nil, nil, fmt.Errorf("testing %s: %w", pkg, err)
 			}
-			limit = max(limit, 10*time.Since(began))
+			limits[t.name()] = 10*time.Since(began) + 5*time.Second
 		}
 	}
-	return all, limit, nil
+	return all, limits, nil
 }
 
 // face runs the trials of a mutant until one catches it.
-func (b bench) face(ctx context.Context, m mutant, limit time.Duration) (result, error) {
+func (b bench) face(ctx context.Context, m mutant, limits map[string]time.Duration) (result, error) {
 	end := result{name: m.name}
 	for _, t := range b.trials(m.pkg) {
-		t.timeout, t.env = limit, []string{fmt.Sprintf("MUTANT=%d", m.id)}
+		t.timeout, t.env = limits[t.name()], []string{fmt.Sprintf("MUTANT=%d", m.id)}
 		var err error
 		if end.caught, end.output, err = b.run(ctx, t); err != nil || end.caught != "" {
 			return end, err
@@ -139,15 +144,14 @@ func (b bench) face(ctx context.Context, m mutant, limit time.Duration) (result,
 // survivors.txt with its reason, and every mutant listed there must survive.
 func checkMutants(ctx context.Context, b bench, o options) error {
 	began := time.Now()
-	all, limit, err := b.breed(ctx)
+	all, limits, err := b.breed(ctx, o.only)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(m mutant) bool { return !strings.Contains(m.name, o.only) })
-	fmt.Printf("%d mutants, compiled in %s; a trial may take %s\n", len(all), time.Since(began).Round(time.Second), limit.Round(time.Second))
+	fmt.Printf("%d mutants, compiled and tried without one in %s\n", len(all), time.Since(began).Round(time.Second))
 	reasons := parseSurvivors(survivorsText)
 	results, err := o.each(ctx, len(all), func(ctx context.Context, i int) (result, error) {
-		end, err := b.face(ctx, all[i], limit)
+		end, err := b.face(ctx, all[i], limits)
 		if reasons[end.name] != "" {
 			end.note = ", as explained"
 		}
