@@ -3,8 +3,10 @@ SHELL := $(firstword $(wildcard /bin/bash) bash)
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Packages of `make test`, and further arguments of the command a target runs.
-PKG ?= ./...
+# The packages of every module (go.work), those of `make test`, and further arguments of the
+# command a target runs.
+MODULES := ./... ./bench/... ./e2e/...
+PKG ?= $(MODULES)
 ARGS ?=
 
 # The seeds of `make simulate`.
@@ -70,8 +72,8 @@ lint: ## gofmt, go vet, golangci-lint
 	@tools/install golangci-lint
 	@unformatted=$$(find . -name '*.go' -not -path './.cache/*' -not -path './.aws-sam/*' -exec gofmt -l {} +); \
 	  [ -z "$$unformatted" ] || { echo "gofmt -w these:"; echo "$$unformatted"; exit 1; }
-	go vet ./...
-	.cache/bin/golangci-lint run
+	go vet $(MODULES)
+	.cache/bin/golangci-lint run $(MODULES)
 
 .PHONY: quick
 quick: ## The loop while you work: lint of the packages you changed, the tests of internal/ (those of unchanged ones are remembered), 500 seeds
@@ -123,18 +125,16 @@ fuzz: ## Every fuzz target for FUZZTIME each (FUZZTIME=10m PKG=./internal/strict
 	tools/fuzz $(PKG)
 
 .PHONY: bench
-bench: ## Measure everything (ARGS=post for one of it, ARGS=-list for the names), then write docs/performance.md
+bench: ## Measure everything (ARGS=post for one of it, ARGS=-list for the names), then write the targets of docs/performance.md
 	@tools/install dynamodb
 	go run ./bench $(ARGS)
+	go test ./bench -update
 
 .PHONY: cost
 cost: ## Dollars per million payments, from counted calls and list prices
 	@tools/install dynamodb
 	go run ./bench $(ARGS) store
-
-.PHONY: scale
-scale: ## Simulate loads up to 10,000 payments a second under AWS's limits, in virtual time, then write docs/scale.md
-	go run ./bench $(ARGS) scale
+	go test ./bench -update
 
 .PHONY: profile
 profile: ## Where the time and the allocations go, of paying and of settling (.cache/profiles)

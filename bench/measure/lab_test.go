@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"net"
@@ -20,13 +21,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/aclements/go-moremath/stats"
 	"github.com/ethereum/go-ethereum"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
@@ -66,7 +67,8 @@ func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}
-	return stats.Sample{Xs: values}.Quantile(q)
+	values = slices.Sorted(slices.Values(values))
+	return values[int(math.Round(q*float64(len(values)-1)))]
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -25,6 +25,7 @@ var keptFor = map[string]string{
 	"TestMinedIsRemembered":                  "TestMinedIsNotReadAgain of package settlement holds each condition; here they meet other runs and an operator",
 	"TestKeyServiceDown":                     "a payment is moved where it would reserve, whose rules others hold; here KMS is out of reach",
 	"TestRPCForkThatIsHidden":                "a round's standing and the question behind its receipts hold it, each alone",
+	"TestManyMerchants":                      "Reconcile falls back to balances alone where counts are refused, and counts are within their bound: either is enough",
 	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }
 

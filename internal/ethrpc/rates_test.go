@@ -1,4 +1,4 @@
-package scale_test
+package ethrpc_test
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -115,9 +114,6 @@ func (m *metered) rates(t *testing.T, each int, forgets bool) (refused, answered
 // TestRates: of a node that limits its rate fewer than one call in twenty is refused once the
 // rate is known, and not much less is answered than without knowing it.
 func TestRates(t *testing.T) {
-	if *curves {
-		fmt.Printf("goos: %s\ngoarch: %s\ncpu: virtual time\n", runtime.GOOS, runtime.GOARCH)
-	}
 	for _, row := range []struct {
 		rate  float64
 		after string
@@ -129,7 +125,6 @@ func TestRates(t *testing.T) {
 		if learned > 0.05 || answered < 0.9*all {
 			t.Errorf("%s: %.3f refused for each answered, and %.1f answered a second; without learning %.3f and %.1f", name, learned, answered, forgotten, all)
 		}
-		fmt.Printf("BenchmarkRates/%s 1 %.4g refused/answered %.4g refused/answered-unlearned %.4g x-time\n",
-			name, learned, forgotten, all/answered)
+		t.Logf("%s: %.3f refused for each answered, without learning %.2f; %.2f of the answers", name, learned, forgotten, answered/all)
 	}
 }
