@@ -44,7 +44,7 @@ var rings = map[string]func(*emf.Meter){
 	"SendPaymentErrorsAlarm":  answers(1, errors.New("unexpected")),
 	"SendPaymentsErrorsAlarm": answers(1, errors.Join(dispatch.ErrInProgress, dispatch.ErrCommit)),
 	"WalletPausedAlarm":       ran(settlement.Report{Paused: 1}),
-	"WalletsLowAlarm":         ran(settlement.Report{Treasury: []uint64{2}, Wallets: []settlement.Funds{{Balance: token.Units(99_999_999), Gas: token.Units(1e18)}}}),
+	"WalletsLowAlarm":         ran(settlement.Report{Funding: []uint64{2}, Wallets: []settlement.Funds{{Balance: token.Units(99_999_999), Gas: token.Units(1e18)}}}),
 	"PaymentsFailedAlarm":     ran(settlement.Report{Confirmed: 8, Failed: 1}),
 	"NodesSilentAlarm":        func(m *emf.Meter) { runreport.AddNodes(m, []chain.Health{{Node: "a", Silent: true}}) },
 }
@@ -131,7 +131,7 @@ func TestEveryAlarmRings(t *testing.T) {
 			t.Errorf("%s does not ring", name)
 		}
 		if crosses(func(m *emf.Meter) {
-			ran(settlement.Report{Confirmed: 9, Treasury: []uint64{3}, Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
+			ran(settlement.Report{Confirmed: 9, Funding: []uint64{3}, Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
 			m.Add("ScheduledRuns", emf.Count, 1)
 		}) {
 			t.Errorf("%s rings when all is well", name)

@@ -57,13 +57,12 @@ func TestOperateALocalStack(t *testing.T) {
 		}
 		return steps
 	}
-	treasury := page("remit wallet treasury", "done")[0]
-	treasury.line = strings.Replace(treasury.line, "0x…", imported, 1) + " --yes"
+	funding := page("remit wallet funding", "done")[0]
+	funding.line = strings.Replace(funding.line, "0x…", imported, 1) + " --yes"
 	move := page("remit wallet move", "250 USDC to $address: ")[0]
 	move.line += " --yes"
 	batches := page("remit batch deploy", "The contract is there, on every node", "remit doctor says what the chain has")
 	batches[1].line += " --yes"
-	spendable := page("remit wallet balance", "$wallet  ", " USDC")
 	books := slices.Concat(page("remit audit", "No difference.", "No difference.", "wallet,day,kind,"), page("remit export", "$hash", "$hash"))
 	for _, step := range slices.Insert([]step{
 		{"a setting", "settings set --yes MerchantShare=40", "settings of payments: version"},
@@ -107,11 +106,11 @@ func TestOperateALocalStack(t *testing.T) {
 		{"its key is for it", "wallet move --yes " + imported + " --to $address --key rebalance-1 --token 251", "idempotency key was used for another request"},
 		{"a stack that cannot ask for a key", "wallet import --yes", "say --file"},
 		{"in the books", "export --merchant operator --csv", "remit wallet move"},
-		treasury,
+		funding,
 		{"is listed so", "wallet list", imported + "  treasury"},
-		{"and there is one", "wallet treasury --yes $address", imported + " is the treasury"},
-		{"which is no wallet to drain", "wallet drain --yes " + imported, "is the treasury: remit wallet treasury --undo"},
-		{"until it pays again", "wallet treasury --undo --yes " + imported, "done"},
+		{"and there is one", "wallet funding --yes $address", imported + " is the funding wallet"},
+		{"which is no wallet to drain", "wallet drain --yes " + imported, "is the funding wallet: remit wallet funding --undo"},
+		{"until it pays again", "wallet funding --undo --yes " + imported, "done"},
 		{"a wallet that pays nothing more", "wallet drain --yes " + imported, "done"},
 		{"is not swept while processes may believe that it pays", "wallet sweep --yes " + imported + " --to $address --key sweep-1", "run this again then"},
 		{"by now the allowance is on the chain", "doctor", "5000 USDC"},
@@ -135,7 +134,7 @@ func TestOperateALocalStack(t *testing.T) {
 		{"a merchant that has lost its key", "keys issue --yes --scopes payments:read --daily-count 3 $merchant", "May do: payments:read, 3 a day."},
 		{"one that never had any", "keys issue --yes mer_none", "no such API key"},
 		{"gets one that says what it may do", "keys list $merchant", "payments:read, 3 a day"},
-	}, 3, append(books, spendable...)...) {
+	}, 3, append(books, step{"balances", "wallet balance", "$wallet  "}, step{"doctor's", "doctor", " USDC"})...) {
 		known := strings.NewReplacer("$hash", hash, "$hook", hook, "$payment", made.ID, "$id", made.ID, "$merchant", made.Merchant, "$address", made.Address, "$wallet", made.Wallet)
 		if got := remit(known.Replace(step.line)); !strings.Contains(got, known.Replace(step.want)) {
 			t.Errorf("%s: remit %s answered %s, want %s", step.why, step.line, got, step.want)

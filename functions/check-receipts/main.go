@@ -29,13 +29,13 @@ func wire(env *boot.Env) boot.Run {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
 	jobs := queue.OpenJobs(env.AWS, env.String("WEBHOOK_QUEUE_URL"))
 	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
-	nodes := chainenv.Nodes(env, config.TreasuryAllowance, time.Now)
+	nodes := chainenv.Nodes(env, time.Now)
 	config.SilentAfter = chainenv.SilentAfter(env)
 	r := runner{of: measure(env, config.Token), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
 	payments, keys := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), walletenv.Keys(env, time.Now)
 	r.settler = settlement.New(config, settlement.Parts{
 		Store: payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: time.Now,
-		Treasury: dispatch.New(config, dispatch.Parts{Store: payments, Keys: keys, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: rand.IntN}),
+		Refiller: dispatch.New(config, dispatch.Parts{Store: payments, Keys: keys, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: rand.IntN}),
 	})
 	return r.run
 }

@@ -10,7 +10,6 @@ import (
 	"remit/internal/chainenv"
 	"remit/internal/httpapi"
 	"remit/internal/meterenv"
-	"remit/internal/token"
 )
 
 func main() { meterenv.HTTP(wire, time.Now) }
@@ -20,5 +19,5 @@ func main() { meterenv.HTTP(wire, time.Now) }
 // shown, and no decision depends on it.
 func wire(env *boot.Env) httpapi.Endpoint {
 	asset, network := chainenv.Asset(env)
-	return httpapi.GetBalance(rand.Text, chainenv.Nodes(env, token.Address{}, time.Now), asset, network, chain.ConfirmationRule{})
+	return httpapi.GetBalance(rand.Text, chainenv.Nodes(env, time.Now), asset, network, chain.ConfirmationRule{})
 }

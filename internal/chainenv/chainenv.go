@@ -50,9 +50,6 @@ func Config(env *boot.Env) stack.Config {
 	config := stack.Config{ChainID: env.Uint64("CHAIN_ID"), Mode: env.String("MODE")}
 	config.Token, config.Network = Asset(env)
 	config.Live = config.Mode == "live" || chains.IsMain(config.ChainID)
-	if env.Optional("TREASURY_ALLOWANCE", "") != "" {
-		config.TreasuryAllowance = boot.Parse(env, "TREASURY_ALLOWANCE", token.ParseAddress)
-	}
 	config.ConfirmationRule = chains.Chosen(config.Mode)
 	if env.Optional("CONFIRMATION_RULE", "") != "" {
 		config.ConfirmationRule = boot.Parse(env, "CONFIRMATION_RULE", chain.ParseConfirmationRule)
@@ -70,14 +67,13 @@ func Config(env *boot.Env) stack.Config {
 }
 
 // Nodes returns the nodes of chain CHAIN_ID that the secret RPC_SECRET names at
-// the moment, watched for as long as it names them. With a treasury an account's
-// balance is what it may spend of the treasury's (ethrpc.Config). The secret is not read yet: a
-// function whose secret has no value starts, and says so when a node is needed.
-func Nodes(env *boot.Env, treasury token.Address, now func() time.Time) chain.Provider {
+// the moment, watched for as long as it names them. The secret is not read yet: a function
+// whose secret has no value starts, and says so when a node is needed.
+func Nodes(env *boot.Env, now func() time.Time) chain.Provider {
 	chainID := env.Uint64("CHAIN_ID")
 	secret := secrets.Open(env.AWS, env.String("RPC_SECRET"), now)
 	return provider{secrets.Cache(secret.Value, func(value []byte) (chain.Nodes, error) {
-		nodes, err := open(value, chainID, treasury)
+		nodes, err := open(value, chainID)
 		return nodes.Watch(now, time.After), err
 	})}
 }
@@ -88,7 +84,7 @@ type provider struct{ nodes *secrets.Cached[chain.Nodes] }
 func (p provider) Nodes(ctx context.Context) (chain.Nodes, error) { return p.nodes.Get(ctx) }
 
 // open opens the nodes; none is asked anything yet.
-func open(value []byte, chainID uint64, treasury token.Address) (chain.Nodes, error) {
+func open(value []byte, chainID uint64) (chain.Nodes, error) {
 	urls, err := secrets.RPC(value)
 	if err != nil {
 		return nil, err
@@ -97,7 +93,7 @@ func open(value []byte, chainID uint64, treasury token.Address) (chain.Nodes, er
 	transport := ethrpc.NewTransport()
 	var nodes chain.Nodes
 	for i, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Treasury: treasury, Transport: transport})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, L1Fee: own.L1Fee, Transport: transport})
 		if err != nil {
 			return nil, fmt.Errorf("opening urls[%d]: %w", i, err)
 		}

@@ -85,7 +85,7 @@ func TestNodes(t *testing.T) {
 	var secret string
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	env := stack(t, &secret, nil)
-	provider := chainenv.Nodes(env, token.Address{}, func() time.Time { return clock })
+	provider := chainenv.Nodes(env, func() time.Time { return clock })
 	if err := env.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestL1Fee(t *testing.T) {
 			asked <- strings.Contains(strings.ToLower(string(body)), "0x420000000000000000000000000000000000000f")
 		}))
 		secret := `{"urls":["` + node.URL + `"]}`
-		nodes, err := chainenv.Nodes(stack(t, &secret, map[string]string{"CHAIN_ID": id}), token.Address{}, time.Now).Nodes(t.Context())
+		nodes, err := chainenv.Nodes(stack(t, &secret, map[string]string{"CHAIN_ID": id}), time.Now).Nodes(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,9 +170,9 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s on chain %s moves no real money", mode, chainID)
 		}
 	}
-	env := stack(t, new(string), map[string]string{"TREASURY_ALLOWANCE": "0x1", "CONFIRMATION_RULE": "soon", "BLOCK_TIME": "2"})
+	env := stack(t, new(string), map[string]string{"CONFIRMATION_RULE": "soon", "BLOCK_TIME": "2"})
 	chainenv.Config(env)
-	for _, name := range []string{"TREASURY_ALLOWANCE", "CONFIRMATION_RULE", "BLOCK_TIME"} {
+	for _, name := range []string{"CONFIRMATION_RULE", "BLOCK_TIME"} {
 		if err := env.Err(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v does not name %s", err, name)
 		}

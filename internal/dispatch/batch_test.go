@@ -3,7 +3,6 @@ package dispatch_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -59,8 +58,6 @@ func TestBatchRefusals(t *testing.T) {
 		{"a batch of one there", func(p *process, _ *payment.Request) {
 			p.set(func(s *settings.Settings) { s.BatchContract = token.Address{} })
 		}, batchOf(5), dispatch.ErrNoBatches, -1},
-		{"a stack that pays with a treasury's coins", func(p *process, _ *payment.Request) { p.d.TreasuryAllowance = token.Address{0x7e} }, batchOf(5, 6), dispatch.ErrNoBatches, -1},
-		{"the treasury", func(p *process, _ *payment.Request) { p.d.TreasuryAllowance = third }, batchOf(5, 6, 7), dispatch.ErrOwnWallet, 2},
 		{"below the minimum", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Minimum = token.Units(6) }) }, batchOf(6, 5), dispatch.ErrAmountBelow, 1},
 		{"above the maximum", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Maximum = token.Units(6) }) }, batchOf(6, 6, 7), dispatch.ErrAmountAbove, 2},
 		{"above the key's maximum", func(_ *process, r *payment.Request) { r.Key.Maximum = token.Units(6) }, batchOf(7, 6), dispatch.ErrAmountAbove, 0},
@@ -145,12 +142,6 @@ func TestBatchesThatArePaid(t *testing.T) {
 		if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrKeyReused) {
 			t.Errorf("%s under the same key: %v", name, err)
 		}
-	}
-	p.d.TreasuryAllowance, one.IdempotencyKey = token.Address{0x7e}, "one of a treasury's coins"
-	result, err = p.d.Send(t.Context(), one)
-	p.must(err)
-	if paid := result.Payment; !slices.Equal(paid.Transfers(), []chain.Transfer{{Contract: paid.Token.Contract, From: token.Address{0x7e}, To: token.Address{0x10}, Amount: token.Units(7)}}) {
-		t.Errorf("a batch of one is paid by %+v", paid)
 	}
 	p.set(func(s *settings.Settings) { s.BatchContract = token.Address{} })
 	if again, err := p.d.Send(t.Context(), batchOf(5, 6)); err != nil || !again.Replayed {

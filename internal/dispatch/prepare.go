@@ -28,11 +28,11 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 	}
 	for i, e := range r.Outputs() {
 		_, own := wallets.Find(e.To)
-		if own || !e.To.IsZero() && e.To == d.TreasuryAllowance { // a retired one too: its key may be gone, or in other hands
+		if own { // a retired one too: its key may be gone, or in other hands
 			return payment.Payment{}, &chain.EntryError{Index: i, Err: ErrOwnWallet}
 		}
 	}
-	if r.Entries != nil && d.BatchContract.IsZero() || len(r.Entries) > 1 && !d.TreasuryAllowance.IsZero() { // the contract moves its caller's coins
+	if r.Entries != nil && d.BatchContract.IsZero() {
 		return payment.Payment{}, ErrNoBatches
 	}
 	for i, e := range r.Outputs() {
@@ -49,7 +49,6 @@ func (d sending) prepare(ctx context.Context, id payment.ID, r payment.Request) 
 		}
 	}
 	offer := payment.New(id, r, d.Token, d.Network, d.Now())
-	offer.Source = d.TreasuryAllowance
 	if len(r.Entries) > 1 {
 		offer.BatchContract = d.BatchContract
 	}

@@ -10,14 +10,14 @@ import (
 	"remit/internal/token"
 )
 
-// Refill has the stack's treasury wallet move the stack's amount of one asset to a
+// Refill has the stack's funding wallet move the stack's amount of one asset to a
 // wallet, which lacks it as every node says at or after the block seen. It returns once
 // that is reserved, as Move does, or may be under way. The keys of a wallet's refills
 // count up, and a number is used only when the refill before it has ended at or before
 // seen: neither a crash, nor a repetition, nor another process beside this one refills
 // twice, and a read that fails leads to no refill. A refill that was refused leaves its
 // number to the next one. ErrDailyLimit reports that the day's refills are used up, and
-// ErrUnavailable that there is no treasury.
+// ErrUnavailable that there is no funding wallet.
 func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error {
 	rules, err := d.ruling(ctx)
 	if err != nil {
@@ -34,11 +34,11 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
-	treasury, found := wallets.Treasury()
+	funding, found := wallets.Funding()
 	if !found {
-		return fmt.Errorf("%w: no wallet is the treasury: remit wallet treasury ADDRESS makes one of a wallet", ErrUnavailable)
+		return fmt.Errorf("%w: there is no funding wallet: remit wallet funding ADDRESS makes a wallet that", ErrUnavailable)
 	}
-	t := Transfer{Mode: d.Mode, From: treasury.Address, To: to, Ether: ether, Amount: rule.Amount, Why: "refill", Daily: rule.Daily}
+	t := Transfer{Mode: d.Mode, From: funding.Address, To: to, Ether: ether, Amount: rule.Amount, Why: "refill", Daily: rule.Daily}
 	key := func(n uint64) string { return fmt.Sprintf("refill/%s/%s/%d", to, coin.Symbol, n) }
 	n, last, err := d.lastRefill(ctx, func(n uint64) payment.ID { return payment.KeyID(payment.Operator, t.Mode, key(n)) })
 	if err != nil {

@@ -66,13 +66,14 @@ func (d sending) stale(p, offer payment.Payment) bool {
 	return p.Tx.To != offer.Tx.To || !bytes.Equal(p.Tx.Data, offer.Tx.Data) || !d.FeeLimit.IsZero() && d.FeeLimit.Less(p.Tx.Fees.Cap)
 }
 
-// errStale reports a stored payment that would be paid through another contract now.
-var errStale = fmt.Errorf("%w: the payment was stored for another batch contract", ErrUnavailable)
+// errStale reports a stored payment that would be paid through another contract, or with
+// other coins, now.
+var errStale = fmt.Errorf("%w: the payment was stored for another batch contract, or another account's coins", ErrUnavailable)
 
 // renew stores how p would be begun now, if no other process has changed it. Through which
-// contract it is paid cannot be changed: such a payment is given up.
+// contract and with whose coins it is paid cannot be changed: such a payment is given up.
 func (d sending) renew(ctx context.Context, p, offer payment.Payment) (payment.Payment, error) {
-	if p.BatchContract != offer.BatchContract || p.Source != offer.Source {
+	if p.BatchContract != offer.BatchContract || !p.Source.IsZero() {
 		result, err := d.refuse(ctx, p, errStale)
 		return result.Payment, err
 	}

@@ -157,7 +157,15 @@ func TestTakenUpByAnotherContract(t *testing.T) {
 		change func(p *process)
 	}{
 		"BatchContract": {batchOf(5, 6), func(p *process) { p.set(func(s *settings.Settings) { s.BatchContract = fakechain.Batcher }) }},
-		"a treasury":    {asked, func(p *process) { p.d.TreasuryAllowance = token.Address{0x7e} }},
+		"other coins": {asked, func(p *process) { // as an older version stored it
+			stored, err := p.tables.Payment(t.Context(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey))
+			p.must(err)
+			p.must(p.tables.Discard(t.Context(), stored))
+			stored.Source = token.Address{0x7e}
+			stored.Tx.Data = stored.CallData(true)
+			_, _, err = p.tables.Create(t.Context(), stored.AssignedTo(stored.Wallet, stored.Tx))
+			p.must(err)
+		}},
 	} {
 		p := newProcess(t, breaks(unreserved...))
 		p.set(func(s *settings.Settings) { s.BatchContract = token.Address{0xbb} })
@@ -169,7 +177,7 @@ func TestTakenUpByAnotherContract(t *testing.T) {
 		if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrInProgress) || len(p.sent) > 0 || p.did("Charge#2") {
 			t.Errorf("%s: %v, after %v", name, err, p.calls)
 		}
-		if result, err := p.d.Send(t.Context(), test.r); err != nil || result.Payment.Source != p.d.TreasuryAllowance || test.r.Entries != nil && result.Payment.Tx.To != fakechain.Batcher {
+		if result, err := p.d.Send(t.Context(), test.r); err != nil || !result.Payment.Source.IsZero() || test.r.Entries != nil && result.Payment.Tx.To != fakechain.Batcher {
 			t.Errorf("%s: %+v, %v, after %v", name, result.Payment, err, p.calls)
 		}
 	}

@@ -125,7 +125,7 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	from, _ := wallets.Find(t.From)
 	to, _ := wallets.Find(t.To)
 	switch {
-	case from.State != wallet.Active && from.State != wallet.Treasury && from.State != wallet.Draining:
+	case from.State != wallet.Active && from.State != wallet.Funding && from.State != wallet.Draining:
 		return payment.Payment{}, fmt.Errorf("%w: %w %s, or it is retired", ErrUnavailable, wallet.ErrNoKey, t.From)
 	case t.Call != nil && !t.Ether:
 		return payment.Payment{}, fmt.Errorf("%w: a call moves ether or nothing", ErrRecipient)
@@ -137,9 +137,6 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	}
 	if err := d.compareAll(ctx); err != nil { // it opens a wallet that has never paid
 		return payment.Payment{}, err
-	}
-	if !t.Ether && !d.TreasuryAllowance.IsZero() {
-		return payment.Payment{}, fmt.Errorf("%w: payments take the tokens of the treasury %s, and %s has none to move", ErrInsufficient, d.TreasuryAllowance, t.From)
 	}
 	w, err := d.Store.Wallet(ctx, from.ID)
 	if errors.Is(err, wallet.ErrUnknown) { // it is newer than this process

@@ -34,7 +34,7 @@ func New(env *boot.Env, now func() time.Time, draw func(n int) int) *dispatch.Di
 		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")),
 		Book:  recipient.NewBook(dynamo.OpenAPIKeys(env.AWS, env.String("API_KEYS_TABLE")), nil, now), // no entry is made here
 		Keys:  walletenv.Keys(env, now),
-		Nodes: chainenv.Nodes(env, config.TreasuryAllowance, now), Log: slog.Default(), Now: now, Random: rand.Reader, Draw: draw,
+		Nodes: chainenv.Nodes(env, now), Log: slog.Default(), Now: now, Random: rand.Reader, Draw: draw,
 		Hints: queue.NewHints(sqs.NewFromConfig(env.AWS), env.String("SETTLE_QUEUE_URL"), config.BlockTime),
 	})
 }

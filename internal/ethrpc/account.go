@@ -16,16 +16,9 @@ import (
 // balanceOf is the first four bytes of keccak256("balanceOf(address)"), EIP-20.
 var balanceOf = [4]byte{0x70, 0xa0, 0x82, 0x31}
 
-// allowance is the first four bytes of keccak256("allowance(address,address)"), EIP-20.
-var allowance = [4]byte{0xdd, 0x62, 0xed, 0x3e}
-
-// addressCall returns the call data of a method that takes accounts.
-func addressCall(method [4]byte, accounts ...token.Address) []byte {
-	data := method[:]
-	for _, a := range accounts {
-		data = slices.Concat(data, make([]byte, 12), a[:])
-	}
-	return data
+// addressCall returns the call data of a method that takes one account.
+func addressCall(method [4]byte, account token.Address) []byte {
+	return slices.Concat(method[:], make([]byte, 12), account[:])
 }
 
 // Head implements chain.Node.
@@ -51,58 +44,39 @@ func (n *Node) Head(ctx context.Context, rule chain.ConfirmationRule) (chain.Hea
 
 // Account implements chain.Node. Count and balances are asked for by the head's
 // number, since a server may make the calls of a batch in any order (JSON-RPC 2.0
-// section 6), and Erigon makes some at once. With a treasury the balance is the smaller
-// of its own and the wallet's allowance. A node that does not know "pending"
-// counts its pool as empty.
+// section 6), and Erigon makes some at once. A node that does not know "pending" counts
+// its pool as empty.
 func (n *Node) Account(ctx context.Context, wallet, contract token.Address, head chain.Head) (chain.Account, error) {
 	var mined, pending count
 	var gas quantity
-	var held, granted hexutil.Bytes
-	holder := wallet
-	if !n.owner.IsZero() {
-		holder = n.owner
-	}
+	var held hexutil.Bytes
 	at := hexOf(head.Number)
 	if head == (chain.Head{}) {
 		at = "latest"
 	}
-	calls := []query{
+	calls, err := n.batch(ctx,
 		call("eth_getTransactionCount", &pending, wallet.String(), "pending"),
 		call("eth_getTransactionCount", &mined, wallet.String(), at),
-		call("eth_call", &held, callObject{To: contract.String(), Data: addressCall(balanceOf, holder)}, at),
+		call("eth_call", &held, callObject{To: contract.String(), Data: addressCall(balanceOf, wallet)}, at),
 		call("eth_getBalance", &gas, wallet.String(), at),
-	}
-	if holder != wallet {
-		calls = append(calls, call("eth_call", &granted, callObject{To: contract.String(), Data: addressCall(allowance, holder, wallet)}, at))
-	}
-	calls, err := n.batch(ctx, calls...)
+	)
 	if err == nil {
 		if _, refused := errors.AsType[*Rejection](calls[0].Error); refused {
 			calls[0].Error = nil
 		}
 		err = firstError(calls)
 	}
-	var units, most token.Amount
-	if err == nil {
-		units, err = word("balanceOf", held, contract)
+	if err == nil && len(held) != 32 {
+		err = fmt.Errorf("eth_call: %w: balanceOf returned %d bytes: no token at %v", errAnswer, len(held), contract)
 	}
-	if err == nil && holder != wallet {
-		if most, err = word("allowance", granted, contract); most.Less(units) {
-			units = most
-		}
+	var units token.Amount
+	if err == nil {
+		units, err = token.AmountFromBytes(held)
 	}
 	if err != nil {
 		return chain.Account{}, fmt.Errorf("reading account %v: %w", wallet, err)
 	}
 	return chain.Account{Head: head, Mined: uint64(mined), Pending: max(uint64(mined), uint64(pending)), Balance: units, Gas: gas.Amount}, nil
-}
-
-// word reads the amount that a method of a token returned.
-func word(method string, answer hexutil.Bytes, contract token.Address) (token.Amount, error) {
-	if len(answer) != 32 {
-		return token.Amount{}, fmt.Errorf("eth_call: %w: %s returned %d bytes: no token at %v", errAnswer, method, len(answer), contract)
-	}
-	return token.AmountFromBytes(answer)
 }
 
 // Count implements chain.Node.

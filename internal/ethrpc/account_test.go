@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"remit/internal/chain"
-	"remit/internal/ethrpc"
 	"remit/internal/token"
 )
 
@@ -58,33 +57,6 @@ func TestReadsAnAccountAtOneBlock(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"eth_getTransactionCount": "0xa", "eth_call": "0xa", "eth_getBalance": "0xa"}, asked); diff != "" {
 		t.Errorf("blocks (-want +got):\n%s", diff)
-	}
-}
-
-// TestAllowance: with a treasury the balance of a wallet is the smaller of its allowance
-// and of what the treasury has, of one block.
-func TestAllowance(t *testing.T) {
-	treasury := token.Address{0x7e}
-	for _, row := range []struct {
-		granted, has string
-		want         uint64
-	}{{"5", "7", 5}, {"7", "5", 5}, {strings.Repeat("f", 64), "6", 6}} {
-		answers := ten()
-		answers["eth_call"] = func(r request) raw {
-			asked, word := string(r.Params[0]), row.has
-			if strings.Contains(asked, "dd62ed3e"+strings.Repeat("0", 24)+"7e") {
-				word = row.granted
-			} else if !strings.Contains(asked, "70a08231"+strings.Repeat("0", 24)+"7e") || r.arg(1) != "0xa" {
-				t.Errorf("asked for %s at %s", asked, r.arg(1))
-			}
-			return result(`"0x` + strings.Repeat("0", 64-len(word)) + word + `"`)
-		}
-		node, err := ethrpc.Open(serve(t, answers).URL, ethrpc.Config{ChainID: chainID, Treasury: treasury})
-		must(t, err)
-		got, err := node.Account(t.Context(), account, contract, chain.Head{Number: 10})
-		if err != nil || got.Balance != token.Units(row.want) || got.Mined != 3 {
-			t.Errorf("granted %s of %s: %v, %v", row.granted, row.has, got.Balance, err)
-		}
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"remit/internal/chain"
-	"remit/internal/token"
 )
 
 // ErrURL reports text that is not the URL of a JSON-RPC endpoint.
@@ -28,9 +27,6 @@ type Config struct {
 	// L1Fee says that the chain charges an L1 fee and an operator fee beside gas, as
 	// those of the OP stack do.
 	L1Fee bool
-	// Treasury is the account that has granted each wallet an allowance: then the
-	// balance of an account is what it may spend of the treasury's. Zero: none has.
-	Treasury token.Address
 	// Timeout bounds each HTTP request, body included. Zero means 10 seconds.
 	Timeout time.Duration
 	// Transport carries the requests. Nil means one of NewTransport; several
@@ -58,7 +54,6 @@ type Node struct {
 	host    string
 	chainID uint64
 	l1Fee   bool
-	owner   token.Address // Config.Treasury
 	timeout time.Duration
 	client  *http.Client
 	url     string
@@ -101,7 +96,7 @@ func Open(rawURL string, config Config) (*Node, error) {
 		config.Now = time.Now //nolint:forbidigo // a command that says no clock has its own machine's
 	}
 	n := &Node{
-		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, owner: config.Treasury, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
+		host: u.Host, chainID: config.ChainID, l1Fee: config.L1Fee, timeout: config.Timeout, client: clientOver(config.Transport), url: rawURL, secrets: secretsOf(u),
 		log: cmp.Or(config.Log, slog.Default()), wait: config.Wait, now: config.Now, pace: pace{now: config.Now},
 	}
 	n.size.Store(maxBatch)

@@ -34,8 +34,7 @@ type chainAccess struct {
 	asset    token.Token
 	urls     []string
 	nodes    chain.Nodes
-	plain    chain.Nodes // nodes, to whom an account's balance is its own tokens also with a treasury
-	silent   []error     // of the nodes that did not answer at the start
+	silent   []error // of the nodes that did not answer at the start
 	keys     *keyring.Ring
 	mu       sync.Mutex
 	held     map[token.Address]keyring.Key // which are in memory only
@@ -84,20 +83,13 @@ func openChain(ctx context.Context, s *Settings, log *slog.Logger) (a *chainAcce
 		a.nodes = a.page.Nodes()
 	}
 	for _, url := range urls[min(len(urls), len(a.nodes)):] {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Treasury: s.Treasury, Log: log})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, L1Fee: own.L1Fee, Log: log})
 		if err != nil {
 			return a, fmt.Errorf("--rpc: %w", err)
 		}
 		a.nodes = append(a.nodes, node)
-		if node, err = ethrpc.Open(url, ethrpc.Config{ChainID: a.chainID, Log: log}); err != nil {
-			return a, fmt.Errorf("--rpc: %w", err)
-		}
-		a.plain = append(a.plain, node)
 	}
 	a.nodes, a.urls = a.nodes.Watch(time.Now, time.After), urls
-	if s.Treasury.IsZero() {
-		a.plain = a.nodes
-	}
 	return a, nil
 }
 

@@ -143,7 +143,7 @@ func (s *process) routes(payer httpapi.Payer, current func(context.Context) (set
 		httpapi.SendPayments(id, payer, s.chain.asset),
 		httpapi.GetTransaction(id, s.tables.payments),
 		httpapi.ListTransactions(id, s.tables.payments, s.tables.payments),
-		httpapi.GetBalance(id, s.chain.plain, s.chain.asset, s.Network, rule),
+		httpapi.GetBalance(id, s.chain.nodes, s.chain.asset, s.Network, rule),
 		httpapi.CreateRecipient(id, book, events, s.chain.asset, time.Now),
 		httpapi.ListRecipients(id, book, time.Now),
 		httpapi.DeleteRecipient(id, book),

@@ -44,7 +44,6 @@ type Settings struct {
 	DailyLimit    token.Amount  `env:"REMIT_DAILY_LIMIT" default:"0" help:"What a merchant may pay in a UTC day; 0 for no limit."`
 	SanctionsList token.Address `env:"REMIT_SANCTIONS_LIST" placeholder:"ADDRESS" help:"A contract with isSanctioned(address): whom it lists is not paid."`
 	BatchContract token.Address `env:"REMIT_BATCH_CONTRACT" placeholder:"ADDRESS" help:"The contract through which batches are paid, with --rpc: remit batch deploy makes it. The embedded chain has one."`
-	Treasury      token.Address `name:"treasury-allowance" env:"REMIT_TREASURY_ALLOWANCE" placeholder:"ADDRESS" help:"With --rpc: pay with the tokens of this account, by an ERC-20 allowance that it has granted to each wallet."`
 	MaxFeeCap     uint64        `name:"max-fee-cap-gwei" env:"REMIT_MAX_FEE_CAP_GWEI" help:"The most a transaction may offer per gas, in gwei. Above it payments wait. 0: 200, or what docs/chains.md has for the outside chain."`
 	RecipientHold time.Duration `env:"REMIT_RECIPIENT_HOLD" default:"2s" help:"How long a new recipient waits until keys with recipients \"book\" may pay it."`
 	KeyCreation   string        `env:"REMIT_KEY_CREATION" enum:"public,operator," default:"" help:"Who may create API keys: public or operator. Empty: public on the embedded chain, operator with --rpc."`
@@ -171,10 +170,6 @@ func (s *Settings) config() (stack.Config, error) {
 		return stack.Config{}, errors.New("--fresh goes with --dynamodb and the embedded chain: on another chain the deleted tables would be all that knows what was paid")
 	case !outside && (named || s.WalletFile != "" || !s.BatchContract.IsZero()):
 		return stack.Config{}, errors.New("--token, --wallet-file and --batch-contract go with --rpc: the embedded chain brings its own")
-	case !outside && !s.Treasury.IsZero():
-		return stack.Config{}, errors.New("--treasury-allowance goes with --rpc: on the embedded chain each wallet has tokens of its own")
-	case !s.BatchContract.IsZero() && !s.Treasury.IsZero():
-		return stack.Config{}, errors.New("--batch-contract and --treasury-allowance exclude each other: the contract takes the tokens of the wallet that calls it, not a treasury's")
 	case outside && (!named || s.WalletFile == ""):
 		return stack.Config{}, errors.New("--rpc needs --token ADDRESS and --wallet-file FILE: remit chain prints both")
 	}
@@ -192,7 +187,7 @@ func (s *Settings) config() (stack.Config, error) {
 		}
 	}
 	return stack.Config{
-		TreasuryAllowance: s.Treasury, Network: s.Network, Mode: "test", Ephemeral: s.DynamoDB == "",
+		Network: s.Network, Mode: "test", Ephemeral: s.DynamoDB == "",
 		ConfirmationRule: rule, BlockTime: s.BlockTime, ReservationAge: reservationAge, RegistryAge: registryAge,
 	}, nil
 }

@@ -28,12 +28,6 @@ type Audit struct {
 	NoEther bool         `help:"Leave out the ether of the wallets, and transactions that move no tokens."`
 	Keep    string       `placeholder:"FILE" help:"Keep in this file the transfers that were read, and go on behind them the next time."`
 	CSV     bool         `name:"csv" help:"Write the sums as CSV."`
-	pastTreasuries
-}
-
-// pastTreasuries is a flag of commands that read the chain's past.
-type pastTreasuries struct {
-	Treasury []token.Address `placeholder:"ADDRESS" help:"A treasury with whose tokens the wallets have paid before the one of TreasuryAllowance. May be repeated."`
 }
 
 // The kinds of transactions of wallets, as an audit sees them.
@@ -86,6 +80,7 @@ type auditor struct {
 	auditReport
 	nodes     chain.Nodes
 	wallets   []token.Address
+	sources   []token.Address // whose coins payments took by an allowance (payment.Source)
 	transfers []chain.LoggedTransfer
 	known     map[chain.Hash]*bookEntry // payments, by every attempt of which they wait, or by the one that ended them
 	noops     []chain.Hash
@@ -117,7 +112,7 @@ func (c *Audit) Run(ctx context.Context, d *deployment) error {
 		sums: map[auditSum]*auditSum{}, counted: map[chain.Hash]string{},
 		auditReport: auditReport{Sums: []auditSum{}, Ether: []etherSum{}, Differences: []difference{}},
 	}
-	for _, step := range []func(context.Context) error{a.open, a.readChain, a.readTables, a.readTransactions, a.compare, a.weigh} {
+	for _, step := range []func(context.Context) error{a.open, a.readTables, a.readChain, a.readTransactions, a.compare, a.weigh} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -183,17 +178,15 @@ const chunk = 10_000
 type keptRange struct {
 	Chain       uint64
 	Token       token.Address
-	Wallets     []token.Address // and the treasury with whose coins they pay
+	Wallets     []token.Address // and the sources of payments
 	First, Last uint64
 	Transfers   []chain.LoggedTransfer
 }
 
-// sources returns the accounts whose coins the wallets pay with, or have.
-func (a *auditor) sources() []token.Address {
-	return slices.Concat(a.wallets, a.rules.Treasuries(a.Treasury))
-}
+// owners returns the accounts whose coins payments move.
+func (a *auditor) owners() []token.Address { return slices.Concat(a.wallets, a.sources) }
 
-// readChain reads the transfers out of the wallets, as far as they are not kept.
+// readChain reads the transfers out of the wallets and sources, as far as they are not kept.
 func (a *auditor) readChain(ctx context.Context) error {
 	next, last := a.auditReport.From, a.auditReport.To
 	keep := io.Writer(io.Discard)
@@ -210,11 +203,11 @@ func (a *auditor) readChain(ctx context.Context) error {
 	}
 	for next <= last {
 		end := min(last, next+chunk-1)
-		found, err := a.nodes.Transfers(ctx, a.asset.Contract, a.sources(), next, end)
+		found, err := a.nodes.Transfers(ctx, a.asset.Contract, a.owners(), next, end)
 		if err != nil {
 			return err
 		}
-		if err := json.NewEncoder(keep).Encode(keptRange{a.chainID, a.asset.Contract, a.sources(), next, end, found}); err != nil {
+		if err := json.NewEncoder(keep).Encode(keptRange{a.chainID, a.asset.Contract, a.owners(), next, end, found}); err != nil {
 			return fmt.Errorf("keeping transfers: %w", err)
 		}
 		a.transfers = append(a.transfers, found...)
@@ -237,7 +230,7 @@ func (a *auditor) kept(file *os.File) (next uint64, err error) {
 		if lines.Decode(&r) != nil {
 			break
 		}
-		if r.Chain != a.chainID || r.Token != a.asset.Contract || !slices.Equal(r.Wallets, a.sources()) || r.First != next || r.Last < r.First {
+		if r.Chain != a.chainID || r.Token != a.asset.Contract || !slices.Equal(r.Wallets, a.owners()) || r.First != next || r.Last < r.First {
 			return 0, fmt.Errorf("%s is of another audit (other wallets, another token or --from): name another file, or remove it", a.Keep)
 		}
 		a.transfers, next, good = append(a.transfers, r.Transfers...), r.Last+1, lines.InputOffset()
@@ -255,7 +248,7 @@ func (a *auditor) kept(file *os.File) (next uint64, err error) {
 	return next, err
 }
 
-// readTables reads every payment of the chain and token, and every no-op.
+// readTables reads every payment of the chain and token, with the sources, and every no-op.
 func (a *auditor) readTables(ctx context.Context) error {
 	books, err := a.payments()
 	if err != nil {
@@ -271,6 +264,9 @@ func (a *auditor) readTables(ctx context.Context) error {
 		case !entry.Noop.IsZero():
 			a.noops = append(a.noops, entry.Noop)
 		case p.Tx.ChainID == a.chainID && (p.Ether() || p.Token.Contract == a.asset.Contract):
+			if !p.Source.IsZero() && !slices.Contains(a.sources, p.Source) {
+				a.sources = append(a.sources, p.Source)
+			}
 			hashes := p.Hashes()
 			p.Metadata, p.Event, p.Attempts, p.Tx = nil, nil, nil, chain.Tx{}
 			book := &bookEntry{p, p.Transfers()}
@@ -279,6 +275,7 @@ func (a *auditor) readTables(ctx context.Context) error {
 			}
 		}
 	}
+	slices.SortFunc(a.sources, func(x, y token.Address) int { return slices.Compare(x[:], y[:]) })
 	return nil
 }
 
@@ -312,12 +309,12 @@ func (a *auditor) fetch(ctx context.Context, hashes []chain.Hash) error {
 	return nil
 }
 
-// compare holds the transfers against the payments, both ways. A transfer of a
-// treasury's coins is of the wallet that spent them; its owner's are left out.
+// compare holds the transfers against the payments, both ways. A transfer of
+// a source's coins is of the wallet that made it; its owner's are left out.
 func (a *auditor) compare(context.Context) error {
 	for _, t := range a.transfers {
 		p, spender := a.known[t.Tx], t.From
-		if slices.Contains(a.rules.Treasuries(a.Treasury), t.From) {
+		if slices.Contains(a.sources, t.From) {
 			if spender = a.txs[t.Tx].From; !slices.Contains(a.wallets, spender) {
 				continue
 			}

@@ -187,10 +187,6 @@ func (e *examination) batchesArePaid(ctx context.Context) {
 	if err != nil || at.IsZero() {
 		return
 	}
-	if t := e.rules.TreasuryAllowance; !t.IsZero() {
-		e.found("batch contract", at.String(), fmt.Errorf("the wallets pay with the tokens of the treasury %s, and the batch contract takes those of the wallets", t), "empty the setting BatchContract, or deploy without TreasuryAllowance; until then batches of two or more are 400 batches_not_enabled")
-		return
-	}
 	e.check(ctx, "batch contract", e.everyNode(func(ctx context.Context, node chain.Node, _ string) (string, error) {
 		return at.String(), hasCode(ctx, node, at, disburser.Code())
 	}), "remit batch deploy --stack "+e.Stack+"; then set BatchContract to the address that it says. Until then pay no batches")

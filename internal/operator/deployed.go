@@ -161,7 +161,7 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 // or 0, as package chainenv does from a function's environment.
 func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error) {
 	c := stack.Config{ChainID: chainID, Mode: parameters["Mode"]}
-	var rule, blocks, treasury error
+	var rule, blocks error
 	c.ConfirmationRule = chains.Chosen(parameters["Mode"])
 	if text := parameters["ConfirmationRule"]; text != "" {
 		c.ConfirmationRule, rule = chain.ParseConfirmationRule(text)
@@ -169,11 +169,8 @@ func rulesOf(chainID uint64, parameters map[string]string) (stack.Config, error)
 	if text := parameters["BlockTime"]; text != "" {
 		c.BlockTime, blocks = time.ParseDuration(text)
 	}
-	if text := parameters["TreasuryAllowance"]; text != "" {
-		c.TreasuryAllowance, treasury = token.ParseAddress(text)
-	}
 	own, _ := chains.Of(chainID)
-	return own.Complete(c), errors.Join(rule, blocks, treasury)
+	return own.Complete(c), errors.Join(rule, blocks)
 }
 
 // ruling returns the rules by the settings that are stored, or why there are none.
@@ -251,7 +248,7 @@ func (d *deployment) nodes(ctx context.Context) (nodes chain.Nodes, urls []strin
 	}
 	own, _ := chains.Of(d.chainID)
 	for _, url := range urls {
-		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.chainID, L1Fee: own.L1Fee, Treasury: d.rules.TreasuryAllowance, Transport: d.over})
+		node, err := ethrpc.Open(url, ethrpc.Config{ChainID: d.chainID, L1Fee: own.L1Fee, Transport: d.over})
 		if err != nil {
 			return nil, nil, err
 		}

@@ -354,16 +354,13 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 		e.found("wallets", "", err, "check your rights on the payments table and the RPC secret")
 		return
 	}
-	symbol, fund := e.asset.Symbol, "send "+e.asset.Symbol+" and ether for gas to "
-	if t := e.rules.TreasuryAllowance; !t.IsZero() {
-		symbol, fund = symbol+" of the treasury to spend", fmt.Sprintf("have the treasury %s hold %s and approve this wallet for it, and send ether for gas to ", t, symbol)
-	}
+	symbol := e.asset.Symbol
 	least, _ := token.Units(minGasGwei).Times(1_000_000_000) // 64 bits of gwei fit into 256 of wei
 	for _, r := range rows {
 		if r.State == wallet.Retired {
 			continue
 		}
-		name, advice := "wallet "+r.Address.String()[:10], fund+r.Address.String()
+		name, advice := "wallet "+r.Address.String()[:10], "send "+symbol+" and ether for gas to "+r.Address.String()
 		views, err := nodes.Views(ctx, r.Address, e.asset.Contract, chain.ConfirmationRule{})
 		if err != nil {
 			e.found(name, "", err, "see nodes")

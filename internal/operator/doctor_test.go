@@ -140,13 +140,9 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 	}
 }
 
-// TestDoctorKnowsProviders, and says what an unknown chain works by. Batches and a
-// treasury exclude each other.
+// TestDoctorKnowsProviders, and says what an unknown chain works by.
 func TestDoctorKnowsProviders(t *testing.T) {
-	config := stack.Config{
-		ChainID: 1337, ConfirmationRule: chain.ConfirmationRule{Tag: "safe"}, BlockTime: time.Second,
-		TreasuryAllowance: token.Address{0x7e},
-	}
+	config := stack.Config{ChainID: 1337, ConfirmationRule: chain.ConfirmationRule{Tag: "safe"}, BlockTime: time.Second}
 	for urls, ok := range map[string]bool{
 		"http://127.0.0.1:1/a http://127.0.0.1:2/a":                    true,
 		"http://127.0.0.1:1/a http://127.0.0.1:1/b":                    false,
@@ -155,9 +151,6 @@ func TestDoctorKnowsProviders(t *testing.T) {
 		"http://base.one.co.uk/a http://base.two.co.uk/a":              true,
 	} {
 		found := doctor(t, config, strings.Fields(urls)...)
-		if f := found["batch contract"]; f.OK || !strings.Contains(f.Do, "empty the setting BatchContract, or deploy without TreasuryAllowance") {
-			t.Errorf("%s: with a treasury: %+v", urls, f)
-		}
 		if found["providers"].OK != ok || !strings.Contains(found["chain"].Saw, "1337, which docs/chains.md does not have: safe") {
 			t.Errorf("%s: %+v, %+v", urls, found["providers"], found["chain"])
 		}

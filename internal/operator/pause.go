@@ -244,8 +244,8 @@ func (d *deployment) become(ctx context.Context, s store.Store, wallets wallet.R
 		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", address)
 	case r.State == wallet.Retired:
 		return fmt.Errorf("wallet %s is retired, and stays so", address)
-	case r.State == wallet.Treasury && to != wallet.Active:
-		return fmt.Errorf("wallet %s is the treasury: remit wallet treasury --undo %s first", address, address)
+	case r.State == wallet.Funding && to != wallet.Active:
+		return fmt.Errorf("wallet %s is the funding wallet: remit wallet funding --undo %s first", address, address)
 	case r.State != from && r.State != to:
 		return fmt.Errorf("wallet %s is %s, and must be %s", address, r.State, from)
 	}
@@ -258,7 +258,7 @@ func (d *deployment) become(ctx context.Context, s store.Store, wallets wallet.R
 	return d.show(map[string]any{"address": address, "state": to}, "done")
 }
 
-type walletTreasury struct {
+type walletFunding struct {
 	Target
 	Address token.Address `arg:"" help:"The wallet, which is active."`
 	Yes     bool          `help:"Do not ask."`
@@ -266,18 +266,18 @@ type walletTreasury struct {
 }
 
 // Run changes the wallet's registration.
-func (c *walletTreasury) Run(ctx context.Context, d *deployment) error {
+func (c *walletFunding) Run(ctx context.Context, d *deployment) error {
 	s, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return err
 	}
 	if c.Undo {
-		return d.become(ctx, s, wallets, c.Address, wallet.Treasury, wallet.Active, c.Yes, "New payments will use wallet %s again, and nothing refills the others.")
+		return d.become(ctx, s, wallets, c.Address, wallet.Funding, wallet.Active, c.Yes, "New payments will use wallet %s again, and nothing refills the others.")
 	}
-	if other, more := wallets.Treasury(); more && other.Address != c.Address {
-		return fmt.Errorf("%s is the treasury: remit wallet treasury --undo %s first", other.Address, other.Address)
+	if other, more := wallets.Funding(); more && other.Address != c.Address {
+		return fmt.Errorf("%s is the funding wallet: remit wallet funding --undo %s first", other.Address, other.Address)
 	}
-	return d.become(ctx, s, wallets, c.Address, wallet.Active, wallet.Treasury, c.Yes,
+	return d.become(ctx, s, wallets, c.Address, wallet.Active, wallet.Funding, c.Yes,
 		"New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther).")
 }
 
@@ -305,9 +305,6 @@ func (c *walletRetire) Run(ctx context.Context, d *deployment) error {
 	}
 	held := views.Leading()
 	holds := fmt.Sprintf("%s %s and %s ether", held.Balance.Tokens(d.asset.Decimals), d.asset.Symbol, held.Gas.Tokens(18))
-	if t := d.rules.TreasuryAllowance; !held.Balance.IsZero() && !c.Unswept && !t.IsZero() {
-		return fmt.Errorf("wallet %s may spend %s of the treasury %s: have that approve 0 for it, or say --unswept to leave the allowance", c.Address, holds, t)
-	}
 	if !held.Balance.IsZero() && !c.Unswept {
 		return fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
 	}

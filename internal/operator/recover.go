@@ -32,7 +32,6 @@ type Recover struct {
 	DryRun bool            `help:"Say what there is to do, and change nothing."`
 	Resume bool            `help:"Let the wallets pay again, if every transfer is a payment's."`
 	Yes    bool            `help:"Do not ask."`
-	pastTreasuries
 }
 
 // A recovered is the account of a recovery.
@@ -153,7 +152,7 @@ func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Reco
 			Store: tables, Keys: keys, Nodes: nodes,
 			Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
 		}),
-		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Past: c.Treasury, Window: max(c.Window, 2*max(settings.MaxWindow, d.rules.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
+		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Window: max(c.Window, 2*max(settings.MaxWindow, d.rules.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
 		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 	}, nil
 }

@@ -134,8 +134,6 @@ func (d *deployment) settings(ctx context.Context) ([]settingsTable, error) {
 				return other
 			case live && len(unset) > 0:
 				return fmt.Errorf("a live stack makes no payment without limits: set %s", strings.Join(unset, ", "))
-			case !s.BatchContract.IsZero() && !d.rules.TreasuryAllowance.IsZero():
-				return errors.New("BatchContract takes the tokens of the wallet that calls it, not those of TreasuryAllowance: leave it empty")
 			}
 			return nil
 		},

@@ -19,18 +19,18 @@ import (
 
 // Wallet is `remit wallet`.
 type Wallet struct {
-	Create   walletCreate   `cmd:"" help:"Make a new key on this machine, store it in a secret of its own and register the wallet. The key is never shown."`
-	Import   walletImport   `cmd:"" help:"Store an existing key in a secret of its own and register the wallet, from a file or a prompt."`
-	List     walletList     `cmd:"" help:"Show every wallet: balances, nonces, what is in flight, pauses."`
-	Balance  walletBalance  `cmd:"" help:"Show what the chain says each wallet holds."`
-	Pause    walletPause    `cmd:"" help:"Stop new payments from a wallet. What is signed goes on."`
-	Resume   walletResume   `cmd:"" help:"Let a paused wallet pay again."`
-	Move     walletMove     `cmd:"" help:"Move tokens or ether from a wallet to another, or out of the stack."`
-	Sweep    walletSweep    `cmd:"" help:"Move all that a drained wallet has."`
-	Treasury walletTreasury `cmd:"" help:"Make a wallet the treasury, which refills the others and pays no merchant's payments."`
-	Drain    walletDrain    `cmd:"" help:"Stop new payments from a wallet for good; what is under way is finished."`
-	Retire   walletRetire   `cmd:"" help:"End the life of a drained wallet: nothing that its key does stops a payment any more."`
-	Rotate   walletRotate   `cmd:"" help:"Make a wallet that takes the place of another, move all there, and retire the other."`
+	Create  walletCreate  `cmd:"" help:"Make a new key on this machine, store it in a secret of its own and register the wallet. The key is never shown."`
+	Import  walletImport  `cmd:"" help:"Store an existing key in a secret of its own and register the wallet, from a file or a prompt."`
+	List    walletList    `cmd:"" help:"Show every wallet: balances, nonces, what is in flight, pauses."`
+	Balance walletBalance `cmd:"" help:"Show what the chain says each wallet holds."`
+	Pause   walletPause   `cmd:"" help:"Stop new payments from a wallet. What is signed goes on."`
+	Resume  walletResume  `cmd:"" help:"Let a paused wallet pay again."`
+	Move    walletMove    `cmd:"" help:"Move tokens or ether from a wallet to another, or out of the stack."`
+	Sweep   walletSweep   `cmd:"" help:"Move all that a drained wallet has."`
+	Funding walletFunding `cmd:"" help:"Make a wallet the funding wallet, which refills the others and pays no merchant's payments."`
+	Drain   walletDrain   `cmd:"" help:"Stop new payments from a wallet for good; what is under way is finished."`
+	Retire  walletRetire  `cmd:"" help:"End the life of a drained wallet: nothing that its key does stops a payment any more."`
+	Rotate  walletRotate  `cmd:"" help:"Make a wallet that takes the place of another, move all there, and retire the other."`
 }
 
 type walletCreate struct {

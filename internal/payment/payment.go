@@ -63,7 +63,7 @@ type Payment struct {
 	Network       string        // "base-sepolia"
 	BatchContract token.Address // the contract (package disburser) that pays several entries; zero: the token's own transfer pays
 	Wallet        token.Address // the wallet that pays; may change while Prepared
-	Source        token.Address // whose coins it pays with, by an allowance granted to Wallet; zero: Wallet's own, as with BatchContract
+	Source        token.Address // whose coins it pays with, by an allowance granted to Wallet; zero: Wallet's own. New has none: an older version stored it
 	Tx            chain.Tx      // everything that is signed, but for the nonce
 	Revision      string        // changes with everything a signature depends on; see revisionOf. A store may forget it once the payment is committed
 

@@ -33,6 +33,7 @@ type account struct {
 	keys      map[string]map[string]any    // metadata and Policy, by ARN
 	roles     map[string]bool              // with a policy
 	samconfig string                       // the parameters
+	allowance string                       // the deployed TreasuryAllowance
 }
 
 const (
@@ -105,7 +106,8 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail("ValidationError")
 			return
 		}
-		_, _ = fmt.Fprintf(w, "<R><DescribeStacksResult><Stacks><member><StackStatus>%s</StackStatus></member></Stacks></DescribeStacksResult></R>", a.stack)
+		const stack = "<R><DescribeStacksResult><Stacks><member><StackStatus>%s</StackStatus><Parameters><member><ParameterKey>TreasuryAllowance</ParameterKey><ParameterValue>%s</ParameterValue></member></Parameters></member></Stacks></DescribeStacksResult></R>"
+		_, _ = fmt.Fprintf(w, stack, a.stack, a.allowance)
 	case "ListStackResources":
 		_, _ = io.WriteString(w, "<R><ListStackResourcesResult><StackResourceSummaries>")
 		for _, name := range append(slices.Sorted(maps.Keys(a.tables)), "gone") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -31,7 +32,6 @@ type Recovery struct {
 	Tables  Tables
 	Keyed   []token.Address // the wallets that have a key in the secret store, retired ones among them
 	Wallets []token.Address // that have paid and are neither in the tables nor among Keyed
-	Past    []token.Address // treasuries with whose coins they have paid before that of TreasuryAllowance
 	Window  uint64          // how many nonces from a wallet's count on may have been signed
 	Since   uint64          // the block from which on payments may be lost
 	DryRun  bool            // only counts what there is to do
@@ -46,6 +46,7 @@ type Tables interface {
 	Create(ctx context.Context, p payment.Payment) (stored payment.Payment, created bool, err error)
 	Reassign(ctx context.Context, p payment.Payment, old string) error
 	Discard(ctx context.Context, p payment.Payment) error
+	Entries(ctx context.Context) iter.Seq2[store.Entry, error]
 }
 
 // A Recovered is the account of a Recovery.
@@ -156,7 +157,10 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		wallets, done.Noops = append(wallets, id.Address), done.Noops+noops
 		r.Say("%s: %d no-ops for the nonces below %d", id.Address, noops, below[i])
 	}
-	treasuries := r.Treasuries(r.Past)
+	sources, err := r.sources(ctx)
+	if err != nil {
+		return done, err
+	}
 	last, err := r.await(ctx, nodes, ids, below)
 	if r.DryRun {
 		last, err = nodes.FinalOnAll(ctx, r.ConfirmationRule)
@@ -165,7 +169,7 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		return done, err
 	}
 	r.Say("reading the transfers of blocks %d to %d", r.Since, last)
-	moved, err := nodes.Transfers(ctx, r.Token.Contract, slices.Concat(wallets, treasuries), min(r.Since, last), last)
+	moved, err := nodes.Transfers(ctx, r.Token.Contract, slices.Concat(wallets, sources), min(r.Since, last), last)
 	if err != nil {
 		return done, err
 	}
@@ -183,7 +187,7 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 		}
 		for _, tx := range txs {
 			if !slices.Contains(wallets, tx.From) {
-				if len(treasuries) == 0 { // its owner moves its coins too
+				if len(sources) == 0 { // its owner moves its coins too
 					done.Foreign = append(done.Foreign, tx.Hash)
 				}
 				continue
@@ -199,6 +203,20 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (done Recovered, er
 	}
 	_, err = r.await(ctx, nodes, ids, below)
 	return done, err
+}
+
+// sources returns the accounts whose coins stored payments took by an allowance. One that
+// only lost payments name is not found.
+func (r *Recovery) sources(ctx context.Context) (all []token.Address, err error) {
+	for entry, err := range r.Tables.Entries(ctx) {
+		if err != nil && !errors.Is(err, store.ErrUnreadable) { // others name the source of one that cannot be read
+			return nil, fmt.Errorf("reading the payments: %w", err)
+		}
+		if source := entry.Payment.Source; !source.IsZero() && !slices.Contains(all, source) {
+			all = append(all, source)
+		}
+	}
+	return all, nil
 }
 
 // know finds the newest final block that the tables know. Where they know none, it stores the
@@ -420,7 +438,7 @@ func (r *Recovery) keep(ctx context.Context, tx chain.MinedTx, done *Recovered) 
 	}
 	stored, _, err := r.Tables.Create(ctx, found)
 	if err == nil && stored.State == payment.Prepared && (!stored.Pays(found.Outputs()) || stored.BatchContract != found.BatchContract || stored.Source != found.Source) {
-		// It was discarded since, and its key used for another request, or the stack pays with another contract or another account's coins.
+		// It was discarded since, and its key used for another request, or the stack pays with another contract or its own coins.
 		if err = r.Tables.Discard(ctx, stored); err == nil {
 			stored, _, err = r.Tables.Create(ctx, found)
 		}

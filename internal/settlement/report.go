@@ -24,8 +24,8 @@ type Report struct {
 	Suspect          int             // nonces used by a transaction that is not ours
 	Undecided        int             // mined, and the nodes do not agree on it or have no receipt
 	Paused           int             // wallets that give no reservation, and 1 while nodes have lacked a final block for absentFor
-	Unfilled         int             // refills that the treasury was asked for in vain
-	Treasury         []uint64        // how many refills each treasury can pay, up to a hundred
+	Unfilled         int             // refills that the funding wallet was asked for in vain
+	Funding          []uint64        // how many refills each funding wallet can pay, up to a hundred
 	Pending          int             // pending transactions not yet settled
 	Oldest           time.Duration   // since the first attempt of the pending transaction that is pending longest was signed, whether mined or not
 	ToFinal          []time.Duration // from creation to final, of each payment settled
@@ -72,7 +72,7 @@ func (r *Report) add(o Report) {
 	r.Undecided += o.Undecided
 	r.Paused += o.Paused
 	r.Unfilled += o.Unfilled
-	r.Treasury = append(r.Treasury, o.Treasury...)
+	r.Funding = append(r.Funding, o.Funding...)
 	r.Pending += o.Pending
 	r.Oldest = max(r.Oldest, o.Oldest)
 	r.ToFinal = append(r.ToFinal, o.ToFinal...)

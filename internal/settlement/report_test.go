@@ -44,7 +44,7 @@ func TestReportsAddUp(t *testing.T) {
 		{"Refused", 2, 3, 5, 5},
 		{"Suspect", 2, 3, 5, 5},
 		{"Unfilled", 2, 3, 5, 5},
-		{"Treasury", []uint64{2}, []uint64{3}, []uint64{2, 3}, []uint64{2, 3}},
+		{"Funding", []uint64{2}, []uint64{3}, []uint64{2, 3}, []uint64{2, 3}},
 		{"ToFinal", []time.Duration{2}, []time.Duration{3}, []time.Duration{2, 3}, []time.Duration{2, 3}},
 		{"Spent", []settlement.Spent{{Noop: true}}, []settlement.Spent{{}}, []settlement.Spent{{Noop: true}, {}}, []settlement.Spent{{Noop: true}, {}}},
 		{"Unreadable", 2, 3, 5, 3},

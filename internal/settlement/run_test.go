@@ -327,7 +327,7 @@ func TestUnreadOwner(t *testing.T) {
 	for extra, want := range []refiller{0, 1} {
 		w := newWorld(t, breaks("Payment#1"))
 		asked := new(refiller)
-		w.settler.Treasury = asked
+		w.settler.Refiller = asked
 		w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
 		low, _ := funds.Balance.Add(token.Units(uint64(extra)))
 		w.settings(func(s *settings.Settings) { s.Refills.Token = settings.Refill{Low: low, Amount: token.Units(1)} })

@@ -55,8 +55,8 @@ type Events interface {
 	Publish(ctx context.Context, e webhook.Event) error
 }
 
-// A Treasury tops up wallets that run low.
-type Treasury interface {
+// A Refiller tops up wallets that run low.
+type Refiller interface {
 	// Refill sends an amount of ether, or of the token, to a wallet that lacks it in
 	// the block seen, or later, unless it is under way already. It may be repeated.
 	Refill(ctx context.Context, to token.Address, ether bool, seen uint64) error
@@ -68,8 +68,8 @@ type Parts struct {
 	Keys   wallet.Keys
 	Nodes  chain.Provider
 	Events Events
-	// Treasury refills wallets; nil: nothing does.
-	Treasury Treasury
+	// Refiller refills wallets; nil: nothing does.
+	Refiller Refiller
 	Log      *slog.Logger
 	Now      func() time.Time
 	Wait     func(ctx context.Context, d time.Duration) // sleeps, or returns early when ctx ends; nil: Sleep

@@ -60,10 +60,9 @@ type Setup struct {
 	Narrow           uint64            // what they allow of Window; 0: all
 	Share            uint64            // of those, the most of one merchant; 0: any
 	Spare            uint64            // nonces from a wallet's count on that a recovery uses up; 0: 16, more than the payments and no-ops of most seeds take
-	Coins            uint64            // units of the token in each wallet, or of its allowance
-	Treasury         uint64            // units in a treasury that has granted each wallet an allowance; 0: there is none
+	Coins            uint64            // units of the token in each wallet
 	Gwei             uint64            // gwei in each wallet
-	Refills          settings.Refills  // of a treasury wallet beside the others; zero: there is none
+	Refills          settings.Refills  // of a funding wallet beside the others; zero: there is none
 	Daily            token.Amount      // limit of a merchant's day; zero: none
 	Key              payment.KeyLimits // of the API key with which clients ask
 	FeeLimit         token.Amount      // wei per gas; zero: none
@@ -82,7 +81,6 @@ type Cluster struct {
 	Store *memory.Payments
 	Chain *fakechain.Chain
 	Keys  *fakechain.Keys
-	Past  []token.Address // treasuries with whose coins the wallets have paid before Chain.Treasury
 
 	// Trace, if set, is called with a line for each thing that happens.
 	Trace func(line string)
@@ -98,7 +96,7 @@ type Cluster struct {
 	processes int  // instances ever made
 	skewed    bool // some clocks were wrong
 	mispriced bool // some node said nonsense of the price of gas
-	treasury  int  // the wallet that refills the others
+	funding   int  // the wallet that refills the others
 	operators int  // that have retired a wallet, or tried
 	losses    int  // how often the tables were lost
 	accepted  bool // an operator has accepted that the chain went back below finality
@@ -119,20 +117,14 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 	}
 	c.Chain.Epoch = setup.Epoch
 	c.keys = &keyService{Keys: c.Keys, around: c.scheduler.Around}
-	if setup.Treasury > 0 {
-		c.Chain.Treasury = token.Address{0: 0x7e}
-	}
 	for range setup.Wallets {
 		c.AddWallet()
 	}
 	if setup.Refills != (settings.Refills{}) {
-		c.treasury = len(c.Chain.Funded())
+		c.funding = len(c.Chain.Funded())
 		c.AddWallet()
-		c.Chain.Fund(fakechain.Wallet(c.treasury), token.Units(3*c.Coins), token.Units(2e12))
-		_ = c.Store.SetState(context.Background(), walletID(c.treasury), wallet.Active, wallet.Treasury, time.Now())
-	}
-	if setup.Treasury > 0 { // after the wallets, which are counted by what was funded
-		c.Chain.Fund(c.Chain.Treasury, token.Units(setup.Treasury), token.Amount{})
+		c.Chain.Fund(fakechain.Wallet(c.funding), token.Units(3*c.Coins), token.Units(2e12))
+		_ = c.Store.SetState(context.Background(), walletID(c.funding), wallet.Active, wallet.Funding, time.Now())
 	}
 	limits := []payment.DailyLimit{setup.Key.Daily, {Amount: setup.Daily}}
 	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: c.Spare, Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
@@ -167,12 +159,7 @@ func (c *Cluster) AddWallet() {
 		key = inService
 	}
 	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, State: wallet.Active, Key: key})
-	coins := token.Units(c.Coins)
-	if c.Treasury > 0 {
-		c.Chain.Approve(a, coins)
-		coins = token.Amount{}
-	}
-	c.Chain.Fund(a, coins, wei)
+	c.Chain.Fund(a, token.Units(c.Coins), wei)
 }
 
 // denyAge is how long a process may believe the operator's deny list that it has read.
@@ -265,7 +252,7 @@ func (c *Cluster) newInstance() instance {
 // config is the configuration of every instance and of every run.
 func (c *Cluster) config() stack.Config {
 	return stack.Config{
-		ChainID: chainID, Token: coin, Network: "simulated", Mode: "test", TreasuryAllowance: c.Chain.Treasury,
+		ChainID: chainID, Token: coin, Network: "simulated", Mode: "test",
 		ByCall: !c.Estimates, Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
 		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: cmp.Or(c.Pause, blockTime), ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
@@ -348,13 +335,13 @@ func (c *Cluster) StartRun() string {
 	c.started++
 	name, skew := fmt.Sprintf("run%d", c.started), c.skew(c.started)
 	ctx, actor := c.scheduler.Actor(name, runTime)
-	var treasury settlement.Treasury
+	var refiller settlement.Refiller
 	if c.Refills != (settings.Refills{}) {
-		treasury = c.newInstance()
+		refiller = c.newInstance()
 	}
 	s := settlement.New(c.config(), settlement.Parts{
 		Store: c.store, Keys: c.keys, Nodes: c.nodes.Watch(c.clock(c.started), after), Events: c,
-		Treasury: treasury, Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
+		Refiller: refiller, Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
 	})
 	c.trace(name, "starts")
 	go func() {
@@ -435,7 +422,7 @@ func (c *Cluster) recoverer(store store.Store, name string) *settlement.Recovery
 			Store: store, Keys: c.keys, Nodes: c.nodes, Events: c,
 			Log: slog.New(slog.DiscardHandler), Now: c.clock(c.recovery), Wait: c.scheduler.Sleep,
 		}),
-		Tables: store, Keyed: c.Keys.All(), Past: c.Past, Window: c.Spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },
+		Tables: store, Keyed: c.Keys.All(), Window: c.Spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },
 	}
 }
 

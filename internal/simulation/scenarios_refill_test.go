@@ -13,7 +13,7 @@ import (
 	"remit/internal/simulation/scheduler"
 )
 
-// refilled is a small wallet beside a treasury that sends it 800 when it has less than
+// refilled is a small wallet beside a funding wallet that sends it 800 when it has less than
 // 1,000, once in a day.
 var refilled = simulation.Setup{Coins: 1_500, Depth: 1, Refills: settings.Refills{Token: settings.Refill{Low: unit(1_000), Amount: unit(800), Daily: unit(1_000)}}}
 
@@ -71,15 +71,15 @@ func TestRefillAfterAnOldLook(t *testing.T) {
 }
 
 // No refill goes beyond the limit of a day, to a wallet that is paused, or by the word of
-// one node of two; and merchants are not paid by the treasury.
+// one node of two; and merchants are not paid by the funding wallet.
 func TestRefillsThatAreNotMade(t *testing.T) {
 	for name, test := range map[string]struct {
 		prevent func(*simulation.Scenario)
 		want    uint64
 	}{
-		"paused":          {func(s *simulation.Scenario) { s.Pause(0, "audit") }, 500},
-		"one node":        {func(s *simulation.Scenario) { s.Chain.Nodes[1].Down = true }, 500},
-		"a poor treasury": {func(s *simulation.Scenario) { s.Chain.TakeGas(fakechain.Wallet(1)) }, 500},
+		"paused":                {func(s *simulation.Scenario) { s.Pause(0, "audit") }, 500},
+		"one node":              {func(s *simulation.Scenario) { s.Chain.Nodes[1].Down = true }, 500},
+		"a poor funding wallet": {func(s *simulation.Scenario) { s.Chain.TakeGas(fakechain.Wallet(1)) }, 500},
 		"the day's last": {func(s *simulation.Scenario) {
 			s.Elapse(4 * time.Minute)
 			s.Is("refilled", s.Record(0).Balance, unit(1_300))
@@ -97,12 +97,12 @@ func TestRefillsThatAreNotMade(t *testing.T) {
 			}
 			second := order(2)
 			second.Amount = 2_000
-			s.Is("by the treasury", errors.Is(s.Ask("client", second).Err, dispatch.ErrInsufficient), true)
+			s.Is("by the funding wallet", errors.Is(s.Ask("client", second).Err, dispatch.ErrInsufficient), true)
 			refused := 0
 			for _, r := range s.Reports() {
 				refused += r.Unfilled
 			}
-			s.Is("told", refused > 0, name == "a poor treasury" || name == "the day's last")
+			s.Is("told", refused > 0, name == "a poor funding wallet" || name == "the day's last")
 		})
 	}
 }

@@ -57,15 +57,8 @@ var Refilling = settings.Refills{
 }
 
 // further draws the parts of a Setup that have a stream each, so that other draws stay as they
-// were, and the step in which the treasury is drained; -1: never.
-func further(setup *Setup, seed uint64) (drained int) {
-	drained = -1
-	if treasury := rand.New(rand.NewPCG(seed, 0x7ea5)); treasury.IntN(5) == 0 {
-		setup.Treasury = []uint64{1_200, 2_500, 1_000_000}[treasury.IntN(3)]
-		if treasury.IntN(3) == 0 {
-			drained = treasury.IntN(600)
-		}
-	}
+// were.
+func further(setup *Setup, seed uint64) {
 	setup.SilentAfter = []time.Duration{0, time.Minute, 5 * time.Minute}[rand.New(rand.NewPCG(seed, 0x90a1)).IntN(3)]
 	if epochs := rand.New(rand.NewPCG(seed, 0xe925)); epochs.IntN(2) == 0 { // rounds come between two moves of the final block
 		setup.Epoch, setup.Pause = []uint64{0, 3, 5}[epochs.IntN(3)], []time.Duration{time.Second, 3 * time.Second}[epochs.IntN(2)]
@@ -77,7 +70,6 @@ func further(setup *Setup, seed uint64) (drained int) {
 			setup.Refills.Token.Daily, setup.Refills.Ether.Daily = token.Units(800), token.Units(300_000_000_000)
 		}
 	}
-	return drained
 }
 
 // Simulate runs one seed in the bubble it is called in and returns the
@@ -85,7 +77,7 @@ func further(setup *Setup, seed uint64) (drained int) {
 func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []string {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
 	setup := setupOf(rng)
-	drained := further(&setup, seed)
+	further(&setup, seed)
 	crowd := crowdOf(rand.New(rand.NewPCG(seed, 0xc20d)), merchants, &setup)
 	c := NewCluster(setup, trace)
 	defer c.Close()
@@ -95,7 +87,7 @@ func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []str
 		n.rush = 1 // or none of them would be answered in time
 	}
 	n.away = journeyOf(rand.New(rand.NewPCG(seed, 0xa3a1)))
-	n.away.stays = n.away.stays && setup.Treasury == 0 && setup.Skews == nil // no owner drains it on one branch, and times tell what was final before
+	n.away.stays = n.away.stays && setup.Skews == nil // times tell what was final before
 	if calls := rand.New(rand.NewPCG(seed, 0xdea2)); calls.IntN(4) == 0 {
 		c.Chain.Dear[fakechain.Payee(0)] = 400_000
 		if setup.Nodes > 1 {
@@ -139,9 +131,6 @@ func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []str
 	for n.steps = range 4_000 + 20*crowd.merchants {
 		if came := crowd.step(c); came && time.Since(c.start) > length {
 			break
-		}
-		if n.steps == drained && !n.ended() {
-			c.Chain.Drain()
 		}
 		n.strike()
 		if changing && !n.ended() && changes.IntN(80) == 0 {

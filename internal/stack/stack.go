@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -71,10 +70,6 @@ type Config struct {
 	// before, and of which they have no record, is no sign that they were lost.
 	Ephemeral bool
 
-	// TreasuryAllowance is the account with whose coins the wallets pay, by an ERC-20
-	// allowance that it has granted to each; zero: each wallet pays with its own.
-	TreasuryAllowance token.Address
-
 	Mode string // "test" or "live", in which refills are in the books
 	Live bool   // payments move real money
 
@@ -112,13 +107,4 @@ func ParseQuorum(text, mode string) (time.Duration, error) {
 		return silentAfter, nil
 	}
 	return 0, fmt.Errorf("%q is neither strict nor answering", text)
-}
-
-// Treasuries returns the accounts with whose coins wallets pay by an allowance, or have
-// paid in the past. Not every transfer out of a treasury is of the wallets.
-func (c Config) Treasuries(past []token.Address) []token.Address {
-	if c.TreasuryAllowance.IsZero() {
-		return past
-	}
-	return append(slices.Clone(past), c.TreasuryAllowance)
 }

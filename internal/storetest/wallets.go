@@ -140,8 +140,8 @@ var walletPromises = []promise[*check]{
 			{wallet.Active, wallet.Draining, wallet.Draining, nil},
 			{wallet.Active, wallet.Draining, wallet.Draining, nil}, // again: the first answer may have been lost
 			{wallet.Draining, wallet.Active, wallet.Active, nil},
-			{wallet.Active, wallet.Treasury, wallet.Treasury, nil},
-			{wallet.Treasury, wallet.Active, wallet.Active, nil},
+			{wallet.Active, wallet.Funding, wallet.Funding, nil},
+			{wallet.Funding, wallet.Active, wallet.Active, nil},
 		} {
 			at := noon.Add(time.Duration(n) * time.Second)
 			if err := c.SetState(c.Context(), r.ID, step.from, step.to, at); !errors.Is(err, step.want) {

@@ -14,7 +14,7 @@ type State string
 // one that is retired stays retired.
 const (
 	Active   State = "active"   // new payments may use it
-	Treasury State = "treasury" // it refills the active ones, and no payment may use it
+	Funding  State = "treasury" // it refills the active ones, and no payment may use it
 	Draining State = "draining" // no new payment may, and those under way are finished
 	Retired  State = "retired"  // its payments have all ended, and no transaction of it is looked at any more
 )
@@ -24,7 +24,7 @@ const (
 const Damaged State = "damaged"
 
 // States returns every state that is stored.
-func States() []State { return []State{Active, Treasury, Draining, Retired} }
+func States() []State { return []State{Active, Funding, Draining, Retired} }
 
 // A KeyRef says where a wallet's key lies: InSecret, or the ARN of a key in KMS.
 type KeyRef string
@@ -58,9 +58,9 @@ func (r Registry) Find(a token.Address) (Registration, bool) {
 	return r[i], true
 }
 
-// Treasury returns the first wallet that refills the others, and whether there is one.
-func (r Registry) Treasury() (Registration, bool) {
-	i := slices.IndexFunc(r, func(r Registration) bool { return r.State == Treasury })
+// Funding returns the first wallet that refills the others, and whether there is one.
+func (r Registry) Funding() (Registration, bool) {
+	i := slices.IndexFunc(r, func(r Registration) bool { return r.State == Funding })
 	if i < 0 {
 		return Registration{}, false
 	}

@@ -13,8 +13,8 @@ import (
 
 const gweiDecimals = 9 // 1 gwei is 10^9 wei
 
-// treasuryLow is of how many refills the treasury wallet counts as low.
-const treasuryLow = 3
+// fundingLow is of how many refills the funding wallet counts as low.
+const fundingLow = 3
 
 // Of is what a stack's balances are measured by.
 type Of struct {
@@ -62,11 +62,11 @@ func Add(m *emf.Meter, r settlement.Report, of Of) {
 		m.AddOf("Wallet", s.Wallet.String(), map[bool]string{false: "PaymentFees", true: "NoopFees"}[s.Noop], emf.None, rounded(s.Fee, gweiDecimals))
 	}
 	low := 0.0
-	for _, left := range r.Treasury {
-		if left < treasuryLow {
+	for _, left := range r.Funding {
+		if left < fundingLow {
 			low++
 		}
-		m.Add("TreasuryRefills", emf.Count, float64(left))
+		m.Add("FundingRefills", emf.Count, float64(left))
 	}
 	for _, w := range r.Wallets {
 		tokens, gas := rounded(w.Balance, of.Decimals), rounded(w.Gas, gweiDecimals)
@@ -77,7 +77,7 @@ func Add(m *emf.Meter, r settlement.Report, of Of) {
 		m.Add("WalletGas", emf.None, gas)
 		m.Add("NonceGap", emf.Count, float64(w.Gap))
 	}
-	if len(r.Treasury)+len(r.Wallets) > 0 { // a run that looked: it also ends the alarm
+	if len(r.Funding)+len(r.Wallets) > 0 { // a run that looked: it also ends the alarm
 		m.Add("WalletsLow", emf.Count, low)
 	}
 }

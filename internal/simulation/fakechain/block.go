@@ -11,23 +11,23 @@ import (
 )
 
 // An Account is the state of one address: how many transactions it sent, its
-// ether in wei, its units of the token, and how many of the treasury's it may move.
+// ether in wei, its units of the token, and how many of Source's it may move.
 type Account struct {
 	Nonce      uint64
 	Gas, Coins token.Amount
 	Allowance  token.Amount
 }
 
-// spendable is what an address may move of the token: of the coins of treasury by its
-// allowance, if that account is not zero.
-func spendable(accounts map[token.Address]Account, a, treasury token.Address) token.Amount {
-	if treasury.IsZero() {
-		return accounts[a].Coins
+// Source is an account whose tokens addresses may move by the allowance that Approve gives.
+var Source = token.Address{0: 0x7e}
+
+// spendable is how many tokens of owner an address may move.
+func spendable(accounts map[token.Address]Account, a, owner token.Address) token.Amount {
+	coins := accounts[owner].Coins
+	if allowance := accounts[a].Allowance; a != owner && allowance.Less(coins) {
+		return allowance
 	}
-	if coins := accounts[treasury].Coins; coins.Less(accounts[a].Allowance) {
-		return coins
-	}
-	return accounts[a].Allowance
+	return coins
 }
 
 // A block is one block of a tree: forks share their ancestors.
@@ -152,7 +152,7 @@ func (c *Chain) transfer(accounts map[token.Address]Account, tx Tx) (logs []chai
 	for _, e := range Outputs(tx.Tx) {
 		moved := e.Amount
 		switch behaviour := c.Recipients[e.To]; {
-		case behaviour == Reverts, c.Blocked[tx.From], spendable(accounts, tx.From, call.From).Less(e.Amount), tx.Gas < c.gasOf(tx),
+		case behaviour == Reverts, c.Blocked[tx.From], spendable(accounts, tx.From, owner).Less(e.Amount), tx.Gas < c.gasOf(tx),
 			tx.To == Batcher && c.Approved != nil && !c.Approved[tx.From]:
 			return nil, false
 		case behaviour == ReturnsFalse && tx.To == Batcher:

@@ -30,7 +30,6 @@ type Chain struct {
 	Blocked    map[token.Address]bool      // whether the token pays nobody from an address now; absent: it always did
 	Listed     map[token.Address]bool      // whether every list contract has an address
 	Mute       bool                        // no list contract answers
-	Treasury   token.Address               // of whose coins addresses may have an allowance; zero: none
 	Nodes      []*Node
 
 	BlockGas uint64                 // that a batch may have (chain.Fits); 0: any
@@ -89,24 +88,12 @@ func (c *Chain) Fund(a token.Address, coins, wei token.Amount) {
 	}
 }
 
-// Approve lets an address move so many more units of the token of the treasury, in every
-// block so far.
+// Approve lets an address move so many units of Source's tokens, in every block so far.
 func (c *Chain) Approve(a token.Address, units token.Amount) {
 	for b := c.tip; b != nil; b = b.parent {
 		account := b.accounts[a]
-		account.Allowance, _ = account.Allowance.Add(units)
+		account.Allowance = units
 		b.accounts[a] = account
-	}
-}
-
-// Drain takes all its coins from the treasury, as its owner may.
-func (c *Chain) Drain() {
-	coins := c.tip.accounts[c.Treasury].Coins
-	c.funded[c.Treasury] = c.funded[c.Treasury].Sub(coins)
-	for b := c.tip; b != nil; b = b.parent {
-		account := b.accounts[c.Treasury]
-		account.Coins = account.Coins.Sub(coins)
-		b.accounts[c.Treasury] = account
 	}
 }
 
@@ -120,16 +107,6 @@ func (c *Chain) TakeGas(a token.Address) {
 		account.Gas = token.Amount{}
 		b.accounts[a] = account
 	}
-}
-
-// Spendable returns what an address may move of the token at the canonical tip.
-func (c *Chain) Spendable(a token.Address) token.Amount {
-	return spendable(c.tip.accounts, a, c.Treasury)
-}
-
-// Left returns the units of the token that an address has after a canonical block.
-func (c *Chain) Left(a token.Address, block uint64) token.Amount {
-	return c.tip.ancestor(block).accounts[a].Coins
 }
 
 // Account returns the state of an address so many blocks below the canonical
@@ -271,12 +248,8 @@ func (c *Chain) Canonical(visit func(Tx, chain.Receipt)) {
 // Steal signs a transfer with a wallet's key, as a thief of the key would, and
 // gives it to the nodes. It pays higher fees than the service does.
 func (c *Chain) Steal(from token.Address, nonce uint64, amount token.Amount) chain.Hash {
-	data := chain.TransferData(token.Address{0: 0xbb}, amount)
-	if !c.Treasury.IsZero() {
-		data = chain.TransferFromData(c.Treasury, token.Address{0: 0xbb}, amount)
-	}
 	tx := Tx{From: from, Nonce: nonce, Tx: chain.Tx{
-		ChainID: c.ID, To: c.Token, Data: data, Gas: 100_000,
+		ChainID: c.ID, To: c.Token, Data: chain.TransferData(token.Address{0: 0xbb}, amount), Gas: 100_000,
 		Fees: chain.Fees{Tip: token.Units(5_000), Cap: token.Units(50_000)},
 	}}
 	c.Each(func(n *Node) { n.take(tx) })

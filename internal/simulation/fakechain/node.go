@@ -239,7 +239,7 @@ func (n *Node) Account(_ context.Context, wallet, _ token.Address, head chain.He
 		}
 		pending++
 	}
-	return chain.Account{Head: head, Mined: a.Nonce, Pending: pending, Balance: spendable(b.accounts, wallet, n.chain.Treasury), Gas: a.Gas}, n.usable()
+	return chain.Account{Head: head, Mined: a.Nonce, Pending: pending, Balance: a.Coins, Gas: a.Gas}, n.usable()
 }
 
 // Count implements chain.Node.

@@ -281,9 +281,7 @@ func (o *Oracle) checkFailure(r Order, p payment.Payment) {
 		starved := slices.ContainsFunc(p.Attempts, func(a payment.Attempt) bool { // L1 data became dear
 			return a.Hash == p.Onchain && receipt.GasUsed == cmp.Or(a.Gas, p.Tx.Gas)
 		})
-		// Another wallet was faster, or the owner of the treasury.
-		dry := !p.Source.IsZero() && mined && o.Chain.Left(p.Source, receipt.Block).Less(p.Amount)
-		if pays && !blocked && !starved && !dry && !o.Stolen() {
+		if pays && !blocked && !starved && p.Source.IsZero() && !o.Stolen() { // a source's owner promises nothing
 			o.Violate(WithinBounds, "the wallet promised more than it had: %s reverted", r.Key)
 		}
 	case payment.TransferMissing:
@@ -387,7 +385,7 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 		if most := on.Nonce + o.window(); w.Ceiling != most {
 			o.Violate(WithinBounds, "the ceiling of %s is %d, its count and the window allow %d", short(a), w.Ceiling, most)
 		}
-		if coins := o.Chain.Spendable(a); w.Balance != coins || w.Gas != on.Gas || len(w.PerMerchant) > 0 {
+		if coins := on.Coins; w.Balance != coins || w.Gas != on.Gas || len(w.PerMerchant) > 0 {
 			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v, in flight %v", short(a), coins, on.Gas, w.Balance, w.Gas, w.PerMerchant)
 		}
 	}
