@@ -81,6 +81,18 @@ var levers = []lever{
 	{"no daily limit", func(s *plan.Deployment) { s.DailyLimit = false }, false},
 }
 
+// calls are counted calls of a payment that a target may lack.
+var calls = []struct {
+	name string
+	drop func(*plan.Consumption)
+}{
+	{"the release of a reservation: a write", func(p *plan.Consumption) { p.Writes-- }},
+	{"the status in the list: a write", func(p *plan.Consumption) { p.Writes-- }},
+	{"the second kilobyte of a delivery: a write", func(p *plan.Consumption) { p.Writes--; p.HookWrites-- }},
+	{"the question for a merchant's endpoints: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
+	{"the question for a delivery before it is stored: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
+}
+
 // consumption takes up the results of the benchmarks: those of Store, or of Batches.
 func (r results) consumption(base string) plan.Consumption {
 	get := func(selector, unit string) float64 { return r.value(base+"/"+selector, unit) }
@@ -126,13 +138,14 @@ func (r results) bills() string {
 	}
 	busiest := months[len(months)-1]
 	n := busiest.payments
-	million := func(b basis, chosen ...lever) float64 {
+	priced := func(b basis, p plan.Consumption, chosen ...lever) float64 {
 		s := b.under(n, busiest.keys)
 		for _, l := range chosen {
 			l.change(&s)
 		}
 		return s.PerMillion(n, p)
 	}
+	million := func(b basis, chosen ...lever) float64 { return priced(b, p, chosen...) }
 	table("dollars")
 	for i, l := range plan.Default.Bill(1, p) {
 		add(l.Name, func(b basis) float64 { return b.under(n, busiest.keys).Bill(n, p)[i].Dollars / n * 1e6 })
@@ -140,6 +153,14 @@ func (r results) bills() string {
 	table("lever")
 	for _, l := range levers {
 		add(l.name, func(b basis) float64 { return million(b, l) - million(b) })
+	}
+	table("without")
+	least := p
+	for _, c := range calls {
+		fewer := p
+		c.drop(&fewer)
+		c.drop(&least)
+		add(c.name, func(b basis) float64 { return priced(b, fewer) - million(b) })
 	}
 	table("a million payments, at")
 	for _, m := range months {
@@ -153,6 +174,8 @@ func (r results) bills() string {
 	})
 	safe := slices.DeleteFunc(slices.Clone(levers), func(l lever) bool { return !l.safe })
 	add("the same with every lever that gives nothing up", func(b basis) float64 { return million(b, safe...) })
+	small := slices.DeleteFunc(slices.Clone(levers), func(l lever) bool { return !strings.HasSuffix(l.name, " with 256 MB") })
+	add("the same without these calls, in 256 MB", func(b basis) float64 { return priced(b, least, small...) })
 	return text
 }
 
