@@ -62,7 +62,8 @@ func Missing(t testing.TB, what, remedy string) {
 	t.Skipf("needs %s: %s", what, remedy)
 }
 
-// root returns the root of the repository, which is above every test's directory.
+// root returns the root of the repository, which is above every test's directory. bench and e2e
+// have a go.mod of their own.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -70,11 +71,11 @@ func root(t testing.TB) string {
 		t.Fatal(err)
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+		if _, err := os.Stat(filepath.Join(at, "template.yaml")); err == nil {
 			return at
 		}
 		if strings.HasSuffix(at, string(filepath.Separator)) {
-			t.Fatalf("no go.mod above %s", dir)
+			t.Fatalf("no template.yaml above %s", dir)
 		}
 	}
 }
