@@ -1,4 +1,4 @@
-package remit_test
+package house_test
 
 import (
 	"encoding/json"
