@@ -185,6 +185,10 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 		if !raised && class == chain.Replacement {
 			tx.Fees, raised = s.Fees.Outbid(limit)
 		}
+		if class == chain.Funds { // cheaper, if it was signed at a price that the market asks no longer
+			tx.Fees = quote
+			raised = quote.Cap.Less(s.Fees.Cap) && !limit.Less(quote.Cap)
+		}
 		return tx
 	}
 	better := func(tx chain.Tx) bool {
@@ -194,10 +198,6 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 		tx := p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees)
 		tx.L1Fee = market.L1Reserve(tx)
 		tx = raise(tx)
-		if class == chain.Funds { // a cheaper one, if it was signed at a price that the market asks no longer
-			tx.Fees = quote
-			raised = tx.Cost().Less(s.Gas)
-		}
 		if !better(tx) {
 			return wallet.PendingTx{}, errSame
 		}

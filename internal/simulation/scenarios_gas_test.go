@@ -150,6 +150,31 @@ func TestBumpsThatTheWalletCanPay(t *testing.T) {
 	})
 }
 
+// Runs die before the record knows what a bump costs, so two payments are bumped by the same
+// ether, at a price that the node asks for a while. Once the first has paid, the second follows
+// the market down as soon as the wallet can pay that, and waits for no top-up.
+func TestPaymentAtAnAbsurdPrice(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Nodes: 1, Gwei: 12}, func(s *simulation.Scenario) {
+		s.Halted = true
+		s.Pay("client", order(0))
+		s.Pay("client", order(1))
+		s.On("run", "Reconcile", 0, scheduler.FailBefore)
+		s.Chain.Nodes[0].Quotes = fakechain.Nonsenses["dear"]
+		s.Elapse(8 * time.Minute)
+		s.Off("Reconcile")
+		s.Chain.Nodes[0].Heal()
+		s.Chain.BaseFee = unit(400)
+		s.Chain.Mine(s.Chain.Nodes[0])
+		s.Chain.BaseFee, s.Halted = unit(99_845), false // a little less, and still more than the wallet has
+		s.After(3*time.Minute, order(0), payment.Confirmed)
+		s.Is("attempts", len(s.Payment(order(1)).Attempts), 2)
+		s.Chain.BaseFee = unit(400)
+		s.After(3*time.Minute, order(1), payment.Confirmed)
+		s.Is("attempts", len(s.Payment(order(1)).Attempts), 3)
+		s.Chain.BaseFee = quiet
+	})
+}
+
 // Chains of the OP stack charge an L1 fee beside gas, and take no transaction of a
 // wallet that has not both. A wallet with gas alone gives no reservation, also while
 // the fees of other payments are still to be paid.

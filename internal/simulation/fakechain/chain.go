@@ -145,9 +145,10 @@ func (c *Chain) Away() bool {
 	return slices.ContainsFunc(c.Nodes, func(n *Node) bool { return n.elsewhere })
 }
 
-// Return ends Elsewhere.
+// Return ends Elsewhere, also for a node that is stuck there.
 func (c *Chain) Return() {
 	c.Each(func(n *Node) {
+		n.Stuck = n.Stuck && !n.elsewhere
 		n.elsewhere = false
 		n.Follow()
 	})
@@ -164,7 +165,10 @@ func (c *Chain) Stay() (base uint64, stays bool) {
 		b = b.parent
 	}
 	c.advance(c.other)
-	c.Return()
+	c.Each(func(n *Node) {
+		n.elsewhere = false
+		n.Follow()
+	})
 	return b.number, true
 }
 

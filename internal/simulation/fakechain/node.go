@@ -101,7 +101,8 @@ func (n *Node) Follow() {
 }
 
 // move makes b the node's head: transactions of blocks it leaves go back to its
-// pool, and those whose nonce b's branch has used leave the pool.
+// pool, and those whose nonce b's branch has used, or whose sender cannot pay for them
+// there, leave the pool (go-ethereum, core/txpool/legacypool, demoteUnexecutables).
 func (n *Node) move(b *block) { n.pool, n.head = n.poolAt(b), b }
 
 // poolAt returns the node's pool as it would be with b as its head.
@@ -118,7 +119,8 @@ func (n *Node) poolAt(b *block) pool {
 		}
 	}
 	for from, txs := range all {
-		maps.DeleteFunc(txs, func(nonce uint64, _ Tx) bool { return nonce < b.accounts[from].Nonce })
+		a := b.accounts[from]
+		maps.DeleteFunc(txs, func(nonce uint64, tx Tx) bool { return nonce < a.Nonce || a.Gas.Less(n.chain.cost(tx)) })
 	}
 	return all
 }
