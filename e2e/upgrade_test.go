@@ -218,6 +218,7 @@ type trade struct {
 	full    string         // the key of a merchant that has paid its daily limit
 	refused map[string]int // by what the limits refuse
 	failed  int            // requests that were answered 5xx, and repeated
+	last    error          // of these, and of the limits'
 }
 
 const base = 1_000_000
@@ -255,6 +256,7 @@ func (r *trade) begin() (stop func()) {
 				r.wrong = append(r.wrong, fmt.Sprintf("payment %d: %v", i, err))
 			} else if err != nil {
 				r.failed++
+				r.last = err
 			}
 			if err == nil {
 				r.hashes[i] = p.Hash
@@ -332,6 +334,13 @@ func (r *trade) hash(i int) string {
 
 func (r *trade) await(t *testing.T, n int) {
 	t.Helper()
+	defer func() {
+		if r.count() < n {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			t.Errorf("of %d payments %d were taken; the last error is %v, and %q", n, len(r.hashes), r.last, r.wrong)
+		}
+	}()
 	until(t, fmt.Sprintf("%d payments", n), 2*time.Minute, func() bool { return r.count() >= n })
 }
 
