@@ -69,13 +69,23 @@ func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) w
 
 // Retire implements store.Wallets with one transaction. The registration is the first
 // of its writes: that of a wallet that is retired already decides.
-func (s *Payments) Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error {
-	return s.transact(ctx, "retiring "+id.Address.String(), s.setState(id, wallet.Draining, wallet.Retired, at),
+func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
+	values := attributes{":retired": text(wallet.RetiredReason), ":next": number(w.NextNonce), ":none": number(0)}
+	condition := "next_nonce = :next AND size(reservations) = :none AND " + paused(values, ":paused", w.Paused)
+	return s.transact(ctx, "retiring "+w.Address.String(), s.setState(w.ID, wallet.Draining, wallet.Retired, at),
 		write{types.TransactWriteItem{Update: &types.Update{
-			TableName: &s.name, Key: walletKey(id.ChainID, id.Address.String()),
-			UpdateExpression: aws.String("SET paused = :retired"), ConditionExpression: aws.String("next_nonce = :next AND size(reservations) = :none"),
-			ExpressionAttributeValues: attributes{":retired": text(wallet.RetiredReason), ":next": number(next), ":none": number(0)},
+			TableName: &s.name, Key: walletKey(w.ChainID, w.Address.String()), UpdateExpression: aws.String("SET paused = :retired"),
+			ConditionExpression: &condition, ExpressionAttributeValues: values,
 		}}, is(store.ErrChanged)})
+}
+
+// paused returns the condition that a wallet is paused for a reason, which it adds to values.
+func paused(values attributes, name, reason string) string {
+	if reason == "" {
+		return "attribute_not_exists(paused)"
+	}
+	values[name] = text(reason)
+	return "paused = " + name
 }
 
 // Open implements store.Wallets with one transaction: no run of check-receipts
@@ -274,14 +284,7 @@ func (s *Payments) Pause(ctx context.Context, id wallet.ID, reason string) error
 // Repause implements store.Wallets.
 func (s *Payments) Repause(ctx context.Context, id wallet.ID, from, to string) error {
 	values := attributes{}
-	is := func(name, reason string) string {
-		if reason == "" {
-			return "attribute_not_exists(paused)"
-		}
-		values[name] = text(reason)
-		return "paused = " + name
-	}
-	condition := "(" + is(":from", from) + " OR " + is(":to", to) + ")"
+	condition := "(" + paused(values, ":from", from) + " OR " + paused(values, ":to", to) + ")"
 	change := "REMOVE paused"
 	if to != "" {
 		change = "SET paused = :to"

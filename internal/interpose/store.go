@@ -173,8 +173,8 @@ func (s *Store) SetState(ctx context.Context, id wallet.ID, from, to wallet.Stat
 }
 
 // Retire implements store.Wallets.
-func (s *Store) Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error {
-	return s.run(ctx, "Retire", short(id.Address), func(ctx context.Context) error { return s.Store.Retire(ctx, id, next, at) })
+func (s *Store) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
+	return s.run(ctx, "Retire", short(w.Address), func(ctx context.Context) error { return s.Store.Retire(ctx, w, at) })
 }
 
 // Open implements store.Wallets.

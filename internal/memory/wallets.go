@@ -59,15 +59,15 @@ func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) e
 }
 
 // Retire implements store.Wallets.
-func (s *Payments) Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error {
-	return s.change(ctx, id, func(p *purse) error {
-		if s.registry[id].State == wallet.Retired {
+func (s *Payments) Retire(ctx context.Context, w wallet.Wallet, at time.Time) error {
+	return s.change(ctx, w.ID, func(p *purse) error {
+		if s.registry[w.ID].State == wallet.Retired {
 			return nil
 		}
-		if p.w.NextNonce != next || len(p.w.Reservations) > 0 {
+		if p.w.NextNonce != w.NextNonce || p.w.Paused != w.Paused || len(p.w.Reservations) > 0 {
 			return store.ErrChanged
 		}
-		err := s.setState(id, wallet.Draining, wallet.Retired, at)
+		err := s.setState(w.ID, wallet.Draining, wallet.Retired, at)
 		if err == nil {
 			p.w.Paused = wallet.RetiredReason
 		}

@@ -88,25 +88,32 @@ func (r *Recovery) Hold(ctx context.Context) ([]wallet.ID, error) {
 		}
 		ids = append(ids, id)
 	}
+	if r.DryRun {
+		return ids, nil
+	}
+	var paused []wallet.ID
 	for _, id := range ids {
-		if r.DryRun {
-			continue
-		}
-		if err := r.hold(ctx, id); err != nil {
+		retired, err := r.hold(ctx, id)
+		if err != nil {
 			return nil, fmt.Errorf("pausing %s: %w", id.Address, err)
 		}
+		if !retired {
+			paused = append(paused, id)
+		}
 	}
-	return ids, nil
+	return paused, nil
 }
 
-func (r *Recovery) hold(ctx context.Context, id wallet.ID) error {
+// hold pauses a wallet. It reports true for one that an operator has retired meanwhile,
+// and that no round would settle: that one stays as it is.
+func (r *Recovery) hold(ctx context.Context, id wallet.ID) (retired bool, err error) {
 	for {
 		w, err := r.Store.Wallet(ctx, id)
 		switch {
 		case errors.Is(err, wallet.ErrUnknown):
 			err = r.Store.Open(ctx, wallet.Wallet{ID: id, Reservations: map[payment.ID]wallet.Reservation{}, Paused: held})
-		case err == nil && w.Suspect():
-			return nil
+		case err == nil && (w.Suspect() || w.Paused == wallet.RetiredReason):
+			return !w.Suspect(), nil
 		case err == nil:
 			reason := held
 			if w.Paused != "" {
@@ -115,7 +122,7 @@ func (r *Recovery) hold(ctx context.Context, id wallet.ID) error {
 			err = r.Store.Repause(ctx, id, w.Paused, reason)
 		}
 		if err != nil && !errors.Is(err, store.ErrChanged) {
-			return err
+			return false, err
 		}
 	}
 }

@@ -28,9 +28,10 @@ var (
 // a record, may have paid what restored tables know nothing of, and a recovery leaves
 // retired wallets out: it is not retired unless the caller says that its key is stolen.
 // A wallet that was never used gets a record. The write holds
-// only if no nonce was given out since the wallet was read: a process that still takes
-// it for an active one may reserve until then, and gets no reservation afterwards. A
-// crash, or an answer that is lost, is followed by the same call.
+// only if no nonce was given out, and nobody paused or resumed it, since the wallet was
+// read: a process that still takes it for an active one may reserve until then, and gets
+// no reservation afterwards; a recovery that has paused it waits for it. A crash, or an
+// answer that is lost, is followed by the same call.
 func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 		return fmt.Errorf("%w: %d transactions of it are final, and the tables have no record of it", ErrUnsettled, settled)
 	}
 	if errors.Is(err, wallet.ErrUnknown) {
-		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, NextNonce: settled, Ceiling: settled, Paused: wallet.RetiredReason}); err == nil {
+		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, NextNonce: settled, Ceiling: settled, Paused: wallet.Retiring}); err == nil {
 			w, err = s.Store.Wallet(ctx, id) // a handler may have been first
 		}
 	}
@@ -79,7 +80,7 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 		return fmt.Errorf("%w: next nonce %d, %d mined, %d final, %d reservations, %d pending transactions, %d that cannot be read",
 			ErrUnsettled, w.NextNonce, views.Leading().Mined, settled, len(w.Reservations), len(txs), unreadable)
 	}
-	return s.Store.Retire(ctx, id, w.NextNonce, s.Now())
+	return s.Store.Retire(ctx, w, s.Now())
 }
 
 // watch says once a day of each retired wallet that its key is in use. Nothing waits

@@ -485,6 +485,10 @@ func TestARetiredWallet(t *testing.T) {
 			ended(w)
 			w.script.with("Retire#1", func(w *world) error { return w.tables.Advance(context.Background(), id, 4, 0) })
 		}, store.ErrChanged, store.ErrChanged},
+		"a recovery paused it meanwhile": {func(w *world) {
+			ended(w)
+			w.script.with("Retire#1", func(w *world) error { return w.tables.Pause(context.Background(), id, wallet.Suspicion) })
+		}, store.ErrChanged, store.ErrChanged},
 		"restored tables may lack a payment": {func(w *world) {
 			ended(w)
 			w.must(w.tables.Pause(context.Background(), id, wallet.Suspicion+": restored"))

@@ -24,7 +24,7 @@ type Store interface {
 	LowerCeiling(ctx context.Context, id wallet.ID, ceiling uint64) error
 
 	Open(ctx context.Context, w wallet.Wallet) error
-	Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error
+	Retire(ctx context.Context, w wallet.Wallet, at time.Time) error
 	Wallet(ctx context.Context, id wallet.ID) (wallet.Wallet, error)
 	Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error)
 	Compared(ctx context.Context, chainID uint64) (store.Comparison, error)

@@ -9,6 +9,7 @@ import (
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/wallet"
 )
 
 // The tables are lost with payments that are mined, and others that are signed and
@@ -323,6 +324,38 @@ func TestRecoveryOnAFork(t *testing.T) {
 			s.Idle = false
 			s.Pay("again", order(0))
 			s.Pay("again", order(1))
+		})
+	}
+}
+
+// An operator retires a wallet as a recovery begins, as in seed 60003354. A wallet that is
+// retired when the recovery would pause it is left out; one that is paused is not retired.
+func TestRetiredAsRecoveryBegins(t *testing.T) {
+	for _, late := range []string{"the operator", "the recovery"} {
+		perform(t, late+" is late", simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+			s.Pay("opens both", order(0))
+			s.Elapse(4 * time.Minute)
+			s.Forget(s.Store.Image())
+			s.Idle = true
+			if late == "the operator" {
+				s.On("operator1", "Retire 0001", 1, scheduler.Freeze)
+				s.On("recover1", "PutNoop 0001#0", 1, scheduler.Freeze)
+				s.StartRetirement(1)
+				s.Elapse(time.Second)
+			} else {
+				s.On("recover1", "Wallet 0001", 1, scheduler.Freeze)
+			}
+			s.StartRecovery()
+			s.Elapse(time.Second)
+			if late == "the recovery" {
+				s.StartRetirement(1)
+				s.Elapse(time.Second)
+			}
+			s.Thaw()
+			s.Elapse(time.Second)
+			s.Is("retired", s.Record(1).Paused == wallet.RetiredReason, late == "the recovery")
+			s.Elapse(5 * time.Minute)
+			s.Is("recovered", s.Recovered(), true)
 		})
 	}
 }

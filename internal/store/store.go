@@ -181,10 +181,10 @@ type Wallets interface {
 	SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error
 
 	// Retire moves the wallet's registration from Draining to Retired, and pauses
-	// the wallet for the reason wallet.RetiredReason, in one write, if next_nonce is
-	// still next and the wallet has no reservation. Otherwise ErrChanged. If it is
-	// retired already it changes nothing.
-	Retire(ctx context.Context, id wallet.ID, next uint64, at time.Time) error
+	// the wallet for the reason wallet.RetiredReason, in one write, if next_nonce and
+	// its pause are still those of w and it has no reservation. Otherwise ErrChanged.
+	// If it is retired already it changes nothing.
+	Retire(ctx context.Context, w wallet.Wallet, at time.Time) error
 
 	// Open stores w, and in its registration that it has a record. A wallet that is
 	// not registered is registered too, as draining, with its key in a secret. A

@@ -153,10 +153,11 @@ var walletPromises = []promise[*check]{
 			c.registers(r.ChainID, wallet.Registry{r})
 		}
 	}},
-	{"a wallet is retired once it is draining, holds no reservation, and has given out no nonce since", func(c *check) {
+	{"a wallet is retired once it is draining, holds no reservation, and has neither given out a nonce nor been paused since", func(c *check) {
 		w := c.open(wallet.Wallet{ID: c.walletID(), NextNonce: 5, Ceiling: 9, Balance: token.Units(100), Gas: token.Units(100), Reservations: map[payment.ID]wallet.Reservation{}})
+		reason := "" // as it was read
 		retire := func(next uint64, want error) {
-			if err := c.Retire(c.Context(), w.ID, next, noon); !errors.Is(err, want) {
+			if err := c.Retire(c.Context(), wallet.Wallet{ID: w.ID, NextNonce: next, Paused: reason}, noon); !errors.Is(err, want) {
 				c.Errorf("retiring at %d: %v, want %v", next, err, want)
 			}
 			c.holdsWallet(w)
@@ -170,13 +171,16 @@ var walletPromises = []promise[*check]{
 		c.ok("releasing", c.Release(c.Context(), "pay_a", wallet.PendingTx{ID: w.ID, Nonce: 5}))
 		w.Reservations = map[payment.ID]wallet.Reservation{}
 		retire(5, store.ErrChanged)
-		w.Paused = wallet.RetiredReason
+		c.ok("pausing", c.Pause(c.Context(), w.ID, "by hand"))
+		w.Paused = "by hand"
+		retire(6, store.ErrChanged)
+		reason, w.Paused = w.Paused, wallet.RetiredReason
 		retire(6, nil)
 		retire(6, nil) // again: the first answer may have been lost
 		_, err := c.Reserve(c.Context(), need(w, "pay_b"))
 		c.refused("reserving", err, wallet.ErrPaused)
 		c.refused("draining it again", c.SetState(c.Context(), w.ID, wallet.Active, wallet.Draining, noon), store.ErrChanged)
-		if err := c.Retire(c.Context(), c.walletID(), 0, noon); !errors.Is(err, wallet.ErrUnknown) {
+		if err := c.Retire(c.Context(), wallet.Wallet{ID: c.walletID()}, noon); !errors.Is(err, wallet.ErrUnknown) {
 			c.Errorf("retiring an unknown wallet: %v", err)
 		}
 	}},

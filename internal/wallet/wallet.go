@@ -157,8 +157,12 @@ func (w Wallet) RolledBack() bool { return strings.HasPrefix(w.Paused, RolledBac
 // Passing reports whether the wallet is not paused, or its pause ends by itself.
 func (w Wallet) Passing() bool { return w.Paused == "" || w.Paused == OutOfGas || w.RolledBack() }
 
-// RetiredReason is the reason for which a retired wallet is paused.
+// RetiredReason is the reason for which a retired wallet is paused, and no other.
 const RetiredReason = "retired"
+
+// Retiring is the reason for which a wallet is paused that had no record when it was to
+// be retired. It ends when that command is given again.
+const Retiring = "to be retired"
 
 // FirstUse returns the record of a wallet seen for the first time: it starts
 // at the chain's count. While a node's pool holds more than is mined, or more is

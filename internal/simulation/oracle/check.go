@@ -376,7 +376,7 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 			}
 			continue
 		}
-		if _, blocked := o.Chain.Blocked[a]; w.Paused != "" && (!blocked || !strings.HasPrefix(w.Paused, "blocked:")) {
+		if _, blocked := o.Chain.Blocked[a]; w.Paused != "" && w.Paused != wallet.Retiring && (!blocked || !strings.HasPrefix(w.Paused, "blocked:")) {
 			o.Violate(Settles, "wallet %s is paused: %s", short(a), w.Paused)
 		}
 		if w.NextNonce != on.Nonce {
