@@ -83,7 +83,7 @@ func TestUpgrade(t *testing.T) {
 	t.Cleanup(receiver.Close)
 	m.call("POST", "/webhooks", map[string]any{"url": receiver.URL}).want(t, 201)
 	stop := trade.begin()
-	trade.await(t, 10)
+	trade.await(t, s, 10)
 	s.importSettings(t, o, live...)
 	for i, source := range []string{root, earlier} {
 		begun, parameters := trade.count(), append(live, "Size=small")
@@ -94,7 +94,7 @@ func TestUpgrade(t *testing.T) {
 		s.deployFrom(t, source, filepath.Join(dir, fmt.Sprintf("build-%d", i+2)), parameters...)
 		t.Logf("%d payments were taken during deployment %d", trade.count()-begun, i+2)
 		trade.follow(m.api()) // the local AWS makes an API anew whose routes differ, where AWS keeps its address
-		trade.await(t, trade.count()+10)
+		trade.await(t, s, trade.count()+10)
 		next := rotated(t, m, m.id(), time.Hour) // a key that the other version made
 		if source == root {
 			next.call("GET", "/transaction/"+trade.hash(0), nil).want(t, 200)
@@ -332,10 +332,12 @@ func (r *trade) hash(i int) string {
 	return r.hashes[i]
 }
 
-func (r *trade) await(t *testing.T, n int) {
+func (r *trade) await(t *testing.T, s *stack, n int) {
 	t.Helper()
 	defer func() {
 		if r.count() < n {
+			settled := s.logged(t, "CheckReceipts")
+			t.Logf("the last of check-receipts:\n%s", strings.Join(settled[max(0, len(settled)-40):], "\n"))
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			t.Errorf("of %d payments %d were taken; the last error is %v, and %q", n, len(r.hashes), r.last, r.wrong)
