@@ -126,8 +126,9 @@ func (f *faultless) miner() *fakechain.Node {
 	return f.chain.Nodes[f.blocks%len(f.chain.Nodes)]
 }
 
-// drainSteps bounds the steps of drain. More of them are a livelock.
-const drainSteps = 30_000
+// drainSteps bounds the steps of drain. More of them are a livelock: 500 merchants need some
+// 40,000.
+const drainSteps = 150_000
 
 // drain lets effects happen until no actor is busy.
 func (c *Cluster) drain(p policy, due *timetable) {
