@@ -93,7 +93,7 @@ var calls = []struct {
 	{"the question for a delivery before it is stored: a read", func(p *plan.Consumption) { p.Reads--; p.HookReads-- }},
 }
 
-// consumption takes up the results of the benchmarks: those of Store, or of Batches.
+// consumption counts what a payment uses, from the results of Store or of Batches.
 func (r results) consumption(base string) plan.Consumption {
 	get := func(selector, unit string) float64 { return r.value(base+"/"+selector, unit) }
 	const unseen = 1 // the look for a delivery that is not stored yet: AWS counts it, DynamoDB Local does not
@@ -198,7 +198,7 @@ func walls() string {
 	return text
 }
 
-// TestTheBillIsOfTheTemplate: the deployment that is billed is that of the template's defaults.
+// TestTheBillIsOfTheTemplate: the bill is for a deployment with the template's defaults.
 func TestTheBillIsOfTheTemplate(t *testing.T) {
 	text, err := os.ReadFile("../template.yaml")
 	if err != nil {

@@ -104,8 +104,8 @@ func (r results) measured(page string) (string, int) {
 	}), rows
 }
 
-// TestThePagesAreOfTheResults: each target's measured value is that of the kept results, the
-// bills are computed from their counts, and the walls are the plan's.
+// TestThePagesAreOfTheResults: the pages show each target's value from bench/results, bills
+// computed from the counts there, and the walls of the plan.
 func TestThePagesAreOfTheResults(t *testing.T) {
 	r := readResults(t)
 	computed := regexp.MustCompile(`(?s)(<!-- computed: (\w+) -->\n).*?(\n<!-- end -->)`)
@@ -137,8 +137,8 @@ func TestThePagesAreOfTheResults(t *testing.T) {
 	}
 }
 
-// TestThePlanIsOfTheResults: what the plan computes with is what was measured, and the
-// partitions of a list are those that package dynamo writes to.
+// TestThePlanIsOfTheResults: the plan computes with measured values, and with as many
+// partitions of a list as package dynamo writes to.
 func TestThePlanIsOfTheResults(t *testing.T) {
 	measured, planned := reflect.ValueOf(readResults(t).consumption("Store")), reflect.ValueOf(plan.Measured)
 	for i := range measured.NumField() {

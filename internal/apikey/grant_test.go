@@ -62,8 +62,8 @@ func issued(t *testing.T, registry *apikey.Registry, by apikey.Key, r apikey.Key
 	return m.Key, err
 }
 
-// TestOnlyWhatItHasIsGranted: a key makes, rotates and revokes no key with a scope that
-// it lacks, and makes none, by rotation of another either, that expires later.
+// TestOnlyWhatItHasIsGranted: a key cannot make, rotate or revoke a key with a scope that
+// it lacks, nor make or rotate another that expires later.
 func TestOnlyWhatItHasIsGranted(t *testing.T) {
 	_, registry, first := stack(t)
 	keys, both := []apikey.Scope{apikey.Keys}, []apikey.Scope{apikey.Keys, apikey.Webhooks}

@@ -324,7 +324,7 @@ func TestFinalCount(t *testing.T) {
 	}
 }
 
-// TestUsed: nonces are used up for good where nodes enough say so, beside those that are silent.
+// TestUsed: a nonce counts as used for good once enough nodes say so; silent ones do not count.
 func TestUsed(t *testing.T) {
 	const down = 99
 	for _, test := range []struct {

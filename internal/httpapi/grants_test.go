@@ -90,8 +90,8 @@ func TestLimitsReachTheEngine(t *testing.T) {
 	}
 }
 
-// TestWiderKeys: a key makes, rotates and revokes no key with a scope that it lacks, and
-// makes none that expires later.
+// TestWiderKeys: a key cannot make, rotate or revoke a key with a scope that it lacks, and
+// cannot make one that expires later.
 func TestWiderKeys(t *testing.T) {
 	a := newAPI(t)
 	root := a.keyID()

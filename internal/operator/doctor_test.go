@@ -322,9 +322,9 @@ func TestDoctorListsNarrowedKeys(t *testing.T) {
 	store(5, `{"scopes":["webhooks","keys"],"book":true}`, apikey.Key{RevokedAt: time.Now()})
 	got := see()
 	want := `3 keys only read payments:
-     key_2 of mer_1, label "$(till) 'three'", has limits of other keys: remit keys issue mer_1 --stack shop --label '$(till) '\''three'\''' --scopes payments:write,payments:read --max-amount 5 --daily-amount 7 --daily-count 3 --recipients book; remit keys revoke mer_1 key_2 --stack shop
-     key_3 of mer_1, label "", has limits beside the scope keys: remit keys issue mer_1 --stack shop --scopes payments:read --daily-count 4 --expires-in 1h; remit keys revoke mer_1 key_3 --stack shop
-     key_4 of mer_1, label "", has limits beside the scope keys: remit keys issue mer_1 --stack shop --scopes keys; remit keys revoke mer_1 key_4 --stack shop`
+     key_2 of mer_1, label "$(till) 'three'", has limits of other keys: remit keys issue mer_1 --stack shop --label '$(till) '\''three'\''' --scopes payments:write,payments:read --max-amount 5 --daily-amount 7 --daily-count 3 --recipients book && remit keys revoke mer_1 key_2 --stack shop
+     key_3 of mer_1, label "", has limits beside the scope keys: remit keys issue mer_1 --stack shop --scopes payments:read --daily-count 4 --expires-in 1h && remit keys revoke mer_1 key_3 --stack shop
+     key_4 of mer_1, label "", has limits beside the scope keys: remit keys issue mer_1 --stack shop --scopes keys && remit keys revoke mer_1 key_4 --stack shop`
 	if diff := cmp.Diff(want, regexp.MustCompile("1h0m[0-9]+s").ReplaceAllString(got.Saw, "1h")); got.OK || diff != "" {
 		t.Error(diff)
 	}

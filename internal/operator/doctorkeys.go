@@ -62,6 +62,6 @@ func (e *examination) reissue(k apikey.Key) string {
 	flag(want.Daily.Count > 0, "daily-count", fmt.Sprint(want.Daily.Count))
 	flag(want.Book, "recipients", "book")
 	flag(!k.ExpiresAt.IsZero(), "expires-in", max(time.Until(k.ExpiresAt).Truncate(time.Second), time.Second).String())
-	return fmt.Sprintf("%s of %s, label %q, has %s: remit keys issue %[2]s --stack %[5]s%[6]s; remit keys revoke %[2]s %[1]s --stack %[5]s",
+	return fmt.Sprintf("%s of %s, label %q, has %s: remit keys issue %[2]s --stack %[5]s%[6]s && remit keys revoke %[2]s %[1]s --stack %[5]s",
 		k.ID, k.MerchantID, k.Label, why, e.Stack, flags)
 }
