@@ -5,7 +5,8 @@ SHELL := $(firstword $(wildcard /bin/bash) bash)
 
 # The packages of every module (go.work), those of `make test`, and further arguments of the
 # command a target runs.
-MODULES := ./... ./bench/... ./e2e/...
+# e2e is first, since it takes longest and the others run beside it.
+MODULES := ./e2e/... ./bench/... ./...
 PKG ?= $(MODULES)
 ARGS ?=
 
