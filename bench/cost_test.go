@@ -68,10 +68,12 @@ type lever struct {
 
 var levers = []lever{
 	{"no traces", func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare, s.QueueTraced = 0, 0, false }, true},
-	{"one request a second traced, and a twentieth of the rest, as X-Ray does by itself", func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare = 1, 0.05 }, false},
+	{"one request a second traced, and a twentieth of the rest, as X-Ray does by itself",
+		func(s *plan.Deployment) { s.TraceReservoir, s.TraceShare = 1, 0.05 }, false},
 	{"check-receipts with 256 MB", func(s *plan.Deployment) { s.SettleGB = 0.25 }, false},
 	{"send-payment with 256 MB", func(s *plan.Deployment) { s.PostGB = 0.25 }, false},
-	{"send-payment with 1,024 MB, the small functions with 512 MB", func(s *plan.Deployment) { s.PostGB, s.GetGB, s.AuthGB, s.HookGB = 1, 0.5, 0.5, 0.5 }, false},
+	{"send-payment with 1,024 MB, the small functions with 512 MB",
+		func(s *plan.Deployment) { s.PostGB, s.GetGB, s.AuthGB, s.HookGB = 1, 0.5, 0.5, 0.5 }, false},
 	{"webhooks gathered for a second, which delays them beyond the contract", func(s *plan.Deployment) { s.Gather = 1 }, false},
 	{"looking half as often", func(s *plan.Deployment) { s.BlockSeconds *= 2 }, true},
 	{"log level WARN, which loses the metrics", func(s *plan.Deployment) { s.LogBytes = 700 }, false},
@@ -98,13 +100,16 @@ func (r results) consumption(base string) plan.Consumption {
 	get := func(selector, unit string) float64 { return r.value(base+"/"+selector, unit) }
 	const unseen = 1 // the look for a delivery that is not stored yet: AWS counts it, DynamoDB Local does not
 	p := plan.Consumption{
-		Reads:      unseen,
-		HookWrites: get("function=deliver-webhook", "writes"), HookReads: get("function=deliver-webhook", "reads") + get("caller=check-receipts/operation=Query", "reads") + unseen,
+		Reads:           unseen,
+		HookWrites:      get("function=deliver-webhook", "writes"),
+		HookReads:       get("function=deliver-webhook", "reads") + get("caller=check-receipts/operation=Query", "reads") + unseen,
 		Sends:           r.value("Store/webhook=all", "sends"), // of one message, whatever it is of
 		AuthorizerReads: get("function=authorizer", "reads"), PendingReads: get("look=pending_payment", "reads"),
 		LookReads: get("look=wallet", "reads"), LookWrites: get("look=wallet", "writes"),
-		Stored: get("payment=kept", "bytes"), HookStored: r.value("Store/webhook=kept", "bytes"), Items: 4, // payment, hash, delivery, and the list's entry
-		Post: r.value("Post/store=4ms/rpc=50ms/clients=1/payer=4-wallets", "p50-ms") / 1000, Get: 2*plan.StoreSeconds + plan.WorkSeconds, Auth: plan.StoreSeconds + plan.WorkSeconds,
+		Stored: get("payment=kept", "bytes"), HookStored: r.value("Store/webhook=kept", "bytes"),
+		Items: 4, // payment, hash, delivery, and the list's entry
+		Post:  r.value("Post/store=4ms/rpc=50ms/clients=1/payer=4-wallets", "p50-ms") / 1000, Get: 2*plan.StoreSeconds + plan.WorkSeconds,
+		Auth: plan.StoreSeconds + plan.WorkSeconds,
 		Hook: 2*plan.StoreSeconds + plan.MerchantSeconds + plan.WorkSeconds, Work: plan.WorkSeconds,
 	}
 	for _, function := range []string{"send-payment", "check-receipts", "deliver-webhook", "get-transaction"} {
@@ -193,7 +198,8 @@ func walls() string {
 	base := of("base")
 	slices.SortStableFunc(base, func(v, w plan.Wall) int { return cmp.Compare(v.At(), w.At()) })
 	for _, w := range base {
-		text += fmt.Sprintf("| %s | %s | %.0f | %.0f | %.0f |\n", w.Name, cmp.Or(w.Raise, "nothing"), w.At(), at("polygon", w.Name), at("ethereum", w.Name))
+		text += fmt.Sprintf("| %s | %s | %.0f | %.0f | %.0f |\n", w.Name, cmp.Or(w.Raise, "nothing"), w.At(), at("polygon", w.Name),
+			at("ethereum", w.Name))
 	}
 	return text
 }
@@ -220,19 +226,22 @@ func TestTheBillIsOfTheTemplate(t *testing.T) {
 	}
 	d := plan.Default
 	want := map[string]string{
-		"Parameters/AuthorizerCacheSeconds/Default":                                                        fmt.Sprint(d.CacheSeconds),
-		"Parameters/PaymentsCapacityMinimum/Default":                                                       fmt.Sprint(d.FloorUnits),
-		"Parameters/PaymentsCapacity/Default":                                                              map[bool]string{true: "provisioned", false: "on-demand"}[d.Provisioned],
-		"Parameters/TraceShare/Default":                                                                    fmt.Sprint(d.TraceShare),
-		"Resources/DeliverWebhookFunction/Properties/Tracing":                                              map[bool]string{true: "Active", false: "PassThrough"}[d.QueueTraced],
-		"Resources/DeliverWebhookFunction/Properties/Events/Job/Properties/MaximumBatchingWindowInSeconds": map[bool]string{true: fmt.Sprint(d.Gather)}[d.Gather > 0],
+		"Parameters/AuthorizerCacheSeconds/Default":  fmt.Sprint(d.CacheSeconds),
+		"Parameters/PaymentsCapacityMinimum/Default": fmt.Sprint(d.FloorUnits),
+		"Parameters/PaymentsCapacity/Default":        map[bool]string{true: "provisioned", false: "on-demand"}[d.Provisioned],
+		"Parameters/TraceShare/Default":              fmt.Sprint(d.TraceShare),
+		"Resources/DeliverWebhookFunction/Properties/Tracing": map[bool]string{true: "Active",
+			false: "PassThrough"}[d.QueueTraced],
+		"Resources/DeliverWebhookFunction/Properties/Events/Job/Properties/MaximumBatchingWindowInSeconds": map[bool]string{
+			true: fmt.Sprint(d.Gather)}[d.Gather > 0],
 	}
 	for path, want := range want {
 		if got := at(path); got != want {
 			t.Errorf("%s is %q, and internal/plan has %q", path, got, want)
 		}
 	}
-	for name, gb := range map[string]float64{"SendPayment": d.PostGB, "GetTransaction": d.GetGB, "Authorizer": d.AuthGB, "DeliverWebhook": d.HookGB, "CheckReceipts": d.SettleGB} {
+	for name, gb := range map[string]float64{"SendPayment": d.PostGB, "GetTransaction": d.GetGB, "Authorizer": d.AuthGB,
+		"DeliverWebhook": d.HookGB, "CheckReceipts": d.SettleGB} {
 		function := "Resources/" + name + "Function/"
 		memory := cmp.Or(at(function+"Properties/MemorySize"), at("Globals/Function/MemorySize"))
 		if memory = cmp.Or(at("Parameters/"+memory+"/Default"), memory); at(function+"Type") == "" || memory != fmt.Sprint(1024*gb) {
@@ -254,7 +263,8 @@ func TestMetricsAreCounted(t *testing.T) {
 	var out bytes.Buffer
 	m := emf.New(&out, "remit", time.Now)
 	runreport.Add(m, settlement.Report{
-		Confirmed: 1, Failed: 1, Bumps: 1, Resent: 1, Pending: 1, Oldest: 1, ToFinal: []time.Duration{1}, Spent: []settlement.Spent{{}}, Wallets: []settlement.Funds{{}},
+		Confirmed: 1, Failed: 1, Bumps: 1, Resent: 1, Pending: 1, Oldest: 1, ToFinal: []time.Duration{1}, Spent: []settlement.Spent{{}},
+		Wallets: []settlement.Funds{{}},
 	}, runreport.Of{})
 	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 1, Silent: true}})
 	m.Add("ScheduledRuns", emf.Count, 1)

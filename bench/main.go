@@ -55,7 +55,8 @@ func run(ctx context.Context) error {
 		chosen = strings.Fields(everything)
 	}
 	for _, name := range chosen {
-		args := []string{"./bench/measure", "-run=^$", "-benchtime=1x", "-bench=^Benchmark(?i:" + name + ")$", fmt.Sprint("-count=", *count), fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed), "-baseline=" + *baseline}
+		args := []string{"./bench/measure", "-run=^$", "-benchtime=1x", "-bench=^Benchmark(?i:" + name + ")$", fmt.Sprint("-count=", *count),
+			fmt.Sprint("-short=", *quick), fmt.Sprint("-for=", *length), fmt.Sprint("-seed=", *seed), "-baseline=" + *baseline}
 		text, err := measure(ctx, args...)
 		if err == nil && !*quick && (name != "chaos" || *length >= fullChaos) {
 			err = os.WriteFile(filepath.Join("bench/results", name+".txt"), text, 0o644)
@@ -82,7 +83,8 @@ func measure(ctx context.Context, args ...string) ([]byte, error) {
 	if err := cmd.Run(); err != nil {
 		return nil, err
 	}
-	kept := fmt.Sprintf("date: %s\ntook: %.0f s\nload: %s\ncores: %d\ngo: %s\n", begin.UTC().Format("2006-01-02 15:04 UTC"), time.Since(begin).Seconds(),
+	kept := fmt.Sprintf("date: %s\ntook: %.0f s\nload: %s\ncores: %d\ngo: %s\n", begin.UTC().Format("2006-01-02 15:04 UTC"),
+		time.Since(begin).Seconds(),
 		strings.Fields(string(load) + " unknown")[0], runtime.NumCPU(), runtime.Version())
 	results := ofFormat.FindAllString(out.String(), -1)
 	if !strings.Contains(out.String(), "\nBenchmark") {

@@ -71,8 +71,10 @@ func (c *calls) start(cloud *localaws.Cloud, keyFile string) (string, error) {
 
 var (
 	application = regexp.MustCompile(`\bapp/(\S+)`)
-	services    = map[string]string{"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "TrentService": "kms", "secretsmanager": "secretsmanager"}
-	parts       = map[string]string{"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Get": "GetItem", "Put": "PutItem", "Update": "UpdateItem"}
+	services    = map[string]string{"DynamoDB_20120810": "dynamodb", "AmazonSQS": "sqs", "TrentService": "kms",
+		"secretsmanager": "secretsmanager"}
+	parts = map[string]string{"ConditionCheck": "ConditionCheckItem", "Delete": "DeleteItem", "Get": "GetItem", "Put": "PutItem",
+		"Update": "UpdateItem"}
 )
 
 // record notes the rights that a request needs. A transaction needs those of its

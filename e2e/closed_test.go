@@ -67,7 +67,8 @@ func TestRealMoneyIsClosed(t *testing.T) {
 				t.Errorf("%s: %s said %v, want %q", c.why, where, err, c.say)
 			}
 		}
-		if said := fmt.Sprint(deployed); c.say != "" && !strings.Contains(fmt.Sprint(env.Err()), said[strings.LastIndex(said, "failed: ")+len("failed: "):]) {
+		if said := fmt.Sprint(deployed); c.say != "" &&
+			!strings.Contains(fmt.Sprint(env.Err()), said[strings.LastIndex(said, "failed: ")+len("failed: "):]) {
 			t.Errorf("%s: CloudFormation said %v, a function %v", c.why, deployed, env.Err())
 		}
 	}

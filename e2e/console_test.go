@@ -22,9 +22,11 @@ func TestConsoleOfADeployedStack(t *testing.T) {
 	m := newMerchant(t, o.s)
 	pay := func(to, key string) string {
 		t.Helper()
-		return m.call("POST", "/send-payment", map[string]any{"to": to, "amount": 59, "reference": key}, "Idempotency-Key", key).want(t, 201).get("tx_hash")
+		return m.call("POST", "/send-payment", map[string]any{"to": to, "amount": 59, "reference": key}, "Idempotency-Key", key).want(t,
+			201).get("tx_hash")
 	}
-	ends := map[string]string{pay(recipient, "console-confirmed"): "CONFIRMED", pay(devnet.RevertRecipient.String(), "console-failed"): "FAILED"}
+	ends := map[string]string{pay(recipient, "console-confirmed"): "CONFIRMED",
+		pay(devnet.RevertRecipient.String(), "console-failed"): "FAILED"}
 	var paid struct{ State, Wallet string }
 	for hash, end := range ends {
 		until(t, end, 90*time.Second, func() bool {
@@ -108,7 +110,8 @@ func TestConsoleOfADeployedStack(t *testing.T) {
 			break
 		}
 	}
-	if !maps.Equal(seen, ends) || len(shown.Lines) > 0 || len(shown.Nodes) != 1 || shown.Nodes[0].Error != "" || len(shown.Alarms.All) == 0 || shown.Calls.Used > shown.Calls.Most {
+	if !maps.Equal(seen, ends) || len(shown.Lines) > 0 || len(shown.Nodes) != 1 || shown.Nodes[0].Error != "" ||
+		len(shown.Alarms.All) == 0 || shown.Calls.Used > shown.Calls.Most {
 		t.Errorf("the console shows %v of %v, and %+v", seen, ends, shown)
 	}
 	if !slices.ContainsFunc(shown.Wallets, func(w struct{ Address, State, Paused string }) bool {
@@ -123,13 +126,15 @@ func TestConsoleOfADeployedStack(t *testing.T) {
 		}
 		answer := get("/page/payment?find=" + hash)
 		err := json.NewDecoder(answer.Body).Decode(&story)
-		if _ = answer.Body.Close(); err != nil || story.Payment.State != end || len(story.Receipts) != 1 || (len(story.Receipts[0].Says) > 0) != (end != "COMMITTED") {
+		if _ = answer.Body.Close(); err != nil || story.Payment.State != end || len(story.Receipts) != 1 ||
+			(len(story.Receipts[0].Says) > 0) != (end != "COMMITTED") {
 			t.Errorf("the story of a payment that is %s: %+v, %v", end, story, err)
 		}
 	}
 	o.s.calls.mu.Lock()
 	defer o.s.calls.mu.Unlock()
-	reads := []string{"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:Scan", "secretsmanager:GetSecretValue", ":"} // ":" are those of CloudFormation and CloudWatch
+	reads := []string{"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:Scan", "secretsmanager:GetSecretValue",
+		":"} // ":" are those of CloudFormation and CloudWatch
 	recorded := 0
 	for r := range o.s.calls.seen {
 		if r.function == "operator" {

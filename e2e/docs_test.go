@@ -21,7 +21,8 @@ func TestOperatorsPages(t *testing.T) {
 	o := newOperator(t)
 	m := newMerchant(t, o.s)
 	hook := m.call("POST", "/webhooks", map[string]any{"url": "http://127.0.0.1:1/"}).want(t, 201)
-	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 47}, "Idempotency-Key", "inv-2041").want(t, 201).get("tx_hash")
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 47}, "Idempotency-Key", "inv-2041").want(t,
+		201).get("tx_hash")
 	var paid struct{ ID, State, Wallet string }
 	until(t, "confirming", 90*time.Second, func() bool {
 		o.ok(&paid, "payment", "show", hash)

@@ -30,15 +30,18 @@ func TestForbidden(t *testing.T) {
 			return err
 		}},
 		{"replacing the wallets' keys", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: &key0, SecretString: aws.String("{}")})
+			_, err := secretsmanager.NewFromConfig(cfg).PutSecretValue(ctx,
+				&secretsmanager.PutSecretValueInput{SecretId: &key0, SecretString: aws.String("{}")})
 			return err
 		}},
 		{"reading the nodes' URLs", "SendPayment SendPayments CheckReceipts GetBalance", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})
+			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx,
+				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})
 			return err
 		}},
 		{"storing a payment", "SendPayment SendPayments CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx, &dynamodb.PutItemInput{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")})
+			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx,
+				&dynamodb.PutItemInput{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")})
 			return err
 		}},
 		{"storing a payment in a transaction", "SendPayment SendPayments CheckReceipts", func(ctx context.Context, cfg aws.Config) error {
@@ -47,16 +50,18 @@ func TestForbidden(t *testing.T) {
 			}})
 			return err
 		}},
-		{"reading a payment", "SendPayment SendPayments CheckReceipts GetTransaction ListTransactions", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).GetItem(ctx, &dynamodb.GetItemInput{TableName: payments, Key: key})
-			return err
-		}},
+		{"reading a payment", "SendPayment SendPayments CheckReceipts GetTransaction ListTransactions",
+			func(ctx context.Context, cfg aws.Config) error {
+				_, err := dynamodb.NewFromConfig(cfg).GetItem(ctx, &dynamodb.GetItemInput{TableName: payments, Key: key})
+				return err
+			}},
 		{"reading all payments", "", func(ctx context.Context, cfg aws.Config) error {
 			_, err := dynamodb.NewFromConfig(cfg).Scan(ctx, &dynamodb.ScanInput{TableName: payments})
 			return err
 		}},
 		{"handing out a key", "CreateApiKey CreateRecipient IssueApiKey RotateApiKey", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx, &dynamodb.PutItemInput{TableName: keys, Item: item, ConditionExpression: aws.String("attribute_exists(key_hash)")})
+			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx,
+				&dynamodb.PutItemInput{TableName: keys, Item: item, ConditionExpression: aws.String("attribute_exists(key_hash)")})
 			return err
 		}},
 		{"changing settings", "", writes(payments, "pk", "denied")},
@@ -112,7 +117,8 @@ func tried(t *testing.T, cfg aws.Config, name string, attempts []attempt) {
 // that never holds.
 func writes(table *string, key, partition string) func(context.Context, aws.Config) error {
 	return func(ctx context.Context, cfg aws.Config) error {
-		_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx, &dynamodb.PutItemInput{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
+		_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx,
+			&dynamodb.PutItemInput{TableName: table, Item: valued(key, partition), ConditionExpression: aws.String("attribute_exists(never)")})
 		return err
 	}
 }
@@ -163,7 +169,8 @@ func (s *stack) as(t *testing.T, role string) aws.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, err := sts.NewFromConfig(admin).AssumeRole(t.Context(), &sts.AssumeRoleInput{RoleArn: found.Role.Arn, RoleSessionName: aws.String("thief")})
+	session, err := sts.NewFromConfig(admin).AssumeRole(t.Context(),
+		&sts.AssumeRoleInput{RoleArn: found.Role.Arn, RoleSessionName: aws.String("thief")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,8 @@ func TestKeysAtTheGate(t *testing.T) {
 		"a key that was rotated away": expired.key,
 		"a bearer token":              "Bearer " + m.key,
 	} {
-		for _, route := range []string{"GET /balance/" + recipient, "POST /send-payment", "GET /transaction/0x12", "GET /api-keys", "POST /webhooks"} {
+		for _, route := range []string{"GET /balance/" + recipient, "POST /send-payment", "GET /transaction/0x12", "GET /api-keys",
+			"POST /webhooks"} {
 			method, path, _ := strings.Cut(route, " ")
 			a := merchant{t: t, s: s, key: key}.call(method, path, nil)
 			if a.status != 401 || a.text != invalidKey {
@@ -85,14 +86,16 @@ func (m merchant) id() string { return "key_" + m.key[len("remit_test_"):][:12] 
 func rotated(t *testing.T, m merchant, id string, overlap time.Duration) merchant {
 	t.Helper()
 	next := m
-	next.key = m.call("POST", "/api-keys/"+id+"/rotate", map[string]int{"expires_in_seconds": int(overlap.Seconds())}).want(t, 201).get("api_key")
+	next.key = m.call("POST", "/api-keys/"+id+"/rotate", map[string]int{"expires_in_seconds": int(overlap.Seconds())}).want(t,
+		201).get("api_key")
 	return next
 }
 
 func TestUnknownRoutes(t *testing.T) {
 	s := start(t)
 	m := newMerchant(t, s)
-	for _, route := range []string{"GET /", "GET /balances", "GET /send-payment", "DELETE /api-keys", "PUT /webhooks", "GET /docs", "POST /balance/" + recipient} {
+	for _, route := range []string{"GET /", "GET /balances", "GET /send-payment", "DELETE /api-keys", "PUT /webhooks", "GET /docs",
+		"POST /balance/" + recipient} {
 		method, path, _ := strings.Cut(route, " ")
 		for _, key := range []string{m.key, ""} {
 			if a := (merchant{t: t, s: s, key: key}).call(method, path, nil); a.status != 404 || a.text != notFound {

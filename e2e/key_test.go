@@ -31,7 +31,8 @@ func TestAKeyOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.Install(t.Context(), build, "Size=small", "KmsKeyArn="+*key.KeyMetadata.Arn), s.FillSecrets(t.Context())); err != nil {
+	if err := errors.Join(s.Install(t.Context(), build, "Size=small", "KmsKeyArn="+*key.KeyMetadata.Arn),
+		s.FillSecrets(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	m := newMerchant(t, s)
@@ -81,7 +82,8 @@ func TestAKeyOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alarms, err := cloudwatch.NewFromConfig(s.Administrator()).DescribeAlarms(t.Context(), &cloudwatch.DescribeAlarmsInput{AlarmNames: []string{name}})
+	alarms, err := cloudwatch.NewFromConfig(s.Administrator()).DescribeAlarms(t.Context(),
+		&cloudwatch.DescribeAlarmsInput{AlarmNames: []string{name}})
 	if err != nil || len(alarms.MetricAlarms) != 1 {
 		t.Fatalf("%s: %v", name, err)
 	}

@@ -43,12 +43,14 @@ func TestKMSWallet(t *testing.T) {
 	var made, successor struct{ Address, Signer, Successor string }
 	o.ok(nil, "wallet", "pause", "--all", "--yes", "--reason", "kms") // the others, so that the new one pays
 	defer o.ok(nil, "wallet", "resume", "--all", "--yes")
-	if r := o.ok(nil, "wallet", "list"); strings.Count(r.stdout, "  kms (by arn:aws:sts::000000000000:assumed-role/kms/") < len(s.Chain.Wallets()) {
+	if r := o.ok(nil, "wallet", "list"); strings.Count(r.stdout,
+		"  kms (by arn:aws:sts::000000000000:assumed-role/kms/") < len(s.Chain.Wallets()) {
 		t.Errorf("the list does not say who paused: %s", r.stdout)
 	}
 	o.ok(&made, "wallet", "create", "--kms", "--yes")
 	of := func(stack string) *kms.CreateKeyInput {
-		return &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1, KeyUsage: kmstypes.KeyUsageTypeSignVerify, Tags: []kmstypes.Tag{{TagKey: aws.String("remit-stack"), TagValue: &stack}}}
+		return &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1, KeyUsage: kmstypes.KeyUsageTypeSignVerify,
+			Tags: []kmstypes.Tag{{TagKey: aws.String("remit-stack"), TagValue: &stack}}}
 	}
 	foreign, err := kms.NewFromConfig(s.Administrator()).CreateKey(t.Context(), of("another"))
 	if err != nil {
@@ -61,7 +63,8 @@ func TestKMSWallet(t *testing.T) {
 			return err
 		},
 		"letting others sign": func() error {
-			_, err := keys.CreateGrant(t.Context(), &kms.CreateGrantInput{KeyId: &made.Signer, GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}})
+			_, err := keys.CreateGrant(t.Context(), &kms.CreateGrantInput{KeyId: &made.Signer,
+				GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}})
 			return err
 		},
 		"taking the key of another stack": func() error {
@@ -70,7 +73,8 @@ func TestKMSWallet(t *testing.T) {
 		},
 		"making a key of another stack": func() error { _, err := keys.CreateKey(t.Context(), of("another")); return err },
 		"making a key of no stack": func() error {
-			_, err := keys.CreateKey(t.Context(), &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1, KeyUsage: kmstypes.KeyUsageTypeSignVerify})
+			_, err := keys.CreateKey(t.Context(), &kms.CreateKeyInput{KeySpec: kmstypes.KeySpecEccSecgP256k1,
+				KeyUsage: kmstypes.KeyUsageTypeSignVerify})
 			return err
 		},
 		"seeing a key of another stack": func() error {
@@ -78,7 +82,8 @@ func TestKMSWallet(t *testing.T) {
 			return err
 		},
 		"signing": func() error {
-			_, err := keys.Sign(t.Context(), &kms.SignInput{KeyId: &made.Signer, Message: make([]byte, 32), MessageType: kmstypes.MessageTypeDigest, SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256})
+			_, err := keys.Sign(t.Context(), &kms.SignInput{KeyId: &made.Signer, Message: make([]byte, 32),
+				MessageType: kmstypes.MessageTypeDigest, SigningAlgorithm: kmstypes.SigningAlgorithmSpecEcdsaSha256})
 			return err
 		},
 	} {
@@ -103,14 +108,16 @@ func TestKMSWallet(t *testing.T) {
 	if _, err := admin.RevokeGrant(t.Context(), &kms.RevokeGrantInput{KeyId: &made.Signer, GrantId: &id}); err != nil {
 		t.Fatal(err)
 	}
-	if r := o.run("doctor", "--fresh"); !strings.Contains(r.stdout, "may not sign for "+made.Address+": remit wallet import --kms "+made.Signer) {
+	if r := o.run("doctor", "--fresh"); !strings.Contains(r.stdout,
+		"may not sign for "+made.Address+": remit wallet import --kms "+made.Signer) {
 		t.Errorf("doctor does not miss a grant: %s", r.stdout)
 	}
 	for range 2 {
 		o.ok(nil, "wallet", "import", "--kms", made.Signer, "--yes")
 		grants(made.Signer, 3)
 	}
-	eve, err := admin.CreateGrant(t.Context(), &kms.CreateGrantInput{KeyId: &made.Signer, GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}})
+	eve, err := admin.CreateGrant(t.Context(), &kms.CreateGrantInput{KeyId: &made.Signer,
+		GranteePrincipal: aws.String("arn:aws:iam::000000000000:role/kms"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationSign}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +138,8 @@ func TestKMSWallet(t *testing.T) {
 	s.restartSendPayment(t)
 	defer s.restartSendPayment(t) // which has the retired wallet in its registry
 	m := newMerchant(t, s)
-	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 61}, "Idempotency-Key", "kms").want(t, 201).get("tx_hash")
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 61}, "Idempotency-Key", "kms").want(t,
+		201).get("tx_hash")
 	until(t, "confirming", 2*time.Minute, func() bool {
 		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
 	})
@@ -152,17 +160,21 @@ func TestKMSWallet(t *testing.T) {
 	}
 
 	o.ok(nil, "wallet", "drain", "--yes", made.Address)
-	_, err = dynamodb.NewFromConfig(s.Administrator()).UpdateItem(t.Context(), &dynamodb.UpdateItemInput{ // five minutes pass, in which processes may pay from it
-		TableName: aws.String(s.Outputs["PaymentsTableName"]), UpdateExpression: aws.String("SET since = :s"),
-		Key:                       map[string]dbtypes.AttributeValue{"pk": text("wallets#" + tx.ChainId().String()), "sk": text("wallet#" + made.Address)},
-		ExpressionAttributeValues: map[string]dbtypes.AttributeValue{":s": text(time.Now().Add(-5 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000000Z"))},
-	})
+	_, err = dynamodb.NewFromConfig(s.Administrator()).UpdateItem(t.Context(),
+		&dynamodb.UpdateItemInput{ // five minutes pass, in which processes may pay from it
+			TableName: aws.String(s.Outputs["PaymentsTableName"]), UpdateExpression: aws.String("SET since = :s"),
+			Key: map[string]dbtypes.AttributeValue{"pk": text("wallets#" + tx.ChainId().String()),
+				"sk": text("wallet#" + made.Address)},
+			ExpressionAttributeValues: map[string]dbtypes.AttributeValue{
+				":s": text(time.Now().Add(-5 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000000Z"))},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	until(t, "rotating", 5*time.Minute, func() bool { return o.run("wallet", "rotate", "--yes", made.Address, "--wait", "90s").code == 0 })
 	o.ok(&successor, "wallet", "rotate", "--yes", made.Address)
-	if r := o.ok(nil, "wallet", "balance"); !strings.Contains(r.stdout, made.Address+"  0 ") || !strings.Contains(r.stdout, successor.Successor+"  4.999939 ") {
+	if r := o.ok(nil, "wallet", "balance"); !strings.Contains(r.stdout, made.Address+"  0 ") ||
+		!strings.Contains(r.stdout, successor.Successor+"  4.999939 ") {
 		t.Errorf("%s is not swept to %s: %s", made.Address, successor.Successor, r.stdout)
 	}
 	grants(made.Signer, 0)
@@ -179,7 +191,8 @@ func TestKMSWallet(t *testing.T) {
 func (s *stack) restartSendPayment(t *testing.T) {
 	t.Helper()
 	functions, name := lambda.NewFromConfig(s.Administrator()), aws.String(s.Resources["SendPaymentFunction"])
-	_, err := functions.UpdateFunctionConfiguration(t.Context(), &lambda.UpdateFunctionConfigurationInput{FunctionName: name, Description: aws.String(time.Now().String())})
+	_, err := functions.UpdateFunctionConfiguration(t.Context(),
+		&lambda.UpdateFunctionConfigurationInput{FunctionName: name, Description: aws.String(time.Now().String())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +200,8 @@ func (s *stack) restartSendPayment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := functions.UpdateAlias(t.Context(), &lambda.UpdateAliasInput{FunctionName: name, Name: aws.String("live"), FunctionVersion: version.Version}); err != nil {
+	if _, err := functions.UpdateAlias(t.Context(),
+		&lambda.UpdateAliasInput{FunctionName: name, Name: aws.String("live"), FunctionVersion: version.Version}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -224,7 +238,8 @@ func TestWalletKeyReads(t *testing.T) {
 	var rule struct{ Name, EventPattern string }
 	ask("DescribeRule", map[string]string{"Name": s.Resources["WalletKeyReads"]}, &rule)
 	role := func(name string) map[string]any {
-		return map[string]any{"type": "AssumedRole", "sessionContext": map[string]any{"sessionIssuer": map[string]string{"arn": "arn:aws:iam::000000000000:role/" + name}}}
+		return map[string]any{"type": "AssumedRole",
+			"sessionContext": map[string]any{"sessionIssuer": map[string]string{"arn": "arn:aws:iam::000000000000:role/" + name}}}
 	}
 	key := s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()
 	for _, c := range []struct {
@@ -250,18 +265,22 @@ func TestWalletKeyReads(t *testing.T) {
 			service, asked = "kms", map[string]string{"keyId": "1", "signingAlgorithm": cmp.Or(c.secret, "ECDSA_SHA_256")}
 		}
 		record, _ := json.Marshal(map[string]any{
-			"id": "1", "account": "000000000000", "time": "2026-01-31T18:30:00Z", "region": s.Region, "resources": []string{}, "source": "aws." + service, "detail-type": "AWS API Call via CloudTrail",
-			"detail": map[string]any{"eventSource": service + ".amazonaws.com", "eventName": c.call, "requestParameters": asked, "userIdentity": c.by},
+			"id": "1", "account": "000000000000", "time": "2026-01-31T18:30:00Z", "region": s.Region, "resources": []string{},
+			"source": "aws." + service, "detail-type": "AWS API Call via CloudTrail",
+			"detail": map[string]any{"eventSource": service + ".amazonaws.com", "eventName": c.call, "requestParameters": asked,
+				"userIdentity": c.by},
 		})
 		var matched struct{ Result bool }
-		if ask("TestEventPattern", map[string]string{"EventPattern": rule.EventPattern, "Event": string(record)}, &matched); matched.Result != c.noticed {
+		if ask("TestEventPattern", map[string]string{"EventPattern": rule.EventPattern, "Event": string(record)},
+			&matched); matched.Result != c.noticed {
 			t.Errorf("%s: noticed %t", c.why, matched.Result)
 		}
 	}
 	alarms := cloudwatch.NewFromConfig(s.Administrator())
 	name := []cwtypes.Dimension{{Name: aws.String("RuleName"), Value: &rule.Name}}
 	_, err := alarms.PutMetricData(t.Context(), &cloudwatch.PutMetricDataInput{
-		Namespace: aws.String("AWS/Events"), MetricData: []cwtypes.MetricDatum{{MetricName: aws.String("TriggeredRules"), Dimensions: name, Value: aws.Float64(1)}},
+		Namespace: aws.String("AWS/Events"), MetricData: []cwtypes.MetricDatum{{MetricName: aws.String("TriggeredRules"), Dimensions: name,
+			Value: aws.Float64(1)}},
 	})
 	if err != nil {
 		t.Fatal(err)

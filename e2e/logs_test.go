@@ -60,8 +60,9 @@ func TestAPaymentsLog(t *testing.T) {
 	for _, name := range functions {
 		size := 0
 		for _, line := range s.logged(t, name)[before[name]:] {
-			ofStart := strings.Contains(line, `"chain is not known"`)                                                                      // of a process that starts, which has no request yet
-			if !ofStart && !strings.HasPrefix(line, "START ") && !strings.HasPrefix(line, "END ") && !strings.HasPrefix(line, "REPORT ") { // ministack's own
+			ofStart := strings.Contains(line, `"chain is not known"`) // of a process that starts, which has no request yet
+			if !ofStart && !strings.HasPrefix(line, "START ") && !strings.HasPrefix(line, "END ") &&
+				!strings.HasPrefix(line, "REPORT ") { // ministack's own
 				size += len(line) + 1
 				checkLine(t, name, line)
 			}
@@ -178,7 +179,8 @@ func (s *stack) changed(t *testing.T, event string, env map[string]string) strin
 
 func (s *stack) configuration(t *testing.T, function string) *lambda.GetFunctionConfigurationOutput {
 	t.Helper()
-	found, err := lambda.NewFromConfig(s.Administrator()).GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &function})
+	found, err := lambda.NewFromConfig(s.Administrator()).GetFunctionConfiguration(t.Context(),
+		&lambda.GetFunctionConfigurationInput{FunctionName: &function})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +207,8 @@ func create(t *testing.T, functions *lambda.Client, name, function, role string,
 // forms are the ways in which a secret may be written.
 func forms(secret string) []string {
 	bare := strings.TrimPrefix(strings.TrimPrefix(secret, "0x"), "whsec_")
-	all := []string{bare, strings.ToUpper(bare), hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)), url.QueryEscape(secret)}
+	all := []string{bare, strings.ToUpper(bare), hex.EncodeToString([]byte(secret)), base64.StdEncoding.EncodeToString([]byte(secret)),
+		url.QueryEscape(secret)}
 	if raw, err := hex.DecodeString(bare); err == nil {
 		all = append(all, base64.StdEncoding.EncodeToString(raw), strings.Trim(fmt.Sprintf("%d", raw), "[]"))
 	}

@@ -228,7 +228,8 @@ func TestPayment(t *testing.T) {
 	took := until(t, "confirming", 90*time.Second, func() bool {
 		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
 	})
-	t.Logf("confirmed %v after the answer; blocks come every %v and %d must follow", took.Round(time.Millisecond), localaws.BlockTime, localaws.ConfirmationRule)
+	t.Logf("confirmed %v after the answer; blocks come every %v and %d must follow", took.Round(time.Millisecond), localaws.BlockTime,
+		localaws.ConfirmationRule)
 
 	event := verified(t, got, secret, "payment.confirmed")
 	if data, _ := event["data"].(map[string]any); data["tx_hash"] != hash || data["status"] != "confirmed" || event["id"] == "" {

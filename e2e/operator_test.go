@@ -67,7 +67,8 @@ func (o *operator) command(ctx context.Context, args ...string) *exec.Cmd {
 		o.t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName, "SSL_CERT_FILE="+o.s.Bundle,
+	cmd.Env = append(o.s.Environment(), "PATH="+os.Getenv("PATH"), "HOME="+scratch, "REMIT_STACK="+localaws.StackName,
+		"SSL_CERT_FILE="+o.s.Bundle,
 		"AWS_ENDPOINT_URL="+o.s.calls.url, "AWS_SDK_UA_APP_ID=operator")
 	cmd.Env = append(cmd.Env, o.rights...)
 	return cmd
@@ -187,7 +188,8 @@ func (o *operator) retireEmpty() {
 	var rows []struct{ Address, State string }
 	o.ok(&rows, "wallet", "list")
 	for _, r := range rows {
-		if slices.ContainsFunc(o.s.Chain.Wallets(), func(w devnet.Wallet) bool { return w.Address.String() == r.Address }) || r.State == "retired" {
+		if slices.ContainsFunc(o.s.Chain.Wallets(), func(w devnet.Wallet) bool { return w.Address.String() == r.Address }) ||
+			r.State == "retired" {
 			continue
 		}
 		if r.State == "active" {
@@ -207,7 +209,9 @@ func (s *stack) calm(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range ringing.MetricAlarms {
-		if _, err := alarms.SetAlarmState(t.Context(), &cloudwatch.SetAlarmStateInput{AlarmName: a.AlarmName, StateValue: cwtypes.StateValueOk, StateReason: aws.String("another test rang it")}); err != nil {
+		if _, err := alarms.SetAlarmState(t.Context(),
+			&cloudwatch.SetAlarmStateInput{AlarmName: a.AlarmName, StateValue: cwtypes.StateValueOk,
+				StateReason: aws.String("another test rang it")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,7 +258,8 @@ func TestFreshDeployment(t *testing.T) {
 	}
 	t.Log(o.run("doctor", "--fresh").stdout)
 	busy := o.fails("the deployment is not well", "doctor", "--fresh", "--rate", "500").stdout
-	for _, want := range []string{"wallets: remit wallet create, from ", "parameter CheckReceiptsMemory, from 512 to ", "parameter Size, its Api, from 500 to 1,429", "take in 24 hours each"} {
+	for _, want := range []string{"wallets: remit wallet create, from ", "parameter CheckReceiptsMemory, from 512 to ",
+		"parameter Size, its Api, from 500 to 1,429", "take in 24 hours each"} {
 		if !strings.Contains(busy, want) {
 			t.Errorf("of 500 payments a second doctor does not say %q: %s", want, busy)
 		}
@@ -344,7 +349,8 @@ func TestMerchantsMatters(t *testing.T) {
 
 	// A name on which no one listens: the first attempt fails.
 	hook := m.call("POST", "/webhooks", map[string]any{"url": "http://127.0.0.1:1/"}).want(t, 201)
-	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 31}, "Idempotency-Key", "op-31").want(t, 201).get("tx_hash")
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 31}, "Idempotency-Key", "op-31").want(t,
+		201).get("tx_hash")
 	until(t, "confirming", 90*time.Second, func() bool {
 		return m.call("GET", "/transaction/"+hash, nil).want(t, 200).get("status") == "confirmed"
 	})
@@ -364,7 +370,8 @@ func TestMerchantsMatters(t *testing.T) {
 		o.ok(&found, "payment", "show", hash)
 		return len(found.Deliveries) == 1 && len(found.Deliveries[0].Attempts) > 0
 	})
-	if found.State != "CONFIRMED" || len(found.Attempts) != 1 || found.Deliveries[0].Attempts[0].Error == "" || len(found.Chain) != 1 || !strings.Contains(found.Chain[0], "mined in block") {
+	if found.State != "CONFIRMED" || len(found.Attempts) != 1 || found.Deliveries[0].Attempts[0].Error == "" || len(found.Chain) != 1 ||
+		!strings.Contains(found.Chain[0], "mined in block") {
 		t.Errorf("of a confirmed payment: %+v", found)
 	}
 	var failed []map[string]any
@@ -387,14 +394,16 @@ func TestMerchantsMatters(t *testing.T) {
 func (o *operator) assume(name string, policies ...string) aws.Config {
 	o.t.Helper()
 	roles := iam.NewFromConfig(o.s.Administrator())
-	_, err := roles.CreateRole(o.t.Context(), &iam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[]}`)})
+	_, err := roles.CreateRole(o.t.Context(), &iam.CreateRoleInput{RoleName: &name,
+		AssumeRolePolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[]}`)})
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	o.rights = nil
 	for _, id := range policies {
 		policy := o.ok(nil, "policies", id).stdout
-		if _, err := roles.PutRolePolicy(o.t.Context(), &iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}); err != nil {
+		if _, err := roles.PutRolePolicy(o.t.Context(),
+			&iam.PutRolePolicyInput{RoleName: &name, PolicyName: &id, PolicyDocument: &policy}); err != nil {
 			o.t.Fatal(err)
 		}
 	}
@@ -403,14 +412,16 @@ func (o *operator) assume(name string, policies ...string) aws.Config {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	o.rights = []string{"AWS_ACCESS_KEY_ID=" + c.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + c.SecretAccessKey, "AWS_SESSION_TOKEN=" + c.SessionToken}
+	o.rights = []string{"AWS_ACCESS_KEY_ID=" + c.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + c.SecretAccessKey,
+		"AWS_SESSION_TOKEN=" + c.SessionToken}
 	return cfg
 }
 
 // operatorsAttempts are acts of operators, and the roles that may do each.
 func (o *operator) operatorsAttempts() []attempt {
 	s := o.s
-	payments, keys, group := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"]), aws.String(s.Outputs["AuditLogGroupName"])
+	payments, keys, group := aws.String(s.Outputs["PaymentsTableName"]), aws.String(s.Outputs["ApiKeysTableName"]),
+		aws.String(s.Outputs["AuditLogGroupName"])
 	wallets := fmt.Sprintf("wallets#%d", s.Chain.ID())
 	logs := func(cfg aws.Config) *cloudwatchlogs.Client { return cloudwatchlogs.NewFromConfig(cfg) }
 	return []attempt{
@@ -424,19 +435,25 @@ func (o *operator) operatorsAttempts() []attempt {
 		{"handing out a key", "Operator", writes(keys, "key_hash", "x")},
 		{"adding to the audit log", "Operator Settings Releaser Keys", writes(payments, "pk", "audit")},
 		{"changing the audit log", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: payments, Key: in("pk", "audit"), UpdateExpression: aws.String("SET who = sk"), ConditionExpression: aws.String("attribute_exists(never)")})
+			_, err := dynamodb.NewFromConfig(cfg).UpdateItem(ctx,
+				&dynamodb.UpdateItemInput{TableName: payments, Key: in("pk", "audit"), UpdateExpression: aws.String("SET who = sk"),
+					ConditionExpression: aws.String("attribute_exists(never)")})
 			return err
 		}},
 		{"deleting from the audit log", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := dynamodb.NewFromConfig(cfg).DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: payments, Key: in("pk", "audit"), ConditionExpression: aws.String("attribute_exists(never)")})
+			_, err := dynamodb.NewFromConfig(cfg).DeleteItem(ctx,
+				&dynamodb.DeleteItemInput{TableName: payments, Key: in("pk", "audit"), ConditionExpression: aws.String("attribute_exists(never)")})
 			return err
 		}},
-		{"copying the audit log", "Operator Settings Releaser Keys", func(ctx context.Context, cfg aws.Config) error { // CloudWatch Logs refuses an event without words
-			_, err := logs(cfg).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: group, LogStreamName: aws.String("operators"), LogEvents: []logtypes.InputLogEvent{}})
-			return err
-		}},
+		{"copying the audit log", "Operator Settings Releaser Keys",
+			func(ctx context.Context, cfg aws.Config) error { // CloudWatch Logs refuses an event without words
+				_, err := logs(cfg).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: group, LogStreamName: aws.String("operators"),
+					LogEvents: []logtypes.InputLogEvent{}})
+				return err
+			}},
 		{"logging elsewhere", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := logs(cfg).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String(s.Resources["SettlementLogGroup"]), LogStreamName: aws.String("operators"), LogEvents: []logtypes.InputLogEvent{}})
+			_, err := logs(cfg).PutLogEvents(ctx, &cloudwatchlogs.PutLogEventsInput{LogGroupName: aws.String(s.Resources["SettlementLogGroup"]),
+				LogStreamName: aws.String("operators"), LogEvents: []logtypes.InputLogEvent{}})
 			return err
 		}},
 		{"comparing the audit log", "Reader Operator Settings Releaser Keys", func(ctx context.Context, cfg aws.Config) error {
@@ -444,7 +461,8 @@ func (o *operator) operatorsAttempts() []attempt {
 			return err
 		}},
 		{"deleting the copy", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := logs(cfg).DeleteLogStream(ctx, &cloudwatchlogs.DeleteLogStreamInput{LogGroupName: group, LogStreamName: aws.String("operators")})
+			_, err := logs(cfg).DeleteLogStream(ctx, &cloudwatchlogs.DeleteLogStreamInput{LogGroupName: group,
+				LogStreamName: aws.String("operators")})
 			return err
 		}},
 		{"shortening the copy", "", func(ctx context.Context, cfg aws.Config) error {
@@ -452,19 +470,25 @@ func (o *operator) operatorsAttempts() []attempt {
 			return err
 		}},
 		{"looking at a release", "Releaser", func(ctx context.Context, cfg aws.Config) error {
-			_, err := lambda.NewFromConfig(cfg).GetAlias(ctx, &lambda.GetAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("live")})
+			_, err := lambda.NewFromConfig(cfg).GetAlias(ctx,
+				&lambda.GetAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("live")})
 			return err
 		}},
 		{"moving a release", "Releaser", func(ctx context.Context, cfg aws.Config) error {
-			_, err := lambda.NewFromConfig(cfg).UpdateAlias(ctx, &lambda.UpdateAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("none"), FunctionVersion: aws.String("1")})
+			_, err := lambda.NewFromConfig(cfg).UpdateAlias(ctx,
+				&lambda.UpdateAliasInput{FunctionName: aws.String(s.Resources["SendPaymentFunction"]), Name: aws.String("none"),
+					FunctionVersion: aws.String("1")})
 			return err
 		}},
 		{"making a wallet's secret", "Keys", func(ctx context.Context, cfg aws.Config) error { // which is there
-			_, err := secretsmanager.NewFromConfig(cfg).CreateSecret(ctx, &secretsmanager.CreateSecretInput{Name: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()), SecretString: aws.String("{}")})
+			_, err := secretsmanager.NewFromConfig(cfg).CreateSecret(ctx,
+				&secretsmanager.CreateSecretInput{Name: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String()),
+					SecretString: aws.String("{}")})
 			return err
 		}},
 		{"reading a wallet's secret", "", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx, &secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String())})
+			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx,
+				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["WalletSecrets"] + s.Chain.Wallets()[0].Address.String())})
 			return err
 		}},
 	}
@@ -496,13 +520,18 @@ func TestOperatorsRights(t *testing.T) {
 		role     string
 		may, not []string
 	}{
-		{"Reader", []string{"wallet list", "wallet balance", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner, "audit --no-ether", "export", "deny list", "settings show", "audit-log"},
-			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "wallet drain --yes " + wallet, "settings set MerchantShare=40 --yes --reason x"}},
-		{"Operator", []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address, "wallet retire --yes " + made.Address, "keys create Rights --yes"},
+		{"Reader", []string{"wallet list", "wallet balance", "keys list " + m.owner, "payment show rights-of-operators --merchant " + m.owner,
+			"audit --no-ether", "export", "deny list", "settings show", "audit-log"},
+			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "wallet drain --yes " + wallet,
+				"settings set MerchantShare=40 --yes --reason x"}},
+		{"Operator", []string{"wallet pause --yes " + wallet, "wallet resume --yes " + wallet, "wallet drain --yes " + made.Address,
+			"wallet retire --yes " + made.Address, "keys create Rights --yes"},
 			[]string{"wallet create --yes", "settings set MerchantShare=40 --yes --reason x", "deny add " + recipient + " --yes --reason x"}},
-		{"Settings", []string{"settings set MerchantShare=40 --yes --reason x", "settings set MerchantShare=50 --yes --reason x", "deny add 0x00000000000000000000000000000000aa00aa00 --yes --reason x", "deny remove 0x00000000000000000000000000000000aa00aa00 --yes"},
+		{"Settings", []string{"settings set MerchantShare=40 --yes --reason x", "settings set MerchantShare=50 --yes --reason x",
+			"deny add 0x00000000000000000000000000000000aa00aa00 --yes --reason x", "deny remove 0x00000000000000000000000000000000aa00aa00 --yes"},
 			[]string{"wallet create --yes", "wallet pause --yes " + wallet, "keys create Rights --yes"}},
-		{"Releaser", []string{"wallet list"}, []string{"wallet create --yes", "wallet pause --yes " + wallet, "settings set MerchantShare=40 --yes --reason x"}},
+		{"Releaser", []string{"wallet list"}, []string{"wallet create --yes", "wallet pause --yes " + wallet,
+			"settings set MerchantShare=40 --yes --reason x"}},
 		{"Keys", []string{"wallet create --yes"}, []string{"wallet pause --yes " + wallet, "settings set MerchantShare=40 --yes --reason x"}},
 	} {
 		cfg := o.assume("rights-of-"+who.role, slices.Compact([]string{"RemitReader", "Remit" + who.role})...)
@@ -550,7 +579,8 @@ func TestAuditLogIsCopied(t *testing.T) {
 	wallet, payments := o.s.Chain.Wallets()[0].Address.String(), aws.String(o.s.Outputs["PaymentsTableName"])
 	log := func() (items []map[string]types.AttributeValue) {
 		t.Helper()
-		got, err := table.Query(t.Context(), &dynamodb.QueryInput{TableName: payments, KeyConditionExpression: aws.String("pk = :a"), ExpressionAttributeValues: map[string]types.AttributeValue{":a": text("audit")}})
+		got, err := table.Query(t.Context(), &dynamodb.QueryInput{TableName: payments, KeyConditionExpression: aws.String("pk = :a"),
+			ExpressionAttributeValues: map[string]types.AttributeValue{":a": text("audit")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -558,7 +588,8 @@ func TestAuditLogIsCopied(t *testing.T) {
 	}
 	take := func(item map[string]types.AttributeValue) {
 		t.Helper()
-		if _, err := table.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: payments, Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}); err != nil {
+		if _, err := table.DeleteItem(t.Context(), &dynamodb.DeleteItemInput{TableName: payments,
+			Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -48,7 +48,8 @@ func TestPreflight(t *testing.T) {
 		return out.String(), err
 	}
 	empty, err := fly()
-	if want := "log role of API Gateway, alarm topic, CloudTrail, KMS key"; !errors.Is(err, preflight.ErrNotReady) || strings.Join(bad(empty), ", ") != want {
+	if want := "log role of API Gateway, alarm topic, CloudTrail, KMS key"; !errors.Is(err, preflight.ErrNotReady) ||
+		strings.Join(bad(empty), ", ") != want {
 		t.Fatalf("an empty account: %v, want %s:\n%s", err, want, empty)
 	}
 	if again, _ := fly(); again != empty {

@@ -62,14 +62,16 @@ exec "`+program+`" "$@" --yes 2>&1
 `), 0o700))
 	tools, err := filepath.Abs(filepath.Join(root, ".cache"))
 	d.ok(err)
-	for _, variable := range append(started.Environment(), "SSL_CERT_FILE="+started.Bundle, "AWS_PAGER=", "PATH="+strings.Join([]string{bin, tools + "/awscli/bin", os.Getenv("PATH")}, ":")) {
+	for _, variable := range append(started.Environment(), "SSL_CERT_FILE="+started.Bundle, "AWS_PAGER=",
+		"PATH="+strings.Join([]string{bin, tools + "/awscli/bin", os.Getenv("PATH")}, ":")) {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)
 	}
 	d.replaces = []string{
 		"remit-prod", localaws.StackName, "make build ENV=prod\n", "", ".cache/venv/bin/sam", tools + "/venv/bin/sam",
 		"--config-env prod", strings.Join(localaws.Where(build), " "),
-		"PARAMETERS=$(", "PARAMETERS='Size=small AuthorizerCacheSeconds=0 " + strings.Join(append(started.Parameters(), localaws.Closed()...), " ") + "' # $(",
+		"PARAMETERS=$(", "PARAMETERS='Size=small AuthorizerCacheSeconds=0 " + strings.Join(append(started.Parameters(), localaws.Closed()...),
+			" ") + "' # $(",
 	}
 	return d
 }
@@ -88,7 +90,8 @@ func (d *drill) follow(start string, replaces ...string) string {
 	began := time.Now()
 	before := guidetest.Read(d, root, "docs/restore.md", "export REMIT_STACK=") + "[ ! -e " + d.state + " ] || . " + d.state + "\nset -e\n"
 	after := "\nset +e\nfor v in " + variables + "; do declare -p $v 2>/dev/null; done > " + d.state + " || true\n"
-	lines := strings.NewReplacer(append(replaces, d.replaces...)...).Replace(before + guidetest.Read(d, root, "docs/restore.md", start) + after)
+	lines := strings.NewReplacer(append(replaces, d.replaces...)...).Replace(before + guidetest.Read(d, root, "docs/restore.md", start) +
+		after)
 	printed := guidetest.Run(d, lines)
 	d.Logf("%s… took %v and printed:\n%s", start, time.Since(began).Round(time.Second), printed)
 	return printed
@@ -126,7 +129,8 @@ func (d *drill) doctor(arguments string) (bad []string) {
 // items reads a whole table.
 func (d *drill) items(table string) (all []map[string]types.AttributeValue) {
 	d.Helper()
-	found, err := dynamodb.NewFromConfig(d.s.Administrator()).Scan(d.Context(), &dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
+	found, err := dynamodb.NewFromConfig(d.s.Administrator()).Scan(d.Context(),
+		&dynamodb.ScanInput{TableName: &table, ConsistentRead: aws.Bool(true)})
 	d.ok(err)
 	return found.Items
 }
@@ -203,7 +207,8 @@ func TestRestorePage(t *testing.T) {
 	d.refused(m, "new")
 	d.follow("SINCE=", "2026-11-22T09:30:00Z", since)
 	d.rollBack(payments)
-	if bad := strings.Join(d.doctor("--table payments="+d.variable("RESTORED")), "\n"); !strings.Contains(bad, "cannot be restored to a point in time") ||
+	if bad := strings.Join(d.doctor("--table payments="+d.variable("RESTORED")), "\n"); !strings.Contains(bad,
+		"cannot be restored to a point in time") ||
 		!strings.Contains(bad, "does not expire items by ttl") || !strings.Contains(bad, "can be deleted by mistake") {
 		t.Errorf("a table that was just restored: %s", bad)
 	}
@@ -263,7 +268,8 @@ func TestRestorePage(t *testing.T) {
 	found := d.follow("aws dynamodb list-tables")
 	replaces := []string{}
 	for name, output := range map[string]string{
-		"remit-prod-ApiKeysTable-1": "ApiKeysTableName", "remit-prod-PaymentsTable-1": "PaymentsTableName", "remit-prod-WebhooksTable-1": "WebhooksTableName",
+		"remit-prod-ApiKeysTable-1": "ApiKeysTableName", "remit-prod-PaymentsTable-1": "PaymentsTableName",
+		"remit-prod-WebhooksTable-1":                            "WebhooksTableName",
 		"arn:aws:secretsmanager:us-east-1:1:secret:RpcSecret-1": "RpcSecretArn",
 	} {
 		if !strings.Contains(found, outputs[output]) {
@@ -280,7 +286,8 @@ func TestRestorePage(t *testing.T) {
 	d.follow("remit settings confirm\nremit doctor")
 	m.call("GET", "/transaction/"+after, nil).want(t, 200)
 	ended.call("GET", "/transactions", nil).want(t, 401)
-	if again := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 5}, "Idempotency-Key", "after").want(t, 201); again.get("tx_hash") != after {
+	if again := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 5}, "Idempotency-Key", "after").want(t,
+		201); again.get("tx_hash") != after {
 		t.Errorf("a key that was paid is paid again: %s, not %s", again.get("tx_hash"), after)
 	}
 	d.paid(m, "by-the-new-stack")
@@ -336,5 +343,6 @@ func (d *drill) export(bucket, kind string) {
 	file := filepath.Join(d.TempDir(), "data")
 	d.ok(os.WriteFile(file, data.Bytes(), 0o600))
 	to := " s3://" + bucket + "/" + kind + "/AWSDynamoDB/01/"
-	guidetest.Run(d, "aws s3 cp --region us-west-2 "+file+to+"data/0.json.gz && echo {} | aws s3 cp --region us-west-2 -"+to+"manifest-summary.json")
+	guidetest.Run(d, "aws s3 cp --region us-west-2 "+file+to+"data/0.json.gz && echo {} | aws s3 cp --region us-west-2 -"+to+
+		"manifest-summary.json")
 }

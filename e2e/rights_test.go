@@ -23,14 +23,16 @@ type right struct{ function, action, resource string }
 
 // spare are rights that this test does not see used, and their purposes.
 var spare = map[right]string{
-	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}:         "discards a payment that is refused after it was stored",
-	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:              "sends stored predecessors when a node reports a gap",
-	{"CheckReceiptsFunction", "dynamodb:PutItem", "PaymentsTable"}:          "commits reservations that a handler left, and fills nonces that nobody will use",
+	{"SendPaymentFunction", "dynamodb:DeleteItem", "PaymentsTable"}: "discards a payment that is refused after it was stored",
+	{"SendPaymentFunction", "dynamodb:Query", "PaymentsTable"}:      "sends stored predecessors when a node reports a gap",
+	{"CheckReceiptsFunction", "dynamodb:PutItem",
+		"PaymentsTable"}: "commits reservations that a handler left, and fills nonces that nobody will use",
 	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "wallets/*"}: "signs for them, and signs fee bumps",
 	{"SendPaymentsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:        "discards a payment that is refused after it was stored",
 	{"SendPaymentsFunction", "dynamodb:Query", "PaymentsTable"}:             "sends stored predecessors when a node reports a gap",
-	{"CheckReceiptsFunction", "dynamodb:UpdateItem", "WebhooksTable"}:       "takes a delivery from the index of those due, after minutes at least",
-	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}:         "reads an endpoint again that another job has just judged",
+	{"CheckReceiptsFunction", "dynamodb:UpdateItem",
+		"WebhooksTable"}: "takes a delivery from the index of those due, after minutes at least",
+	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}: "reads an endpoint again that another job has just judged",
 }
 
 // TestRights compares the calls that each function made with those that it may
@@ -99,7 +101,8 @@ func (s *stack) useEverything(t *testing.T) {
 	flaky := m.call("POST", "/webhooks", map[string]any{"url": failing}).want(t, 201)
 
 	careful := m.keyOf(map[string]any{"recipients": "book"})
-	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}, "Idempotency-Key", "rights").want(t, 201).get("tx_hash")
+	hash := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}, "Idempotency-Key", "rights").want(t,
+		201).get("tx_hash")
 	verified(t, got, secret, "payment.confirmed")
 	verified(t, retried, flaky.get("secret"), "payment.confirmed")
 	careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}, "Idempotency-Key", "rights").want(t, 201)
@@ -111,7 +114,8 @@ func (s *stack) useEverything(t *testing.T) {
 	m.call("GET", "/transaction/"+hash, nil).want(t, 200)
 	m.call("GET", "/transactions?idempotency_key=rights", nil).want(t, 200)
 	m.call("GET", "/balance/"+recipient, nil).want(t, 200)
-	until(t, "listing the payment", 10*time.Second, func() bool { return strings.Contains(m.call("GET", "/transactions", nil).want(t, 200).text, hash) })
+	until(t, "listing the payment", 10*time.Second,
+		func() bool { return strings.Contains(m.call("GET", "/transactions", nil).want(t, 200).text, hash) })
 
 	list := m.call("GET", at+"/deliveries", nil).want(t, 200)
 	m.call("POST", fmt.Sprintf("%s/deliveries/%v/resend", at, first(t, list)["id"]), nil).want(t, 200)

@@ -65,7 +65,8 @@ func TestSAMLocal(t *testing.T) {
 	invoke := func(function, event string) string {
 		env := environment[function+"Function"]
 		url := env["AWS_ENDPOINT_URL"]
-		functions := lambda.NewFromConfig(aws.Config{Region: "us-east-1", BaseEndpoint: &url, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
+		functions := lambda.NewFromConfig(aws.Config{Region: "us-east-1", BaseEndpoint: &url,
+			Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 		if _, err := functions.GetFunction(t.Context(), &lambda.GetFunctionInput{FunctionName: &function}); err != nil {
 			create(t, functions, function, function, "arn:aws:iam::000000000000:role/any", env)
 		}
@@ -78,7 +79,8 @@ func TestSAMLocal(t *testing.T) {
 	paid, batch := "", ""
 	t.Cleanup(func() { t.Log(paid, batch) })
 	until(t, "confirming", 3*time.Minute, func() bool {
-		paid, batch = invoke("SendPayment", "send-payment"), invoke("SendPayments", "send-payments") // again and again, under their idempotency keys
+		paid, batch = invoke("SendPayment", "send-payment"),
+			invoke("SendPayments", "send-payments") // again and again, under their idempotency keys
 		if got := invoke("CheckReceipts", "check-receipts"); got != "null" {
 			t.Fatalf("check-receipts answered %s", got)
 		}

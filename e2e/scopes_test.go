@@ -31,7 +31,8 @@ func TestScopesAtTheGate(t *testing.T) {
 		with[scope] = m.keyOf(map[string]any{"scopes": []apikey.Scope{scope}})
 		without[scope] = m.keyOf(map[string]any{"scopes": slices.DeleteFunc(apikey.AllScopes(), func(s apikey.Scope) bool { return s == scope })})
 	}
-	concrete := strings.NewReplacer("{tx_hash}", "0x"+strings.Repeat("0", 64), "{address}", recipient, "{delivery_id}", "dlv_1", "{id}", "id_1")
+	concrete := strings.NewReplacer("{tx_hash}", "0x"+strings.Repeat("0", 64), "{address}", recipient, "{delivery_id}", "dlv_1", "{id}",
+		"id_1")
 	for _, r := range httpapi.Routes {
 		if r.Function == "" || r.Scope == "" {
 			continue
@@ -40,7 +41,8 @@ func TestScopesAtTheGate(t *testing.T) {
 		if a := with[r.Scope].call(r.Method, path, nil); a.status == 403 || a.status == 401 {
 			t.Errorf("%s %s with %s alone: %d %s", r.Method, path, r.Scope, a.status, a.text)
 		}
-		if a := without[r.Scope].call(r.Method, path, "\xff", "Idempotency-Key", "a b"); a.status != 403 || a.body["code"] != "key_not_permitted" {
+		if a := without[r.Scope].call(r.Method, path, "\xff", "Idempotency-Key", "a b"); a.status != 403 ||
+			a.body["code"] != "key_not_permitted" {
 			t.Errorf("%s %s without %s: %d %s", r.Method, path, r.Scope, a.status, a.text)
 		}
 	}
@@ -60,7 +62,8 @@ func TestLimitsAtTheGate(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 50 {
 		wg.Go(func() {
-			a := keys[n%len(keys)].call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 10}, "Idempotency-Key", fmt.Sprint("limit-", n))
+			a := keys[n%len(keys)].call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 10}, "Idempotency-Key",
+				fmt.Sprint("limit-", n))
 			switch {
 			case a.status == 201:
 				paid.Add(1)
@@ -89,7 +92,8 @@ func TestLimitsAtTheGate(t *testing.T) {
 	until(t, "paying an entry whose hold is over", 30*time.Second, func() bool { return pay().status == 201 })
 	root.call("POST", "/recipients/"+recipient+"/delete", nil).want(t, 200)
 	pay().want(t, 201) // a replay is never refused
-	if a := careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 1}).want(t, 400); a.body["code"] != "recipient_not_in_book" {
+	if a := careful.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 1}).want(t,
+		400); a.body["code"] != "recipient_not_in_book" {
 		t.Error(a.text)
 	}
 }
@@ -105,7 +109,8 @@ func TestSuspendedAtTheGate(t *testing.T) {
 	began := time.Now()
 	o.ok(nil, "merchants", "suspend", m.owner, "--reason", "stolen", "--yes")
 	until(t, "the refusal", 90*time.Second, func() bool { return m.call("GET", "/transactions", nil).status == 403 })
-	if a := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}).want(t, 403); a.body["code"] != "merchant_suspended" {
+	if a := m.call("POST", "/send-payment", map[string]any{"to": recipient, "amount": 7}).want(t,
+		403); a.body["code"] != "merchant_suspended" {
 		t.Error(a.text)
 	}
 	t.Logf("refused %v after the command began", time.Since(began).Round(time.Second))

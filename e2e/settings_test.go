@@ -85,7 +85,8 @@ func (l *lane) burst(set time.Time) {
 func (s *stack) processes(t *testing.T, l *lane, version uint64, since time.Time) (most int) {
 	t.Helper()
 	found, err := cloudwatchlogs.NewFromConfig(s.Administrator()).FilterLogEvents(t.Context(), &cloudwatchlogs.FilterLogEventsInput{
-		LogGroupName: aws.String(s.Resources["RequestsLogGroup"]), FilterPattern: aws.String(`"settings read"`), StartTime: aws.Int64(since.UnixMilli()),
+		LogGroupName: aws.String(s.Resources["RequestsLogGroup"]), FilterPattern: aws.String(`"settings read"`),
+		StartTime: aws.Int64(since.UnixMilli()),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +98,8 @@ func (s *stack) processes(t *testing.T, l *lane, version uint64, since time.Time
 			Function, Settings string
 			Version            uint64 `json:"settings_version"`
 		}
-		if json.Unmarshal([]byte(*e.Message), &line) == nil && line.Version == version && line.Settings == l.of && s.logical(line.Function) == l.name+"Function" {
+		if json.Unmarshal([]byte(*e.Message), &line) == nil && line.Version == version && line.Settings == l.of &&
+			s.logical(line.Function) == l.name+"Function" {
 			at = append(at, line.Timestamp)
 		}
 	}
@@ -134,7 +136,8 @@ func (o *operator) restore(names ...string) func() {
 		o.t.Helper()
 		o.ok(nil, pairs...)
 		restored := time.Now()
-		until(o.t, "the settings of before to be in force", settings.MaxAge+time.Minute, func() bool { return time.Since(restored) > settings.MaxAge })
+		until(o.t, "the settings of before to be in force", settings.MaxAge+time.Minute,
+			func() bool { return time.Since(restored) > settings.MaxAge })
 	}
 }
 
@@ -153,10 +156,14 @@ func TestSettingsTakeEffect(t *testing.T) {
 	}
 	var entries atomic.Uint64
 	lanes := []*lane{
-		{name: "SendPayment", path: "/send-payment", of: "payments", body: func() any { return pay(5)[0] }, before: "201 ", after: "400 amount_above_maximum"},
-		{name: "SendPayments", path: "/send-payments", of: "payments", body: func() any { return map[string]any{"payments": pay(3, 5)} }, before: "201 ", after: "400 amount_above_maximum"},
-		{name: "CreateApiKey", path: "/create-api-key", of: "keys", body: func() any { return map[string]any{"merchant_name": "late"} }, before: "201 ", after: "403 key_creation_closed"},
-		{name: "CreateRecipient", path: "/recipients", of: "keys", body: func() any { return map[string]any{"address": fmt.Sprintf("0x5e%038x", entries.Add(1))} }, before: "201 2s", after: "201 1h0m0s"},
+		{name: "SendPayment", path: "/send-payment", of: "payments", body: func() any { return pay(5)[0] }, before: "201 ",
+			after: "400 amount_above_maximum"},
+		{name: "SendPayments", path: "/send-payments", of: "payments", body: func() any { return map[string]any{"payments": pay(3, 5)} },
+			before: "201 ", after: "400 amount_above_maximum"},
+		{name: "CreateApiKey", path: "/create-api-key", of: "keys", body: func() any { return map[string]any{"merchant_name": "late"} },
+			before: "201 ", after: "403 key_creation_closed"},
+		{name: "CreateRecipient", path: "/recipients", of: "keys",
+			body: func() any { return map[string]any{"address": fmt.Sprintf("0x5e%038x", entries.Add(1))} }, before: "201 2s", after: "201 1h0m0s"},
 	}
 	for i := range warm {
 		m := newMerchant(t, s)
@@ -193,7 +200,8 @@ func TestSettingsTakeEffect(t *testing.T) {
 	traffic.clients.Wait()
 	for _, l := range lanes {
 		n, worst := s.processes(t, l, was[l.of].Version+1, now.Add(-time.Minute)), time.Duration(l.worst.Load())
-		t.Logf("%s: the last request by the settings before came %s after the change; %d warm processes, %d requests judged after %s", l.name, worst.Round(time.Millisecond), n, l.judged.Load(), settings.MaxAge)
+		t.Logf("%s: the last request by the settings before came %s after the change; %d warm processes, %d requests judged after %s", l.name,
+			worst.Round(time.Millisecond), n, l.judged.Load(), settings.MaxAge)
 		if worst >= settings.MaxAge || n < warm {
 			t.Errorf("%s judged a request by the settings before that came %s after the change, in %d processes", l.name, worst, n)
 		}
@@ -306,7 +314,8 @@ func TestTwoOperatorsSet(t *testing.T) {
 		}
 	}
 	t.Logf("%d changes are in the history, %d were refused and repeated", stored.Load(), refused.Load())
-	if int64(of["AmountMaximum"]+of["DailyLimit"]) != stored.Load() || o.shown()["payments"].Version != first+uint64(stored.Load()) || refused.Load() == 0 {
+	if int64(of["AmountMaximum"]+of["DailyLimit"]) != stored.Load() || o.shown()["payments"].Version != first+uint64(stored.Load()) ||
+		refused.Load() == 0 {
 		t.Errorf("of %d changes the history has %v, %d were refused", stored.Load(), of, refused.Load())
 	}
 }
@@ -333,14 +342,17 @@ func TestDamagedSettings(t *testing.T) {
 		}
 	}()
 	_, err := dynamodb.NewFromConfig(o.s.Administrator()).UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
-		TableName: aws.String(o.s.Outputs["PaymentsTableName"]), UpdateExpression: aws.String("REMOVE #v.DailyLimit"), ExpressionAttributeNames: map[string]string{"#v": "values"},
-		Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "denied"}, "sk": &types.AttributeValueMemberS{Value: token.Address{}.String()}},
+		TableName: aws.String(o.s.Outputs["PaymentsTableName"]), UpdateExpression: aws.String("REMOVE #v.DailyLimit"),
+		ExpressionAttributeNames: map[string]string{"#v": "values"},
+		Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "denied"},
+			"sk": &types.AttributeValueMemberS{Value: token.Address{}.String()}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	damaged := time.Now()
-	until(t, "every process to have read the settings", settings.MaxAge+time.Minute, func() bool { return time.Since(damaged) > settings.MaxAge })
+	until(t, "every process to have read the settings", settings.MaxAge+time.Minute,
+		func() bool { return time.Since(damaged) > settings.MaxAge })
 	for i := range warm {
 		a, err := m.api().Call(t.Context(), "POST", "/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d}`, recipient, i+1))
 		if err != nil || a.Status != 503 || !regexp.MustCompile(`"code":\s*"payment_rail_unavailable"`).Match(a.Body) {

@@ -44,9 +44,10 @@ const (
 	settled = "AmountMinimum=1000000 AmountMaximum=2000000000 DailyLimit=2000000000 RequireIdempotencyKey=true NonceWindow=20 MerchantShare=60"
 )
 
-// TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a team does that has to roll back, while a merchant
-// pays all the time. Then it counts the payments on the chain. The stack is a live one, whose limits are parameters of the earlier version and
-// settings of this one: what they refuse is refused all the time.
+// TestUpgrade deploys an earlier version, this one over it, and the earlier one again, as a
+// team that has to roll back does, while a merchant pays all the time. Then it counts the
+// payments on the chain. The stack is a live one, whose limits are parameters of the earlier
+// version and settings of this one: payments beyond them are refused all the time.
 func TestUpgrade(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	earlier := checkout(t, dir)
@@ -99,7 +100,8 @@ func TestUpgrade(t *testing.T) {
 		if source == root {
 			next.call("GET", "/transaction/"+trade.hash(0), nil).want(t, 200)
 			trade.listed(t)
-		} else if p, err := next.api().Transaction(ctx, trade.hash(0)); err != nil || p.Hash != trade.hash(0) { // openapi.yaml describes this version alone
+		} else if p, err := next.api().Transaction(ctx, trade.hash(0)); err != nil ||
+			p.Hash != trade.hash(0) { // openapi.yaml describes this version alone
 			t.Errorf("after the roll-back payment 0 is %+v, %v", p, err)
 		}
 	}
@@ -142,7 +144,8 @@ func (s *stack) importSettings(t *testing.T, o *operator, parameters ...string) 
 	}
 	fly := func() (string, error) {
 		var out strings.Builder
-		command := preflight.Command{Stack: localaws.StackName, Template: filepath.Join(root, "template.yaml"), Parameters: slices.Concat(s.Parameters(), parameters, []string{"Size=small"})}
+		command := preflight.Command{Stack: localaws.StackName, Template: filepath.Join(root, "template.yaml"),
+			Parameters: slices.Concat(s.Parameters(), parameters, []string{"Size=small"})}
 		err := command.Run(t.Context(), &out)
 		return out.String(), err
 	}
@@ -198,7 +201,8 @@ func (s *stack) deployFrom(t *testing.T, source, build string, parameters ...str
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context(), "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides", localaws.Architecture); err != nil {
+	if err := s.Run(t.Context(), "sam", "build", "--template-file", template, "--build-dir", build, "--parameter-overrides",
+		localaws.Architecture); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Install(t.Context(), build, parameters...); err != nil {
@@ -407,5 +411,6 @@ func (r *trade) audit(t *testing.T, s *stack) {
 	if len(paid) != len(r.hashes) {
 		t.Errorf("the chain has payments of %d amounts, the merchant was told of %d", len(paid), len(r.hashes))
 	}
-	t.Logf("%d payments, each paid once and announced; refused beyond the limits: %v; %d requests failed and were repeated", len(r.hashes), r.refused, r.failed)
+	t.Logf("%d payments, each paid once and announced; refused beyond the limits: %v; %d requests failed and were repeated", len(r.hashes),
+		r.refused, r.failed)
 }

@@ -56,9 +56,12 @@ const (
 )
 
 // promises are what an audit holds, by the names of the results.
-var promises = []string{"payments mined more than once", "payments answered 201 and not mined", "transfers that no client asked for", "payments answered with two hashes",
-	"payments answered 201 and not confirmed", "confirmed payments never announced", "events announced in two forms", "wallets with something left for a person",
-	"answers that refuse what must not be refused", "payments not mined once all were asked for again", "transactions left in the node's pool", unbalanced}
+var promises = []string{"payments mined more than once", "payments answered 201 and not mined", "transfers that no client asked for",
+	"payments answered with two hashes",
+	"payments answered 201 and not confirmed", "confirmed payments never announced", "events announced in two forms",
+	"wallets with something left for a person",
+	"answers that refuse what must not be refused", "payments not mined once all were asked for again",
+	"transactions left in the node's pool", unbalanced}
 
 // unbalanced is the promise of `remit audit`.
 const unbalanced = "differences between the tables and the chain"
@@ -172,7 +175,8 @@ func startVictim(b *testing.B) *victim {
 	v.pace = time.NewTicker(time.Second / time.Duration(*rate))
 	say("seed %d; the log is .cache/chaos/chaos-%d.log", *seed, *seed)
 	remit, wallets := build(b, nil, "remit/cmd/remit"), filepath.Join(b.TempDir(), "chain.json")
-	chain, lines, err := start(b.Context(), v.log.Writer(), "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms", "--wallets", "4")
+	chain, lines, err := start(b.Context(), v.log.Writer(), "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms",
+		"--wallets", "4")
 	check(b, err)
 	b.Cleanup(func() { kill(chain) })
 	text := []byte(strings.Join(lines, "\n"))
@@ -189,7 +193,8 @@ func startVictim(b *testing.B) *victim {
 func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...string) error {
 	t.Helper()
 	listen := fmt.Sprint("127.0.0.1:", ownPort(t)) // also after every restart
-	v.command = append([]string{remit, "local", "--listen", listen, "--token", v.chain.Token.Address.String(), "--block-time", "500ms", "--key-creation", "public"}, args...)
+	v.command = append([]string{remit, "local", "--listen", listen, "--token", v.chain.Token.Address.String(), "--block-time", "500ms",
+		"--key-creation", "public"}, args...)
 	if err := v.serve(ctx); err != nil {
 		return err
 	}
@@ -268,7 +273,8 @@ func (v *victim) rage(b *testing.B) {
 		load.Go(func() { v.client(b.Context(), faults, rand.New(rand.NewPCG(*seed, uint64(1000+i)))) })
 	}
 	for begin := time.Now(); faults.Err() == nil; sleep(faults, 10*time.Second) {
-		say("%3.0f of %.0f s: %d requests, %d without an answer", time.Since(begin).Seconds(), length.Seconds(), v.requests.Load(), v.failures.Load())
+		say("%3.0f of %.0f s: %d requests, %d without an answer", time.Since(begin).Seconds(), length.Seconds(), v.requests.Load(),
+			v.failures.Load())
 	}
 	trouble.Wait()
 	v.log.Print("nothing goes wrong from here on")

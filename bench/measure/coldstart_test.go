@@ -32,7 +32,8 @@ func BenchmarkColdstart(b *testing.B) {
 	for _, main := range must(filepath.Glob(root + "/functions/*/main.go"))(b) {
 		f := &function{name: filepath.Base(filepath.Dir(main)), chain: "no"}
 		f.path = build(b, flags, "remit/functions/"+f.name)
-		if links := must(exec.Command("go", "list", "-tags=lambda.norpc", "-deps", "remit/functions/"+f.name).Output())(b); bytes.Contains(links, []byte("remit/internal/ethrpc")) {
+		if links := must(exec.Command("go", "list", "-tags=lambda.norpc", "-deps",
+			"remit/functions/"+f.name).Output())(b); bytes.Contains(links, []byte("remit/internal/ethrpc")) {
 			f.chain = "yes"
 		}
 		all = append(all, f)
@@ -48,7 +49,8 @@ func BenchmarkColdstart(b *testing.B) {
 	defer api.Close()
 	defer close(over)
 	env := strings.Fields(`AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=bench AWS_SECRET_ACCESS_KEY=bench AWS_LAMBDA_LOG_FORMAT=JSON AWS_LAMBDA_FUNCTION_MEMORY_SIZE=512
-		STACK=bench MODE=test NETWORK=bench API_KEYS_TABLE=keys PAYMENTS_TABLE=payments WEBHOOKS_TABLE=webhooks WALLET_SECRETS=bench/wallets/ RPC_SECRET=rpc
+		STACK=bench MODE=test NETWORK=bench API_KEYS_TABLE=keys PAYMENTS_TABLE=payments WEBHOOKS_TABLE=webhooks
+		WALLET_SECRETS=bench/wallets/ RPC_SECRET=rpc
 		SETTLE_QUEUE_URL=http://127.0.0.1:1/settle WEBHOOK_QUEUE_URL=http://127.0.0.1:1/webhooks CHAIN_ID=1337 TOKEN_ADDRESS=` + payee + ` TOKEN_SYMBOL=USDC TOKEN_DECIMALS=6
 		CONFIRMATION_RULE=2 BLOCK_TIME=2s ENVIRONMENT=dev ALARM_TOPIC_ARN= _HANDLER=bootstrap
 		WEBHOOK_LOOPBACK=allowed AWS_LAMBDA_RUNTIME_API=` + strings.TrimPrefix(api.URL, "http://"))
@@ -78,10 +80,14 @@ func BenchmarkColdstart(b *testing.B) {
 		text := must(os.ReadFile(f.path))(b)
 		var packed bytes.Buffer
 		z := zip.NewWriter(&packed)
-		z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.DefaultCompression) }) // as SAM
+		z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser,
+			error) {
+			return flate.NewWriter(w, flate.DefaultCompression)
+		}) // as SAM
 		must(must(z.Create("bootstrap"))(b).Write(text))(b)
 		check(b, z.Close())
-		emit(b, "function="+f.name+"/chain="+f.chain, metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
-			"resident-MB": quantile(f.resident, 0.5), "binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
+		emit(b, "function="+f.name+"/chain="+f.chain,
+			metrics{"init-ms": quantile(f.init, 0.5), "x-hello": quantile(f.init, 0.5) / quantile(all[0].init, 0.5),
+				"resident-MB": quantile(f.resident, 0.5), "binary-MB": float64(len(text)) / 1e6, "zip-MB": float64(packed.Len()) / 1e6})
 	}
 }

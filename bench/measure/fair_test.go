@@ -33,7 +33,8 @@ func BenchmarkFair(b *testing.B) {
 	hook := must(flooding.CreateWebhook(b.Context(), hang.URL, ""))(b)
 	var spare struct{ ID string }
 	check(b, json.Unmarshal(must(flooding.Call(b.Context(), "POST", "/api-keys", "{}"))(b).Body, &spare))
-	params := strings.NewReplacer("/api-keys/{id}", "/api-keys/"+spare.ID, "{id}", hook.ID, "{address}", payee, "{tx_hash}", "0x"+strings.Repeat("a", 64), "{delivery_id}", "dlv_"+strings.Repeat("a", 32))
+	params := strings.NewReplacer("/api-keys/{id}", "/api-keys/"+spare.ID, "{id}", hook.ID, "{address}", payee, "{tx_hash}",
+		"0x"+strings.Repeat("a", 64), "{delivery_id}", "dlv_"+strings.Repeat("a", 32))
 	bodies := map[string]string{
 		"/send-payment": `{"to":"` + payee + `","amount":1}`, "/create-api-key": `{"merchant_name":"Flood"}`, "/api-keys": `{"label":"flood"}`,
 		"/webhooks": `{"url":"` + hang.URL + `"}`, "/recipients": `{"address":"` + payee + `","label":"flood"}`,

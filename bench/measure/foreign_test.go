@@ -42,7 +42,8 @@ var nodeKinds = []struct {
 }{
 	{name: "remit", title: "embedded chain (go-ethereum)"},
 	{name: "anvil", title: "anvil 1.7.1", until: "Listening on", reorg: replace, command: func(dir string, port int, id uint64) []string {
-		return []string{filepath.Join(dir, "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"), "--port", fmt.Sprint(port), "--chain-id", fmt.Sprint(id), "--no-mining"}
+		return []string{filepath.Join(dir, "@foundry-rs", "anvil-linux-amd64", "bin", "anvil"), "--port", fmt.Sprint(port), "--chain-id",
+			fmt.Sprint(id), "--no-mining"}
 	}},
 	{name: "hardhat", title: "Hardhat 2.29.0", until: "Started HTTP", reorg: rewind, command: func(dir string, port int, id uint64) []string {
 		return []string{"env", "-C", filepath.Dir(dir), "NO_COLOR=1", fmt.Sprint("REMIT_CHAIN_ID=", id), filepath.Join(dir, ".bin", "hardhat"),
@@ -52,10 +53,11 @@ var nodeKinds = []struct {
 	// transaction again each time it comes. The receipt of a transaction that waited
 	// behind a gap has the price of when it came, and not the one that was paid. It takes
 	// longer to simulate batches than Remit waits, and is asked for none.
-	{name: "ganache", title: "ganache 7.9.2", until: "RPC Listening", reorg: rewind, used: true, command: func(dir string, port int, id uint64) []string {
-		return []string{filepath.Join(dir, ".bin", "ganache"), "--server.port", fmt.Sprint(port), "--chain.chainId", fmt.Sprint(id),
-			"--miner.blockTime", "1000000", "--wallet.accounts", funded + ",0xd3c21bcecceda1000000"}
-	}},
+	{name: "ganache", title: "ganache 7.9.2", until: "RPC Listening", reorg: rewind, used: true,
+		command: func(dir string, port int, id uint64) []string {
+			return []string{filepath.Join(dir, ".bin", "ganache"), "--server.port", fmt.Sprint(port), "--chain.chainId", fmt.Sprint(id),
+				"--miner.blockTime", "1000000", "--wallet.accounts", funded + ",0xd3c21bcecceda1000000"}
+		}},
 }
 
 // funded is the first key of the mnemonic "test test test test test test test test
@@ -77,12 +79,14 @@ type testNode struct {
 func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode {
 	t.Helper()
 	n := &testNode{}
-	id := 31337_000_000_000 + rand.Uint64N(1_000_000_000) // of its own, since all runs share the tables; of a development chain (package chains)
+	// Of its own, since all runs share the tables; of a development chain (package chains).
+	id := 31337_000_000_000 + rand.Uint64N(1_000_000_000)
 	for _, k := range nodeKinds {
 		switch {
 		case k.name != kind:
 		case k.command == nil:
-			c := must(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id), Now: time.Now}))(t)
+			c := must(devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", Wallets: wallets, ChainID: id, Seed: fmt.Sprint(id),
+				Now: time.Now}))(t)
 			t.Cleanup(func() { _ = c.Close() })
 			n.facts = c.WithPrivateKeys(must(c.Facts(t.Context()))(t))
 			n.Client = must(ethclient.Dial(c.URL()))(t)
@@ -217,7 +221,8 @@ func (n *testNode) deploy(ctx context.Context, wallets int) error {
 // transaction that its authors have signed for every chain: its signature is made up, so
 // that nobody has the key of its sender
 // (https://github.com/Arachnid/deterministic-deployment-proxy).
-func (n *testNode) deployDeployer(ctx context.Context, send func(*ecdsa.PrivateKey, types.DynamicFeeTx) error, owner *ecdsa.PrivateKey) error {
+func (n *testNode) deployDeployer(ctx context.Context, send func(*ecdsa.PrivateKey, types.DynamicFeeTx) error,
+	owner *ecdsa.PrivateKey) error {
 	at := common.Address(disburser.Deployer())
 	if code, err := n.CodeAt(ctx, at, nil); err != nil || len(code) > 0 {
 		return err

@@ -40,7 +40,9 @@ import (
 const (
 	root  = "../.."                                      // of the module
 	payee = "0x2222222222222222222222222222222222222222" // receives every payment; nobody has its key
-	base  = 1_000_000                                    // the amount of payment 0; payment n asks for base+n, so the chain alone tells which one a transfer is
+	// The amount of payment 0; payment n asks for base+n, so the chain alone tells which one a
+	// transfer is.
+	base = 1_000_000
 
 	stride = 100_000 // entry j of batch n asks for base+n+j*stride: there are fewer payments than that
 )
@@ -192,8 +194,9 @@ func build(b testing.TB, env []string, pkg string) string {
 // address of its API.
 func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*exec.Cmd, string) {
 	b.Helper()
-	p, lines, err := start(b.Context(), b.Output(), "Ctrl-C", remit, append([]string{"local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0",
-		"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
+	p, lines, err := start(b.Context(), b.Output(), "Ctrl-C", remit,
+		append([]string{"local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0",
+			"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
 	check(b, err)
 	b.Cleanup(func() { kill(p) })
 	for _, l := range lines {
@@ -209,7 +212,8 @@ func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*exec
 // and connections for many requests at once.
 func newMerchant(b testing.TB, url string) *client.Client {
 	b.Helper()
-	c := &client.Client{URL: url, HTTP: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}
+	c := &client.Client{URL: url, HTTP: &http.Client{Timeout: time.Minute,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}
 	c.Key = must(c.CreateKey(b.Context(), "Bench"))(b)
 	return c
 }

@@ -24,7 +24,8 @@ import (
 )
 
 var (
-	nodesFlag  = flag.String("nodes", "", "comma-separated nodes of the acceptance run: remit, anvil, hardhat, ganache; empty for a short run on the embedded chain")
+	nodesFlag = flag.String("nodes", "", "comma-separated nodes of the acceptance run: remit, anvil, hardhat, ganache; empty for "+
+		"a short run on the embedded chain")
 	habitsFlag = flag.String("habits", "", "habits of the acceptance run, comma-separated and without commas of their own; empty for all")
 	tableFlag  = flag.Bool("table", false, "write the results of the acceptance run to docs/chains.md")
 )
@@ -93,7 +94,8 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 	g := newGateway(t, n.facts.RPCURL, &h)
 	file := filepath.Join(t.TempDir(), "wallets")
 	check(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
-	args := []string{"--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4", "--batch-contract", disburser.Address().String()}
+	args := []string{"--dynamodb", dynamotest.Start(t), "--rpc", g.URL, "--wallet-file", file, "--confirmation-rule", "4",
+		"--batch-contract", disburser.Address().String()}
 	if h.Beside {
 		args = append(args, "--rpc", newGateway(t, n.facts.RPCURL, honest).URL)
 	}
@@ -212,7 +214,8 @@ func (v *victim) enableBatches(ctx context.Context) error {
 		}
 	}
 	for i, w := range v.chain.Wallets {
-		if _, err := v.operate(ctx, "batch", "approve", w.Address.String(), "--amount", "unlimited", "--key", fmt.Sprint("approve-", v.chain.ChainID, i)); err != nil {
+		if _, err := v.operate(ctx, "batch", "approve", w.Address.String(), "--amount", "unlimited", "--key",
+			fmt.Sprint("approve-", v.chain.ChainID, i)); err != nil {
 			return err
 		}
 	}
@@ -262,7 +265,8 @@ func (v *victim) sufferLies(ctx context.Context) {
 	}
 	sleep(ctx, 5*time.Second) // ten blocks
 	for i := range v.orders {
-		if p, err := v.merchant.Transaction(ctx, v.answer(i)); err != nil || p.Status == "failed" || v.hooks.of(v.answer(i)).Type == "payment.failed" {
+		if p, err := v.merchant.Transaction(ctx, v.answer(i)); err != nil || p.Status == "failed" ||
+			v.hooks.of(v.answer(i)).Type == "payment.failed" {
 			v.breaks("payments that a lie ended", "order-%d: %+v %v", i, p, err)
 		}
 	}

@@ -71,7 +71,8 @@ func BenchmarkPost(b *testing.B) {
 // load has clients make n payments, or as many as they begin within limit, each
 // one payment after the other. It returns the milliseconds of each payment that
 // was answered 201, the number of the others, and the error of one of them.
-func load(b *testing.B, clients, n int, limit time.Duration, pay func(ctx context.Context, n int) error) (latency []float64, lost int, why error) {
+func load(b *testing.B, clients, n int, limit time.Duration, pay func(ctx context.Context, n int) error) (latency []float64, lost int,
+	why error) {
 	b.Helper()
 	var mu sync.Mutex
 	var used, after syscall.Rusage
@@ -146,7 +147,8 @@ type reference struct {
 func newReference(b *testing.B, c *devnet.Chain, d distance) *reference {
 	b.Helper()
 	wire := &http.Client{Transport: &rig{next: ethrpc.NewTransport(), distance: d, calls: map[string]int{}}}
-	return &reference{Client: ethclient.NewClient(must(rpc.DialOptions(b.Context(), c.URL(), rpc.WithHTTPClient(wire)))(b)), chain: c, save: d.store}
+	return &reference{Client: ethclient.NewClient(must(rpc.DialOptions(b.Context(), c.URL(), rpc.WithHTTPClient(wire)))(b)), chain: c,
+		save: d.store}
 }
 
 // pay counts, estimates, signs, sends and saves.

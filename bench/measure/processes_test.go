@@ -64,8 +64,10 @@ func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 		}
 		peak := resident(server.Process.Pid, "VmHWM")
 		kill(server)
-		report(b, metrics{"payments": float64(payments), "payments/s": float64(payments) / last.Sub(begin).Seconds(), "confirmed-s": confirmed.Seconds(), "peak-MB": peak,
-			"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(payments)}) // of the server, not of the clients
+		report(b, metrics{"payments": float64(payments), "payments/s": float64(payments) / last.Sub(begin).Seconds(),
+			"confirmed-s": confirmed.Seconds(), "peak-MB": peak,
+			"cpu-ms/payment": millis(server.ProcessState.UserTime()+
+				server.ProcessState.SystemTime()) / float64(payments)}) // of the server, not of the clients
 	})
 }
 
@@ -124,7 +126,8 @@ func BenchmarkAnvil(b *testing.B) {
 				}
 			}
 			kill(server)
-			report(b, metrics{"payments/s": rate, "single-p50-ms": p50s[name][len(p50s[name])-1], "cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(len(hashes))})
+			report(b, metrics{"payments/s": rate, "single-p50-ms": p50s[name][len(p50s[name])-1],
+				"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(len(hashes))})
 		}
 	}
 	for i := range 3 {
@@ -136,7 +139,8 @@ func BenchmarkAnvil(b *testing.B) {
 	}
 	if *baseline != "" {
 		b.Run("ratio", func(b *testing.B) {
-			report(b, metrics{"x-payments/s": quantile(rates["this"], 0.5) / quantile(rates["baseline"], 0.5), "x-single-p50": quantile(p50s["this"], 0.5) / quantile(p50s["baseline"], 0.5)})
+			report(b, metrics{"x-payments/s": quantile(rates["this"], 0.5) / quantile(rates["baseline"], 0.5),
+				"x-single-p50": quantile(p50s["this"], 0.5) / quantile(p50s["baseline"], 0.5)})
 		})
 	}
 }

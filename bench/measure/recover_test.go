@@ -55,7 +55,8 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 	check(t, os.WriteFile(file, []byte(strings.Join(n.facts.PrivateKeys, "\n")+"\n"), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	check(t, v.open(ctx, t, remit, "--dynamodb", dynamotest.Start(t), "--rpc", n.facts.RPCURL, "--wallet-file", file, "--confirmation-rule", "4", "--window", "64"))
+	check(t, v.open(ctx, t, remit, "--dynamodb", dynamotest.Start(t), "--rpc", n.facts.RPCURL, "--wallet-file", file, "--confirmation-rule",
+		"4", "--window", "64"))
 	db := dynamotest.Client(t)
 	under, stop := context.WithCancel(ctx)
 	loaded := make(chan struct{})
@@ -133,7 +134,8 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 		case len(made) != 1:
 			v.breaks("payments that are not made once", "order-%d: %v", i, made)
 		case again[i] != made[0].String() || v.answer(i) != "" && v.answer(i) != again[i]:
-			v.breaks("answers that do not name the payment that was made", "order-%d: %s, then %s, and made by %s", i, v.answer(i), again[i], made[0])
+			v.breaks("answers that do not name the payment that was made", "order-%d: %s, then %s, and made by %s", i, v.answer(i), again[i],
+				made[0])
 		case err != nil || p.Status != "confirmed":
 			v.breaks("payments that the merchant does not find", "order-%d: %s %v", i, p.Status, err)
 		}

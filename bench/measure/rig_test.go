@@ -96,7 +96,8 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 		return nil
 	}}
 	log := slog.New(slog.DiscardHandler) // failures show in the answers
-	config := stack.Config{Ephemeral: true, ByCall: true, ChainID: c.ID(), Token: c.Token(), Network: "bench", Own: stack.Own{Window: window}, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
+	config := stack.Config{Ephemeral: true, ByCall: true, ChainID: c.ID(), Token: c.Token(), Network: "bench",
+		Own: stack.Own{Window: window}, BlockTime: 2 * time.Second, ConfirmationRule: confirmed, BumpAfter: time.Hour}
 	initial := settings.Default()
 	initial.MerchantShare, initial.BatchContract = 100, disburser.Address()
 	if err := within.SetSettings(context.Background(), initial); err != nil {
@@ -107,7 +108,8 @@ func newRig(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, within store
 	})
 	r.handler, r.batches = httpapi.SendPayment(rand.Text, dispatcher, c.Token()), httpapi.SendPayments(rand.Text, dispatcher, c.Token())
 	config.BlockTime = blockTime
-	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now, Wait: sleep})
+	r.settler = settlement.New(config, settlement.Parts{Store: counted, Keys: keys, Nodes: nodes, Events: events, Log: log, Now: time.Now,
+		Wait: sleep})
 	return r
 }
 

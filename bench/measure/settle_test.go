@@ -53,10 +53,12 @@ func rounds(b *testing.B, d distance, pending int) {
 			for _, at := range q.at {
 				told = append(told, at.Sub(begin).Seconds())
 			}
-			report(b, metrics{"s": took.Seconds(), "requests": float64(calls["request"]), "reads": float64(reads), "writes": float64(all - calls["request"] - reads),
+			report(b, metrics{"s": took.Seconds(), "requests": float64(calls["request"]), "reads": float64(reads),
+				"writes":          float64(all - calls["request"] - reads),
 				"requests/wallet": float64(calls["request"]-1) / wallets, // but for the head's, one a round and node
 				"reads/wallet":    float64(own) / wallets,
-				"allocated-MB":    float64(after.TotalAlloc-before.TotalAlloc) / 1e6, "half-told-s": quantile(told, 0.5), "all-told-s": quantile(told, 1)})
+				"allocated-MB":    float64(after.TotalAlloc-before.TotalAlloc) / 1e6, "half-told-s": quantile(told, 0.5),
+				"all-told-s": quantile(told, 1)})
 		})
 		if n > 0 && n < pending {
 			payMany(b, r, 64, n)

@@ -42,7 +42,8 @@ func lives(b *testing.B, n, size int) {
 	name := rand.Text()
 	tables := dynamo.Tables{APIKeys: name + "-keys", Payments: name + "-payments", Webhooks: name + "-webhooks"}
 	check(b, dynamo.CreateTables(b.Context(), db, tables))
-	c, payments, hooks, q := startChain(b, wallets), dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks), &sender{}
+	c, payments, hooks, q := startChain(b, wallets), dynamo.NewPayments(db, tables.Payments), dynamo.NewWebhooks(db, tables.Webhooks),
+		&sender{}
 	jobs := q.jobsOf()
 	c.Freeze(true)
 	r := newRig(b, c, c.Wallets(), payments, near, webhook.NewPublisher(hooks, jobs))
@@ -129,7 +130,8 @@ func committed(b *testing.B, db *dynamodb.Client, table string) (units float64, 
 			hashes = append(hashes, strings.TrimPrefix(item["pk"].(*types.AttributeValueMemberS).Value, "tx#"))
 		}
 		if kind == "tx" || kind == "payment" || kind == "pendingtx" {
-			out := must(db.UpdateItem(b.Context(), &dynamodb.UpdateItemInput{TableName: &table, Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}))(b)
+			out := must(db.UpdateItem(b.Context(), &dynamodb.UpdateItemInput{TableName: &table,
+				Key: map[string]types.AttributeValue{"pk": item["pk"], "sk": item["sk"]}}))(b)
 			units += 2 * *out.ConsumedCapacity.CapacityUnits
 		}
 	}
@@ -145,7 +147,8 @@ type sender struct {
 
 // jobsOf returns the queue of webhooks whose requests reach the sender.
 func (q *sender) jobsOf() *sqsjobs.Jobs {
-	return sqsjobs.NewJobs(sqs.New(sqs.Options{HTTPClient: q, Region: "us-east-1", Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}), "https://sqs.example/jobs")
+	return sqsjobs.NewJobs(sqs.New(sqs.Options{HTTPClient: q, Region: "us-east-1",
+		Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}), "https://sqs.example/jobs")
 }
 
 // Do implements sqs.HTTPClient.
@@ -210,7 +213,8 @@ type meter struct {
 
 func (m *meter) middleware(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("Meter",
-		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
+		func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput,
+			middleware.Metadata, error) {
 			if f := reflect.ValueOf(in.Parameters).Elem().FieldByName("ReturnConsumedCapacity"); f.IsValid() {
 				f.SetString(string(types.ReturnConsumedCapacityTotal))
 			}

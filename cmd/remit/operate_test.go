@@ -38,12 +38,14 @@ func TestOperateALocalStack(t *testing.T) {
 		return string(out)
 	}
 	hash := m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1,"reference":"a"}`)["tx_hash"].(string)
-	batch := m.must("POST", "/send-payments", `{"payments":[{"to":"`+payee+`","amount":1,"reference":"\u001b[2J\u009b\n"}]}`)["tx_hash"].(string)
+	batch := m.must("POST", "/send-payments", `{"payments":[{"to":"`+payee+
+		`","amount":1,"reference":"\u001b[2J\u009b\n"}]}`)["tx_hash"].(string)
 	m.awaitConfirmed([]string{hash, batch})
 	hook := m.must("POST", "/webhooks", `{"url":"http://127.0.0.1:9/"}`)["id"].(string)
 	rpc := m.must("GET", "/sandbox", "")["rpc_url"].(string)
 	const imported = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
-	if err := os.WriteFile(filepath.Join(dir, "key"), []byte("4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "key"), []byte("4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "settings.env"), []byte("MerchantShare=50\n"), 0o600); err != nil {
@@ -52,7 +54,8 @@ func TestOperateALocalStack(t *testing.T) {
 	type step struct{ why, line, want string }
 	page := func(start string, wants ...string) (steps []step) {
 		for i, line := range strings.Split(strings.TrimSpace(guidetest.Read(t, "../..", "docs/operate.md", start)), "\n") {
-			line = strings.NewReplacer("mer_…", "$merchant", "0xfrom…", imported, "0xto…", "$address", "0xwallet…", "$address").Replace(strings.TrimPrefix(line, "remit "))
+			line = strings.NewReplacer("mer_…", "$merchant", "0xfrom…", imported, "0xto…", "$address", "0xwallet…",
+				"$address").Replace(strings.TrimPrefix(line, "remit "))
 			steps = append(steps, step{"docs/operate.md", line, wants[i]})
 		}
 		return steps
@@ -103,7 +106,8 @@ func TestOperateALocalStack(t *testing.T) {
 		{"an amount that is none", "wallet move " + imported + " --to $address --key c --token 0.0000001", "at most 6 digits"},
 		{"all ether of a wallet that pays", "wallet move " + imported + " --to $address --key c --ether all", "drain the wallet and sweep it"},
 		move, move,
-		{"its key is for it", "wallet move --yes " + imported + " --to $address --key rebalance-1 --token 251", "idempotency key was used for another request"},
+		{"its key is for it", "wallet move --yes " + imported + " --to $address --key rebalance-1 --token 251",
+			"idempotency key was used for another request"},
 		{"a stack that cannot ask for a key", "wallet import --yes", "say --file"},
 		{"in the books", "export --merchant operator --csv", "remit wallet move"},
 		funding,
@@ -112,7 +116,8 @@ func TestOperateALocalStack(t *testing.T) {
 		{"which is no wallet to drain", "wallet drain --yes " + imported, "is the funding wallet: remit wallet funding --undo"},
 		{"until it pays again", "wallet funding --undo --yes " + imported, "done"},
 		{"a wallet that pays nothing more", "wallet drain --yes " + imported, "done"},
-		{"is not swept while processes may believe that it pays", "wallet sweep --yes " + imported + " --to $address --key sweep-1", "run this again then"},
+		{"is not swept while processes may believe that it pays", "wallet sweep --yes " + imported + " --to $address --key sweep-1",
+			"run this again then"},
 		{"by now the allowance is on the chain", "doctor", "5000 USDC"},
 		{"an operator's key", "keys create Acme --yes --json", "remit_test_"},
 		{"is listed", "keys list $merchant", "$id"},
@@ -126,16 +131,19 @@ func TestOperateALocalStack(t *testing.T) {
 		{"a suspension", "merchants suspend $merchant --reason=stolen --yes", "suspended: stolen"},
 		{"that ends", "merchants resume $merchant --yes", "active"},
 		{"a limit of its own", "merchants limit $merchant --max-amount 7 --daily-amount 9 --yes", " 7                     9 "},
-		{"limits that contradict each other", "merchants limit $merchant --max-amount 9 --daily-amount 7 --yes", "--daily-amount is below --max-amount"},
+		{"limits that contradict each other", "merchants limit $merchant --max-amount 9 --daily-amount 7 --yes",
+			"--daily-amount is below --max-amount"},
 		{"and the stack's again", "merchants limit $merchant --yes --json", `"max_amount": null`},
 		{"is shown", "settings show", "MerchantShare=40"},
 		{"and in the file of a pipeline", "settings apply --yes settings.env", "settings.env lacks"},
 		{"all of which is in the audit log", "audit-log", "merchants suspend $merchant --reason=stolen --yes"},
-		{"a merchant that has lost its key", "keys issue --yes --scopes payments:read --daily-count 3 $merchant", "May do: payments:read, 3 a day."},
+		{"a merchant that has lost its key", "keys issue --yes --scopes payments:read --daily-count 3 $merchant",
+			"May do: payments:read, 3 a day."},
 		{"one that never had any", "keys issue --yes mer_none", "no such API key"},
 		{"gets one that says what it may do", "keys list $merchant", "payments:read, 3 a day"},
 	}, 3, append(books, step{"balances", "wallet balance", "$wallet  "}, step{"doctor's", "doctor", " USDC"})...) {
-		known := strings.NewReplacer("$hash", hash, "$hook", hook, "$payment", made.ID, "$id", made.ID, "$merchant", made.Merchant, "$address", made.Address, "$wallet", made.Wallet)
+		known := strings.NewReplacer("$hash", hash, "$hook", hook, "$payment", made.ID, "$id", made.ID, "$merchant", made.Merchant, "$address",
+			made.Address, "$wallet", made.Wallet)
 		if got := remit(known.Replace(step.line)); !strings.Contains(got, known.Replace(step.want)) {
 			t.Errorf("%s: remit %s answered %s, want %s", step.why, step.line, got, step.want)
 		}
@@ -157,7 +165,8 @@ func TestRecoverPage(t *testing.T) {
 	m.awaitConfirmed([]string{hash})
 	t.Setenv("REMIT_STACK", m.url)
 	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/recover.md", "remit recover --dry-run"), "remit recover", binary+" recover")
-	for _, want := range []string{"nothing was changed", "Every wallet of stack", "2 wallets, 256 nonces used up", "1 payments of the tables are on the chain", "0 payments put back, 0 USDC", "the wallets pay again"} {
+	for _, want := range []string{"nothing was changed", "Every wallet of stack", "2 wallets, 256 nonces used up",
+		"1 payments of the tables are on the chain", "0 payments put back, 0 USDC", "the wallets pay again"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("the page's commands do not print %q:\n%s", want, printed)
 		}

@@ -87,7 +87,8 @@ func (s sandbox) sized(width int64, dark bool) {
 	s.Helper()
 	scheme := map[bool]string{false: "light", true: "dark"}[dark]
 	s.do("sizing the window", chromedp.EmulateViewport(width, 900))
-	command(s, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	command(s, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
 // await waits until a condition in JavaScript holds.
@@ -95,7 +96,8 @@ func (s sandbox) await(what, format string, args ...any) {
 	s.Helper()
 	for end := time.Now().Add(90 * time.Second); !eval[bool](s, format, args...); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.Fatalf("%s: not so after 90 s: %s\nThe page shows: %s", what, eval[string](s, `document.querySelector(".count").innerText + document.getElementById("log").innerText.slice(0, 4000)`), s.screenshot())
+			s.Fatalf("%s: not so after 90 s: %s\nThe page shows: %s", what,
+				eval[string](s, `document.querySelector(".count").innerText + document.getElementById("log").innerText.slice(0, 4000)`), s.screenshot())
 		}
 	}
 }
@@ -163,8 +165,9 @@ func (s sandbox) paid() int {
 	for _, w := range facts.Wallets {
 		wallets = append(wallets, common.BytesToHash(w.Address[:]))
 	}
-	logs, err := node.FilterLogs(s.Context(), ethereum.FilterQuery{FromBlock: new(big.Int), Addresses: []common.Address{common.Address(facts.Token.Address)},
-		Topics: [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, wallets}})
+	logs, err := node.FilterLogs(s.Context(), ethereum.FilterQuery{FromBlock: new(big.Int),
+		Addresses: []common.Address{common.Address(facts.Token.Address)},
+		Topics:    [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, wallets}})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -203,7 +206,8 @@ func (s sandbox) paysLists(before int) {
 	press("#list-alone", "May", "paid before     3 rows", 1)
 	s.click("#rows button")
 	s.do("opening the batch", chromedp.WaitVisible(chromedp.CSS("#story[open] table")))
-	if text := eval[string](s, `document.getElementById("story-body").innerText`); !strings.Contains(text, "to 3 recipients") || !strings.Contains(text, "coffee, Linus") {
+	if text := eval[string](s, `document.getElementById("story-body").innerText`); !strings.Contains(text, "to 3 recipients") ||
+		!strings.Contains(text, "coffee, Linus") {
 		s.Errorf("the story of the batch is\n%s", text)
 	}
 	s.click("#story form button")
@@ -304,7 +308,8 @@ func TestConsolePage(t *testing.T) {
 	m.join()
 	var hashes []string
 	for i, to := range []string{payee, devnet.RevertRecipient.String(), devnet.StuckRecipient.String()} {
-		hashes = append(hashes, m.must("POST", "/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d,"reference":"inv-%d"}`, to, 1_500_000+i, i))["tx_hash"].(string))
+		hashes = append(hashes, m.must("POST", "/send-payment",
+			fmt.Sprintf(`{"to":%q,"amount":%d,"reference":"inv-%d"}`, to, 1_500_000+i, i))["tx_hash"].(string))
 	}
 	var facts devnet.Facts
 	answer, err := m.api().Call(t.Context(), "GET", "/sandbox", "")
@@ -321,15 +326,18 @@ func TestConsolePage(t *testing.T) {
 			}
 		}
 	}
-	if out, err := exec.CommandContext(t.Context(), binary, "wallet", "pause", "--all", "--yes", "--reason=audit", "--stack="+m.url).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), binary, "wallet", "pause", "--all", "--yes", "--reason=audit",
+		"--stack="+m.url).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	cloud := httptest.NewServer(operatortest.Cloud{Nodes: []string{facts.RPCURL},
 		Outputs: map[string]string{"PaymentsTableName": "remit-payments", "WebhooksTableName": "remit-webhooks", "RpcSecretArn": "nodes"},
-		Parameters: map[string]string{"ChainId": fmt.Sprint(facts.ChainID), "Network": "local", "TokenSymbol": facts.Token.Symbol, "TokenDecimals": fmt.Sprint(facts.Token.Decimals), "TokenAddress": facts.Token.Address.String(),
+		Parameters: map[string]string{"ChainId": fmt.Sprint(facts.ChainID), "Network": "local", "TokenSymbol": facts.Token.Symbol,
+			"TokenDecimals": fmt.Sprint(facts.Token.Decimals), "TokenAddress": facts.Token.Address.String(),
 			"Mode": "test", "ConfirmationRule": "2"}})
 	defer cloud.Close()
-	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": cloud.URL, "AWS_ENDPOINT_URL_DYNAMODB": tables} {
+	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit",
+		"AWS_ENDPOINT_URL": cloud.URL, "AWS_ENDPOINT_URL_DYNAMODB": tables} {
 		t.Setenv(name, value)
 	}
 	p := launch(t, "console", "--listen=127.0.0.1:0", "--stack=remit", "--calls=600")
@@ -337,9 +345,12 @@ func TestConsolePage(t *testing.T) {
 	s := openAt(t, own[strings.Index(own, "http://"):], 1280, "")
 	s.await("all of it", `(() => {
 		const says = (id, ...all) => all.every((text) => document.getElementById(id).innerText.includes(text));
-		return says("rows", "confirmed", "failed: execution_reverted", "committed") && says("states", "PREPARED", "COMMITTED", "CONFIRMED", "FAILED") && says("ages", "under a minute") &&
-			says("oldest", "Longest under way: pay_") && says("wallets", "paused: audit (by ") && says("nodes", "head ", "answered in") && says("alarms", "ALARM remit-B", "1 of 2 are OK") &&
-			document.querySelectorAll("#rows .track i:last-child.on").length === 2 && says("endpoints", "None, of 0 endpoints of 1 merchants") && says("calls", " of 600 calls this minute");
+		return says("rows", "confirmed", "failed: execution_reverted", "committed") &&
+			says("states", "PREPARED", "COMMITTED", "CONFIRMED", "FAILED") && says("ages", "under a minute") &&
+			says("oldest", "Longest under way: pay_") &&
+			says("wallets", "paused: audit (by ") && says("nodes", "head ", "answered in") && says("alarms", "ALARM remit-B", "1 of 2 are OK") &&
+			document.querySelectorAll("#rows .track i:last-child.on").length === 2 && says("endpoints", "None, of 0 endpoints of 1 merchants") &&
+			says("calls", " of 600 calls this minute");
 	})()`)
 	if shown := eval[[]string](s, `[...document.querySelectorAll("#pay, #now, #steps, .count, .chain, #hooks, #breakages")].filter(e => e.checkVisibility()).map(e => e.id || e.className)`); len(shown) > 0 {
 		t.Errorf("panels of the sandbox are shown: %v", shown)
@@ -384,7 +395,9 @@ func TestTenThousandPaymentsOnThePage(t *testing.T) {
 	t.Cleanup(server.CloseClientConnections)
 	s := openAt(t, server.URL, 1280, "")
 	s.await("the last payment", `document.querySelector("#rows .name")?.textContent === "pay_10000" && document.querySelector("#log li")?.textContent.endsWith("payment 10000")`)
-	if rows, lines, all := eval[int](s, `document.querySelectorAll("#rows li").length`), eval[int](s, `document.querySelectorAll("#log li").length`), eval[int](s, `document.querySelectorAll("*").length`); rows != pages.Listed || lines > 120 || all > 2_000 {
+	if rows, lines, all := eval[int](s, `document.querySelectorAll("#rows li").length`),
+		eval[int](s, `document.querySelectorAll("#log li").length`),
+		eval[int](s, `document.querySelectorAll("*").length`); rows != pages.Listed || lines > 120 || all > 2_000 {
 		t.Errorf("of 10,000 payments the page has %d rows, %d lines, %d elements", rows, lines, all)
 	}
 }

@@ -55,7 +55,8 @@ func TestPayAListOfTheREADME(t *testing.T) {
 	if held, err := m.api().Balance(t.Context(), payee); err != nil || held.String() != "2501000000" {
 		t.Errorf("Ada has %s, and not two salaries: %v", held, err)
 	}
-	batch := guidetest.Run(t, guidetest.Read(t, "../..", "docs/clients.md", "curl -s http://127.0.0.1:8080/send-payments"), "http://127.0.0.1:8080", m.url, "$KEY", m.key)
+	batch := guidetest.Run(t, guidetest.Read(t, "../..", "docs/clients.md", "curl -s http://127.0.0.1:8080/send-payments"),
+		"http://127.0.0.1:8080", m.url, "$KEY", m.key)
 	if !strings.Contains(batch, `"status":"pending","amount":2230500000,"wallet_address":null`) {
 		t.Errorf("the batch is answered\n%s", batch)
 	}
@@ -134,7 +135,8 @@ func payKilled(t *testing.T, kill func() (at int64, arrives bool), modes ...stri
 	t.Cleanup(between.Close)
 	pay := func(flags ...string) (started []*process) {
 		for i, mode := range modes {
-			started = append(started, launch(t, append([]string{"pay", lists[i], mode, "--url", between.URL, "--key", m.key, "--yes", "--concurrency", "4"}, flags...)...))
+			started = append(started, launch(t, append([]string{"pay", lists[i], mode, "--url", between.URL, "--key", m.key, "--yes",
+				"--concurrency", "4"}, flags...)...))
 		}
 		return started
 	}

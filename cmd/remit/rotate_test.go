@@ -56,7 +56,8 @@ func TestRetireUnderPayments(t *testing.T) {
 					line += " --yes"
 				}
 				out, err := remit(line)
-				for deadline := time.Now().Add(2 * time.Minute); err != nil && strings.Contains(out, "the wallet is not settled") && time.Now().Before(deadline); time.Sleep(time.Second) {
+				for deadline := time.Now().Add(2 * time.Minute); err != nil && strings.Contains(out, "the wallet is not settled") &&
+					time.Now().Before(deadline); time.Sleep(time.Second) {
 					out, err = remit(line) // the page: run it again later
 				}
 				if err != nil {
@@ -68,7 +69,8 @@ func TestRetireUnderPayments(t *testing.T) {
 						t.Errorf("funding %s: %v, %s", successor, err, out)
 					}
 					unfunded := func(w wallet) bool { return w.Address == successor && w.TokenAvailable == "0" }
-					for deadline := time.Now().Add(time.Minute); slices.ContainsFunc(list(), unfunded) && time.Now().Before(deadline); time.Sleep(time.Second) {
+					for deadline := time.Now().Add(time.Minute); slices.ContainsFunc(list(), unfunded) &&
+						time.Now().Before(deadline); time.Sleep(time.Second) {
 					} // the page: until the list shows it
 				}
 			}

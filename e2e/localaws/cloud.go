@@ -76,7 +76,8 @@ func StartCloud(ctx context.Context, config Config) (c *Cloud, err error) {
 }
 
 func startCloud(ctx context.Context, config Config) (*Cloud, error) {
-	c := &Cloud{Config: config, Region: "us-east-1", ended: make(chan struct{}), Bundle: filepath.Join(config.Dir, "cert.pem"), Log: filepath.Join(config.Dir, "cloud.log")}
+	c := &Cloud{Config: config, Region: "us-east-1", ended: make(chan struct{}), Bundle: filepath.Join(config.Dir, "cert.pem"),
+		Log: filepath.Join(config.Dir, "cloud.log")}
 	python, err := c.tool("python")
 	if err != nil {
 		return nil, err
@@ -202,7 +203,8 @@ func (c *Cloud) certify(keyFile string) error {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	c.roots = x509.NewCertPool()
 	c.roots.AppendCertsFromPEM(certificate)
-	c.HTTP = &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.roots}, MaxIdleConnsPerHost: 100}}
+	c.HTTP = &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: c.roots},
+		MaxIdleConnsPerHost: 100}}
 	return errors.Join(
 		os.WriteFile(c.Bundle, certificate, 0o600),
 		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))

@@ -120,7 +120,8 @@ func (s *Stack) Install(ctx context.Context, build string, parameters ...string)
 			own = append(own, "TraceShare=0") // going back, CloudFormation would take the value that the stack has
 			parameters = append(parameters, fmt.Sprintf("BatchContract=%v", disburser.Address()))
 		}
-		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, own, parameters)...))
+		return errors.Join(err, s.Run(ctx, "sam", slices.Concat([]string{"deploy"}, Where(build), []string{"--parameter-overrides"}, own,
+			parameters)...))
 	})
 	if err != nil {
 		return err
@@ -173,7 +174,8 @@ func (s *Stack) tableSettings(ctx context.Context) error {
 			continue
 		}
 		_, err := client.UpdateContinuousBackups(ctx, &dynamodb.UpdateContinuousBackupsInput{
-			TableName: &name, PointInTimeRecoverySpecification: &ddbtypes.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
+			TableName:                        &name,
+			PointInTimeRecoverySpecification: &ddbtypes.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: aws.Bool(true)},
 		})
 		if err == nil && logical != "ApiKeysTable" {
 			_, err = client.UpdateTimeToLive(ctx, &dynamodb.UpdateTimeToLiveInput{
@@ -283,7 +285,8 @@ func (s *Stack) Reauthorize(ctx context.Context, seconds int) error {
 	for _, a := range all.Items {
 		_, failed := client.UpdateAuthorizer(ctx, &apigateway.UpdateAuthorizerInput{
 			RestApiId: api, AuthorizerId: a.Id,
-			PatchOperations: []apitypes.PatchOperation{{Op: apitypes.OpReplace, Path: aws.String("/authorizerResultTtlInSeconds"), Value: aws.String(strconv.Itoa(seconds))}},
+			PatchOperations: []apitypes.PatchOperation{{Op: apitypes.OpReplace, Path: aws.String("/authorizerResultTtlInSeconds"),
+				Value: aws.String(strconv.Itoa(seconds))}},
 		})
 		if _, done := errors.AsType[*smithy.DeserializationError](failed); !done { // ministack answers with the number in quotes
 			err = errors.Join(err, failed)
@@ -300,7 +303,8 @@ func (s *Stack) FillSecrets(ctx context.Context) error {
 
 // StoreKeys does what FillSecrets does, without the settings.
 func (s *Stack) StoreKeys(ctx context.Context) error {
-	secrets, tables := secretsmanager.NewFromConfig(s.Administrator()), dynamo.NewPayments(dynamodb.NewFromConfig(s.Administrator()), s.Outputs["PaymentsTableName"])
+	secrets, tables := secretsmanager.NewFromConfig(s.Administrator()),
+		dynamo.NewPayments(dynamodb.NewFromConfig(s.Administrator()), s.Outputs["PaymentsTableName"])
 	for _, w := range s.Chain.Wallets() {
 		key, err := keyring.ParseKey(w.PrivateKey())
 		if err != nil {
@@ -312,7 +316,8 @@ func (s *Stack) StoreKeys(ctx context.Context) error {
 		if _, exists := errors.AsType[*smtypes.ResourceExistsException](err); err != nil && !exists {
 			return err
 		}
-		r := wallet.Registration{ID: wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}, State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}
+		r := wallet.Registration{ID: wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}, State: wallet.Active, Key: wallet.InSecret,
+			Since: time.Now()}
 		if err := tables.Register(ctx, r); err != nil {
 			return err
 		}
@@ -321,7 +326,8 @@ func (s *Stack) StoreKeys(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = secrets.PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"]), SecretString: aws.String(string(nodes))})
+	_, err = secrets.PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"]),
+		SecretString: aws.String(string(nodes))})
 	return err
 }
 

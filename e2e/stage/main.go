@@ -55,7 +55,8 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		return fmt.Errorf("making a key: %w", err)
 	}
 	exports := append(s.Environment(), "SSL_CERT_FILE="+s.Bundle, "CURL_CA_BUNDLE="+s.Bundle, "REMIT_STACK="+localaws.StackName,
-		"REMIT_CHAIN="+s.Chain.URL(), "REMIT_URL="+merchant.URL, "API="+merchant.URL, "KEY="+merchant.Key, "PATH="+filepath.Join(root, ".cache/bin")+":$PATH")
+		"REMIT_CHAIN="+s.Chain.URL(), "REMIT_URL="+merchant.URL, "API="+merchant.URL, "KEY="+merchant.Key,
+		"PATH="+filepath.Join(root, ".cache/bin")+":$PATH")
 	file := filepath.Join(root, variables)
 	var text strings.Builder
 	for _, variable := range exports {
@@ -66,7 +67,8 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.Remove(file)) }()
-	fmt.Fprintf(out, welcome, s.URL(""), merchant.Key, s.Chain.URL(), localaws.BlockTime, localaws.ConfirmationRule, s.Log, variables, s.Chain.Wallets()[0].Address)
+	fmt.Fprintf(out, welcome, s.URL(""), merchant.Key, s.Chain.URL(), localaws.BlockTime, localaws.ConfirmationRule, s.Log, variables,
+		s.Chain.Wallets()[0].Address)
 	<-ctx.Done()
 	fmt.Fprintln(out, "Ending the local AWS.")
 	return nil

@@ -35,7 +35,8 @@ func wire(env *boot.Env) boot.Run {
 	payments, keys := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), walletenv.Keys(env, time.Now)
 	r.settler = settlement.New(config, settlement.Parts{
 		Store: payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: time.Now,
-		Refiller: dispatch.New(config, dispatch.Parts{Store: payments, Keys: keys, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: rand.IntN}),
+		Refiller: dispatch.New(config, dispatch.Parts{Store: payments, Keys: keys, Nodes: nodes, Log: slog.Default(), Now: time.Now,
+			Draw: rand.IntN}),
 	})
 	return r.run
 }

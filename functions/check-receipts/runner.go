@@ -32,7 +32,8 @@ type runner struct {
 // measure returns what balances of the token are measured by.
 func measure(env *boot.Env, t token.Token) runreport.Of {
 	number := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
-	return runreport.Of{Decimals: t.Decimals, TokenLow: boot.Parse(env, "TOKEN_LOW", number), GasLowGwei: boot.Parse(env, "GAS_LOW_GWEI", number)}
+	return runreport.Of{Decimals: t.Decimals, TokenLow: boot.Parse(env, "TOKEN_LOW", number),
+		GasLowGwei: boot.Parse(env, "GAS_LOW_GWEI", number)}
 }
 
 // run queues the webhooks that are due, then settles. An error of the one does

@@ -23,6 +23,7 @@ func wire(env *boot.Env) httpapi.Endpoint {
 	if key := env.Optional("KMS_KEY_ARN", ""); key != "" {
 		webhooks.Seal = kms.OpenDataKeys(env.AWS, key).Seal
 	}
-	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
+	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed",
+		env.String("MODE") == "live"), time.Now, rand.Reader)
 	return httpapi.CreateWebhook(rand.Text, registry)
 }

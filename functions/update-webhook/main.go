@@ -19,6 +19,7 @@ func main() { meterenv.HTTP(wire, time.Now) }
 // template.yaml is granted exactly this.
 func wire(env *boot.Env) httpapi.Endpoint {
 	webhooks := dynamo.OpenWebhooks(env.AWS, env.String("WEBHOOKS_TABLE"))
-	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed", env.String("MODE") == "live"), time.Now, rand.Reader)
+	registry := webhook.NewRegistry(webhooks, guard.NewClient(env.Optional("WEBHOOK_LOOPBACK", "refused") == "allowed",
+		env.String("MODE") == "live"), time.Now, rand.Reader)
 	return httpapi.UpdateWebhook(rand.Text, registry)
 }

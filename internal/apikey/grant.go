@@ -153,7 +153,8 @@ func (k Key) Public() Public {
 	}
 	return Public{
 		k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
-		Permissions{unlessZero(k.Label), k.Scopes.List(), unlessZero(k.Maximum), unlessZero(k.Daily.Amount), unlessZero(k.Daily.Count), recipients},
+		Permissions{unlessZero(k.Label), k.Scopes.List(), unlessZero(k.Maximum), unlessZero(k.Daily.Amount), unlessZero(k.Daily.Count),
+			recipients},
 	}
 }
 

@@ -25,7 +25,8 @@ func TestKeyRequests(t *testing.T) {
 	for _, r := range limited {
 		k, err := issued(t, registry, all, r)
 		others := apikey.ScopesOf(apikey.PaymentsWrite, apikey.PaymentsRead, apikey.Webhooks, apikey.Recipients)
-		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount || k.Daily.Count != r.Count || k.Book != r.Book {
+		if err != nil || k.Scopes != others || k.Maximum != r.Maximum || k.Daily.Amount != r.Amount || k.Daily.Count != r.Count ||
+			k.Book != r.Book {
 			t.Errorf("%+v makes %+v, %v", r, k, err)
 		}
 		if counted := r.Count > 0 || !r.Amount.IsZero(); counted != (k.Daily.Key == k.ID) {
@@ -77,7 +78,8 @@ func TestOnlyWhatItHasIsGranted(t *testing.T) {
 	}{
 		{"the same", apikey.KeyRequest{Scopes: keys, Life: time.Hour}, nil, nil, nil},
 		{"a shorter life", apikey.KeyRequest{Scopes: keys, Life: time.Minute}, nil, nil, nil},
-		{"a scope more", apikey.KeyRequest{Scopes: both, Life: time.Hour}, apikey.ErrNotPermitted, apikey.ErrNotPermitted, apikey.ErrNotPermitted},
+		{"a scope more", apikey.KeyRequest{Scopes: both, Life: time.Hour}, apikey.ErrNotPermitted, apikey.ErrNotPermitted,
+			apikey.ErrNotPermitted},
 		{"a longer life", apikey.KeyRequest{Scopes: keys, Life: time.Hour + 1e9}, apikey.ErrNotPermitted, apikey.ErrNotPermitted, nil},
 	} {
 		if _, err := issued(t, registry, by, test.other); !errors.Is(err, test.issued) {
@@ -110,7 +112,8 @@ func TestOnlyWhatItHasIsGranted(t *testing.T) {
 // that the key was made with, also when the old key ends earlier by its rotation.
 func TestARotatedKeyIsTheSame(t *testing.T) {
 	_, registry, m := stack(t)
-	k, err := issued(t, registry, m.Key, apikey.KeyRequest{Label: "till 3", Amount: token.Units(9), Count: 3, Maximum: token.Units(5), Book: true, Life: 48 * time.Hour})
+	k, err := issued(t, registry, m.Key, apikey.KeyRequest{Label: "till 3", Amount: token.Units(9), Count: 3, Maximum: token.Units(5),
+		Book: true, Life: 48 * time.Hour})
 	must(t, err)
 	for range 2 {
 		next, err := registry.Rotate(t.Context(), m.Key, k.ID, time.Minute, silent)
@@ -192,7 +195,8 @@ func TestGrantText(t *testing.T) {
 		{`{"scopes":["keys","refunds"],"new":1}`, `{"scopes":["keys"]}`, "[]"},
 		{`{"scopes":["keys"],"depth":3}`, `{"scopes":["keys"]}`, "[]"},
 		{`{"scopes":["webhooks"],"max_amount":` + huge + `,"book":true}`, `{"scopes":["webhooks"],"max_amount":` + huge + `,"book":true}`, "[]"},
-		{`{"scopes":["payments:write"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, `{"scopes":["payments:write"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, "[]"},
+		{`{"scopes":["payments:write"],"limits":[{"key":"key_a","amount":0,"count":7}]}`,
+			`{"scopes":["payments:write"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, "[]"},
 		{
 			`{"scopes":["payments:write","payments:read"],"limits":[{"key":"key_a","amount":9,"count":0},{"key":"key_b","amount":8,"count":7}],"depth":2}`,
 			`{"scopes":["payments:read"],"limits":[{"key":"key_b","amount":8,"count":7}]}`, "[payments:write payments:read]",
@@ -201,7 +205,8 @@ func TestGrantText(t *testing.T) {
 			`{"scopes":["payments:write"],"limits":[{"key":"key_a","amount":9,"count":0},{"key":"key_b","amount":8,"count":7}]}`,
 			`{"scopes":[],"limits":[{"key":"key_b","amount":8,"count":7}]}`, "[payments:write]",
 		},
-		{`{"scopes":["payments:read","keys"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, `{"scopes":["payments:read"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, "[payments:read keys]"},
+		{`{"scopes":["payments:read","keys"],"limits":[{"key":"key_a","amount":0,"count":7}]}`,
+			`{"scopes":["payments:read"],"limits":[{"key":"key_a","amount":0,"count":7}]}`, "[payments:read keys]"},
 		{`{"scopes":["keys"],"max_amount":7}`, `{"scopes":[],"max_amount":7}`, "[keys]"},
 		{`{"scopes":["keys"],"book":true}`, `{"scopes":[],"book":true}`, "[keys]"},
 	} {

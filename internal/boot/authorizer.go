@@ -36,8 +36,10 @@ func Authorizer(wire func(*Env) Authenticate) { start(wire, Authorize) }
 //
 // The policy covers every route of the stage, since API Gateway keeps it for a
 // while and applies it to the key's next requests, of any route.
-func Authorize(authenticate Authenticate) func(context.Context, events.APIGatewayCustomAuthorizerRequestTypeRequest) (events.APIGatewayCustomAuthorizerResponse, error) {
-	return func(ctx context.Context, ev events.APIGatewayCustomAuthorizerRequestTypeRequest) (events.APIGatewayCustomAuthorizerResponse, error) {
+func Authorize(authenticate Authenticate) func(context.Context,
+	events.APIGatewayCustomAuthorizerRequestTypeRequest) (events.APIGatewayCustomAuthorizerResponse, error) {
+	return func(ctx context.Context, ev events.APIGatewayCustomAuthorizerRequestTypeRequest) (events.APIGatewayCustomAuthorizerResponse,
+		error) {
 		resource, err := wholeStage(ev.MethodArn)
 		if err != nil {
 			return events.APIGatewayCustomAuthorizerResponse{}, err

@@ -30,9 +30,11 @@ var errTable = errors.New("table unavailable")
 func authenticate(_ context.Context, presented string) (apikey.Principal, error) {
 	switch presented {
 	case "suspended":
-		return apikey.Principal{MerchantID: "mer_2", KeyID: "key_2", Mode: apikey.Test, Hash: apikey.Hash{0xab}, Grant: apikey.Full(), Terms: suspended}, nil
+		return apikey.Principal{MerchantID: "mer_2", KeyID: "key_2", Mode: apikey.Test, Hash: apikey.Hash{0xab}, Grant: apikey.Full(),
+			Terms: suspended}, nil
 	case "good":
-		return apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test, Hash: apikey.Hash{0xab}, Grant: apikey.Grant{Scopes: apikey.ScopesOf(apikey.Keys), Book: true}}, nil
+		return apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test, Hash: apikey.Hash{0xab},
+			Grant: apikey.Grant{Scopes: apikey.ScopesOf(apikey.Keys), Book: true}}, nil
 	case "outage":
 		return apikey.Principal{}, errTable
 	}
@@ -59,7 +61,8 @@ var suspended = apikey.Terms{Suspended: "a stolen key", Maximum: token.MaxAmount
 // TestTermsReachTheFunctions: what the authorizer writes of a merchant's terms is what
 // the gateway's request carries.
 func TestTermsReachTheFunctions(t *testing.T) {
-	response, err := boot.Authorize(authenticate)(t.Context(), events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN, Headers: map[string]string{"x-api-key": "suspended"}})
+	response, err := boot.Authorize(authenticate)(t.Context(),
+		events.APIGatewayCustomAuthorizerRequestTypeRequest{MethodArn: methodARN, Headers: map[string]string{"x-api-key": "suspended"}})
 	check(t, err)
 	var got apikey.Principal
 	send(t, func(_ http.ResponseWriter, r *http.Request) { got, _ = apikey.PrincipalFrom(r.Context()) },

@@ -11,7 +11,8 @@ import (
 // chains.Deployment says is open, next to variables that are missing.
 func Closed(env *Env) {
 	env.refuse(chains.Deployment{
-		Environment: env.String("ENVIRONMENT"), Mode: env.String("MODE"), ChainID: env.Uint64("CHAIN_ID"), AlarmTopic: env.Optional("ALARM_TOPIC_ARN", ""),
+		Environment: env.String("ENVIRONMENT"), Mode: env.String("MODE"), ChainID: env.Uint64("CHAIN_ID"),
+		AlarmTopic: env.Optional("ALARM_TOPIC_ARN", ""),
 	}.Open())
 }
 

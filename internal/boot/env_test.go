@@ -25,7 +25,8 @@ import (
 // Lambda has.
 func env(t *testing.T, vars map[string]string) *boot.Env {
 	t.Helper()
-	always := map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
+	always := map[string]string{"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret",
+		"AWS_SESSION_TOKEN": "token"}
 	return boot.OpenWith(func(name string) string {
 		if v, ok := vars[name]; ok {
 			return v
@@ -71,7 +72,8 @@ func TestEveryWrongVariableIsNamedAtOnce(t *testing.T) {
 func TestAWSConfiguration(t *testing.T) {
 	cfg := env(t, nil).AWS
 	creds, err := cfg.Credentials.Retrieve(t.Context())
-	if err != nil || cfg.Region != "eu-west-1" || creds.AccessKeyID != "AKID" || creds.SecretAccessKey != "secret" || creds.SessionToken != "token" {
+	if err != nil || cfg.Region != "eu-west-1" || creds.AccessKeyID != "AKID" || creds.SecretAccessKey != "secret" ||
+		creds.SessionToken != "token" {
 		t.Errorf("region %q, credentials %+v, %v", cfg.Region, creds, err)
 	}
 	if _, err := env(t, map[string]string{"AWS_ACCESS_KEY_ID": ""}).AWS.Credentials.Retrieve(t.Context()); err == nil {
@@ -91,7 +93,8 @@ func TestEndpoints(t *testing.T) {
 		{"left empty", map[string]string{"AWS_ENDPOINT_URL": ""}, "", "", ""},
 		{"one for all", map[string]string{"AWS_ENDPOINT_URL": "http://all"}, "http://all", "http://all", "http://all"},
 		{
-			"one for a service", map[string]string{"AWS_ENDPOINT_URL": "http://all", "AWS_ENDPOINT_URL_DYNAMODB": "http://db", "AWS_ENDPOINT_URL_SECRETS_MANAGER": "http://secrets"},
+			"one for a service", map[string]string{"AWS_ENDPOINT_URL": "http://all", "AWS_ENDPOINT_URL_DYNAMODB": "http://db",
+				"AWS_ENDPOINT_URL_SECRETS_MANAGER": "http://secrets"},
 			"http://db", "http://all", "http://secrets",
 		},
 	} {

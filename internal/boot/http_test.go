@@ -86,7 +86,8 @@ func TestRequests(t *testing.T) {
 func TestPrincipalOfARequest(t *testing.T) {
 	merchant := apikey.Principal{MerchantID: "mer_1", KeyID: "key_1", Mode: apikey.Test, Grant: apikey.Full()}
 	restricted := merchant
-	restricted.Hash, restricted.Grant = apikey.Hash{0xab}, apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true}
+	restricted.Hash, restricted.Grant = apikey.Hash{0xab},
+		apikey.Grant{Scopes: apikey.ScopesOf(apikey.PaymentsWrite), Maximum: token.MaxAmount(), Book: true}
 	restricted.Grant.Daily = apikey.Limit{Key: "key_a", Amount: token.Units(9), Count: 3}
 	grant, err := restricted.Grant.MarshalText()
 	check(t, err)
@@ -96,10 +97,14 @@ func TestPrincipalOfARequest(t *testing.T) {
 		authorizer map[string]any
 		want       apikey.Principal
 	}{
-		{"a restricted key", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash, "grant": string(grant)}, restricted},
-		{"a grant that cannot be read", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash, "grant": "{"}, apikey.Principal{}},
-		{"a hash that cannot be read", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash + hash + "x"}, apikey.Principal{}},
-		{"whom an older authorizer found", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "principalId": "mer_1"}, merchant},
+		{"a restricted key", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash,
+			"grant": string(grant)}, restricted},
+		{"a grant that cannot be read", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "key_hash": hash,
+			"grant": "{"}, apikey.Principal{}},
+		{"a hash that cannot be read", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test",
+			"key_hash": hash + hash + "x"}, apikey.Principal{}},
+		{"whom an older authorizer found", map[string]any{"merchant_id": "mer_1", "key_id": "key_1", "mode": "test", "principalId": "mer_1"},
+			merchant},
 		{"no authorizer", nil, apikey.Principal{}},
 		{"no merchant", map[string]any{"key_id": "key_1", "mode": "test"}, apikey.Principal{}},
 		{"a blank key id", map[string]any{"merchant_id": "mer_1", "key_id": "", "mode": "test"}, apikey.Principal{}},
@@ -150,8 +155,10 @@ func TestAnswers(t *testing.T) {
 				_, _ = io.WriteString(w, `}`)
 			}, 405, http.Header{"Content-Type": {"application/json"}, "Allow": {"GET", "POST"}}, `{}`,
 		},
-		{"nothing written is an empty 200", func(http.ResponseWriter, *http.Request) {}, 200, http.Header{"Content-Type": {"application/json"}}, ``},
-		{"a body alone is a 200", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) }, 200, http.Header{"Content-Type": {"application/json"}}, `{}`},
+		{"nothing written is an empty 200", func(http.ResponseWriter, *http.Request) {}, 200,
+			http.Header{"Content-Type": {"application/json"}}, ``},
+		{"a body alone is a 200", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) }, 200,
+			http.Header{"Content-Type": {"application/json"}}, `{}`},
 		{
 			"the first status counts", func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")

@@ -47,7 +47,8 @@ func TestBatches(t *testing.T) {
 	}{
 		{"a batch that went well names nothing, in a list", messages("a", "b"), `{"batchItemFailures":[]}`},
 		{"an empty batch too", messages(), `{"batchItemFailures":[]}`},
-		{"exactly what failed is named", messages("a", "bad", "b", "poison", "c"), `{"batchItemFailures":[{"itemIdentifier":"message-bad"},{"itemIdentifier":"message-poison"}]}`},
+		{"exactly what failed is named", messages("a", "bad", "b", "poison", "c"),
+			`{"batchItemFailures":[{"itemIdentifier":"message-bad"},{"itemIdentifier":"message-poison"}]}`},
 	} {
 		if got := answered(t.Context(), t, job, test.ev); got != test.want {
 			t.Errorf("%s: %s, want %s", test.why, got, test.want)
@@ -84,7 +85,8 @@ func TestSlowMessageDelaysNoOther(t *testing.T) {
 
 func TestStarts(t *testing.T) {
 	failure := errors.New("node is down")
-	for event, isHint := range map[string]bool{`{}`: false, `null`: false, `{"Records":[{"messageId":"1","body":"{}"},{"messageId":"2","body":"{}"}]}`: true} {
+	for event, isHint := range map[string]bool{`{}`: false, `null`: false,
+		`{"Records":[{"messageId":"1","body":"{}"},{"messageId":"2","body":"{}"}]}`: true} {
 		runs := 0
 		err := boot.Starts(func(_ context.Context, hint bool) error {
 			runs++

@@ -145,7 +145,8 @@ func TestToNewHolders(t *testing.T) {
 			at = 48
 		}
 		c, n := (chain.Call{Data: data}).ToNewHolders()
-		if n != 1 || !bytes.Equal(data, before) || bytes.Equal(c.Data[at:at+20], data[at:at+20]) || !bytes.Equal(c.Data[:at], data[:at]) || !bytes.Equal(c.Data[at+20:], data[at+20:]) {
+		if n != 1 || !bytes.Equal(data, before) || bytes.Equal(c.Data[at:at+20], data[at:at+20]) || !bytes.Equal(c.Data[:at], data[:at]) ||
+			!bytes.Equal(c.Data[at+20:], data[at+20:]) {
 			t.Errorf("%s of %x is to %d new holders %x", why, data, n, c.Data)
 		}
 	}
@@ -171,7 +172,8 @@ func TestToNewHolders(t *testing.T) {
 // pay what layer 1 takes as often.
 func TestL1Reserve(t *testing.T) {
 	market := chain.Market{L1Fee: token.Units(5)}
-	for _, row := range []struct{ data, gas, want uint64 }{{0, 21_000, 10}, {88, 90_000, 10}, {89, 90_000, 20}, {88, 300_001, 20}, {132 + 3200 + 20, 4_000_000, 180}} {
+	for _, row := range []struct{ data, gas, want uint64 }{{0, 21_000, 10}, {88, 90_000, 10}, {89, 90_000, 20}, {88, 300_001, 20},
+		{132 + 3200 + 20, 4_000_000, 180}} {
 		if got := market.L1Reserve(chain.Tx{Data: make([]byte, row.data), Gas: row.gas}); got != token.Units(row.want) {
 			t.Errorf("%d bytes and %d gas reserve %v, want %d", row.data, row.gas, got, row.want)
 		}

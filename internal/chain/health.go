@@ -66,7 +66,8 @@ func (b *breaker) note(err error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err == nil || errors.Is(err, ErrReverted) || errors.Is(err, ErrListed) || errors.Is(err, ErrRejected) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrCode) {
+	if err == nil || errors.Is(err, ErrReverted) || errors.Is(err, ErrListed) || errors.Is(err, ErrRejected) ||
+		errors.Is(err, ErrTooLarge) || errors.Is(err, ErrCode) {
 		b.row = 0
 		return
 	}

@@ -133,24 +133,39 @@ func TestHedge(t *testing.T) {
 		took  time.Duration
 		asked []int
 	}{
-		{"a node that answers in time is asked alone", []*slow{{stub: &stub{gas: 1}, takes: always(499 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 1, nil, 499 * time.Millisecond, []int{1, 0}},
-		{"another is asked when one hangs", []*slow{{stub: &stub{gas: 1}, takes: always(hang)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 520 * time.Millisecond, []int{1, 1}},
-		{"and a third", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)}, {stub: &stub{gas: 3}, takes: always(usual)}}, 3, nil, 1020 * time.Millisecond, []int{1, 1, 1}},
-		{"the first may answer after all", []*slow{{stub: &stub{gas: 1}, takes: always(700 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(hang)}}, 1, nil, 700 * time.Millisecond, []int{1, 1}},
-		{"a revert of the hedge is no refusal while the first may pass", []*slow{{stub: &stub{gas: 1}, takes: always(3 * time.Second)}, {stub: &stub{reverts: true}, takes: always(usual)}}, 1, nil, 3 * time.Second, []int{1, 1}},
-		{"nor a revert of the first while the hedge may pass", []*slow{{stub: &stub{reverts: true}, takes: always(600 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(3 * time.Second)}}, 2, nil, 3500 * time.Millisecond, []int{1, 1}},
-		{"a revert asks the next at once", []*slow{{stub: &stub{reverts: true}, takes: always(usual)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
-		{"a revert counts when no other answers", []*slow{{stub: &stub{reverts: true}, takes: always(usual)}, {stub: &stub{}, takes: always(hang)}}, 0, chain.ErrReverted, usual + 10*time.Second, []int{1, 1}},
-		{"one that is down is passed over", []*slow{{stub: &stub{down: true}, takes: always(usual)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
-		{"a revert counts beside one that is down", []*slow{{stub: &stub{down: true}, takes: always(usual)}, {stub: &stub{reverts: true}, takes: always(usual)}}, 0, chain.ErrReverted, 2 * usual, []int{1, 1}},
-		{"no answer is none", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)}}, 0, chain.ErrUnavailable, 10500 * time.Millisecond, []int{1, 1}},
+		{"a node that answers in time is asked alone",
+			[]*slow{{stub: &stub{gas: 1}, takes: always(499 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(usual)}}, 1, nil,
+			499 * time.Millisecond, []int{1, 0}},
+		{"another is asked when one hangs", []*slow{{stub: &stub{gas: 1}, takes: always(hang)}, {stub: &stub{gas: 2}, takes: always(usual)}},
+			2, nil, 520 * time.Millisecond, []int{1, 1}},
+		{"and a third", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)},
+			{stub: &stub{gas: 3}, takes: always(usual)}}, 3, nil, 1020 * time.Millisecond, []int{1, 1, 1}},
+		{"the first may answer after all", []*slow{{stub: &stub{gas: 1}, takes: always(700 * time.Millisecond)},
+			{stub: &stub{gas: 2}, takes: always(hang)}}, 1, nil, 700 * time.Millisecond, []int{1, 1}},
+		{"a revert of the hedge is no refusal while the first may pass",
+			[]*slow{{stub: &stub{gas: 1}, takes: always(3 * time.Second)}, {stub: &stub{reverts: true}, takes: always(usual)}}, 1, nil,
+			3 * time.Second, []int{1, 1}},
+		{"nor a revert of the first while the hedge may pass",
+			[]*slow{{stub: &stub{reverts: true}, takes: always(600 * time.Millisecond)}, {stub: &stub{gas: 2}, takes: always(3 * time.Second)}},
+			2, nil, 3500 * time.Millisecond, []int{1, 1}},
+		{"a revert asks the next at once", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
+			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
+		{"a revert counts when no other answers", []*slow{{stub: &stub{reverts: true}, takes: always(usual)},
+			{stub: &stub{}, takes: always(hang)}}, 0, chain.ErrReverted, usual + 10*time.Second, []int{1, 1}},
+		{"one that is down is passed over", []*slow{{stub: &stub{down: true}, takes: always(usual)},
+			{stub: &stub{gas: 2}, takes: always(usual)}}, 2, nil, 2 * usual, []int{1, 1}},
+		{"a revert counts beside one that is down", []*slow{{stub: &stub{down: true}, takes: always(usual)},
+			{stub: &stub{reverts: true}, takes: always(usual)}}, 0, chain.ErrReverted, 2 * usual, []int{1, 1}},
+		{"no answer is none", []*slow{{stub: &stub{}, takes: always(hang)}, {stub: &stub{}, takes: always(hang)}}, 0, chain.ErrUnavailable,
+			10500 * time.Millisecond, []int{1, 1}},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				nodes := slowly(test.nodes...)
 				var gas uint64
 				var err error
-				if took := took(func() { gas, err = nodes.Estimate(t.Context(), chain.Call{}) }); gas != test.gas || !errors.Is(err, test.err) || took != test.took {
+				if took := took(func() { gas, err = nodes.Estimate(t.Context(), chain.Call{}) }); gas != test.gas || !errors.Is(err, test.err) ||
+					took != test.took {
 					t.Errorf("%d, %v after %v; want %d, %v after %v", gas, err, took, test.gas, test.err, test.took)
 				}
 				if errors.Is(err, chain.ErrReverted) && errors.Is(err, chain.ErrUnavailable) {
@@ -172,11 +187,17 @@ func TestDeliverWaits(t *testing.T) {
 		want  chain.Class
 		took  time.Duration
 	}{
-		{"a little for the others, once one holds the bytes", []*slow{{stub: says(chain.Accepted), takes: always(usual)}, {stub: says(chain.Accepted), takes: always(time.Hour)}}, chain.Accepted, 520 * time.Millisecond},
-		{"or has held them", []*slow{{stub: says(chain.Wrong), takes: always(time.Hour)}, {stub: says(chain.Known), takes: always(usual)}}, chain.Known, 520 * time.Millisecond},
-		{"for all, while none does", []*slow{{stub: says(chain.Wrong), takes: always(usual)}, {stub: says(chain.Accepted), takes: always(9 * time.Second)}}, chain.Accepted, 9 * time.Second},
-		{"and one that says nothing may have them", []*slow{{stub: says(chain.Wrong), takes: always(usual)}, {stub: says(chain.Wrong), takes: always(time.Hour)}}, chain.Ambiguous, 10 * time.Second},
-		{"all must say that they never take them", []*slow{{stub: says(chain.Wrong), takes: always(usual)}, {stub: says(chain.Wrong), takes: always(3 * time.Second)}}, chain.Wrong, 3 * time.Second},
+		{"a little for the others, once one holds the bytes",
+			[]*slow{{stub: says(chain.Accepted), takes: always(usual)}, {stub: says(chain.Accepted), takes: always(time.Hour)}}, chain.Accepted,
+			520 * time.Millisecond},
+		{"or has held them", []*slow{{stub: says(chain.Wrong), takes: always(time.Hour)}, {stub: says(chain.Known), takes: always(usual)}},
+			chain.Known, 520 * time.Millisecond},
+		{"for all, while none does", []*slow{{stub: says(chain.Wrong), takes: always(usual)},
+			{stub: says(chain.Accepted), takes: always(9 * time.Second)}}, chain.Accepted, 9 * time.Second},
+		{"and one that says nothing may have them", []*slow{{stub: says(chain.Wrong), takes: always(usual)},
+			{stub: says(chain.Wrong), takes: always(time.Hour)}}, chain.Ambiguous, 10 * time.Second},
+		{"all must say that they never take them", []*slow{{stub: says(chain.Wrong), takes: always(usual)},
+			{stub: says(chain.Wrong), takes: always(3 * time.Second)}}, chain.Wrong, 3 * time.Second},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -199,7 +220,8 @@ func TestDeliverWaits(t *testing.T) {
 // node alone, and a failure is none.
 func TestSlowestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &slow{stub: &stub{gas: 1}, takes: always(200 * time.Millisecond)}, &slow{stub: &stub{gas: 2}, takes: always(50 * time.Millisecond)}
+		a, b := &slow{stub: &stub{gas: 1}, takes: always(200 * time.Millisecond)},
+			&slow{stub: &stub{gas: 2}, takes: always(50 * time.Millisecond)}
 		nodes := slowly(a, b)
 		slowest := func(want ...time.Duration) {
 			t.Helper()
@@ -379,7 +401,8 @@ func TestSend(t *testing.T) {
 
 // TestAnswersThatAreNoMiss: a node that refuses is up.
 func TestAnswersThatAreNoMiss(t *testing.T) {
-	for _, err := range []error{nil, chain.ErrReverted, chain.ErrTooLarge, chain.ErrCode, fmt.Errorf("eth_call: %w", chain.ErrRejected), fmt.Errorf("eth_call: %w", chain.ErrBusy), context.Canceled} {
+	for _, err := range []error{nil, chain.ErrReverted, chain.ErrTooLarge, chain.ErrCode, fmt.Errorf("eth_call: %w", chain.ErrRejected),
+		fmt.Errorf("eth_call: %w", chain.ErrBusy), context.Canceled} {
 		nodes := chain.Nodes{failing{&stub{}, err}}.Watch(time.Now, time.After)
 		_, _ = nodes.Estimate(t.Context(), chain.Call{})
 		nodes.Send(t.Context(), nodes[0], nil)

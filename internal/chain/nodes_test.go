@@ -80,12 +80,15 @@ func TestReceipts(t *testing.T) {
 		{"not final on the first, final on the second", stubs{young, good}, "b", true, ""},
 		{"final on two of three", stubs{good, young, good}, "ac", true, ""},
 		{"a node that is down does not differ", stubs{good, down}, "a", true, ""},
-		{"another block at that height on another node", stubs{good, func(s *stub) { s.receipts, s.blocks = nil, map[uint64]chain.Hash{5: fork} }}, "", true, "b: another block"},
-		{"re-organised between receipt and block hash", stubs{func(s *stub) { s.blocks = map[uint64]chain.Hash{5: fork} }}, "", true, "a: another block"},
+		{"another block at that height on another node",
+			stubs{good, func(s *stub) { s.receipts, s.blocks = nil, map[uint64]chain.Hash{5: fork} }}, "", true, "b: another block"},
+		{"re-organised between receipt and block hash", stubs{func(s *stub) { s.blocks = map[uint64]chain.Hash{5: fork} }}, "", true,
+			"a: another block"},
 		{"the node that gave it has no such block any more", stubs{func(s *stub) { s.blocks = nil }, good}, "b", true, ""},
 		{"no logs on one", stubs{says(func(r *chain.Receipt) { r.Logs = nil }), good}, "", true, "b: status 1, 1 logs"},
 		{"more logs on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, {}} })}, "", true, "b: status 1, 2 logs"},
-		{"another log on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "", true, "b: status 1, 1 logs"},
+		{"another log on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{{Topics: []chain.Hash{{8}}}} })}, "", true,
+			"b: status 1, 1 logs"},
 		{"a log twice on one", stubs{good, says(func(r *chain.Receipt) { r.Logs = []chain.Log{log, log} })}, "ab", true, ""},
 		{"another status", stubs{good, good, says(func(r *chain.Receipt) { r.Succeeded = false })}, "", true, "c: status 0"},
 		{"another use of gas", stubs{good, says(func(r *chain.Receipt) { r.GasUsed++ })}, "", true, "10 gas"},
@@ -102,7 +105,8 @@ func TestReceipts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if by := strings.Join(got.Agreed[tx].By, ""); by != test.by || got.Seen[tx] != test.seen || !strings.Contains(got.Disputed[tx], test.words) {
+			if by := strings.Join(got.Agreed[tx].By, ""); by != test.by || got.Seen[tx] != test.seen ||
+				!strings.Contains(got.Disputed[tx], test.words) {
 				t.Errorf("by %q, seen %v, dispute %q; want %q, %v, %q", by, got.Seen[tx], got.Disputed[tx], test.by, test.seen, test.words)
 			}
 			if (test.words == "") != (got.Disputed[tx] == "") || len(got.Agreed) > 1 || len(got.Seen) > 1 {
@@ -110,7 +114,8 @@ func TestReceipts(t *testing.T) {
 			}
 		})
 	}
-	if _, err := views(nodes(&stub{down: true}, &stub{down: true})).Receipts(t.Context(), []chain.Hash{tx}); !errors.Is(err, chain.ErrUnavailable) || !strings.Contains(err.Error(), "asking b") {
+	if _, err := views(nodes(&stub{down: true}, &stub{down: true})).Receipts(t.Context(), []chain.Hash{tx}); !errors.Is(err,
+		chain.ErrUnavailable) || !strings.Contains(err.Error(), "asking b") {
 		t.Errorf("all down: %v, want ErrUnavailable, and what each node answered", err)
 	}
 	if got, err := views(nodes(&stub{down: true}, &stub{})).Receipts(t.Context(), []chain.Hash{tx}); err != nil || len(got.Seen) > 0 {
@@ -165,7 +170,8 @@ func TestDecide(t *testing.T) {
 		{1, 0, 0, false, false}, {1, 0, 1, true, true}, {2, 0, 1, false, false}, {2, 0, 2, true, true},
 		{3, 0, 1, false, false}, {3, 0, 2, true, false}, {3, 0, 3, true, true}, {4, 0, 2, false, false}, {4, 0, 3, true, false},
 		{1, 1, 0, false, false}, {2, 1, 0, false, false}, {2, 1, 1, true, false}, {3, 1, 1, false, false}, {3, 1, 2, true, false},
-		{3, 2, 1, false, false}, {4, 1, 2, true, false}, {4, 2, 1, false, false}, {5, 1, 2, false, false}, {5, 2, 2, true, false}, {5, 4, 1, false, false},
+		{3, 2, 1, false, false}, {4, 1, 2, true, false}, {4, 2, 1, false, false}, {5, 1, 2, false, false}, {5, 2, 2, true, false},
+		{5, 4, 1, false, false},
 	} {
 		all, by := make(chain.Nodes, test.configured), make([]string, test.by)
 		for v, want := range map[chain.Verdict]bool{
@@ -190,7 +196,8 @@ func TestReceiptsOfOneBlock(t *testing.T) {
 		t.Errorf("%v, %v, after it was asked for blocks %v", got, err, node.numbers)
 	}
 	node.generous = true
-	if got, err := views(chain.Nodes{node}).Receipts(t.Context(), []chain.Hash{{1}}); err != nil || len(got.Agreed) != 1 || got.Seen[chain.Hash{2}] {
+	if got, err := views(chain.Nodes{node}).Receipts(t.Context(), []chain.Hash{{1}}); err != nil || len(got.Agreed) != 1 ||
+		got.Seen[chain.Hash{2}] {
 		t.Errorf("asked for one receipt: %v, %v", got, err)
 	}
 }
@@ -211,10 +218,13 @@ func TestTxAtNonce(t *testing.T) {
 	}{
 		{"all nodes name the same transaction", []*stub{used(), used()}, 2, stranger, false},
 		{"a node did not answer before", []*stub{used(), used()}, 1, chain.Hash{}, false},
-		{"a node has not got that far", []*stub{used(), {account: chain.Account{Mined: 7, Head: chain.Head{Final: 5}}, atNonce: stranger}}, 2, chain.Hash{}, false},
+		{"a node has not got that far", []*stub{used(), {account: chain.Account{Mined: 7, Head: chain.Head{Final: 5}}, atNonce: stranger}}, 2,
+			chain.Hash{}, false},
 		{"a node says it is not final", []*stub{used(), {account: chain.Account{Mined: 8, Head: chain.Head{Final: 4}}}}, 2, chain.Hash{}, false},
-		{"the nodes name different ones", []*stub{used(), {account: chain.Account{Mined: 8, Head: chain.Head{Final: 5}}, atNonce: chain.Hash{8}}}, 2, chain.Hash{}, false},
-		{"a node cannot tell", []*stub{used(), {account: chain.Account{Mined: 8, Head: chain.Head{Final: 5}}, atNonce: stranger, down: true}}, 2, chain.Hash{}, true},
+		{"the nodes name different ones", []*stub{used(),
+			{account: chain.Account{Mined: 8, Head: chain.Head{Final: 5}}, atNonce: chain.Hash{8}}}, 2, chain.Hash{}, false},
+		{"a node cannot tell", []*stub{used(), {account: chain.Account{Mined: 8, Head: chain.Head{Final: 5}}, atNonce: stranger, down: true}},
+			2, chain.Hash{}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			all := nodes(test.nodes...)
@@ -243,8 +253,10 @@ func TestDeliver(t *testing.T) {
 		{"what one node holds counts", []*stub{{down: true}, {}}, chain.Accepted, []string{"n2"}},
 		{"one that is down proves nothing", []*stub{{down: true}}, chain.Ambiguous, []string{"n2"}},
 		{"predecessors first, in nonce order, then again", []*stub{{replies: gap}, {}}, chain.Accepted, []string{"n2", "n0", "n1", "n2"}},
-		{"maybe accepted is better than refused", []*stub{{replies: map[string]chain.Reply{"n2": {Class: chain.Wrong}}}, {down: true}}, chain.Ambiguous, []string{"n2"}},
-		{"a stranger's transaction in the way is no success", []*stub{{replies: map[string]chain.Reply{"n2": {Class: chain.Replacement}}}}, chain.Replacement, []string{"n2"}},
+		{"maybe accepted is better than refused", []*stub{{replies: map[string]chain.Reply{"n2": {Class: chain.Wrong}}}, {down: true}},
+			chain.Ambiguous, []string{"n2"}},
+		{"a stranger's transaction in the way is no success", []*stub{{replies: map[string]chain.Reply{"n2": {Class: chain.Replacement}}}},
+			chain.Replacement, []string{"n2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			reply := nodes(test.nodes...).Deliver(t.Context(), []byte("n2"), fetch)

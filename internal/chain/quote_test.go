@@ -34,7 +34,8 @@ func TestFees(t *testing.T) {
 		{"of four the middle two", []*slow{priced(7_000), priced(5), priced(6), priced(0)}, 6, 5, usual},
 		{"a node that is late is not waited for", []*slow{never, priced(5), priced(6)}, 6, 5, usual + 500*time.Millisecond},
 		{"one that is slow is", []*slow{priced(5), {stub: &stub{gas: 6}, takes: always(499 * time.Millisecond)}}, 6, 5, 499 * time.Millisecond},
-		{"while none has answered all are", []*slow{{stub: &stub{down: true}, takes: always(usual)}, {stub: &stub{gas: 6}, takes: always(9 * time.Second)}}, 6, 6, 9 * time.Second},
+		{"while none has answered all are", []*slow{{stub: &stub{down: true}, takes: always(usual)},
+			{stub: &stub{gas: 6}, takes: always(9 * time.Second)}}, 6, 6, 9 * time.Second},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -119,7 +120,8 @@ func TestWorstCase(t *testing.T) {
 			}
 		})
 	}
-	if got, err := (chain.Nodes{&stub{gas: 60}}).WorstCase(t.Context(), chain.Call{Data: []byte{1, 0, 2, 0}}, 0); got != 60+2*12 || err != nil {
+	if got, err := (chain.Nodes{&stub{gas: 60}}).WorstCase(t.Context(), chain.Call{Data: []byte{1, 0, 2, 0}}, 0); got != 60+2*12 ||
+		err != nil {
 		t.Errorf("two bytes that may cost 12 more each: %d, %v", got, err)
 	}
 }

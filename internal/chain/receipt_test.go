@@ -48,7 +48,8 @@ func TestJudge(t *testing.T) {
 		{"a fee on transfer takes from the amount", true, but(func(l *chain.Log) { l.Data = word(999) }), chain.AmountDiffers},
 		{"more is not what was asked", true, but(func(l *chain.Log) { l.Data = word(1001) }), chain.AmountDiffers},
 		{"nothing is no amount", true, but(func(l *chain.Log) { l.Data = word(0) }), chain.Missing},
-		{"the amount in two parts", true, append(but(func(l *chain.Log) { l.Data = word(400) }), but(func(l *chain.Log) { l.Data = word(600) })...), chain.AmountDiffers},
+		{"the amount in two parts", true, append(but(func(l *chain.Log) { l.Data = word(400) }),
+			but(func(l *chain.Log) { l.Data = word(600) })...), chain.AmountDiffers},
 		{"to somebody else", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{event, topic(from), topic(other)} }), chain.Missing},
 		{"from somebody else", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{event, topic(other), topic(to)} }), chain.Missing},
 		{"an approval pays nobody", true, but(func(l *chain.Log) { l.Topics = []chain.Hash{approval, topic(from), topic(to)} }), chain.Missing},
@@ -88,7 +89,8 @@ func TestJudgeBatch(t *testing.T) {
 	logs := func(all ...chain.Transfer) (logs []chain.Log) {
 		for i, moved := range all {
 			word := moved.Amount.Bytes32()
-			logs = append(logs, chain.Log{Contract: coin, Topics: []chain.Hash{keccak("Transfer(address,address,uint256)"), topic(from), topic(moved.To)}, Data: word[:], Index: uint64(7 + i)})
+			logs = append(logs, chain.Log{Contract: coin,
+				Topics: []chain.Hash{keccak("Transfer(address,address,uint256)"), topic(from), topic(moved.To)}, Data: word[:], Index: uint64(7 + i)})
 		}
 		return logs
 	}
@@ -126,7 +128,8 @@ func TestTransferData(t *testing.T) {
 	selector = keccak("transferFrom(address,address,uint256)")
 	from := token.Address{0: 0xef, 19: 0x01}
 	data := chain.TransferFromData(from, to, token.Units(7))
-	if want := hex.EncodeToString(selector[:4]) + "000000000000000000000000" + hex.EncodeToString(from[:]); hex.EncodeToString(data[:36]) != want || len(data) != 100 {
+	if want := hex.EncodeToString(selector[:4]) + "000000000000000000000000" +
+		hex.EncodeToString(from[:]); hex.EncodeToString(data[:36]) != want || len(data) != 100 {
 		t.Errorf("data %x, want %s and two words", data, want)
 	}
 	for name, test := range map[string]struct {

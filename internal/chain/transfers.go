@@ -102,7 +102,8 @@ func (n Nodes) FirstSince(ctx context.Context, at time.Time, last uint64) (uint6
 	first := sort.Search(int(last)+1, func(number int) bool {
 		var mined time.Time
 		if err == nil {
-			mined, err = agreedOn(ctx, n, fmt.Sprintf("the time of block %d", number), func(node Node) (time.Time, error) { return node.BlockTime(ctx, uint64(number)) })
+			mined, err = agreedOn(ctx, n, fmt.Sprintf("the time of block %d", number),
+				func(node Node) (time.Time, error) { return node.BlockTime(ctx, uint64(number)) })
 		}
 		return err != nil || !mined.Before(at)
 	})
@@ -142,13 +143,15 @@ func (n Nodes) AccountAt(ctx context.Context, wallet, coin token.Address, block 
 // CountAt returns how many transactions of a wallet are in blocks up to a final one, if
 // every node says the same.
 func (n Nodes) CountAt(ctx context.Context, wallet token.Address, block uint64) (uint64, error) {
-	return agreedOn(ctx, n, fmt.Sprintf("the count of %s at block %d", wallet, block), func(node Node) (uint64, error) { return node.Count(ctx, wallet, block) })
+	return agreedOn(ctx, n, fmt.Sprintf("the count of %s at block %d", wallet, block),
+		func(node Node) (uint64, error) { return node.Count(ctx, wallet, block) })
 }
 
 // UserOf returns the hash of the transaction by which a wallet used a nonce by the
 // block last, if every node names the same one.
 func (n Nodes) UserOf(ctx context.Context, wallet token.Address, nonce, last uint64) (Hash, error) {
-	return agreedOn(ctx, n, fmt.Sprintf("nonce %d of %s", nonce, wallet), func(node Node) (Hash, error) { return node.TxAtNonce(ctx, wallet, nonce, last) })
+	return agreedOn(ctx, n, fmt.Sprintf("nonce %d of %s", nonce, wallet),
+		func(node Node) (Hash, error) { return node.TxAtNonce(ctx, wallet, nonce, last) })
 }
 
 // tries is how many times a node is asked that does not answer: a reader of the whole
@@ -171,7 +174,8 @@ func agreed[T comparable](ctx context.Context, nodes Nodes, what string, ask fun
 	}
 	for i, answer := range answers {
 		if at := differ(answers[0], answer); at >= 0 {
-			return nil, fmt.Errorf("%w on %s: %s says %s, %s says %s", ErrDisagree, what, nodes[0], sayOf(answers[0], at), nodes[i], sayOf(answer, at))
+			return nil, fmt.Errorf("%w on %s: %s says %s, %s says %s", ErrDisagree, what, nodes[0], sayOf(answers[0], at), nodes[i],
+				sayOf(answer, at))
 		}
 	}
 	return answers[0], nil

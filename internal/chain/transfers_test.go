@@ -15,7 +15,8 @@ import (
 func TestMinedNoop(t *testing.T) {
 	us := token.Address{1}
 	for tx, want := range map[chain.MinedTx]bool{
-		{From: us, To: us}: true, {From: us, To: token.Address{2}}: false, {From: us, To: us, Data: "a"}: false, {From: us, To: us, Value: token.Units(1)}: false,
+		{From: us, To: us}: true, {From: us, To: token.Address{2}}: false, {From: us, To: us, Data: "a"}: false,
+		{From: us, To: us, Value: token.Units(1)}: false,
 	} {
 		if tx.Noop() != want {
 			t.Errorf("%+v is a no-op: %t", tx, !want)
@@ -60,22 +61,26 @@ func TestTransfers(t *testing.T) {
 		{"one that has not the last block yet", func(s *stub) { s.blocks = nil }, chain.ErrUnavailable, "asking b: node has no block 9"},
 		{"one on a fork", func(s *stub) { s.blocks[9] = chain.Hash{0xf9} }, chain.ErrDisagree, "b says 0xf9"},
 		{"one without the last transfer", func(s *stub) { s.transfers = s.transfers[:1] }, chain.ErrDisagree, "b says nothing"},
-		{"one with a transfer that no other has", func(s *stub) { s.transfers = append(s.transfers, moved(3)) }, chain.ErrDisagree, "a says nothing, b says 0 units"},
+		{"one with a transfer that no other has", func(s *stub) { s.transfers = append(s.transfers, moved(3)) }, chain.ErrDisagree,
+			"a says nothing, b says 0 units"},
 		{"one with another transfer", func(s *stub) { s.transfers[1] = moved(3) }, chain.ErrDisagree, "0x02"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := nodes(node(same), node(test.other)).Transfers(t.Context(), token.Address{}, nil, 0, 9)
-			if !errors.Is(err, test.want) || err == nil && !slices.Equal(got, node(same).transfers) || err != nil && (got != nil || !strings.Contains(err.Error(), test.words)) {
+			if !errors.Is(err, test.want) || err == nil && !slices.Equal(got, node(same).transfers) || err != nil &&
+				(got != nil || !strings.Contains(err.Error(), test.words)) {
 				t.Errorf("Transfers() = %v, %v; want %v with %q", got, err, test.want, test.words)
 			}
 		})
 	}
 	for lost, want := range map[int]error{2: nil, 3: chain.ErrUnavailable} {
-		if txs, err := nodes(node(same), node(func(s *stub) { s.lost = lost })).Transactions(t.Context(), []chain.Hash{{1}}); !errors.Is(err, want) || (err == nil) != (len(txs) == 1) {
+		if txs, err := nodes(node(same), node(func(s *stub) { s.lost = lost })).Transactions(t.Context(), []chain.Hash{{1}}); !errors.Is(err,
+			want) || (err == nil) != (len(txs) == 1) {
 			t.Errorf("%d requests in a row are lost: %v, %v, want %v", lost, txs, err, want)
 		}
 	}
-	if _, err := nodes(node(same), node(func(s *stub) { s.txs = nil })).Transactions(t.Context(), []chain.Hash{{1}}); !errors.Is(err, chain.ErrDisagree) {
+	if _, err := nodes(node(same), node(func(s *stub) { s.txs = nil })).Transactions(t.Context(), []chain.Hash{{1}}); !errors.Is(err,
+		chain.ErrDisagree) {
 		t.Errorf("a node without the transaction: %v, want ErrDisagree", err)
 	}
 	paid := func(fee uint64) *stub {
@@ -88,7 +93,8 @@ func TestTransfers(t *testing.T) {
 	for _, test := range []struct {
 		nodes chain.Nodes
 		want  error
-	}{{nodes(paid(5), paid(5)), nil}, {nodes(paid(5), paid(6)), chain.ErrDisagree}, {nodes(paid(5), &stub{down: true, account: paid(5).account}), chain.ErrUnavailable}} {
+	}{{nodes(paid(5), paid(5)), nil}, {nodes(paid(5), paid(6)), chain.ErrDisagree},
+		{nodes(paid(5), &stub{down: true, account: paid(5).account}), chain.ErrUnavailable}} {
 		costs, err := test.nodes.Costs(t.Context(), one)
 		count, err2 := test.nodes.CountAt(t.Context(), token.Address{}, 9)
 		user, err3 := test.nodes.UserOf(t.Context(), token.Address{}, 7, 9)
@@ -105,7 +111,8 @@ func TestTransfers(t *testing.T) {
 			t.Errorf("%v, %d, %v, %+v", costs, count, user, account)
 		}
 	}
-	if _, err := nodes(paid(5)).Costs(t.Context(), []chain.Hash{{1}, {2}}); !errors.Is(err, chain.ErrUnavailable) || !strings.Contains(err.Error(), "no fee of 0x02") {
+	if _, err := nodes(paid(5)).Costs(t.Context(), []chain.Hash{{1}, {2}}); !errors.Is(err, chain.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "no fee of 0x02") {
 		t.Errorf("a receipt without a fee: %v", err)
 	}
 	if txs, err := nodes(node(same), node(same)).TransactionsUntil(t.Context(), one, 8); err != nil || len(txs) != 0 {

@@ -37,7 +37,8 @@ func stack(t *testing.T, secret *string, vars map[string]string) *boot.Env {
 	t.Cleanup(server.Close)
 	always := map[string]string{
 		"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b",
-		"CHAIN_ID": "84532", "MODE": "test", "NETWORK": "base-sepolia", "RPC_SECRET": "rpc", "TOKEN_SYMBOL": "USDC", "TOKEN_DECIMALS": "6", "TOKEN_ADDRESS": contract,
+		"CHAIN_ID": "84532", "MODE": "test", "NETWORK": "base-sepolia", "RPC_SECRET": "rpc", "TOKEN_SYMBOL": "USDC", "TOKEN_DECIMALS": "6",
+		"TOKEN_ADDRESS": contract,
 	}
 	return boot.OpenWith(func(name string) string {
 		if v, ok := vars[name]; ok {
@@ -65,7 +66,8 @@ func TestAsset(t *testing.T) {
 		{"all are set", nil, usdc, "base-sepolia", ""},
 		{"none is", none, usdc, "base-sepolia", ""},
 		{"another token", other, token.Token{Symbol: "EUR", Decimals: 18, Contract: address}, "devnet", ""},
-		{"another token without decimals", map[string]string{"TOKEN_ADDRESS": "0x" + strings.Repeat("12", 20), "TOKEN_DECIMALS": ""}, token.Token{}, "", "set TokenSymbol and TokenDecimals"},
+		{"another token without decimals", map[string]string{"TOKEN_ADDRESS": "0x" + strings.Repeat("12", 20), "TOKEN_DECIMALS": ""},
+			token.Token{}, "", "set TokenSymbol and TokenDecimals"},
 		{"no token on an unknown chain", map[string]string{"CHAIN_ID": "5", "TOKEN_ADDRESS": ""}, token.Token{}, "", "chain 5 is not known"},
 		{"decimals in words", map[string]string{"TOKEN_DECIMALS": "six"}, token.Token{}, "", "TokenDecimals"},
 		{"half an address", map[string]string{"TOKEN_ADDRESS": "0x1"}, token.Token{}, "", "TokenAddress"},
@@ -127,7 +129,8 @@ func TestNodes(t *testing.T) {
 // TestL1Fee: nodes of a chain of the OP stack are asked for what it charges beside
 // gas, others are not.
 func TestL1Fee(t *testing.T) {
-	for id, want := range map[string]bool{"8453": true, "84532": true, "10": true, "11155420": true, "1": false, "42220": false, "31337": false} {
+	for id, want := range map[string]bool{"8453": true, "84532": true, "10": true, "11155420": true, "1": false, "42220": false,
+		"31337": false} {
 		asked := make(chan bool, 10)
 		node := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
@@ -185,7 +188,8 @@ func TestSilentAfter(t *testing.T) {
 		mode, quorum string
 		want         time.Duration
 		ok           bool
-	}{{"live", "", 0, true}, {"test", "", 5 * time.Minute, true}, {"live", "answering", 5 * time.Minute, true}, {"test", "strict", 0, true}, {"live", "most", 0, false}} {
+	}{{"live", "", 0, true}, {"test", "", 5 * time.Minute, true}, {"live", "answering", 5 * time.Minute, true}, {"test", "strict", 0, true},
+		{"live", "most", 0, false}} {
 		env := stack(t, new(string), map[string]string{"MODE": test.mode, "QUORUM": test.quorum})
 		if got := chainenv.SilentAfter(env); got != test.want || (env.Err() == nil) != test.ok {
 			t.Errorf("%s %q: %v, %v; want %v, %t", test.mode, test.quorum, got, env.Err(), test.want, test.ok)

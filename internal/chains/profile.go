@@ -23,10 +23,12 @@ type Profile struct {
 	ConfirmationRule chain.ConfirmationRule
 	BlockTime        time.Duration // the usual time between two blocks
 	FeeLimit         uint64        // gwei per gas
-	Window           uint64        // payments in flight per wallet: no more than the chain's nodes hold of one sender (docs/decisions/0015-window.md)
-	L1Fee            bool          // the chain charges an L1 fee and an operator fee beside gas, of which its GasPriceOracle tells
-	ByCall           bool          // nodes execute a call within its gas as they would a transaction, and pad no estimate: it stands for one
-	USDC             string        // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
+	// Payments in flight per wallet: no more than the chain's nodes hold of one sender
+	// (docs/decisions/0015-window.md).
+	Window uint64
+	L1Fee  bool   // the chain charges an L1 fee and an operator fee beside gas, of which its GasPriceOracle tells
+	ByCall bool   // nodes execute a call within its gas as they would a transaction, and pad no estimate: it stands for one
+	USDC   string // the contract of Circle's USDC; "" where Circle issues none, or its address is not verified
 }
 
 // leastPause is the least time between two rounds of settling. Each asks every
@@ -96,7 +98,8 @@ func (p Profile) Complete(c stack.Config) stack.Config {
 func (p Profile) Asset(network, contract, symbol, decimals string) (t token.Token, name string, err error) {
 	name = cmp.Or(network, strings.ToLower(strings.ReplaceAll(p.Name, " ", "-")))
 	if contract == "" && p.USDC == "" || name == "" {
-		return t, "", fmt.Errorf("chain %d is not known, or has no USDC of Circle's; set Network, TokenAddress, TokenSymbol and TokenDecimals", p.ID)
+		return t, "", fmt.Errorf("chain %d is not known, or has no USDC of Circle's; set Network, TokenAddress, TokenSymbol and TokenDecimals",
+			p.ID)
 	}
 	if t.Contract, err = token.ParseAddress(cmp.Or(contract, p.USDC)); err != nil {
 		return token.Token{}, "", fmt.Errorf("TokenAddress: %w", err)

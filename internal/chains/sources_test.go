@@ -53,7 +53,8 @@ var unverified = cell{"not verified", ""}
 
 // usdcs are the sources of USDC's addresses that are in neither usdcMain nor usdcTest.
 var usdcs = map[uint64]cell{
-	56:       {"none of Circle's; Binance-Peg USDC has 18 decimals", "https://github.com/trustwallet/assets/blob/master/blockchains/smartchain/assets/0x8AC76a51cc950d9822D68b83fE1Ad97B32Cd580d/info.json"},
+	56: {"none of Circle's; Binance-Peg USDC has 18 decimals",
+		"https://github.com/trustwallet/assets/blob/master/blockchains/smartchain/assets/0x8AC76a51cc950d9822D68b83fE1Ad97B32Cd580d/info.json"},
 	97:       unverified,
 	300:      unverified,
 	11142220: {"", "celo-org/docs#2273"},
@@ -64,10 +65,12 @@ var usdcs = map[uint64]cell{
 // main network. The test networks were not looked up apart from it.
 var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell }{
 	1: {
-		cell{"`finalized`: two to three epochs of 6.4 min. `safe`: one epoch, or 12 to 24 s at providers that use the fast confirmation rule", "https://docs.chainstack.com/docs/ethereum-fast-confirmation"},
+		cell{"`finalized`: two to three epochs of 6.4 min. `safe`: one epoch, or 12 to 24 s at providers that use the fast confirmation rule",
+			"https://docs.chainstack.com/docs/ethereum-fast-confirmation"},
 		cell{"12 s", "https://docs.chainstack.com/docs/ethereum-fast-confirmation"},
 		cell{"geth takes hundreds of consecutive nonces of a sender (16 are guaranteed when the pool is full) and 64 behind a gap", gethPool},
-		cell{"from the fork Amsterdam on a transfer to a new holder needs about 98,000 more than one to a holder; before it 17,100. Remit asks for both", amsterdam},
+		cell{"from the fork Amsterdam on a transfer to a new holder needs about 98,000 more than one to a holder; before it 17,100. " +
+			"Remit asks for both", amsterdam},
 		cell{"200 gwei is Remit's choice: what it always was", ""},
 		unverified,
 		callGas("ethereum/go-ethereum", "v1.17.10"),
@@ -93,8 +96,10 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell
 	42161: {
 		cell{"`finalized`: about 18 min; `safe` and `finalized` are those of the batch on Ethereum", wormhole},
 		cell{"250 ms", "https://docs.arbitrum.io/how-arbitrum-works/timeboost/troubleshoot-timeboost"},
-		cell{"none: the sequencer holds a transaction behind a gap for about a second, then answers \"nonce too high\"", "OpenZeppelin/openzeppelin-relayer#862"},
-		cell{"L1 data is charged in gas, so the gas of the same call changes with Ethereum's fees; tips are ignored", "https://docs.arbitrum.io/how-arbitrum-works/gas-fees"},
+		cell{"none: the sequencer holds a transaction behind a gap for about a second, then answers \"nonce too high\"",
+			"OpenZeppelin/openzeppelin-relayer#862"},
+		cell{"L1 data is charged in gas, so the gas of the same call changes with Ethereum's fees; tips are ignored",
+			"https://docs.arbitrum.io/how-arbitrum-works/gas-fees"},
 		cell{"1 gwei is 100 times the least price of 0.01", "https://docs.arbitrum.io/how-arbitrum-works/gas-fees"},
 		unverified,
 		estimate,
@@ -104,17 +109,20 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell
 		cell{"about 2 s: 50 blocks in 2 min", circle},
 		cell{"not verified; its client is a fork of geth", ""},
 		cell{"paid in POL", chainlist},
-		cell{"1,000 gwei is 40 times the floor of 25 of PIP-59", "https://forum.polygon.technology/t/pip-59-moving-the-floor-gas-price-of-25-gwei-from-priority-fee-to-base-fee/20609"},
+		cell{"1,000 gwei is 40 times the floor of 25 of PIP-59",
+			"https://forum.polygon.technology/t/pip-59-moving-the-floor-gas-price-of-25-gwei-from-priority-fee-to-base-fee/20609"},
 		unverified,
 		callGas("0xPolygon/bor", "6654d1cc040ba2d9be55104cd272c04a013c9e65"),
 	},
 	56: {
-		cell{"`finalized`: two blocks; when votes fail, more than half of the validators", "https://docs.bnbchain.org/bnb-smart-chain/developers/json_rpc/bsc-api-list/"},
+		cell{"`finalized`: two blocks; when votes fail, more than half of the validators",
+			"https://docs.bnbchain.org/bnb-smart-chain/developers/json_rpc/bsc-api-list/"},
 		cell{"450 ms", "https://hydex.org/bnb-chains-fermi-upgrade-brings-0-45-second-blocks-and-faster-finality"},
 		unverified,
 		cell{"the base fee is 0: all is tip, and validators set its least", "hyperlane-xyz/hyperlane-monorepo#3462"},
 		cell{"5 gwei is 100 times the least price of 0.05", "chainflip-io/chainflip-eth-contracts#535"},
-		cell{"not verified; public endpoints take 10,000 requests in 5 min and no eth_getLogs", "https://docs.bnbchain.org/bnb-smart-chain/developers/json_rpc/json-rpc-endpoint"},
+		cell{"not verified; public endpoints take 10,000 requests in 5 min and no eth_getLogs",
+			"https://docs.bnbchain.org/bnb-smart-chain/developers/json_rpc/json-rpc-endpoint"},
 		callGas("bnb-chain/bsc", "1f52ae0fec473cdd8078c3930774aa779faae5a2"),
 	},
 	43114: {
@@ -139,8 +147,10 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell
 		cell{"`finalized`: 6 to 32 hours", circle},
 		cell{"about 1 s", lineaFinality},
 		unverified,
-		cell{"the base fee is 7 wei: all is tip, which covers the L1 data and depends on the call", "https://docs.linea.build/network/how-to/gas-fees"},
-		cell{"10 gwei is over 100 times the tip of 0.06 in the documentation's example", "https://docs.linea.build/reference/apis/linea-api/eth-maxpriorityfeepergas"},
+		cell{"the base fee is 7 wei: all is tip, which covers the L1 data and depends on the call",
+			"https://docs.linea.build/network/how-to/gas-fees"},
+		cell{"10 gwei is over 100 times the tip of 0.06 in the documentation's example",
+			"https://docs.linea.build/reference/apis/linea-api/eth-maxpriorityfeepergas"},
 		unverified,
 		estimate,
 	},
@@ -148,7 +158,8 @@ var families = map[uint64]struct{ final, block, pool, gas, fee, batch, call cell
 		cell{"5 to 7 hours; that nodes answer `finalized` is not verified", circle},
 		cell{"200 ms", "https://github.com/wevm/viem/blob/main/src/chains/definitions/zksync.ts"},
 		unverified,
-		cell{"each byte of data that is published on Ethereum is charged in gas", "https://docs.metamask.io/services/reference/zksync/json-rpc-methods/zks_estimatefee"},
+		cell{"each byte of data that is published on Ethereum is charged in gas",
+			"https://docs.metamask.io/services/reference/zksync/json-rpc-methods/zks_estimatefee"},
 		cell{"5 gwei is 20 times the 0.25 of 2023", "https://unifra.readme.io/reference/zks_getblockdetails"},
 		unverified,
 		estimate,
@@ -170,7 +181,8 @@ func (c cell) String() string {
 // tables writes the generated part of docs/chains.md.
 func tables() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| chain | `ChainId` ([source](%s)) | `ConfirmationRule` | `BlockTime` | `MaxFeeCapGwei` | `NonceWindow` | USDC |\n| --- | ---: | --- | ---: | ---: | ---: | --- |\n", chainlist)
+	fmt.Fprintf(&b, "| chain | `ChainId` ([source](%s)) | `ConfirmationRule` | `BlockTime` | `MaxFeeCapGwei` | `NonceWindow` | "+
+		"USDC |\n| --- | ---: | --- | ---: | ---: | ---: | --- |\n", chainlist)
 	for i, p := range profiles {
 		usdc := usdcs[p.ID]
 		if usdc == (cell{}) {
@@ -182,7 +194,8 @@ func tables() string {
 		c := p.Complete(stack.Config{})
 		fmt.Fprintf(&b, "| %s | %d | `%s` | %s | %d | %d | %s |\n", p.Name, p.ID, c.ConfirmationRule, c.BlockTime, p.FeeLimit, c.Own.Window, usdc)
 	}
-	b.WriteString("\n| chain | until it is final | a block every | pool, of one sender | gas | the limit of fees | calls in one request | a transfer is simulated by |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("\n| chain | until it is final | a block every | pool, of one sender | gas | the limit of fees | calls in one " +
+		"request | a transfer is simulated by |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, p := range profiles {
 		if f, ok := families[p.ID]; ok {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", p.Name, f.final, f.block, f.pool, f.gas, f.fee, f.batch, f.call)
@@ -218,7 +231,8 @@ func TestPage(t *testing.T) {
 func TestEveryCellHasASource(t *testing.T) {
 	source := regexp.MustCompile(`^(https://[^\s|]+|[\w.-]+/[\w.-]+#\d+)$`)
 	check := func(name string, c cell) {
-		if c.source == "" && !strings.Contains(c.text, "not verified") && !strings.Contains(c.text, "Remit") || c.source != "" && !source.MatchString(c.source) {
+		if c.source == "" && !strings.Contains(c.text, "not verified") && !strings.Contains(c.text, "Remit") || c.source != "" &&
+			!source.MatchString(c.source) {
 			t.Errorf("%s: %q has the source %q", name, c.text, c.source)
 		}
 	}
@@ -257,12 +271,18 @@ func TestComplete(t *testing.T) {
 		known        bool
 		chosen, want stack.Config
 	}{
-		"the chain's own":           {8453, true, stack.Config{}, stack.Config{ByCall: true, ConfirmationRule: finalized, BlockTime: 2 * time.Second, Own: own(16, 1)}},
-		"parameters override":       {8453, true, stack.Config{ConfirmationRule: depth, BlockTime: time.Minute}, stack.Config{ByCall: true, ConfirmationRule: depth, BlockTime: time.Minute, Own: own(16, 1)}},
-		"one alone":                 {1, true, stack.Config{BlockTime: time.Minute}, stack.Config{ByCall: true, ConfirmationRule: finalized, BlockTime: time.Minute, Own: own(64, 200)}},
-		"no faster than a second":   {42161, true, stack.Config{}, stack.Config{ConfirmationRule: finalized, BlockTime: time.Second, Own: own(16, 1)}},
-		"a chain that is not known": {7, false, stack.Config{}, stack.Config{ConfirmationRule: safe, BlockTime: 2 * time.Second, Own: own(64, 200)}},
-		"anvil":                     {31337, false, stack.Config{}, stack.Config{ByCall: true, ConfirmationRule: safe, BlockTime: 2 * time.Second, Own: own(64, 200)}},
+		"the chain's own": {8453, true, stack.Config{},
+			stack.Config{ByCall: true, ConfirmationRule: finalized, BlockTime: 2 * time.Second, Own: own(16, 1)}},
+		"parameters override": {8453, true, stack.Config{ConfirmationRule: depth, BlockTime: time.Minute},
+			stack.Config{ByCall: true, ConfirmationRule: depth, BlockTime: time.Minute, Own: own(16, 1)}},
+		"one alone": {1, true, stack.Config{BlockTime: time.Minute},
+			stack.Config{ByCall: true, ConfirmationRule: finalized, BlockTime: time.Minute, Own: own(64, 200)}},
+		"no faster than a second": {42161, true, stack.Config{},
+			stack.Config{ConfirmationRule: finalized, BlockTime: time.Second, Own: own(16, 1)}},
+		"a chain that is not known": {7, false, stack.Config{},
+			stack.Config{ConfirmationRule: safe, BlockTime: 2 * time.Second, Own: own(64, 200)}},
+		"anvil": {31337, false, stack.Config{},
+			stack.Config{ByCall: true, ConfirmationRule: safe, BlockTime: 2 * time.Second, Own: own(64, 200)}},
 	} {
 		p, known := Of(c.id)
 		if got := p.Complete(c.chosen); got != c.want || known != c.known {

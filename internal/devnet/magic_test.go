@@ -111,7 +111,8 @@ func TestReorgPaymentBeforeTheBaseFeeRises(t *testing.T) {
 	p.must(p.RaiseBaseFee(token.Units(2_000_000_000)))
 	top := p.Head()
 	p.mine()
-	if still, err := p.client.HeaderByNumber(t.Context(), new(big.Int).SetUint64(top.Number)); err != nil || chain.Hash(still.Hash()) != top.Hash {
+	if still, err := p.client.HeaderByNumber(t.Context(), new(big.Int).SetUint64(top.Number)); err != nil ||
+		chain.Hash(still.Hash()) != top.Hash {
 		t.Errorf("block %d, one of those that raised the base fee, was replaced: %v", top.Number, err)
 	}
 }

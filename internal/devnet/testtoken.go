@@ -79,7 +79,8 @@ func (c *Chain) deploy() error {
 	txs := []*types.DynamicFeeTx{{Gas: deployGas, Data: compiled.Bytecode}, {Gas: deployGas, To: &deployer, Data: disburser.Deployment()}}
 	for _, w := range c.wallets {
 		mint, err := c.call("mint", common.Address(w.Address), bigInt(walletTokens))
-		approve, approveErr := c.call("approveFor", common.Address(w.Address), common.Address(disburser.Address()), new(big.Int).SetBytes(unlimited[:]))
+		approve, approveErr := c.call("approveFor", common.Address(w.Address), common.Address(disburser.Address()),
+			new(big.Int).SetBytes(unlimited[:]))
 		if err := errors.Join(err, approveErr); err != nil {
 			return err
 		}

@@ -58,9 +58,11 @@ func TestTokenRefusesAsUSDCDoes(t *testing.T) {
 
 func TestWalletsPayABatchFromTheStart(t *testing.T) {
 	p := open(t, devnet.Config{})
-	w, contract, entries := p.Wallets()[0].Address, common.Address(disburser.Address()), []disburser.Entry{{To: friend, Amount: token.Units(5)}, {To: stranger, Amount: token.Units(7)}}
+	w, contract, entries := p.Wallets()[0].Address, common.Address(disburser.Address()),
+		[]disburser.Entry{{To: friend, Amount: token.Units(5)}, {To: stranger, Amount: token.Units(7)}}
 	code, err := p.client.CodeAt(t.Context(), contract, nil)
-	if nonce, nonceErr := p.NonceOf(t.Context(), w); errors.Join(err, nonceErr) != nil || crypto.Keccak256Hash(code) != disburser.CodeHash() || nonce != 0 {
+	if nonce, nonceErr := p.NonceOf(t.Context(), w); errors.Join(err, nonceErr) != nil ||
+		crypto.Keccak256Hash(code) != disburser.CodeHash() || nonce != 0 {
 		t.Fatalf("%x %d %v", code, nonce, err)
 	}
 	tx := p.send(p.sign(0, token.Address(contract), disburser.Calldata(p.Token().Contract, entries, nil)))

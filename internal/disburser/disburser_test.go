@@ -107,7 +107,8 @@ func TestDeployment(t *testing.T) {
 	if err != nil || !bytes.Equal(answer, at[:]) {
 		t.Fatalf("the deployer made %x, %v; want %s", answer, err, at)
 	}
-	if got := evm.State.GetCodeHash(common.Address(at)); got != disburser.CodeHash() || !bytes.Equal(evm.State.GetCode(common.Address(at)), disburser.Code()) {
+	if got := evm.State.GetCodeHash(common.Address(at)); got != disburser.CodeHash() ||
+		!bytes.Equal(evm.State.GetCode(common.Address(at)), disburser.Code()) {
 		t.Errorf("its code hash is %s; want %x", got, disburser.CodeHash())
 	}
 	if page, err := os.ReadFile("../../docs/batches.md"); err != nil || !strings.Contains(string(page), at.String()) {
@@ -115,7 +116,9 @@ func TestDeployment(t *testing.T) {
 	}
 	// The transaction that made the deployer, the same on every chain.
 	var tx types.Transaction
-	if err := tx.UnmarshalBinary(hexutil.MustDecode("0xf8a58085174876e800830186a08080b853604580600e600039806000f350fe" + hexutil.Encode(disburser.DeployerCode())[2:] + "1ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222")); err != nil {
+	if err := tx.UnmarshalBinary(hexutil.MustDecode("0xf8a58085174876e800830186a08080b853604580600e600039806000f350fe" +
+		hexutil.Encode(disburser.DeployerCode())[2:] +
+		"1ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222")); err != nil {
 		t.Fatal(err)
 	}
 	from, err := types.HomesteadSigner{}.Sender(&tx)
@@ -187,7 +190,8 @@ const (
 func TestBatch(t *testing.T) {
 	contract := common.Address(disburser.Address())
 	rapid.Check(t, func(rt *rapid.T) {
-		balance, allowance := token.Units(rapid.Uint64Range(0, 5_000).Draw(rt, "balance")), token.Units(rapid.Uint64Range(0, 5_000).Draw(rt, "allowance"))
+		balance, allowance := token.Units(rapid.Uint64Range(0, 5_000).Draw(rt, "balance")),
+			token.Units(rapid.Uint64Range(0, 5_000).Draw(rt, "allowance"))
 		tr := newTrial(t, balance, allowance)
 		kinds := []byte{0, reenters, takesFee, returnsNothing, returnsMore}
 		if rapid.Bool().Draw(rt, "with refusals") {
@@ -229,7 +233,8 @@ func TestBatch(t *testing.T) {
 				rt.Fatalf("%s has %d of %s", e.To, got, due[e.To])
 			}
 		}
-		if left := tr.ask(t, "balanceOf", tr.payer); left.Cmp(bigOf(balance.Sub(paid))) != 0 || tr.ask(t, "allowance", tr.payer, contract).Cmp(bigOf(allowance.Sub(paid))) != 0 || tr.ask(t, "balanceOf", contract).Sign() != 0 {
+		if left := tr.ask(t, "balanceOf", tr.payer); left.Cmp(bigOf(balance.Sub(paid))) != 0 ||
+			tr.ask(t, "allowance", tr.payer, contract).Cmp(bigOf(allowance.Sub(paid))) != 0 || tr.ask(t, "balanceOf", contract).Sign() != 0 {
 			rt.Fatalf("the payer has %d of %s after %s", left, balance, paid)
 		}
 		var order []disburser.Entry

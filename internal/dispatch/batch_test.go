@@ -47,7 +47,8 @@ func TestBatchRefusals(t *testing.T) {
 		want  error
 		index int // -1: no entry's
 	}{
-		{"a wallet of the service", func(_ *process, r *payment.Request) { r.Entries[1].To = second }, batchOf(5, 6, 7), dispatch.ErrOwnWallet, 1},
+		{"a wallet of the service", func(_ *process, r *payment.Request) { r.Entries[1].To = second }, batchOf(5, 6, 7), dispatch.ErrOwnWallet,
+			1},
 		{"a wallet of the service, on a stack without batches", func(p *process, r *payment.Request) {
 			r.Entries[1].To = second
 			p.set(func(s *settings.Settings) { s.BatchContract = token.Address{} })
@@ -58,11 +59,15 @@ func TestBatchRefusals(t *testing.T) {
 		{"a batch of one there", func(p *process, _ *payment.Request) {
 			p.set(func(s *settings.Settings) { s.BatchContract = token.Address{} })
 		}, batchOf(5), dispatch.ErrNoBatches, -1},
-		{"below the minimum", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Minimum = token.Units(6) }) }, batchOf(6, 5), dispatch.ErrAmountBelow, 1},
-		{"above the maximum", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Maximum = token.Units(6) }) }, batchOf(6, 6, 7), dispatch.ErrAmountAbove, 2},
-		{"above the key's maximum", func(_ *process, r *payment.Request) { r.Key.Maximum = token.Units(6) }, batchOf(7, 6), dispatch.ErrAmountAbove, 0},
+		{"below the minimum", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Minimum = token.Units(6) }) },
+			batchOf(6, 5), dispatch.ErrAmountBelow, 1},
+		{"above the maximum", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Maximum = token.Units(6) }) },
+			batchOf(6, 6, 7), dispatch.ErrAmountAbove, 2},
+		{"above the key's maximum", func(_ *process, r *payment.Request) { r.Key.Maximum = token.Units(6) }, batchOf(7, 6),
+			dispatch.ErrAmountAbove, 0},
 		{"more than the contract can carry", func(*process, *payment.Request) {}, large, dispatch.ErrAmountAbove, 1},
-		{"not in the book", func(p *process, r *payment.Request) { p.d.Book, r.Key.Book = shortBook{}, true }, batchOf(5, 6), dispatch.ErrNotInBook, 1},
+		{"not in the book", func(p *process, r *payment.Request) { p.d.Book, r.Key.Book = shortBook{}, true }, batchOf(5, 6),
+			dispatch.ErrNotInBook, 1},
 		{"on the deny list", func(p *process, _ *payment.Request) {
 			p.must(p.tables.Deny(t.Context(), store.Denial{To: third}))
 		}, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
@@ -74,13 +79,17 @@ func TestBatchRefusals(t *testing.T) {
 			p.listed = []token.Address{third}
 			p.set(func(s *settings.Settings) { s.Sanctions = token.Address{7} })
 		}, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
-		{"a recipient that the token refuses", func(p *process, _ *payment.Request) { p.refuses = []token.Address{third} }, batchOf(5, 6, 7, 8, 9), dispatch.ErrRecipient, 2},
+		{"a recipient that the token refuses", func(p *process, _ *payment.Request) { p.refuses = []token.Address{third} },
+			batchOf(5, 6, 7, 8, 9), dispatch.ErrRecipient, 2},
 		{"the last one", func(p *process, _ *payment.Request) { p.refuses = []token.Address{third} }, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
 		{"by a node that gives the reason", func(p *process, _ *payment.Request) {
 			p.refuses, p.tells = []token.Address{third}, true
 		}, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
 		{"more than every wallet has", func(*process, *payment.Request) {}, batchOf(600, 600), dispatch.ErrInsufficient, -1},
-		{"more than the day's limit in all", func(p *process, _ *payment.Request) { p.set(func(s *settings.Settings) { s.Daily = token.Units(10) }) }, batchOf(5, 6), store.ErrDailyLimit, -1},
+		{"more than the day's limit in all", func(p *process,
+			_ *payment.Request) {
+			p.set(func(s *settings.Settings) { s.Daily = token.Units(10) })
+		}, batchOf(5, 6), store.ErrDailyLimit, -1},
 		{"more entries than the key's day has", func(_ *process, r *payment.Request) {
 			r.Key.Daily = payment.DailyLimit{Key: "key_1", Count: 2}
 		}, batchOf(1, 1, 1), store.ErrDailyLimit, -1},
@@ -99,7 +108,8 @@ func TestBatchRefusals(t *testing.T) {
 			if !errors.Is(err, row.want) || index != row.index {
 				t.Errorf("%v of entry %d, want %v of %d", err, index, row.want, row.index)
 			}
-			if stored, err := p.tables.Payment(t.Context(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey)); !errors.Is(err, store.ErrNotFound) {
+			if stored, err := p.tables.Payment(t.Context(), payment.KeyID(asked.Merchant, asked.Mode, asked.IdempotencyKey)); !errors.Is(err,
+				store.ErrNotFound) {
 				t.Errorf("stored is %+v, %v", stored, err)
 			}
 			if p.tells && p.refused > 0 {
@@ -131,10 +141,12 @@ func TestBatchesThatArePaid(t *testing.T) {
 	one.IdempotencyKey = "one"
 	result, err = p.d.Send(t.Context(), one)
 	p.must(err)
-	if paid := result.Payment; paid.Wallet != first || paid.Tx.To != paid.Token.Contract || paid.To != (token.Address{0x10}) || len(paid.Entries) != 1 {
+	if paid := result.Payment; paid.Wallet != first || paid.Tx.To != paid.Token.Contract || paid.To != (token.Address{0x10}) ||
+		len(paid.Entries) != 1 {
 		t.Errorf("a batch of one is paid by %+v", paid)
 	}
-	for name, r := range map[string]payment.Request{"one payment": {To: one.To, Amount: one.Amount}, "another order": batchOf(7, 8), "a reference": batchOf(7)} {
+	for name, r := range map[string]payment.Request{"one payment": {To: one.To, Amount: one.Amount}, "another order": batchOf(7, 8),
+		"a reference": batchOf(7)} {
 		r.Merchant, r.Mode, r.IdempotencyKey = one.Merchant, one.Mode, one.IdempotencyKey
 		if name == "a reference" {
 			r.Entries[0].Reference = "r"

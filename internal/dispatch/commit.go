@@ -152,7 +152,8 @@ func (d sending) reread(ctx context.Context, p payment.Payment) (payment.Payment
 // prepared and assigned anew, in which case the caller reserves again. A crash
 // before the write leaves the reservation, and check-receipts commits the payment. A
 // failure that is no other process's progress is logged, and noted in failed.
-func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64, failed *error) (payment.Payment, error) {
+func (d sending) commit(ctx context.Context, signer wallet.Signer, p payment.Payment, nonce uint64, failed *error) (payment.Payment,
+	error) {
 	committed, err := store.Commit(ctx, d.Store, signer, p, nonce, d.Now())
 	if err == nil {
 		return committed, nil

@@ -106,9 +106,10 @@ type Parts struct {
 	Hints  Hinter
 	Log    *slog.Logger
 	Now    func() time.Time
-	Random io.Reader                              // for payment IDs
-	Draw   func(n int) int                        // a random number below n, to choose wallets, and a recipient whom nobody knows; one at a time
-	After  func(d time.Duration) <-chan time.Time // fires d from now; nil: time.After
+	Random io.Reader // for payment IDs
+	// A random number below n, to choose wallets, and a recipient whom nobody knows; one at a time.
+	Draw  func(n int) int
+	After func(d time.Duration) <-chan time.Time // fires d from now; nil: time.After
 }
 
 // A Dispatcher sends payments.

@@ -60,13 +60,15 @@ func quietly(p *process) *process {
 // the first nonce of the first wallet.
 func fill(p *process) error {
 	tx := chain.Noop(1, first, chain.Fees{})
-	p.must(p.tables.PutNoop(context.Background(), wallet.PendingNoop(walletOf(first), tx, chain.Signed{Hash: chain.Hash{7}, Raw: []byte{7}}, p.now)))
+	p.must(p.tables.PutNoop(context.Background(),
+		wallet.PendingNoop(walletOf(first), tx, chain.Signed{Hash: chain.Hash{7}, Raw: []byte{7}}, p.now)))
 	return nil
 }
 
 // day is a charge of the merchant's day, of which 5000 may be spent.
 func day(amount uint64, at time.Time) store.Charge {
-	return store.Charge{Merchant: asked.Merchant, Mode: asked.Mode, At: at, Amount: token.Units(amount), Count: 1, Limits: []payment.DailyLimit{{Amount: token.Units(5000)}}}
+	return store.Charge{Merchant: asked.Merchant, Mode: asked.Mode, At: at, Amount: token.Units(amount), Count: 1,
+		Limits: []payment.DailyLimit{{Amount: token.Units(5000)}}}
 }
 
 // exhaust charges what asked has left of the merchant's day.
@@ -126,11 +128,14 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"the broadcast is lost", breaks("Send#1"), nil},
 
 		{"the wallet is paused", script{"Reserve#1": pause(first)}, nil},
-		{"and moving the payment fails", breaks("Reassign#1").with("Reserve#1", pause(first)), []error{dispatch.ErrUnavailable, wallet.ErrPaused}},
+		{"and moving the payment fails", breaks("Reassign#1").with("Reserve#1", pause(first)),
+			[]error{dispatch.ErrUnavailable, wallet.ErrPaused}},
 		{"and the payment cannot be read after that", breaks("Reassign#1", "Payment#1").with("Reserve#1", pause(first)), inProgress},
-		{"and its key has been used for another request meanwhile", script{"Reserve#1": pause(first), "Reassign#1": replace}, []error{dispatch.ErrKeyReused}},
+		{"and its key has been used for another request meanwhile", script{"Reserve#1": pause(first), "Reassign#1": replace},
+			[]error{dispatch.ErrKeyReused}},
 		{"both are paused", script{"Reserve#1": pause(first), "Reserve#2": pause(second)}, []error{dispatch.ErrUnavailable, wallet.ErrPaused}},
-		{"and the day's charge is not given back", breaks("Refund#1").with("Reserve#1", pause(first)).with("Reserve#2", pause(second)), []error{dispatch.ErrUnavailable, wallet.ErrPaused}},
+		{"and the day's charge is not given back", breaks("Refund#1").with("Reserve#1", pause(first)).with("Reserve#2", pause(second)),
+			[]error{dispatch.ErrUnavailable, wallet.ErrPaused}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newProcess(t, test.script)
@@ -399,7 +404,8 @@ func TestTimeForAPayment(t *testing.T) {
 		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
 			t.Fatal(err)
 		}
-		if _, err := p.d.Send(ctx, asked); (err == nil) != enough || !enough && (!errors.Is(err, dispatch.ErrInProgress) || errors.Is(err, dispatch.ErrUnavailable)) {
+		if _, err := p.d.Send(ctx, asked); (err == nil) != enough || !enough &&
+			(!errors.Is(err, dispatch.ErrInProgress) || errors.Is(err, dispatch.ErrUnavailable)) {
 			t.Errorf("taken up with %v left: %v", left, err)
 		}
 	}
@@ -434,7 +440,8 @@ func TestTakenUp(t *testing.T) {
 		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Fees#2"), func(*process) {}, dispatch.ErrWaiting},
 		{"with a nonce, while no price is known", breaks("Sign#1"), breaks("Fees#2"), func(*process) {}, nil},
 		{"while no node is known", breaks("Reserve#1", "Payment#1"), breaks("Nodes#2"), func(*process) {}, dispatch.ErrWaiting},
-		{"while no price is known and it cannot be read", breaks("Reserve#1", "Payment#1"), breaks("Fees#2", "Payment#2"), func(*process) {}, errBroken},
+		{"while no price is known and it cannot be read", breaks("Reserve#1", "Payment#1"), breaks("Fees#2", "Payment#2"), func(*process) {},
+			errBroken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newProcess(t, test.left)
@@ -493,11 +500,12 @@ func TestDuplicatesChargeOnce(t *testing.T) {
 		}
 	}
 	for name, script := range map[string]script{
-		"before the charge":                           {"Charge#1": repeat(dispatch.ErrInProgress)},
-		"after the charge":                            {"Reserve#1": repeat(dispatch.ErrInProgress)},
-		"with the nonce reserved":                     {"Sign#1": repeat(nil)},
-		"after the commit":                            {"Release#1": repeat(nil)},
-		"when no wallet can pay":                      {"Reserve#1": pause(first), "Reserve#2": pause(second), "Discard#1": repeat(dispatch.ErrInProgress)},
+		"before the charge":       {"Charge#1": repeat(dispatch.ErrInProgress)},
+		"after the charge":        {"Reserve#1": repeat(dispatch.ErrInProgress)},
+		"with the nonce reserved": {"Sign#1": repeat(nil)},
+		"after the commit":        {"Release#1": repeat(nil)},
+		"when no wallet can pay": {"Reserve#1": pause(first), "Reserve#2": pause(second),
+			"Discard#1": repeat(dispatch.ErrInProgress)},
 		"in progress for one that cannot sign at all": breaks("Sign#1"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -558,17 +566,20 @@ func TestLimitsOfAKey(t *testing.T) {
 		book   book
 		want   error
 	}{
-		"as much as is allowed":           {payment.KeyLimits{Maximum: asked.Amount}, book{}, nil},
-		"more":                            {payment.KeyLimits{Maximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
-		"an active entry":                 {payment.KeyLimits{Book: true}, book{active: asked.To}, nil},
-		"no active entry":                 {payment.KeyLimits{Book: true}, book{}, dispatch.ErrNotInBook},
-		"a book that cannot be read":      {payment.KeyLimits{Book: true}, book{active: asked.To, err: errBroken}, dispatch.ErrUnavailable},
-		"a day with room":                 {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: asked.Amount, Count: 1}}, book{}, nil},
-		"a day that is over":              {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: token.Units(99)}}, book{}, store.ErrDailyLimit},
-		"the merchant's own maximum":      {payment.KeyLimits{MerchantMaximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
-		"the merchant's own day":          {payment.KeyLimits{MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
-		"both above the stack's":          {payment.KeyLimits{MerchantMaximum: asked.Amount, MerchantDaily: asked.Amount}, book{}, nil},
-		"the merchant's day that is over": {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: asked.Amount}, MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
+		"as much as is allowed":      {payment.KeyLimits{Maximum: asked.Amount}, book{}, nil},
+		"more":                       {payment.KeyLimits{Maximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
+		"an active entry":            {payment.KeyLimits{Book: true}, book{active: asked.To}, nil},
+		"no active entry":            {payment.KeyLimits{Book: true}, book{}, dispatch.ErrNotInBook},
+		"a book that cannot be read": {payment.KeyLimits{Book: true}, book{active: asked.To, err: errBroken}, dispatch.ErrUnavailable},
+		"a day with room": {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: asked.Amount, Count: 1}}, book{},
+			nil},
+		"a day that is over": {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: token.Units(99)}}, book{},
+			store.ErrDailyLimit},
+		"the merchant's own maximum": {payment.KeyLimits{MerchantMaximum: token.Units(99)}, book{}, dispatch.ErrAmountAbove},
+		"the merchant's own day":     {payment.KeyLimits{MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
+		"both above the stack's":     {payment.KeyLimits{MerchantMaximum: asked.Amount, MerchantDaily: asked.Amount}, book{}, nil},
+		"the merchant's day that is over": {payment.KeyLimits{Daily: payment.DailyLimit{Key: "key_a", Amount: asked.Amount},
+			MerchantDaily: token.Units(99)}, book{}, store.ErrDailyLimit},
 	} {
 		p := newProcess(t, script{})
 		p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
@@ -587,7 +598,8 @@ func TestLimitsOfAKey(t *testing.T) {
 		p.d.Book = &book{active: asked.To}
 		made, err := p.pay() // by a key without limits
 		p.must(err)
-		if again, err := p.d.Send(t.Context(), r); test.want != dispatch.ErrUnavailable && (err != nil || !again.Replayed || again.Payment.TxHash != made.Payment.TxHash) {
+		if again, err := p.d.Send(t.Context(), r); test.want != dispatch.ErrUnavailable &&
+			(err != nil || !again.Replayed || again.Payment.TxHash != made.Payment.TxHash) {
 			t.Errorf("%s: a replay is answered %+v, %v", name, again, err)
 		}
 	}
@@ -639,7 +651,8 @@ func TestADayOfAKeyIsExact(t *testing.T) {
 	if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrUnavailable) {
 		t.Error(err)
 	}
-	whole := store.Charge{Merchant: r.Merchant, Mode: r.Mode, At: p.now, Amount: asked.Amount, Count: 1, Limits: []payment.DailyLimit{r.Key.Daily}}
+	whole := store.Charge{Merchant: r.Merchant, Mode: r.Mode, At: p.now, Amount: asked.Amount, Count: 1,
+		Limits: []payment.DailyLimit{r.Key.Daily}}
 	p.must(p.tables.Charge(t.Context(), whole)) // all of it is there again
 }
 
@@ -687,7 +700,8 @@ func TestAPauseIsNamed(t *testing.T) {
 			return func(p *process) error { return p.tables.Pause(t.Context(), walletOf(a), reason) }
 		}
 		p := newProcess(t, script{"Reserve#1": stop(first), "Reserve#2": stop(second)})
-		if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrRolledBack) != behind || !strings.Contains(err.Error(), reason) {
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrRolledBack) != behind ||
+			!strings.Contains(err.Error(), reason) {
 			t.Errorf("%s: %v", reason, err)
 		}
 	}
@@ -776,7 +790,8 @@ func TestAnotherProcessKnowsTheWallets(t *testing.T) {
 		_, err := p.send(fmt.Sprint("cold ", mined))
 		p.must(err)
 		p.must(p.tables.RaiseCeiling(t.Context(), walletOf(first), 9))
-		if result, err := p.send(fmt.Sprint("next ", mined)); err != nil || result.Payment.Wallet != first || p.times["Wallet"] != 2 || p.did("Reassign#1") {
+		if result, err := p.send(fmt.Sprint("next ", mined)); err != nil || result.Payment.Wallet != first || p.times["Wallet"] != 2 ||
+			p.did("Reassign#1") {
 			t.Errorf("%d mined: wallet %v pays, %v, after %v", mined, result.Payment.Wallet, err, p.calls)
 		}
 	}
@@ -788,10 +803,12 @@ func TestAWalletThatCannotBeHeldAgainstTheChain(t *testing.T) {
 	earlier.keys = earlier.keys[:1]
 	_, err := earlier.pay()
 	earlier.must(err)
-	for calls, want := range map[string]error{"Wallet#1 Wallet#2": errBroken, "Account#1 Account#2": errBroken, "Wallet#2 Wallet#4": errBroken, "": wallet.ErrBehind} {
+	for calls, want := range map[string]error{"Wallet#1 Wallet#2": errBroken, "Account#1 Account#2": errBroken,
+		"Wallet#2 Wallet#4": errBroken, "": wallet.ErrBehind} {
 		p := start(t, earlier.tables, breaks(strings.Fields(calls)...))
 		p.keys, p.mined = p.keys[:1], 2 // one more than was given out
-		if _, err := p.send("next"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) || p.did("Reserve#1") || !p.did("Discard#1") {
+		if _, err := p.send("next"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, want) || p.did("Reserve#1") ||
+			!p.did("Discard#1") {
 			t.Errorf("%q fail: %v, want %v, after %v", calls, err, want, p.calls)
 		}
 	}
@@ -891,15 +908,18 @@ func TestFoundOnTheChain(t *testing.T) {
 	request.Reference = "order 1"
 	p := found(script{}, true)
 	for name, other := range map[string]payment.Request{
-		"another recipient": {Merchant: asked.Merchant, Mode: asked.Mode, IdempotencyKey: asked.IdempotencyKey, To: token.Address{8}, Amount: asked.Amount},
-		"another amount":    {Merchant: asked.Merchant, Mode: asked.Mode, IdempotencyKey: asked.IdempotencyKey, To: asked.To, Amount: token.Units(101)},
+		"another recipient": {Merchant: asked.Merchant, Mode: asked.Mode, IdempotencyKey: asked.IdempotencyKey, To: token.Address{8},
+			Amount: asked.Amount},
+		"another amount": {Merchant: asked.Merchant, Mode: asked.Mode, IdempotencyKey: asked.IdempotencyKey, To: asked.To,
+			Amount: token.Units(101)},
 	} {
 		if _, err := p.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for range 2 {
-		if result, err := p.d.Send(t.Context(), request); err != nil || !result.Replayed || result.Payment.TxHash != (chain.Hash{7}) || result.Payment.Reference != "order 1" {
+		if result, err := p.d.Send(t.Context(), request); err != nil || !result.Replayed || result.Payment.TxHash != (chain.Hash{7}) ||
+			result.Payment.Reference != "order 1" {
 			t.Errorf("%+v, %v", result, err)
 		}
 	}
@@ -939,7 +959,8 @@ func TestCommitsThatFailAreTold(t *testing.T) {
 		var log bytes.Buffer
 		p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
 		_, err := p.pay()
-		if errors.Is(err, dispatch.ErrCommit) != test.told || errors.Is(err, dispatch.ErrInProgress) != test.told || errors.Is(err, dispatch.ErrWaiting) || strings.Contains(log.String(), `level=ERROR msg="commit failed"`) != test.told {
+		if errors.Is(err, dispatch.ErrCommit) != test.told || errors.Is(err, dispatch.ErrInProgress) != test.told ||
+			errors.Is(err, dispatch.ErrWaiting) || strings.Contains(log.String(), `level=ERROR msg="commit failed"`) != test.told {
 			t.Errorf("%s: %v, and the log has %s", name, err, &log)
 		}
 	}

@@ -151,7 +151,8 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 
 // errMemo reports a token that makes a transfer only if nothing follows its
 // arguments.
-var errMemo = fmt.Errorf("%w: the token refuses a payment's id after the arguments of a transfer: remit settings set Memo=off (docs/parameters.md)", ErrUnavailable)
+var errMemo = fmt.Errorf("%w: the token refuses a payment's id after the arguments of a transfer: remit settings set Memo=off "+
+	"(docs/parameters.md)", ErrUnavailable)
 
 // refusedMemo returns errMemo if the token would make p without the memo from a
 // wallet from which it pays nobody with it, and refusal otherwise.

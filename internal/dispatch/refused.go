@@ -14,7 +14,8 @@ import (
 // isRefusal reports whether a wallet refused the reservation: then nothing was
 // reserved. Any other error leaves that unknown.
 func isRefusal(err error) bool {
-	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrShare, wallet.ErrCeiling, wallet.ErrToken, wallet.ErrGas, errNoKey}
+	refusals := []error{wallet.ErrUnknown, wallet.ErrPaused, wallet.ErrHeld, wallet.ErrShare, wallet.ErrCeiling, wallet.ErrToken,
+		wallet.ErrGas, errNoKey}
 	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
 }
 

@@ -73,7 +73,8 @@ func (d sending) allowed(entries ...payment.Entry) error {
 func (d sending) screened(ctx context.Context, r payment.Request, refusal error) {
 	if errors.Is(refusal, errScreened) {
 		to, _ := place(refusal)
-		d.Log.WarnContext(ctx, "recipient refused", "to", r.Outputs()[to].To, "merchant", r.Merchant, "list", map[bool]string{true: "sanctions", false: "deny"}[errors.Is(refusal, chain.ErrListed)])
+		d.Log.WarnContext(ctx, "recipient refused", "to", r.Outputs()[to].To, "merchant", r.Merchant, "list",
+			map[bool]string{true: "sanctions", false: "deny"}[errors.Is(refusal, chain.ErrListed)])
 	}
 }
 

@@ -82,7 +82,8 @@ func TestUnusableSettings(t *testing.T) {
 			if again, err := p.pay(); err != nil || !again.Replayed || again.Payment.TxHash != paid.Payment.TxHash {
 				t.Errorf("a repetition: %+v, %v", again, err)
 			}
-			if _, err := p.d.Offer(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Amount: token.Units(1)}); !errors.Is(err, dispatch.ErrUnavailable) {
+			if _, err := p.d.Offer(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To,
+				Amount: token.Units(1)}); !errors.Is(err, dispatch.ErrUnavailable) {
 				t.Errorf("a transfer: %v", err)
 			}
 			if err := p.d.Refill(t.Context(), second, true, 1); !errors.Is(err, dispatch.ErrUnavailable) {
@@ -124,7 +125,8 @@ func TestTablesOfAnotherCoin(t *testing.T) {
 			return errBroken
 		}
 		p := of(memory.NewPayments(), ours, script{"Bind#1": fails, "Bind#2": fails})
-		if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) || p.did("Reserve#1") || p.stored().ID != "" {
+		if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) || p.did("Reserve#1") ||
+			p.stored().ID != "" {
 			t.Errorf("unknown: %v, after %v", err, p.calls)
 		}
 		if _, err := p.pay(); err != nil || coin(p) != ours || !p.did("Bind#3") {
@@ -136,7 +138,8 @@ func TestTablesOfAnotherCoin(t *testing.T) {
 		}
 	}
 	p := of(memory.NewPayments(), ours, script{})
-	if _, err := p.d.Offer(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To, Amount: token.Units(1)}); err != nil || coin(p) != (store.Coin{}) {
+	if _, err := p.d.Offer(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To,
+		Amount: token.Units(1)}); err != nil || coin(p) != (store.Coin{}) {
 		t.Errorf("an offer: %v, bound to %+v", err, coin(p))
 	}
 	paid, err := p.pay()
@@ -152,7 +155,8 @@ func TestTablesOfAnotherCoin(t *testing.T) {
 		q := of(p.tables, c, script{})
 		var log bytes.Buffer
 		q.d.Log = slog.New(slog.NewTextHandler(&log, nil))
-		if _, err := q.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, store.ErrOtherCoin) || q.did("Create#1") || !strings.Contains(log.String(), "set them back") {
+		if _, err := q.send("new"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, store.ErrOtherCoin) || q.did("Create#1") ||
+			!strings.Contains(log.String(), "set them back") {
 			t.Errorf("a new payment of %+v: %v, after %v, logged %s", c, err, q.calls, &log)
 		}
 		if again, err := q.pay(); err != nil || again.Payment.TxHash != paid.Payment.TxHash {

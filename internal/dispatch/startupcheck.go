@@ -177,7 +177,8 @@ func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) er
 		defer mu.Unlock()
 		opening[id] = w
 		if forgotten {
-			suspicion = fmt.Sprintf("%s: %d transactions of %s are mined, and the tables have no record of it", wallet.Suspicion, w.NextNonce, id.Address)
+			suspicion = fmt.Sprintf("%s: %d transactions of %s are mined, and the tables have no record of it", wallet.Suspicion, w.NextNonce,
+				id.Address)
 			d.Log.ErrorContext(ctx, "wallets opened paused", "wallet", id.Address, "reason", suspicion)
 		}
 		return nil

@@ -18,7 +18,8 @@ import (
 // where the settings differ by now. Nobody else refuses, changes or charges what another
 // handler may be making: that is waited for. A crash leaves the payment as it was, or as
 // offer, charged perhaps.
-func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment.DailyLimit, offer payment.Payment, refusal error) (payment.Payment, store.Charge, error) {
+func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment.DailyLimit, offer payment.Payment,
+	refusal error) (payment.Payment, store.Charge, error) {
 	failed := func(err error) (payment.Payment, store.Charge, error) { return payment.Payment{}, store.Charge{}, err }
 	stale := func() bool { return refusal == nil && d.stale(p, offer) }
 	for waited := false; p.State == payment.Prepared && (refusal != nil || len(limits) > 0 || stale()); waited = true {

@@ -122,7 +122,8 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 			result, err := p.pay()
 			made := result.Payment
 			want, _ := p.send("fresh")
-			if err != nil || !result.Replayed || len(made.Tx.Data) != len(want.Payment.Tx.Data) || made.Tx.Fees != want.Payment.Tx.Fees || p.stored().Tx.Fees != made.Tx.Fees {
+			if err != nil || !result.Replayed || len(made.Tx.Data) != len(want.Payment.Tx.Data) || made.Tx.Fees != want.Payment.Tx.Fees ||
+				p.stored().Tx.Fees != made.Tx.Fees {
 				t.Errorf("%s: %+v, %v, want %+v, after %v", name, made.Tx, err, want.Payment.Tx, p.calls)
 			}
 		}
@@ -143,7 +144,8 @@ func TestTakenUpUnderOtherSettings(t *testing.T) {
 		_, err := p.d.Move(t.Context(), move)
 		p.now = p.now.Add(handlerLife)
 		p.set(func(s *settings.Settings) { change(p, s) })
-		if made, again := p.d.Move(t.Context(), move); !errors.Is(err, dispatch.ErrInProgress) || again != nil || made.Tx.Fees.Cap == before.Fees.Cap && made.Memo() {
+		if made, again := p.d.Move(t.Context(), move); !errors.Is(err, dispatch.ErrInProgress) || again != nil ||
+			made.Tx.Fees.Cap == before.Fees.Cap && made.Memo() {
 			t.Errorf("%s, of a transfer: %+v, %v, after %v", name, made.Tx, again, p.calls)
 		}
 	}
@@ -174,10 +176,12 @@ func TestTakenUpByAnotherContract(t *testing.T) {
 		}
 		p.now = p.now.Add(handlerLife)
 		test.change(p)
-		if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrInProgress) || len(p.sent) > 0 || p.did("Charge#2") {
+		if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrInProgress) ||
+			len(p.sent) > 0 || p.did("Charge#2") {
 			t.Errorf("%s: %v, after %v", name, err, p.calls)
 		}
-		if result, err := p.d.Send(t.Context(), test.r); err != nil || !result.Payment.Source.IsZero() || test.r.Entries != nil && result.Payment.Tx.To != fakechain.Batcher {
+		if result, err := p.d.Send(t.Context(), test.r); err != nil || !result.Payment.Source.IsZero() || test.r.Entries != nil &&
+			result.Payment.Tx.To != fakechain.Batcher {
 			t.Errorf("%s: %+v, %v, after %v", name, result.Payment, err, p.calls)
 		}
 	}
@@ -190,7 +194,8 @@ func TestATransferThatFindsTheCeiling(t *testing.T) {
 	for n := range 20 { // others are faster, each time that the ceiling is raised
 		s = s.with(fmt.Sprint("Reserve#", n+1), func(p *process) error {
 			for i := 0; ; i++ {
-				if _, err := p.tables.Reserve(t.Context(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n, i)), At: p.now}); err != nil {
+				if _, err := p.tables.Reserve(t.Context(),
+					wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n, i)), At: p.now}); err != nil {
 					p.mined++
 					return nil
 				}
@@ -232,7 +237,8 @@ func TestTransferTakenUpIsScreenedAnew(t *testing.T) {
 			}
 			p.now = p.now.Add(handlerLife)
 			test.before(p)
-			if _, err := p.d.Move(t.Context(), order); !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrUnavailable) || (test.want == nil) == p.holdsNothing() || p.did("Create#2") {
+			if _, err := p.d.Move(t.Context(), order); !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrUnavailable) ||
+				(test.want == nil) == p.holdsNothing() || p.did("Create#2") {
 				t.Errorf("%v, want %v, after %v", err, test.want, p.calls)
 			}
 			if test.want == nil {
@@ -392,16 +398,18 @@ func TestADuplicateWaits(t *testing.T) {
 		want      error
 		duplicate bool
 	}{
-		"it is committed":                 {overtake, nil, false},
-		"it has a nonce":                  {reserve, nil, false},
-		"it is as it was":                 {func(*process) error { return nil }, dispatch.ErrInProgress, true},
-		"it is refused":                   {func(p *process) error { return p.tables.Discard(context.Background(), p.stored()) }, dispatch.ErrInProgress, true},
+		"it is committed": {overtake, nil, false},
+		"it has a nonce":  {reserve, nil, false},
+		"it is as it was": {func(*process) error { return nil }, dispatch.ErrInProgress, true},
+		"it is refused": {func(p *process) error { return p.tables.Discard(context.Background(), p.stored()) },
+			dispatch.ErrInProgress, true},
 		"its key is used for another one": {func(p *process) error { _ = replace(p); return nil }, dispatch.ErrKeyReused, false},
 	} {
 		p := left(t, handlerLife-1, unreserved...)
 		p.script = script{"After 300ms#1": test.meanwhile}
 		result, err := p.pay()
-		if !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrDuplicate) != test.duplicate || result.Replayed != (err == nil) || p.did("After 300ms#2") || p.did("Charge#2") {
+		if !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrDuplicate) != test.duplicate || result.Replayed != (err == nil) ||
+			p.did("After 300ms#2") || p.did("Charge#2") {
 			t.Errorf("%s: %+v, %v, after %v", name, result, err, p.calls)
 		}
 	}

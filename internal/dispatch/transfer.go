@@ -69,7 +69,8 @@ func (d *Dispatcher) Move(ctx context.Context, t Transfer) (payment.Payment, err
 	return d.transfer(ctx, t, sending.move)
 }
 
-func (d *Dispatcher) transfer(ctx context.Context, t Transfer, do func(sending, context.Context, Transfer) (payment.Payment, error)) (payment.Payment, error) {
+func (d *Dispatcher) transfer(ctx context.Context, t Transfer,
+	do func(sending, context.Context, Transfer) (payment.Payment, error)) (payment.Payment, error) {
 	s, err := d.begin(ctx)
 	if err != nil {
 		return payment.Payment{}, err

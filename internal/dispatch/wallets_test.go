@@ -90,7 +90,8 @@ func TestAWalletThatTheTokenBlocksIsPaused(t *testing.T) {
 // why. Neither the wallet nor the recipient is to blame for all that is known.
 func TestNoAnswerIsNoReason(t *testing.T) {
 	batch := asked
-	batch.To, batch.Entries = token.Address{}, []payment.Entry{{To: token.Address{8}, Amount: token.Units(50)}, {To: asked.To, Amount: token.Units(50)}}
+	batch.To, batch.Entries = token.Address{}, []payment.Entry{{To: token.Address{8}, Amount: token.Units(50)},
+		{To: asked.To, Amount: token.Units(50)}}
 	for _, row := range []struct {
 		r    payment.Request
 		mute int // the simulated call: after the payment's own, to the wallet itself, and then of a part
@@ -153,7 +154,8 @@ func TestATokenThatRefusesTheMemo(t *testing.T) {
 	p.strict = false
 	p.set(func(s *settings.Settings) { s.MemoOff = false })
 	result, err := p.send("k2")
-	if data := result.Payment.Tx.Data; err != nil || len(data) != 68+20 || !bytes.HasSuffix(data, payment.KeyID("mer_1", "test", "k2").Memo()) {
+	if data := result.Payment.Tx.Data; err != nil || len(data) != 68+20 ||
+		!bytes.HasSuffix(data, payment.KeyID("mer_1", "test", "k2").Memo()) {
 		t.Errorf("call data is %x, %v", data, err)
 	}
 }
@@ -229,7 +231,8 @@ func opened(t *testing.T) (tables *memory.Payments, keys []token.Address) {
 	for n := range 500 {
 		a := token.Address{3, byte(n >> 8), byte(n)}
 		keys = append(keys, a)
-		if err := tables.Open(t.Context(), wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}); err != nil {
+		if err := tables.Open(t.Context(), wallet.Wallet{ID: walletOf(a), Ceiling: 4, Balance: token.Units(1000),
+			Gas: token.Units(1 << 60)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -255,7 +258,8 @@ func TestManyWalletsAndAFailingNode(t *testing.T) {
 	}
 	p = start(t, tables, s)
 	p.keys = keys
-	if _, err := p.send("first"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) || p.did("Reserve#1") || !p.did("Discard#1") {
+	if _, err := p.send("first"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) || p.did("Reserve#1") ||
+		!p.did("Discard#1") {
 		t.Errorf("while some are not compared: %v", err)
 	}
 	if _, err := p.send("second"); err != nil || p.times["Account"] != 500+5+5 {
@@ -287,7 +291,8 @@ func TestColdProcess(t *testing.T) {
 			p.delays["Wallets"]--
 			began := time.Now()
 			_, err := p.pay()
-			if took := time.Since(began); err != nil || (took == 2*time.Second+4*time.Millisecond-1) != test.believed || p.did("Account#1") == test.believed {
+			if took := time.Since(began); err != nil || (took == 2*time.Second+4*time.Millisecond-1) != test.believed ||
+				p.did("Account#1") == test.believed {
 				t.Errorf("compared %v ago: %v, took %v", test.age, err, took)
 			}
 		})

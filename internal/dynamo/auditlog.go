@@ -31,7 +31,8 @@ type auditItem struct {
 func (s *Payments) Append(ctx context.Context, e store.Act) error {
 	sk := strings.Join([]string{instant(e.At), e.ID, string(e.Outcome)}, "#")
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.name, Item: encode(auditItem{AuditPartition, sk, e.Who, e.Command, e.Effect}), ConditionExpression: aws.String("attribute_not_exists(pk)"),
+		TableName: &s.name, Item: encode(auditItem{AuditPartition, sk, e.Who, e.Command, e.Effect}),
+		ConditionExpression: aws.String("attribute_not_exists(pk)"),
 	})
 	return outcome(err, nil, "appending to the audit log")
 }
@@ -51,7 +52,8 @@ func (s *Payments) Acts(ctx context.Context, since time.Time) (all []store.Act, 
 		parts := strings.SplitN(it.SK, "#", 3)
 		r.require("sk", len(parts) == 3)
 		if len(parts) == 3 {
-			all = append(all, store.Act{ID: parts[1], At: r.instant("sk", parts[0]), Who: it.Who, Command: it.Command, Effect: it.Effect, Outcome: store.Outcome(parts[2])})
+			all = append(all, store.Act{ID: parts[1], At: r.instant("sk", parts[0]), Who: it.Who, Command: it.Command, Effect: it.Effect,
+				Outcome: store.Outcome(parts[2])})
 		}
 		if _, err := decoded(r, it, "an entry of the audit log"); err != nil {
 			return nil, err

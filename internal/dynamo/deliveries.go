@@ -124,7 +124,8 @@ func unrecorded(item attributes, d webhook.Delivery) (webhook.Delivery, error) {
 }
 
 // Deliveries implements webhook.DeliveryStore: ids sort by time.
-func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint string, from, to time.Time, limit int) ([]webhook.Delivery, error) {
+func (s *Webhooks) Deliveries(ctx context.Context, o webhook.Owner, endpoint string, from, to time.Time, limit int) ([]webhook.Delivery,
+	error) {
 	list := []webhook.Delivery{}
 	end := "dlv_g" // after every digit
 	if !to.IsZero() {

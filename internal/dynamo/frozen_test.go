@@ -133,7 +133,8 @@ func thaw(t *testing.T, dir, sums string) *thawed {
 	db := dynamotest.Client(t)
 	// An item names its own table, see comparedKey.
 	names := dynamo.Tables{APIKeys: "frozen-keys", Payments: "frozen-payments", Webhooks: "frozen-webhooks"}
-	f := &thawed{t, dir, sums, dynamo.NewAPIKeys(db, names.APIKeys), dynamo.NewPayments(db, names.Payments), dynamo.NewWebhooks(db, names.Webhooks), map[string]string{}, map[string]bool{}}
+	f := &thawed{t, dir, sums, dynamo.NewAPIKeys(db, names.APIKeys), dynamo.NewPayments(db, names.Payments),
+		dynamo.NewWebhooks(db, names.Webhooks), map[string]string{}, map[string]bool{}}
 	f.must(dynamo.CreateTables(t.Context(), db, names))
 	for table, read := range map[string]func(frozen){names.APIKeys: f.readKey, names.Payments: f.readPayments, names.Webhooks: f.readWebhook} {
 		text := f.read(strings.TrimPrefix(table, "frozen-") + ".json")
@@ -186,7 +187,8 @@ func (f *thawed) put(table string, item []byte) {
 	f.must(err)
 	req.Header.Set("X-Amz-Target", "DynamoDB_20120810.PutItem")
 	req.Header.Set("Content-Type", "application/x-amz-json-1.0")
-	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=remit/20260101/us-east-1/dynamodb/aws4_request, SignedHeaders=host, Signature=0")
+	req.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=remit/20260101/us-east-1/dynamodb/aws4_request, "+
+		"SignedHeaders=host, Signature=0")
 	resp, err := http.DefaultClient.Do(req)
 	f.must(err)
 	f.must(resp.Body.Close())
@@ -241,7 +243,8 @@ func (f *thawed) readPayments(item frozen) {
 		p, err := f.payments.Payment(ctx, payment.ID(parts[1]))
 		f.add(key, p, err)
 		if item["list_pk"] != nil {
-			page, _, err := f.payments.List(ctx, store.Filter{Merchant: p.Merchant, Mode: p.Mode, After: p.CreatedAt.Add(-1), Before: p.CreatedAt.Add(1)})
+			page, _, err := f.payments.List(ctx, store.Filter{Merchant: p.Merchant, Mode: p.Mode, After: p.CreatedAt.Add(-1),
+				Before: p.CreatedAt.Add(1)})
 			f.must(err)
 			f.found(key, slices.ContainsFunc(page, func(q payment.Payment) bool { return q.ID == p.ID }))
 		}
@@ -284,7 +287,8 @@ func (f *thawed) readPayments(item frozen) {
 		if item["version"] != nil {
 			rules, err := f.payments.Rules(ctx)
 			all, historyErr := f.payments.SettingsHistory(ctx)
-			f.add(key, version(item, append(all, rules.Settings), func(v settings.Settings) uint64 { return v.Version }), errors.Join(err, rules.Unusable, historyErr))
+			f.add(key, version(item, append(all, rules.Settings), func(v settings.Settings) uint64 { return v.Version }),
+				errors.Join(err, rules.Unusable, historyErr))
 			return
 		}
 		denials, err := f.payments.Denied(ctx)
@@ -328,7 +332,8 @@ func (f *thawed) readDay(merchant string, item frozen) {
 			continue
 		}
 		f.must(err)
-		err = f.payments.Charge(f.Context(), store.Charge{Merchant: merchant, Mode: parts[2], At: day, Amount: token.Units(1), Count: 1, Limits: []payment.DailyLimit{limit}})
+		err = f.payments.Charge(f.Context(), store.Charge{Merchant: merchant, Mode: parts[2], At: day, Amount: token.Units(1), Count: 1,
+			Limits: []payment.DailyLimit{limit}})
 		f.found(name, errors.Is(err, store.ErrDailyLimit))
 	}
 }

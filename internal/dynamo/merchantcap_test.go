@@ -36,7 +36,8 @@ func TestCountsOfTheVersionBefore(t *testing.T) {
 	})
 	s.must("taking the map away", err)
 	for i := range 250 {
-		s.must("counting", change("SET #m = :n", map[string]string{"#m": fmt.Sprint("taken#mer_", i)}, map[string]types.AttributeValue{":n": n(i), ":read": n(7)}))
+		s.must("counting", change("SET #m = :n", map[string]string{"#m": fmt.Sprint("taken#mer_", i)},
+			map[string]types.AttributeValue{":n": n(i), ":read": n(7)}))
 	}
 
 	need := wallet.Need{Wallet: s.w.ID, Payment: s.p.ID, Amount: token.Units(1), Gas: token.Units(1), At: noon, Merchant: "mer_0", Share: 1}
@@ -62,7 +63,8 @@ func TestCountsOfTheVersionBefore(t *testing.T) {
 			t.Errorf("after round %d, %d counts of the version before are left, want %d", round+1, counts, left)
 		}
 	}
-	err = change("SET recounts = :next, #m = #m - :n", map[string]string{"#m": "taken#mer_1"}, map[string]types.AttributeValue{":n": n(1), ":read": n(7), ":next": n(8)})
+	err = change("SET recounts = :next, #m = #m - :n", map[string]string{"#m": "taken#mer_1"},
+		map[string]types.AttributeValue{":n": n(1), ":read": n(7), ":next": n(8)})
 	if _, refused := errors.AsType[*types.ConditionalCheckFailedException](err); !refused {
 		t.Errorf("a recount of the version before: %v", err)
 	}

@@ -28,14 +28,16 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 	}
 	in := &dynamodb.UpdateItemInput{
 		Key: walletKey(n.Wallet.ChainID, n.Wallet.Address.String()),
-		UpdateExpression: aws.String("SET reservations.#id = next_nonce, reserved_at.#id = :now, reserved_for.#id = :for, next_nonce = next_nonce + :one, " +
+		UpdateExpression: aws.String("SET reservations.#id = next_nonce, reserved_at.#id = :now, reserved_for.#id = :for, next_nonce " +
+			"= next_nonce + :one, " +
 			"token_available = token_available - :amount, gas_available = gas_available - :gas"),
 		ConditionExpression: aws.String("attribute_not_exists(reservations.#id) AND next_nonce < nonce_ceiling AND " +
 			"token_available >= :amount AND gas_available >= :gas AND attribute_not_exists(paused) AND size(reservations) < :most AND " +
 			"attribute_exists(reserved_for)"),
 		ExpressionAttributeNames: map[string]string{"#id": string(n.Payment)},
 		ExpressionAttributeValues: attributes{
-			":now": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas), ":most": number(wallet.MaxInFlight), ":for": text(n.For),
+			":now": text(instant(n.At)), ":one": number(1), ":amount": units(n.Amount), ":gas": units(n.Gas), ":most": number(wallet.MaxInFlight),
+			":for": text(n.For),
 		},
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: allOld,
@@ -66,7 +68,8 @@ func (s *Payments) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, e
 // reserveFirst reserves on a wallet that a version before had opened, without in_flight or
 // reserved_for: an update sets an element in a map that exists only.
 func (s *Payments) reserveFirst(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
-	err := s.change(ctx, n.Wallet, "adding maps to", "SET in_flight = if_not_exists(in_flight, :none), reserved_for = if_not_exists(reserved_for, :none)", "",
+	err := s.change(ctx, n.Wallet, "adding maps to",
+		"SET in_flight = if_not_exists(in_flight, :none), reserved_for = if_not_exists(reserved_for, :none)", "",
 		attributes{":none": &types.AttributeValueMemberM{}})
 	if err != nil {
 		return wallet.Wallet{}, err
@@ -109,7 +112,8 @@ func (s *Payments) Return(ctx context.Context, n wallet.Need, nonce uint64) erro
 
 // Orphan implements store.Nonces.
 func (s *Payments) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
-	_, err := s.changeNamed(ctx, id, map[string]string{"#id": string(holder)}, "orphaning a nonce of", "SET reserved_at.#id = :never", "reservations.#id = :nonce",
+	_, err := s.changeNamed(ctx, id, map[string]string{"#id": string(holder)}, "orphaning a nonce of", "SET reserved_at.#id = :never",
+		"reservations.#id = :nonce",
 		attributes{":nonce": number(nonce), ":never": text(instant(time.Time{}))})
 	return err
 }

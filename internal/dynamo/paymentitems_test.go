@@ -326,7 +326,8 @@ func TestDamagedItemsAreNamed(t *testing.T) {
 		s.renew()
 		p := s.committed()
 		damage(t, s.db, s.table, "payment#"+string(p.ID), "payment", row.attribute, row.damage)
-		if _, err := s.Payment(ctx, p.ID); err == nil || !strings.Contains(err.Error(), row.attribute) && !strings.Contains(err.Error(), "unmarshal") {
+		if _, err := s.Payment(ctx, p.ID); err == nil || !strings.Contains(err.Error(), row.attribute) &&
+			!strings.Contains(err.Error(), "unmarshal") {
 			t.Errorf("%s = %q: error = %v", row.attribute, row.damage, err)
 		}
 	}

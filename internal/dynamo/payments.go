@@ -145,7 +145,8 @@ func (s *Payments) Adopt(ctx context.Context, p payment.Payment) error {
 		set, names["#reference"], values[":reference"] = set+", #reference = :reference", "reference", text(p.Reference)
 	}
 	if len(p.Metadata) > 0 {
-		set, names["#metadata"], values[":metadata"] = set+", #metadata = :metadata", "metadata", encode(struct{ M map[string]string }{p.Metadata})["M"]
+		set, names["#metadata"], values[":metadata"] = set+", #metadata = :metadata", "metadata",
+			encode(struct{ M map[string]string }{p.Metadata})["M"]
 	}
 	if p.Entries != nil {
 		set, names["#references"], values[":references"] = set+", #references = :references", "references", encodeReferences(p.Entries)

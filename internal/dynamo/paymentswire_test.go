@@ -52,7 +52,8 @@ func (s *stage) renew() {
 	s.meddle = nil
 	s.made++
 	id := wallet.ID{ChainID: 1, Address: token.Address{19: s.made}}
-	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Balance: token.Units(1000), Gas: token.Units(1000), Reservations: map[payment.ID]wallet.Reservation{}}
+	s.w = wallet.Wallet{ID: id, NextNonce: 5, Ceiling: 9, Balance: token.Units(1000), Gas: token.Units(1000),
+		Reservations: map[payment.ID]wallet.Reservation{}}
 	s.must("opening", s.Open(s.Context(), s.w))
 	s.p = s.draft()
 	_, _, err := s.Create(s.Context(), s.p)
@@ -74,7 +75,8 @@ func (s *stage) batch(n int) payment.Payment {
 	key := fmt.Sprint("key ", s.made)
 	entries := make([]payment.Entry, n)
 	for i := range entries {
-		entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: token.Units(1_000_000 + uint64(i)), Reference: fmt.Sprintf("inv-%04d", i)}
+		entries[i] = payment.Entry{To: token.Address{0xbb, 19: byte(i)}, Amount: token.Units(1_000_000 + uint64(i)),
+			Reference: fmt.Sprintf("inv-%04d", i)}
 	}
 	r, _ := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key}.Batch(entries)
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, key), r, token.Token{Symbol: "USDC", Decimals: 6}, "local", noon)
@@ -254,7 +256,8 @@ func (s *stage) repeated() []repeated {
 			}
 			return err
 		}, nil, nil},
-		{"a released reservation is released", s.reserve, func() error { return s.Release(ctx, s.p.ID, wallet.PendingTx{ID: s.w.ID, Nonce: 5}) }, nil, nil},
+		{"a released reservation is released", s.reserve,
+			func() error { return s.Release(ctx, s.p.ID, wallet.PendingTx{ID: s.w.ID, Nonce: 5}) }, nil, nil},
 		{"a wallet is opened", func() { s.w.Address = token.Address{9} }, func() error { return s.Open(ctx, s.w) }, nil, nil},
 		{"a ceiling is raised", nil, func() error { return s.RaiseCeiling(ctx, s.w.ID, 50) }, nil, nil},
 		{"a ceiling is lowered", nil, func() error { return s.LowerCeiling(ctx, s.w.ID, 6) }, nil, nil},

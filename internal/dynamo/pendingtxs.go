@@ -32,7 +32,8 @@ func (s *Payments) Commit(ctx context.Context, p payment.Payment) error {
 			ExpressionAttributeNames: stateName,
 			ExpressionAttributeValues: attributes{
 				":prepared": text(string(payment.Prepared)), ":revision": text(p.Revision),
-				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()), ":hash": text(p.TxHash.String()),
+				":committed": text(string(p.State)), ":nonce": number(p.Nonce), ":attempts": encodeAttempt(p.LastAttempt()),
+				":hash":    text(p.TxHash.String()),
 				":version": number(uint64(p.Version)), ":at": text(moment(p.UpdatedAt)),
 				":list": text(listPK(p.Merchant, p.Mode, string(p.ID))), ":place": text(listSK(p.CreatedAt, string(p.ID))),
 			},
@@ -202,7 +203,8 @@ func decodePendingTx(id wallet.ID) func(attributes) (wallet.PendingTx, error) {
 		var it pendingTxItem
 		r := read(item, &it)
 		tx := wallet.PendingTx{
-			ID: id, Payment: payment.ID(it.PaymentID), Merchant: it.Merchant, Raw: it.Raw, At: r.instant("signed_at", it.At), Since: r.instant("since", it.Since),
+			ID: id, Payment: payment.ID(it.PaymentID), Merchant: it.Merchant, Raw: it.Raw, At: r.instant("signed_at", it.At),
+			Since:  r.instant("since", it.Since),
 			Fees:   chain.Fees{Tip: r.amount("tip", it.Tip), Cap: r.amount("fee_cap", it.Cap)},
 			Amount: r.amount("token_held", it.Token), Gas: r.amount("gas_held", it.Gas),
 		}

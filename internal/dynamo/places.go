@@ -61,7 +61,8 @@ func (s *Payments) Leave(ctx context.Context, p store.Place) error {
 // drop removes places of a merchant.
 func (s *Payments) drop(ctx context.Context, of store.Place, names ...string) error {
 	_, err := s.update(ctx, &dynamodb.UpdateItemInput{
-		Key: placesKey(of), UpdateExpression: aws.String("DELETE held :places"), ExpressionAttributeValues: attributes{":places": places(names...)},
+		Key: placesKey(of), UpdateExpression: aws.String("DELETE held :places"),
+		ExpressionAttributeValues: attributes{":places": places(names...)},
 	})
 	return outcome(err, nil, "leaving places of "+of.Merchant)
 }

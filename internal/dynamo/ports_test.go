@@ -105,7 +105,8 @@ func TestACopyOfATable(t *testing.T) {
 func TestARegistrationWithoutAnAddress(t *testing.T) {
 	db := new(wire).client(t)
 	table := tables(t, db).Payments
-	payments, good := dynamo.NewPayments(db, table), wallet.Registration{ID: wallet.ID{ChainID: 1, Address: token.Address{1}}, State: wallet.Active, Key: wallet.InSecret}
+	payments, good := dynamo.NewPayments(db, table),
+		wallet.Registration{ID: wallet.ID{ChainID: 1, Address: token.Address{1}}, State: wallet.Active, Key: wallet.InSecret}
 	if err := payments.Register(t.Context(), good); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,8 @@ func TestARegistrationWithoutAnAddress(t *testing.T) {
 	}
 	registry, err := payments.Wallets(t.Context(), 1)
 	damaged := wallet.Registration{ID: wallet.ID{ChainID: 1}, State: wallet.Damaged, Key: wallet.InSecret, Opened: true}
-	if want := (wallet.Registry{damaged, good}); err != nil || !slices.Equal(registry, want) || len(registry.Working(true))+len(registry.Working(false)) != 1 {
+	if want := (wallet.Registry{damaged, good}); err != nil || !slices.Equal(registry, want) ||
+		len(registry.Working(true))+len(registry.Working(false)) != 1 {
 		t.Errorf("%v, %v, want %v, of which one is a wallet", registry, err, want)
 	}
 }
@@ -128,7 +130,8 @@ func TestIssuedNamesValidKeysOnly(t *testing.T) {
 	table := tables(t, db).APIKeys
 	keys := dynamo.NewAPIKeys(db, table)
 	for i := range 4 {
-		k := apikey.Key{ID: fmt.Sprint("key_", i), MerchantID: "mer_1", Mode: apikey.Test, Hash: apikey.Hash{byte(i)}, CreatedAt: time.Unix(int64(i), 0)}
+		k := apikey.Key{ID: fmt.Sprint("key_", i), MerchantID: "mer_1", Mode: apikey.Test, Hash: apikey.Hash{byte(i)},
+			CreatedAt: time.Unix(int64(i), 0)}
 		if err := keys.Issue(t.Context(), k, 2); err != nil {
 			t.Fatal(err)
 		}

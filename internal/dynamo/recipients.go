@@ -57,7 +57,8 @@ func (s *APIKeys) AddEntry(ctx context.Context, e recipient.Entry) (recipient.En
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
 		TableName: &s.name,
 		Item: encode(entryItem{
-			entryKeyText(e.Merchant, e.Mode, e.Address), bookList(e.Merchant, e.Mode), instant(e.CreatedAt), e.Address.String(), e.Label, instant(e.ActiveAt),
+			entryKeyText(e.Merchant, e.Mode, e.Address), bookList(e.Merchant, e.Mode), instant(e.CreatedAt), e.Address.String(), e.Label,
+			instant(e.ActiveAt),
 		}),
 		ConditionExpression:                 aws.String("attribute_not_exists(key_hash)"),
 		ReturnValuesOnConditionCheckFailure: allOld,
@@ -75,7 +76,8 @@ func (s *APIKeys) Entry(ctx context.Context, merchant, mode string, a token.Addr
 }
 
 // Entries implements recipient.Store from the merchant index.
-func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recipient.Position, limit int) (page []recipient.Entry, more bool, err error) {
+func (s *APIKeys) Entries(ctx context.Context, merchant, mode string, from recipient.Position, limit int) (page []recipient.Entry,
+	more bool, err error) {
 	in := &dynamodb.QueryInput{
 		IndexName:                 aws.String(indexMerchant),
 		KeyConditionExpression:    aws.String("merchant_id = :m"),

@@ -87,7 +87,8 @@ func counting(n *int) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.APIOptions = append(slices.Clip(o.APIOptions), func(stack *middleware.Stack) error {
 			return stack.Finalize.Insert(middleware.FinalizeMiddlewareFunc("CountAttempts",
-				func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
+				func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput,
+					middleware.Metadata, error) {
 					*n++
 					return next.HandleFinalize(ctx, in)
 				}), "Retry", middleware.After)

@@ -27,7 +27,8 @@ func (s *Payments) Bind(ctx context.Context, c store.Coin, at time.Time) error {
 	item["chain_id"], item["token_contract"], item[attrCreatedAt] = number(c.ChainID), text(c.Token.String()), text(instant(at))
 	item["reason"] = text("no denial: the chain and the token of this table's payments")
 	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{
-		TableName: &s.name, Item: item, ConditionExpression: aws.String("attribute_not_exists(chain_id) OR chain_id = :chain AND token_contract = :token"),
+		TableName: &s.name, Item: item, ConditionExpression: aws.String("attribute_not_exists(chain_id) OR chain_id = :chain AND " +
+			"token_contract = :token"),
 		ExpressionAttributeValues: attributes{":chain": item["chain_id"], ":token": item["token_contract"]},
 	})
 	return outcome(err, store.ErrOtherCoin, "storing the coin")
@@ -67,7 +68,8 @@ type settingsItem struct {
 func decodeSettings[T any](table string, t settings.Table[T], item attributes) (v T, err error) {
 	var it settingsItem
 	r := read(item, &it)
-	stamp := settings.Stamp{Version: it.Version, Needs: it.Needs, Confirmed: it.Confirmed == table, Who: it.Who, Why: it.Why, At: r.instant("created_at", it.At)}
+	stamp := settings.Stamp{Version: it.Version, Needs: it.Needs, Confirmed: it.Confirmed == table, Who: it.Who, Why: it.Why,
+		At: r.instant("created_at", it.At)}
 	if v, err = decoded(r, v, "the settings"); err != nil && it.Needs <= settings.Code {
 		err = fmt.Errorf("%w: %w", settings.ErrDamaged, err)
 	} else {
@@ -86,7 +88,8 @@ func setSettings[T any](ctx context.Context, table table, t settings.Table[T], k
 		return err
 	}
 	stamp := *t.Stamp(&v)
-	it := settingsItem{Version: stamp.Version + 1, Needs: stamp.Needs, At: instant(stamp.At), Who: stamp.Who, Why: stamp.Why, Values: t.Encode(v)}
+	it := settingsItem{Version: stamp.Version + 1, Needs: stamp.Needs, At: instant(stamp.At), Who: stamp.Who, Why: stamp.Why,
+		Values: t.Encode(v)}
 	if stamp.Confirmed {
 		it.Confirmed = table.name
 	}
@@ -107,13 +110,15 @@ func setSettings[T any](ctx context.Context, table table, t settings.Table[T], k
 	}
 	writes := []write{current, table.put(under(key(it.Version)))}
 	if it.Version > settings.Kept {
-		writes = append(writes, write{types.TransactWriteItem{Delete: &types.Delete{TableName: &table.name, Key: key(it.Version - settings.Kept)}}, nil})
+		writes = append(writes, write{types.TransactWriteItem{Delete: &types.Delete{TableName: &table.name,
+			Key: key(it.Version - settings.Kept)}}, nil})
 	}
 	return table.transact(ctx, "storing settings", writes...)
 }
 
 // settingsHistory returns the versions up to newest that are kept.
-func settingsHistory[T any](ctx context.Context, table table, t settings.Table[T], key func(uint64) primaryKey, newest uint64) ([]T, error) {
+func settingsHistory[T any](ctx context.Context, table table, t settings.Table[T], key func(uint64) primaryKey, newest uint64) ([]T,
+	error) {
 	var keys []primaryKey
 	for n := newest; n > 0 && newest-n < settings.Kept; n-- {
 		keys = append(keys, key(n))

@@ -100,7 +100,8 @@ func (t Tables) Lacks(ctx context.Context, db *dynamodb.Client, protected bool) 
 		lack(found.Table.TableStatus != types.TableStatusActive, "is "+string(found.Table.TableStatus))
 		lack(!sameKeys(found.Table.KeySchema, want.KeySchema), "has the keys of another table")
 		lack(!slices.ContainsFunc(found.Table.GlobalSecondaryIndexes, func(i types.GlobalSecondaryIndexDescription) bool {
-			return aws.ToString(i.IndexName) == *index.IndexName && i.IndexStatus != types.IndexStatusCreating && i.IndexStatus != types.IndexStatusDeleting && sameKeys(i.KeySchema, index.KeySchema) &&
+			return aws.ToString(i.IndexName) == *index.IndexName && i.IndexStatus != types.IndexStatusCreating &&
+				i.IndexStatus != types.IndexStatusDeleting && sameKeys(i.KeySchema, index.KeySchema) &&
 				(i.Projection.ProjectionType == index.Projection.ProjectionType)
 		}), "has no usable index "+*index.IndexName)
 		lack(backups.ContinuousBackupsDescription.PointInTimeRecoveryDescription == nil ||
@@ -108,7 +109,8 @@ func (t Tables) Lacks(ctx context.Context, db *dynamodb.Client, protected bool) 
 			"cannot be restored to a point in time")
 		ttl := expiry.TimeToLiveDescription
 		lack(*name != t.APIKeys && (ttl == nil || aws.ToString(ttl.AttributeName) != attrTTL ||
-			ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling), "does not expire items by "+attrTTL)
+			ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabled && ttl.TimeToLiveStatus != types.TimeToLiveStatusEnabling),
+			"does not expire items by "+attrTTL)
 		lack(protected && !aws.ToBool(found.Table.DeletionProtectionEnabled), "can be deleted by mistake")
 	}
 	return lacks, nil

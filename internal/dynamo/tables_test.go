@@ -29,7 +29,8 @@ func TestTemplateDeclaresTheSameTables(t *testing.T) {
 	}
 	db := dynamotest.Client(t)
 	tables := tables(t, db)
-	for logical, name := range map[string]string{"ApiKeysTable": tables.APIKeys, "PaymentsTable": tables.Payments, "WebhooksTable": tables.Webhooks} {
+	for logical, name := range map[string]string{"ApiKeysTable": tables.APIKeys, "PaymentsTable": tables.Payments,
+		"WebhooksTable": tables.Webhooks} {
 		out, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: &name})
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,8 @@ func (s *Payments) Register(ctx context.Context, r wallet.Registration) error {
 	if !r.Replaces.IsZero() {
 		item["replaces"] = text(r.Replaces.String())
 	}
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item, ConditionExpression: aws.String("attribute_not_exists(pk)")})
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.name, Item: item,
+		ConditionExpression: aws.String("attribute_not_exists(pk)")})
 	return outcome(err, nil, "registering "+r.Address.String())
 }
 
@@ -52,7 +53,8 @@ func (s *Payments) SetState(ctx context.Context, id wallet.ID, from, to wallet.S
 func (s *Payments) setState(id wallet.ID, from, to wallet.State, at time.Time) write {
 	return write{types.TransactWriteItem{Update: &types.Update{
 		TableName: &s.name, Key: walletListKey(id.ChainID, id.Address.String()),
-		UpdateExpression: aws.String("SET #state = :to, since = :at"), ConditionExpression: aws.String("#state = :from"), ExpressionAttributeNames: stateName,
+		UpdateExpression: aws.String("SET #state = :to, since = :at"), ConditionExpression: aws.String("#state = :from"),
+		ExpressionAttributeNames:            stateName,
 		ExpressionAttributeValues:           attributes{":from": text(string(from)), ":to": text(string(to)), ":at": text(instant(at))},
 		ReturnValuesOnConditionCheckFailure: allOld,
 	}}, func(stored attributes) error {
@@ -100,10 +102,12 @@ func (s *Payments) Open(ctx context.Context, w wallet.Wallet) error {
 		s.putAbsent(encodeWallet(w), nil), // it may have been opened before
 		write{types.TransactWriteItem{Update: &types.Update{
 			TableName: &s.name, Key: walletListKey(w.ChainID, w.Address.String()),
-			UpdateExpression:         aws.String("SET opened = :yes, #state = if_not_exists(#state, :draining), signer = if_not_exists(signer, :secret)"),
+			UpdateExpression: aws.String("SET opened = :yes, #state = if_not_exists(#state, :draining), signer = " +
+				"if_not_exists(signer, :secret)"),
 			ExpressionAttributeNames: stateName,
 			ExpressionAttributeValues: attributes{
-				":yes": &types.AttributeValueMemberBOOL{Value: true}, ":draining": text(string(wallet.Draining)), ":secret": text(string(wallet.InSecret)),
+				":yes": &types.AttributeValueMemberBOOL{Value: true}, ":draining": text(string(wallet.Draining)),
+				":secret": text(string(wallet.InSecret)),
 			},
 		}}, nil})
 }
@@ -169,7 +173,8 @@ func (s *Payments) SetCompared(ctx context.Context, chainID uint64, c store.Comp
 	if err := store.Within("silent nodes", len(c.Silent), store.MaxNodes); err != nil {
 		return err
 	}
-	it := comparisonItem{At: instant(c.At), Number: c.Final.Number, Seen: instant(c.Seen), Revision: c.Revision + 1, Silent: map[string]string{}}
+	it := comparisonItem{At: instant(c.At), Number: c.Final.Number, Seen: instant(c.Seen), Revision: c.Revision + 1,
+		Silent: map[string]string{}}
 	for node, since := range c.Silent {
 		it.Silent[node] = instant(since)
 	}
@@ -257,7 +262,8 @@ func (s *Payments) forgetTaken(ctx context.Context, id wallet.ID, item attribute
 	if len(names) == 0 {
 		return nil
 	}
-	_, err := s.changeNamed(ctx, id, names, "counting the nonces of", "ADD recounts :one REMOVE "+strings.Join(slices.Sorted(maps.Keys(names)), ", "), "",
+	_, err := s.changeNamed(ctx, id, names, "counting the nonces of",
+		"ADD recounts :one REMOVE "+strings.Join(slices.Sorted(maps.Keys(names)), ", "), "",
 		attributes{":one": number(1)})
 	return err
 }
@@ -304,7 +310,8 @@ func (s *Payments) change(ctx context.Context, id wallet.ID, doing, change, cond
 }
 
 // changeNamed is change with names for attributes. It returns the item that it wrote.
-func (s *Payments) changeNamed(ctx context.Context, id wallet.ID, names map[string]string, doing, change, condition string, values attributes) (attributes, error) {
+func (s *Payments) changeNamed(ctx context.Context, id wallet.ID, names map[string]string, doing, change, condition string,
+	values attributes) (attributes, error) {
 	exists := "attribute_exists(pk)"
 	if condition != "" {
 		exists += " AND " + condition
@@ -348,14 +355,16 @@ type walletItem struct {
 // element of each, which DynamoDB does in an existing map only.
 func encodeWallet(w wallet.Wallet) attributes {
 	it := walletItem{
-		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling, NoopsBelow: w.NoopsBelow,
+		PK: walletPK(w.ChainID, w.Address.String()), SK: "wallet", NextNonce: &w.NextNonce, Returned: w.Returned, Ceiling: &w.Ceiling,
+		NoopsBelow:   w.NoopsBelow,
 		Reservations: map[string]uint64{}, ReservedAt: map[string]string{}, ReservedFor: map[string]string{}, InFlight: map[string]int64{},
 		Token:  attributevalue.Number(wallet.Spendable(w.Balance).String()),
 		Gas:    attributevalue.Number(wallet.Spendable(w.Gas).String()),
 		Paused: w.Paused, ClaimedUntil: instant(w.ClaimedUntil),
 	}
 	for id, reservation := range w.Reservations {
-		it.Reservations[string(id)], it.ReservedAt[string(id)], it.ReservedFor[string(id)] = reservation.Nonce, instant(reservation.At), reservation.For
+		it.Reservations[string(id)], it.ReservedAt[string(id)], it.ReservedFor[string(id)] = reservation.Nonce, instant(reservation.At),
+			reservation.For
 	}
 	return encode(it)
 }
@@ -380,8 +389,9 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 		var it walletItem
 		r = read(item, &it)
 		w := wallet.Wallet{
-			ID: id, NextNonce: *nonces.Next, Ceiling: *nonces.Ceiling, Returned: it.Returned, NoopsBelow: it.NoopsBelow, Reservations: make(map[payment.ID]wallet.Reservation, len(nonces.Reservations)),
-			Balance: r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
+			ID: id, NextNonce: *nonces.Next, Ceiling: *nonces.Ceiling, Returned: it.Returned, NoopsBelow: it.NoopsBelow,
+			Reservations: make(map[payment.ID]wallet.Reservation, len(nonces.Reservations)),
+			Balance:      r.amount("token_available", string(it.Token)), Gas: r.amount("gas_available", string(it.Gas)),
 			Paused: it.Paused, ClaimedUntil: r.instant("claimed_until", it.ClaimedUntil),
 			PerMerchant: make(map[string]uint64, len(it.InFlight)),
 		}
@@ -389,7 +399,8 @@ func decodeWallet(id wallet.ID) func(attributes) (wallet.Wallet, error) {
 			w.PerMerchant[merchant] = uint64(max(n, 0))
 		}
 		for holder, nonce := range nonces.Reservations {
-			w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", nonces.ReservedAt[holder]), For: it.ReservedFor[holder]}
+			w.Reservations[payment.ID(holder)] = wallet.Reservation{Nonce: nonce, At: r.instant("reserved_at", nonces.ReservedAt[holder]),
+				For: it.ReservedFor[holder]}
 		}
 		if err := errors.Join(r.errs...); err != nil {
 			w.Damaged = err.Error()

@@ -116,7 +116,8 @@ func TestWebhooksExpire(t *testing.T) {
 	_, err := registry.Update(t.Context(), o, ids[1], webhook.Change{Status: new(webhook.Disabled)})
 	err = errors.Join(err, webhook.NewPublisher(store, queue).Publish(t.Context(), event), registry.Delete(t.Context(), o, ids[2]))
 	for _, job := range queue.jobs {
-		err = errors.Join(err, webhook.NewDeliverer(store, queue, taking{}, webhook.NoMeter{}, time.Now, func() float64 { return 0.5 }).Deliver(t.Context(), job))
+		err = errors.Join(err, webhook.NewDeliverer(store, queue, taking{}, webhook.NoMeter{}, time.Now,
+			func() float64 { return 0.5 }).Deliver(t.Context(), job))
 	}
 	out, scanErr := db.Scan(t.Context(), &dynamodb.ScanInput{TableName: &table})
 	if err := errors.Join(err, scanErr); err != nil {

@@ -39,7 +39,8 @@ type endpointItem struct {
 // that are removed when they are empty.
 var (
 	endpointFixed    = []string{"merchant_id", "mode", "id", "created_at"}
-	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted", "slow", "retry_at"}
+	endpointOptional = []string{"event_types", "description", "previous_secret", "previous_expires_at", "quiet_since", "exhausted", "slow",
+		"retry_at"}
 )
 
 func encodeEndpoint(e webhook.Endpoint, at primaryKey) attributes {

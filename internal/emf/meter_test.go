@@ -97,12 +97,15 @@ func everything(t *testing.T) string {
 	m, out := meter()
 	amount := token.Units(1_234_567_890)
 	runreport.Add(m, settlement.Report{
-		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9, Paused: 10, Pending: 11,
+		Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 13, Unreadable: 7, Suspect: 8, Undecided: 9,
+		Paused: 10, Pending: 11,
 		Oldest: time.Minute, ToFinal: []time.Duration{time.Second, 1500 * time.Millisecond},
-		Spent:   []settlement.Spent{{Wallet: token.Address{0xaa}, Fee: amount}, {Wallet: token.Address{0xaa}, Fee: amount}, {Wallet: token.Address{0xbb}, Noop: true, Fee: amount}},
+		Spent: []settlement.Spent{{Wallet: token.Address{0xaa}, Fee: amount}, {Wallet: token.Address{0xaa}, Fee: amount},
+			{Wallet: token.Address{0xbb}, Noop: true, Fee: amount}},
 		Wallets: []settlement.Funds{{Balance: amount, Gas: amount, Gap: 12}},
 	}, runreport.Of{Decimals: 6, GasLowGwei: 2})
-	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true, Open: true}, {Node: "b", Missed: 15}, {Node: "c", Silent: true}})
+	runreport.AddNodes(m, []chain.Health{{Node: "a", Missed: 14, Silent: true, Open: true}, {Node: "b", Missed: 15},
+		{Node: "c", Silent: true}})
 	for _, result := range []string{"2xx", "3xx", "4xx", "5xx", "none"} {
 		m.Attempted(result, 1500*time.Microsecond)
 	}
@@ -120,18 +123,22 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(got, "_aws")
-	for _, of := range []string{`{"Node":"a","NodeBreakerOpen":1,"NodeErrors":14,"Stack":"remit-dev",`, `{"Node":"b","NodeErrors":15,"Stack":"remit-dev",`,
+	for _, of := range []string{`{"Node":"a","NodeBreakerOpen":1,"NodeErrors":14,"Stack":"remit-dev",`,
+		`{"Node":"b","NodeErrors":15,"Stack":"remit-dev",`,
 		`{"PaymentFees":[1.23456789,1.23456789],"Stack":"remit-dev","Wallet":"0xaa00000000000000000000000000000000000000",`,
 		`{"NoopFees":1.23456789,"Stack":"remit-dev","Wallet":"0xbb00000000000000000000000000000000000000",`,
 	} {
-		if !strings.Contains(parts, of) || strings.Count(parts, `"Dimensions":[["Stack","Node"]]`) != 2 || strings.Count(parts, `"Dimensions":[["Stack","Wallet"]]`) != 2 {
+		if !strings.Contains(parts, of) || strings.Count(parts, `"Dimensions":[["Stack","Node"]]`) != 2 ||
+			strings.Count(parts, `"Dimensions":[["Stack","Wallet"]]`) != 2 {
 			t.Errorf("no line %s in %s", of, parts)
 		}
 	}
 	want := map[string]any{
 		"Stack": "remit-dev", "PaymentsConfirmed": 1.0, "PaymentsFailed": 2.0, "ReservationsFinished": 3.0, "Noops": 4.0, "FeeBumps": 5.0,
-		"Resent": 6.0, "BroadcastsRefused": 13.0, "ItemsUnreadable": 7.0, "NoncesConsumed": 8.0, "Undecided": 9.0, "WalletsPaused": 10.0, "PaymentsPending": 11.0,
-		"OldestPending": 60.0, "SecondsToFinal": []any{1.0, 1.5}, "WalletToken": 1234.56789, "WalletGas": 1.23456789, "NonceGap": 12.0, "WalletsLow": 1.0,
+		"Resent": 6.0, "BroadcastsRefused": 13.0, "ItemsUnreadable": 7.0, "NoncesConsumed": 8.0, "Undecided": 9.0, "WalletsPaused": 10.0,
+		"PaymentsPending": 11.0,
+		"OldestPending":   60.0, "SecondsToFinal": []any{1.0, 1.5}, "WalletToken": 1234.56789, "WalletGas": 1.23456789, "NonceGap": 12.0,
+		"WalletsLow":         1.0,
 		"WebhookAttempts2xx": 1.0, "WebhookAttempts3xx": 1.0, "WebhookAttempts4xx": 1.0, "WebhookAttempts5xx": 1.0, "WebhookAttemptsNone": 1.0,
 		"WebhookDuration": []any{1.0, 1.0, 1.0, 1.0, 1.0}, "WebhooksDelivered": 1.0, "WebhooksExhausted": 1.0, "WebhooksCancelled": 1.0,
 		"SecondsToDelivered": 60.0, "WebhookOldestDue": 120.0, "NodesSilent": 2.0, "NodeErrors": 29.0, "PaymentsFailedShare": 200.0 / 3,

@@ -135,7 +135,8 @@ func limitOf(err error) limit {
 		switch code := status.Status; {
 		case code == http.StatusTooManyRequests:
 			return ofRate
-		case code >= 400 && code < 500 && code != http.StatusUnauthorized, code == http.StatusInternalServerError, code == http.StatusNotImplemented:
+		case code >= 400 && code < 500 && code != http.StatusUnauthorized, code == http.StatusInternalServerError,
+			code == http.StatusNotImplemented:
 			return ofSize // 413 of OP Mainnet, 400, 403, 405, 422 and 500 of gateways that take no batch
 		}
 		return none

@@ -125,7 +125,8 @@ func TestBacksOff(t *testing.T) {
 	}{
 		{"HTTP 429", 60, busy(""), nil, 40},
 		{"HTTP 429 with Retry-After", 21, busy("2"), []time.Duration{2 * time.Second}, 40},
-		{"for ever", 0, busy(""), []time.Duration{500 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond, 1600 * time.Millisecond}, 0},
+		{"for ever", 0, busy(""), []time.Duration{500 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond,
+			1600 * time.Millisecond}, 0},
 		{"longer than anybody waits", 0, busy("60"), nil, 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -138,13 +139,15 @@ func TestBacksOff(t *testing.T) {
 			})
 			var waits []time.Duration
 			now := time.Now()
-			node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now }, Wait: func(_ context.Context, d time.Duration) error {
-				waits, left, now = append(waits, d), row.calls, now.Add(d)
-				return nil
-			}})
+			node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
+				Wait: func(_ context.Context, d time.Duration) error {
+					waits, left, now = append(waits, d), row.calls, now.Add(d)
+					return nil
+				}})
 			must(t, err)
 			got, err := node.Receipts(t.Context(), hashes(40))
-			if len(got) != row.read || (err == nil) != (row.read == 40) || !slices.Equal(waits[:min(len(waits), max(1, len(row.waits)))], row.waits) {
+			if len(got) != row.read || (err == nil) != (row.read == 40) ||
+				!slices.Equal(waits[:min(len(waits), max(1, len(row.waits)))], row.waits) {
 				t.Errorf("%d receipts, %v, after waits of %v; want %d, %v", len(got), err, waits, row.read, row.waits)
 			}
 		})
@@ -166,10 +169,11 @@ func TestBacksOffPerCall(t *testing.T) {
 		tx, _ := chain.ParseHash(r.arg(0))
 		return result(recordedReceipt(tx))
 	}})
-	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now }, Wait: func(_ context.Context, d time.Duration) error {
-		tokens, now = refill, now.Add(d)
-		return nil
-	}})
+	node, err := ethrpc.Open(s.URL, ethrpc.Config{ChainID: chainID, Now: func() time.Time { return now },
+		Wait: func(_ context.Context, d time.Duration) error {
+			tokens, now = refill, now.Add(d)
+			return nil
+		}})
 	must(t, err)
 	got, err := node.Receipts(t.Context(), asked)
 	if err != nil || len(got) != len(asked) {

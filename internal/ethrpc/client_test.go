@@ -42,29 +42,31 @@ func TestAnOverdueRequestIsSentAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var sent atomic.Int64
-				node, err := ethrpc.Open("http://node.example", ethrpc.Config{ChainID: 1, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-					var calls []request
-					if err := json.NewDecoder(r.Body).Decode(&calls); err != nil || len(calls) != 2 {
-						t.Errorf("request of %d calls: %v", len(calls), err)
-					}
-					switch takes := c.requests[sent.Add(1)-1]; takes {
-					case hangs:
-						<-r.Context().Done()
-						return nil, context.Cause(r.Context())
-					case resets:
-						return nil, errors.New("connection reset")
-					default:
-						time.Sleep(takes)
-					}
-					answer := fmt.Sprintf(`[{"jsonrpc":"2.0","id":%s,"result":"0x1"},{"jsonrpc":"2.0","id":%s,"result":"0x7"}]`, calls[0].ID, calls[1].ID)
-					return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
-				})})
+				node, err := ethrpc.Open("http://node.example",
+					ethrpc.Config{ChainID: 1, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+						var calls []request
+						if err := json.NewDecoder(r.Body).Decode(&calls); err != nil || len(calls) != 2 {
+							t.Errorf("request of %d calls: %v", len(calls), err)
+						}
+						switch takes := c.requests[sent.Add(1)-1]; takes {
+						case hangs:
+							<-r.Context().Done()
+							return nil, context.Cause(r.Context())
+						case resets:
+							return nil, errors.New("connection reset")
+						default:
+							time.Sleep(takes)
+						}
+						answer := fmt.Sprintf(`[{"jsonrpc":"2.0","id":%s,"result":"0x1"},{"jsonrpc":"2.0","id":%s,"result":"0x7"}]`, calls[0].ID, calls[1].ID)
+						return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answer))}, nil
+					})})
 				if err != nil {
 					t.Fatal(err)
 				}
 				begin := time.Now()
 				count, err := node.Count(t.Context(), token.Address{}, 5)
-				if took := time.Since(begin); took != c.took || (err != nil) != c.fails || err == nil && count != 7 || int(sent.Load()) != len(c.requests) {
+				if took := time.Since(begin); took != c.took || (err != nil) != c.fails || err == nil && count != 7 ||
+					int(sent.Load()) != len(c.requests) {
 					t.Errorf("%d requests in %v: %v; want %d in %v", sent.Load(), took, err, len(c.requests), c.took)
 				}
 			})

@@ -57,7 +57,8 @@ func startRigWith(t *testing.T, config devnet.Config) *rig {
 func TestGasOfTheMemo(t *testing.T) {
 	r := startRig(t)
 	first := r.account(chain.ConfirmationRule{}).Mined
-	p := payment.New(payment.KeyID("mer_1", "test", "order-1"), payment.Request{To: token.Address{1, 2, 3}, Amount: token.Units(5)}, token.Token{}, "", time.Time{})
+	p := payment.New(payment.KeyID("mer_1", "test", "order-1"), payment.Request{To: token.Address{1, 2, 3}, Amount: token.Units(5)},
+		token.Token{}, "", time.Time{})
 	var hashes []chain.Hash
 	for i, data := range [][]byte{p.CallData(false), p.CallData(false), p.CallData(true)} { // the first makes a holder
 		signed := r.sign(first+uint64(i), chain.Tx{ChainID: r.chain.ID(), To: r.chain.Token().Contract, Data: data, Gas: 100_000, Fees: r.fees})
@@ -160,17 +161,20 @@ func TestPaysOnARealNode(t *testing.T) {
 	}
 	for i, receipt := range receipts {
 		transfer := chain.Transfer{Contract: r.chain.Token().Contract, From: r.key.Address(), To: to, Amount: token.Units(uint64(5 + i))}
-		if verdict := chain.Judge(receipt, transfer); verdict != chain.Transferred || receipt.Block != block.Number || receipt.BlockHash != block.Hash {
+		if verdict := chain.Judge(receipt, transfer); verdict != chain.Transferred || receipt.Block != block.Number ||
+			receipt.BlockHash != block.Hash {
 			t.Errorf("receipt %+v: %s", receipt, verdict)
 		}
 	}
 	wallets := []token.Address{r.key.Address()}
 	moved, err := r.node.Transfers(t.Context(), r.chain.Token().Contract, wallets, 0, block.Number)
-	if err != nil || len(moved) != 2 || moved[0].Tx != payments[0].Hash || moved[1].Amount != token.Units(6) || moved[1].To != to || moved[1].BlockHash != block.Hash {
+	if err != nil || len(moved) != 2 || moved[0].Tx != payments[0].Hash || moved[1].Amount != token.Units(6) || moved[1].To != to ||
+		moved[1].BlockHash != block.Hash {
 		t.Errorf("Transfers = %+v, %v, want the two", moved, err)
 	}
 	txs, err := r.node.Transactions(t.Context(), []chain.Hash{payments[1].Hash})
-	if err != nil || len(txs) != 1 || txs[0].From != wallets[0] || txs[0].To != r.chain.Token().Contract || txs[0].Nonce != before.Mined+1 || txs[0].Data != string(chain.TransferData(to, token.Units(6))) {
+	if err != nil || len(txs) != 1 || txs[0].From != wallets[0] || txs[0].To != r.chain.Token().Contract || txs[0].Nonce != before.Mined+1 ||
+		txs[0].Data != string(chain.TransferData(to, token.Units(6))) {
 		t.Errorf("Transactions = %+v, %v, want the second", txs, err)
 	}
 	hashes, err := r.node.BlockHashes(t.Context(), []uint64{block.Number, block.Number + 100})
@@ -231,8 +235,10 @@ func TestUnderstandsARealNodesRefusals(t *testing.T) {
 		t.Errorf("no transaction at all: %+v", reply)
 	}
 	must(t, r.chain.Blacklist(token.Address{1}))
-	for why, data := range map[string][]byte{"more than the wallet has": chain.TransferData(token.Address{2}, token.MaxAmount()), "a blacklisted recipient": chain.TransferData(token.Address{1}, token.Units(5))} {
-		if _, err := r.node.Estimate(t.Context(), chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: data}); !errors.Is(err, chain.ErrReverted) {
+	for why, data := range map[string][]byte{"more than the wallet has": chain.TransferData(token.Address{2}, token.MaxAmount()),
+		"a blacklisted recipient": chain.TransferData(token.Address{1}, token.Units(5))} {
+		if _, err := r.node.Estimate(t.Context(), chain.Call{From: r.key.Address(), To: r.chain.Token().Contract, Data: data}); !errors.Is(err,
+			chain.ErrReverted) {
 			t.Errorf("%s: %v, want ErrReverted", why, err)
 		}
 	}
@@ -327,7 +333,8 @@ func TestSeesWhatATokenReturns(t *testing.T) {
 
 // TestL1Fee reads what a chain of the OP stack charges beside gas.
 func TestL1Fee(t *testing.T) {
-	oracle := []byte{0x60, 4, 0x35, 0x60, 0, 0x35, 0x60, 0xe0, 0x1c, 0x01, 0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0xf3} // returns its argument and the selector added
+	oracle := []byte{0x60, 4, 0x35, 0x60, 0, 0x35, 0x60, 0xe0, 0x1c, 0x01, 0x60, 0, 0x52, 0x60, 32, 0x60, 0,
+		0xf3} // returns its argument and the selector added
 	for name, code := range map[string][]byte{"an oracle": oracle, "no oracle": nil, "an oracle that reverts": {0x60, 0, 0x60, 0, 0xfd}} {
 		t.Run(name, func(t *testing.T) {
 			r := startRigWith(t, devnet.Config{Contracts: map[token.Address][]byte{{0: 0x42, 19: 0x0f}: code}})

@@ -42,7 +42,8 @@ func oracleCall(result *hexutil.Bytes, method [4]byte, n uint64) query {
 func l1Fee(words ...hexutil.Bytes) (sum token.Amount, err error) {
 	for _, word := range words {
 		if len(word) != 32 {
-			return sum, fmt.Errorf("%w: %d bytes of the gas price oracle at %v, which every chain of the OP stack has", errAnswer, len(word), gasPriceOracle)
+			return sum, fmt.Errorf("%w: %d bytes of the gas price oracle at %v, which every chain of the OP stack has", errAnswer, len(word),
+				gasPriceOracle)
 		}
 		fee, err := token.AmountFromBytes(word)
 		if err != nil {
@@ -313,7 +314,8 @@ var isSanctioned = [4]byte{0xdf, 0x59, 0x2f, 0x7d}
 // screening asks the list for each recipient.
 func screening(s chain.Screening) (calls []query) {
 	for _, to := range s.Recipients {
-		calls = append(calls, call("eth_call", new(hexutil.Bytes), callObject{To: s.List.String(), Data: addressCall(isSanctioned, to)}, "latest"))
+		calls = append(calls, call("eth_call", new(hexutil.Bytes), callObject{To: s.List.String(), Data: addressCall(isSanctioned, to)},
+			"latest"))
 	}
 	return calls
 }

@@ -26,9 +26,12 @@ func TestReadsFeesInOneRequest(t *testing.T) {
 	}{
 		{"the node suggests a tip", history, result(`"0x59682f00"`), chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_500_000_000)}},
 		{"the node suggests no tip at all", history, result(`"0x0"`), chain.Market{BaseFee: token.Units(0x62)}},
-		{"the node knows no such method: what the last block paid", history, failure("-32601", "no such method"), chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_000_000)}},
-		{"leading zeros, which the specification forbids", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x0064","0x0062"]}`), result(`"0x00"`), chain.Market{BaseFee: token.Units(0x62)}},
-		{"Avalanche leaves the next block's base fee out: an eighth more", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x64"]}`), result(`"0x1"`), chain.Market{BaseFee: token.Units(113), Tip: token.Units(1)}},
+		{"the node knows no such method: what the last block paid", history, failure("-32601", "no such method"),
+			chain.Market{BaseFee: token.Units(0x62), Tip: token.Units(1_000_000)}},
+		{"leading zeros, which the specification forbids", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x0064","0x0062"]}`),
+			result(`"0x00"`), chain.Market{BaseFee: token.Units(0x62)}},
+		{"Avalanche leaves the next block's base fee out: an eighth more", result(`{"reward":[["0x0"]],"baseFeePerGas":["0x64"]}`),
+			result(`"0x1"`), chain.Market{BaseFee: token.Units(113), Tip: token.Units(1)}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var params string
@@ -153,14 +156,18 @@ func TestEstimatesABatch(t *testing.T) {
 		{"a smaller block", result(`"0x30000"`), result(`"0x34000"`), 0, "0x3e665", 0, chain.ErrTooLarge, -1},
 		{"the block has room for the margin too", result(`"0x30000"`), result(`"0x34000"`), 0, "0x3e666", 0x34000, nil, -1},
 		{"more than EIP-7825 allows", result(`"0xd5555b"`), result(`"0x34000"`), 0, "0x3938700", 0, chain.ErrTooLarge, -1},
-		{"more than the node allows", failure("-32000", "gas required exceeds allowance (30000000)"), result(`"0x1"`), 0, "0x1c9c380", 0, chain.ErrTooLarge, -1},
+		{"more than the node allows", failure("-32000", "gas required exceeds allowance (30000000)"), result(`"0x1"`), 0, "0x1c9c380", 0,
+			chain.ErrTooLarge, -1},
 		{"a block without a limit", result(`"0x30000"`), result(`"0x34000"`), 0, "", 0, errAny, -1},
 		{"the token refuses one", reason(`"` + refused + `"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, 7},
-		{"as Hardhat says it", reason(`{"message":"reverted","data":"` + refused + `"}`), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, 7},
-		{"as Nethermind says it", reason(`"Reverted ` + refused + `"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, 7},
+		{"as Hardhat says it", reason(`{"message":"reverted","data":"` + refused + `"}`), failure("3", "execution reverted"), 0, "0x1c9c380",
+			0, chain.ErrReverted, 7},
+		{"as Nethermind says it", reason(`"Reverted ` + refused + `"`), failure("3", "execution reverted"), 0, "0x1c9c380", 0,
+			chain.ErrReverted, 7},
 		{"without a reason", failure("3", "execution reverted"), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrReverted, -1},
 		{noContract, result(`"0x5208"`), result(`"0x5208"`), 0, "0x1c9c380", 0, chain.ErrCode, -1},
-		{"another contract, which refuses the call", failure("3", "execution reverted"), failure("3", "execution reverted"), 0, "0x1c9c380", 0, chain.ErrCode, -1},
+		{"another contract, which refuses the call", failure("3", "execution reverted"), failure("3", "execution reverted"), 0, "0x1c9c380", 0,
+			chain.ErrCode, -1},
 		{"another contract, which takes the call", result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0, chain.ErrCode, -1},
 		{unsaid, result(`"0x30000"`), result(`"0x34000"`), 0, "0x1c9c380", 0, errAny, -1},
 	} {
@@ -204,7 +211,8 @@ func TestEstimatesABatch(t *testing.T) {
 			if entry, ok := errors.AsType[*chain.EntryError](err); ok {
 				got = entry.Index
 			}
-			if gas != row.gas || got != row.index || (err == nil) != (row.want == nil) || row.want != nil && row.want != errAny && !errors.Is(err, row.want) {
+			if gas != row.gas || got != row.index || (err == nil) != (row.want == nil) || row.want != nil && row.want != errAny &&
+				!errors.Is(err, row.want) {
 				t.Errorf("Estimate = %d, %v of entry %d, want %d, %v of %d", gas, err, got, row.gas, row.want, row.index)
 			}
 			if requests := s.methods(); len(requests) != 1 || estimates != 2 {
@@ -267,7 +275,8 @@ func TestEstimatesABatchLikeTheLast(t *testing.T) {
 		for i := range entries {
 			entries[i] = disburser.Entry{To: token.Address{1 + byte(i)}, Amount: token.Units(5)}
 		}
-		gas, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract, Data: disburser.Calldata(contract, entries, []byte{7}), Batch: true})
+		gas, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract, Data: disburser.Calldata(contract, entries, []byte{7}),
+			Batch: true})
 		if caps := fmt.Sprintf("%q", asked); err != nil || gas != step.gas || caps != step.caps {
 			t.Errorf("%s: %#x, %v, asked within %s; want %#x within %s", step.why, gas, err, caps, step.gas, step.caps)
 		}
@@ -302,8 +311,9 @@ func TestScreensARecipient(t *testing.T) {
 				return row.listed
 			}})
 			list := token.Address{0x40, 19: 0x01}
-			gas, err := open(t, s.URL).Estimate(t.Context(), chain.Call{From: account, To: contract, Data: chain.TransferData(account, token.Units(1)),
-				Screening: chain.Screening{List: list, Recipients: []token.Address{account}}})
+			gas, err := open(t, s.URL).Estimate(t.Context(),
+				chain.Call{From: account, To: contract, Data: chain.TransferData(account, token.Units(1)),
+					Screening: chain.Screening{List: list, Recipients: []token.Address{account}}})
 			if ok := err == nil && gas == 0xfde8; ok != (row.want == nil) || row.want != nil && row.want != errAny && !errors.Is(err, row.want) {
 				t.Errorf("Estimate = %d, %v, want %v", gas, err, row.want)
 			}
@@ -333,7 +343,8 @@ func TestKnowsAContractsRefusal(t *testing.T) {
 		answer   raw
 		reverted bool
 	}{
-		{"geth, with a reason (internal/ethapi/errors.go)", data("3", "execution reverted: Blacklistable: account is blacklisted", "0x08c379a0"), true},
+		{"geth, with a reason (internal/ethapi/errors.go)",
+			data("3", "execution reverted: Blacklistable: account is blacklisted", "0x08c379a0"), true},
 		{"geth, without one", failure("-32000", "execution reverted"), true},
 		{"geth before 1.9.15", failure("-32000", "gas required exceeds allowance (8000029) or always failing transaction"), true},
 		{"geth, an assertion of old Solidity (core/vm/errors.go)", failure("-32000", "invalid opcode: INVALID"), true},
@@ -386,7 +397,8 @@ func TestExecutesATransfer(t *testing.T) {
 		{"a list that does not say", 70_000, word("1"), result(`"0x"`), result(`"0xfde8"`), 0, errAny, 0, 1, false},
 		{"too little gas for a dear recipient", 70_000, failure("-32000", "out of gas"), no, result(`"0x15f90"`), 90_000, nil, 2, 2, false},
 		{"a revert", 70_000, reverts, no, reverts, 0, chain.ErrReverted, 2, 2, false},
-		{"a node that lets no call have so much gas", 70_000, failure("-32602", "gas limit is too high"), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
+		{"a node that lets no call have so much gas", 70_000, failure("-32602", "gas limit is too high"), no, result(`"0xfde8"`), 65_000, nil,
+			2, 2, false},
 		{"a word that is no boolean", 70_000, word("2"), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
 		{"more than a word", 70_000, result(`"0x` + strings.Repeat("0", 126) + `01"`), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
 		{"less than a word", 70_000, result(`"0x01"`), no, result(`"0xfde8"`), 65_000, nil, 2, 2, false},
@@ -428,7 +440,8 @@ func TestExecutesATransfer(t *testing.T) {
 					return row.returns
 				},
 			})
-			call := chain.Call{From: account, To: contract, Data: chain.TransferData(token.Address{7}, token.Units(1)), ByCall: true, Within: row.within,
+			call := chain.Call{From: account, To: contract, Data: chain.TransferData(token.Address{7}, token.Units(1)), ByCall: true,
+				Within:    row.within,
 				Screening: chain.Screening{List: list, Recipients: []token.Address{{7}}}}
 			node := open(t, s.URL)
 			_, err := node.Estimate(t.Context(), chain.Call{From: account, To: contract, Data: call.Data, ByCall: true, Within: 70_000})
@@ -437,18 +450,22 @@ func TestExecutesATransfer(t *testing.T) {
 			learning, estimates, calls = false, 0, 0
 			gas, err := node.Estimate(t.Context(), call)
 			refused := errors.Is(err, chain.ErrReverted) || errors.Is(err, chain.ErrListed)
-			if row.want == nil && (err != nil || gas != row.gas) || row.want != nil && (err == nil || refused == (row.want == errAny) || refused && !errors.Is(err, row.want)) {
+			if row.want == nil && (err != nil || gas != row.gas) || row.want != nil &&
+				(err == nil || refused == (row.want == errAny) || refused && !errors.Is(err, row.want)) {
 				t.Errorf("Estimate = %d, %v, want %d, %v", gas, err, row.gas, row.want)
 			}
 			// Within a worst case a request is one call, and an estimate of both cases two.
-			if requests := s.methods()[learned:]; estimates != row.estimates || row.requests > 0 && (len(requests) != row.requests || calls != row.requests+row.estimates/2) {
-				t.Errorf("%d estimates and %d calls in requests %q, want %d and %d in %d", estimates, calls, requests, row.estimates, row.requests+row.estimates/2, row.requests)
+			if requests := s.methods()[learned:]; estimates != row.estimates || row.requests > 0 &&
+				(len(requests) != row.requests || calls != row.requests+row.estimates/2) {
+				t.Errorf("%d estimates and %d calls in requests %q, want %d and %d in %d", estimates, calls, requests, row.estimates,
+					row.requests+row.estimates/2, row.requests)
 			}
 			within := ""
 			if row.within > 0 && row.estimates == 0 {
 				within = fmt.Sprintf(`,"gas":"0x%x"`, row.within)
 			}
-			if want := fmt.Sprintf(`{"from":"%s","to":"%s","data":"0x%x"%s}"latest"`, account, contract, call.Data, within); row.estimates == 0 && executed != want {
+			if want := fmt.Sprintf(`{"from":"%s","to":"%s","data":"0x%x"%s}"latest"`, account, contract, call.Data, within); row.estimates == 0 &&
+				executed != want {
 				t.Errorf("executed %s, want %s", executed, want)
 			}
 		})

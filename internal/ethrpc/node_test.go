@@ -82,7 +82,8 @@ func TestOpensOnlyNodeURLs(t *testing.T) {
 	if _, err := ethrpc.Open("http://example.org", ethrpc.Config{}); err == nil {
 		t.Error("opened a node without a chain id")
 	}
-	node, err := ethrpc.Open("https://user:hunter22@mainnet.example.org:8443/v2/0123456789abcdef?apikey=fedcba9876543210#frag", ethrpc.Config{ChainID: 1})
+	node, err := ethrpc.Open("https://user:hunter22@mainnet.example.org:8443/v2/0123456789abcdef?apikey=fedcba9876543210#frag",
+		ethrpc.Config{ChainID: 1})
 	must(t, err)
 	if got, want := node.String(), "mainnet.example.org:8443"; got != want {
 		t.Errorf("String = %q, want %q", got, want)
@@ -99,7 +100,8 @@ func TestErrorsHoldNoPartOfTheURLButItsHost(t *testing.T) {
 		w.WriteHeader(status)
 		text := fmt.Sprintf("project %s of %s is over its limit", strings.TrimPrefix(r.URL.Path, "/v2/"), r.URL.Query().Get("apikey"))
 		if status == http.StatusOK {
-			text = `[{"jsonrpc":"2.0","id":1,"result":"0x14a34"},{"jsonrpc":"2.0","id":2,"error":{"code":3,"message":"` + text + `","data":"http://` + r.Host + r.RequestURI + `"}}]`
+			text = `[{"jsonrpc":"2.0","id":1,"result":"0x14a34"},{"jsonrpc":"2.0","id":2,"error":{"code":3,"message":"` + text +
+				`","data":"http://` + r.Host + r.RequestURI + `"}}]`
 		}
 		_, _ = io.WriteString(w, text)
 	}
@@ -136,7 +138,8 @@ func TestErrorsOfATransportHoldNoSecretEither(t *testing.T) {
 	unreachable := roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("cannot reach " + url) })
 	node, err := ethrpc.Open(url, ethrpc.Config{ChainID: chainID, Transport: unreachable})
 	must(t, err)
-	if _, err := node.Fees(t.Context()); err == nil || strings.Contains(err.Error(), "0123") || !strings.Contains(err.Error(), "cannot reach") {
+	if _, err := node.Fees(t.Context()); err == nil || strings.Contains(err.Error(), "0123") ||
+		!strings.Contains(err.Error(), "cannot reach") {
 		t.Errorf("%v, want the reason without the path", err)
 	}
 }
@@ -165,7 +168,8 @@ func TestQuotesNoMoreThanALineOfAPage(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("<p>\r\n\xff bad gateway</p>", 1000))
 	})
 	_, err := open(t, url).Estimate(t.Context(), chain.Call{})
-	if err == nil || len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\r\n") || !utf8.ValidString(err.Error()) || !strings.Contains(err.Error(), "HTTP 502") {
+	if err == nil || len(err.Error()) > 500 || strings.ContainsAny(err.Error(), "\r\n") || !utf8.ValidString(err.Error()) ||
+		!strings.Contains(err.Error(), "HTTP 502") {
 		t.Errorf("error %q, want one line with the status", err)
 	}
 }

@@ -123,7 +123,8 @@ func TestRates(t *testing.T) {
 		forgotten, all := (&metered{rate: row.rate, after: row.after}).rates(t, row.each, true)
 		name := fmt.Sprintf("rate=%v/batch=%d/retry-after=%s", row.rate, row.each, row.after)
 		if learned > 0.05 || answered < 0.9*all {
-			t.Errorf("%s: %.3f refused for each answered, and %.1f answered a second; without learning %.3f and %.1f", name, learned, answered, forgotten, all)
+			t.Errorf("%s: %.3f refused for each answered, and %.1f answered a second; without learning %.3f and %.1f", name, learned, answered,
+				forgotten, all)
 		}
 		t.Logf("%s: %.3f refused for each answered, without learning %.2f; %.2f of the answers", name, learned, forgotten, answered/all)
 	}

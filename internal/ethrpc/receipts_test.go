@@ -21,8 +21,10 @@ func recordedReceipt(tx chain.Hash) string {
 		`"data":"0x00000000000000000000000000000000000000000000000000000000000f4240","logIndex":"0x2","removed":false,"topics":[` +
 		`"0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef",` +
 		`"0x0000000000000000000000009d8a62f656a8d1615c1294fd71e9cfb3e4855a4f",` +
-		`"0x000000000000000000000000000000000000000000000000000000000000dead"],"transactionHash":"` + tx.String() + `","transactionIndex":"0x1"}],` +
-		`"logsBloom":"0x00","status":"0x1","to":"0x036cbd53842c5426634e7929541ec2318f3dcf7e","transactionHash":"` + tx.String() + `","transactionIndex":"0x1","type":"0x2"}`
+		`"0x000000000000000000000000000000000000000000000000000000000000dead"],"transactionHash":"` + tx.String() +
+		`","transactionIndex":"0x1"}],` +
+		`"logsBloom":"0x00","status":"0x1","to":"0x036cbd53842c5426634e7929541ec2318f3dcf7e","transactionHash":"` + tx.String() +
+		`","transactionIndex":"0x1","type":"0x2"}`
 }
 
 func TestReadsWhatAReceiptSays(t *testing.T) {
@@ -54,7 +56,8 @@ func TestReadsWhatAReceiptSays(t *testing.T) {
 		{"reverted", reverted, []chain.Receipt{failed}},
 		{"a log that was taken back", withoutLog, []chain.Receipt{bare}},
 		{"not mined", "null", []chain.Receipt{}},
-		{"pending, by a node that hands those out", strings.Replace(recordedReceipt(tx), `"blockHash":"0x`+strings.Repeat("b1", 32)+`"`, `"blockHash":null`, 1), nil},
+		{"pending, by a node that hands those out", strings.Replace(recordedReceipt(tx), `"blockHash":"0x`+strings.Repeat("b1", 32)+`"`,
+			`"blockHash":null`, 1), nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := serve(t, map[string]func(request) raw{"eth_getTransactionReceipt": always(result(row.json))})
@@ -81,7 +84,8 @@ func TestFees(t *testing.T) {
 	}{
 		{"gas alone", `"x":"0x1"`, 46_322_000_000},
 		{"the layer-1 fee of the OP stack", `"l1Fee":"0xa"`, 46_322_000_010},
-		{"an operator's fee since Isthmus", `"l1Fee":"0xa","operatorFeeScalar":"0x1e8480","operatorFeeConstant":"0x7"`, 46_322_000_010 + 2*46_322 + 7},
+		{"an operator's fee since Isthmus", `"l1Fee":"0xa","operatorFeeScalar":"0x1e8480","operatorFeeConstant":"0x7"`,
+			46_322_000_010 + 2*46_322 + 7},
 		{"an operator's fee since Jovian", `"l1Fee":"0xa","operatorFeeScalar":"0x2","operatorFeeConstant":"0x7","daFootprintGasScalar":"0x190"`, 46_322_000_010 + 200*46_322 + 7},
 		{"a fee of more than 256 bits", `"l1Fee":"0x` + strings.Repeat("f", 64) + `"`, 0},
 		{"no price", `"effectiveGasPrice":null`, 0},
@@ -121,14 +125,18 @@ func TestOneBadReceiptHidesNoOther(t *testing.T) {
 		{"refused", always(failure("-32000", "transaction indexing is in progress"))},
 		{"left out", always("")},
 		{"of another transaction", always(result(recordedReceipt(chain.Hash{9})))},
-		{"of no status, as before Byzantium", func(r request) raw { return raw(strings.Replace(string(good(r)), `"status":"0x1"`, `"root":"0x1"`, 1)) }},
+		{"of no status, as before Byzantium", func(r request) raw {
+			return raw(strings.Replace(string(good(r)), `"status":"0x1"`,
+				`"root":"0x1"`, 1))
+		}},
 		{"of a status that is neither", func(r request) raw {
 			return raw(strings.Replace(string(good(r)), `"status":"0x1"`, `"status":"0x2"`, 1))
 		}},
 		{"of no shape", always(result(`"soon"`))},
 		{"of a log with half a topic", func(r request) raw { return raw(strings.Replace(string(good(r)), "dead", "de", 1)) }},
 		{"of which all but the end can be read", func(r request) raw {
-			return result(fmt.Sprintf(`{"transactionHash":%q,"status":"0x1","blockNumber":"0x1","blockHash":%[1]q,"logs":[{"topics":["0x"]}]}`, r.arg(0)))
+			return result(fmt.Sprintf(`{"transactionHash":%q,"status":"0x1","blockNumber":"0x1","blockHash":%[1]q,"logs":[{"topics":["0x"]}]}`,
+				r.arg(0)))
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -195,7 +203,8 @@ func TestBlockHashesAreAllReadOrNone(t *testing.T) {
 	block := func(number, hash string) raw { return result(`{"number":` + number + `,"hash":` + hash + `}`) }
 	good := `"0x` + strings.Repeat("b1", 32) + `"`
 	for name, bad := range map[string]raw{
-		"refused": failure("-32000", "missing block"), "left out": "", "another block": block(`"0x8"`, good), "a block without number": block(`null`, good),
+		"refused": failure("-32000", "missing block"), "left out": "", "another block": block(`"0x8"`, good),
+		"a block without number":        block(`null`, good),
 		"a block without hash, pending": block(`"0x7"`, `null`), "half a hash": block(`"0x7"`, `"0xb1b1"`),
 	} {
 		s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw {

@@ -39,7 +39,8 @@ type placed struct {
 // too many logs, in words and codes of their own, or not in time. So a range is
 // halved whatever the error is, and the length that the node then takes is remembered
 // as long as the process lives. A single block that is refused is an error.
-func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]chain.LoggedTransfer, error) {
+func (n *Node) Transfers(ctx context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]chain.LoggedTransfer,
+	error) {
 	var all []chain.LoggedTransfer
 	for first <= last {
 		end := min(last, first+n.span.Load()-1)
@@ -103,7 +104,8 @@ func (n *Node) Transactions(ctx context.Context, hashes []chain.Hash) ([]chain.M
 		if err != nil || a == nil || a.Block == nil {
 			continue
 		}
-		tx := chain.MinedTx{Hash: a.Hash, From: token.Address(a.From), Nonce: uint64(a.Nonce), Value: a.Value.Amount, Data: string(a.Data), Block: uint64(*a.Block)}
+		tx := chain.MinedTx{Hash: a.Hash, From: token.Address(a.From), Nonce: uint64(a.Nonce), Value: a.Value.Amount, Data: string(a.Data),
+			Block: uint64(*a.Block)}
 		if a.To != nil {
 			tx.To = token.Address(*a.To)
 		}

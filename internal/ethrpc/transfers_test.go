@@ -62,7 +62,8 @@ func TestReadsTransfersFromAnyNode(t *testing.T) {
 				if refused := row.refuse(first, last); refused != "" {
 					return refused
 				}
-				if f.Address != contract.String() || len(f.Topics) != 2 || len(f.Topics[1]) != 1 || !strings.EqualFold(f.Topics[1][0][26:], account.String()[2:]) {
+				if f.Address != contract.String() || len(f.Topics) != 2 || len(f.Topics[1]) != 1 ||
+					!strings.EqualFold(f.Topics[1][0][26:], account.String()[2:]) {
 					t.Errorf("asked for %+v", f)
 				}
 				var logs []string
@@ -99,9 +100,10 @@ func TestTransfersAreAllReadOrNone(t *testing.T) {
 		"of another block":            result("[" + good + "," + logAt(9, 0) + "]"),
 		"of a block that is not said": result("[" + strings.Replace(good, `"blockNumber":"0x2",`, "", 1) + "]"),
 		"of another token":            result("[" + strings.Replace(good, contract.String(), account.String(), 1) + "]"),
-		"of another wallet":           result("[" + strings.Replace(good, strings.ToLower(account.String()[2:]), strings.Repeat("ee", 20), 1) + "]"),
-		"of another event":            result("[" + strings.Replace(good, "ddf252ad", "ddf252ae", 1) + "]"),
-		"without an answer":           "",
+		"of another wallet": result("[" + strings.Replace(good, strings.ToLower(account.String()[2:]), strings.Repeat("ee", 20), 1) +
+			"]"),
+		"of another event":  result("[" + strings.Replace(good, "ddf252ad", "ddf252ae", 1) + "]"),
+		"without an answer": "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, map[string]func(request) raw{"eth_getLogs": always(bad)})
@@ -119,21 +121,24 @@ func TestTransfersAreAllReadOrNone(t *testing.T) {
 func TestReadsTransactions(t *testing.T) {
 	one, two := chain.Hash{1}, chain.Hash{2}
 	text := func(tx chain.Hash, to, block string) raw {
-		return result(fmt.Sprintf(`{"hash":%q,"from":%q,"to":%s,"nonce":"0x7","value":"0x10","input":"0xa905","blockNumber":%s}`, tx, account, to, block))
+		return result(fmt.Sprintf(`{"hash":%q,"from":%q,"to":%s,"nonce":"0x7","value":"0x10","input":"0xa905","blockNumber":%s}`, tx, account,
+			to, block))
 	}
 	block := func(r request) raw {
 		return result(fmt.Sprintf(`{"number":%q,"timestamp":%q}`, r.arg(0), r.arg(0)+"0"))
 	}
 	ask := func(answer raw) ([]chain.MinedTx, error) {
-		s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw { return block(r) }, "eth_getTransactionByHash": func(r request) raw {
-			if r.arg(0) == one.String() {
-				return answer
-			}
-			return text(two, "null", `"0x6"`)
-		}})
+		s := serve(t, map[string]func(request) raw{"eth_getBlockByNumber": func(r request) raw { return block(r) },
+			"eth_getTransactionByHash": func(r request) raw {
+				if r.arg(0) == one.String() {
+					return answer
+				}
+				return text(two, "null", `"0x6"`)
+			}})
 		return open(t, s.URL).Transactions(t.Context(), []chain.Hash{one, two})
 	}
-	created := chain.MinedTx{Hash: two, From: account, Nonce: 7, Value: token.Units(16), Data: "\xa9\x05", Block: 6, At: time.Unix(0x60, 0).UTC()}
+	created := chain.MinedTx{Hash: two, From: account, Nonce: 7, Value: token.Units(16), Data: "\xa9\x05", Block: 6,
+		At: time.Unix(0x60, 0).UTC()}
 	called := created
 	called.Hash, called.To, called.Block, called.At = one, contract, 5, time.Unix(0x50, 0).UTC()
 	to := `"` + contract.String() + `"`

@@ -46,7 +46,8 @@ func (h history) answers() map[string]func(request) raw {
 			txs := []string{`{"hash":"0x` + strings.Repeat("77", 32) + `","from":"0x` + strings.Repeat("01", 20) + `","nonce":"0x0"}`}
 			for nonce, block := range h.used {
 				if block == number {
-					txs = append(txs, fmt.Sprintf(`{"hash":%q,"from":"0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f","nonce":"0x%x"}`, hashOfNonce(nonce), nonce))
+					txs = append(txs, fmt.Sprintf(`{"hash":%q,"from":"0x9d8a62f656a8d1615c1294fd71e9cfb3e4855a4f","nonce":"0x%x"}`, hashOfNonce(nonce),
+						nonce))
 				}
 			}
 			return result(fmt.Sprintf(`{"number":%q,"hash":"0x%064x","transactions":[%s]}`, r.arg(0), number, strings.Join(txs, ",")))
@@ -134,8 +135,10 @@ func TestATxAtNonceIsProvenOrAnError(t *testing.T) {
 		{"another block", "eth_getBlockByNumber", always(result(strings.Replace(fmt.Sprintf(block, tx), "0x14", "0x15", 1)))},
 		{"a block refused", "eth_getBlockByNumber", always(failure("-32000", "pruned history unavailable"))},
 		{"a block without the transaction", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, "")))},
-		{"a block with the nonce of another account", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, strings.Replace(tx, "9d8a62", "010101", 1))))},
-		{"a block with another nonce of the wallet", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, strings.Replace(tx, `"0x1"`, `"0x2"`, 1))))},
+		{"a block with the nonce of another account", "eth_getBlockByNumber",
+			always(result(fmt.Sprintf(block, strings.Replace(tx, "9d8a62", "010101", 1))))},
+		{"a block with another nonce of the wallet", "eth_getBlockByNumber",
+			always(result(fmt.Sprintf(block, strings.Replace(tx, `"0x1"`, `"0x2"`, 1))))},
 		{"a block of hashes only", "eth_getBlockByNumber", always(result(fmt.Sprintf(block, `"`+hashOfNonce(1)+`"`)))},
 	} {
 		t.Run(row.name, func(t *testing.T) {

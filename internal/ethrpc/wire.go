@@ -170,7 +170,8 @@ func (r receipt) of(tx chain.Hash) (chain.Receipt, bool, error) {
 	case r.Status == nil || *r.Status > 1:
 		return chain.Receipt{}, false, fmt.Errorf("%w: receipt of %v without a status of 0 or 1", errAnswer, tx)
 	}
-	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: uint64(r.GasUsed), Fee: r.fee(uint64(r.GasUsed))}
+	read := chain.Receipt{Tx: tx, Succeeded: *r.Status == 1, Block: uint64(*r.Block), BlockHash: *r.BlockHash, GasUsed: uint64(r.GasUsed),
+		Fee: r.fee(uint64(r.GasUsed))}
 	for i, log := range r.Logs {
 		if log.Removed {
 			continue

@@ -44,9 +44,10 @@ var rings = map[string]func(*emf.Meter){
 	"SendPaymentErrorsAlarm":  answers(1, errors.New("unexpected")),
 	"SendPaymentsErrorsAlarm": answers(1, errors.Join(dispatch.ErrInProgress, dispatch.ErrCommit)),
 	"WalletPausedAlarm":       ran(settlement.Report{Paused: 1}),
-	"WalletsLowAlarm":         ran(settlement.Report{Funding: []uint64{2}, Wallets: []settlement.Funds{{Balance: token.Units(99_999_999), Gas: token.Units(1e18)}}}),
-	"PaymentsFailedAlarm":     ran(settlement.Report{Confirmed: 8, Failed: 1}),
-	"NodesSilentAlarm":        func(m *emf.Meter) { runreport.AddNodes(m, []chain.Health{{Node: "a", Silent: true}}) },
+	"WalletsLowAlarm": ran(settlement.Report{Funding: []uint64{2},
+		Wallets: []settlement.Funds{{Balance: token.Units(99_999_999), Gas: token.Units(1e18)}}}),
+	"PaymentsFailedAlarm": ran(settlement.Report{Confirmed: 8, Failed: 1}),
+	"NodesSilentAlarm":    func(m *emf.Meter) { runreport.AddNodes(m, []chain.Health{{Node: "a", Silent: true}}) },
 }
 
 // ran is a run of check-receipts with a report.
@@ -61,9 +62,11 @@ func answers(n int, err error) func(*emf.Meter) {
 	return func(m *emf.Meter) {
 		send := httpapi.SendPayment(func() string { return "id" }, payer{err}, token.Token{}).Metered(m, "send-payment:1")
 		for range n {
-			r := httptest.NewRequest(http.MethodPost, "/send-payment", strings.NewReader(`{"to":"0x2222222222222222222222222222222222222222","amount":1}`))
+			r := httptest.NewRequest(http.MethodPost, "/send-payment",
+				strings.NewReader(`{"to":"0x2222222222222222222222222222222222222222","amount":1}`))
 			r.Header.Set("Content-Type", "application/json")
-			send.ServeHTTP(httptest.NewRecorder(), r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: "mer_1", Grant: apikey.Full()})))
+			send.ServeHTTP(httptest.NewRecorder(), r.WithContext(apikey.WithPrincipal(r.Context(),
+				apikey.Principal{MerchantID: "mer_1", Grant: apikey.Full()})))
 		}
 	}
 }
@@ -131,7 +134,8 @@ func TestEveryAlarmRings(t *testing.T) {
 			t.Errorf("%s does not ring", name)
 		}
 		if crosses(func(m *emf.Meter) {
-			ran(settlement.Report{Confirmed: 9, Funding: []uint64{3}, Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
+			ran(settlement.Report{Confirmed: 9, Funding: []uint64{3},
+				Wallets: []settlement.Funds{{Balance: token.Units(100_000_000), Gas: token.Units(2_000_000e9)}}})(m)
 			m.Add("ScheduledRuns", emf.Count, 1)
 		}) {
 			t.Errorf("%s rings when all is well", name)

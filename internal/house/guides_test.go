@@ -45,7 +45,8 @@ func TestGuides(t *testing.T) {
 	for _, file := range []string{"docs/deploy.md", "docs/parameters.md", "docs/operate.md", "docs/restore.md"} {
 		text := read(file)
 		found := 0
-		for _, m := range regexp.MustCompile("(?m)(?:^|`|bin/)remit ((?:wallet|keys|payment|webhooks) [a-z-]+|smoke|doctor|audit|console|export|recover)((?: --[a-z-]+)*)").FindAllStringSubmatch(text, -1) {
+		for _, m := range regexp.MustCompile("(?m)(?:^|`|bin/)remit ((?:wallet|keys|payment|webhooks) "+
+			"[a-z-]+|smoke|doctor|audit|console|export|recover)((?: --[a-z-]+)*)").FindAllStringSubmatch(text, -1) {
 			found++
 			help, err := exec.Command(remit, append(strings.Fields(m[1]), "--help")...).CombinedOutput()
 			if err != nil {
@@ -60,7 +61,8 @@ func TestGuides(t *testing.T) {
 		for _, m := range regexp.MustCompile("`([A-Z][A-Za-z]+)(?:=[a-z]+)?`").FindAllStringSubmatch(text, -1) {
 			found++
 			_, parameter := stack.Parameters[m[1]]
-			if _, output := stack.Outputs[m[1]]; !parameter && !output && m[1] != "ARGS" && !slices.Contains(slices.Concat(settings.Payments.Names(), settings.APIKeys.Names()), m[1]) {
+			if _, output := stack.Outputs[m[1]]; !parameter && !output && m[1] != "ARGS" &&
+				!slices.Contains(slices.Concat(settings.Payments.Names(), settings.APIKeys.Names()), m[1]) {
 				t.Errorf("%s: template.yaml has neither parameter nor output, and Remit no setting, %s", file, m[1])
 			}
 		}

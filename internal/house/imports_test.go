@@ -75,10 +75,12 @@ var mayImport = map[string]string{
 	"dispatchenv":   "boot chainenv dispatch dynamo queue recipient walletenv",
 
 	// The rooms of the command line, which know nothing of each other.
-	"local":     "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory page recipient settings settlement stack store token wallet webhook webhook/guard",
+	"local": "apikey chain chains devnet devnet/faucet disburser dispatch dynamo ethrpc httpapi keyring local/sandbox memory " +
+		"page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "client token",
 	"preflight": "chains dynamo kms settings store",
-	"operator":  "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue secrets settings settlement stack store token wallet webhook",
+	"operator": "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue secrets settings " +
+		"settlement stack store token wallet webhook",
 
 	// The page that shows a stack, for any room. It knows none.
 	"page": "chain payment token wallet",
@@ -96,13 +98,14 @@ var mayImport = map[string]string{
 	"httpapi/httpapitest":   "httpapi",
 	"local/localtest":       "client local",
 	"operator/operatortest": "",
-	"simulation":            "interpose memory simulation/fakechain simulation/oracle simulation/scheduler settings stack store " + domains + " " + engines,
-	"simulation/fakechain":  "disburser chain token wallet",
-	"simulation/oracle":     "disburser dispatch memory settings simulation/fakechain store " + domains,
-	"simulation/scheduler":  "interpose",
-	"storetest":             "disburser settings store " + domains,
-	"tabletest":             "",
-	"tooltest":              "",
+	"simulation": "interpose memory simulation/fakechain simulation/oracle simulation/scheduler settings stack store " +
+		domains + " " + engines,
+	"simulation/fakechain": "disburser chain token wallet",
+	"simulation/oracle":    "disburser dispatch memory settings simulation/fakechain store " + domains,
+	"simulation/scheduler": "interpose",
+	"storetest":            "disburser settings store " + domains,
+	"tabletest":            "",
+	"tooltest":             "",
 
 	// Tools stand alone.
 	"tools":         "",
@@ -114,9 +117,10 @@ var mayImport = map[string]string{
 // trailing slash stands for everything below. Packages for tests may import all
 // of it, and no function links them.
 var onlyIn = map[string]string{
-	"github.com/aws/":        "boot dispatchenv dynamo kms local operator preflight queue secrets",
-	"github.com/ethereum/":   "devnet devnet/faucet ethrpc keyring local/fault",
-	"net/http":               "boot client devnet ethrpc httpapi local local/fault local/sandbox merchant meterenv operator page webhook webhook/guard",
+	"github.com/aws/":      "boot dispatchenv dynamo kms local operator preflight queue secrets",
+	"github.com/ethereum/": "devnet devnet/faucet ethrpc keyring local/fault",
+	"net/http": "boot client devnet ethrpc httpapi local local/fault local/sandbox merchant meterenv operator page " +
+		"webhook webhook/guard",
 	"os/exec":                "tools/mutate",
 	"github.com/alecthomas/": "operator",
 }
@@ -125,10 +129,11 @@ var onlyIn = map[string]string{
 // start-up time, hold power over money or are for tests. The others do not, not
 // even through another package.
 var mayLink = map[string]string{
-	"github.com/ethereum/":       "remit check-receipts get-balance send-payment send-payments",
-	"remit/internal/ethrpc":      "remit check-receipts get-balance send-payment send-payments",
-	"remit/internal/keyring":     "remit check-receipts send-payment send-payments",
-	"remit/internal/kms":         "remit check-receipts send-payment send-payments create-webhook rotate-webhook-secret test-webhook deliver-webhook",
+	"github.com/ethereum/":   "remit check-receipts get-balance send-payment send-payments",
+	"remit/internal/ethrpc":  "remit check-receipts get-balance send-payment send-payments",
+	"remit/internal/keyring": "remit check-receipts send-payment send-payments",
+	"remit/internal/kms": "remit check-receipts send-payment send-payments create-webhook rotate-webhook-secret " +
+		"test-webhook deliver-webhook",
 	"remit/internal/devnet":      "remit",
 	"remit/internal/settlement":  "remit check-receipts",
 	"remit/internal/interpose":   "remit",

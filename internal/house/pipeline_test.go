@@ -36,7 +36,8 @@ func TestPipelineRoles(t *testing.T) {
 		for _, s := range statements(p) {
 			for _, action := range words(s["Action"]) {
 				allowed[id][action] = true
-				if kind, _, _ := strings.Cut(action, ":"); s["Resource"] == "*" && !slices.Contains([]string{"application-autoscaling", "kms", "xray"}, kind) && id == "RemitStack" {
+				if kind, _, _ := strings.Cut(action, ":"); s["Resource"] == "*" &&
+					!slices.Contains([]string{"application-autoscaling", "kms", "xray"}, kind) && id == "RemitStack" {
 					t.Errorf("RemitStack may %s on everything", action)
 				}
 			}

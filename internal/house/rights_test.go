@@ -49,7 +49,8 @@ func TestRightsFollowTheVariables(t *testing.T) {
 		}
 		for id, actions := range granted {
 			if named[id] == "" {
-				t.Errorf("%s is granted %v on %s and has no variable that names it: take the statement away, or read the variable that the code needs", name, actions, id)
+				t.Errorf("%s is granted %v on %s and has no variable that names it: take the statement away, or read the variable that the "+
+					"code needs", name, actions, id)
 			}
 		}
 		for id, variable := range named {

@@ -22,10 +22,13 @@ type rule struct {
 var rules = []rule{
 	{"a table outlives the stack, unless its creation failed", "AWS::DynamoDB::Table", unless("DeletionPolicy", "RetainExceptOnCreate")},
 	{"a table outlives its own replacement", "AWS::DynamoDB::Table", unless("UpdateReplacePolicy", "Retain")},
-	{"a secret outlives the stack, unless its creation failed", "AWS::SecretsManager::Secret", unless("DeletionPolicy", "RetainExceptOnCreate")},
+	{"a secret outlives the stack, unless its creation failed", "AWS::SecretsManager::Secret",
+		unless("DeletionPolicy", "RetainExceptOnCreate")},
 	{"a secret outlives its own replacement", "AWS::SecretsManager::Secret", unless("UpdateReplacePolicy", "Retain")},
-	{"a table can be restored to any second", "AWS::DynamoDB::Table", unless("Properties.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled", "true")},
-	{"a table is paid by use, unless a parameter says otherwise", "AWS::DynamoDB::Table", unless("Properties.BillingMode", "PAY_PER_REQUEST", "[HasCapacity PROVISIONED PAY_PER_REQUEST]")},
+	{"a table can be restored to any second", "AWS::DynamoDB::Table",
+		unless("Properties.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled", "true")},
+	{"a table is paid by use, unless a parameter says otherwise", "AWS::DynamoDB::Table",
+		unless("Properties.BillingMode", "PAY_PER_REQUEST", "[HasCapacity PROVISIONED PAY_PER_REQUEST]")},
 	{"a key outlives the stack, unless its creation failed", "AWS::KMS::Key", unless("DeletionPolicy", "RetainExceptOnCreate")},
 	{"a key outlives its own replacement", "AWS::KMS::Key", unless("UpdateReplacePolicy", "Retain")},
 	{"a key is rotated", "AWS::KMS::Key", unless("Properties.EnableKeyRotation", "true")},
@@ -37,34 +40,43 @@ var rules = []rule{
 	{"an authorizer stands before every route that does not decline it", "AWS::Serverless::Api", missing("Properties.Auth.DefaultAuthorizer")},
 	{"an authorizer is asked at its alias, by a name that sam local understands", "AWS::Serverless::Api",
 		unless("Properties.Auth.Authorizers.Keys.FunctionArn", "${AuthorizerFunction.Arn}:live")},
-	{"an unauthorized request gets our 28 bytes", "AWS::Serverless::Api", unless("Properties.GatewayResponses.UNAUTHORIZED.ResponseTemplates.application/json", `{"detail":"Invalid API Key"}`)},
-	{"a denied request gets the same bytes", "AWS::Serverless::Api", unless("Properties.GatewayResponses.ACCESS_DENIED.ResponseTemplates.application/json", `{"detail":"Invalid API Key"}`)},
+	{"an unauthorized request gets our 28 bytes", "AWS::Serverless::Api",
+		unless("Properties.GatewayResponses.UNAUTHORIZED.ResponseTemplates.application/json", `{"detail":"Invalid API Key"}`)},
+	{"a denied request gets the same bytes", "AWS::Serverless::Api",
+		unless("Properties.GatewayResponses.ACCESS_DENIED.ResponseTemplates.application/json", `{"detail":"Invalid API Key"}`)},
 	{"a denied request gets the same status", "AWS::Serverless::Api", unless("Properties.GatewayResponses.ACCESS_DENIED.StatusCode", "401")},
-	{"an unknown route is not a missing token", "AWS::Serverless::Api", unless("Properties.GatewayResponses.MISSING_AUTHENTICATION_TOKEN.StatusCode", "404")},
-	{"an unknown route with a signature is an unknown route", "AWS::Serverless::Api", unless("Properties.GatewayResponses.INVALID_SIGNATURE.StatusCode", "404")},
-	{"an unknown route with an old token is an unknown route", "AWS::Serverless::Api", unless("Properties.GatewayResponses.EXPIRED_TOKEN.StatusCode", "404")},
+	{"an unknown route is not a missing token", "AWS::Serverless::Api",
+		unless("Properties.GatewayResponses.MISSING_AUTHENTICATION_TOKEN.StatusCode", "404")},
+	{"an unknown route with a signature is an unknown route", "AWS::Serverless::Api",
+		unless("Properties.GatewayResponses.INVALID_SIGNATURE.StatusCode", "404")},
+	{"an unknown route with an old token is an unknown route", "AWS::Serverless::Api",
+		unless("Properties.GatewayResponses.EXPIRED_TOKEN.StatusCode", "404")},
 	{"an answer of the gateway repeats nothing of a request", "AWS::Serverless::Api", repeats},
 	{"a default answer keeps the gateway's own status", "AWS::Serverless::Api", present("Properties.GatewayResponses.DEFAULT_4XX.StatusCode")},
 	{"an access log has no words of a client, which could end a field and forge others", "AWS::Serverless::Api", logsWords},
 	{"a request's data, which holds keys, is never logged", "AWS::Serverless::Api", tracesData},
 
-	{"a change of a parameter keeps the version before it, for remit rollback", "AWS::Serverless::Function", unless("UpdateReplacePolicy", "Retain")},
+	{"a change of a parameter keeps the version before it, for remit rollback", "AWS::Serverless::Function",
+		unless("UpdateReplacePolicy", "Retain")},
 	{"a function is built from Go", "AWS::Serverless::Function", unless("Metadata.BuildMethod", "go1.x")},
-	{"rounds that know what a payment writes are deployed before it: older ones never lower its counts", "AWS::Serverless::Function", precedesRounds},
+	{"rounds that know what a payment writes are deployed before it: older ones never lower its counts", "AWS::Serverless::Function",
+		precedesRounds},
 	{"a log is not kept for ever", "AWS::Logs::LogGroup", missing("Properties.RetentionInDays")},
 	{"a function behind the API answers before the gateway gives up", "AWS::Serverless::Function", outlivesGateway},
 	{"a function may do what it says and no more", "AWS::Serverless::Function", grantsTooMuch},
 	{"a role has only policies of this template", "AWS::IAM::Role", foreignPolicies},
 	{"a stolen function forges no webhook: only those that make and use the secrets open them", "AWS::Serverless::Function", opensSecrets},
 	{"a stolen function is not stolen money: only signers read the signing keys", "AWS::Serverless::Function", readsSigningKeys},
-	{"a stolen function changes no limit and hides no operator: it does not write settings, the deny list and the audit log", "AWS::Serverless::Function", changesRules},
+	{"a stolen function changes no limit and hides no operator: it does not write settings, the deny list and the audit log",
+		"AWS::Serverless::Function", changesRules},
 
 	{"an alarm says what silence means", "AWS::CloudWatch::Alarm", missing("Properties.TreatMissingData")},
 	{"an alarm says in words what happened", "AWS::CloudWatch::Alarm", missing("Properties.AlarmDescription")},
 	{"an alarm watches one metric: the local AWS refuses metric math", "AWS::CloudWatch::Alarm", present("Properties.Metrics")},
 
-	{"a stack can be deployed beside another: nothing has a fixed name", "", present("Properties.TableName", "Properties.QueueName", "Properties.FunctionName",
-		"Properties.AlarmName", "Properties.RoleName", "Properties.DashboardName")},
+	{"a stack can be deployed beside another: nothing has a fixed name", "",
+		present("Properties.TableName", "Properties.QueueName", "Properties.FunctionName",
+			"Properties.AlarmName", "Properties.RoleName", "Properties.DashboardName")},
 	{"a log has no fixed name either", "AWS::Logs::LogGroup", present("Properties.LogGroupName")},
 	{"a secret has no fixed name either", "AWS::SecretsManager::Secret", present("Properties.Name")},
 }
@@ -227,7 +239,8 @@ func tracesData(r node) string {
 
 // logsWords finds a variable of the access log that is not known to be of AWS's or our making.
 func logsWords(r node) string {
-	ours := []string{"requestTime", "requestId", "httpMethod", "resourcePath", "status", "responseLatency", "integration.latency", "authorizer.latency",
+	ours := []string{"requestTime", "requestId", "httpMethod", "resourcePath", "status", "responseLatency", "integration.latency",
+		"authorizer.latency",
 		"authorizer.merchant_id", "authorizer.key_id", "error.responseType", "responseLength", "identity.sourceIp"}
 	logged := regexp.MustCompile(`\$context\.([\w.]+)`).FindAllStringSubmatch(at[string](r, "Properties.AccessLogSetting.Format"), -1)
 	for _, v := range logged {
@@ -289,7 +302,8 @@ func grantsTooMuch(r node) string {
 			continue // no resource of X-Ray has a name
 		}
 		for _, word := range append(words(s["Action"]), words(s["Resource"])...) {
-			if strings.Contains(strings.NewReplacer("/wallets/*", "", "${ExistingWalletSecrets}*", "").Replace(word), "*") || word == "dynamodb:Scan" {
+			if strings.Contains(strings.NewReplacer("/wallets/*", "", "${ExistingWalletSecrets}*", "").Replace(word), "*") ||
+				word == "dynamodb:Scan" {
 				return "grants " + word
 			}
 		}
@@ -340,7 +354,8 @@ func keyUsers(r node) string {
 			return regexp.MustCompile(`:(\*$|.*(Decrypt|Encrypt|DataKey))`).MatchString(a)
 		})
 		who := fmt.Sprint(words(at[any](s, "Principal.AWS")))
-		if uses && who != "[CreateWebhookFunctionRole.Arn RotateWebhookSecretFunctionRole.Arn TestWebhookFunctionRole.Arn DeliverWebhookFunctionRole.Arn]" {
+		if uses && who != "[CreateWebhookFunctionRole.Arn RotateWebhookSecretFunctionRole.Arn TestWebhookFunctionRole.Arn "+
+			"DeliverWebhookFunctionRole.Arn]" {
 			return "may be used by " + who
 		}
 		if uses && at[node](s, "Condition.StringEquals")["kms:EncryptionContext:remit"] != "webhook-secrets" {
@@ -351,7 +366,8 @@ func keyUsers(r node) string {
 }
 
 func opensSecrets(r node) string {
-	uses, opens := has("functions/create-webhook/ functions/rotate-webhook-secret/ functions/test-webhook/ functions/deliver-webhook/", at[string](r, "Properties.CodeUri")), false
+	uses, opens := has("functions/create-webhook/ functions/rotate-webhook-secret/ functions/test-webhook/ functions/deliver-webhook/",
+		at[string](r, "Properties.CodeUri")), false
 	for _, s := range at[[]node](r, "Properties.Rights") {
 		excluded := at[node](s, "Condition.Null")["kms:EncryptionContext:remit"] == "true"
 		opens = opens || slices.Contains(words(s["Action"]), "kms:Decrypt") && !excluded

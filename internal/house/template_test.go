@@ -208,7 +208,8 @@ func TestRoutes(t *testing.T) {
 			if at[string](e, "Type") != "Api" {
 				continue
 			}
-			r := route{strings.ToUpper(at[string](e, "Properties.Method")), at[string](e, "Properties.Path"), name, at[string](e, "Properties.Auth.Authorizer")}
+			r := route{strings.ToUpper(at[string](e, "Properties.Method")), at[string](e, "Properties.Path"), name,
+				at[string](e, "Properties.Auth.Authorizer")}
 			if !coded[r] {
 				t.Errorf("httpapi.Routes lacks %+v", r)
 			}
@@ -265,8 +266,10 @@ func TestEveryAlarmHasItsPage(t *testing.T) {
 	urgent, _, _ = strings.Cut(urgent, "\n")
 	for _, alarm := range alarms {
 		short := strings.TrimSuffix(alarm, "Alarm")
-		said := slices.Contains(strings.FieldsFunc(urgent, func(r rune) bool { return r == ',' || r == ' ' }), short) || judgesARelease.MatchString(short)
-		if is := strings.Contains(fmt.Sprint(at[any](readTemplate(t), "Resources."+alarm+".Properties.AlarmActions")), "HasUrgentTopic"); is != said {
+		said := slices.Contains(strings.FieldsFunc(urgent, func(r rune) bool { return r == ',' || r == ' ' }), short) ||
+			judgesARelease.MatchString(short)
+		if is := strings.Contains(fmt.Sprint(at[any](readTemplate(t), "Resources."+alarm+".Properties.AlarmActions")),
+			"HasUrgentTopic"); is != said {
 			t.Errorf("%s is urgent: %v in template.yaml, %v in docs/alarms/README.md", alarm, is, said)
 		}
 		if !strings.Contains(fmt.Sprint(at[any](readTemplate(t), "Resources.Dashboard")), "${"+alarm+".Arn}") {

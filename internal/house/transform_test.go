@@ -66,17 +66,22 @@ func TestTransformedTemplate(t *testing.T) {
 func TestTransformedTemplateIsWatched(t *testing.T) {
 	text, mistakes := string(files(t)["template.yaml"]), map[string]deployment{}
 	for fault, edit := range map[string][2]string{
-		"belongs to no stack":             {"\nResources:\n", "\nResources:\n  Logs: {Type: AWS::ApiGateway::Account}\n"},
-		"SQS takes one queue":             {`Resource: "*" # in a queue's policy`, "Resource: [!GetAtt WebhookQueue.Arn, !GetAtt SettleQueue.Arn] #"},
-		"a changed parameter":             {"\n      VersionDescription: !Ref Configuration", ""},
-		"is deleted when":                 {"\n    UpdateReplacePolicy: Retain\n    Metadata: {BuildMethod: go1.x}", "\n    Metadata: {BuildMethod: go1.x}"},
-		"policies of AWS":                 {"ManagedPolicyArns: [!Ref RequestPolicy, ", "ManagedPolicyArns: [arn:aws:iam::aws:policy/AmazonSQSFullAccess, "},
-		"deployed by canaries":            {"SendPaymentsErrorsAlarm, !Ref SendPaymentsCrashesAlarm]", "]\n      Nothing:"},
-		"lost with the stack":             {"DeletionPolicy: RetainExceptOnCreate", "DeletionPolicy: Retain"},
-		"metrics of a method":             {"MetricsEnabled: false", "MetricsEnabled: true"},
-		"may [sqs:ReceiveMessage]":        {"Action: [kms:Decrypt, kms:GenerateDataKey], Resource: !Ref KmsKeyArn", `Action: [sqs:ReceiveMessage], Resource: "*"`},
-		"bytes, and Lambda takes 4096":    {"        READS:", "        MORE: '" + strings.Repeat("x", 3000) + "'\n        READS:"},
-		"characters, and IAM takes 6144":  {"PolicyDocument: {Version: \"2012-10-17\", Statement: [{Effect: Allow, Action: [", "PolicyDocument: {Version: \"2012-10-17\", Id: " + strings.Repeat("x", 6144) + ", Statement: [{Effect: Allow, Action: ["},
+		"belongs to no stack": {"\nResources:\n", "\nResources:\n  Logs: {Type: AWS::ApiGateway::Account}\n"},
+		"SQS takes one queue": {`Resource: "*" # in a queue's policy`,
+			"Resource: [!GetAtt WebhookQueue.Arn, !GetAtt SettleQueue.Arn] #"},
+		"a changed parameter": {"\n      VersionDescription: !Ref Configuration", ""},
+		"is deleted when": {"\n    UpdateReplacePolicy: Retain\n    Metadata: {BuildMethod: go1.x}",
+			"\n    Metadata: {BuildMethod: go1.x}"},
+		"policies of AWS": {"ManagedPolicyArns: [!Ref RequestPolicy, ",
+			"ManagedPolicyArns: [arn:aws:iam::aws:policy/AmazonSQSFullAccess, "},
+		"deployed by canaries": {"SendPaymentsErrorsAlarm, !Ref SendPaymentsCrashesAlarm]", "]\n      Nothing:"},
+		"lost with the stack":  {"DeletionPolicy: RetainExceptOnCreate", "DeletionPolicy: Retain"},
+		"metrics of a method":  {"MetricsEnabled: false", "MetricsEnabled: true"},
+		"may [sqs:ReceiveMessage]": {"Action: [kms:Decrypt, kms:GenerateDataKey], Resource: !Ref KmsKeyArn",
+			`Action: [sqs:ReceiveMessage], Resource: "*"`},
+		"bytes, and Lambda takes 4096": {"        READS:", "        MORE: '" + strings.Repeat("x", 3000) + "'\n        READS:"},
+		"characters, and IAM takes 6144": {"PolicyDocument: {Version: \"2012-10-17\", Statement: [{Effect: Allow, Action: [",
+			"PolicyDocument: {Version: \"2012-10-17\", Id: " + strings.Repeat("x", 6144) + ", Statement: [{Effect: Allow, Action: ["},
 		"which is not of its new version": {"Alarms: [!Ref CheckReceiptsCrashesAlarm]", "Alarms: [!Ref WalletPausedAlarm]"},
 	} {
 		broken := strings.Replace(text, edit[0], edit[1], 1)
@@ -106,7 +111,8 @@ func faults(t *testing.T, template node, production bool) (found []string) {
 	for id, v := range all {
 		r, kind := v.(node), at[string](v, "Type")
 		kept := []string{"AWS::DynamoDB::Table", "AWS::KMS::Key", "AWS::Logs::LogStream", "AWS::SecretsManager::Secret"}
-		if (slices.Contains(kept, kind) || id == "AuditLogGroup") && (r["DeletionPolicy"] != "RetainExceptOnCreate" || r["UpdateReplacePolicy"] != "Retain") {
+		if (slices.Contains(kept, kind) || id == "AuditLogGroup") &&
+			(r["DeletionPolicy"] != "RetainExceptOnCreate" || r["UpdateReplacePolicy"] != "Retain") {
 			add("%s is lost with the stack, or stays when its first deployment fails", id)
 		}
 		switch kind {
@@ -151,7 +157,8 @@ func faults(t *testing.T, template node, production bool) (found []string) {
 			for _, alarm := range at[[]any](r, "Properties.AlarmConfiguration.Alarms") {
 				name := at[string](alarm, "Name.Ref")
 				version := strings.TrimSuffix(id, "DeploymentGroup") + ".Version"
-				if watched := fmt.Sprint(at[any](all[name], "Properties.Dimensions")); !strings.Contains(watched, strings.TrimSuffix(version, ".Version")+"Version") {
+				if watched := fmt.Sprint(at[any](all[name], "Properties.Dimensions")); !strings.Contains(watched,
+					strings.TrimSuffix(version, ".Version")+"Version") {
 					add("the canary of %s watches %s, which is not of its new version: %s", id, name, watched)
 				}
 			}

@@ -270,7 +270,8 @@ var words = map[string]string{
 	"20 pairs":            pairs(20),
 	"21 pairs":            pairs(21),
 	"batch":               `{"payments":[{"to":"` + alice + `","amount":1},{"to":"0x` + strings.Repeat("1", 40) + `","amount":2}]}`,
-	"example batch": `{"payments":[{"wallet_address":"` + alice + `","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
+	"example batch": `{"payments":[{"wallet_address":"` + alice +
+		`","amount":1000000,"reference":"ana"},{"to":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359","amount":2500000}],` +
 		`"reference":"payroll-2026-01","metadata":{"order":"2041"}}`,
 	"100 payments": strings.Repeat(`{"to":"`+alice+`","amount":1},`, 99) + `{"to":"` + alice + `","amount":1}`,
 }
@@ -498,8 +499,9 @@ func sandboxFacts() any {
 	type m = map[string]any
 	return m{
 		"rpc_url": "http://127.0.0.1:8545", "chain_id": 1337, "block_time_seconds": 1, "finality": "2",
-		"token":      m{"address": "0x5FbDB2315678afecb367f032d93F642f64180aa3", "symbol": "USDC", "decimals": 6},
-		"wallets":    []m{{"address": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "token_balance": token.Units(1e12), "gas_balance": token.Units(1e18)}},
+		"token": m{"address": "0x5FbDB2315678afecb367f032d93F642f64180aa3", "symbol": "USDC", "decimals": 6},
+		"wallets": []m{{"address": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "token_balance": token.Units(1e12),
+			"gas_balance": token.Units(1e18)}},
 		"recipients": []m{{"address": "0x7e57000000000000000000000000000000000001", "behaviour": "revert"}},
 	}
 }

@@ -72,7 +72,8 @@ func TestKeyLife(t *testing.T) {
 	revoked := a.post("/api-keys/"+id+"/revoke", ``, fresh)
 	revoked.want(t, 200, `"revoked_at":"2026-01-02T16:14:05.000Z"`)
 	a.now = a.now.Add(time.Hour)
-	if again := a.post("/api-keys/"+id+"/revoke", `{}`, fresh); again.status != 200 || again.member(t, "revoked_at") != revoked.member(t, "revoked_at") {
+	if again := a.post("/api-keys/"+id+"/revoke", `{}`, fresh); again.status != 200 ||
+		again.member(t, "revoked_at") != revoked.member(t, "revoked_at") {
 		t.Errorf("revoking twice answers %d %s", again.status, again.body)
 	}
 	self := a.post("/api-keys/"+rotated.member(t, "id")+"/revoke", ``, fresh)

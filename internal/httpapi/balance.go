@@ -43,7 +43,8 @@ func GetBalance(newID func() string, nodes chain.Provider, asset token.Token, ne
 
 // accountOf asks one node after the other and returns the first answer. No
 // payment depends on it, so one node is enough.
-func accountOf(ctx context.Context, provider chain.Provider, address, contract token.Address, rule chain.ConfirmationRule) (chain.Account, error) {
+func accountOf(ctx context.Context, provider chain.Provider, address, contract token.Address,
+	rule chain.ConfirmationRule) (chain.Account, error) {
 	nodes, err := provider.Nodes(ctx)
 	if err != nil {
 		return chain.Account{}, errors.Join(chain.ErrUnavailable, err)

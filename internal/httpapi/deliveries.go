@@ -29,7 +29,8 @@ type attemptBody struct {
 }
 
 func deliveryBodyOf(d webhook.Delivery) deliveryBody {
-	body := deliveryBody{d.Delivery, d.Event.ID, d.Event.Type, d.Status, timeOrNull(d.NextAttemptAt), payment.Time(d.CreatedAt), []attemptBody{}}
+	body := deliveryBody{d.Delivery, d.Event.ID, d.Event.Type, d.Status, timeOrNull(d.NextAttemptAt), payment.Time(d.CreatedAt),
+		[]attemptBody{}}
 	for _, a := range d.Attempts {
 		body.Attempts = append(body.Attempts, attemptBodyOf(a))
 	}

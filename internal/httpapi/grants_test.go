@@ -29,7 +29,8 @@ func TestSuspended(t *testing.T) {
 	}
 	must(t, a.keyStore.SetTerms(t.Context(), a.merchant, limited, apikey.Terms{Suspended: "a stolen key"}))
 	for _, r := range httpapi.Routes {
-		if got := a.send(r.Method, concrete(r.Path), ""); r.Scope != "" && (got.status != 403 || got.member(t, "code") != "merchant_suspended" || strings.Contains(got.body, "stolen")) {
+		if got := a.send(r.Method, concrete(r.Path), ""); r.Scope != "" &&
+			(got.status != 403 || got.member(t, "code") != "merchant_suspended" || strings.Contains(got.body, "stolen")) {
 			t.Errorf("%s %s: %d %s", r.Method, r.Path, got.status, got.body)
 		}
 	}
@@ -197,7 +198,8 @@ func TestCreationsAreAnnounced(t *testing.T) {
 	a.post("/recipients", `{"address":"`+alice+`"}`).want(t, 200) // tells nothing new
 	listed := a.get("/api-keys").body
 	entries := a.get("/recipients").body
-	for i, want := range []struct{ kind, list string }{{webhook.KeyCreated, listed}, {webhook.KeyCreated, listed}, {webhook.RecipientCreated, entries}} {
+	for i, want := range []struct{ kind, list string }{{webhook.KeyCreated, listed}, {webhook.KeyCreated, listed},
+		{webhook.RecipientCreated, entries}} {
 		if i >= len(a.hooks.events) {
 			t.Fatalf("%d events", len(a.hooks.events))
 		}

@@ -50,8 +50,10 @@ var problems = []struct {
 	{errNotUTF8, problem{status: http.StatusBadRequest, code: "body_not_utf8", detail: "The body is not valid UTF-8."}},
 	{errKeySyntax, problem{status: http.StatusBadRequest, code: "idempotency_key_invalid",
 		detail: "Idempotency-Key must be sent once, as 1 to 255 visible ASCII characters without blanks, raw or in one pair of double quotes."}},
-	{dispatch.ErrKeyMissing, badRequest("idempotency_key_missing", "Send an Idempotency-Key: one for each payment that you intend, the same on every retry. Nothing was paid.")},
-	{errKeyCreation, problem{status: http.StatusForbidden, code: "key_creation_closed", detail: "API keys are issued by the operator of this service."}},
+	{dispatch.ErrKeyMissing, badRequest("idempotency_key_missing",
+		"Send an Idempotency-Key: one for each payment that you intend, the same on every retry. Nothing was paid.")},
+	{errKeyCreation, problem{status: http.StatusForbidden, code: "key_creation_closed",
+		detail: "API keys are issued by the operator of this service."}},
 
 	{apikey.ErrSuspended, problem{status: http.StatusForbidden, code: "merchant_suspended",
 		detail: "The operator of this service has suspended your account. Payments that were answered 201 are still made. Ask the operator."}},
@@ -62,7 +64,8 @@ var problems = []struct {
 		detail: "A payment under this Idempotency-Key is being made. Repeat the POST with the same key; that is always safe."}},
 	{dispatch.ErrTooMany, problem{status: http.StatusTooManyRequests, code: "too_many_pending", retryAfter: 5,
 		detail: "Too many of your payments wait to be mined. Nothing was started; try again when some are."}},
-	{dispatch.ErrBusy, problem{status: http.StatusTooManyRequests, code: "too_many_requests", retryAfter: 1, detail: "Too many requests"}}, // as the gateway says it
+	{dispatch.ErrBusy, problem{status: http.StatusTooManyRequests, code: "too_many_requests", retryAfter: 1,
+		detail: "Too many requests"}}, // as the gateway says it
 	{dispatch.ErrRolledBack, behind},
 	{dispatch.ErrUnavailable, unavailable},
 	{chain.ErrUnavailable, unavailable},
@@ -70,10 +73,13 @@ var problems = []struct {
 	{dispatch.ErrAmountBelow, badRequest("amount_below_minimum", "The amount is below the minimum of this service.")},
 	{dispatch.ErrAmountAbove, badRequest("amount_above_maximum", "The amount is above the maximum of this service or of your API key.")},
 	{store.ErrDailyLimit, badRequest("daily_limit_exceeded", "The payment would exceed your limit for this UTC day. Nothing was paid.")},
-	{dispatch.ErrRecipient, badRequest("recipient_not_allowed", "This recipient cannot be paid: the token contract or a list of this service refuses it. Nothing was paid.")},
+	{dispatch.ErrRecipient, badRequest("recipient_not_allowed",
+		"This recipient cannot be paid: the token contract or a list of this service refuses it. Nothing was paid.")},
 
-	{dispatch.ErrNoBatches, badRequest("batches_not_enabled", "This service pays no batches: send each payment to /send-payment. Nothing was paid.")},
-	{dispatch.ErrNotInBook, badRequest("recipient_not_in_book", "Your API key pays active entries of the recipient book only. Add the recipient and wait until it is active. Nothing was paid.")},
+	{dispatch.ErrNoBatches, badRequest("batches_not_enabled",
+		"This service pays no batches: send each payment to /send-payment. Nothing was paid.")},
+	{dispatch.ErrNotInBook, badRequest("recipient_not_in_book",
+		"Your API key pays active entries of the recipient book only. Add the recipient and wait until it is active. Nothing was paid.")},
 	{apikey.ErrLimit, badRequest("key_limit_reached", "You have 25 API keys that are neither revoked nor expired. Revoke one first.")},
 
 	{recipient.ErrNotFound, problem{status: http.StatusNotFound, code: "recipient_not_found", detail: "No such recipient."}},
@@ -82,8 +88,10 @@ var problems = []struct {
 	{webhook.ErrNotFound, problem{status: http.StatusNotFound, code: "webhook_not_found", detail: "No such webhook."}},
 	{webhook.ErrDeliveryNotFound, problem{status: http.StatusNotFound, code: "delivery_not_found", detail: "No such delivery."}},
 	{webhook.ErrLimit, badRequest("webhook_limit_reached", "You have 10 webhooks already. Delete one first.")},
-	{webhook.ErrDisabled, problem{status: http.StatusConflict, code: "webhook_disabled", detail: "The webhook is disabled and is sent nothing. Enable it first."}},
-	{webhook.ErrConflict, problem{status: http.StatusConflict, code: "webhook_changed", retryAfter: 1, detail: "The webhook was changed by another request. Try again."}},
+	{webhook.ErrDisabled, problem{status: http.StatusConflict, code: "webhook_disabled",
+		detail: "The webhook is disabled and is sent nothing. Enable it first."}},
+	{webhook.ErrConflict, problem{status: http.StatusConflict, code: "webhook_changed", retryAfter: 1,
+		detail: "The webhook was changed by another request. Try again."}},
 }
 
 // badRequest is the problem of a request that a rule of the service refuses.
@@ -99,7 +107,8 @@ var unavailable = problem{status: http.StatusServiceUnavailable, code: "payment_
 
 // behind is unavailable while the chain lacks blocks that were final.
 var behind = problem{status: unavailable.status, code: unavailable.code, retryAfter: unavailable.retryAfter,
-	detail: "Payments wait: the chain lacks blocks that were final, and is expected to catch up. Nothing was started; it is safe to try again."}
+	detail: "Payments wait: the chain lacks blocks that were final, and is expected to catch up. Nothing was started; it is safe " +
+		"to try again."}
 
 // internal is the problem of every other error.
 var internal = problem{status: http.StatusInternalServerError, code: "internal_error", detail: "Internal Server Error"}

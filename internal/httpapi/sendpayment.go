@@ -42,7 +42,8 @@ func SendPayments(newID func() string, payer Payer, asset token.Token) Endpoint 
 		}
 		a, err := send(c, f, payer, r, func(i int) []any { return []any{"payments", i, fields[i]} })
 		if tooMany, ok := errors.AsType[*dispatch.TooManyError](err); ok {
-			err = invalids{{"too_many", []any{"body", "payments"}, fmt.Sprintf("At most %d of these payments fit into one transaction of this chain", tooMany.Fit)}}
+			err = invalids{{"too_many", []any{"body", "payments"},
+				fmt.Sprintf("At most %d of these payments fit into one transaction of this chain", tooMany.Fit)}}
 		} else if entry, ok := errors.AsType[*chain.EntryError](err); ok {
 			err = entryError{err, entry.Index}
 		}

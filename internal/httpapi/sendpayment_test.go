@@ -100,7 +100,8 @@ func TestRefusals(t *testing.T) { answers(t, newAPI, "%s") }
 // refused for its content.
 func TestNothingIsStartedForARefusedRequest(t *testing.T) {
 	a := newAPI(t)
-	for _, body := range []string{``, `{`, `{}`, `{"to":"` + alice + `"}`, `{"amount":1}`, `{"to":"0x1","amount":1}`, `{"to":"` + alice + `","amount":0}`} {
+	for _, body := range []string{``, `{`, `{}`, `{"to":"` + alice + `"}`, `{"amount":1}`, `{"to":"0x1","amount":1}`,
+		`{"to":"` + alice + `","amount":0}`} {
 		a.post("/send-payment", body)
 	}
 	a.post("/send-payment", goodBody, "Idempotency-Key: a b")
@@ -112,10 +113,12 @@ func TestNothingIsStartedForARefusedRequest(t *testing.T) {
 // TestRequestReachesTheEngine: field by field.
 func TestRequestReachesTheEngine(t *testing.T) {
 	a := newAPI(t)
-	a.post("/send-payment", `{"wallet_address":"`+alice+`","amount":12,"reference":"r","metadata":{"k":"v"}}`, "Idempotency-Key: i").want(t, 201)
+	a.post("/send-payment", `{"wallet_address":"`+alice+`","amount":12,"reference":"r","metadata":{"k":"v"}}`, "Idempotency-Key: i").want(t,
+		201)
 	to, err := token.ParseAddress(alice)
 	must(t, err)
-	want := payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: "i", To: to, Amount: token.Units(12), Reference: "r", Metadata: map[string]string{"k": "v"}}
+	want := payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: "i", To: to, Amount: token.Units(12), Reference: "r",
+		Metadata: map[string]string{"k": "v"}}
 	if got := a.payments.got[0]; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("asked for %+v, want %+v", got, want)
 	}

@@ -75,7 +75,8 @@ func TestFoundOnTheChain(t *testing.T) {
 type recovered struct{}
 
 func (recovered) Payment(context.Context, payment.ID) (payment.Payment, error) {
-	return payment.Payment{State: payment.Committed, Amount: token.Units(1), Token: token.Token{Symbol: "USDC", Decimals: 6}, Network: "base", Version: 1}, nil
+	return payment.Payment{State: payment.Committed, Amount: token.Units(1), Token: token.Token{Symbol: "USDC", Decimals: 6},
+		Network: "base", Version: 1}, nil
 }
 
 // TestBothHashesResolve: after a fee bump the hash that was mined is another
@@ -102,7 +103,8 @@ func TestBothHashesResolve(t *testing.T) {
 func TestUnderKey(t *testing.T) {
 	a := newAPI(t)
 	a.post("/send-payment", goodBody, "Idempotency-Key: paid").want(t, 201)
-	begun := payment.New(payment.KeyID(a.merchant, "test", "begun"), payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: "begun"}, asset, "base-sepolia", a.now)
+	begun := payment.New(payment.KeyID(a.merchant, "test", "begun"),
+		payment.Request{Merchant: a.merchant, Mode: "test", IdempotencyKey: "begun"}, asset, "base-sepolia", a.now)
 	if _, _, err := a.payments.Create(t.Context(), begun); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +129,8 @@ func TestCSV(t *testing.T) {
 	if len(rows) != 3 || strings.Join(rows[0], ",") != names {
 		t.Fatalf("%d rows: %s", len(rows), page.body)
 	}
-	if newest := rows[1]; newest[2] != "3" || newest[8] != "'=HYPERLINK(1)" || newest[9] != `{"a":"<b>, \"c\""}` || newest[11]+newest[12]+newest[13]+newest[14] != "" {
+	if newest := rows[1]; newest[2] != "3" || newest[8] != "'=HYPERLINK(1)" || newest[9] != `{"a":"<b>, \"c\""}` ||
+		newest[11]+newest[12]+newest[13]+newest[14] != "" {
 		t.Errorf("%q", newest)
 	}
 	next, ok := strings.CutPrefix(page.header.Get("Link"), "<")
@@ -139,7 +142,8 @@ func TestCSV(t *testing.T) {
 		t.Fatalf("Link: %s", page.header.Get("Link"))
 	}
 	last := a.get("/transactions?"+there.RawQuery, "Accept: text/csv")
-	if last.want(t, 200, `,61234567890,"{""code"":""execution_reverted"",`); strings.Count(last.body, "\n") != 2 || last.header.Get("Link") != "" {
+	if last.want(t, 200, `,61234567890,"{""code"":""execution_reverted"",`); strings.Count(last.body, "\n") != 2 ||
+		last.header.Get("Link") != "" {
 		t.Errorf("the last page: %v %s", last.header, last.body)
 	}
 	if got := a.get("/transactions?status=confirmed", "Accept: text/csv"); got.body != names+"\n" {
@@ -318,7 +322,8 @@ func TestFilters(t *testing.T) {
 			t.Errorf("%s: %v, want %v", query, got, want)
 		}
 	}
-	for _, other := range []string{"status=failed", "created_before=2026-01-02T15:04:13Z", "created_after=2026-01-02T15:04:05Z", "idempotency_key=k"} {
+	for _, other := range []string{"status=failed", "created_before=2026-01-02T15:04:13Z", "created_after=2026-01-02T15:04:05Z",
+		"idempotency_key=k"} {
 		a.get("/transactions?"+next+"&"+other).want(t, 422, `"type":"cursor_mismatch","loc":["query","cursor"]`)
 	}
 }

@@ -59,10 +59,11 @@ func TestWhatIsNoIDReadsNothing(t *testing.T) {
 	log, newID := webhook.NewLog(nil, nil, time.Now, nil), func() string { return "request" }
 	good, long := "we_"+strings.Repeat("0", 24), strings.Repeat("a", 1100)
 	for path, e := range map[string]httpapi.Endpoint{
-		"POST /webhooks/%s 404 webhook":                                 httpapi.UpdateWebhook(newID, hooks),
-		"POST /webhooks/%s/delete 404 webhook":                          httpapi.DeleteWebhook(newID, hooks),
-		"POST /webhooks/%s/rotate-secret 404 webhook":                   httpapi.RotateWebhookSecret(newID, hooks),
-		"POST /webhooks/%s/test 404 webhook":                            httpapi.TestWebhook(newID, webhook.NewTester(webhook.Sealed{}, nil, time.Now, nil)),
+		"POST /webhooks/%s 404 webhook":               httpapi.UpdateWebhook(newID, hooks),
+		"POST /webhooks/%s/delete 404 webhook":        httpapi.DeleteWebhook(newID, hooks),
+		"POST /webhooks/%s/rotate-secret 404 webhook": httpapi.RotateWebhookSecret(newID, hooks),
+		"POST /webhooks/%s/test 404 webhook": httpapi.TestWebhook(newID,
+			webhook.NewTester(webhook.Sealed{}, nil, time.Now, nil)),
 		"GET /webhooks/%s/deliveries 404 webhook":                       httpapi.ListDeliveries(newID, log),
 		"POST /webhooks/%s/deliveries/dlv_1/resend 404 webhook":         httpapi.ResendDelivery(newID, log),
 		"POST /webhooks/" + good + "/deliveries/%s/resend 404 delivery": httpapi.ResendDelivery(newID, log),
@@ -70,7 +71,8 @@ func TestWhatIsNoIDReadsNothing(t *testing.T) {
 		"POST /api-keys/%s/revoke 404 api_key":                          httpapi.RevokeAPIKey(newID, keys),
 	} {
 		part := strings.Fields(path)
-		for _, id := range []string{long, "we_" + long, "we_0", good + "0", strings.ToUpper(good), "dlv_" + strings.Repeat("0", 31), "key_" + strings.Repeat("0", 13), "key_-23456789012"} {
+		for _, id := range []string{long, "we_" + long, "we_0", good + "0", strings.ToUpper(good), "dlv_" + strings.Repeat("0", 31),
+			"key_" + strings.Repeat("0", 13), "key_-23456789012"} {
 			r := httptest.NewRequest(part[0], fmt.Sprintf(part[1], id), strings.NewReader("{}"))
 			r.Header.Set("Content-Type", "application/json")
 			w := httptest.NewRecorder()

@@ -50,12 +50,14 @@ func (s *Store) Payment(ctx context.Context, id payment.ID) (payment.Payment, er
 
 // PaymentByHash implements store.Payments.
 func (s *Store) PaymentByHash(ctx context.Context, h chain.Hash) (payment.Payment, error) {
-	return ask(ctx, s.Around, "PaymentByHash", h.String(), func(ctx context.Context) (payment.Payment, error) { return s.Store.PaymentByHash(ctx, h) })
+	return ask(ctx, s.Around, "PaymentByHash", h.String(),
+		func(ctx context.Context) (payment.Payment, error) { return s.Store.PaymentByHash(ctx, h) })
 }
 
 // Reassign implements store.Payments.
 func (s *Store) Reassign(ctx context.Context, p payment.Payment, old string) error {
-	return s.run(ctx, "Reassign", string(p.ID)+" to "+short(p.Wallet), func(ctx context.Context) error { return s.Store.Reassign(ctx, p, old) })
+	return s.run(ctx, "Reassign", string(p.ID)+" to "+short(p.Wallet),
+		func(ctx context.Context) error { return s.Store.Reassign(ctx, p, old) })
 }
 
 // Discard implements store.Payments.
@@ -90,7 +92,8 @@ func (s *Store) Refund(ctx context.Context, c store.Charge) error {
 
 // Reserve implements store.Nonces.
 func (s *Store) Reserve(ctx context.Context, n wallet.Need) (wallet.Wallet, error) {
-	return ask(ctx, s.Around, "Reserve", string(n.Payment)+" of "+short(n.Wallet.Address), func(ctx context.Context) (wallet.Wallet, error) { return s.Store.Reserve(ctx, n) })
+	return ask(ctx, s.Around, "Reserve", string(n.Payment)+" of "+short(n.Wallet.Address),
+		func(ctx context.Context) (wallet.Wallet, error) { return s.Store.Reserve(ctx, n) })
 }
 
 // Release implements store.Nonces.
@@ -100,12 +103,14 @@ func (s *Store) Release(ctx context.Context, id payment.ID, tx wallet.PendingTx)
 
 // Return implements store.Nonces.
 func (s *Store) Return(ctx context.Context, n wallet.Need, nonce uint64) error {
-	return s.run(ctx, "Return", string(n.Payment)+" "+at(n.Wallet, nonce), func(ctx context.Context) error { return s.Store.Return(ctx, n, nonce) })
+	return s.run(ctx, "Return", string(n.Payment)+" "+at(n.Wallet, nonce),
+		func(ctx context.Context) error { return s.Store.Return(ctx, n, nonce) })
 }
 
 // Orphan implements store.Nonces.
 func (s *Store) Orphan(ctx context.Context, id wallet.ID, holder payment.ID, nonce uint64) error {
-	return s.run(ctx, "Orphan", string(holder)+" "+at(id, nonce), func(ctx context.Context) error { return s.Store.Orphan(ctx, id, holder, nonce) })
+	return s.run(ctx, "Orphan", string(holder)+" "+at(id, nonce),
+		func(ctx context.Context) error { return s.Store.Orphan(ctx, id, holder, nonce) })
 }
 
 // RaiseCeiling implements store.Nonces.
@@ -125,12 +130,14 @@ func (s *Store) Bind(ctx context.Context, c store.Coin, at time.Time) error {
 
 // Commit implements store.PendingTxs.
 func (s *Store) Commit(ctx context.Context, p payment.Payment) error {
-	return s.run(ctx, "Commit", string(p.ID)+" "+at(wallet.ID{Address: p.Wallet}, p.Nonce), func(ctx context.Context) error { return s.Store.Commit(ctx, p) })
+	return s.run(ctx, "Commit", string(p.ID)+" "+at(wallet.ID{Address: p.Wallet}, p.Nonce),
+		func(ctx context.Context) error { return s.Store.Commit(ctx, p) })
 }
 
 // AddAttempt implements store.PendingTxs.
 func (s *Store) AddAttempt(ctx context.Context, p payment.Payment) error {
-	return s.run(ctx, "AddAttempt", fmt.Sprint(p.ID, " ", len(p.Attempts)), func(ctx context.Context) error { return s.Store.AddAttempt(ctx, p) })
+	return s.run(ctx, "AddAttempt", fmt.Sprint(p.ID, " ", len(p.Attempts)),
+		func(ctx context.Context) error { return s.Store.AddAttempt(ctx, p) })
 }
 
 // PutNoop implements store.PendingTxs.
@@ -154,7 +161,8 @@ func (s *Store) PendingTxs(ctx context.Context, id wallet.ID, from uint64) ([]wa
 
 // PendingTx implements store.PendingTxs.
 func (s *Store) PendingTx(ctx context.Context, id wallet.ID, nonce uint64) (wallet.PendingTx, error) {
-	return ask(ctx, s.Around, "PendingTx", at(id, nonce), func(ctx context.Context) (wallet.PendingTx, error) { return s.Store.PendingTx(ctx, id, nonce) })
+	return ask(ctx, s.Around, "PendingTx", at(id, nonce),
+		func(ctx context.Context) (wallet.PendingTx, error) { return s.Store.PendingTx(ctx, id, nonce) })
 }
 
 // DeletePendingTx implements store.PendingTxs.
@@ -169,7 +177,8 @@ func (s *Store) Register(ctx context.Context, r wallet.Registration) error {
 
 // SetState implements store.Wallets.
 func (s *Store) SetState(ctx context.Context, id wallet.ID, from, to wallet.State, at time.Time) error {
-	return s.run(ctx, "SetState", short(id.Address)+" to "+string(to), func(ctx context.Context) error { return s.Store.SetState(ctx, id, from, to, at) })
+	return s.run(ctx, "SetState", short(id.Address)+" to "+string(to),
+		func(ctx context.Context) error { return s.Store.SetState(ctx, id, from, to, at) })
 }
 
 // Retire implements store.Wallets.
@@ -214,7 +223,8 @@ func (s *Store) SetSettings(ctx context.Context, v settings.Settings) error {
 
 // SettingsHistory implements store.Settings.
 func (s *Store) SettingsHistory(ctx context.Context) ([]settings.Settings, error) {
-	return ask(ctx, s.Around, "SettingsHistory", "", func(ctx context.Context) ([]settings.Settings, error) { return s.Store.SettingsHistory(ctx) })
+	return ask(ctx, s.Around, "SettingsHistory", "",
+		func(ctx context.Context) ([]settings.Settings, error) { return s.Store.SettingsHistory(ctx) })
 }
 
 // Denied implements store.Denials.
@@ -234,7 +244,8 @@ func (s *Store) Compared(ctx context.Context, chainID uint64) (store.Comparison,
 
 // Claim implements store.Wallets.
 func (s *Store) Claim(ctx context.Context, id wallet.ID, by string, now, until time.Time) (bool, error) {
-	return ask(ctx, s.Around, "Claim", short(id.Address), func(ctx context.Context) (bool, error) { return s.Store.Claim(ctx, id, by, now, until) })
+	return ask(ctx, s.Around, "Claim", short(id.Address),
+		func(ctx context.Context) (bool, error) { return s.Store.Claim(ctx, id, by, now, until) })
 }
 
 // Reconcile implements store.Wallets.

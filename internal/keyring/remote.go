@@ -111,7 +111,8 @@ func AddressOf(der []byte) (token.Address, error) {
 		return token.Address{}, fmt.Errorf("%w: no public key: %w", ErrSignature, cmp.Or(err, errors.New("more follows it")))
 	}
 	var curve asn1.ObjectIdentifier // SEC 2: secp256k1 is 1.3.132.0.10
-	if _, err := asn1.Unmarshal(info.Algorithm.Parameters.FullBytes, &curve); err != nil || !curve.Equal(asn1.ObjectIdentifier{1, 3, 132, 0, 10}) {
+	if _, err := asn1.Unmarshal(info.Algorithm.Parameters.FullBytes, &curve); err != nil ||
+		!curve.Equal(asn1.ObjectIdentifier{1, 3, 132, 0, 10}) {
 		return token.Address{}, fmt.Errorf("%w: a key of another curve than secp256k1", ErrSignature)
 	}
 	key, err := secp256k1.ParsePubKey(info.Key.RightAlign())

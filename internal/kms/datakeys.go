@@ -50,7 +50,8 @@ func (k *DataKeys) Seal(ctx context.Context, name string, secret []byte) ([]byte
 	k.mu.Lock() // until KMS has answered: the first secrets share one data key
 	defer k.mu.Unlock()
 	if k.own == nil {
-		out, err := k.client.GenerateDataKey(ctx, &kms.GenerateDataKeyInput{KeyId: &k.key, KeySpec: types.DataKeySpecAes256, EncryptionContext: purpose()})
+		out, err := k.client.GenerateDataKey(ctx, &kms.GenerateDataKeyInput{KeyId: &k.key, KeySpec: types.DataKeySpecAes256,
+			EncryptionContext: purpose()})
 		if err != nil {
 			return nil, fmt.Errorf("making a data key of %s: %w", k.key, err)
 		}

@@ -37,7 +37,8 @@ func (k Keys) Grants(ctx context.Context, key string) (all []Grant, err error) {
 			return nil, fmt.Errorf("listing the grants on %s: %w", key, err)
 		}
 		for _, g := range page.Grants {
-			all = append(all, Grant{aws.ToString(g.GrantId), aws.ToString(g.Name), aws.ToString(g.GranteePrincipal), slices.Contains(g.Operations, types.GrantOperationSign)})
+			all = append(all, Grant{aws.ToString(g.GrantId), aws.ToString(g.Name), aws.ToString(g.GranteePrincipal),
+				slices.Contains(g.Operations, types.GrantOperationSign)})
 		}
 	}
 	return all, nil

@@ -58,7 +58,8 @@ func (k Keys) Public(ctx context.Context, name string) (arn string, der []byte, 
 	case err != nil:
 		return "", nil, fmt.Errorf("reading the public key of %s: %w", name, err)
 	case out.KeySpec != types.KeySpecEccSecgP256k1 || out.KeyUsage != types.KeyUsageTypeSignVerify:
-		return "", nil, fmt.Errorf("%s: %w: make one with KeySpec %s and KeyUsage %s", name, ErrKey, types.KeySpecEccSecgP256k1, types.KeyUsageTypeSignVerify)
+		return "", nil, fmt.Errorf("%s: %w: make one with KeySpec %s and KeyUsage %s", name, ErrKey, types.KeySpecEccSecgP256k1,
+			types.KeyUsageTypeSignVerify)
 	}
 	return *out.KeyId, out.PublicKey, nil
 }

@@ -100,7 +100,8 @@ func TestAKeyIsMadeAndSigns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signer := keyring.NewRemote(address, time.Now, func(ctx context.Context, digest []byte) ([]byte, error) { return keys.Sign(ctx, arn, digest) })
+	signer := keyring.NewRemote(address, time.Now,
+		func(ctx context.Context, digest []byte) ([]byte, error) { return keys.Sign(ctx, arn, digest) })
 	if err := signer.Ready(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -136,7 +137,8 @@ func TestDataKeys(t *testing.T) {
 		sealing := kms.OpenDataKeys(cfg, arn)
 		for range 3 {
 			s, err := sealing.Seal(t.Context(), "we_1", []byte("whsec_1"))
-			if err != nil || bytes.Contains(s, []byte("whsec_1")) || slices.ContainsFunc(sealed, func(before []byte) bool { return bytes.Equal(before, s) }) {
+			if err != nil || bytes.Contains(s, []byte("whsec_1")) ||
+				slices.ContainsFunc(sealed, func(before []byte) bool { return bytes.Equal(before, s) }) {
 				t.Fatalf("sealed %x, %v", s, err)
 			}
 			sealed = append(sealed, s)

@@ -30,8 +30,9 @@ func over(t *testing.T, on *devnet.Chain, from devnet.Wallet, flags ...string) *
 	t.Helper()
 	keys := filepath.Join(t.TempDir(), "keys")
 	check(t, os.WriteFile(keys, []byte(from.PrivateKey()), 0o600))
-	out, _ := localtest.Start(t, &local.Command{}, append([]string{"--listen=127.0.0.1:0", "--rpc=" + on.URL(), "--token=" + on.Token().Contract.String(),
-		"--wallet-file=" + keys, "--block-time=100ms", "--confirmation-rule=1", "--key-creation=public"}, flags...)...)
+	out, _ := localtest.Start(t, &local.Command{},
+		append([]string{"--listen=127.0.0.1:0", "--rpc=" + on.URL(), "--token=" + on.Token().Contract.String(),
+			"--wallet-file=" + keys, "--block-time=100ms", "--confirmation-rule=1", "--key-creation=public"}, flags...)...)
 	api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1]}
 	out.Await(t, "Ctrl-C")
 	var err error
@@ -59,7 +60,8 @@ func TestBatchWithARecipientListedOnTheWay(t *testing.T) {
 			t.Errorf("%s is answered %+v, %v; want %d %s", key, p, err, status, code)
 		}
 	}
-	refused(over(t, on, on.Wallets()[1], "--batch-contract="+token.Address{0xde}.String()), "no-contract", http.StatusServiceUnavailable, `"payment_rail_unavailable"`)
+	refused(over(t, on, on.Wallets()[1], "--batch-contract="+token.Address{0xde}.String()), "no-contract", http.StatusServiceUnavailable,
+		`"payment_rail_unavailable"`)
 	if n, err := on.NonceOf(t.Context(), on.Wallets()[1].Address); n != 0 || err != nil {
 		t.Errorf("without a contract %d transactions are sent, %v", n, err)
 	}

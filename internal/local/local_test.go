@@ -100,7 +100,8 @@ func TestAccessLogShowsPathsEscaped(t *testing.T) {
 func TestAPIOfThisMachineOnly(t *testing.T) {
 	api, _ := localtest.Stack(t, "--no-page")
 	_, port, _ := strings.Cut(strings.TrimPrefix(api.URL, "http://"), ":")
-	const create = "POST /create-api-key HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n" + `{"merchant_name":"evil"}`
+	const create = "POST /create-api-key HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Type: " +
+		"application/json\r\nContent-Length: 24\r\n\r\n" + `{"merchant_name":"evil"}`
 	for host, want := range map[string]int{
 		"evil.example:" + port: 403, "evil.example": 403, "127.0.0.1.evil.example": 403, "192.0.2.1:" + port: 403, "": 403,
 		"127.0.0.1:" + port: 201, "localhost:" + port: 201, "localhost": 201, "[::1]:" + port: 201, "127.0.0.2:9": 201,
@@ -121,12 +122,14 @@ func TestAPIOfThisMachineOnly(t *testing.T) {
 // unless it is told to, and on a main network it does not start without limits.
 func TestRealMoneyIsClosed(t *testing.T) {
 	flagsFor := func(chainID uint64) []string {
-		on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1, ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+		on, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1,
+			ChainID: chainID, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 		check(t, err)
 		t.Cleanup(func() { _ = on.Close() })
 		keys := filepath.Join(t.TempDir(), "keys")
 		check(t, os.WriteFile(keys, []byte(on.Wallets()[0].PrivateKey()), 0o600))
-		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL() + "/v2/secret", "--token=" + on.Token().Contract.String(), "--wallet-file=" + keys}
+		return []string{"--listen=127.0.0.1:0", "--rpc=" + on.URL() + "/v2/secret", "--token=" + on.Token().Contract.String(),
+			"--wallet-file=" + keys}
 	}
 	served := func(flags []string) (shown string, made error) {
 		out, stop := localtest.Start(t, &local.Command{}, flags...)
@@ -144,7 +147,8 @@ func TestRealMoneyIsClosed(t *testing.T) {
 
 	for _, flags := range [][]string{test, append(base, limits...)} {
 		shown, made := served(flags)
-		if told, ok := errors.AsType[*client.Problem](made); !ok || told.Code != "key_creation_closed" || !strings.Contains(shown, "keys create") {
+		if told, ok := errors.AsType[*client.Problem](made); !ok || told.Code != "key_creation_closed" ||
+			!strings.Contains(shown, "keys create") {
 			t.Errorf("%v: a stranger's key: %v; shown: %s", flags, made, shown)
 		}
 	}
@@ -212,7 +216,8 @@ func TestTakenPorts(t *testing.T) {
 		flags = append(flags, flag+"="+taken.Addr().String())
 	}
 	for level, want := range map[string]string{
-		"": " are taken: is another remit running? Stop it, or take free ports with --listen 127.0.0.1:0 --chain-listen 127.0.0.1:0", "1": "with make run ARGS='--listen 127.0.0.1:0 --chain-listen 127.0.0.1:0'",
+		"":  " are taken: is another remit running? Stop it, or take free ports with --listen 127.0.0.1:0 --chain-listen 127.0.0.1:0",
+		"1": "with make run ARGS='--listen 127.0.0.1:0 --chain-listen 127.0.0.1:0'",
 	} {
 		t.Setenv("MAKELEVEL", level)
 		var command local.Command
@@ -226,7 +231,8 @@ func TestTakenPorts(t *testing.T) {
 // TestNodesThatAreNotWell: a stack starts beside a node that is down, on one that
 // refuses batches, and says so.
 func TestNodesThatAreNotWell(t *testing.T) {
-	chain, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	chain, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 100 * time.Millisecond, Wallets: 1,
+		Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	check(t, err)
 	defer func() { _ = chain.Close() }()
 	target, err := url.Parse(chain.URL())
@@ -245,7 +251,8 @@ func TestNodesThatAreNotWell(t *testing.T) {
 	defer picky.Close()
 	keys := filepath.Join(t.TempDir(), "keys")
 	check(t, os.WriteFile(keys, []byte(chain.Wallets()[0].PrivateKey()), 0o600))
-	flags := []string{"--listen=127.0.0.1:0", "--token=" + chain.Token().Contract.String(), "--wallet-file=" + keys, "--rpc=http://127.0.0.1:1"}
+	flags := []string{"--listen=127.0.0.1:0", "--token=" + chain.Token().Contract.String(), "--wallet-file=" + keys,
+		"--rpc=http://127.0.0.1:1"}
 	out, _ := localtest.Start(t, &local.Command{}, append(flags, "--rpc="+picky.URL)...)
 	if url := strings.Fields(out.Await(t, "API"))[1]; !strings.Contains(out.Await(t, "wallets"), "1") {
 		t.Errorf("%s has not its wallet", url)

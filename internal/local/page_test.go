@@ -42,7 +42,8 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 		{"loopback at another port", "GET /page/facts", "127.0.0.1:1", "", "", 403},
 		{"an address that is not loopback", "GET /", "192.0.2.1:" + port, "", "", 403},
 		{"the stream from another site", "GET /page/events", own, "Sec-Fetch-Site: cross-site\r\n", "", 403},
-		{"the stream as an image of another site", "GET /page/events", own, "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", "", 403},
+		{"the stream as an image of another site", "GET /page/events", own, "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n", "",
+			403},
 		{"an unknown button", "POST /page/do", own, json, `{"do":"dance"}`, 422},
 		{"an unknown field", "POST /page/do", own, json, `{"do":"mend","now":true}`, 422},
 		{"an amount that is none", "POST /page/do", own, json, strings.Replace(pay, `"1"`, `"1.5"`, 1), 422},
@@ -54,9 +55,11 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 		{"too long", "POST /page/do", own, json, `{"do":"random","seconds":61}`, 422},
 		{"no such payment", "GET /page/payment?find=x", own, "", "", 404},
 	} {
-		answer, body := raw(t, api, fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", row.line, row.host, len(row.body), row.header, row.body))
+		answer, body := raw(t, api, fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", row.line,
+			row.host, len(row.body), row.header, row.body))
 		policy := answer.Header.Get("Content-Security-Policy")
-		if answer.StatusCode != row.status || !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self';") || answer.StatusCode != 200 && !strings.Contains(body, `"code":"page_refused"`) {
+		if answer.StatusCode != row.status || !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'; style-src 'self';") ||
+			answer.StatusCode != 200 && !strings.Contains(body, `"code":"page_refused"`) {
 			t.Errorf("%s: answered %s %s, policy %q", row.name, answer.Status, body, policy)
 		}
 		if answer.Header.Get("Access-Control-Allow-Origin") != "" {
@@ -124,7 +127,8 @@ func TestThePageShowsOthersToo(t *testing.T) {
 			var story struct{ Payment payment }
 			answer, err := api.Call(t.Context(), "GET", "/page/payment?find="+key, "")
 			check(t, err)
-			if _ = json.Unmarshal(answer.Body, &story); story.Payment.State == "CONFIRMED" && story.Payment.Paid > 0 && (key == "before" || !slices.Contains(story.Payment.At, 0)) {
+			if _ = json.Unmarshal(answer.Body, &story); story.Payment.State == "CONFIRMED" && story.Payment.Paid > 0 &&
+				(key == "before" || !slices.Contains(story.Payment.At, 0)) {
 				seen = append(seen, story.Payment)
 			}
 		}

@@ -71,7 +71,8 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	}
 	for _, a := range s.chain.keyed() {
 		id := wallet.ID{ChainID: s.chain.chainID, Address: a}
-		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}); err != nil {
+		if err := s.tables.payments.Register(ctx, wallet.Registration{ID: id, State: wallet.Active, Key: wallet.InSecret,
+			Since: time.Now()}); err != nil {
 			return nil, fmt.Errorf("registering wallet %s: %w", a, err)
 		}
 	}
@@ -108,7 +109,8 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 	}
 	if played != nil {
 		keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
-		played.Parts = sandbox.Parts{URL: url, Chain: s.chain.embedded, Token: s.chain.asset, Store: s.tables.payments, Rule: config.ConfirmationRule, Hint: s.hinted.Hint,
+		played.Parts = sandbox.Parts{URL: url, Chain: s.chain.embedded, Token: s.chain.asset, Store: s.tables.payments,
+			Rule: config.ConfirmationRule, Hint: s.hinted.Hint,
 			Join: func(ctx context.Context) (string, string, error) {
 				made, err := keys.Create(ctx, "The page", apikey.KeyRequest{})
 				return made.Key.MerchantID, made.Secret.Reveal(), err
@@ -119,7 +121,8 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 }
 
 // routes serves every endpoint there is.
-func (s *process) routes(payer httpapi.Payer, current func(context.Context) (settings.Keys, error), book *recipient.Book, events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
+func (s *process) routes(payer httpapi.Payer, current func(context.Context) (settings.Keys, error), book *recipient.Book,
+	events *webhook.Publisher, deliveries webhook.Store, sender *guard.Client, rule chain.ConfirmationRule) (http.Handler, error) {
 	keys := apikey.NewRegistry(s.tables.keys, apikey.Test, time.Now, rand.Reader)
 	endpoints := webhook.NewRegistry(deliveries, sender, time.Now, rand.Reader)
 	log := webhook.NewLog(deliveries, s.jobs, time.Now, rand.Reader)

@@ -81,7 +81,8 @@ func (s *Settings) servesPage() bool {
 func (s *Settings) complete(config stack.Config) stack.Config {
 	own, known := chains.Of(config.ChainID)
 	if !known {
-		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024, ByCall: own.ByCall}
+		own = chains.Profile{ConfirmationRule: chain.ConfirmationRule{Depth: 2}, BlockTime: time.Second, FeeLimit: 200, Window: 1024,
+			ByCall: own.ByCall}
 	}
 	own.Window = cmp.Or(s.Window, own.Window)
 	config = own.Complete(config)
@@ -134,7 +135,8 @@ func (s *Settings) write(ctx context.Context, t *tables, log *slog.Logger) error
 	}
 	initial, by := s.initial(), settings.Stamp{Needs: settings.Code, Confirmed: true, At: time.Now(), Who: byFlags, Why: "flags"}
 	initial.Stamp, initial.Version = by, rules.Settings.Version
-	if err := replace(settings.Payments, rules.Settings, initial, rules.Unusable, log, func() error { return t.payments.SetSettings(ctx, initial) }); err != nil {
+	if err := replace(settings.Payments, rules.Settings, initial, rules.Unusable, log,
+		func() error { return t.payments.SetSettings(ctx, initial) }); err != nil {
 		return err
 	}
 	there, unusable := t.keys.KeySettings(ctx)
@@ -167,7 +169,8 @@ func replace[T any](table settings.Table[T], there, flags T, unusable error, log
 func (s *Settings) config() (stack.Config, error) {
 	switch outside, named := len(s.RPC) > 0, !s.Token.IsZero(); {
 	case s.Fresh && (outside || s.DynamoDB == ""):
-		return stack.Config{}, errors.New("--fresh goes with --dynamodb and the embedded chain: on another chain the deleted tables would be all that knows what was paid")
+		return stack.Config{}, errors.New("--fresh goes with --dynamodb and the embedded chain: on another chain the deleted tables " +
+			"would be all that knows what was paid")
 	case !outside && (named || s.WalletFile != "" || !s.BatchContract.IsZero()):
 		return stack.Config{}, errors.New("--token, --wallet-file and --batch-contract go with --rpc: the embedded chain brings its own")
 	case outside && (!named || s.WalletFile == ""):

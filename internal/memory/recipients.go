@@ -45,7 +45,8 @@ func (s *APIKeys) Entry(_ context.Context, merchant, mode string, a token.Addres
 }
 
 // Entries implements recipient.Store.
-func (s *APIKeys) Entries(_ context.Context, merchant, mode string, from recipient.Position, limit int) (page []recipient.Entry, more bool, err error) {
+func (s *APIKeys) Entries(_ context.Context, merchant, mode string, from recipient.Position, limit int) (page []recipient.Entry,
+	more bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	order := func(a, b recipient.Position) int { // newest first
@@ -53,12 +54,14 @@ func (s *APIKeys) Entries(_ context.Context, merchant, mode string, from recipie
 	}
 	page = []recipient.Entry{}
 	for k, e := range s.book {
-		if k.merchant == merchant && k.mode == mode && (from.CreatedAt.IsZero() || order(from, recipient.Position{CreatedAt: e.CreatedAt, Address: e.Address}) < 0) {
+		if k.merchant == merchant && k.mode == mode &&
+			(from.CreatedAt.IsZero() || order(from, recipient.Position{CreatedAt: e.CreatedAt, Address: e.Address}) < 0) {
 			page = append(page, e)
 		}
 	}
 	slices.SortFunc(page, func(a, b recipient.Entry) int {
-		return order(recipient.Position{CreatedAt: a.CreatedAt, Address: a.Address}, recipient.Position{CreatedAt: b.CreatedAt, Address: b.Address})
+		return order(recipient.Position{CreatedAt: a.CreatedAt, Address: a.Address},
+			recipient.Position{CreatedAt: b.CreatedAt, Address: b.Address})
 	})
 	if len(page) > limit {
 		return page[:limit], true, nil

@@ -103,7 +103,8 @@ func failing(ctx context.Context, api *client.Client) string {
 // an ordinary address to which no key is known.
 func invite(out io.Writer, url, key, failing string) {
 	pay := func(invitation, to string) {
-		fmt.Fprintf(out, "%s\n\n  curl -s %s/send-payment -H 'x-api-key: %s' -H 'Content-Type: application/json' -d '{\"to\":\"%s\",\"amount\":1000000}'\n\n",
+		fmt.Fprintf(out, "%s\n\n  curl -s %s/send-payment -H 'x-api-key: %s' -H 'Content-Type: application/json' -d "+
+			"'{\"to\":\"%s\",\"amount\":1000000}'\n\n",
 			invitation, url, key, to)
 	}
 	pay("Paste this in another terminal to be told of a payment:", "0x2222222222222222222222222222222222222222")

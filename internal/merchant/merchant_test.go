@@ -27,7 +27,8 @@ func TestSmoke(t *testing.T) {
 	for _, key := range []string{"", api.Key} {
 		smoke := merchant.Smoke{URL: api.URL, Key: key, To: payee, Amount: "10000", Limit: time.Minute, JSON: true}
 		var out bytes.Buffer
-		if err := smoke.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "signature verified") || strings.Contains(out.String(), `"ok": false`) {
+		if err := smoke.Run(t.Context(), &out); err != nil || !strings.Contains(out.String(), "signature verified") ||
+			strings.Contains(out.String(), `"ok": false`) {
 			t.Errorf("%v\n%s", err, out.String())
 		}
 	}
@@ -103,7 +104,8 @@ func TestListenShowsForgeries(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
-	if line := out.Await(t, "payment."); !strings.Contains(line, "payment.?[2J") || !strings.Contains(line, "NOT GENUINE") || !strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {
+	if line := out.Await(t, "payment."); !strings.Contains(line, "payment.?[2J") || !strings.Contains(line, "NOT GENUINE") ||
+		!strings.HasSuffix(line, "→ 401") || answer.StatusCode != 401 {
 		t.Errorf("answered %d, printed %q", answer.StatusCode, line)
 	}
 	if line := out.Await(t, "reference"); !strings.Contains(line, `"?2J"`) {

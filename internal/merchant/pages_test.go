@@ -21,7 +21,8 @@ const onThePage = "http://127.0.0.1:8080"
 // and times.
 func TestREADME(t *testing.T) {
 	api, _ := localtest.Stack(t)
-	final := `for i in $(seq 300); do curl -s ` + onThePage + `/transaction/$TX -H "x-api-key: $KEY" | grep -q confirmed && break; sleep 0.2; done`
+	final := `for i in $(seq 300); do curl -s ` + onThePage +
+		`/transaction/$TX -H "x-api-key: $KEY" | grep -q confirmed && break; sleep 0.2; done`
 	lines := strings.Replace(guidetest.Read(t, root, "README.md", "KEY="), "sleep 4", final, 1)
 	printed := guidetest.Run(t, lines, onThePage, api.URL)
 	answers := regexp.MustCompile(`\{"tx_hash".*?"updated_at":"[^"]*"\}`).FindAllString(printed, -1)

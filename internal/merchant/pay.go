@@ -329,7 +329,8 @@ func (p *payout) ended(out io.Writer) error {
 		fmt.Fprintf(out, "  %s %s: %s\n", lines, r.status, r.problem)
 	}
 	if counts["confirmed"] == len(p.rows) {
-		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s; %s has the hashes\n", len(p.rows), confirmed.Tokens(p.decimals), p.symbol, p.results())
+		_, err := fmt.Fprintf(out, "all %d rows are confirmed, %s %s; %s has the hashes\n", len(p.rows), confirmed.Tokens(p.decimals),
+			p.symbol, p.results())
 		return err
 	}
 	advice := "; " + p.results() + " has each"

@@ -83,10 +83,12 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	other := "0x3333333333333333333333333333333333333333"
 	file := write(t, "\xef\xbb\xbfReference;Address;Amount\n\"Zürich; May\";"+payee+";1.5\ninv-2;"+other+";2\n")
-	if out, err := run(t, file, api.URL, api.Key, "--dry-run"); err != nil || !strings.Contains(out, "2 rows, 3.5 USDC in all, 2 at most in one") {
+	if out, err := run(t, file, api.URL, api.Key, "--dry-run"); err != nil ||
+		!strings.Contains(out, "2 rows, 3.5 USDC in all, 2 at most in one") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait"); err != nil || !strings.Contains(out, "all 2 rows are confirmed, 3.5 USDC") {
+	if out, err := run(t, file, api.URL, api.Key, "--yes", "--wait"); err != nil ||
+		!strings.Contains(out, "all 2 rows are confirmed, 3.5 USDC") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	results, err := os.ReadFile(file + ".results.csv")
@@ -94,7 +96,8 @@ func TestPayPaysEachRowOnce(t *testing.T) {
 		t.Errorf("%v\n%s", err, results)
 	}
 	// Edited: sorted, in units, with commas; one row changed and one twice.
-	again := "address,amount_units,reference\n" + other + ",2000001,inv-2\n" + payee + ",1500000,Zürich; May\n" + payee + ",1500000,Zürich; May\n"
+	again := "address,amount_units,reference\n" + other + ",2000001,inv-2\n" + payee + ",1500000,Zürich; May\n" + payee +
+		",1500000,Zürich; May\n"
 	if err := os.WriteFile(file, []byte(again), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +156,8 @@ func TestPayAcrossFailures(t *testing.T) {
 	}
 	deaf.Store(true)
 	other := write(t, "address,amount_units\n"+payee+",16\n")
-	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "1s"); !incomplete(err, 1) || !matches(`1 unknown; .* run the same command again`, err.Error()) {
+	if out, err := run(t, other, between.URL, api.Key, "--yes", "--patience", "1s"); !incomplete(err, 1) ||
+		!matches(`1 unknown; .* run the same command again`, err.Error()) {
 		t.Errorf("no answer: %v\n%s", err, out)
 	}
 	deaf.Store(false)
@@ -191,7 +195,8 @@ func TestPayAgainAfterAFailure(t *testing.T) {
 	if err := os.Remove(file + ".results.csv"); err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range []string{"to pay          2 rows", "(?s)paid before     1 rows.*failed before   1 rows, which stay failed.*to pay          nothing"} {
+	for n, want := range []string{"to pay          2 rows",
+		"(?s)paid before     1 rows.*failed before   1 rows, which stay failed.*to pay          nothing"} {
 		out, err := run(t, file, api.URL, api.Key, "--yes", "--wait")
 		if !incomplete(err, 1) || !matches(want, out) || !matches("line 3 failed: execution_reverted", out) {
 			t.Errorf("run %d: %v\n%s", n, err, out)

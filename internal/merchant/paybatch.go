@@ -57,7 +57,8 @@ func (p *payout) look(ctx context.Context, patient bool) error {
 	})
 	switch {
 	case inProgress(err):
-		return fmt.Errorf("batch %d of this run is begun with other rows, or is a row alone: run the file as it was then, in that mode: %w", p.number, err)
+		return fmt.Errorf("batch %d of this run is begun with other rows, or is a row alone: run the file as it was then, in that mode: %w",
+			p.number, err)
 	case err != nil:
 		return fmt.Errorf("batch %d of this run: %w", p.number, err)
 	}
@@ -110,7 +111,8 @@ func (p *payout) begun(ctx context.Context, first client.Payment) (batch bool, _
 	}
 	if p.Batch != batch {
 		p.Batch = batch
-		fmt.Fprintln(p.out, map[bool]string{true: "this run was begun with --batch, and goes on so", false: "this run was begun without --batch, and goes on so"}[batch])
+		fmt.Fprintln(p.out, map[bool]string{true: "this run was begun with --batch, and goes on so",
+			false: "this run was begun without --batch, and goes on so"}[batch])
 	}
 	if batch {
 		return true, nil

@@ -99,7 +99,8 @@ func TestPayBatches(t *testing.T) {
 	if out, err := run(t, file, api.URL, api.Key, "--batch", "--dry-run"); err != nil || !matches(`to pay +250 rows, .* in 3 batches\n`, out) {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes", "--wait"); err != nil || !matches(`all 250 rows are confirmed, 0\.281125 USDC`, out) {
+	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes", "--wait"); err != nil ||
+		!matches(`all 250 rows are confirmed, 0\.281125 USDC`, out) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	results, err := os.ReadFile(file + ".results.csv")
@@ -127,13 +128,15 @@ func TestPayBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	all = append(all, upTo(250, 257)...)
-	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes"); !incomplete(err, 2) || !matches(`paid before +247 rows`, out) || !matches(`to pay +7 rows, .* in 1 batches`, out) ||
+	if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes"); !incomplete(err, 2) || !matches(`paid before +247 rows`, out) ||
+		!matches(`to pay +7 rows, .* in 1 batches`, out) ||
 		!matches(`paid otherwise +3 rows .*: 0\.001 USDC to .* \(line 2\), 0\.001001 `, out) {
 		t.Errorf("edited: %v\n%s", err, out)
 	}
 	elsewhere := write(t, salaries(append(slices.Clone(edited), 300)...))
 	for _, flags := range [][]string{{}, {"--batch"}, {}} {
-		if out, err := run(t, elsewhere, api.URL, api.Key, append(flags, "--yes", "--wait")...); err != nil || !matches(`paid before +25[45] rows`, out) {
+		if out, err := run(t, elsewhere, api.URL, api.Key, append(flags, "--yes", "--wait")...); err != nil ||
+			!matches(`paid before +25[45] rows`, out) {
 			t.Errorf("elsewhere, %v: %v\n%s", flags, err, out)
 		}
 	}
@@ -152,7 +155,8 @@ func TestPayBatches(t *testing.T) {
 			}
 		}
 	}
-	if out, err := run(t, elsewhere, api.URL, api.Key, "--batch", "--dry-run", "--run", "June"); err != nil || !matches(`to pay +255 rows`, out) ||
+	if out, err := run(t, elsewhere, api.URL, api.Key, "--batch", "--dry-run", "--run", "June"); err != nil ||
+		!matches(`to pay +255 rows`, out) ||
 		!matches(`paid otherwise +255 rows of an earlier run`, out) {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -199,7 +203,8 @@ func TestPayBatchesAfterAFailure(t *testing.T) {
 	reverts := "0x7e57000000000000000000000000000000000001,1,\n"
 	file := write(t, salaries(1, 2)+reverts)
 	for range 2 {
-		if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes", "--wait"); !incomplete(err, 1) || !matches(`lines 2 to 4 failed: execution_reverted`, out) {
+		if out, err := run(t, file, api.URL, api.Key, "--batch", "--yes", "--wait"); !incomplete(err, 1) ||
+			!matches(`lines 2 to 4 failed: execution_reverted`, out) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
@@ -222,13 +227,15 @@ func TestPayBatchesAfterAFailure(t *testing.T) {
 		return string(a.Body)
 	}
 	book("POST", "/recipients", `{"address":"`+payee+`"}`)
-	key := regexp.MustCompile(`remit_test_[0-9A-Za-z]+_[0-9A-Za-z]+`).FindString(book("POST", "/api-keys", `{"recipients":"book","max_amount":1004}`))
+	key := regexp.MustCompile(`remit_test_[0-9A-Za-z]+_[0-9A-Za-z]+`).FindString(book("POST", "/api-keys",
+		`{"recipients":"book","max_amount":1004}`))
 	file = write(t, salaries(4, 5)+"0x3333333333333333333333333333333333333333,1,\n")
 	for !strings.Contains(book("GET", "/recipients", ""), `"status":"active"`) { // after the stack's hold
 		time.Sleep(100 * time.Millisecond)
 	}
 	out, err = run(t, file, api.URL, key, "--batch", "--yes", "--wait")
-	if !incomplete(err, 1) || !matches(`1 confirmed, 2 refused`, err.Error()) || !matches(`line 3 refused: amount_above_maximum`, out) || !matches(`line 4 refused: recipient_not_in_book`, out) {
+	if !incomplete(err, 1) || !matches(`1 confirmed, 2 refused`, err.Error()) || !matches(`line 3 refused: amount_above_maximum`, out) ||
+		!matches(`line 4 refused: recipient_not_in_book`, out) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	paidOnce(t, api, []int{1, 2, 4})
@@ -253,14 +260,16 @@ func TestPayBatchesStops(t *testing.T) {
 		for _, i := range rows {
 			entries = append(entries, fmt.Sprintf(`{"to":%q,"amount":%d,"reference":"salary %d"}`, payee, 1_000+i, i))
 		}
-		body := fmt.Sprintf(`{"data":[{"tx_hash":"0x%064x","status":%q,"reference":%q,"failure":{"code":%q},"payments":[%s]}]}`, 7, status, reference, failure, strings.Join(entries, ","))
+		body := fmt.Sprintf(`{"data":[{"tx_hash":"0x%064x","status":%q,"reference":%q,"failure":{"code":%q},"payments":[%s]}]}`, 7, status,
+			reference, failure, strings.Join(entries, ","))
 		if reference == "" {
 			body = regexp.MustCompile(`"reference":"[^"]*"`).ReplaceAllString(body, `"reference":null`)
 		}
 		return say(200, body)
 	}
 	single := func(reference, metadata string) func(http.ResponseWriter) bool {
-		return say(200, `{"data":[{"tx_hash":"0x07","status":"pending","to":"`+payee+`","amount":1001,"reference":`+reference+`,"metadata":`+metadata+`,"payments":null}]}`)
+		return say(200, `{"data":[{"tx_hash":"0x07","status":"pending","to":"`+payee+`","amount":1001,"reference":`+reference+`,"metadata":`+
+			metadata+`,"payments":null}]}`)
 	}
 	none, nothing := say(200, `{"data":[]}`), func(http.ResponseWriter) bool { return false }
 	type answers = []func(http.ResponseWriter) bool // the last one stands for those that follow
@@ -273,36 +282,78 @@ func TestPayBatchesStops(t *testing.T) {
 		paid      []int  // by the stack
 		keys      int    // of all requests for payments
 	}{
-		"a body that is too large is halved":           {file: upTo(0, 5), pay: answers{say(413, `{"code":"body_too_large"}`), say(422, `{"detail":[{"type":"too_many","loc":["body","payments"],"msg":"At most 1"}]}`), nothing}, want: `5 pending`, paid: upTo(0, 5), keys: 5},
-		"no batches here":                              {file: upTo(0, 150), pay: answers{say(400, `{"detail":"No.","code":"batches_not_enabled"}`)}, want: `(?s)lines 2 to 101 refused: .*without --batch.*100 refused, 50 not sent`, keys: 1},
-		"a limit":                                      {file: upTo(0, 150), pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)}, want: `100 refused, 50 not sent`, keys: 1},
-		"an index that no entry has":                   {file: upTo(0, 2), pay: answers{say(400, `{"detail":"No.","index":2}`)}, want: `2 refused`, keys: 1},
-		"a key that may not pay":                       {file: upTo(0, 2), pay: answers{say(403, `{"code":"key_not_permitted"}`)}, want: `no row can be paid with this key`, keys: 1},
-		"a key that may not read":                      {file: upTo(0, 2), find: answers{say(403, `{"code":"key_not_permitted"}`)}, want: `nothing was paid.*403`},
-		"a key that may not read, by single rows":      {file: upTo(0, 2), find: answers{say(403, `{"code":"key_not_permitted"}`)}, flags: "single", want: `nothing was paid.*403`},
-		"no answer":                                    {file: upTo(0, 150), pay: answers{lost}, want: `100 unknown, 50 not sent; .* run the same command again`, keys: 1},
-		"a run that an earlier version began":          {file: upTo(0, 2), own: answers{of("pending", "salary 0", "", 0)}, want: `nothing was paid.*an earlier version of remit began this run`},
-		"one that it is beginning, by single rows":     {file: upTo(0, 2), own: answers{busy}, flags: "single", want: `nothing was paid.*an earlier version`},
-		"a first row that is refused":                  {file: upTo(0, 3), pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single", want: `1 refused`, paid: []int{1, 2}, keys: 2},
-		"no answer to the first row":                   {file: upTo(0, 3), pay: answers{lost}, flags: "single", want: `1 unknown, 2 not sent`, keys: 1},
-		"a run that is begun in batches meanwhile":     {file: upTo(0, 3), find: answers{none, of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "single", want: `(?s)to pay.*begun with --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 2},
-		"one that is begun with a row alone":           {file: upTo(0, 3), find: answers{none, single(`"salary 1"`, `{"remit pay":"first row"}`)}, pay: answers{reused}, want: `(?s)to pay.*begun without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 3},
-		"a row alone whose words were erased":          {file: upTo(0, 3), find: answers{single("null", "{}")}, want: `(?s)without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 2},
-		"one that may be any of several":               {file: []int{0, 1, 2, 1}, find: answers{single("null", "{}")}, flags: "other", want: `2 unknown`, paid: []int{0, 2}, keys: 2},
-		"no answer to what was paid":                   {file: upTo(0, 2), find: answers{lost}, want: `nothing was paid, since what was paid before is not known`},
-		"a batch that another request is making":       {file: upTo(0, 150), find: answers{busy}, pay: answers{busy, busy, nothing}, flags: "--patience=5s", want: `150 pending`, paid: upTo(0, 150), keys: 2},
-		"a batch of other rows that is never signed":   {file: upTo(0, 150), find: answers{busy}, pay: answers{reused}, want: `(?s)batch 0 of this run is begun with other rows.*100 unknown, 50 not sent`, keys: 1},
-		"one that is signed at last":                   {file: upTo(0, 3), find: answers{busy, busy, of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "--patience=5s", want: `3 pending`, paid: []int{0, 2}, keys: 2},
-		"one that is never signed, by single rows":     {file: upTo(0, 2), find: answers{busy}, pay: answers{reused}, flags: "single", want: `(?s)is begun with other rows, or is a row alone.*1 unknown, 1 not sent`, keys: 1},
+		"a body that is too large is halved": {file: upTo(0, 5),
+			pay: answers{say(413, `{"code":"body_too_large"}`),
+				say(422, `{"detail":[{"type":"too_many","loc":["body","payments"],"msg":"At most 1"}]}`), nothing}, want: `5 pending`,
+			paid: upTo(0, 5), keys: 5},
+		"no batches here": {file: upTo(0, 150),
+			pay:  answers{say(400, `{"detail":"No.","code":"batches_not_enabled"}`)},
+			want: `(?s)lines 2 to 101 refused: .*without --batch.*100 refused, 50 not sent`, keys: 1},
+		"a limit": {file: upTo(0, 150),
+			pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`)}, want: `100 refused, 50 not sent`, keys: 1},
+		"an index that no entry has": {file: upTo(0, 2), pay: answers{say(400, `{"detail":"No.","index":2}`)},
+			want: `2 refused`, keys: 1},
+		"a key that may not pay": {file: upTo(0, 2), pay: answers{say(403, `{"code":"key_not_permitted"}`)},
+			want: `no row can be paid with this key`, keys: 1},
+		"a key that may not read": {file: upTo(0, 2), find: answers{say(403, `{"code":"key_not_permitted"}`)},
+			want: `nothing was paid.*403`},
+		"a key that may not read, by single rows": {file: upTo(0, 2), find: answers{say(403, `{"code":"key_not_permitted"}`)},
+			flags: "single", want: `nothing was paid.*403`},
+		"no answer": {file: upTo(0, 150), pay: answers{lost},
+			want: `100 unknown, 50 not sent; .* run the same command again`, keys: 1},
+		"a run that an earlier version began": {file: upTo(0, 2), own: answers{of("pending", "salary 0", "", 0)},
+			want: `nothing was paid.*an earlier version of remit began this run`},
+		"one that it is beginning, by single rows": {file: upTo(0, 2), own: answers{busy}, flags: "single",
+			want: `nothing was paid.*an earlier version`},
+		"a first row that is refused": {file: upTo(0, 3),
+			pay: answers{say(400, `{"detail":"No.","code":"daily_limit_exceeded"}`), nothing}, flags: "single", want: `1 refused`,
+			paid: []int{1, 2}, keys: 2},
+		"no answer to the first row": {file: upTo(0, 3), pay: answers{lost}, flags: "single", want: `1 unknown, 2 not sent`,
+			keys: 1},
+		"a run that is begun in batches meanwhile": {file: upTo(0, 3), find: answers{none, of("pending", "remit pay, batch 0", "", 1)},
+			pay: answers{reused, nothing}, flags: "single", want: `(?s)to pay.*begun with --batch, and goes on so.*3 pending`, paid: []int{0, 2},
+			keys: 2},
+		"one that is begun with a row alone": {file: upTo(0, 3),
+			find: answers{none, single(`"salary 1"`, `{"remit pay":"first row"}`)}, pay: answers{reused},
+			want: `(?s)to pay.*begun without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 3},
+		"a row alone whose words were erased": {file: upTo(0, 3), find: answers{single("null", "{}")},
+			want: `(?s)without --batch, and goes on so.*3 pending`, paid: []int{0, 2}, keys: 2},
+		"one that may be any of several": {file: []int{0, 1, 2, 1}, find: answers{single("null", "{}")}, flags: "other",
+			want: `2 unknown`, paid: []int{0, 2}, keys: 2},
+		"no answer to what was paid": {file: upTo(0, 2), find: answers{lost},
+			want: `nothing was paid, since what was paid before is not known`},
+		"a batch that another request is making": {file: upTo(0, 150), find: answers{busy}, pay: answers{busy, busy, nothing},
+			flags: "--patience=5s", want: `150 pending`, paid: upTo(0, 150), keys: 2},
+		"a batch of other rows that is never signed": {file: upTo(0, 150), find: answers{busy}, pay: answers{reused},
+			want: `(?s)batch 0 of this run is begun with other rows.*100 unknown, 50 not sent`, keys: 1},
+		"one that is signed at last": {file: upTo(0, 3),
+			find: answers{busy, busy, of("pending", "remit pay, batch 0", "", 1)}, pay: answers{reused, nothing}, flags: "--patience=5s",
+			want: `3 pending`, paid: []int{0, 2}, keys: 2},
+		"one that is never signed, by single rows": {file: upTo(0, 2), find: answers{busy}, pay: answers{reused}, flags: "single",
+			want: `(?s)is begun with other rows, or is a row alone.*1 unknown, 1 not sent`, keys: 1},
 		"a key that is taken, and nothing is under it": {file: upTo(0, 150), pay: answers{reused}, want: `100 unknown, 50 not sent`, keys: 1},
-		"a batch that paid others":                     {file: upTo(0, 3), find: answers{of("confirmed", "remit pay, batch 0", "", 1, 7)}, want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
-		"a batch whose words were erased":              {file: upTo(0, 3), find: answers{of("confirmed", "", "", 1, 7)}, want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
-		"a batch of one, recovered from the chain":     {file: upTo(0, 3), find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","to":"`+payee+`","amount":1001,"reference":null,"payments":null}]}`)}, own: answers{of("confirmed", "", "", 7)}, want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
-		"a batch that paid other amounts":              {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0", "amount_differs", 1, 2)}, want: `(?s)failed before   2 rows.*1 pending, 2 failed`, paid: []int{0}, keys: 1},
-		"a batch that paid nobody":                     {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, want: `3 pending`, paid: upTo(0, 3), keys: 1},
-		"one that paid nobody, by single rows":         {file: upTo(0, 3), find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, flags: "single", want: `3 pending`, paid: upTo(0, 3), keys: 1},
-		"a batch that cannot be read":                  {file: upTo(0, 3), find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"0x1","amount":1001}]}]}`)}, want: `nothing was paid.*batch 0 of this run`},
-		"an amount that cannot be read":                {file: upTo(0, 3), find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"`+payee+`","amount":1.5}]}]}`)}, want: `nothing was paid.*batch 0 of this run`},
+		"a batch that paid others": {file: upTo(0, 3), find: answers{of("confirmed", "remit pay, batch 0", "", 1, 7)},
+			want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
+		"a batch whose words were erased": {file: upTo(0, 3), find: answers{of("confirmed", "", "", 1, 7)},
+			want: `1 confirmed, 2 pending`, paid: []int{0, 2}, keys: 1},
+		"a batch of one, recovered from the chain": {file: upTo(0, 3),
+			find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","to":"`+payee+
+				`","amount":1001,"reference":null,"payments":null}]}`)}, own: answers{of("confirmed", "", "", 7)}, want: `1 confirmed, 2 pending`,
+			paid: []int{0, 2}, keys: 1},
+		"a batch that paid other amounts": {file: upTo(0, 3),
+			find: answers{of("failed", "remit pay, batch 0", "amount_differs", 1, 2)}, want: `(?s)failed before   2 rows.*1 pending, 2 failed`,
+			paid: []int{0}, keys: 1},
+		"a batch that paid nobody": {file: upTo(0, 3),
+			find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, want: `3 pending`, paid: upTo(0, 3), keys: 1},
+		"one that paid nobody, by single rows": {file: upTo(0, 3),
+			find: answers{of("failed", "remit pay, batch 0", "nonce_consumed", 1, 2)}, flags: "single", want: `3 pending`, paid: upTo(0, 3),
+			keys: 1},
+		"a batch that cannot be read": {file: upTo(0, 3),
+			find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"0x1","amount":1001}]}]}`)},
+			want: `nothing was paid.*batch 0 of this run`},
+		"an amount that cannot be read": {file: upTo(0, 3),
+			find: answers{say(200, `{"data":[{"tx_hash":"0x07","status":"confirmed","payments":[{"to":"`+payee+`","amount":1.5}]}]}`)},
+			want: `nothing was paid.*batch 0 of this run`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -329,7 +380,8 @@ func TestPayBatchesStops(t *testing.T) {
 				answer := nothing
 				switch key := r.URL.Query().Get("idempotency_key"); {
 				case r.Method == http.MethodPost:
-					if keys[r.Header.Get("Idempotency-Key")] = true; r.URL.Path == "/send-payments" || test.flags == "single" && r.Header.Get("Idempotency-Key") == first {
+					if keys[r.Header.Get("Idempotency-Key")] = true; r.URL.Path == "/send-payments" || test.flags == "single" &&
+						r.Header.Get("Idempotency-Key") == first {
 						answer = next(&test.pay)
 					}
 				case key == "":

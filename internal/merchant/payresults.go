@@ -16,7 +16,8 @@ import (
 )
 
 // resultColumns is the header of the file of results.
-var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address", "amount_units", "idempotency_key"}
+var resultColumns = []string{"row", "status", "tx_hash", "onchain_tx_hash", "block_number", "error", "address", "amount_units",
+	"idempotency_key"}
 
 // results is the name of the file of results.
 func (p *payout) results() string { return p.File + ".results.csv" }

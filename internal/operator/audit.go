@@ -336,7 +336,8 @@ func (a *auditor) compare(context.Context) error {
 		}
 		if p.State == payment.Confirmed && p.Onchain == h && len(p.left) > 0 && p.Block >= a.auditReport.From && p.Block <= a.auditReport.To {
 			a.differ(kindMissing, difference{Wallet: p.Wallet, Tx: &p.Onchain, Payment: p.ID,
-				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, p.Amount.Tokens(p.Token.Decimals), p.Token.Symbol, payee(p.Payment))})
+				What: fmt.Sprintf("the tables have it as confirmed in block %d: %s %s to %s", p.Block, p.Amount.Tokens(p.Token.Decimals),
+					p.Token.Symbol, payee(p.Payment))})
 			for _, t := range p.left {
 				if p.Ether() {
 					t.Amount = p.Coins()
@@ -369,7 +370,8 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *bookEntry) (kind, what string
 	case p == nil:
 		return kindUnknown, paid
 	case promised < 0:
-		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.coins(p.Amount), payee(p.Payment), p.Transfers()[0].From)
+		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.coins(p.Amount), payee(p.Payment),
+			p.Transfers()[0].From)
 	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers:
 		return kindFailed, ""
 	case p.State == payment.Failed:

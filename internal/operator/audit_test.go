@@ -81,7 +81,8 @@ func newLedger(t *testing.T) *ledger {
 	l.pay(0, token.Address{0xbb}, 7, true) // reverts
 	noop := chain.Noop(c.ID(), l.keys[0].Address(), fees)
 	signed := l.mine(0, noop)
-	l.noops = append(l.noops, wallet.PendingTx{ID: wallet.ID{ChainID: c.ID(), Address: noop.To}, Nonce: signed.Nonce, Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw, Fees: fees})
+	l.noops = append(l.noops, wallet.PendingTx{ID: wallet.ID{ChainID: c.ID(), Address: noop.To}, Nonce: signed.Nonce,
+		Hashes: []chain.Hash{signed.Hash}, Raw: signed.Raw, Fees: fees})
 	now = now.AddDate(0, 0, 1)
 	l.pay(0, payee, 1_500_000, true)
 	l.pay(1, payee, 9, false)
@@ -107,7 +108,8 @@ func (l *ledger) mine(from int, tx chain.Tx) chain.Signed {
 }
 
 func (l *ledger) transfer(to token.Address, units uint64) chain.Tx {
-	return chain.Tx{ChainID: l.chain.ID(), To: l.chain.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 100_000, Fees: fees}
+	return chain.Tx{ChainID: l.chain.ID(), To: l.chain.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 100_000,
+		Fees: fees}
 }
 
 // pay makes a payment, and settles it if it is to be.
@@ -116,13 +118,15 @@ func (l *ledger) pay(from int, to token.Address, units uint64, settled bool) {
 	key := fmt.Sprint("order-", len(l.payments))
 	r := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: key, To: to, Amount: token.Units(units), Reference: "=1+1"}
 	at := nine.Add(time.Duration(len(l.payments)) * 24 * time.Hour)
-	l.enter(from, payment.New(payment.KeyID("mer_1", "test", key), r, l.chain.Token(), "local", at).AssignedTo(l.keys[from].Address(), l.transfer(to, units)), settled)
+	l.enter(from, payment.New(payment.KeyID("mer_1", "test", key), r, l.chain.Token(), "local", at).AssignedTo(l.keys[from].Address(),
+		l.transfer(to, units)), settled)
 }
 
 // move makes an operator's transfer between wallets.
 func (l *ledger) move(from, to int, coin token.Token, units uint64) {
 	l.Helper()
-	r := payment.Request{Merchant: payment.Operator, Mode: "test", IdempotencyKey: coin.Symbol, To: l.keys[to].Address(), Amount: token.Units(units)}
+	r := payment.Request{Merchant: payment.Operator, Mode: "test", IdempotencyKey: coin.Symbol, To: l.keys[to].Address(),
+		Amount: token.Units(units)}
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, "local", nine)
 	tx := l.transfer(r.To, units)
 	if p.Ether() {
@@ -157,7 +161,8 @@ func (l *ledger) send(from int, to token.Address, wei int64) chain.Hash {
 	key, err := crypto.ToECDSA(w.Key[:])
 	l.must(err)
 	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(big.NewInt(int64(l.chain.ID()))), &types.DynamicFeeTx{
-		ChainID: big.NewInt(int64(l.chain.ID())), Nonce: l.nonces[w.Address], To: new(common.Address(to)), Value: big.NewInt(wei), Gas: 21_000, GasTipCap: big.NewInt(1_000_000_000), GasFeeCap: big.NewInt(20_000_000_000),
+		ChainID: big.NewInt(int64(l.chain.ID())), Nonce: l.nonces[w.Address], To: new(common.Address(to)), Value: big.NewInt(wei), Gas: 21_000,
+		GasTipCap: big.NewInt(1_000_000_000), GasFeeCap: big.NewInt(20_000_000_000),
 	})
 	l.must(err)
 	raw, err := tx.MarshalBinary()
@@ -215,7 +220,8 @@ func (l *ledger) fill(tables store.Store, all []payment.Payment) {
 		l.must(tables.PutNoop(l.Context(), tx))
 	}
 	for _, key := range l.keys {
-		l.must(tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.chain.ID(), Address: key.Address()}, State: wallet.Active, Key: wallet.InSecret}))
+		l.must(tables.Register(l.Context(), wallet.Registration{ID: wallet.ID{ChainID: l.chain.ID(), Address: key.Address()},
+			State: wallet.Active, Key: wallet.InSecret}))
 	}
 }
 
@@ -262,7 +268,8 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 		found[fmt.Sprint(s.Day, " ", s.Kind)] += s.Count
 		sum, _ = sum.Add(s.Amount)
 	}
-	want := "map[2026-01-02 failed and known:1 2026-01-02 no-op:1 2026-01-02 paid and known:2 2026-01-03 paid and known:1 2026-01-03 paid and pending:1 2026-01-03 your own:1]"
+	want := "map[2026-01-02 failed and known:1 2026-01-02 no-op:1 2026-01-02 paid and known:2 2026-01-03 paid and known:1 " +
+		"2026-01-03 paid and pending:1 2026-01-03 your own:1]"
 	if fmt.Sprint(found) != want || sum != token.Units(5+6+1_500_000+9) {
 		t.Errorf("%v, %v units; want %s", found, sum, want)
 	}
@@ -293,12 +300,14 @@ func TestAuditOfBooksThatBalance(t *testing.T) {
 			t.Errorf("wallet %d: %+v; want %v before, %v received, fees of %v", i, e, before, received, booked)
 		}
 	}
-	if text, err := l.run(nil, "audit", "--own", own.String()); err != nil || !strings.Contains(text, "\nNo difference.") || !strings.Contains(text, "received ") {
+	if text, err := l.run(nil, "audit", "--own", own.String()); err != nil || !strings.Contains(text, "\nNo difference.") ||
+		!strings.Contains(text, "received ") {
 		t.Errorf("%v:\n%s", err, text)
 	}
 	text, err := l.run(nil, "audit", "--csv", "--no-ether")
 	rows, parse := csv.NewReader(strings.NewReader(text)).ReadAll()
-	if err = errors.Join(err, parse); err != nil || strings.Join(rows[0], ",") != "wallet,day,kind,count,amount,amount_decimal,fees_wei" || len(rows) != 5 || !strings.Contains(text, ",1500000,1.5,0\n") {
+	if err = errors.Join(err, parse); err != nil || strings.Join(rows[0], ",") != "wallet,day,kind,count,amount,amount_decimal,fees_wei" ||
+		len(rows) != 5 || !strings.Contains(text, ",1500000,1.5,0\n") {
 		t.Errorf("%v, %q", err, text)
 	}
 }
@@ -321,7 +330,8 @@ func TestAuditOfTransfers(t *testing.T) {
 		}
 	}
 	from, to := got.Ether[sender], got.Ether[1-sender]
-	if count != 2 || coins != token.Units(40) || from.Moved != token.Units(777) || !from.Received.IsZero() || !to.Moved.IsZero() || to.Received != token.Units(777) {
+	if count != 2 || coins != token.Units(40) || from.Moved != token.Units(777) || !from.Received.IsZero() || !to.Moved.IsZero() ||
+		to.Received != token.Units(777) {
 		t.Errorf("%d transfers of %v units: %+v", count, coins, got)
 	}
 	last := len(l.payments) - 1
@@ -378,8 +388,10 @@ func TestAuditOfASource(t *testing.T) {
 	if sum != token.Units(5+1_500_000+20) {
 		t.Errorf("%s units in the books", sum)
 	}
-	stolen := l.mine(0, chain.Tx{ChainID: l.chain.ID(), To: tx.To, Data: chain.TransferFromData(source, token.Address{0xdd}, token.Units(77)), Gas: 100_000, Fees: fees})
-	if _, err := l.run(nil, "audit", "--no-ether"); err == nil || !strings.Contains(err.Error(), "1 differences") || !strings.Contains(err.Error(), "unknown: "+stolen.Hash.String()) {
+	stolen := l.mine(0, chain.Tx{ChainID: l.chain.ID(), To: tx.To,
+		Data: chain.TransferFromData(source, token.Address{0xdd}, token.Units(77)), Gas: 100_000, Fees: fees})
+	if _, err := l.run(nil, "audit", "--no-ether"); err == nil || !strings.Contains(err.Error(), "1 differences") ||
+		!strings.Contains(err.Error(), "unknown: "+stolen.Hash.String()) {
 		t.Errorf("coins that a thief of a wallet's key took: %v", err)
 	}
 }
@@ -445,8 +457,10 @@ func TestAuditFindsEachDifference(t *testing.T) {
 		}), []string{"1 differences", "differs: " + hash(1), "the tables have it as failed: transfer_missing"}},
 		{"a payment that the chain reverted", alter(2, func(p *payment.Payment) { p.State, p.Failure = payment.Confirmed, nil }),
 			[]string{"1 differences", "known and not on the chain: " + hash(2) + " " + id(2), "0.000007 USDC"}},
-		{"another block", alter(0, func(p *payment.Payment) { p.Block++ }), []string{"1 differences", "differs: " + hash(0), "the tables say transaction " + hash(0) + " in block"}},
-		{"a fee that was changed", alter(0, func(p *payment.Payment) { p.Fee = new(token.Units(1)) }), []string{"1 differences", "differs: " + hash(0), "the tables say 1"}},
+		{"another block", alter(0, func(p *payment.Payment) { p.Block++ }),
+			[]string{"1 differences", "differs: " + hash(0), "the tables say transaction " + hash(0) + " in block"}},
+		{"a fee that was changed", alter(0, func(p *payment.Payment) { p.Fee = new(token.Units(1)) }),
+			[]string{"1 differences", "differs: " + hash(0), "the tables say 1"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			out, err := l.run(row.change, "audit")
@@ -459,7 +473,8 @@ func TestAuditFindsEachDifference(t *testing.T) {
 	}
 	foreign, drained := l.mine(0, l.transfer(token.Address{0xdd}, 77)), l.send(1, token.Address{0xdd}, 5)
 	_, err := l.run(nil, "audit")
-	for _, want := range []string{"2 differences", "unknown: " + foreign.Hash.String(), "0.000077 USDC to 0xdD", "unknown: " + drained.String(), "5 wei to 0xdD"} {
+	for _, want := range []string{"2 differences", "unknown: " + foreign.Hash.String(), "0.000077 USDC to 0xdD",
+		"unknown: " + drained.String(), "5 wei to 0xdD"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("transactions of a stranger: %v, want %q", err, want)
 		}
@@ -505,7 +520,8 @@ func TestAuditNeedsNodesThatAgree(t *testing.T) {
 		t.Fatalf("both are honest: %v, %d requests for logs\n%s", err, logs.Load(), out)
 	}
 	lies.Store(true)
-	if out, err := l.run(nil, "audit"); err == nil || !strings.Contains(err.Error(), "nodes disagree") || !strings.Contains(err.Error(), strings.TrimPrefix(liar.URL, "http://")) || out != "" {
+	if out, err := l.run(nil, "audit"); err == nil || !strings.Contains(err.Error(), "nodes disagree") ||
+		!strings.Contains(err.Error(), strings.TrimPrefix(liar.URL, "http://")) || out != "" {
 		t.Errorf("one lies: %v\n%s", err, out)
 	}
 	// What was kept is not asked for again, and a line that a killed process left half
@@ -572,14 +588,16 @@ func TestExport(t *testing.T) {
 		}
 		text, err = l.run(nil, append(strings.Fields(row.line), "--csv")...)
 		rows, parse := csv.NewReader(strings.NewReader(text)).ReadAll()
-		if err = errors.Join(err, parse); err != nil || len(rows) != len(row.want)+1 || !strings.HasPrefix(text, "id,merchant_id,idempotency_key,paid_by,amount_decimal,tx_hash,status,amount,") {
+		if err = errors.Join(err, parse); err != nil || len(rows) != len(row.want)+1 ||
+			!strings.HasPrefix(text, "id,merchant_id,idempotency_key,paid_by,amount_decimal,tx_hash,status,amount,") {
 			t.Errorf("remit %s --csv: %v\n%s", row.line, err, text)
 		}
 		if len(row.want) > 0 && !strings.Contains(text, ",'=1+1,{},") {
 			t.Errorf("remit %s --csv: a spreadsheet would take the reference for a formula:\n%s", row.line, text)
 		}
 	}
-	if _, err := l.run(nil, "export", "--since", "2026-01-05", "--until", "2026-01-04"); err == nil || !strings.Contains(err.Error(), "is before --since") {
+	if _, err := l.run(nil, "export", "--since", "2026-01-05", "--until", "2026-01-04"); err == nil ||
+		!strings.Contains(err.Error(), "is before --since") {
 		t.Errorf("no time at all: %v", err)
 	}
 }
@@ -587,7 +605,8 @@ func TestExport(t *testing.T) {
 // TestAuditOfABatch: each entry of a batch is held against a log of its own.
 func TestAuditOfABatch(t *testing.T) {
 	l := newLedger(t)
-	entries := []payment.Entry{{To: payee, Amount: token.Units(30)}, {To: token.Address{0x33}, Amount: token.Units(40)}, {To: payee, Amount: token.Units(30)}}
+	entries := []payment.Entry{{To: payee, Amount: token.Units(30)}, {To: token.Address{0x33}, Amount: token.Units(40)},
+		{To: payee, Amount: token.Units(30)}}
 	r, _ := payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "batch"}.Batch(entries)
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, l.chain.Token(), "local", nine)
 	p.BatchContract = disburser.Address()
@@ -605,11 +624,18 @@ func TestAuditOfABatch(t *testing.T) {
 	}
 	last := len(l.payments) - 1
 	for want, change := range map[string]func([]payment.Entry) []payment.Entry{
-		"0.00003 USDC to " + payee.String() + " in block 9; the tables say 0.000031 USDC": func(e []payment.Entry) []payment.Entry { e[2].Amount = token.Units(31); return e },
-		"0.00003 USDC to " + payee.String() + " in block 9, by the transaction of a payment of 0.0001 USDC to 2 recipients": func(e []payment.Entry) []payment.Entry {
+		"0.00003 USDC to " + payee.String() + " in block 9; the tables say 0.000031 USDC": func(e []payment.Entry) []payment.Entry {
+			e[2].Amount = token.Units(31)
+			return e
+		},
+		"0.00003 USDC to " + payee.String() + " in block 9, by the transaction of a payment " +
+			"of 0.0001 USDC to 2 recipients": func(e []payment.Entry) []payment.Entry {
 			return e[:2]
 		},
-		"the tables have it as confirmed in block 9: 0.0001 USDC to 4 recipients": func(e []payment.Entry) []payment.Entry { return append(e, e[0]) },
+		"the tables have it as confirmed in block 9: 0.0001 USDC to 4 recipients": func(e []payment.Entry) []payment.Entry {
+			return append(e,
+				e[0])
+		},
 	} {
 		_, err := l.run(func(all []payment.Payment) []payment.Payment {
 			all[last].Entries = change(slices.Clone(entries))

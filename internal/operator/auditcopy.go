@@ -41,7 +41,8 @@ func (a *account) auditCopy() *auditCopy {
 }
 
 // errUncopied reports an entry that is in the table, and perhaps not in its copy.
-var errUncopied = errors.New("copying an entry of the audit log to CloudWatch Logs (do you have the right logs:PutLogEvents of remit policies?)")
+var errUncopied = errors.New("copying an entry of the audit log to CloudWatch Logs (do you have the right logs:PutLogEvents of " +
+	"remit policies?)")
 
 // A copiedLog is an audit log with a copy.
 type copiedLog struct {

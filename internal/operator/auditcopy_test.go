@@ -54,7 +54,8 @@ func TestCopiedLog(t *testing.T) {
 		a := &account{outputs: map[string]string{"AuditLogGroupName": "audit-1", "PaymentsTableName": "payments"}, aws: aws.Config{
 			Region: "eu-west-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("remit", "remit", ""),
 		}}
-		err := copiedLog{keptLog{err: test.table}, a.auditCopy()}.Append(t.Context(), store.Act{ID: "1", At: noon, Who: "ada", Outcome: store.Begun})
+		err := copiedLog{keptLog{err: test.table}, a.auditCopy()}.Append(t.Context(),
+			store.Act{ID: "1", At: noon, Who: "ada", Outcome: store.Begun})
 		server.Close()
 		if !errors.Is(err, test.want) || strings.Count(asked, `\"Table\":\"payments\",\"ID\":\"1\"`) != test.copies {
 			t.Errorf("%s: %v, after %s", test.why, err, asked)

@@ -55,7 +55,8 @@ func (d *deployment) recorded(ctx context.Context, ask func(yes bool, consequenc
 		if err != nil {
 			return err
 		}
-		r.entry = store.Act{ID: cmp.Or(r.entry.ID, rand.Text()[:12]), At: time.Now().UTC(), Who: who, Command: r.command, Effect: consequences, Outcome: store.Begun}
+		r.entry = store.Act{ID: cmp.Or(r.entry.ID, rand.Text()[:12]), At: time.Now().UTC(), Who: who, Command: r.command, Effect: consequences,
+			Outcome: store.Begun}
 		if err := log.Append(ctx, r.entry); err != nil {
 			if errors.Is(err, errUncopied) {
 				r.log = log // for its end
@@ -68,7 +69,8 @@ func (d *deployment) recorded(ctx context.Context, ask func(yes bool, consequenc
 }
 
 // refusals are the errors with which a store has changed nothing.
-var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit, apikey.ErrNotPermitted, apikey.ErrTerms, errUncopied}
+var refusals = []error{store.ErrChanged, wallet.ErrUnknown, wallet.ErrNoKey, apikey.ErrNotFound, apikey.ErrExists, apikey.ErrLimit,
+	apikey.ErrNotPermitted, apikey.ErrTerms, errUncopied}
 
 // Ended notes in the audit log how a command ended that returned err, and returns
 // err. A crash before leaves the command as begun. A command that changes several

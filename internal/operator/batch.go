@@ -37,13 +37,16 @@ func (c *batchDeploy) Run(ctx context.Context, d *deployment) error {
 	at := disburser.Address()
 	err := d.everyNodeHas(ctx, at, disburser.Code())
 	if err == nil {
-		return d.show(map[string]any{"address": at}, fmt.Sprintf("%s\nThe contract is there, on every node. Set it (remit settings set BatchContract=%s), and give each wallet's allowance: remit batch approve", at, at))
+		return d.show(map[string]any{"address": at},
+			fmt.Sprintf("%s\nThe contract is there, on every node. Set it (remit settings set BatchContract=%s), and give each wallet's "+
+				"allowance: remit batch approve", at, at))
 	}
 	if !errors.Is(err, errNoCode) {
 		return err
 	}
 	if err := d.everyNodeHas(ctx, disburser.Deployer(), disburser.DeployerCode()); err != nil {
-		return fmt.Errorf("%w: the deterministic deployer is not on this chain: deploy it as https://github.com/Arachnid/deterministic-deployment-proxy says, then give this command again", err)
+		return fmt.Errorf("%w: the deterministic deployer is not on this chain: deploy it as "+
+			"https://github.com/Arachnid/deterministic-deployment-proxy says, then give this command again", err)
 	}
 	return c.call(ctx, d, disburser.Deployer(), disburser.Deployment(), "remit batch deploy",
 		fmt.Sprintf("This makes the contract that pays batches at %s. It has no owner and holds nothing.", at))
@@ -81,7 +84,8 @@ func (c *batchApprove) Run(ctx context.Context, d *deployment) (err error) {
 		return err
 	}
 	return c.call(ctx, d, d.asset.Contract, disburser.Approval(at, amount), "remit batch approve",
-		fmt.Sprintf("This lets %s take %s from %s, when this wallet asks it to. Now it may take %s.", at, d.coins(amount), c.Address, d.coins(now)))
+		fmt.Sprintf("This lets %s take %s from %s, when this wallet asks it to. Now it may take %s.", at, d.coins(amount), c.Address,
+			d.coins(now)))
 }
 
 // coins writes an allowance. Tokens that count an unlimited one down never end it.
@@ -108,7 +112,8 @@ func (c *calling) call(ctx context.Context, d *deployment, to token.Address, dat
 	if err != nil {
 		return err
 	}
-	if err := d.agree(c.Yes, fmt.Sprintf("%s\n%s pays a fee of at most %s ether.\nNothing more is done if this is given again with --key %s.", consequences, c.Address, p.Tx.Cost().Tokens(18), c.Key)); err != nil {
+	if err := d.agree(c.Yes, fmt.Sprintf("%s\n%s pays a fee of at most %s ether.\nNothing more is done if this is given again with "+
+		"--key %s.", consequences, c.Address, p.Tx.Cost().Tokens(18), c.Key)); err != nil {
 		return err
 	}
 	if p, err = d.await(ctx, dispatcher, t); err != nil {

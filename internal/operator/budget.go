@@ -110,17 +110,19 @@ func (b *budget) reading(cfg aws.Config) aws.Config {
 }
 
 func (b *budget) onlyReads(stack *middleware.Stack) error {
-	return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("RemitBudget", func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata, error) {
-		name := awsmiddleware.GetServiceID(ctx) + " " + awsmiddleware.GetOperationName(ctx)
-		err := b.take()
-		if !slices.Contains(reads, name) {
-			err = fmt.Errorf("%s: %w", name, errNoRead)
-		}
-		if err != nil {
-			return middleware.FinalizeOutput{}, middleware.Metadata{}, err
-		}
-		return next.HandleFinalize(ctx, in)
-	}), middleware.After) // behind the step that repeats a call
+	return stack.Finalize.Add(middleware.FinalizeMiddlewareFunc("RemitBudget",
+		func(ctx context.Context, in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput,
+			middleware.Metadata, error) {
+			name := awsmiddleware.GetServiceID(ctx) + " " + awsmiddleware.GetOperationName(ctx)
+			err := b.take()
+			if !slices.Contains(reads, name) {
+				err = fmt.Errorf("%s: %w", name, errNoRead)
+			}
+			if err != nil {
+				return middleware.FinalizeOutput{}, middleware.Metadata{}, err
+			}
+			return next.HandleFinalize(ctx, in)
+		}), middleware.After) // behind the step that repeats a call
 }
 
 // A counted carries requests to nodes, and counts them.

@@ -32,7 +32,8 @@ func (e *examination) holdsTheRate(ctx context.Context, a *account, c *Doctor) {
 	}
 	if c.Rate == 0 {
 		good, behind := l.Good()
-		e.found("rate", fmt.Sprintf("good for %s payments a second of %s merchants, then %s%s", plan.Human(good), plan.Human(c.Merchants), behind.Limits(), by), nil, "")
+		e.found("rate", fmt.Sprintf("good for %s payments a second of %s merchants, then %s%s", plan.Human(good), plan.Human(c.Merchants),
+			behind.Limits(), by), nil, "")
 		return
 	}
 	wants := fmt.Sprintf("%s payments a second: ", plan.Human(c.Rate))
@@ -41,7 +42,8 @@ func (e *examination) holdsTheRate(ctx context.Context, a *account, c *Doctor) {
 		e.found("rate", "", fmt.Errorf("%s%s", wants, w.Limits()), w.Advice(c.Rate))
 	}
 	if l.Window > l.Chain.Pool {
-		e.found("rate", "", fmt.Errorf("%sNonceWindow is %d, and the chain's nodes hold %d of a wallet", wants, l.Window, l.Chain.Pool), "remit settings set NonceWindow=0, the chain's own")
+		e.found("rate", "", fmt.Errorf("%sNonceWindow is %d, and the chain's nodes hold %d of a wallet", wants, l.Window, l.Chain.Pool),
+			"remit settings set NonceWindow=0, the chain's own")
 	} else if len(short) == 0 {
 		e.found("rate", wants+"as planned"+by, nil, "")
 	}
@@ -65,7 +67,8 @@ func (a *account) load(ctx context.Context, d *deployment) (l plan.Load, err err
 	if err != nil {
 		return l, err
 	}
-	l = plan.Load{Chain: plan.Of(d.chainID), Window: rules.Window, Pause: d.rules.BlockTime.Seconds(), Stack: plan.Default, Limits: map[string]float64{}}
+	l = plan.Load{Chain: plan.Of(d.chainID), Window: rules.Window, Pause: d.rules.BlockTime.Seconds(), Stack: plan.Default,
+		Limits: map[string]float64{}}
 	for name, text := range a.parameters {
 		if v, err := strconv.ParseFloat(text, 64); err == nil {
 			l.Limits["parameter "+name] = v
@@ -84,7 +87,8 @@ func (a *account) load(ctx context.Context, d *deployment) (l plan.Load, err err
 	if settings.AccountLimit != nil {
 		l.Limits[plan.Concurrency] = float64(settings.AccountLimit.ConcurrentExecutions)
 	}
-	table, err := dynamodb.NewFromConfig(a.aws).DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: aws.String(a.outputs["PaymentsTableName"])})
+	table, err := dynamodb.NewFromConfig(a.aws).DescribeTable(ctx,
+		&dynamodb.DescribeTableInput{TableName: aws.String(a.outputs["PaymentsTableName"])})
 	if err != nil {
 		return l, fmt.Errorf("asking for the table's throughput: %w", err)
 	}

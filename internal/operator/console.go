@@ -61,7 +61,8 @@ func (c *Console) Run(ctx context.Context, out io.Writer, d *deployment) error {
 	}
 	d.platform = &account{a.stack, a.id, calls.reading(a.aws), a.outputs, a.parameters}
 	d.over = counted{calls, ethrpc.NewTransport()}
-	k := &console{deployment: d, account: d.platform.(*account), budget: calls, merchants: map[string]bool{}, failing: map[string][]failing{}, endpoints: map[string]int{}}
+	k := &console{deployment: d, account: d.platform.(*account), budget: calls, merchants: map[string]bool{},
+		failing: map[string][]failing{}, endpoints: map[string]int{}}
 	k.Wallets, k.Nodes, k.Alarms.All, k.Endpoints.Failing = []page.Wallet{}, []nodeHealth{}, []alarm{}, []failing{}
 	k.show()
 	if k.tables, err = d.payments(); err != nil {
@@ -74,11 +75,13 @@ func (c *Console) Run(ctx context.Context, out io.Writer, d *deployment) error {
 	own, token := "http://"+listener.Addr().String(), rand.Text()
 	mux := http.NewServeMux()
 	page.Routes(mux, k, ctx.Done())
-	server := &http.Server{Handler: page.Guard(own, page.Login(own, token, mux)), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelDebug)}
+	server := &http.Server{Handler: page.Guard(own, page.Login(own, token, mux)), ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelDebug)}
 	var running sync.WaitGroup
 	running.Go(func() { k.follow(ctx) })
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	if _, err := fmt.Fprintf(out, "Console of stack %s: %s/?token=%s\nIt reads, and changes nothing. Ctrl-C ends it.\n", d.Stack, own, token); err != nil {
+	if _, err := fmt.Fprintf(out, "Console of stack %s: %s/?token=%s\nIt reads, and changes nothing. Ctrl-C ends it.\n", d.Stack, own,
+		token); err != nil {
 		return err
 	}
 	err = server.Serve(listener)
@@ -193,8 +196,10 @@ type failing struct {
 
 // Facts implements page.Source.
 func (k *console) Facts() any {
-	return map[string]any{"name": "console of " + k.Stack, "parts": []string{"states", "nodes", "alarms", "wallets", "endpoints", "log", "calls", "merchant"},
-		"symbol": k.asset.Symbol, "decimals": k.asset.Decimals, "token": k.asset.Contract, "rule": k.rules.ConfirmationRule.String(), "deaths": page.Deaths, "listed": page.Listed}
+	return map[string]any{"name": "console of " + k.Stack,
+		"parts":  []string{"states", "nodes", "alarms", "wallets", "endpoints", "log", "calls", "merchant"},
+		"symbol": k.asset.Symbol, "decimals": k.asset.Decimals, "token": k.asset.Contract, "rule": k.rules.ConfirmationRule.String(),
+		"deaths": page.Deaths, "listed": page.Listed}
 }
 
 // Update implements page.Source.
@@ -217,7 +222,8 @@ func (k *console) follow(ctx context.Context) {
 			name string
 			do   func(context.Context) error
 		}{
-			{"nodes", k.readNodes}, {"wallets", k.readWallets}, {"payments", k.readPayments}, {"alarms", k.readAlarms}, {"webhooks", k.readEndpoints},
+			{"nodes", k.readNodes}, {"wallets", k.readWallets}, {"payments", k.readPayments}, {"alarms", k.readAlarms},
+			{"webhooks", k.readEndpoints},
 		} {
 			text := ""
 			if err := step.do(ctx); err != nil && ctx.Err() == nil {
@@ -225,7 +231,8 @@ func (k *console) follow(ctx context.Context) {
 			}
 			k.mu.Lock()
 			if text != "" && text != said[step.name] {
-				k.Lines = append(slices.Clone(k.Lines[max(0, len(k.Lines)-page.Listed):]), page.Line{N: lastLine(k.Lines) + 1, At: time.Now().UnixMilli(), Kind: "bad", Text: text})
+				k.Lines = append(slices.Clone(k.Lines[max(0, len(k.Lines)-page.Listed):]),
+					page.Line{N: lastLine(k.Lines) + 1, At: time.Now().UnixMilli(), Kind: "bad", Text: text})
 			}
 			said[step.name] = text
 			k.show()
@@ -254,7 +261,8 @@ func (k *console) show() {
 	rows, told := map[payment.ID]page.Row{}, map[payment.ID]bool{}
 	for _, r := range k.books.newest {
 		// A pending transaction that was gone once the payment had ended was deleted after the event was published.
-		told[r.ID] = k.told[r.ID] || r.State.Final() && k.looked > k.books.at && !slices.ContainsFunc(k.pending, func(p pendingPayment) bool { return p.ID == r.ID })
+		told[r.ID] = k.told[r.ID] || r.State.Final() && k.looked > k.books.at &&
+			!slices.ContainsFunc(k.pending, func(p pendingPayment) bool { return p.ID == r.ID })
 		if told[r.ID] {
 			r.At[page.Announced] = page.Once
 		}
@@ -275,7 +283,8 @@ func (k *console) show() {
 		}
 	}
 	s.Oldest = slices.Clone(k.pending[:min(len(k.pending), overdue)])
-	k.Payments = slices.SortedFunc(maps.Values(rows), func(a, b page.Row) int { return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.ID, b.ID)) })
+	k.Payments = slices.SortedFunc(maps.Values(rows),
+		func(a, b page.Row) int { return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.ID, b.ID)) })
 	k.Payments = k.Payments[max(0, len(k.Payments)-page.Listed):]
 }
 

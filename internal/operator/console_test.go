@@ -93,16 +93,19 @@ func openDesk(t *testing.T, flags string) *desk {
 	dead := serve(http.NotFoundHandler())
 	nodes := []string{through(d.ledger.chain.URL()), dead}
 	t.Setenv("AWS_ENDPOINT_URL_DYNAMODB", through(os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")))
-	names := dynamo.Tables{APIKeys: "operator-keys", Payments: fmt.Sprint("console-payments-", len(flags)), Webhooks: fmt.Sprint("console-webhooks-", len(flags))}
+	names := dynamo.Tables{APIKeys: "operator-keys", Payments: fmt.Sprint("console-payments-", len(flags)),
+		Webhooks: fmt.Sprint("console-webhooks-", len(flags))}
 	d.ledger.must(dynamo.CreateTables(t.Context(), dynamotest.Client(t), names))
 	coin := d.ledger.chain.Token()
 	t.Setenv("AWS_ENDPOINT_URL", serve(operatortest.Cloud{Nodes: nodes,
-		Outputs:    map[string]string{"PaymentsTableName": names.Payments, "WebhooksTableName": names.Webhooks, "RpcSecretArn": "nodes"},
-		Parameters: map[string]string{"ChainId": fmt.Sprint(d.ledger.chain.ID()), "TokenSymbol": coin.Symbol, "TokenDecimals": fmt.Sprint(coin.Decimals), "TokenAddress": coin.Contract.String(), "Mode": "test", "Network": "local"}}))
+		Outputs: map[string]string{"PaymentsTableName": names.Payments, "WebhooksTableName": names.Webhooks, "RpcSecretArn": "nodes"},
+		Parameters: map[string]string{"ChainId": fmt.Sprint(d.ledger.chain.ID()), "TokenSymbol": coin.Symbol,
+			"TokenDecimals": fmt.Sprint(coin.Decimals), "TokenAddress": coin.Contract.String(), "Mode": "test", "Network": "local"}}))
 	tables, hooks := dynamo.NewPayments(dynamotest.Client(t), names.Payments), dynamo.NewWebhooks(dynamotest.Client(t), names.Webhooks)
 	d.ledger.fill(tables, d.ledger.payments)
 	for i, key := range d.ledger.keys {
-		w := wallet.Wallet{ID: wallet.ID{ChainID: d.ledger.chain.ID(), Address: key.Address()}, NextNonce: d.ledger.nonces[key.Address()], Ceiling: 1000}
+		w := wallet.Wallet{ID: wallet.ID{ChainID: d.ledger.chain.ID(), Address: key.Address()}, NextNonce: d.ledger.nonces[key.Address()],
+			Ceiling: 1000}
 		if i == 0 {
 			w.Paused = "audit (by ada)"
 		}
@@ -113,17 +116,20 @@ func openDesk(t *testing.T, flags string) *desk {
 			d.ledger.must(tables.DeletePendingTx(t.Context(), wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce))
 		}
 	}
-	prepared := payment.New("pay_prepared", payment.Request{Merchant: "mer_2", Mode: "test", To: payee}, d.ledger.chain.Token(), "local", time.Now()).AssignedTo(d.ledger.keys[0].Address(), d.ledger.transfer(payee, 1))
+	prepared := payment.New("pay_prepared", payment.Request{Merchant: "mer_2", Mode: "test", To: payee}, d.ledger.chain.Token(), "local",
+		time.Now()).AssignedTo(d.ledger.keys[0].Address(), d.ledger.transfer(payee, 1))
 	_, _, err := tables.Create(t.Context(), prepared)
 	d.ledger.must(err)
 	secret, err := webhook.MintSecret(rand.Reader)
 	d.ledger.must(err)
 	owner := webhook.Owner{Merchant: "mer_1", Mode: "test"}
 	for i, status := range []webhook.Status{webhook.Enabled, webhook.Disabled} {
-		e := webhook.Endpoint{Owner: owner, ID: fmt.Sprint("we_", i), URL: "https://merchant.example/" + fmt.Sprint(i), Status: status, Secret: secret, CreatedAt: time.Now(), EnabledAt: time.Now()}
+		e := webhook.Endpoint{Owner: owner, ID: fmt.Sprint("we_", i), URL: "https://merchant.example/" + fmt.Sprint(i), Status: status,
+			Secret: secret, CreatedAt: time.Now(), EnabledAt: time.Now()}
 		d.ledger.must(hooks.AddEndpoint(t.Context(), e, 10))
 	}
-	d.ledger.must(hooks.AddDelivery(t.Context(), webhook.Delivery{Ref: webhook.Ref{Owner: owner, Endpoint: "we_1", Delivery: "dlv_1"}, Event: webhook.Event{Merchant: "mer_1", Mode: "test", ID: "evt_1", Type: webhook.PaymentConfirmed, At: time.Now(), Body: []byte("{}")},
+	d.ledger.must(hooks.AddDelivery(t.Context(), webhook.Delivery{Ref: webhook.Ref{Owner: owner, Endpoint: "we_1", Delivery: "dlv_1"},
+		Event:  webhook.Event{Merchant: "mer_1", Mode: "test", ID: "evt_1", Type: webhook.PaymentConfirmed, At: time.Now(), Body: []byte("{}")},
 		Status: webhook.Exhausted, Attempts: []webhook.Attempt{{At: time.Now(), StatusCode: 503}}, CreatedAt: time.Now()}))
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -133,7 +139,8 @@ func openDesk(t *testing.T, flags string) *desk {
 	}
 	parser, err := kong.New(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(io.Writer(to), (*io.Writer)(nil)))
 	d.ledger.must(err)
-	printed := strings.Replace(strings.TrimPrefix(strings.TrimSpace(guidetest.Read(t, "../..", "docs/operate.md", "remit console")), "remit "), ":8430", ":0", 1)
+	printed := strings.Replace(strings.TrimPrefix(strings.TrimSpace(guidetest.Read(t, "../..", "docs/operate.md", "remit console")),
+		"remit "), ":8430", ":0", 1)
 	line := printed + flags
 	parsed, err := parser.Parse(strings.Fields(line))
 	d.ledger.must(err)
@@ -288,8 +295,10 @@ func TestConsole(t *testing.T) {
 		status    int
 		says      []string
 	}{
-		{"by its id", string(pending.ID), 200, []string{string(pending.ID), `"state":"COMMITTED"`, `"bytes":"0x02`, `status 1`, `no answer: `, `"Merchant","mer_1"`}},
-		{"by the hash of an attempt", failed.TxHash.String(), 200, []string{string(failed.ID), `"state":"FAILED"`, "execution_reverted", `"bytes":""`}},
+		{"by its id", string(pending.ID), 200, []string{string(pending.ID), `"state":"COMMITTED"`, `"bytes":"0x02`, `status 1`, `no answer: `,
+			`"Merchant","mer_1"`}},
+		{"by the hash of an attempt", failed.TxHash.String(), 200,
+			[]string{string(failed.ID), `"state":"FAILED"`, "execution_reverted", `"bytes":""`}},
 		{"by its merchant's key", failed.IdempotencyKey + "&merchant=mer_1", 200, []string{string(failed.ID)}},
 		{"by its reference", "%3D1%2B1", 200, []string{`"Reference","=1+1"`}},
 		{"by a key of nobody", failed.IdempotencyKey, 404, []string{"say whose it is", "6 were read"}},
@@ -379,12 +388,15 @@ func TestConsoleCannotWrite(t *testing.T) {
 		_, _ = io.WriteString(w, "{}")
 	}))
 	defer server.Close()
-	cfg := operator.Reading(aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}, 20)
+	cfg := operator.Reading(aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL,
+		Credentials: credentials.NewStaticCredentialsProvider("a", "b", "")}, 20)
 	tables := dynamo.NewPayments(dynamodb.NewFromConfig(cfg), "payments")
 	p := payment.New("pay_1", payment.Request{}, token.Token{}, "local", time.Now())
 	_, _, create := tables.Create(t.Context(), p)
 	id := wallet.ID{ChainID: 1, Address: payee}
-	for what, err := range map[string]error{"a put": create, "an update": tables.Pause(t.Context(), id, "audit"), "a deletion": tables.Discard(t.Context(), p), "a transaction": tables.PutNoop(t.Context(), wallet.PendingTx{ID: id, Hashes: []chain.Hash{{1}}})} {
+	for what, err := range map[string]error{"a put": create, "an update": tables.Pause(t.Context(), id, "audit"),
+		"a deletion":    tables.Discard(t.Context(), p),
+		"a transaction": tables.PutNoop(t.Context(), wallet.PendingTx{ID: id, Hashes: []chain.Hash{{1}}})} {
 		if err == nil || !strings.Contains(err.Error(), "the console only reads") {
 			t.Errorf("%s: %v", what, err)
 		}

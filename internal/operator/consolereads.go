@@ -100,11 +100,13 @@ func (k *console) readWallet(ctx context.Context, w *page.Wallet) (pending []pen
 		return nil, err
 	}
 	txs, unreadable, err := k.tables.PendingTxs(ctx, id, 0)
-	w.Tokens, w.Wei, w.Next, w.Reserved, w.Sent, w.Paused = record.Balance.String(), record.Gas.String(), record.NextNonce, len(record.Reservations), len(txs)+unreadable, record.Paused
+	w.Tokens, w.Wei, w.Next, w.Reserved, w.Sent, w.Paused = record.Balance.String(), record.Gas.String(), record.NextNonce,
+		len(record.Reservations), len(txs)+unreadable, record.Paused
 	for _, tx := range txs {
 		if !tx.Noop() {
-			row := page.Row{ID: tx.Payment, N: tx.Since.UnixMilli(), Begun: tx.Since.UnixMilli(), Amount: tx.Amount.String(), State: payment.Committed,
-				Hash: tx.Hashes[0].String(), Wallet: w.Address.String(), Nonce: tx.Nonce, Paid: page.NotCounted}
+			row := page.Row{ID: tx.Payment, N: tx.Since.UnixMilli(), Begun: tx.Since.UnixMilli(), Amount: tx.Amount.String(),
+				State: payment.Committed,
+				Hash:  tx.Hashes[0].String(), Wallet: w.Address.String(), Nonce: tx.Nonce, Paid: page.NotCounted}
 			row.At[page.Prepared], row.At[page.Committed] = page.Once, row.Begun
 			pending = append(pending, pendingPayment{tx.Payment, row.Begun, w.Address, tx.Nonce, row})
 		}
@@ -207,7 +209,8 @@ func (k *console) readAlarms(ctx context.Context) error {
 	}
 	all := []alarm{}
 	for _, m := range found {
-		all = append(all, alarm{aws.ToString(m.AlarmName), string(m.StateValue), aws.ToTime(m.StateUpdatedTimestamp).UnixMilli(), aws.ToString(m.StateReason)})
+		all = append(all, alarm{aws.ToString(m.AlarmName), string(m.StateValue), aws.ToTime(m.StateUpdatedTimestamp).UnixMilli(),
+			aws.ToString(m.StateReason)})
 	}
 	slices.SortStableFunc(all, func(a, b alarm) int { return cmp.Compare(a.State, b.State) }) // ALARM is first
 	k.mu.Lock()

@@ -34,12 +34,14 @@ func (c *denyAdd) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	if err := d.agree(c.Yes, fmt.Sprintf("New payments to %s are refused from now on, at the latest 30 seconds after. What is committed is still paid.", c.Address)); err != nil {
+	if err := d.agree(c.Yes, fmt.Sprintf("New payments to %s are refused from now on, at the latest 30 seconds after. What is "+
+		"committed is still paid.", c.Address)); err != nil {
 		return err
 	}
 	err = s.Deny(ctx, store.Denial{To: c.Address, Reason: c.Reason, At: time.Now()})
 	if errors.Is(err, store.ErrTooLarge) {
-		return fmt.Errorf("%w; shorten the reason, remove others (remit deny list), or name a contract with a long list (remit settings set SanctionsList=0x…)", err)
+		return fmt.Errorf("%w; shorten the reason, remove others (remit deny list), or name a contract with a long list (remit "+
+			"settings set SanctionsList=0x…)", err)
 	}
 	if err != nil {
 		return err

@@ -149,7 +149,8 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*deployme
 	d.chainID, id = strconv.ParseUint(parameters["ChainId"], 10, 64)
 	own, _ := chains.Of(d.chainID)
 	d.rules, err = rulesOf(d.chainID, parameters)
-	d.asset, d.rules.Network, asset = own.Asset(parameters["Network"], parameters["TokenAddress"], parameters["TokenSymbol"], parameters["TokenDecimals"])
+	d.asset, d.rules.Network, asset = own.Asset(parameters["Network"], parameters["TokenAddress"], parameters["TokenSymbol"],
+		parameters["TokenDecimals"])
 	d.rules.Token = d.asset
 	if err := errors.Join(id, asset, err); err != nil {
 		return nil, fmt.Errorf("parameters of stack %s (correct and deploy them): %w", t.Stack, err)
@@ -307,7 +308,8 @@ func (a *account) putKey(ctx context.Context, key keyring.Key) error {
 	}
 	in := &secretsmanager.CreateSecretInput{
 		Name: aws.String(prefix + key.Address().String()), SecretString: aws.String(string(keyring.Encode(key))),
-		Description: aws.String("Remit " + a.stack + ": the key of a wallet"), Tags: []types.Tag{{Key: aws.String("remit:stack"), Value: &a.stack}},
+		Description: aws.String("Remit " + a.stack + ": the key of a wallet"),
+		Tags:        []types.Tag{{Key: aws.String("remit:stack"), Value: &a.stack}},
 	}
 	if arn := a.parameters["KmsKeyArn"]; arn != "" {
 		in.KmsKeyId = &arn

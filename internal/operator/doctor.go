@@ -72,30 +72,39 @@ func (c *Doctor) Run(ctx context.Context, d *deployment) error {
 	if onAWS {
 		e.holdsTheRate(ctx, a, c)
 		e.check(ctx, "closed", a.isClosed, "deploy with these parameters (docs/parameters.md)")
-		e.check(ctx, "reserved concurrency", a.isReserved, "ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small")
+		e.check(ctx, "reserved concurrency", a.isReserved,
+			"ask AWS for a quota of concurrent executions of 1,000 or more, then deploy with Size=small")
 	}
 	e.check(ctx, "nodes agree", e.nodesAgree, `put {"urls":["https://…"]} into the secret of output RpcSecretArn; replace in it the node that is down, behind or of another chain (docs/operate.md)`)
 	if _, local := d.platform.(*conversation); local || !c.Fresh {
-		e.check(ctx, "circuit breakers", e.breakersAreClosed, "replace in the RPC secret the node that leaves requests unanswered, if it goes on (docs/operate.md)")
+		e.check(ctx, "circuit breakers", e.breakersAreClosed,
+			"replace in the RPC secret the node that leaves requests unanswered, if it goes on (docs/operate.md)")
 	}
 	e.check(ctx, "providers", e.providersDiffer, "replace one in the RPC secret: nodes of one provider fail, and are wrong, together")
-	e.check(ctx, "finality", e.everyNode(e.blocksBecomeFinal), "choose a ConfirmationRule that every node has (docs/chains.md), or a node that keeps the state of final blocks")
-	e.check(ctx, "fees", e.everyNode(e.feesAreKnown), "replace a node without eth_feeHistory in the RPC secret; raise MaxFeeCapGwei if the market stays above it")
+	e.check(ctx, "finality", e.everyNode(e.blocksBecomeFinal),
+		"choose a ConfirmationRule that every node has (docs/chains.md), or a node that keeps the state of final blocks")
+	e.check(ctx, "fees", e.everyNode(e.feesAreKnown),
+		"replace a node without eth_feeHistory in the RPC secret; raise MaxFeeCapGwei if the market stays above it")
 	e.check(ctx, "batches", e.everyNode(batchesAreTaken), "replace the node in the RPC secret, or ask its provider for a higher rate")
-	e.check(ctx, "token", e.everyNode(e.tokenIsRight), "correct ChainId, TokenAddress and TokenDecimals and deploy, before anybody is paid; or replace the node")
+	e.check(ctx, "token", e.everyNode(e.tokenIsRight),
+		"correct ChainId, TokenAddress and TokenDecimals and deploy, before anybody is paid; or replace the node")
 	e.walletsAreFunded(ctx, c.MinGasGwei)
 	e.batchesArePaid(ctx)
 	if onAWS {
 		if !c.Fresh {
 			e.check(ctx, "schedule", a.scheduleIsAlive, "look at the schedule in the stack's resources, and at the function's log")
 		}
-		e.check(ctx, "settings in use", e.settingsInUse(a), "see that live versions and this machine's clock are right; then deploy, which ends the processes that stay behind")
+		e.check(ctx, "settings in use", e.settingsInUse(a),
+			"see that live versions and this machine's clock are right; then deploy, which ends the processes that stay behind")
 		e.check(ctx, "live versions", a.liveIsDeployed, "wait for a canary to end; otherwise deploy again, or find out who moved the alias live")
-		e.check(ctx, "keys in KMS", func(ctx context.Context) (string, error) { return e.grantsFit(ctx, a) }, "give a missing grant as it says; end one of a stranger with aws kms revoke-grant, and of a retired wallet with remit wallet retire")
-		e.check(ctx, "audit log", a.auditLogIsCopied, "find in CloudTrail who wrote to the table or the log group (docs/operate.md#who-did-what); without a log group, deploy this version")
+		e.check(ctx, "keys in KMS", func(ctx context.Context) (string, error) { return e.grantsFit(ctx, a) },
+			"give a missing grant as it says; end one of a stranger with aws kms revoke-grant, and of a retired wallet with remit wallet retire")
+		e.check(ctx, "audit log", a.auditLogIsCopied,
+			"find in CloudTrail who wrote to the table or the log group (docs/operate.md#who-did-what); without a log group, deploy this version")
 		e.check(ctx, "tables", a.tablesAreKept, "set it as docs/restore.md says; a table with the keys of another is in the wrong parameter")
 		if a.parameters["ReplicaRegion"] != "" {
-			e.check(ctx, "replicas of the secrets", a.secretsAreReplicated, "look at the secret's replication in Secrets Manager; docs/restore.md says what it is for")
+			e.check(ctx, "replicas of the secrets", a.secretsAreReplicated,
+				"look at the secret's replication in Secrets Manager; docs/restore.md says what it is for")
 		}
 		e.check(ctx, "WebhookDeadLetterQueue", a.empty("WebhookDeadLetterQueueUrl"), "docs/alarms; then remit webhooks resend")
 		e.check(ctx, "CheckReceiptsDeadLetterQueue", a.empty("CheckReceiptsDeadLetterQueueUrl"), "docs/alarms: look at the log of check-receipts")
@@ -238,7 +247,8 @@ func (e *examination) chainIsKnown(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	saw := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.rules.ConfirmationRule, e.rules.BlockTime, rules.FeeLimit.Tokens(9), rules.Window)
+	saw := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.rules.ConfirmationRule, e.rules.BlockTime,
+		rules.FeeLimit.Tokens(9), rules.Window)
 	if known && e.rules.ConfirmationRule != own.ConfirmationRule {
 		saw += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)
 	}
@@ -249,7 +259,8 @@ func (e *examination) chainIsKnown(ctx context.Context) (string, error) {
 }
 
 // everyNode returns the check that see finds nothing wrong with any node.
-func (e *examination) everyNode(see func(ctx context.Context, node chain.Node, url string) (string, error)) func(context.Context) (string, error) {
+func (e *examination) everyNode(see func(ctx context.Context, node chain.Node, url string) (string,
+	error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		nodes, urls, err := e.nodes(ctx)
 		var saw []string
@@ -370,15 +381,18 @@ func (e *examination) walletsAreFunded(ctx context.Context, minGasGwei uint64) {
 		gas := v.Gas.Tokens(18) + " ether"
 		switch {
 		case r.Paused != "":
-			err, advice = fmt.Errorf("%w: %s", wallet.ErrPaused, r.Paused), "docs/alarms says what it means; then remit wallet resume "+r.Address.String()
+			err, advice = fmt.Errorf("%w: %s", wallet.ErrPaused, r.Paused),
+				"docs/alarms says what it means; then remit wallet resume "+r.Address.String()
 		case r.NextNonce != nil && v.Mined > *r.NextNonce:
-			err, advice = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, *r.NextNonce), "pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
+			err, advice = fmt.Errorf("%w: %d mined, next nonce %d", wallet.ErrBehind, v.Mined, *r.NextNonce),
+				"pause every wallet and read docs/alarms: the key is used elsewhere, or the tables were restored"
 		case r.State == wallet.Active && v.Balance.IsZero():
 			err = errors.New("holds no " + symbol)
 		case r.State == wallet.Active && v.Gas.Less(least):
 			err = errors.New("holds " + gas)
 		case r.State == wallet.Active && (v.Balance.Less(e.tokens) || v.Gas.Less(e.gas)):
-			err = fmt.Errorf("holds %s %s and %s: %s each %s %s and %s ether", v.Balance.Tokens(e.asset.Decimals), symbol, gas, e.until, e.tokens.Tokens(e.asset.Decimals), symbol, e.gas.Tokens(18))
+			err = fmt.Errorf("holds %s %s and %s: %s each %s %s and %s ether", v.Balance.Tokens(e.asset.Decimals), symbol, gas, e.until,
+				e.tokens.Tokens(e.asset.Decimals), symbol, e.gas.Tokens(18))
 		}
 		e.found(name, v.Balance.Tokens(e.asset.Decimals)+" "+symbol+", "+gas, err, advice)
 	}

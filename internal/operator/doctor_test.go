@@ -43,10 +43,14 @@ func word(n int) string { return fmt.Sprintf(`"result":"0x%064x"`, n) }
 // wellNode is a node of Base at block 1000, with block 700 final.
 func wellNode(faults rawNode) rawNode {
 	n := rawNode{
-		"eth_chainId": `"result":"0x2105"`, "eth_blockNumber": `"result":"0x3e8"`, "eth_getTransactionCount": `"result":"0x0"`, "eth_getBalance": `"result":"0x0"`,
-		"eth_getBlockByNumber finalized": `"result":{"number":"0x2bc"}`, "eth_getBlockByNumber 0x3de": block("1"), "eth_call 0xf1c7a58b": word(7), "eth_call 0x275aedd2": word(0), "eth_getBlockByNumber 0x0": `"result":{"number":"0x0","hash":"0x` + strings.Repeat("1", 64) + `"}`,
-		"eth_feeHistory": `"result":{"baseFeePerGas":["0x1","0x5f5e100"],"reward":[["0x1"]]}`, "eth_maxPriorityFeePerGas": `"result":"0x1"`,
-		"eth_call 0x70a08231": word(5), "eth_call 0x313ce567": word(6),
+		"eth_chainId": `"result":"0x2105"`, "eth_blockNumber": `"result":"0x3e8"`, "eth_getTransactionCount": `"result":"0x0"`,
+		"eth_getBalance":                 `"result":"0x0"`,
+		"eth_getBlockByNumber finalized": `"result":{"number":"0x2bc"}`, "eth_getBlockByNumber 0x3de": block("1"),
+		"eth_call 0xf1c7a58b": word(7), "eth_call 0x275aedd2": word(0),
+		"eth_getBlockByNumber 0x0": `"result":{"number":"0x0","hash":"0x` + strings.Repeat("1", 64) + `"}`,
+		"eth_feeHistory":           `"result":{"baseFeePerGas":["0x1","0x5f5e100"],"reward":[["0x1"]]}`,
+		"eth_maxPriorityFeePerGas": `"result":"0x1"`,
+		"eth_call 0x70a08231":      word(5), "eth_call 0x313ce567": word(6),
 		"eth_call 0x95d89b41": `"result":"0x` + fmt.Sprintf("%064x%064x%-064s", 32, 4, "55534443") + `"`,
 	}
 	n["eth_call 0x95d89b41"] = strings.ReplaceAll(n["eth_call 0x95d89b41"], " ", "0")
@@ -117,10 +121,13 @@ func TestDoctorAsksEveryNode(t *testing.T) {
 		{"which is not known without the oracle of the OP stack", rawNode{"eth_call 0x275aedd2": `"result":"0x"`}, "fees", "!gas price oracle"},
 		{"small batches are taken as they are", rawNode{oneBatch: "ten calls!"}, "batches", "takes 6 calls in one request"},
 		{"a tag that a node lacks would hang", rawNode{"eth_getBlockByNumber finalized": `"result":null`}, "finality", "!has no finalized block"},
-		{"a tag that it refuses too", rawNode{"eth_getBlockByNumber finalized": `"error":{"code":-32602,"message":"invalid block"}`}, "finality", "!invalid block"},
-		{"the state of the final block is needed", rawNode{"eth_getTransactionCount 0x2bc": missing}, "finality", "!lacks the state of the final block"},
+		{"a tag that it refuses too", rawNode{"eth_getBlockByNumber finalized": `"error":{"code":-32602,"message":"invalid block"}`},
+			"finality", "!invalid block"},
+		{"the state of the final block is needed", rawNode{"eth_getTransactionCount 0x2bc": missing}, "finality",
+			"!lacks the state of the final block"},
 		{"without fees no payment is made", rawNode{"eth_feeHistory": missing}, "fees", "!reading fees"},
-		{"nor above the limit", rawNode{"eth_feeHistory": `"result":{"baseFeePerGas":["0x1","0x77359400"],"reward":[["0x1"]]}`}, "fees", "!gas costs 2.000000001 gwei, more than MaxFeeCapGwei"},
+		{"nor above the limit", rawNode{"eth_feeHistory": `"result":{"baseFeePerGas":["0x1","0x77359400"],"reward":[["0x1"]]}`}, "fees",
+			"!gas costs 2.000000001 gwei, more than MaxFeeCapGwei"},
 		{"a node that answers no batch", rawNode{"eth_getBlockByNumber 0x0": missing}, "batches", "!missing trie node"},
 		{"decimals that differ", rawNode{"eth_call 0x313ce567": word(18)}, "token", "!has 18 decimals"},
 		{"the contract of batches", rawNode{"eth_getCode": `"result":"0x6001"`}, "batch contract", "!is another one"},
@@ -166,7 +173,8 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 	at := func(said string) rawNode {
 		return rawNode{"eth_getCode " + own: said, "eth_call 0xdd62ed3e": word(5)}
 	}
-	const approve, deploy = "batch approve --yes --key a 0x1111111111111111111111111111111111111111 --amount ", "batch deploy --yes --key a 0x1111111111111111111111111111111111111111"
+	const approve, deploy = "batch approve --yes --key a 0x1111111111111111111111111111111111111111 --amount ",
+		"batch deploy --yes --key a 0x1111111111111111111111111111111111111111"
 	const passed = "no key for wallet 0x1111111111111111111111111111111111111111"
 	for _, c := range []struct {
 		why, line     string
@@ -178,14 +186,17 @@ func TestAllowanceIsForTheContractAlone(t *testing.T) {
 		{"one has another contract there", approve + "5", at(ours), at(`"result":"0x6001"`), "the contract at " + own + " is another one"},
 		{"one does not say", approve + "5", at(ours), at(`"error":{"code":-32000,"message":"missing trie node"}`), "missing trie node"},
 		{"one is behind", approve + "5", at(ours), at(`"result":"0x"`), "nodes disagree"},
-		{"neither has it", approve + "5", at(`"result":"0x"`), at(`"result":"0x"`), "no allowance is given: remit batch deploy makes the contract"},
+		{"neither has it", approve + "5", at(`"result":"0x"`), at(`"result":"0x"`),
+			"no allowance is given: remit batch deploy makes the contract"},
 		{"an allowance is ended whatever is there", approve + "0", at(`"result":"0x6001"`), at(`"result":"0x"`), passed},
 		{"an amount that is none", approve + "much", at(ours), at(ours), "no amount of whole tokens"},
 		{"it is made once", deploy, at(ours), at(ours), "settings set BatchContract=" + own},
 		{"never in place of another", deploy, at(ours), at(`"result":"0x6001"`), "is another one"},
 		{"nor without its deployer", deploy, at(`"result":"0x"`), at(`"result":"0x"`), "the deterministic deployer is not on this chain"},
-		{"nor with another in its place", deploy, rawNode{"eth_getCode": `"result":"0x6001"`, "eth_getCode " + own: `"result":"0x"`}, at(`"result":"0x"`), "is another one"},
-		{"with it by a wallet", deploy, rawNode{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}, rawNode{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}, passed},
+		{"nor with another in its place", deploy, rawNode{"eth_getCode": `"result":"0x6001"`, "eth_getCode " + own: `"result":"0x"`},
+			at(`"result":"0x"`), "is another one"},
+		{"with it by a wallet", deploy, rawNode{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`},
+			rawNode{"eth_getCode": deployer, "eth_getCode " + own: `"result":"0x"`}, passed},
 	} {
 		one, two := httptest.NewServer(wellNode(c.first)), httptest.NewServer(wellNode(c.second))
 		got := command(t, stack.Config{ChainID: 8453, Token: token.Token{Symbol: "USDC", Decimals: 6}}, c.line, one.URL, two.URL)
@@ -207,7 +218,8 @@ func TestARateIsComparedOnAWS(t *testing.T) {
 		"--amount -1": "--amount not negative",
 		"--hours 0":   "--hours above 0",
 	} {
-		if got := command(t, stack.Config{ChainID: 8453}, "doctor "+strings.Replace(arguments, " ", "=", 1)); got.Out != "" || !strings.Contains(got.Error, want) {
+		if got := command(t, stack.Config{ChainID: 8453}, "doctor "+strings.Replace(arguments, " ", "=", 1)); got.Out != "" ||
+			!strings.Contains(got.Error, want) {
 			t.Errorf("%s: %+v, want %q", arguments, got, want)
 		}
 	}
@@ -229,7 +241,8 @@ func command(t *testing.T, config stack.Config, line string, nodes ...string) (e
 	if err := tables.SetSettings(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
-	local := operator.Local{Payments: tables, Keys: new(memory.APIKeys), Keyed: func() []token.Address { return nil }, Nodes: nodes, Health: func() []chain.Health { return nil }, Config: config}
+	local := operator.Local{Payments: tables, Keys: new(memory.APIKeys), Keyed: func() []token.Address { return nil }, Nodes: nodes,
+		Health: func() []chain.Health { return nil }, Config: config}
 	recorder := httptest.NewRecorder()
 	args, err := json.Marshal(map[string]any{"Args": strings.Fields(line)})
 	if err != nil {
@@ -262,7 +275,8 @@ func doctor(t *testing.T, config stack.Config, nodes ...string) map[string]seen 
 func TestDoctorReadsSettings(t *testing.T) {
 	payments, keys := memory.NewPayments(), new(memory.APIKeys)
 	see := func() string {
-		local := operator.Local{Payments: payments, Keys: keys, Keyed: func() []token.Address { return nil }, Health: func() []chain.Health { return nil }}
+		local := operator.Local{Payments: payments, Keys: keys, Keyed: func() []token.Address { return nil },
+			Health: func() []chain.Health { return nil }}
 		recorder := httptest.NewRecorder()
 		local.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"Args":["doctor"]}`)))
 		_, after, _ := strings.Cut(recorder.Body.String(), "  settings  ")
@@ -276,14 +290,16 @@ func TestDoctorReadsSettings(t *testing.T) {
 		}
 	}
 	want("payments, version 0: no settings are stored")
-	if err := errors.Join(payments.SetSettings(t.Context(), settings.Default()), keys.SetKeySettings(t.Context(), settings.DefaultKeys(false))); err != nil {
+	if err := errors.Join(payments.SetSettings(t.Context(), settings.Default()),
+		keys.SetKeySettings(t.Context(), settings.DefaultKeys(false))); err != nil {
 		t.Fatal(err)
 	}
 	want("payments at version 1, keys at version 1")
 	if err := payments.Bind(t.Context(), store.Coin{ChainID: 5}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	want("payments, version 1: the payments of these tables are of another coin: token 0x0000000000000000000000000000000000000000 on chain 5, and")
+	want("payments, version 1: the payments of these tables are of another coin: token 0x0000000000000000000000000000000000000000 " +
+		"on chain 5, and")
 	payments.SpoilSettings(settings.ErrDamaged)
 	want("payments, version 1: the stored settings are damaged")
 	payments.SpoilSettings(settings.ErrNewer)
@@ -294,7 +310,8 @@ func TestDoctorReadsSettings(t *testing.T) {
 // replace it. A label is one word of them, whatever it says.
 func TestDoctorListsNarrowedKeys(t *testing.T) {
 	keys := new(memory.APIKeys)
-	local := operator.Local{Payments: memory.NewPayments(), Keys: keys, Keyed: func() []token.Address { return nil }, Health: func() []chain.Health { return nil }}
+	local := operator.Local{Payments: memory.NewPayments(), Keys: keys, Keyed: func() []token.Address { return nil },
+		Health: func() []chain.Health { return nil }}
 	see := func() seen {
 		recorder := httptest.NewRecorder()
 		local.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(`{"Args":["doctor","--json","--stack","shop"]}`)))
@@ -317,7 +334,8 @@ func TestDoctorListsNarrowedKeys(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	store(2, `{"scopes":["payments:write","payments:read"],"limits":[{"key":"key_0","amount":9,"count":0},{"key":"key_2","amount":7,"count":3}],"max_amount":5,"book":true}`, apikey.Key{Label: "$(till) 'three'"})
-	store(3, `{"scopes":["payments:read","keys"],"limits":[{"key":"key_3","amount":0,"count":4}]}`, apikey.Key{ExpiresAt: time.Now().Add(time.Hour + time.Minute)})
+	store(3, `{"scopes":["payments:read","keys"],"limits":[{"key":"key_3","amount":0,"count":4}]}`,
+		apikey.Key{ExpiresAt: time.Now().Add(time.Hour + time.Minute)})
 	store(4, `{"scopes":["keys"],"max_amount":6}`, apikey.Key{})
 	store(5, `{"scopes":["webhooks","keys"],"book":true}`, apikey.Key{RevokedAt: time.Now()})
 	got := see()

@@ -21,14 +21,17 @@ import (
 
 // recordedTemplate is what CloudFormation has of a stack with two functions.
 const recordedTemplate = `{
-	"Conditions": {"HasKey": {"Fn::Not": [{"Fn::Equals": [{"Ref": "KmsKeyArn"}, ""]}]}, "Large": {"Fn::And": [{"Condition": "HasKey"}, {"Fn::Or": [{"Fn::Equals": ["a", "b"]}, {"Condition": "HasKey"}]}]}},
+	"Conditions": {"HasKey": {"Fn::Not": [{"Fn::Equals": [{"Ref": "KmsKeyArn"}, ""]}]},
+		"Large": {"Fn::And": [{"Condition": "HasKey"}, {"Fn::Or": [{"Fn::Equals": ["a", "b"]}, {"Condition": "HasKey"}]}]}},
 	"Mappings": {"Memory": {"dev": {"MB": 512}, "prod": {"MB": 1024}}},
 	"Resources": {
 		"Configuration": {"Type": "AWS::IAM::ManagedPolicy", "Properties": {"Description": {"Fn::Sub": "${Mode} ${LogLevel} ${KmsKeyArn}"}}},
 		"Send": {"Type": "AWS::Lambda::Function", "Properties": {
-			"MemorySize": {"Fn::FindInMap": ["Memory", {"Ref": "Environment"}, "MB"]}, "Timeout": 29, "KmsKeyArn": {"Fn::If": ["HasKey", {"Ref": "KmsKeyArn"}, {"Ref": "AWS::NoValue"}]},
+			"MemorySize": {"Fn::FindInMap": ["Memory", {"Ref": "Environment"}, "MB"]}, "Timeout": 29,
+			"KmsKeyArn": {"Fn::If": ["HasKey", {"Ref": "KmsKeyArn"}, {"Ref": "AWS::NoValue"}]},
 			"LoggingConfig": {"ApplicationLogLevel": {"Ref": "LogLevel"}},
-			"Environment": {"Variables": {"CONFIGURATION": {"Ref": "Configuration"}, "MODE": {"Ref": "Mode"}, "NAME": {"Fn::Sub": "${AWS::StackName}/x"}, "ARN": {"Fn::GetAtt": ["Queue", "Arn"]},
+			"Environment": {"Variables": {"CONFIGURATION": {"Ref": "Configuration"}, "MODE": {"Ref": "Mode"},
+				"NAME": {"Fn::Sub": "${AWS::StackName}/x"}, "ARN": {"Fn::GetAtt": ["Queue", "Arn"]},
 				"LARGE": {"Fn::If": ["Large", "yes", "no"]}}}}},
 		"List": {"Type": "AWS::Lambda::Function", "Properties": {"MemorySize": 256, "Timeout": 10, "Environment": {"Variables": {"MODE": {"Ref": "Mode"}}}}}}}`
 
@@ -47,13 +50,16 @@ func (c *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.Split(r.URL.Path, "/")
 	switch {
 	case strings.Contains(string(body), "Action=GetTemplate"):
-		_, _ = fmt.Fprintf(w, "<GetTemplateResponse><GetTemplateResult><TemplateBody><![CDATA[%s]]></TemplateBody></GetTemplateResult></GetTemplateResponse>", recordedTemplate)
+		_, _ = fmt.Fprintf(w,
+			"<GetTemplateResponse><GetTemplateResult><TemplateBody><![CDATA[%s]]></TemplateBody></GetTemplateResult></GetTemplateResponse>", recordedTemplate)
 	case strings.Contains(string(body), "Action=ListStackResources"):
 		members := ""
 		for _, id := range []string{"Configuration", "Send", "List", "RequestsLogGroup", "ApiLogGroup"} {
-			members += fmt.Sprintf("<member><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>remit-%s</PhysicalResourceId></member>", id, id)
+			members += fmt.Sprintf("<member><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>remit-%s</PhysicalResourceId></member>",
+				id, id)
 		}
-		_, _ = fmt.Fprint(w, "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>", members, "</StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>")
+		_, _ = fmt.Fprint(w, "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>", members,
+			"</StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>")
 	case r.Header.Get("X-Amz-Target") == "Logs_20140328.FilterLogEvents":
 		var in struct{ LogGroupName, FilterPattern, NextToken string }
 		_ = json.Unmarshal(body, &in)
@@ -86,8 +92,9 @@ func (c *recorded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *recorded) examined(a *account, check string) string {
 	a.Helper()
 	c.Outputs = map[string]string{"PaymentsTableName": "operator-payments", "ApiKeysTableName": "operator-keys"}
-	c.Parameters = map[string]string{"ChainId": "84532", "TokenSymbol": "USDC", "TokenDecimals": "6", "TokenAddress": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-		"Environment": "dev", "Mode": "test", "LogLevel": "INFO", "KmsKeyArn": ""}
+	c.Parameters = map[string]string{"ChainId": "84532", "TokenSymbol": "USDC", "TokenDecimals": "6",
+		"TokenAddress": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+		"Environment":  "dev", "Mode": "test", "LogLevel": "INFO", "KmsKeyArn": ""}
 	server := httptest.NewServer(c)
 	defer server.Close()
 	a.Setenv("AWS_ENDPOINT_URL", server.URL)
@@ -114,9 +121,11 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 		change func(live, alias map[string]any, variables map[string]string)
 		want   string
 	}{
-		{"all as deployed", func(_, _ map[string]any, _ map[string]string) {}, "2 functions run what the template says, with Mode=test LogLevel=INFO"},
+		{"all as deployed", func(_, _ map[string]any, _ map[string]string) {},
+			"2 functions run what the template says, with Mode=test LogLevel=INFO"},
 		{"published with other parameters", func(live, _ map[string]any, v map[string]string) {
-			v["CONFIGURATION"], v["MODE"], live["KMSKeyArn"], live["LoggingConfig"] = "old", "live", "arn:key", map[string]string{"ApplicationLogLevel": "DEBUG"}
+			v["CONFIGURATION"], v["MODE"], live["KMSKeyArn"], live["LoggingConfig"] = "old", "live", "arn:key",
+				map[string]string{"ApplicationLogLevel": "DEBUG"}
 		}, `CONFIGURATION "old", not "remit-Configuration" (Send); KMS key "arn:key", not "" (Send); MODE "live", not "test" (List, Send); log level "DEBUG", not "INFO" (Send)`},
 		{"changed by hand", func(live, _ map[string]any, v map[string]string) {
 			live["MemorySize"], live["Timeout"], v["TOKEN"], v["NAME"] = 128, 3, "hidden", ""
@@ -127,8 +136,10 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 			alias["RoutingConfig"] = map[string]any{"AdditionalVersionWeights": map[string]float64{"5": 0.1}}
 		}, "version 5 beside it for 10% of requests (Send)"},
 	} {
-		variables := map[string]string{"CONFIGURATION": "remit-Configuration", "MODE": "test", "NAME": "remit/x", "ARN": "arn:queue", "LARGE": "no"}
-		live := map[string]any{"CodeSha256": "1", "MemorySize": 512, "Timeout": 29, "LoggingConfig": map[string]string{"ApplicationLogLevel": "INFO"}}
+		variables := map[string]string{"CONFIGURATION": "remit-Configuration", "MODE": "test", "NAME": "remit/x", "ARN": "arn:queue",
+			"LARGE": "no"}
+		live := map[string]any{"CodeSha256": "1", "MemorySize": 512, "Timeout": 29,
+			"LoggingConfig": map[string]string{"ApplicationLogLevel": "INFO"}}
 		alias := map[string]any{"Name": "live", "FunctionVersion": "4"}
 		c.change(live, alias, variables)
 		live["Environment"] = map[string]any{"Variables": variables}
@@ -138,7 +149,8 @@ func TestDoctorComparesWhatRuns(t *testing.T) {
 		}
 		cloud := &recorded{functions: map[string]map[string]any{
 			"remit-Send": {"CodeSha256": "1"}, "remit-Send:live": live, "remit-Send:aliases": {"Aliases": []any{alias}},
-			"remit-List": {"CodeSha256": "7"}, "remit-List:live": {"CodeSha256": "7", "MemorySize": 256, "Timeout": 10, "Environment": map[string]any{"Variables": list}}, "remit-List:aliases": {},
+			"remit-List": {"CodeSha256": "7"}, "remit-List:live": {"CodeSha256": "7", "MemorySize": 256, "Timeout": 10,
+				"Environment": map[string]any{"Variables": list}}, "remit-List:aliases": {},
 		}}
 		want := c.want
 		if c.why != "all as deployed" {
@@ -157,13 +169,15 @@ func TestDoctorShowsTheSettingsInUse(t *testing.T) {
 	stored, keys := settings.Default(), settings.DefaultKeys(false)
 	stored.At, keys.At = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
 	payments := dynamo.NewPayments(dynamotest.Client(t), "operator-payments")
-	err := errors.Join(payments.SetSettings(t.Context(), stored), dynamo.NewAPIKeys(dynamotest.Client(t), "operator-keys").SetKeySettings(t.Context(), keys))
+	err := errors.Join(payments.SetSettings(t.Context(), stored),
+		dynamo.NewAPIKeys(dynamotest.Client(t), "operator-keys").SetKeySettings(t.Context(), keys))
 	stored.Version, stored.At = 1, time.Now().Add(-time.Minute)
 	if err := errors.Join(err, payments.SetSettings(t.Context(), stored)); err != nil {
 		t.Fatal(err)
 	}
 	line := func(function, of string, version int, after time.Duration) string {
-		return fmt.Sprintf(`{"timestamp":%q,"message":"settings read","settings":%q,"settings_version":%d,"function":%q}`, stored.At.Add(after).Format(time.RFC3339Nano), of, version, function)
+		return fmt.Sprintf(`{"timestamp":%q,"message":"settings read","settings":%q,"settings_version":%d,"function":%q}`,
+			stored.At.Add(after).Format(time.RFC3339Nano), of, version, function)
 	}
 	for _, c := range []struct {
 		why   string
@@ -172,10 +186,13 @@ func TestDoctorShowsTheSettingsInUse(t *testing.T) {
 		asked int // most pages
 	}{
 		{"nobody pays", recorded{}, "no function has read any in the last five minutes", 5},
-		{"a change a minute ago", recorded{lines: []string{"START", line("send", "payments", 2, 20*time.Second), line("send", "payments", 1, -time.Second), line("batch", "payments", 2, 0), line("make", "keys", 1, 0)}},
+		{"a change a minute ago", recorded{lines: []string{"START", line("send", "payments", 2, 20*time.Second),
+			line("send", "payments", 1, -time.Second), line("batch", "payments", 2, 0), line("make", "keys", 1, 0)}},
 			"lowest: batch 2 of payments, send 1 of payments, make 1 of keys, in the last five minutes", 25},
-		{"a process that stays behind", recorded{lines: []string{line("send", "payments", 2, 20*time.Second), line("send", "payments", 1, settings.MaxAge+time.Second)}}, "BAD send read version 1 of the settings of payments at ", 10},
-		{"logs that are too long", recorded{lines: []string{line("send", "payments", 2, 0)}, endless: true}, "lowest: send 2 of payments, in the last five minutes; the logs are long, and were read for the last 0 minutes", 50},
+		{"a process that stays behind", recorded{lines: []string{line("send", "payments", 2, 20*time.Second),
+			line("send", "payments", 1, settings.MaxAge+time.Second)}}, "BAD send read version 1 of the settings of payments at ", 10},
+		{"logs that are too long", recorded{lines: []string{line("send", "payments", 2, 0)}, endless: true},
+			"lowest: send 2 of payments, in the last five minutes; the logs are long, and were read for the last 0 minutes", 50},
 	} {
 		if got := c.cloud.examined(a, "settings in use"); !strings.HasPrefix(got, c.want) || c.cloud.asked > c.asked {
 			t.Errorf("%s: %q, want %q; %d pages of logs, want %d at most", c.why, got, c.want, c.cloud.asked, c.asked)

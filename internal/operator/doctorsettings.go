@@ -81,7 +81,8 @@ func (a *account) readings(ctx context.Context, now time.Time) (all []reading, m
 	for minutes = range 5 {
 		end := now.Add(-time.Duration(minutes) * time.Minute)
 		for _, r := range resources {
-			if id := aws.ToString(r.LogicalResourceId); id != "RequestsLogGroup" && id != "SettlementLogGroup" { // those of functions that read settings
+			if id := aws.ToString(r.LogicalResourceId); id != "RequestsLogGroup" &&
+				id != "SettlementLogGroup" { // those of functions that read settings
 				continue
 			}
 			pages := cloudwatchlogs.NewFilterLogEventsPaginator(logs, &cloudwatchlogs.FilterLogEventsInput{

@@ -50,7 +50,8 @@ func (a *account) isReserved(context.Context) (string, error) {
 
 // tablesAreKept looks for what a restored table lacks.
 func (a *account) tablesAreKept(ctx context.Context) (string, error) {
-	t := dynamo.Tables{APIKeys: a.outputs["ApiKeysTableName"], Payments: a.outputs["PaymentsTableName"], Webhooks: a.outputs["WebhooksTableName"]}
+	t := dynamo.Tables{APIKeys: a.outputs["ApiKeysTableName"], Payments: a.outputs["PaymentsTableName"],
+		Webhooks: a.outputs["WebhooksTableName"]}
 	lacks, err := t.Lacks(ctx, dynamodb.NewFromConfig(a.aws), a.parameters["Environment"] == "prod")
 	if err == nil && len(lacks) > 0 {
 		err = errors.New(strings.Join(lacks, "; "))
@@ -159,7 +160,8 @@ func (a *account) empty(output string) func(context.Context) (string, error) {
 
 // resources lists the stack's resources.
 func (a *account) resources(ctx context.Context) (all []types.StackResourceSummary, err error) {
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(a.aws), &cloudformation.ListStackResourcesInput{StackName: &a.stack})
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(a.aws),
+		&cloudformation.ListStackResourcesInput{StackName: &a.stack})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -190,7 +192,8 @@ func (a *account) declaredAlarms(ctx context.Context) (map[string]bool, error) {
 // alarms returns the alarms of those names that there are, in the order of their names.
 func (a *account) alarms(ctx context.Context, declared map[string]bool) (all []cwtypes.MetricAlarm, err error) {
 	for names := range slices.Chunk(slices.Sorted(maps.Keys(declared)), 100) { // as many as one call takes
-		pages := cloudwatch.NewDescribeAlarmsPaginator(cloudwatch.NewFromConfig(a.aws), &cloudwatch.DescribeAlarmsInput{AlarmNames: names, MaxRecords: aws.Int32(100)})
+		pages := cloudwatch.NewDescribeAlarmsPaginator(cloudwatch.NewFromConfig(a.aws),
+			&cloudwatch.DescribeAlarmsInput{AlarmNames: names, MaxRecords: aws.Int32(100)})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {

@@ -107,7 +107,8 @@ func (a *auditor) receive(sum *etherSum, opening token.Amount) {
 	after := plus(sum.Closing, sum.Payments, sum.Unrecorded, sum.Noops, sum.Moved, sum.Own, sum.Unknown)
 	received := after.Sub(opening)
 	if after.Less(opening) {
-		a.differ(kindDiffers, difference{Wallet: sum.Wallet, What: fmt.Sprintf("%s wei left %s by none of its transactions", opening.Sub(after), sum.Wallet)})
+		a.differ(kindDiffers, difference{Wallet: sum.Wallet,
+			What: fmt.Sprintf("%s wei left %s by none of its transactions", opening.Sub(after), sum.Wallet)})
 	}
 	sum.Opening, sum.Received = &opening, &received
 }
@@ -141,7 +142,8 @@ func (a *auditor) ofWallet(ctx context.Context, w token.Address) ([]chain.MinedT
 				err = a.fetch(ctx, []chain.Hash{hash})
 			}
 			if tx, ok = a.txs[hash]; !ok {
-				a.differ(kindUnknown, difference{Wallet: w, What: fmt.Sprintf("a transaction of %s at nonce %d, which the nodes do not name: %v", w, nonce, err)})
+				a.differ(kindUnknown, difference{Wallet: w,
+					What: fmt.Sprintf("a transaction of %s at nonce %d, which the nodes do not name: %v", w, nonce, err)})
 				continue
 			}
 		}
@@ -176,7 +178,8 @@ func (a *auditor) charge(sum *etherSum, tx chain.MinedTx, fee token.Amount) {
 		kind, sum.Own = kindOwn, plus(sum.Own, spent)
 	case p != nil && !a.asPromised(tx, p):
 		sum.Unknown = plus(sum.Unknown, spent)
-		a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID, What: fmt.Sprintf("%s wei to %s; the tables say %s of %s to %s, %s", tx.Value, tx.To, p.Amount, p.Token.Symbol, p.To, p.State)})
+		a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID,
+			What: fmt.Sprintf("%s wei to %s; the tables say %s of %s to %s, %s", tx.Value, tx.To, p.Amount, p.Token.Symbol, p.To, p.State)})
 		kind = kindDiffers
 	case p != nil && p.Fee != nil:
 		if p.State == payment.Confirmed && p.Ether() {
@@ -184,7 +187,8 @@ func (a *auditor) charge(sum *etherSum, tx chain.MinedTx, fee token.Amount) {
 		}
 		sum.Payments = plus(sum.Payments, fee)
 		if *p.Fee != fee {
-			a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID, What: fmt.Sprintf("it cost %s wei; the tables say %s", fee, p.Fee)})
+			a.differ(kindDiffers, difference{Wallet: tx.From, Tx: &tx.Hash, Payment: p.ID,
+				What: fmt.Sprintf("it cost %s wei; the tables say %s", fee, p.Fee)})
 		}
 	case p != nil:
 		sum.Moved = plus(sum.Moved, tx.Value)
@@ -194,7 +198,8 @@ func (a *auditor) charge(sum *etherSum, tx chain.MinedTx, fee token.Amount) {
 	default:
 		sum.Unknown = plus(sum.Unknown, spent)
 		if kind == "" {
-			a.differ(kindUnknown, difference{Wallet: tx.From, Tx: &tx.Hash, What: fmt.Sprintf("%s wei to %s at nonce %d in block %d", tx.Value, tx.To, tx.Nonce, tx.Block)})
+			a.differ(kindUnknown, difference{Wallet: tx.From, Tx: &tx.Hash,
+				What: fmt.Sprintf("%s wei to %s at nonce %d in block %d", tx.Value, tx.To, tx.Nonce, tx.Block)})
 		}
 		kind = kindUnknown
 	}

@@ -66,7 +66,8 @@ func (d *deployment) endGrants(ctx context.Context, r wallet.Registration) error
 		return nil
 	}
 	if err := kms.Open(a.aws).EndGrants(ctx, string(r.Key), a.stack); err != nil {
-		return fmt.Errorf("%s is retired, and functions may still sign with its key; run this again with the rights of RemitKeys: %w", r.Address, err)
+		return fmt.Errorf("%s is retired, and functions may still sign with its key; run this again with the rights of RemitKeys: %w",
+			r.Address, err)
 	}
 	return nil
 }

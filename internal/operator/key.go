@@ -42,7 +42,8 @@ func (c *keyCreate) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	if err := d.agree(c.Yes, fmt.Sprintf("This makes a merchant %q in stack %s, with an API key in %s mode.", c.Name, d.Stack, d.mode)); err != nil {
+	if err := d.agree(c.Yes, fmt.Sprintf("This makes a merchant %q in stack %s, with an API key in %s mode.", c.Name, d.Stack,
+		d.mode)); err != nil {
 		return err
 	}
 	made, err := registry.Create(ctx, c.Name, r)
@@ -65,7 +66,8 @@ func (d *deployment) showKey(made apikey.Minted) error {
 		MerchantID string `json:"merchant_id"`
 		apikey.Public
 	}{made.Secret.Reveal(), made.Key.MerchantID, made.Key.Public()}
-	return d.show(answer, fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.", answer.APIKey, answer.MerchantID, mayDo(answer.Permissions)))
+	return d.show(answer, fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.", answer.APIKey, answer.MerchantID,
+		mayDo(answer.Permissions)))
 }
 
 // restrictions are the flags that say what a key may do.
@@ -136,7 +138,8 @@ func (c *keyIssue) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	if err := d.agree(c.Yes, fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName, d.Stack, d.mode)); err != nil {
+	if err := d.agree(c.Yes, fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName,
+		d.Stack, d.mode)); err != nil {
 		return err
 	}
 	made, err := registry.Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
@@ -201,7 +204,8 @@ func keyRows(keys []apikey.Key) ([]apikey.Public, string) {
 	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")
 	for _, k := range keys {
 		rows = append(rows, k.Public())
-		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt), mayDo(k.Public().Permissions))
+		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
+			mayDo(k.Public().Permissions))
 	}
 	return rows, b.String()
 }
@@ -222,7 +226,8 @@ func (c *keyRevoke) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	if err := d.agree(c.Yes, fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This cannot be undone.", c.ID, c.Merchant, d.keyCache)); err != nil {
+	if err := d.agree(c.Yes, fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This "+
+		"cannot be undone.", c.ID, c.Merchant, d.keyCache)); err != nil {
 		return err
 	}
 	by, err := registry.Operator(ctx, c.Merchant, "")
@@ -254,7 +259,8 @@ func (c *keyRevokeAll) ofMerchant(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	if err := d.agree(c.Yes, fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack, d.keyCache)); err != nil {
+	if err := d.agree(c.Yes, fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: "+
+		"it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack, d.keyCache)); err != nil {
 		return err
 	}
 	for ended := []string{}; ; {
@@ -296,14 +302,17 @@ func (c *keyRevokeAll) Run(ctx context.Context, d *deployment) error {
 		return err
 	}
 	if c.EndedIn == a.outputs["ApiKeysTableName"] {
-		return fmt.Errorf("--ended-in %s is the table itself: say the one that was in use before, and with --table keys=NAME the restored one until the stack uses it", c.EndedIn)
+		return fmt.Errorf("--ended-in %s is the table itself: say the one that was in use before, and with --table keys=NAME the "+
+			"restored one until the stack uses it", c.EndedIn)
 	}
-	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can order payments before it has a new one (remit keys issue). This cannot be undone.", a.outputs["ApiKeysTableName"], d.keyCache)
+	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can "+
+		"order payments before it has a new one (remit keys issue). This cannot be undone.", a.outputs["ApiKeysTableName"], d.keyCache)
 	if c.EndedIn != "" {
 		if keys, err = dynamo.OpenAPIKeys(a.aws, c.EndedIn).All(ctx); err != nil {
 			return err
 		}
-		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This cannot be undone.", c.EndedIn, a.outputs["ApiKeysTableName"])
+		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This cannot be undone.",
+			c.EndedIn, a.outputs["ApiKeysTableName"])
 	}
 	if err := d.agree(c.Yes, consequences); err != nil {
 		return err

@@ -146,13 +146,14 @@ func (c *conversation) run(r *http.Request) error {
 // deployment is the stack as a command sees it. A change that was not consented to
 // beforehand is left to another request, after the operator was asked.
 func (c *conversation) deployment(t Target, out io.Writer) *deployment {
-	return &deployment{Target: t, platform: c, mode: string(apikey.Test), keyCache: "0", chainID: c.Config.ChainID, asset: c.Config.Token, rules: c.Config, out: out, agree: func(yes bool, consequences string) error {
-		c.Consequences, c.Asks = consequences, !yes
-		if !yes {
-			return errDeclined
-		}
-		return nil
-	}}
+	return &deployment{Target: t, platform: c, mode: string(apikey.Test), keyCache: "0", chainID: c.Config.ChainID, asset: c.Config.Token,
+		rules: c.Config, out: out, agree: func(yes bool, consequences string) error {
+			c.Consequences, c.Asks = consequences, !yes
+			if !yes {
+				return errDeclined
+			}
+			return nil
+		}}
 }
 
 func (c *conversation) auditLog() (store.AuditLog, error) { return c.AuditLog, nil }

@@ -131,12 +131,14 @@ func (c *merchantArg) find(ctx context.Context, d *deployment) (store apikey.Sto
 
 // change gives the merchant other terms, once the operator has agreed to the
 // consequences.
-func (c *merchantArg) change(ctx context.Context, d *deployment, yes bool, consequences, did string, to func(apikey.Terms) apikey.Terms) error {
+func (c *merchantArg) change(ctx context.Context, d *deployment, yes bool, consequences, did string,
+	to func(apikey.Terms) apikey.Terms) error {
 	store, row, keys, err := c.find(ctx, d)
 	if err != nil {
 		return err
 	}
-	consequences = fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID, row.Name, d.Stack, d.keyCache, consequences)
+	consequences = fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID, row.Name, d.Stack,
+		d.keyCache, consequences)
 	if err := d.agree(yes, consequences); err != nil {
 		return err
 	}

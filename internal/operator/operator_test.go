@@ -110,8 +110,11 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			more += member("Parameter", name, value)
 		}
 		_, _ = fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>remit</StackName><Outputs>",
-			member("Output", "PaymentsTableName", "operator-payments"), member("Output", "ApiKeysTableName", "operator-keys"), member("Output", "WebhookQueueUrl", "http://queue"), member("Output", "WalletSecrets", "remit/wallets/"), member("Output", "RpcSecretArn", "nodes"),
-			"</Outputs><Parameters>", member("Parameter", "ChainId", "84532"), member("Parameter", "TokenSymbol", "USDC"), member("Parameter", "TokenDecimals", "6"),
+			member("Output", "PaymentsTableName", "operator-payments"), member("Output", "ApiKeysTableName", "operator-keys"),
+			member("Output", "WebhookQueueUrl", "http://queue"), member("Output", "WalletSecrets", "remit/wallets/"),
+			member("Output", "RpcSecretArn", "nodes"),
+			"</Outputs><Parameters>", member("Parameter", "ChainId", "84532"), member("Parameter", "TokenSymbol", "USDC"),
+			member("Parameter", "TokenDecimals", "6"),
 			member("Parameter", "TokenAddress", "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), more,
 			"</Parameters></member></Stacks></DescribeStacksResult></DescribeStacksResponse>")
 	default:
@@ -175,17 +178,21 @@ func TestCommands(t *testing.T) {
 		{"whose key it is must be said", "payment show order-1", "!add --merchant"},
 		{"a hash that is mistyped", "payment show 0x1111", "!0x1111 is no transaction hash: that is 0x and 64 hex digits"},
 		{"nodes that nobody put in", "wallet balance", `!the secret has no value yet: put {"urls":["https://…"]} into it`},
-		{"a restricted key", "keys create Acme --yes --scopes webhooks --daily-count 3 --daily-amount 50 --max-amount 7 --recipients book --label Till --expires-in 1h", `May do: webhooks, max 7, daily 50, 3 a day, book, "Till". The key is not shown again.`},
+		{"a restricted key", "keys create Acme --yes --scopes webhooks --daily-count 3 --daily-amount 50 --max-amount 7 --recipients " +
+			"book --label Till --expires-in 1h", `May do: webhooks, max 7, daily 50, 3 a day, book, "Till". The key is not shown again.`},
 		{"limits of a key that manages keys", "keys create Acme --yes --scopes keys --daily-count 3", "!a key with the scope keys has no limits"},
 		{"a scope that is none", "keys create Acme --yes --scopes admin", `!--scopes: "admin" is none of [payments:write`},
 		{"too many payments", "keys create Acme --yes --daily-count 1000000001", "!--daily-count is at most 1000000000"},
 		{"a life before now", "keys create Acme --yes --expires-in=-1h", "!--expires-in must not be negative"},
-		{"what was done is in the audit log, with who did it", "audit-log", "done      arn:aws:iam::1:user/ada  remit wallet import --yes --file"},
+		{"what was done is in the audit log, with who did it", "audit-log",
+			"done      arn:aws:iam::1:user/ada  remit wallet import --yes --file"},
 		{"a key that there is not", "keys revoke --yes mer_1 key_1", "!no such API key"},
 		{"and what was refused", "audit-log", "not done  arn:aws:iam::1:user/ada  remit keys revoke --yes mer_1 key_1"},
-		{"a merchant that there is not", "merchants suspend mer_1 --reason=x --yes", `!no merchant "mer_1" has a key: remit merchants list shows all`},
+		{"a merchant that there is not", "merchants suspend mer_1 --reason=x --yes",
+			`!no merchant "mer_1" has a key: remit merchants list shows all`},
 		{"what was not agreed to is not in it", "audit-log --since 1ns --json", "[]"},
-		{"an output that an older template lacks", "keys issue mer_1 --yes", "!stack remit has no output WebhooksTableName: deploy this version's template first"},
+		{"an output that an older template lacks", "keys issue mer_1 --yes",
+			"!stack remit has no output WebhooksTableName: deploy this version's template first"},
 	} {
 		out, err := a.remit(step.line)
 		said, wantErr := out, false
@@ -208,7 +215,8 @@ func TestCommands(t *testing.T) {
 // is stored: no key is lost, none is read, and no wallet is registered without its key.
 func TestCreate(t *testing.T) {
 	a := newAccount(t)
-	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), dynamo.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}); err != nil {
+	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t),
+		dynamo.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}); err != nil {
 		t.Fatal(err)
 	}
 	tables := dynamo.NewPayments(dynamotest.Client(t), "create-payments")
@@ -219,14 +227,16 @@ func TestCreate(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range wallets {
-			if all = append(all, r.Address.String()); r.State != wallet.Active || r.Key != wallet.InSecret || r.Opened || a.secrets["remit/wallets/"+all[len(all)-1]] == "" {
+			if all = append(all, r.Address.String()); r.State != wallet.Active || r.Key != wallet.InSecret || r.Opened ||
+				a.secrets["remit/wallets/"+all[len(all)-1]] == "" {
 				t.Errorf("%+v, with a secret: %t", r, a.secrets["remit/wallets/"+all[len(all)-1]] != "")
 			}
 		}
 		return all
 	}
 	a.breaks = "secretsmanager.CreateSecret"
-	if out, err := a.remit(create); err == nil || out != "" || !strings.Contains(err.Error(), "run remit wallet create in a minute") || len(registered()) != 0 {
+	if out, err := a.remit(create); err == nil || out != "" || !strings.Contains(err.Error(), "run remit wallet create in a minute") ||
+		len(registered()) != 0 {
 		t.Errorf("while it is not known whether the key is stored: %q, %v", out, err)
 	}
 	stored := slices.Collect(maps.Keys(a.secrets))

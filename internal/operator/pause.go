@@ -189,14 +189,18 @@ func (c *walletResume) Run(ctx context.Context, d *deployment) error {
 		}
 		mined := views.Leading().Mined
 		if mined > w.NextNonce {
-			return fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read docs/alarms on wallets that are paused before you resume", mined, w.Address, w.NextNonce)
+			return fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read "+
+				"docs/alarms on wallets that are paused before you resume", mined, w.Address, w.NextNonce)
 		}
-		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address, w.Paused, w.NextNonce, mined, len(w.Reservations))
+		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address, w.Paused, w.NextNonce,
+			mined, len(w.Reservations))
 	}
 	if slices.ContainsFunc(ws, wallet.Wallet.RolledBack) {
-		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
+		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the " +
+			"other is gone, and merchants who hear so must not pay again before you know (remit audit).\n"
 	}
-	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, payments can be made twice."
+	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, " +
+		"payments can be made twice."
 	if err := d.agree(c.Yes, consequences); err != nil {
 		return err
 	}
@@ -238,7 +242,8 @@ func (c *walletDrain) Run(ctx context.Context, d *deployment) error {
 }
 
 // become brings a wallet from a state to another, if the operator agrees.
-func (d *deployment) become(ctx context.Context, s store.Store, wallets wallet.Registry, address token.Address, from, to wallet.State, yes bool, consequences string) error {
+func (d *deployment) become(ctx context.Context, s store.Store, wallets wallet.Registry, address token.Address, from, to wallet.State,
+	yes bool, consequences string) error {
 	switch r, registered := wallets.Find(address); {
 	case !registered:
 		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", address)
@@ -272,7 +277,8 @@ func (c *walletFunding) Run(ctx context.Context, d *deployment) error {
 		return err
 	}
 	if c.Undo {
-		return d.become(ctx, s, wallets, c.Address, wallet.Funding, wallet.Active, c.Yes, "New payments will use wallet %s again, and nothing refills the others.")
+		return d.become(ctx, s, wallets, c.Address, wallet.Funding, wallet.Active, c.Yes,
+			"New payments will use wallet %s again, and nothing refills the others.")
 	}
 	if other, more := wallets.Funding(); more && other.Address != c.Address {
 		return fmt.Errorf("%s is the funding wallet: remit wallet funding --undo %s first", other.Address, other.Address)
@@ -308,7 +314,8 @@ func (c *walletRetire) Run(ctx context.Context, d *deployment) error {
 	if !held.Balance.IsZero() && !c.Unswept {
 		return fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
 	}
-	consequences := "This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check looks at it any more, and payments to it are refused. Its key stays where it is; the functions may use one in KMS no more."
+	consequences := "This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check looks at it any more, and " +
+		"payments to it are refused. Its key stays where it is; the functions may use one in KMS no more."
 	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address, holds)); err != nil {
 		return err
 	}

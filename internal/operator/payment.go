@@ -57,8 +57,10 @@ func (c *paymentRedact) Run(ctx context.Context, d *deployment) error {
 	if now.PendingTx {
 		return fmt.Errorf("the end of %s is not published yet: try again in a minute", p.ID)
 	}
-	if err := d.agree(c.Yes, fmt.Sprintf("The reference and the metadata of %s are erased. This cannot be undone. Amount, recipient, Idempotency-Key and hashes stay: they keep it from being paid twice.\n"+
-		"Copies stay with the merchant, in the log of its webhooks, whose messages keep the bytes that were signed, and in backups of the tables.", p.ID)); err != nil {
+	if err := d.agree(c.Yes, fmt.Sprintf("The reference and the metadata of %s are erased. This cannot be undone. Amount, "+
+		"recipient, Idempotency-Key and hashes stay: they keep it from being paid twice.\n"+
+		"Copies stay with the merchant, in the log of its webhooks, whose messages keep the bytes that were signed, and in backups of "+
+		"the tables.", p.ID)); err != nil {
 		return err
 	}
 	if err := store.Redact(ctx, bare); err != nil {
@@ -106,7 +108,8 @@ func (c *paymentShow) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	dos := dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.IdempotencyKey, Payment: p.Public(), Wallet: p.Wallet.String(), Nonce: p.Nonce,
+	dos := dossier{ID: p.ID, State: p.State, Merchant: p.Merchant, Key: p.IdempotencyKey, Payment: p.Public(), Wallet: p.Wallet.String(),
+		Nonce:    p.Nonce,
 		Attempts: []attemptRow{}, Deliveries: []deliveryRow{}, Chain: []string{}}
 	for _, a := range p.Attempts {
 		dos.Attempts = append(dos.Attempts, attemptRow{a.Hash, a.Fees.Tip.String(), a.Fees.Cap.String(), stamp(a.At), a.Noop})
@@ -231,7 +234,8 @@ func (dos dossier) text(p payment.Payment) string {
 	}
 	if p.State != payment.Prepared {
 		row("nonce", p.Nonce)
-		row("pending tx", map[bool]string{true: "stored: it is sent until it is mined and announced", false: "gone: settled and announced"}[dos.PendingTx])
+		row("pending tx", map[bool]string{true: "stored: it is sent until it is mined and announced",
+			false: "gone: settled and announced"}[dos.PendingTx])
 	}
 	for i, a := range slices.Backward(dos.Attempts) {
 		what := map[bool]string{true: ", pays nothing"}[a.Noop]

@@ -181,19 +181,23 @@ func (a *account) policies(list []listed, wallets string) (map[string]policy, er
 	write := func(more ...statement) []statement { return append(slices.Clone(logged), more...) }
 	roles := map[string][]statement{
 		"RemitReader": {
-			allow(nil, all, "cloudformation:DescribeStacks", "cloudformation:GetTemplate", "cloudformation:ListStackResources", "cloudwatch:DescribeAlarms", "cloudwatch:GetMetricStatistics", "lambda:GetAccountSettings", "secretsmanager:ListSecrets"),
+			allow(nil, all, "cloudformation:DescribeStacks", "cloudformation:GetTemplate", "cloudformation:ListStackResources",
+				"cloudwatch:DescribeAlarms", "cloudwatch:GetMetricStatistics", "lambda:GetAccountSettings", "secretsmanager:ListSecrets"),
 			allow(nil, r.functions, "lambda:GetFunctionConfiguration", "lambda:ListAliases"),
-			allow(nil, append(r.tables, r.indexes...), "dynamodb:BatchGetItem", "dynamodb:DescribeContinuousBackups", "dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan"),
+			allow(nil, append(r.tables, r.indexes...), "dynamodb:BatchGetItem", "dynamodb:DescribeContinuousBackups", "dynamodb:DescribeTable",
+				"dynamodb:DescribeTimeToLive", "dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan"),
 			allow(nil, []string{r.secrets, r.rpc}, "secretsmanager:DescribeSecret"),
 			allow(nil, []string{r.rpc}, "secretsmanager:GetSecretValue"),
 			allow(nil, r.queues, "sqs:GetQueueAttributes"),
 			allow(nil, r.logs, "logs:FilterLogEvents"),
 			allow(ours, []string{r.walletKeys}, "kms:ListGrants"),
 			{"Deny", []string{"secretsmanager:GetSecretValue"}, []string{r.secretsAnywhere}, nil},
-			{"Deny", []string{"dynamodb:DeleteItem", "dynamodb:UpdateItem"}, payments, conditions{"ForAnyValue:StringEquals": {leading: {dynamo.AuditPartition}}}},
+			{"Deny", []string{"dynamodb:DeleteItem", "dynamodb:UpdateItem"}, payments,
+				conditions{"ForAnyValue:StringEquals": {leading: {dynamo.AuditPartition}}}},
 		},
 		"RemitOperator": write(
-			allow(conditions{"ForAllValues:StringNotLike": {leading: append(rules, dynamo.AuditPartition)}}, r.tables, "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
+			allow(conditions{"ForAllValues:StringNotLike": {leading: append(rules, dynamo.AuditPartition)}}, r.tables, "dynamodb:DeleteItem",
+				"dynamodb:PutItem", "dynamodb:UpdateItem"),
 			allow(nil, r.queues[:1], "sqs:SendMessage"),
 		),
 		"RemitSettings": write(
@@ -206,9 +210,11 @@ func (a *account) policies(list []listed, wallets string) (map[string]policy, er
 		"RemitKeys": write(
 			allow(only(wallets), payments, "dynamodb:PutItem"),
 			allow(nil, []string{r.secrets}, "secretsmanager:CreateSecret", "secretsmanager:ReplicateSecretToRegions", "secretsmanager:TagResource"),
-			allow(conditions{"StringEquals": {"aws:RequestTag/" + kms.Tag: {a.stack}}, "Null": {"aws:ResourceTag/" + kms.Tag: {"true"}}}, all, "kms:CreateKey", "kms:TagResource"),
+			allow(conditions{"StringEquals": {"aws:RequestTag/" + kms.Tag: {a.stack}}, "Null": {"aws:ResourceTag/" + kms.Tag: {"true"}}}, all,
+				"kms:CreateKey", "kms:TagResource"),
 			allow(ours, []string{r.walletKeys}, "kms:GetPublicKey", "kms:RevokeGrant"),
-			allow(conditions{"StringEquals": {"aws:ResourceTag/" + kms.Tag: {a.stack}, "kms:GranteePrincipal": r.signers}, "ForAllValues:StringEquals": {"kms:GrantOperations": {"Sign"}}},
+			allow(conditions{"StringEquals": {"aws:ResourceTag/" + kms.Tag: {a.stack}, "kms:GranteePrincipal": r.signers},
+				"ForAllValues:StringEquals": {"kms:GrantOperations": {"Sign"}}},
 				[]string{r.walletKeys}, "kms:CreateGrant"),
 		),
 	}

@@ -22,14 +22,17 @@ func TestPolicies(t *testing.T) {
 		"AlarmTopicArn": "arn:aws:sns:eu-west-1:123456789012:alarms", "KmsKeyArn": "arn:aws:kms:eu-west-1:123456789012:key/1",
 	}, outputs: map[string]string{
 		"ApiKeysTableName": "remit-keys", "PaymentsTableName": "remit-payments", "WebhooksTableName": "remit-webhooks",
-		"RpcSecretArn": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:rpc-AbCdEf", "WalletSecrets": "remit/wallets/", "AuditLogGroupName": "remit-audit",
-		"WebhookQueueUrl": "https://sqs/123456789012/webhooks", "WebhookDeadLetterQueueUrl": "https://sqs/123456789012/dead",
+		"RpcSecretArn": "arn:aws:secretsmanager:eu-west-1:123456789012:secret:rpc-AbCdEf", "WalletSecrets": "remit/wallets/",
+		"AuditLogGroupName": "remit-audit",
+		"WebhookQueueUrl":   "https://sqs/123456789012/webhooks", "WebhookDeadLetterQueueUrl": "https://sqs/123456789012/dead",
 		"SettleQueueUrl": "https://sqs/123456789012/settle", "CheckReceiptsDeadLetterQueueUrl": "https://sqs/123456789012/runs",
 	}}
 	a.aws.Region = "eu-west-1"
-	list := []listed{{"App", "remit-App", "AWS::CodeDeploy::Application"}, {"Group", "remit-Group", "AWS::CodeDeploy::DeploymentGroup"}, {"AuditLogGroup", "remit-audit", "AWS::Logs::LogGroup"}}
+	list := []listed{{"App", "remit-App", "AWS::CodeDeploy::Application"}, {"Group", "remit-Group", "AWS::CodeDeploy::DeploymentGroup"},
+		{"AuditLogGroup", "remit-audit", "AWS::Logs::LogGroup"}}
 	for i, role := range kms.SigningRoles() {
-		list = append(list, listed{role, "remit-" + role + "-x", "AWS::IAM::Role"}, listed{"F", fmt.Sprintf("remit-function-%d", i), "AWS::Lambda::Function"})
+		list = append(list, listed{role, "remit-" + role + "-x", "AWS::IAM::Role"},
+			listed{"F", fmt.Sprintf("remit-function-%d", i), "AWS::Lambda::Function"})
 	}
 	policies, err := a.policies(list, "wallets#8453")
 	if err != nil {

@@ -54,7 +54,8 @@ func (c *Recover) Run(ctx context.Context, d *deployment) error {
 		return err
 	}
 	if !c.DryRun {
-		err := d.agree(c.Yes, fmt.Sprintf("Every wallet of stack %s is paused. From each, up to %d transactions that move nothing use up the nonces that lost transactions may have. "+
+		err := d.agree(c.Yes, fmt.Sprintf("Every wallet of stack %s is paused. From each, up to %d transactions that move nothing use "+
+			"up the nonces that lost transactions may have. "+
 			"Payments that only the chain has are put into the tables. remit recover --dry-run says how many.", d.Stack, r.Window))
 		if err != nil {
 			return err
@@ -152,7 +153,8 @@ func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Reco
 			Store: tables, Keys: keys, Nodes: nodes,
 			Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
 		}),
-		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet, Window: max(c.Window, 2*max(settings.MaxWindow, d.rules.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
+		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet,
+		Window: max(c.Window, 2*max(settings.MaxWindow, d.rules.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
 		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 	}, nil
 }
@@ -173,7 +175,8 @@ func (d *deployment) read(a token.Address) keyring.Read {
 
 func (r recovered) text(d *deployment) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, %s %s\n%d transfers without a payment's id\n",
+	fmt.Fprintf(&b, "%d wallets, %d nonces used up\n%d payments of the tables are on the chain\n%d payments put back, %s %s\n%d "+
+		"transfers without a payment's id\n",
 		r.Wallets, r.Noops, r.Known, r.Stored, r.Sum.Tokens(d.asset.Decimals), d.asset.Symbol, len(r.Foreign))
 	for _, hash := range r.Foreign {
 		fmt.Fprintf(&b, "  %s\n", hash)

@@ -31,7 +31,8 @@ func TestPauseAll(t *testing.T) {
 	own, store := dynamo.NewPayments(dynamotest.Client(t), "operator-payments"), dynamo.NewPayments(dynamotest.Client(t), restored.Payments)
 	id := func(i byte) wallet.ID { return wallet.ID{ChainID: 84532, Address: token.Address{2, i}} }
 	for i := range byte(3) {
-		if err := store.Register(t.Context(), wallet.Registration{ID: id(i), State: wallet.Active, Key: wallet.InSecret, Since: time.Now()}); err != nil {
+		if err := store.Register(t.Context(), wallet.Registration{ID: id(i), State: wallet.Active, Key: wallet.InSecret,
+			Since: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -42,7 +43,8 @@ func TestPauseAll(t *testing.T) {
 	gone := wallet.ID{ChainID: 84532, Address: token.Address{1}} // it was not registered when it was opened
 	unread := id(9)
 	for _, w := range []wallet.Wallet{
-		{ID: id(0), NextNonce: 7, Ceiling: 71, Paused: wallet.OutOfGas}, {ID: id(1), NextNonce: 3, Ceiling: 67, Paused: "audit"}, {ID: gone, NextNonce: 1, Ceiling: 65}, {ID: unread},
+		{ID: id(0), NextNonce: 7, Ceiling: 71, Paused: wallet.OutOfGas}, {ID: id(1), NextNonce: 3, Ceiling: 67, Paused: "audit"},
+		{ID: gone, NextNonce: 1, Ceiling: 65}, {ID: unread},
 	} {
 		if err := store.Open(t.Context(), w); err != nil {
 			t.Fatal(err)
@@ -64,14 +66,16 @@ func TestPauseAll(t *testing.T) {
 		t.Error("a wallet is paused without consent")
 	}
 	for range 2 { // a command that crashed is run again
-		if out, err := a.remit("wallet pause --all --yes --reason restore --table payments=pause-payments"); err != nil || strings.Count(out, "paused: restore") != 4 ||
+		if out, err := a.remit("wallet pause --all --yes --reason restore --table payments=pause-payments"); err != nil ||
+			strings.Count(out, "paused: restore") != 4 ||
 			!strings.Contains(out, "the record of "+unread.Address.String()+" cannot be read") {
 			t.Errorf("%q, %v", out, err)
 		}
 	}
-	if got, err := dynamotest.Client(t).GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &restored.Payments, Key: map[string]types.AttributeValue{
-		"pk": text("wallet#84532#" + unread.Address.String()), "sk": text("wallet"),
-	}}); err != nil || got.Item["paused"] == nil {
+	if got, err := dynamotest.Client(t).GetItem(t.Context(),
+		&dynamodb.GetItemInput{TableName: &restored.Payments, Key: map[string]types.AttributeValue{
+			"pk": text("wallet#84532#" + unread.Address.String()), "sk": text("wallet"),
+		}}); err != nil || got.Item["paused"] == nil {
 		t.Errorf("a wallet that cannot be read is not paused: %v, %v", got, err)
 	}
 	const restore = "restore (by arn:aws:iam::1:user/ada at 2" // and the rest of the time
@@ -110,7 +114,8 @@ func TestPauseAll(t *testing.T) {
 func TestRevokedKeysStayRevoked(t *testing.T) {
 	a := newAccount(t)
 	for _, name := range []string{"ends-before", "ends-after"} {
-		if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), dynamo.Tables{APIKeys: name, Payments: "ends-payments", Webhooks: "ends-webhooks"}); err != nil {
+		if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t),
+			dynamo.Tables{APIKeys: name, Payments: "ends-payments", Webhooks: "ends-webhooks"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +154,8 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 		return err == nil
 	}
 	for range 2 { // a command that crashed is run again
-		if out, err := a.remit("keys revoke-all --yes --ended-in ends-before --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "3 keys end\n") {
+		if out, err := a.remit("keys revoke-all --yes --ended-in ends-before --table keys=ends-after"); err != nil ||
+			!strings.HasPrefix(out, "3 keys end\n") {
 			t.Errorf("%q, %v", out, err)
 		}
 	}
@@ -158,21 +164,26 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 		name  string
 		after time.Duration
 		want  bool
-	}{{"kept", 0, true}, {"revoked", 0, false}, {"rotated away", 0, false}, {"in its overlap", 0, true}, {"in its overlap", 45 * time.Minute, false}} {
+	}{{"kept", 0, true}, {"revoked", 0, false}, {"rotated away", 0, false}, {"in its overlap", 0, true},
+		{"in its overlap", 45 * time.Minute, false}} {
 		if works(c.name, now.Add(c.after)) != c.want {
 			t.Errorf("the key that is %s works %v later: %v", c.name, c.after, !c.want)
 		}
 	}
-	if _, err := a.remit("keys revoke-all --yes --ended-in ends-after --table keys=ends-after"); err == nil || !strings.Contains(err.Error(), "is the table itself") {
+	if _, err := a.remit("keys revoke-all --yes --ended-in ends-after --table keys=ends-after"); err == nil ||
+		!strings.Contains(err.Error(), "is the table itself") {
 		t.Errorf("with the table itself: %v", err)
 	}
 	kept := made["kept"].Key
-	_, err = apikey.NewRegistry(restored, apikey.Test, time.Now, rand.Reader).Rotate(t.Context(), kept, kept.ID, time.Hour, func(context.Context, apikey.Key) error { return nil })
-	if out, stolen := a.remit("keys revoke-all --yes --table keys=ends-after --merchant " + kept.MerchantID); err != nil || stolen != nil || !strings.HasPrefix(out, "2 keys end\n") ||
+	_, err = apikey.NewRegistry(restored, apikey.Test, time.Now, rand.Reader).Rotate(t.Context(), kept, kept.ID, time.Hour,
+		func(context.Context, apikey.Key) error { return nil })
+	if out, stolen := a.remit("keys revoke-all --yes --table keys=ends-after --merchant " + kept.MerchantID); err != nil || stolen != nil ||
+		!strings.HasPrefix(out, "2 keys end\n") ||
 		works("kept", time.Now()) || !works("in its overlap", time.Now()) {
 		t.Errorf("every key of a merchant: %q, %v, %v", out, err, stolen)
 	}
-	if out, err := a.remit("keys revoke-all --yes --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "5 keys end\n") || works("in its overlap", time.Now()) {
+	if out, err := a.remit("keys revoke-all --yes --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "5 keys end\n") ||
+		works("in its overlap", time.Now()) {
 		t.Errorf("every key: %q, %v", out, err)
 	}
 	const issue = "keys issue --yes --table webhooks=ends-webhooks --table keys=ends-after "
@@ -180,11 +191,13 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	for who, flags := range map[string]string{made["kept"].Key.MerchantID: "", since: " --name Shop"} {
 		out, err := a.remit(issue + who + flags)
 		key, _, _ := strings.Cut(out, "\n")
-		if p, found := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), key, time.Now()); err != nil || found != nil || p.MerchantID != who {
+		if p, found := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), key, time.Now()); err != nil || found != nil ||
+			p.MerchantID != who {
 			t.Errorf("the new key is of %s, not of %s: %v, %v", p.MerchantID, who, err, found)
 		}
 	}
-	for line, want := range map[string]string{"mer_none": "no such API key", "mer_1 --name Shop": "a merchant's id is mer_ and 16 letters or digits"} {
+	for line, want := range map[string]string{"mer_none": "no such API key",
+		"mer_1 --name Shop": "a merchant's id is mer_ and 16 letters or digits"} {
 		if _, err := a.remit(issue + line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("keys issue %s: %v, want %s", line, err, want)
 		}

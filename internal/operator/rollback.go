@@ -52,7 +52,8 @@ type rollback struct {
 
 // rollback opens the clients that a rollback takes.
 func (a *account) rollback() *rollback {
-	return &rollback{stack: a.stack, cloud: cloudformation.NewFromConfig(a.aws), functions: lambda.NewFromConfig(a.aws), deploys: codedeploy.NewFromConfig(a.aws)}
+	return &rollback{stack: a.stack, cloud: cloudformation.NewFromConfig(a.aws), functions: lambda.NewFromConfig(a.aws),
+		deploys: codedeploy.NewFromConfig(a.aws)}
 }
 
 // Run cancels an update under way and stops its canaries, and puts the functions of the
@@ -71,7 +72,8 @@ func (c *Rollback) Run(ctx context.Context, d *deployment) error {
 	}
 	text := "This puts back the functions of the deployment of " + r.began.UTC().Format(time.RFC3339) + ":\n"
 	if r.status == stacks.StackStatusUpdateInProgress {
-		text = fmt.Sprintf("This cancels the update of %s and stops %d canaries. CloudFormation puts the whole update back; %d functions go back at once.\n",
+		text = fmt.Sprintf("This cancels the update of %s and stops %d canaries. CloudFormation puts the whole update back; %d "+
+			"functions go back at once.\n",
 			r.began.UTC().Format(time.RFC3339), len(r.deployment), len(r.moves))
 	}
 	for _, m := range r.moves {
@@ -129,10 +131,12 @@ func (r *rollback) plan(ctx context.Context, d *deployment) error {
 // goesBack are the states of a stack that has a version to go back to: open beside the
 // others, in which the last deployment has ended.
 var open = []stacks.StackStatus{
-	stacks.StackStatusUpdateInProgress, stacks.StackStatusUpdateFailed, stacks.StackStatusUpdateRollbackInProgress, stacks.StackStatusUpdateRollbackFailed,
+	stacks.StackStatusUpdateInProgress, stacks.StackStatusUpdateFailed, stacks.StackStatusUpdateRollbackInProgress,
+	stacks.StackStatusUpdateRollbackFailed,
 }
 
-var goesBack = append(slices.Clone(open), stacks.StackStatusCreateComplete, stacks.StackStatusUpdateComplete, stacks.StackStatusUpdateCompleteCleanupInProgress,
+var goesBack = append(slices.Clone(open), stacks.StackStatusCreateComplete, stacks.StackStatusUpdateComplete,
+	stacks.StackStatusUpdateCompleteCleanupInProgress,
 	stacks.StackStatusUpdateRollbackComplete, stacks.StackStatusUpdateRollbackCompleteCleanupInProgress,
 	stacks.StackStatusImportComplete, stacks.StackStatusImportRollbackComplete)
 
@@ -147,5 +151,6 @@ func (r *rollback) afterwards() string {
 	if command == "" {
 		return "The next deployment brings its own versions: deploy the commit that runs now, so that the template says the same."
 	}
-	return fmt.Sprintf("aws cloudformation %s --stack-name %s  puts back what else the update has changed", strings.TrimSpace(command), r.stack)
+	return fmt.Sprintf("aws cloudformation %s --stack-name %s  puts back what else the update has changed", strings.TrimSpace(command),
+		r.stack)
 }

@@ -18,7 +18,8 @@ import (
 // second: what ran before runs again, of all functions of a release or of none.
 func TestRollback(t *testing.T) {
 	older := map[string]string{ // of 2827b88, as Lambda returns it
-		"AMOUNT_MINIMUM": "10", "AMOUNT_MAXIMUM": "100", "DAILY_LIMIT": "1000", "REQUIRE_IDEMPOTENCY_KEY": "true", "MAX_FEE_CAP_GWEI": "5", "NONCE_WINDOW": "16",
+		"AMOUNT_MINIMUM": "10", "AMOUNT_MAXIMUM": "100", "DAILY_LIMIT": "1000", "REQUIRE_IDEMPOTENCY_KEY": "true", "MAX_FEE_CAP_GWEI": "5",
+		"NONCE_WINDOW":   "16",
 		"MERCHANT_SHARE": "50", "MEMO": "on", "KEY_CREATION": "operator", "SANCTIONS_LIST": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
 	}
 	but := func(changes ...string) func(*released) {
@@ -55,35 +56,46 @@ func TestRollback(t *testing.T) {
 		{"the last deployment changed no function", "create a1; update a2; update ; rollback", none, "a1", "a 1", ""},
 		{"events of before are gone", "create a1; forgets a2; rollback", none, "a1", "a 1", ""},
 		{"put back already", "create a1; update a2; rollback; rollback", none, "a1", "", "no function runs a version of the deployment"},
-		{"a function of the release is new", "create a1; update a2; create b3; rollback", none, "a2 b3", "", "no record has a version of b before 3"},
+		{"a function of the release is new", "create a1; update a2; create b3; rollback", none, "a2 b3", "",
+			"no record has a version of b before 3"},
 		{"a first deployment that has not ended", "create a1; rollback", status("CREATE_IN_PROGRESS"), "a1", "", "has no older version"},
 		{"one alias cannot be moved", release + "rollback", faults("Updatealiases a", "fails"), "a2 b1 c1", "b 1", "a is not put back"},
 		{"an answer gets lost", release + "rollback", faults("Updatealiases a", "lost"), "a1 b1 c1", "a 1,b 1", ""},
 		{"an alias never answers", release + "rollback", faults("Updatealiases a", "hangs"), "a2 b1 c1", "a 1,b 1", "run remit rollback again"},
-		{"no alias answers", "create " + all + "; update " + strings.ReplaceAll(all, "1", "2") + "; rollback", faults("Updatealiases", "hangs"), strings.ReplaceAll(all, "1", "2"), "*", "q is unknown"},
-		{"deployed meanwhile", release + "rollback", func(r *released) { r.meanwhile = func() { r.runs["a"] = "3" } }, "a3 b1 c1", "b 1", "a is not put back"},
+		{"no alias answers", "create " + all + "; update " + strings.ReplaceAll(all, "1", "2") + "; rollback",
+			faults("Updatealiases", "hangs"), strings.ReplaceAll(all, "1", "2"), "*", "q is unknown"},
+		{"deployed meanwhile", release + "rollback", func(r *released) { r.meanwhile = func() { r.runs["a"] = "3" } }, "a3 b1 c1", "b 1",
+			"a is not put back"},
 
 		{"beside a canary", "create a1 b1; open a2 ~b2; rollback", none, "a1 b1", "a 1,cancel,stop of btrue", ""},
-		{"a canary that does not go back", "create a1 b1; open a2 ~b2; rollback", faults("StopDeployment of b", "lost"), "a1 b1", "a 1,b 1,cancel,stop of btrue", ""},
+		{"a canary that does not go back", "create a1 b1; open a2 ~b2; rollback", faults("StopDeployment of b", "lost"), "a1 b1",
+			"a 1,b 1,cancel,stop of btrue", ""},
 		{"a canary that has ended", "create b1; open ~b2; rollback", faults("StopDeployment of b", "ended"), "b1", "b 1,cancel", ""},
 		{"an update without a canary yet", "create a1 b1; open a2; rollback", none, "a1 b1", "a 1,cancel", ""},
 		{"an update that has moved nothing yet", "create a1 b1; open ; rollback", none, "a1 b1", "cancel", ""},
-		{"an update that ended meanwhile", "create a1 b1; open a2; rollback", faults("CancelUpdateStack ", "UPDATE_COMPLETE"), "a1 b1", "a 1,cancel", "run remit rollback again"},
+		{"an update that ended meanwhile", "create a1 b1; open a2; rollback", faults("CancelUpdateStack ", "UPDATE_COMPLETE"), "a1 b1",
+			"a 1,cancel", "run remit rollback again"},
 		{"CloudFormation goes back already", "create a1 b1; open a2; rollback", status("UPDATE_ROLLBACK_IN_PROGRESS"), "a1 b1", "a 1", ""},
 
 		{"CloudFormation is stuck", "create a1 b1; open a2; rollback", status("UPDATE_ROLLBACK_FAILED"), "a1 b1", "a 1", ""},
 
-		{"the older version knows older settings", release + "rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} }, "a2 b2 c1", "", "version 1 of b does not understand"},
-		{"beside a canary too", "create a1 b1; open a2 ~b2; rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} }, "a2 b1", "", "does not understand"},
+		{"the older version knows older settings", release + "rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} },
+			"a2 b2 c1", "", "version 1 of b does not understand"},
+		{"beside a canary too", "create a1 b1; open a2 ~b2; rollback", func(r *released) { r.has["b:1"] = map[string]string{"READS": "0"} },
+			"a2 b1", "", "does not understand"},
 		{"across the settings step", release + "rollback", but(), "a1 b1 c1", "a 1,b 1", ""},
 		{"with tighter ones", release + "rollback", but("AMOUNT_MAXIMUM=99"), "a1 b1 c1", "a 1,b 1", ""},
-		{"with looser ones", release + "rollback", but("DAILY_LIMIT=0", "KEY_CREATION=public"), "a2 b2 c1", "", `DailyLimit is "0", not "1000"; KeyCreation is "public", not "operator"; deploy`},
+		{"with looser ones", release + "rollback", but("DAILY_LIMIT=0", "KEY_CREATION=public"), "a2 b2 c1", "",
+			`DailyLimit is "0", not "1000"; KeyCreation is "public", not "operator"; deploy`},
 		{"without a list", release + "rollback", but("SANCTIONS_LIST="), "a2 b2 c1", "", `SanctionsList is "", not`},
 		{"from before a limit", release + "rollback", but("DAILY_LIMIT="), "a2 b2 c1", "", "DailyLimit: "},
 		{"with a window that is none now", release + "rollback", but("NONCE_WINDOW=128"), "a2 b2 c1", "", `NonceWindow: "128"`},
-		{"settings are damaged", release + "rollback", func(r *released) { r.tables.SpoilSettings(settings.ErrDamaged) }, "a2 b2 c1", "", "the stored settings are damaged"},
-		{"settings are newer", release + "rollback", func(r *released) { r.tables.SpoilSettings(settings.ErrNewer) }, "a2 b2 c1", "", "need newer code"},
-		{"those of keys are missing", release + "rollback", func(r *released) { r.books = newReleased().books }, "a2 b2 c1", "", "settings of keys: no settings are stored"},
+		{"settings are damaged", release + "rollback", func(r *released) { r.tables.SpoilSettings(settings.ErrDamaged) }, "a2 b2 c1", "",
+			"the stored settings are damaged"},
+		{"settings are newer", release + "rollback", func(r *released) { r.tables.SpoilSettings(settings.ErrNewer) }, "a2 b2 c1", "",
+			"need newer code"},
+		{"those of keys are missing", release + "rollback", func(r *released) { r.books = newReleased().books }, "a2 b2 c1", "",
+			"settings of keys: no settings are stored"},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -111,7 +123,8 @@ func TestRollback(t *testing.T) {
 				}
 				slices.Sort(runs)
 				slices.Sort(r.asked)
-				if got, asked := strings.Join(runs, " "), strings.Join(r.asked, ","); got != c.runs || c.asked != "*" && asked != c.asked || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				if got, asked := strings.Join(runs, " "), strings.Join(r.asked, ","); got != c.runs || c.asked != "*" && asked != c.asked ||
+					(err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
 					t.Errorf("runs %s after %q, want %s after %q; error %v", got, asked, c.runs, c.asked, err)
 				}
 			})
@@ -141,7 +154,8 @@ func TestRollbackIsAgreedTo(t *testing.T) {
 		}
 		r.deploys("open", "a3")
 		said, err = r.rollBack(t, true)
-		if want := "a  3 -> 1  put back\naws cloudformation wait stack-rollback-complete --stack-name remit"; err != nil || !strings.HasPrefix(said, want) {
+		if want := "a  3 -> 1  put back\naws cloudformation wait stack-rollback-complete --stack-name remit"; err != nil ||
+			!strings.HasPrefix(said, want) {
 			t.Errorf("an update: %v, %q, want %q", err, said, want)
 		}
 		acts, _ := r.tables.Acts(t.Context(), time.Time{})
@@ -160,7 +174,8 @@ func (r *released) settle(t *testing.T) {
 	t.Helper()
 	limits := settings.Default()
 	for name, value := range map[string]string{
-		"AmountMinimum": "10", "AmountMaximum": "100", "DailyLimit": "1000", "MaxFeeCapGwei": "5", "NonceWindow": "16", "SanctionsList": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
+		"AmountMinimum": "10", "AmountMaximum": "100", "DailyLimit": "1000", "MaxFeeCapGwei": "5", "NonceWindow": "16",
+		"SanctionsList": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
 	} {
 		limits, _ = settings.Payments.Set(limits, name, value)
 	}

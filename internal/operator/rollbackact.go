@@ -60,9 +60,10 @@ func (r *rollback) canaries(ctx context.Context) error {
 	work, ctx := errgroup.WithContext(ctx)
 	for i, group := range groups {
 		work.Go(func() error {
-			list, err := r.deploys.ListDeployments(ctx, &codedeploy.ListDeploymentsInput{ApplicationName: &r.app, DeploymentGroupName: &group, IncludeOnlyStatuses: []types.DeploymentStatus{
-				types.DeploymentStatusCreated, types.DeploymentStatusQueued, types.DeploymentStatusInProgress, types.DeploymentStatusReady,
-			}})
+			list, err := r.deploys.ListDeployments(ctx,
+				&codedeploy.ListDeploymentsInput{ApplicationName: &r.app, DeploymentGroupName: &group, IncludeOnlyStatuses: []types.DeploymentStatus{
+					types.DeploymentStatusCreated, types.DeploymentStatusQueued, types.DeploymentStatusInProgress, types.DeploymentStatusReady,
+				}})
 			if err != nil {
 				return fmt.Errorf("asking for deployments under way: %w", err)
 			}
@@ -84,7 +85,8 @@ func (r *rollback) act(ctx context.Context) error {
 			err = nil // it has ended, or goes back already: see below
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("CloudFormation may go on with the update; aws cloudformation cancel-update-stack --stack-name %s stops it: %w", r.stack, err))
+			errs = append(errs, fmt.Errorf("CloudFormation may go on with the update; aws cloudformation cancel-update-stack "+
+				"--stack-name %s stops it: %w", r.stack, err))
 		}
 	}
 	failed := make([]error, len(r.deployment)+len(r.moves))
@@ -115,7 +117,8 @@ func (r *rollback) act(ctx context.Context) error {
 			r.status = found.Stacks[0].StackStatus
 		}
 		if strings.HasPrefix(string(r.status), "UPDATE_COMPLETE") {
-			errs = append(errs, errors.New("the update had ended before it could be cancelled; run remit rollback again, which puts its other functions back"))
+			errs = append(errs, errors.New("the update had ended before it could be cancelled; run remit rollback again, which puts its "+
+				"other functions back"))
 		}
 	}
 	if slices.ContainsFunc(r.moves, func(m *move) bool { return m.State != putBack }) {
@@ -138,7 +141,8 @@ func (r *rollback) back(ctx context.Context, m *move) (err error) {
 	once, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	m.State = putBack
-	_, err = r.functions.UpdateAlias(once, &lambda.UpdateAliasInput{FunctionName: &m.Function, Name: &live, FunctionVersion: &m.To, RevisionId: m.revision, RoutingConfig: &lambdatypes.AliasRoutingConfiguration{}})
+	_, err = r.functions.UpdateAlias(once, &lambda.UpdateAliasInput{FunctionName: &m.Function, Name: &live, FunctionVersion: &m.To,
+		RevisionId: m.revision, RoutingConfig: &lambdatypes.AliasRoutingConfiguration{}})
 	if err == nil {
 		return nil
 	}

@@ -49,8 +49,10 @@ type released struct {
 }
 
 func newReleased() *released {
-	r := &released{tables: memory.NewPayments(), books: &memory.APIKeys{}, runs: map[string]string{}, canary: map[string]string{}, has: map[string]map[string]string{}, faults: map[string]string{}}
-	r.account = &account{stack: "remit", aws: aws.Config{Region: "us-east-1", HTTPClient: r, Credentials: credentials.NewStaticCredentialsProvider("remit", "remit", "")}}
+	r := &released{tables: memory.NewPayments(), books: &memory.APIKeys{}, runs: map[string]string{}, canary: map[string]string{},
+		has: map[string]map[string]string{}, faults: map[string]string{}}
+	r.account = &account{stack: "remit", aws: aws.Config{Region: "us-east-1", HTTPClient: r,
+		Credentials: credentials.NewStaticCredentialsProvider("remit", "remit", "")}}
 	return r
 }
 
@@ -153,7 +155,8 @@ func (r *released) answer(w *httptest.ResponseRecorder, request *http.Request, b
 		if r.canary[name] != "" {
 			weights[r.canary[name]] = 0.1
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"FunctionVersion": r.runs[name], "RevisionId": r.runs[name], "RoutingConfig": map[string]any{"AdditionalVersionWeights": weights}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"FunctionVersion": r.runs[name], "RevisionId": r.runs[name],
+			"RoutingConfig": map[string]any{"AdditionalVersionWeights": weights}})
 	case "Getconfiguration":
 		environment, exists := r.has[name+":"+request.URL.Query().Get("Qualifier")]
 		if !exists {

@@ -48,7 +48,8 @@ func (r *rollback) release(ctx context.Context, d *deployment, stack string) (op
 		})
 	}
 	if last < 0 {
-		return operation{}, errors.New("the events of the stack, which CloudFormation keeps for 90 days, have no deployment that changed a function")
+		return operation{}, errors.New("the events of the stack, which CloudFormation keeps for 90 days, have no deployment that " +
+			"changed a function")
 	}
 	release := ops[last]
 	fill(ops, last)
@@ -110,12 +111,14 @@ func read(ops []operation, stack string, e stacks.StackEvent) []operation {
 	switch kind := aws.ToString(e.ResourceType); {
 	case kind == "AWS::CloudFormation::Stack" && physical == stack:
 		op.undone = op.undone || strings.Contains(status, "ROLLBACK")
-		if e.ResourceStatus == stacks.ResourceStatusUpdateInProgress || e.ResourceStatus == stacks.ResourceStatusCreateInProgress || e.ResourceStatus == stacks.ResourceStatusImportInProgress {
+		if e.ResourceStatus == stacks.ResourceStatusUpdateInProgress || e.ResourceStatus == stacks.ResourceStatusCreateInProgress ||
+			e.ResourceStatus == stacks.ResourceStatusImportInProgress {
 			op.began = aws.ToTime(e.Timestamp)
 		}
 	case kind == "AWS::Lambda::Alias":
 		var p struct{ FunctionName, FunctionVersion string }
-		if json.Unmarshal([]byte(aws.ToString(e.ResourceProperties)), &p) != nil || p.FunctionVersion == "" || strings.HasPrefix(status, "DELETE") {
+		if json.Unmarshal([]byte(aws.ToString(e.ResourceProperties)), &p) != nil || p.FunctionVersion == "" ||
+			strings.HasPrefix(status, "DELETE") {
 			return ops
 		}
 		op.set[p.FunctionName] = p.FunctionVersion // the oldest event counts: later ones may go back
@@ -160,7 +163,8 @@ func (r *rollback) compare(ctx context.Context, release operation) error {
 				return nil // CloudFormation puts it back
 			case m.To == "":
 				return fmt.Errorf("%w: no record has a version of %s before %s (CloudFormation keeps events for 90 days); "+
-					"aws lambda update-alias --function-name %[2]s --name live --function-version N --routing-config {} puts one back", errNoOlder, name, runs)
+					"aws lambda update-alias --function-name %[2]s --name live --function-version N --routing-config {} puts one back", errNoOlder,
+					name, runs)
 			}
 			moves[i] = m
 			return nil

@@ -31,7 +31,8 @@ func (r *rollback) permitted(ctx context.Context, d *deployment, tables []settin
 				return fmt.Errorf("%w: asking for version %s of %s: %w", errNoOlder, m.To, m.Function, err)
 			}
 			if v.Environment != nil && v.Environment.Error != nil {
-				return fmt.Errorf("%w: reading the environment of version %s of %s (the right kms:Decrypt?): %s", errNoOlder, m.To, m.Function, aws.ToString(v.Environment.Error.Message))
+				return fmt.Errorf("%w: reading the environment of version %s of %s (the right kms:Decrypt?): %s", errNoOlder, m.To, m.Function,
+					aws.ToString(v.Environment.Error.Message))
 			}
 			if environments[i] = map[string]string{}; v.Environment != nil {
 				environments[i] = v.Environment.Variables
@@ -63,7 +64,8 @@ func (r *rollback) permitted(ctx context.Context, d *deployment, tables []settin
 			looser = append(looser, "it does not wait for remit settings confirm")
 		}
 		if len(looser) > 0 {
-			return fmt.Errorf("%w: version %s of %s does not read the stored settings, and its environment is looser: %s; deploy its commit with the parameters that remit settings export prints",
+			return fmt.Errorf("%w: version %s of %s does not read the stored settings, and its environment is looser: %s; deploy its "+
+				"commit with the parameters that remit settings export prints",
 				errNoOlder, m.To, m.Function, strings.Join(looser, "; "))
 		}
 	}

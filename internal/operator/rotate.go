@@ -52,13 +52,15 @@ func (c *walletRotate) Run(ctx context.Context, d *deployment) error {
 	if err != nil {
 		return err
 	}
-	return d.show(map[string]any{"address": c.Address, "state": wallet.Retired, "successor": successor}, fmt.Sprintf("%s is retired, and %s has taken its place.", c.Address, successor))
+	return d.show(map[string]any{"address": c.Address, "state": wallet.Retired, "successor": successor},
+		fmt.Sprintf("%s is retired, and %s has taken its place.", c.Address, successor))
 }
 
 // find returns the wallet's registration and its successor, zero if there is none yet.
 // Of several, which commands at once have made, it is the one that was sent anything,
 // or the first.
-func (c *walletRotate) find(ctx context.Context, d *deployment, s store.Store) (old wallet.Registration, successor token.Address, err error) {
+func (c *walletRotate) find(ctx context.Context, d *deployment, s store.Store) (old wallet.Registration, successor token.Address,
+	err error) {
 	wallets, err := s.Wallets(ctx, d.chainID)
 	if err != nil {
 		return old, successor, err
@@ -72,7 +74,8 @@ func (c *walletRotate) find(ctx context.Context, d *deployment, s store.Store) (
 			successor = r.Address
 		}
 	}
-	for _, id := range []payment.ID{c.keyOf(d, "fund", d.asset), c.keyOf(d, "fund", payment.Ether), c.keyOf(d, "sweep", d.asset), c.keyOf(d, "sweep", payment.Ether)} {
+	for _, id := range []payment.ID{c.keyOf(d, "fund", d.asset), c.keyOf(d, "fund", payment.Ether), c.keyOf(d, "sweep", d.asset),
+		c.keyOf(d, "sweep", payment.Ether)} {
 		p, err := s.Payment(ctx, id)
 		switch {
 		case err == nil:
@@ -179,7 +182,8 @@ func (c *walletRotate) fund(ctx context.Context, d *deployment, s store.Store, t
 			return err
 		}
 		if w.Balance.IsZero() && !coins.IsZero() || w.Gas.IsZero() && !gas.IsZero() {
-			return fmt.Errorf("%w: it has not arrived (if remit export --merchant operator shows that the transfer failed, remit wallet move does it)", settlement.ErrUnsettled)
+			return fmt.Errorf("%w: it has not arrived (if remit export --merchant operator shows that the transfer failed, remit wallet "+
+				"move does it)", settlement.ErrUnsettled)
 		}
 		return nil
 	})

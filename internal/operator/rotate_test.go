@@ -32,7 +32,8 @@ import (
 // stores, and gives the same command again until it ends: there is one successor, and it
 // has been sent each coin twice, by four transfers.
 func TestRotateKilledAfterEachStep(t *testing.T) {
-	embedded, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 50 * time.Millisecond, Wallets: 1, Now: time.Now})
+	embedded, err := devnet.Start(t.Context(), devnet.Config{Listen: "127.0.0.1:0", BlockTime: 50 * time.Millisecond, Wallets: 1,
+		Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,8 @@ func TestRotateKilledAfterEachStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	tables, config := memory.NewPayments(), stack.Config{
-		ChainID: embedded.ID(), Token: embedded.Token(), Network: "devnet", Own: stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)}, BlockTime: 50 * time.Millisecond,
+		ChainID: embedded.ID(), Token: embedded.Token(), Network: "devnet", Own: stack.Own{Window: 64, FeeLimit: token.Units(200_000_000_000)},
+		BlockTime:        50 * time.Millisecond,
 		ConfirmationRule: chain.ConfirmationRule{Depth: 2}, RegistryAge: time.Second, ReservationAge: time.Second,
 	}
 	if err := tables.SetSettings(t.Context(), settings.Default()); err != nil {
@@ -71,7 +73,8 @@ func TestRotateKilledAfterEachStep(t *testing.T) {
 			return key.(keyring.Key), nil
 		}
 	})
-	settler := settlement.New(config, settlement.Parts{Store: tables, Keys: ring, Nodes: chain.Nodes{node}, Events: unheard{}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	settler := settlement.New(config, settlement.Parts{Store: tables, Keys: ring, Nodes: chain.Nodes{node}, Events: unheard{},
+		Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	ctx, stop := context.WithCancel(t.Context())
 	var settling sync.WaitGroup
 	settling.Go(func() {
@@ -154,7 +157,8 @@ func TestRotateKilledAfterEachStep(t *testing.T) {
 		t.Errorf("the wallet is %s", r.State)
 	}
 	for _, r := range wallets {
-		if r.Address != first.Address && (r.State != wallet.Active || r.Replaces != first.Address || !strings.Contains(out, r.Address.String()+" has taken its place")) {
+		if r.Address != first.Address && (r.State != wallet.Active || r.Replaces != first.Address ||
+			!strings.Contains(out, r.Address.String()+" has taken its place")) {
 			t.Errorf("its successor: %+v; the command said %s", r, out)
 		}
 	}

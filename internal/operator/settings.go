@@ -178,7 +178,8 @@ func usable(t settingsTable) error {
 	case errors.Is(err, settings.ErrNewer):
 		return fmt.Errorf("settings of %s: %w: use the version of remit that wrote them", t.kind(), err)
 	case errors.Is(err, settings.ErrDamaged):
-		return fmt.Errorf("settings of %s: %w; write all of them: remit settings apply FILE --over %s=%d (remit settings history --json has the versions before)",
+		return fmt.Errorf("settings of %s: %w; write all of them: remit settings apply FILE --over %s=%d (remit settings history "+
+			"--json has the versions before)",
 			t.kind(), err, t.kind(), t.stamp().Version)
 	}
 	return nil
@@ -262,7 +263,8 @@ func (d *deployment) writeOne(ctx context.Context, t settingsTable, by settings.
 		}
 	}
 	if failed != nil {
-		return fmt.Errorf("settings of %s: whether they were stored is not known; look with remit settings show: %v", t.kind(), failed) //nolint:errorlint // no refusal
+		return fmt.Errorf("settings of %s: whether they were stored is not known; look with remit settings show: %v", t.kind(),
+			failed) //nolint:errorlint // no refusal
 	}
 	return fmt.Errorf("settings of %s: %w: look again with remit settings show, then repeat the command", t.kind(), err)
 }
@@ -273,7 +275,8 @@ func (d *deployment) announce(ctx context.Context, loosened string, by settings.
 		return nil
 	}
 	if err := d.publish(ctx, "Remit "+d.Stack+": a limit was loosened", fmt.Sprintf("%sby %s: %s\n", loosened, by.Who, by.Why)); err != nil {
-		return fmt.Errorf("the change is made, and could not be published to the alarm topic, so tell the others: %v", err) //nolint:errorlint // no refusal
+		return fmt.Errorf("the change is made, and could not be published to the alarm topic, so tell the others: %v",
+			err) //nolint:errorlint // no refusal
 	}
 	return nil
 }
@@ -307,7 +310,8 @@ func (c *settingsShow) Run(ctx context.Context, d *deployment) error {
 
 // titled is a line about a version.
 func titled(kind string, s settings.Stamp) string {
-	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", kind, s.Version, stamp(s.At), s.Who, s.Why, map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
+	return fmt.Sprintf("%s, version %d, %s, by %q: %q%s", kind, s.Version, stamp(s.At), s.Who, s.Why,
+		map[bool]string{false: " (not confirmed for this table)"}[s.Confirmed])
 }
 
 // row adds a version's stamp to its JSON.
@@ -453,7 +457,8 @@ func (c *settingsApply) over(ctx context.Context, t settingsTable) (bool, error)
 	case equal, ours, given && named == version:
 		return !equal || !ours, nil
 	}
-	return false, fmt.Errorf("nothing was changed: the settings of %s were not changed by the last apply: %s; take that into the file, or say --over %s=%d",
+	return false, fmt.Errorf("nothing was changed: the settings of %s were not changed by the last apply: %s; take that into the "+
+		"file, or say --over %s=%d",
 		t.kind(), titled("the current ones are "+t.kind(), t.stamp()), t.kind(), version)
 }
 

@@ -44,9 +44,11 @@ func TestSettings(t *testing.T) {
 	}
 	a.steps([][3]string{
 		{"a new stack has none", "settings show", "!settings of payments, version 0: no settings are stored"},
-		{"and no live payments without limits", set + "AmountMinimum=1", "!a live stack makes no payment without limits: set AmountMaximum, DailyLimit"},
+		{"and no live payments without limits", set + "AmountMinimum=1",
+			"!a live stack makes no payment without limits: set AmountMaximum, DailyLimit"},
 		{"without consent", "settings set AmountMinimum=10 AmountMaximum=100 DailyLimit=1000", "!nothing was done: say --yes"},
-		{"they are made with defaults for the others", set + "AmountMinimum=10 AmountMaximum=100 DailyLimit=1000 --reason=start", "settings of payments: version 1\nsettings of keys: version 1"},
+		{"they are made with defaults for the others", set + "AmountMinimum=10 AmountMaximum=100 DailyLimit=1000 --reason=start",
+			"settings of payments: version 1\nsettings of keys: version 1"},
 		{"and shown", "settings show", "AmountMaximum=100\n"},
 		{"", "settings show --json", `"RecipientHoldSeconds": "86400"`},
 		{"a bad value", set + "AmountMinimum=1 NonceWindow=65", `!nothing was changed: NonceWindow: "65" is not a whole number from 0 to 64`},
@@ -71,7 +73,8 @@ func TestSettings(t *testing.T) {
 		t.Errorf("nothing was loosened, and %q published", a.published)
 	}
 	a.steps([][3]string{{"a loosened limit", set + "AmountMaximum=200 DailyLimit=999", "version 4"}})
-	if want := "arn:aws:sns:us-east-1:1:alarms AmountMaximum: \"100\" -> \"200\"\nby arn:aws:iam::1:user/ada: \n"; len(a.published) != 1 || a.published[0] != want {
+	if want := "arn:aws:sns:us-east-1:1:alarms AmountMaximum: \"100\" -> \"200\"\nby arn:aws:iam::1:user/ada: \n"; len(a.published) != 1 ||
+		a.published[0] != want {
 		t.Errorf("published %q, want %q", a.published, want)
 	}
 	a.deaf, a.parameters["UrgentTopicArn"] = true, "arn:aws:sns:us-east-1:1:urgent"
@@ -100,8 +103,10 @@ func TestSettings(t *testing.T) {
 func TestApply(t *testing.T) {
 	a := newAccount(t)
 	all := map[string]string{
-		"AmountMinimum": "1", "AmountMaximum": "100", "DailyLimit": "0", "RequireIdempotencyKey": "true", "SanctionsList": "", "BatchContract": "",
-		"MaxFeeCapGwei": "0", "NonceWindow": "0", "MerchantShare": "50", "Memo": "on", "RefillToken": "1,2,3", "RefillEther": "", "KeyCreation": "operator", "RecipientHoldSeconds": "5",
+		"AmountMinimum": "1", "AmountMaximum": "100", "DailyLimit": "0", "RequireIdempotencyKey": "true", "SanctionsList": "",
+		"BatchContract": "",
+		"MaxFeeCapGwei": "0", "NonceWindow": "0", "MerchantShare": "50", "Memo": "on", "RefillToken": "1,2,3", "RefillEther": "",
+		"KeyCreation": "operator", "RecipientHoldSeconds": "5",
 	}
 	dir := t.TempDir()
 	apply := func(form, end string, change map[string]string) string {
@@ -181,17 +186,21 @@ func TestImport(t *testing.T) {
 	a := newAccount(t)
 	old := map[string]string{
 		"Mode": "live", "AmountMinimum": "10", "AmountMaximum": "100", "DailyLimit": "1000", "RequireIdempotencyKey": "true", "SanctionsList": "",
-		"BatchContract": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "MaxFeeCapGwei": "5", "NonceWindow": "64", "MerchantShare": "100", "Memo": "off",
+		"BatchContract": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "MaxFeeCapGwei": "5", "NonceWindow": "64", "MerchantShare": "100",
+		"Memo":        "off",
 		"RefillToken": "1,2,3", "RefillEther": "4,5,0", "KeyCreation": "operator",
 	}
 	a.parameters = maps.Clone(old)
-	a.steps([][3]string{{"a newer template has none", "settings import --yes", "!no parameter RecipientHoldSeconds: import before the new template is deployed"}})
+	a.steps([][3]string{{"a newer template has none", "settings import --yes",
+		"!no parameter RecipientHoldSeconds: import before the new template is deployed"}})
 	a.parameters["RecipientHoldSeconds"], a.parameters["NonceWindow"] = "", "65"
-	a.steps([][3]string{{"a window that recover does not cover", "settings import --yes", "!nothing was changed: NonceWindow is 65, and remit recover covers windows up to 64: deploy the version that runs with NonceWindow=64"}})
+	a.steps([][3]string{{"a window that recover does not cover", "settings import --yes",
+		"!nothing was changed: NonceWindow is 65, and remit recover covers windows up to 64: deploy the version that runs with NonceWindow=64"}})
 	a.parameters["NonceWindow"] = "64"
 	a.steps([][3]string{
 		{"all of them", "settings import --yes", "settings of payments: version 1\nsettings of keys: version 1"},
-		{"the hold of a live stack is a day", "settings export", `RefillToken=1,2,3 RefillEther=4,5,0 KeyCreation=operator RecipientHoldSeconds=86400`},
+		{"the hold of a live stack is a day", "settings export",
+			`RefillToken=1,2,3 RefillEther=4,5,0 KeyCreation=operator RecipientHoldSeconds=86400`},
 		{"there and back", "settings export", `BatchContract=0x036CbD53842c5426634e7929541eC2318f3dCF7e MaxFeeCapGwei=5 NonceWindow=64 MerchantShare=100 Memo=off`},
 		{"once", "settings import --yes", "!nothing was changed: the settings are stored already"},
 		{"they need no confirmation", "settings confirm --yes", "nothing changes"},

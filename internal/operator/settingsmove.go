@@ -61,11 +61,13 @@ func (c *settingsImport) Run(ctx context.Context, d *deployment) error {
 			n, _ := strconv.Atoi(value)
 			switch {
 			case !there:
-				return fmt.Errorf("stack %s has no parameter %s: import before the new template is deployed, or write all of them (remit settings apply)", d.Stack, s.Name)
+				return fmt.Errorf("stack %s has no parameter %s: import before the new template is deployed, or write all of them (remit "+
+					"settings apply)", d.Stack, s.Name)
 			case s.Name == "RecipientHoldSeconds" && value == "":
 				value = s.Value // the default of the mode, as the older version has it
 			case s.Name == "NonceWindow" && n > settings.MaxWindow:
-				return fmt.Errorf("nothing was changed: NonceWindow is %d, and remit recover covers windows up to %d: deploy the version that runs with NonceWindow=%[2]d, "+
+				return fmt.Errorf("nothing was changed: NonceWindow is %d, and remit recover covers windows up to %d: deploy the version "+
+					"that runs with NonceWindow=%[2]d, "+
 					"wait until no wallet has more in flight (remit wallet list), and import again", n, settings.MaxWindow)
 			}
 			if _, err := t.next(s.Name, value); err != nil {

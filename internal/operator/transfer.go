@@ -84,10 +84,12 @@ func (d *deployment) settled(ctx context.Context, address token.Address, own []p
 	}
 	r, _ := wallets.Find(address)
 	if r.State != wallet.Draining {
-		return fmt.Errorf("%s is not draining: remit wallet list shows the wallets, and remit wallet drain %s stops its payments", address, address)
+		return fmt.Errorf("%s is not draining: remit wallet list shows the wallets, and remit wallet drain %s stops its payments", address,
+			address)
 	}
 	if left := cmp.Or(d.rules.RegistryAge, dispatch.RegistryAge) - time.Since(r.Since); left > 0 {
-		return fmt.Errorf("%w: processes may pay from %s for %v more: run this again then", settlement.ErrUnsettled, address, left.Round(time.Second))
+		return fmt.Errorf("%w: processes may pay from %s for %v more: run this again then", settlement.ErrUnsettled, address,
+			left.Round(time.Second))
 	}
 	id := wallet.ID{ChainID: d.chainID, Address: address}
 	w, err := tables.Wallet(ctx, id)
@@ -222,7 +224,8 @@ func wholes(text string, decimals int) (token.Amount, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	amount, err := token.ParseAmount(strings.TrimLeft(whole+fraction+strings.Repeat("0", max(0, decimals-len(fraction))), "0"))
 	if len(fraction) > decimals || err != nil || amount.IsZero() {
-		return amount, fmt.Errorf("%q is no amount of whole tokens above zero with at most %d digits behind the point, such as 12.5", text, decimals)
+		return amount, fmt.Errorf("%q is no amount of whole tokens above zero with at most %d digits behind the point, such as 12.5", text,
+			decimals)
 	}
 	return amount, nil
 }

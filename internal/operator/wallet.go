@@ -61,9 +61,11 @@ func (c *walletCreate) Run(ctx context.Context, d *deployment) error {
 	case old:
 		return d.add(ctx, left, nil, c.replaces, c.Yes, "the wallets of which an interrupted command has stored the keys: "+fmt.Sprint(left))
 	case len(left) > 0 && !c.replaces.IsZero():
-		return fmt.Errorf("the keys of %s were stored a moment ago: run this again in a minute, and it takes what an interrupted command has left", left)
+		return fmt.Errorf("the keys of %s were stored a moment ago: run this again in a minute, and it takes what an interrupted "+
+			"command has left", left)
 	case len(left) > 0:
-		return d.add(ctx, left, &key, c.replaces, c.Yes, fmt.Sprintf("a new key, and the wallets of which a command has just stored the keys: %s,", left))
+		return d.add(ctx, left, &key, c.replaces, c.Yes,
+			fmt.Sprintf("a new key, and the wallets of which a command has just stored the keys: %s,", left))
 	}
 	return d.add(ctx, nil, &key, c.replaces, c.Yes, "a new key")
 }
@@ -125,7 +127,8 @@ func (c *walletImport) Run(ctx context.Context, d *deployment) error {
 // stored. A key that is not certainly stored is not registered; one whose registration
 // is unknown is registered by the next command. The last of the wallets takes the place
 // of replaces.
-func (d *deployment) add(ctx context.Context, addresses []token.Address, key *keyring.Key, replaces token.Address, yes bool, kind string) error {
+func (d *deployment) add(ctx context.Context, addresses []token.Address, key *keyring.Key, replaces token.Address, yes bool,
+	kind string) error {
 	s, wallets, err := d.wallets(ctx)
 	if err != nil {
 		return err
@@ -137,7 +140,8 @@ func (d *deployment) add(ctx context.Context, addresses []token.Address, key *ke
 		addresses = append(addresses, key.Address())
 	}
 	symbol := d.asset.Symbol
-	if err := d.agree(yes, fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.", kind, d.Stack, symbol)); err != nil {
+	if err := d.agree(yes, fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
+		"else may use the key from now on.", kind, d.Stack, symbol)); err != nil {
 		return err
 	}
 	if key != nil {
@@ -155,13 +159,14 @@ func (d *deployment) add(ctx context.Context, addresses []token.Address, key *ke
 		}
 	}
 	own := addresses[len(addresses)-1]
-	return d.show(map[string]any{"address": own, "registered": addresses}, fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", own, symbol))
+	return d.show(map[string]any{"address": own, "registered": addresses},
+		fmt.Sprintf("%s\nFund it with %s and gas. Functions notice it within minutes.", own, symbol))
 }
 
 // addKMS registers the wallet of a key in KMS, after it has made one if name is empty and
 // has let the functions sign with it. If it stops after the first, remit wallet import
-// --kms does the rest, also for a wallet that is registered. Whether a key was made in a call without an answer is unknown: the error says how
-// to find it.
+// --kms does the rest, also for a wallet that is registered. Whether a key was made in a
+// call without an answer is unknown: the error says how to find it.
 func (d *deployment) addKMS(ctx context.Context, name string, replaces token.Address, yes bool) error {
 	a, onAWS := d.platform.(*account)
 	if !onAWS {
@@ -171,14 +176,16 @@ func (d *deployment) addKMS(ctx context.Context, name string, replaces token.Add
 	if name == "" {
 		kind = "a new key in KMS, which costs money each month until you schedule its deletion,"
 	}
-	if err := d.agree(yes, fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody else may use the key from now on.", kind, d.Stack, d.asset.Symbol)); err != nil {
+	if err := d.agree(yes, fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
+		"else may use the key from now on.", kind, d.Stack, d.asset.Symbol)); err != nil {
 		return err
 	}
 	keys := kms.Open(a.aws)
 	if name == "" {
 		made, err := keys.Create(ctx, d.Stack)
 		if err != nil {
-			return fmt.Errorf("%w\nIf a key with the tag %s=%s is there that no wallet of remit wallet list has as its signer, register it with remit wallet import --kms, or schedule its deletion", err, kms.Tag, d.Stack)
+			return fmt.Errorf("%w\nIf a key with the tag %s=%s is there that no wallet of remit wallet list has as its signer, register "+
+				"it with remit wallet import --kms, or schedule its deletion", err, kms.Tag, d.Stack)
 		}
 		name = made
 	}
@@ -194,7 +201,8 @@ func (d *deployment) addKMS(ctx context.Context, name string, replaces token.Add
 	if err != nil {
 		return fmt.Errorf("registering the key %s (when this is mended: remit wallet import --kms %s): %w", name, name, err)
 	}
-	return d.show(map[string]any{"address": r.Address, "signer": r.Key}, fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.", r.Address, r.Key, d.asset.Symbol))
+	return d.show(map[string]any{"address": r.Address, "signer": r.Key},
+		fmt.Sprintf("%s\nSigned for by %s.\nFund it with %s and gas. Functions notice it within minutes.", r.Address, r.Key, d.asset.Symbol))
 }
 
 // register registers a wallet once ready has made its key usable. It is an error if it is
@@ -250,13 +258,15 @@ func (*walletList) Run(ctx context.Context, d *deployment) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "STATE", "NEXT NONCE", "RESERVATIONS", "PENDING", d.asset.Symbol+" TO SPEND", "PAUSED")
+	fmt.Fprintf(&b, "%-42s  %-8s  %10s  %12s  %7s  %18s  %s\n", "ADDRESS", "STATE", "NEXT NONCE", "RESERVATIONS", "PENDING",
+		d.asset.Symbol+" TO SPEND", "PAUSED")
 	for _, r := range rows {
 		next := "not used"
 		if r.NextNonce != nil {
 			next = fmt.Sprint(*r.NextNonce)
 		}
-		fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations, r.PendingTxs, r.Token.Tokens(d.asset.Decimals), r.Paused)
+		fmt.Fprintf(&b, "%s  %-8s  %10s  %12d  %7d  %18s  %s\n", r.Address, r.State, next, r.Reservations, r.PendingTxs,
+			r.Token.Tokens(d.asset.Decimals), r.Paused)
 	}
 	return d.show(rows, b.String())
 }
@@ -322,7 +332,8 @@ func (*walletBalance) Run(ctx context.Context, d *deployment) error {
 		}
 		v := views.Leading()
 		rows = append(rows, row{w.Address, v.Balance, v.Gas, v.Mined})
-		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", w.Address, v.Balance.Tokens(d.asset.Decimals), d.asset.Symbol, v.Gas.Tokens(18), v.Mined)
+		fmt.Fprintf(&b, "%s  %s %s  %s ether  %d mined\n", w.Address, v.Balance.Tokens(d.asset.Decimals), d.asset.Symbol, v.Gas.Tokens(18),
+			v.Mined)
 	}
 	return d.show(rows, b.String())
 }

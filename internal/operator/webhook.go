@@ -91,7 +91,8 @@ func (c *webhookResend) Run(ctx context.Context, d *deployment) error {
 	if len(failed) == 0 {
 		return d.showNone(ctx, log, c.window)
 	}
-	if err := d.agree(c.Yes, fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", textOf(failed), len(failed), c.Endpoint)); err != nil {
+	if err := d.agree(c.Yes, fmt.Sprintf("%s\nThese %d events go to %s again, with the same ids and bytes.", textOf(failed), len(failed),
+		c.Endpoint)); err != nil {
 		return err
 	}
 	sent, err := log.ResendFailed(ctx, d.owner(c.Merchant), c.Endpoint, from, to)
@@ -127,7 +128,8 @@ func rowsOf(all []webhook.Delivery) []deliveryRow {
 		for _, a := range d.Attempts {
 			attempts = append(attempts, attemptLog{stamp(a.At), a.StatusCode, a.Duration.Milliseconds(), a.Error})
 		}
-		rows = append(rows, deliveryRow{d.Delivery, d.Endpoint, d.Event.ID, d.Event.Type, d.Status, stamp(d.CreatedAt), stamp(d.NextAttemptAt), attempts})
+		rows = append(rows, deliveryRow{d.Delivery, d.Endpoint, d.Event.ID, d.Event.Type, d.Status, stamp(d.CreatedAt), stamp(d.NextAttemptAt),
+			attempts})
 	}
 	return rows
 }

@@ -66,7 +66,8 @@ func Routes(mux *http.ServeMux, source Source, done <-chan struct{}) {
 func Guard(own string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "+
+			"'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -87,8 +88,9 @@ func Login(own, token string, next http.Handler) http.Handler {
 	is := func(sent string) bool { return subtle.ConstantTimeCompare([]byte(sent), []byte(token)) == 1 }
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" && is(r.URL.Query().Get("token")) {
-			http.SetCookie(w, &http.Cookie{Name: name, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode}) //nolint:gosec // not Secure: loopback has no TLS
-			http.Redirect(w, r, "/", http.StatusSeeOther)                                                                           // so that the address that stays on the screen has no token
+			http.SetCookie(w, &http.Cookie{Name: name, Value: token, Path: "/", HttpOnly: true,
+				SameSite: http.SameSiteStrictMode}) //nolint:gosec // not Secure: loopback has no TLS
+			http.Redirect(w, r, "/", http.StatusSeeOther) // so that the address that stays on the screen has no token
 			return
 		}
 		if cookie, err := r.Cookie(name); err != nil || !is(cookie.Value) {

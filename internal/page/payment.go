@@ -45,13 +45,17 @@ type Death struct {
 // Deaths are by the step that the payment has reached last. A process that ends once a
 // payment is mined or announced leaves nothing that was not there before.
 var Deaths = [Steps][]Death{
-	Prepared: {{"before the reservation", "a payment that is PREPARED, which nobody can pay", "the next request under its key, if that could begin it now, or nobody: no money can move"},
-		{"between reserve and commit", "a reservation", "a request under the key, which takes it over, or check-receipts, which commits the payment"}},
+	Prepared: {{"before the reservation", "a payment that is PREPARED, which nobody can pay",
+		"the next request under its key, if that could begin it now, or nobody: no money can move"},
+		{"between reserve and commit", "a reservation",
+			"a request under the key, which takes it over, or check-receipts, which commits the payment"}},
 	Committed: {{"between commit and release", "reservation and pending transaction", "check-receipts releases"},
 		{"before the broadcast", "a pending transaction that no node has", "check-receipts sends it"}},
-	Sent:      {{"between a stored bump and its broadcast", "one more attempt", "check-receipts sends it; receipts are asked for all attempts"}},
-	Mined:     {},
-	Final:     {{"between the end and its event", "a final payment with its pending transaction", "the next run publishes the same event, then deletes the pending transaction"}},
+	Sent: {{"between a stored bump and its broadcast", "one more attempt",
+		"check-receipts sends it; receipts are asked for all attempts"}},
+	Mined: {},
+	Final: {{"between the end and its event", "a final payment with its pending transaction",
+		"the next run publishes the same event, then deletes the pending transaction"}},
 	Announced: {},
 }
 
@@ -174,7 +178,8 @@ func Tell(ctx context.Context, row Row, p payment.Payment, tables pendingTxs, no
 		return s, nil
 	}
 	for _, a := range p.Attempts {
-		s.Attempts = append(s.Attempts, Attempt{a.Hash, a.At.UnixMilli(), a.Fees.Cap.String(), a.Fees.Tip.String(), cmp.Or(a.Gas, p.Tx.Gas), a.Noop})
+		s.Attempts = append(s.Attempts, Attempt{a.Hash, a.At.UnixMilli(), a.Fees.Cap.String(), a.Fees.Tip.String(), cmp.Or(a.Gas, p.Tx.Gas),
+			a.Noop})
 	}
 	for i, node := range nodes {
 		s.Receipts = append(s.Receipts, receiptsOf(ctx, i, node, p.Hashes()))

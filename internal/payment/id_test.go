@@ -54,7 +54,8 @@ func TestNewID(t *testing.T) {
 
 func TestEventID(t *testing.T) {
 	a := payment.EventID("pay_1", "payment.confirmed")
-	if a != payment.EventID("pay_1", "payment.confirmed") || a == payment.EventID("pay_1", "payment.failed") || a == payment.EventID("pay_2", "payment.confirmed") {
+	if a != payment.EventID("pay_1", "payment.confirmed") || a == payment.EventID("pay_1", "payment.failed") ||
+		a == payment.EventID("pay_2", "payment.confirmed") {
 		t.Errorf("event id %s is not one per payment and type", a)
 	}
 	if !regexp.MustCompile(`^evt_[a-z2-7]{32}$`).MatchString(a) {
@@ -98,7 +99,8 @@ func TestMemo(t *testing.T) {
 			t.Errorf("memo of %s is %x, which is of %s", id, memo, payment.MemoID(memo))
 		}
 	}
-	for _, id := range []payment.ID{"", "pay_1", "evt_" + payment.ID(strings.Repeat("a", 32)), "pay_" + payment.ID(strings.Repeat("1", 32)), "pay_" + payment.ID(strings.Repeat("a", 40))} {
+	for _, id := range []payment.ID{"", "pay_1", "evt_" + payment.ID(strings.Repeat("a", 32)), "pay_" + payment.ID(strings.Repeat("1", 32)),
+		"pay_" + payment.ID(strings.Repeat("a", 40))} {
 		if memo := id.Memo(); memo != nil {
 			t.Errorf("memo of %q is %x", id, memo)
 		}

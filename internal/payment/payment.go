@@ -55,28 +55,36 @@ type Payment struct {
 	Fingerprint    string        // Request.Fingerprint
 	To             token.Address // zero in a batch of several entries
 	Amount         token.Amount  // of all entries together
-	Entries        []Entry       // of a batch, in the order asked for; nil: one payment. A batch of one is a transfer like any other on the chain
-	Reference      string
-	Metadata       map[string]string
+	// Of a batch, in the order asked for; nil: one payment. A batch of one is a transfer like any
+	// other on the chain.
+	Entries   []Entry
+	Reference string
+	Metadata  map[string]string
 
 	Token         token.Token
 	Network       string        // "base-sepolia"
 	BatchContract token.Address // the contract (package disburser) that pays several entries; zero: the token's own transfer pays
 	Wallet        token.Address // the wallet that pays; may change while Prepared
-	Source        token.Address // whose coins it pays with, by an allowance granted to Wallet; zero: Wallet's own. New has none: an older version stored it
-	Tx            chain.Tx      // everything that is signed, but for the nonce
-	Revision      string        // changes with everything a signature depends on; see revisionOf. A store may forget it once the payment is committed
+	// Whose coins it pays with, by an allowance granted to Wallet; zero: Wallet's own. New has none:
+	// an older version stored it.
+	Source token.Address
+	Tx     chain.Tx // everything that is signed, but for the nonce
+	// Changes with everything a signature depends on; see revisionOf. A store may forget it once the
+	// payment is committed.
+	Revision string
 
 	State    State
 	Nonce    uint64     // set once Committed
 	Attempts []Attempt  // first the committed one, then every fee bump; all pay the same, or nothing
 	TxHash   chain.Hash // of the first attempt: the payment's public name for ever
 
-	Onchain chain.Hash    // the attempt that was mined; zero until final
-	Block   uint64        // the block it was mined in; zero until final, or when none of ours was mined
-	Fee     *token.Amount // what the mined transaction cost the wallet, in wei; nil until final, when none of ours was mined, and when the nodes did not agree on it
-	Failure *Failure      // set when Failed
-	Event   *Event        // set when final, serialised once
+	Onchain chain.Hash // the attempt that was mined; zero until final
+	Block   uint64     // the block it was mined in; zero until final, or when none of ours was mined
+	// What the mined transaction cost the wallet, in wei; nil until final, when none of ours was
+	// mined, and when the nodes did not agree on it.
+	Fee     *token.Amount
+	Failure *Failure // set when Failed
+	Event   *Event   // set when final, serialised once
 
 	Version   int64 // visible changes: 0 when Prepared, 1 when Committed, 2 when final
 	CreatedAt time.Time

@@ -31,7 +31,9 @@ const (
 	utilisation   = 0.70          // of provisioned units, DynamoDB auto scaling's default target
 	itemOverhead  = 100           // bytes DynamoDB charges each stored item for, beside its own
 	indexFloor    = 10            // units that the index of the table of payments has at least, when provisioned
-	pollers       = 5             // connections of Lambda that read a queue at least (AWS Lambda developer guide, "Using Lambda with Amazon SQS")
+	// Connections of Lambda that read a queue at least (AWS Lambda developer guide, "Using Lambda with
+	// Amazon SQS").
+	pollers = 5
 )
 
 const (
@@ -166,7 +168,8 @@ func (s Deployment) Bill(n float64, p Consumption) []Line {
 		{"SQS", (webhooks*p.Sends+2*batches)*(perMessage+perFair) + (3*hints+polls)*perMessage},
 		{"logs", n * s.LogBytes / 1e9 * perLogGB},
 		{"data out", n * s.OutBytes / 1e9 * perGBOut},
-		{"alarms, metrics, secrets, schedule", s.Alarms*perAlarm + metrics*perMetric + perDashboard + perSecret + keys + minutes*(perSchedule+perSecretRead)},
+		{"alarms, metrics, secrets, schedule", s.Alarms*perAlarm + metrics*perMetric + perDashboard + perSecret + keys +
+			minutes*(perSchedule+perSecretRead)},
 		{"X-Ray", traced * perTrace},
 	}
 }

@@ -46,7 +46,8 @@ func (c *Command) Run(out io.Writer) error {
 	chain, known := Chains[strings.ToLower(c.Chain)]
 	names := slices.Sorted(maps.Keys(Chains))
 	if !known {
-		return fmt.Errorf("--chain=%s: there are numbers for %s; of another chain docs/scale.md says how to find them", c.Chain, strings.Join(names, ", "))
+		return fmt.Errorf("--chain=%s: there are numbers for %s; of another chain docs/scale.md says how to find them", c.Chain,
+			strings.Join(names, ", "))
 	}
 	if err := c.Check(c.Rate); err != nil {
 		return err
@@ -72,7 +73,8 @@ AWS                $%s a month, $%.2f a million payments
 gas                $%s a month, at %v gwei and $%v a coin
 
 `, Human(c.Rate), c.Chain, Human(n), Human(s.Wallets), l.PerWallet(), chain.Window(), Human(tokens), Human(coins), chain.Ether, Human(c.Hours),
-		Human(l.Calls()), Human(l.Round()), Human(math.Ceil(c.Rate*Measured.Post)), capacity(n, s), Human(aws), aws/n*1e6, Human(gas*chain.Dollars), chain.Price, chain.Dollars)
+		Human(l.Calls()), Human(l.Round()), Human(math.Ceil(c.Rate*Measured.Post)), capacity(n, s), Human(aws), aws/n*1e6,
+		Human(gas*chain.Dollars), chain.Price, chain.Dollars)
 	for _, w := range deployed.Short() {
 		if w.Raise == "" {
 			fmt.Fprintf(out, "cannot:  %s ends at %s payments a second\n", w.Name, Human(w.At()))

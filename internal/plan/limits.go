@@ -124,5 +124,6 @@ var Sizes = map[string]map[string]float64{
 // Default is the deployment of template.yaml by its defaults, without traffic; a test
 // holds the two together.
 var Default = Deployment{
-	PostGB: 0.5, GetGB: 0.25, AuthGB: 0.25, HookGB: 0.25, SettleGB: 0.5, CacheSeconds: 60, BlockSeconds: 2, TraceShare: 0.01, FloorUnits: 40, Alarms: 20,
+	PostGB: 0.5, GetGB: 0.25, AuthGB: 0.25, HookGB: 0.25, SettleGB: 0.5, CacheSeconds: 60, BlockSeconds: 2, TraceShare: 0.01,
+	FloorUnits: 40, Alarms: 20,
 }

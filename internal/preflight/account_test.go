@@ -47,14 +47,16 @@ const (
 func newAccount(t *testing.T) *account {
 	t.Helper()
 	a := &account{
-		T: t, tables: map[string]*struct{ protected, items bool }{}, quota: 10, topics: map[string]map[string]string{}, buckets: map[string]bool{},
-		trails: map[string]map[string]any{}, keys: map[string]map[string]any{}, roles: map[string]bool{},
+		T: t, tables: map[string]*struct{ protected, items bool }{}, quota: 10, topics: map[string]map[string]string{},
+		buckets: map[string]bool{},
+		trails:  map[string]map[string]any{}, keys: map[string]map[string]any{}, roles: map[string]bool{},
 		samconfig: "Environment=prod Mode=test Size=small AlarmTopicArn=" + alarms + " KmsKeyArn=" + key,
 	}
 	a.key(key, root)
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	for name, value := range map[string]string{"AWS_REGION": region, "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": server.URL} {
+	for name, value := range map[string]string{"AWS_REGION": region, "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit",
+		"AWS_ENDPOINT_URL": server.URL} {
 		t.Setenv(name, value)
 	}
 	return a
@@ -63,8 +65,9 @@ func newAccount(t *testing.T) *account {
 // key adds a customer's key with statements.
 func (a *account) key(arn string, statements ...string) map[string]any {
 	a.keys[arn] = map[string]any{
-		"KeyId": arn[strings.LastIndex(arn, "/")+1:], "Arn": arn, "Enabled": true, "KeyState": "Enabled", "KeySpec": "SYMMETRIC_DEFAULT", "KeyManager": "CUSTOMER",
-		"Policy": `{"Version":"2012-10-17","Statement":[` + strings.Join(statements, ",") + `]}`,
+		"KeyId": arn[strings.LastIndex(arn, "/")+1:], "Arn": arn, "Enabled": true, "KeyState": "Enabled", "KeySpec": "SYMMETRIC_DEFAULT",
+		"KeyManager": "CUSTOMER",
+		"Policy":     `{"Version":"2012-10-17","Statement":[` + strings.Join(statements, ",") + `]}`,
 	}
 	return a.keys[arn]
 }
@@ -93,7 +96,8 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(text)
 	}
 	fail := func(kind string) {
-		text := fmt.Sprintf(map[bool]string{true: `{"__type":%q}`, false: "<ErrorResponse><Error><Code>%s</Code></Error></ErrorResponse>"}[target != ""], kind)
+		text := fmt.Sprintf(map[bool]string{true: `{"__type":%q}`,
+			false: "<ErrorResponse><Error><Code>%s</Code></Error></ErrorResponse>"}[target != ""], kind)
 		w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(text))), 10))
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(w, text)
@@ -111,7 +115,8 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "ListStackResources":
 		_, _ = io.WriteString(w, "<R><ListStackResourcesResult><StackResourceSummaries>")
 		for _, name := range append(slices.Sorted(maps.Keys(a.tables)), "gone") {
-			_, _ = fmt.Fprintf(w, "<member><ResourceType>AWS::DynamoDB::Table</ResourceType><PhysicalResourceId>%s</PhysicalResourceId></member>", name)
+			_, _ = fmt.Fprintf(w, "<member><ResourceType>AWS::DynamoDB::Table</ResourceType><PhysicalResourceId>%s</PhysicalResourceId></member>",
+				name)
 		}
 		_, _ = io.WriteString(w, "</StackResourceSummaries></ListStackResourcesResult></R>")
 	case "Scan":
@@ -136,7 +141,8 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_, _ = io.WriteString(w, "<R><GetTopicAttributesResult><Attributes>")
 		for name, value := range topic {
-			_, _ = fmt.Fprintf(w, "<entry><key>%s</key><value>%s</value></entry>", name, strings.NewReplacer("&", "&amp;", "<", "&lt;").Replace(value))
+			_, _ = fmt.Fprintf(w, "<entry><key>%s</key><value>%s</value></entry>", name,
+				strings.NewReplacer("&", "&amp;", "<", "&lt;").Replace(value))
 		}
 		_, _ = io.WriteString(w, "</Attributes></GetTopicAttributesResult></R>")
 	case "DescribeTrails":
@@ -169,7 +175,8 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *account) fly() (found map[string]string, commands []string, err error) {
 	a.Helper()
 	var out bytes.Buffer
-	err = (&preflight.Command{Stack: "remit-prod", Template: filepath.Join("..", "..", "template.yaml"), Parameters: strings.Fields(a.samconfig)}).Run(a.Context(), &out)
+	err = (&preflight.Command{Stack: "remit-prod", Template: filepath.Join("..", "..", "template.yaml"),
+		Parameters: strings.Fields(a.samconfig)}).Run(a.Context(), &out)
 	found = map[string]string{}
 	for line := range strings.Lines(out.String()) {
 		if command, is := strings.CutPrefix(line, "     "); is {
@@ -182,7 +189,8 @@ func (a *account) fly() (found map[string]string, commands []string, err error) 
 			found["WARN "+name] = strings.TrimSpace(why)
 		}
 	}
-	if (err != nil) != slices.ContainsFunc(slices.Collect(maps.Keys(found)), func(name string) bool { return !strings.HasPrefix(name, "WARN") }) || err != nil && !errors.Is(err, preflight.ErrNotReady) {
+	if (err != nil) != slices.ContainsFunc(slices.Collect(maps.Keys(found)),
+		func(name string) bool { return !strings.HasPrefix(name, "WARN") }) || err != nil && !errors.Is(err, preflight.ErrNotReady) {
 		a.Errorf("preflight ends with %v and\n%s", err, &out)
 	}
 	return found, commands, err
@@ -257,7 +265,8 @@ func (a *account) run(command string) (printed string) {
 		a.buckets[flags["bucket"]] = true
 	case "cloudtrail create-trail":
 		check(a.buckets[flags["s3-bucket-name"]] && trail(flags["name"]) == nil)
-		a.trails["arn:aws:cloudtrail"+here+"trail/"+flags["name"]] = map[string]any{"IsLogging": false, "EventSelectors": []any{map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "All"}}}
+		a.trails["arn:aws:cloudtrail"+here+"trail/"+flags["name"]] = map[string]any{"IsLogging": false,
+			"EventSelectors": []any{map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "All"}}}
 	case "cloudtrail start-logging":
 		trail(flags["name"])["IsLogging"] = true
 	case "cloudtrail put-event-selectors":
@@ -292,7 +301,8 @@ func (a *account) run(command string) (printed string) {
 		check(a.stack == "UPDATE_FAILED")
 		a.stack = "UPDATE_ROLLBACK_COMPLETE"
 	case "cloudformation wait":
-		ends := map[string]string{"stack-create-complete": "CREATE", "stack-update-complete": "UPDATE", "stack-rollback-complete": "UPDATE_ROLLBACK", "stack-delete-complete": ""}[values[3]]
+		ends := map[string]string{"stack-create-complete": "CREATE", "stack-update-complete": "UPDATE",
+			"stack-rollback-complete": "UPDATE_ROLLBACK", "stack-delete-complete": ""}[values[3]]
 		check(strings.HasPrefix(a.stack, ends))
 		if a.stack = ends; ends != "" {
 			a.stack += "_COMPLETE"

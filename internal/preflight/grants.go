@@ -25,7 +25,8 @@ func (f *flight) grants(ctx context.Context) (string, error) {
 	}
 	table := f.parameters["ExistingPaymentsTable"]
 	var roles []string
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws), &cloudformation.ListStackResourcesInput{StackName: &f.stack})
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
+		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {

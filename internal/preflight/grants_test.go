@@ -37,7 +37,8 @@ func TestGrants(t *testing.T) {
 			for _, id := range kms.SigningRoles() {
 				all += fmt.Sprintf(member, id, id)
 			}
-			_, _ = fmt.Fprint(w, "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>", all, "</StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>")
+			_, _ = fmt.Fprint(w, "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>", all,
+				"</StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>")
 		case r.Header.Get("X-Amz-Target") == "TrentService.ListGrants":
 			var all []string
 			for _, id := range kms.SigningRoles()[:granted] {
@@ -51,7 +52,8 @@ func TestGrants(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
-		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": server.URL, "AWS_ENDPOINT_URL_DYNAMODB": dynamotest.Start(t),
+		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": server.URL,
+		"AWS_ENDPOINT_URL_DYNAMODB": dynamotest.Start(t),
 	} {
 		t.Setenv(name, value)
 	}

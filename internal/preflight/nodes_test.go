@@ -45,11 +45,13 @@ func TestNodes(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": server.URL} {
+			for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit",
+				"AWS_ENDPOINT_URL": server.URL} {
 				t.Setenv(name, value)
 			}
 			var out bytes.Buffer
-			_ = (&preflight.Command{Stack: "remit", Template: "../../template.yaml", Parameters: strings.Fields(test.parameters)}).Run(t.Context(), &out)
+			_ = (&preflight.Command{Stack: "remit", Template: "../../template.yaml",
+				Parameters: strings.Fields(test.parameters)}).Run(t.Context(), &out)
 			if said := strings.Contains(out.String(), "WARN nodes"); said != (test.want != "") || !strings.Contains(out.String(), test.want) {
 				t.Errorf("%s\nwant %q", &out, test.want)
 			}

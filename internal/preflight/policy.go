@@ -77,7 +77,8 @@ func (p policy) judge(c caller, action string) (best verdict, why string) {
 func (p policy) undenied(c caller, actions []string) policy {
 	kept := slices.DeleteFunc(slices.Clone(list(p["Statement"])), func(s any) bool {
 		statement, _ := s.(map[string]any)
-		return statement["Effect"] == "Deny" && slices.ContainsFunc(actions, func(a string) bool { applies, _ := c.meets(statement, a); return applies == yes })
+		return statement["Effect"] == "Deny" && slices.ContainsFunc(actions,
+			func(a string) bool { applies, _ := c.meets(statement, a); return applies == yes })
 	})
 	return policy{"Version": "2012-10-17", "Statement": kept}
 }

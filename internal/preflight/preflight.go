@@ -160,7 +160,8 @@ func (f *flight) concurrency(ctx context.Context) (string, error) {
 	if free >= wanted {
 		return "", nil
 	}
-	return fmt.Sprintf("aws service-quotas request-service-quota-increase%s --service-code lambda --quota-code L-B99A9384 --desired-value %d\n",
+	return fmt.Sprintf("aws service-quotas request-service-quota-increase%s --service-code lambda --quota-code L-B99A9384 "+
+			"--desired-value %d\n",
 			f.here(), max(quota+wanted-free, 1000)), fmt.Errorf("the stack reserves %d concurrent executions, and the account has %d to reserve "+
 			"(its quota is %d; AWS answers within days)", wanted, max(free, 0), quota)
 }
@@ -168,7 +169,8 @@ func (f *flight) concurrency(ctx context.Context) (string, error) {
 // reservedAlready sums what the functions of the stack have reserved.
 func (f *flight) reservedAlready(ctx context.Context) (sum int, err error) {
 	functions := lambda.NewFromConfig(f.aws)
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws), &cloudformation.ListStackResourcesInput{StackName: &f.stack})
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
+		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "ValidationError" {

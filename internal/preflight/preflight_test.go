@@ -14,11 +14,13 @@ func TestFindingsAreMended(t *testing.T) {
 		a.logRole, a.quota = true, 1000
 		for _, command := range []string{
 			"aws sns create-topic --region us-east-1 --name alarms",
-			`aws sns set-topic-attributes --region us-east-1 --topic-arn ` + alarms + ` --attribute-name Policy --attribute-value '{"Statement":{"Effect":"Allow","Principal":{"Service":["cloudwatch.amazonaws.com","events.amazonaws.com"]},"Action":"SNS:*","Resource":"*"}}'`,
+			`aws sns set-topic-attributes --region us-east-1 --topic-arn ` + alarms +
+				` --attribute-name Policy --attribute-value '{"Statement":{"Effect":"Allow","Principal":{"Service":["cloudwatch.amazonaws.com","events.amazonaws.com"]},"Action":"SNS:*","Resource":"*"}}'`,
 		} {
 			a.run(command)
 		}
-		a.trails["arn:aws:cloudtrail"+here+"trail/own"] = map[string]any{"IsLogging": true, "EventSelectors": []any{map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "All"}}}
+		a.trails["arn:aws:cloudtrail"+here+"trail/own"] = map[string]any{"IsLogging": true,
+			"EventSelectors": []any{map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "All"}}}
 		a.key(key, root, `{"Effect":"Allow","Principal":{"Service":"logs.us-east-1.amazonaws.com"},"Action":"kms:*","Resource":"*","Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:123456789012:*"}}}`)
 	}
 	logs := func(statement string) func(*account) { // of the key, beside root
@@ -72,7 +74,8 @@ func TestFindingsAreMended(t *testing.T) {
 			a.topics[alarms]["Policy"] = `{"Statement":[{"Effect":"Allow","Principal":{"Service":"cloudwatch.amazonaws.com"},"Action":"sns:Publish","Resource":"` + alarms + `","Condition":{"StringEquals":{"aws:SourceAccount":"123456789012"}}}]}`
 		}, "alarm topic", "events.amazonaws.com may not publish", ""},
 		{"a topic for another account", false, func(a *account) {
-			a.topics[alarms]["Policy"] = strings.Replace(a.topics[alarms]["Policy"], `"Action"`, `"Condition":{"StringEquals":{"aws:SourceAccount":"1"}},"Action"`, 1)
+			a.topics[alarms]["Policy"] = strings.Replace(a.topics[alarms]["Policy"], `"Action"`,
+				`"Condition":{"StringEquals":{"aws:SourceAccount":"1"}},"Action"`, 1)
 		}, "alarm topic", "", ""},
 		{"a policy for another topic", false, func(a *account) {
 			a.topics[alarms]["Policy"] = strings.Replace(a.topics[alarms]["Policy"], `"Resource":"*"`, `"Resource":"`+alarms+`2"`, 1)
@@ -90,24 +93,46 @@ func TestFindingsAreMended(t *testing.T) {
 			clear(a.trails)
 		}, "CloudTrail", "no trail records", ""},
 		{"a trail that stopped", false, func(a *account) { own(a)["IsLogging"] = false }, "CloudTrail", "", ""},
-		{"a trail of writes", false, selectors("EventSelectors", map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "WriteOnly", "DataResources": []any{map[string]any{"Type": "AWS::S3::Object", "Values": []string{"arn:aws:s3"}}}}), "CloudTrail", "", ""},
-		{"a trail of data", false, selectors("EventSelectors", map[string]any{"IncludeManagementEvents": false, "ReadWriteType": "All"}), "CloudTrail", "", ""},
-		{"a trail without secrets", false, selectors("EventSelectors", map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "All", "ExcludeManagementEventSources": []string{"secretsmanager.amazonaws.com"}}), "CloudTrail", "", ""},
-		{"advanced, all", false, selectors("AdvancedEventSelectors", map[string]any{"FieldSelectors": []any{map[string]any{"Field": "eventCategory", "Equals": []string{"Management"}}}}), "", "", ""},
-		{"advanced, of data and writes", false, selectors("AdvancedEventSelectors", map[string]any{"FieldSelectors": []any{map[string]any{"Field": "eventCategory", "Equals": []string{"Data"}}}},
-			map[string]any{"FieldSelectors": []any{map[string]any{"Field": "eventCategory", "Equals": []string{"Management"}}, map[string]any{"Field": "readOnly", "Equals": []string{"false"}}}}), "CloudTrail", "", ""},
-		{"a trail that cannot be examined", false, func(a *account) { own(a)["denied"] = true }, "WARN CloudTrail", "cannot be examined", "WARN CloudTrail"},
+		{"a trail of writes", false, selectors("EventSelectors",
+			map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "WriteOnly",
+				"DataResources": []any{map[string]any{"Type": "AWS::S3::Object", "Values": []string{"arn:aws:s3"}}}}), "CloudTrail", "", ""},
+		{"a trail of data", false, selectors("EventSelectors", map[string]any{"IncludeManagementEvents": false, "ReadWriteType": "All"}),
+			"CloudTrail", "", ""},
+		{"a trail without secrets", false, selectors("EventSelectors",
+			map[string]any{"IncludeManagementEvents": true, "ReadWriteType": "All",
+				"ExcludeManagementEventSources": []string{"secretsmanager.amazonaws.com"}}), "CloudTrail", "", ""},
+		{"advanced, all", false, selectors("AdvancedEventSelectors",
+			map[string]any{"FieldSelectors": []any{map[string]any{"Field": "eventCategory", "Equals": []string{"Management"}}}}), "", "", ""},
+		{"advanced, of data and writes", false, selectors("AdvancedEventSelectors",
+			map[string]any{"FieldSelectors": []any{map[string]any{"Field": "eventCategory", "Equals": []string{"Data"}}}},
+			map[string]any{"FieldSelectors": []any{map[string]any{"Field": "eventCategory", "Equals": []string{"Management"}},
+				map[string]any{"Field": "readOnly", "Equals": []string{"false"}}}}), "CloudTrail", "", ""},
+		{"a trail that cannot be examined", false, func(a *account) { own(a)["denied"] = true }, "WARN CloudTrail", "cannot be examined",
+			"WARN CloudTrail"},
 
-		{"a key for another account's logs", false, logs(`{"Effect":"Allow",` + may + `,"Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:1:*"}}}`), "KMS key", "does not let logs", ""},
-		{"a key for some log groups", false, logs(`{"Effect":"Allow",` + may + `,"Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:123456789012:log-group:/aws/*"}}}`), "KMS key", "", ""},
-		{"a key for log groups that may be the stack's", false, logs(`{"Effect":"Allow",` + may + `,"Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:123456789012:log-group:remit-prod-Req*"}}}`), "WARN KMS key", "kms:EncryptionContext:aws:logs:arn: check that it lets", "WARN KMS key"},
-		{"a condition that nobody knows", false, logs(`{"Sid":"org","Effect":"Allow",` + may + `,"Condition":{"StringEquals":{"aws:SourceOrgID":"o-1"}}}`), "WARN KMS key", "statement 2 (org) depends on aws:SourceOrgID", "WARN KMS key"},
-		{"a key that is denied", false, logs(`{"Effect":"Allow",` + may + `},{"Effect":"Deny",` + strings.Replace(may, "kms:*", "kms:Decrypt", 1) + `}`), "KMS key", "does not let logs", ""},
-		{"a key that may be denied", false, logs(`{"Effect":"Allow",` + may + `},{"Effect":"Deny",` + may + `,"Condition":{"Null":{"aws:SourceArn":"true"}}}`), "WARN KMS key", "check that", "WARN KMS key"},
-		{"a key that is denied to others", false, logs(`{"Effect":"Allow",` + may + `},{"Effect":"Deny","NotPrincipal":{"Service":"sqs.amazonaws.com"},"Action":"kms:*","Resource":"*"}`), "WARN KMS key", "who it is about", "WARN KMS key"},
-		{"a key that leaves nothing to IAM", false, func(a *account) { a.key(key, `{"Effect":"Allow",`+may+`}`) }, "KMS key", "does not leave rights to IAM", ""},
-		{"a key that is disabled", false, func(a *account) { a.keys[key]["Enabled"], a.keys[key]["KeyState"] = false, "Disabled" }, "KMS key", "", ""},
-		{"a key that will be deleted", false, func(a *account) { a.keys[key]["Enabled"], a.keys[key]["KeyState"] = false, "PendingDeletion" }, "KMS key", "about to be deleted", ""},
+		{"a key for another account's logs", false, logs(`{"Effect":"Allow",` + may +
+			`,"Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:1:*"}}}`), "KMS key", "does not let logs", ""},
+		{"a key for some log groups", false, logs(`{"Effect":"Allow",` + may +
+			`,"Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:123456789012:log-group:/aws/*"}}}`), "KMS key",
+			"", ""},
+		{"a key for log groups that may be the stack's", false,
+			logs(`{"Effect":"Allow",` + may + `,"Condition":{"ArnLike":{"kms:EncryptionContext:aws:logs:arn":"arn:aws:logs:us-east-1:123456789012:log-group:remit-prod-Req*"}}}`), "WARN KMS key", "kms:EncryptionContext:aws:logs:arn: check that it lets", "WARN KMS key"},
+		{"a condition that nobody knows", false, logs(`{"Sid":"org","Effect":"Allow",` + may +
+			`,"Condition":{"StringEquals":{"aws:SourceOrgID":"o-1"}}}`), "WARN KMS key", "statement 2 (org) depends on aws:SourceOrgID",
+			"WARN KMS key"},
+		{"a key that is denied", false, logs(`{"Effect":"Allow",` + may + `},{"Effect":"Deny",` + strings.Replace(may, "kms:*", "kms:Decrypt",
+			1) + `}`), "KMS key", "does not let logs", ""},
+		{"a key that may be denied", false, logs(`{"Effect":"Allow",` + may + `},{"Effect":"Deny",` + may +
+			`,"Condition":{"Null":{"aws:SourceArn":"true"}}}`), "WARN KMS key", "check that", "WARN KMS key"},
+		{"a key that is denied to others", false, logs(`{"Effect":"Allow",` + may +
+			`},{"Effect":"Deny","NotPrincipal":{"Service":"sqs.amazonaws.com"},"Action":"kms:*","Resource":"*"}`), "WARN KMS key",
+			"who it is about", "WARN KMS key"},
+		{"a key that leaves nothing to IAM", false, func(a *account) { a.key(key, `{"Effect":"Allow",`+may+`}`) }, "KMS key",
+			"does not leave rights to IAM", ""},
+		{"a key that is disabled", false, func(a *account) { a.keys[key]["Enabled"], a.keys[key]["KeyState"] = false, "Disabled" }, "KMS key",
+			"", ""},
+		{"a key that will be deleted", false, func(a *account) { a.keys[key]["Enabled"], a.keys[key]["KeyState"] = false, "PendingDeletion" },
+			"KMS key", "about to be deleted", ""},
 		{"a key that signs", false, func(a *account) { a.keys[key]["KeySpec"] = "RSA_2048" }, "KMS key", "not a symmetric key", ""},
 		{"no such key", false, func(a *account) { delete(a.keys, key) }, "KMS key", "there is no key", ""},
 	} {

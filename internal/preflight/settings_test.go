@@ -42,7 +42,8 @@ func TestSettings(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	for name, value := range map[string]string{
-		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": server.URL, "AWS_ENDPOINT_URL_DYNAMODB": dynamotest.Start(t),
+		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit", "AWS_ENDPOINT_URL": server.URL,
+		"AWS_ENDPOINT_URL_DYNAMODB": dynamotest.Start(t),
 	} {
 		t.Setenv(name, value)
 	}
@@ -83,7 +84,8 @@ func TestSettings(t *testing.T) {
 	same := []string{"ChainId=8453", "TokenAddress=" + base.Token.String(), "TokenSymbol=C", "TokenDecimals=6"}
 	for _, mode := range []string{"test", "live"} {
 		fly("the coin of the payments", mode, "ok   settings\n", same...)
-		fly("another chain", mode, "BAD  settings: the payments of these tables are of another coin: token "+base.Token.String()+" on chain 8453, and", append(same, "ChainId=1")...)
+		fly("another chain", mode, "BAD  settings: the payments of these tables are of another coin: token "+base.Token.String()+
+			" on chain 8453, and", append(same, "ChainId=1")...)
 		fly("another token", mode, "BAD  settings: the payments of these tables are of another coin", "ChainId=8453")
 	}
 }

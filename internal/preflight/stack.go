@@ -35,7 +35,8 @@ func (f *flight) region(context.Context) (commands string, err error) {
 		case "KmsKeyArn":
 			commands += edit(name, was, "$("+f.newKey(f.logs())+")")
 		case "CertificateArn":
-			commands += edit(name, was, fmt.Sprintf("$(aws acm request-certificate%s --domain-name %s --validation-method DNS --query CertificateArn --output text)", f.here(), f.parameters["DomainName"]))
+			commands += edit(name, was, fmt.Sprintf("$(aws acm request-certificate%s --domain-name %s --validation-method DNS --query "+
+				"CertificateArn --output text)", f.here(), f.parameters["DomainName"]))
 		default:
 			at.Region = f.aws.Region
 			commands += f.newTopic(at.String()) + edit(name, was, at.String())
@@ -94,7 +95,8 @@ func (f *flight) stackIsWhole(ctx context.Context) (string, error) {
 	if !underWay {
 		return "", nil
 	}
-	wait := map[string]string{"DELETE": "delete", "UPDATE": "update", "UPDATE_COMPLETE_CLEANUP": "update", "UPDATE_ROLLBACK": "rollback", "UPDATE_ROLLBACK_COMPLETE_CLEANUP": "rollback"}[status]
+	wait := map[string]string{"DELETE": "delete", "UPDATE": "update", "UPDATE_COMPLETE_CLEANUP": "update", "UPDATE_ROLLBACK": "rollback",
+		"UPDATE_ROLLBACK_COMPLETE_CLEANUP": "rollback"}[status]
 	if wait == "" {
 		wait = "create" // it fails when the creation is rolled back, which ends the wait too
 	}
@@ -123,14 +125,16 @@ func (f *flight) allowance(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	return "", fmt.Errorf("wallets pay with the coins of %s, which this version cannot; move coins to the funding wallet or the wallets, "+
-		"deploy the version that runs with an empty %s, and take the parameter out of samconfig.toml (docs/operate.md#upgrade-and-roll-back)", source, gone)
+		"deploy the version that runs with an empty %s, and take the parameter out of samconfig.toml (docs/operate.md#upgrade-and-roll-back)",
+		source, gone)
 }
 
 // remains returns the commands that remove the empty tables of a deployment that failed,
 // which may be protected from deletion, and names those that have items.
 func (f *flight) remains(ctx context.Context) (commands, kept string, err error) {
 	db := dynamodb.NewFromConfig(f.aws)
-	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws), &cloudformation.ListStackResourcesInput{StackName: &f.stack})
+	pages := cloudformation.NewListStackResourcesPaginator(cloudformation.NewFromConfig(f.aws),
+		&cloudformation.ListStackResourcesInput{StackName: &f.stack})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
@@ -152,7 +156,8 @@ func (f *flight) remains(ctx context.Context) (commands, kept string, err error)
 				kept = strings.TrimPrefix(kept+", "+name, ", ")
 				continue
 			}
-			for _, do := range []string{"update-table --no-deletion-protection-enabled", "wait table-exists", "delete-table", "wait table-not-exists"} {
+			for _, do := range []string{"update-table --no-deletion-protection-enabled", "wait table-exists", "delete-table",
+				"wait table-not-exists"} {
 				commands += fmt.Sprintf("aws dynamodb %s%s --table-name %s\n", do, f.here(), name)
 			}
 		}

@@ -19,7 +19,8 @@ import (
 // publishers are the services that publish alarms, and what in their ARNs says which.
 func (f *flight) publishers() []caller {
 	of := func(service, kind string) caller {
-		return f.caller(service+".amazonaws.com", "aws:sourcearn", fmt.Sprintf("arn:%s:%s:%s:%s:%s%s-*", f.partition, service, f.aws.Region, f.account, kind, f.stack))
+		return f.caller(service+".amazonaws.com", "aws:sourcearn",
+			fmt.Sprintf("arn:%s:%s:%s:%s:%s%s-*", f.partition, service, f.aws.Region, f.account, kind, f.stack))
 	}
 	return []caller{of("cloudwatch", "alarm:"), of("events", "rule/")}
 }
@@ -63,7 +64,8 @@ func (f *flight) newTopic(topic string) string {
 	for _, c := range f.publishers() {
 		f.letPublish(p, c.service, topic)
 	}
-	return fmt.Sprintf("aws sns create-topic%s --name %s\n%saws sns subscribe%[1]s --topic-arn %[4]s --protocol email --notification-endpoint you@example.com\n",
+	return fmt.Sprintf("aws sns create-topic%s --name %s\n%saws sns subscribe%[1]s --topic-arn %[4]s --protocol email "+
+		"--notification-endpoint you@example.com\n",
 		f.here(), topic[strings.LastIndex(topic, ":")+1:], f.setPolicy(topic, p), topic)
 }
 
@@ -103,7 +105,8 @@ func (f *flight) topic(ctx context.Context, topic string) (string, error) {
 	}
 	if key := found.Attributes["KmsMasterKeyId"]; key != "" {
 		more, err := f.keyAllows(ctx, key, f.publishers(), func(key string) string {
-			return fmt.Sprintf("aws sns set-topic-attributes%s --topic-arn %s --attribute-name KmsMasterKeyId --attribute-value \"%s\"\n", f.here(), topic, key)
+			return fmt.Sprintf("aws sns set-topic-attributes%s --topic-arn %s --attribute-name KmsMasterKeyId --attribute-value \"%s\"\n",
+				f.here(), topic, key)
 		}, "kms:Decrypt", "kms:GenerateDataKey")
 		if commands += more; bad == nil || err != nil {
 			bad = errors.Join(bad, err)
@@ -128,7 +131,8 @@ func (f *flight) key(ctx context.Context) (string, error) {
 
 // keyAllows checks that a key is enabled and lets callers use it. use is the command that
 // takes another key in its place.
-func (f *flight) keyAllows(ctx context.Context, key string, callers []caller, use func(key string) string, actions ...string) (string, error) {
+func (f *flight) keyAllows(ctx context.Context, key string, callers []caller, use func(key string) string, actions ...string) (string,
+	error) {
 	client := kms.NewFromConfig(f.aws)
 	found, err := client.DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: &key})
 	if _, missing := errors.AsType[*kmstypes.NotFoundException](err); missing {
@@ -141,7 +145,8 @@ func (f *flight) keyAllows(ctx context.Context, key string, callers []caller, us
 	do := func(what string) string { return fmt.Sprintf("aws kms %s%s --key-id %s\n", what, f.here(), id) }
 	switch {
 	case is.KeyManager == kmstypes.KeyManagerTypeAws:
-		return use("$(" + f.newKey(callers) + ")"), fmt.Errorf("%s is managed by AWS, and its policy cannot be changed; use a key of your own", key)
+		return use("$(" + f.newKey(callers) + ")"), fmt.Errorf("%s is managed by AWS, and its policy cannot be changed; use a key of your own",
+			key)
 	case is.KeySpec != kmstypes.KeySpecSymmetricDefault:
 		return use("$(" + f.newKey(callers) + ")"), fmt.Errorf("%s is not a symmetric key; use another", key)
 	case is.KeyState == kmstypes.KeyStatePendingDeletion:
@@ -183,7 +188,8 @@ func (f *flight) newKey(callers []caller) string {
 // letUse adds statements for services; "" leaves the account's rights to IAM.
 func (f *flight) letUse(p policy, services []string) {
 	if i := slices.Index(services, ""); i >= 0 {
-		p.add(map[string]any{"Sid": "iam", "Effect": "Allow", "Principal": map[string]any{"AWS": fmt.Sprintf("arn:%s:iam::%s:root", f.partition, f.account)}, "Action": "kms:*", "Resource": "*"})
+		p.add(map[string]any{"Sid": "iam", "Effect": "Allow",
+			"Principal": map[string]any{"AWS": fmt.Sprintf("arn:%s:iam::%s:root", f.partition, f.account)}, "Action": "kms:*", "Resource": "*"})
 		services = slices.Delete(slices.Clone(services), i, i+1)
 	}
 	if len(services) > 0 {

@@ -58,9 +58,11 @@ func (f *flight) trail(ctx context.Context) (string, error) {
 		}
 	}
 	if unclears != "" {
-		return "", warning("trail " + unclears + " cannot be examined: check that it records management events of this account, reads included, or nobody is told when a person reads a signing key")
+		return "", warning("trail " + unclears + " cannot be examined: check that it records management events of this account, reads " +
+			"included, or nobody is told when a person reads a signing key")
 	}
-	return cmp.Or(mend, f.newTrail()), errors.New("no trail records management events with reads, so nobody is told when a person reads a signing key")
+	return cmp.Or(mend, f.newTrail()), errors.New("no trail records management events with reads, so nobody is told when a person " +
+		"reads a signing key")
 }
 
 func (f *flight) newTrail() string {
@@ -70,7 +72,8 @@ func (f *flight) newTrail() string {
 		`"Action":"s3:PutObject","Resource":"arn:%[1]s:s3:::%[2]s/AWSLogs/%s/*","Condition":{"StringEquals":{"s3:x-amz-acl":"bucket-owner-full-control"}}}]}`,
 		f.partition, bucket, f.account)
 	return fmt.Sprintf("aws s3 mb s3://%s%s\naws s3api put-bucket-policy%[2]s --bucket %[1]s --policy '%[3]s'\n"+
-		"aws cloudtrail create-trail%[2]s --name management --s3-bucket-name %[1]s --is-multi-region-trail\naws cloudtrail start-logging%[2]s --name management\n",
+		"aws cloudtrail create-trail%[2]s --name management --s3-bucket-name %[1]s --is-multi-region-trail\naws cloudtrail "+
+		"start-logging%[2]s --name management\n",
 		bucket, f.here(), policy)
 }
 

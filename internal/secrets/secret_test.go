@@ -53,7 +53,8 @@ func open(t *testing.T) (*vault, *secrets.Secret) {
 // TestValue: a value is kept for minutes, and outlives an outage, which is not hammered.
 // A secret that is missing is no outage.
 func TestValue(t *testing.T) {
-	const outage, denied, missing = `{"__type":"InternalServiceError"}`, `{"__type":"AccessDeniedException"}`, `{"__type":"ResourceNotFoundException"}`
+	const outage, denied, missing = `{"__type":"InternalServiceError"}`, `{"__type":"AccessDeniedException"}`,
+		`{"__type":"ResourceNotFoundException"}`
 	type step struct {
 		after   time.Duration
 		status  int
@@ -63,11 +64,13 @@ func TestValue(t *testing.T) {
 	}
 	one, two := `{"SecretString":"one"}`, `{"SecretString":"two"}`
 	for why, steps := range map[string][]step{
-		"kept":                 {{0, 200, one, "one", 1}, {secrets.KeepFor - 1, 200, two, "one", 1}, {1, 200, two, "two", 2}},
-		"binary":               {{0, 200, `{"SecretBinary":"b25l"}`, "one", 1}},
-		"an outage after it":   {{0, 200, one, "one", 1}, {secrets.KeepFor, 500, outage, "one", 2}, {0, 500, outage, "one", 2}, {time.Hour, 500, outage, "one", 3}, {15 * time.Second, 200, two, "two", 4}},
-		"an outage before it":  {{0, 400, denied, "", 1}, {0, 200, one, "one", 2}},
-		"no such secret":       {{0, 200, one, "one", 1}, {secrets.KeepFor, 400, missing, "", 2}, {0, 400, missing, "", 3}, {0, 200, two, "two", 4}},
+		"kept":   {{0, 200, one, "one", 1}, {secrets.KeepFor - 1, 200, two, "one", 1}, {1, 200, two, "two", 2}},
+		"binary": {{0, 200, `{"SecretBinary":"b25l"}`, "one", 1}},
+		"an outage after it": {{0, 200, one, "one", 1}, {secrets.KeepFor, 500, outage, "one", 2}, {0, 500, outage, "one", 2},
+			{time.Hour, 500, outage, "one", 3}, {15 * time.Second, 200, two, "two", 4}},
+		"an outage before it": {{0, 400, denied, "", 1}, {0, 200, one, "one", 2}},
+		"no such secret": {{0, 200, one, "one", 1}, {secrets.KeepFor, 400, missing, "", 2}, {0, 400, missing, "", 3},
+			{0, 200, two, "two", 4}},
 		"an empty value":       {{0, 200, one, "one", 1}, {secrets.KeepFor, 200, `{"SecretString":""}`, "", 2}, {0, 200, two, "two", 3}},
 		"no value of any sort": {{0, 200, one, "one", 1}, {secrets.KeepFor, 200, `{}`, "", 2}, {0, 200, two, "two", 3}},
 	} {
@@ -76,7 +79,8 @@ func TestValue(t *testing.T) {
 			v.clock.Add(int64(step.after))
 			v.set(step.status, step.answers)
 			got, err := s.Value(t.Context())
-			if string(got) != step.want || (err == nil) != (step.want != "") || errors.Is(err, secrets.ErrMissing) != (step.want == "" && step.answers != denied) || v.reads.Load() != step.reads {
+			if string(got) != step.want || (err == nil) != (step.want != "") ||
+				errors.Is(err, secrets.ErrMissing) != (step.want == "" && step.answers != denied) || v.reads.Load() != step.reads {
 				t.Errorf("%s, step %d: Value = %q, %v after %d reads; want %+v", why, i, got, err, v.reads.Load(), step)
 			}
 		}

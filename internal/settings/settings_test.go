@@ -19,17 +19,22 @@ func TestValues(t *testing.T) {
 	for _, step := range []struct {
 		name, value, want string // want: tighter, looser, or refused
 	}{
-		{"AmountMinimum", "10", "tighter"}, {"AmountMinimum", "9", "looser"}, {"AmountMinimum", "-1", "refused"}, {"AmountMinimum", "", "refused"},
-		{"AmountMaximum", "100", "tighter"}, {"AmountMaximum", "101", "looser"}, {"AmountMaximum", "0", "looser"}, {"AmountMaximum", "1e6", "refused"},
+		{"AmountMinimum", "10", "tighter"}, {"AmountMinimum", "9", "looser"}, {"AmountMinimum", "-1", "refused"},
+		{"AmountMinimum", "", "refused"},
+		{"AmountMaximum", "100", "tighter"}, {"AmountMaximum", "101", "looser"}, {"AmountMaximum", "0", "looser"},
+		{"AmountMaximum", "1e6", "refused"},
 		{"DailyLimit", "1000", "tighter"}, {"DailyLimit", "999", "tighter"}, {"DailyLimit", "1000", "looser"}, {"DailyLimit", "0", "looser"},
 		{"RequireIdempotencyKey", "true", "tighter"}, {"RequireIdempotencyKey", "false", "looser"}, {"RequireIdempotencyKey", "yes", "refused"},
 		{"SanctionsList", a, "tighter"}, {"SanctionsList", b, "looser"}, {"SanctionsList", "", "looser"}, {"SanctionsList", "0x1", "refused"},
 		{"BatchContract", a, "looser"}, {"BatchContract", b, "looser"}, {"BatchContract", "", "tighter"},
-		{"MaxFeeCapGwei", "5", "looser"}, {"MaxFeeCapGwei", "4", "tighter"}, {"MaxFeeCapGwei", "0", "looser"}, {"MaxFeeCapGwei", "1000000001", "refused"},
+		{"MaxFeeCapGwei", "5", "looser"}, {"MaxFeeCapGwei", "4", "tighter"}, {"MaxFeeCapGwei", "0", "looser"},
+		{"MaxFeeCapGwei", "1000000001", "refused"},
 		{"NonceWindow", "64", "looser"}, {"NonceWindow", "16", "tighter"}, {"NonceWindow", "0", "looser"}, {"NonceWindow", "65", "refused"},
-		{"MerchantShare", "51", "looser"}, {"MerchantShare", "1", "tighter"}, {"MerchantShare", "0", "refused"}, {"MerchantShare", "101", "refused"},
+		{"MerchantShare", "51", "looser"}, {"MerchantShare", "1", "tighter"}, {"MerchantShare", "0", "refused"},
+		{"MerchantShare", "101", "refused"},
 		{"Memo", "off", "looser"}, {"Memo", "on", "tighter"}, {"Memo", "maybe", "refused"},
-		{"RefillToken", "1,2,3", "looser"}, {"RefillToken", "1,2,2", "tighter"}, {"RefillToken", "1,2,0", "looser"}, {"RefillToken", "1,0,3", "refused"},
+		{"RefillToken", "1,2,3", "looser"}, {"RefillToken", "1,2,2", "tighter"}, {"RefillToken", "1,2,0", "looser"},
+		{"RefillToken", "1,0,3", "refused"},
 		{"RefillToken", "", "tighter"}, {"RefillEther", "1,2", "refused"}, {"RefillEther", "2,2,2", "looser"}, {"Nonsense", "1", "refused"},
 	} {
 		next, err := settings.Payments.Set(s, step.name, step.value)

@@ -73,7 +73,8 @@ var Payments = Table[Settings]{
 var APIKeys = Table[Keys]{
 	func(k *Keys) *Stamp { return &k.Stamp },
 	[]row[Keys]{
-		flag("KeyCreation", "Who may create API keys: public or operator.", "public", "operator", func(k *Keys) *bool { return &k.Public }, false),
+		flag("KeyCreation", "Who may create API keys: public or operator.", "public", "operator", func(k *Keys) *bool { return &k.Public },
+			false),
 		{
 			"RecipientHoldSeconds", "How long a new entry of a recipient book waits until keys may pay it.",
 			func(k Keys) string { return strconv.FormatInt(int64(k.Hold/time.Second), 10) },

@@ -73,7 +73,8 @@ func (p *pass) resend(ctx context.Context, view chain.View, waiting []wallet.Pen
 			return p.repause(ctx, wallet.OutOfGas)
 		case chain.Wrong, chain.Replacement:
 			p.report.Refused++
-			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "class", reply.Class, "reply", reply.Detail)
+			p.Log.ErrorContext(ctx, "broadcast refused", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "class", reply.Class,
+				"reply", reply.Detail)
 		case chain.Accepted, chain.Known:
 			if err := p.recover(ctx); err != nil {
 				return err
@@ -151,13 +152,15 @@ func (p *pass) bump(ctx context.Context, waiting []wallet.PendingTx, count uint6
 
 // unheld are the best replies of nodes of which none holds the bytes, and which
 // another attempt may change.
-var unheld = map[chain.Class]bool{chain.Full: true, chain.Funds: true, chain.FeeTooLow: true, chain.Replacement: true, chain.GasTooLow: true, chain.Wrong: true}
+var unheld = map[chain.Class]bool{chain.Full: true, chain.Funds: true, chain.FeeTooLow: true, chain.Replacement: true,
+	chain.GasTooLow: true, chain.Wrong: true}
 
 // rebroadcast sends an attempt to every node, also to those whose pools hold the
 // nonce already. It returns the best reply.
 func (p *pass) rebroadcast(ctx context.Context, s wallet.PendingTx) chain.Reply {
 	reply := p.Nodes.Deliver(ctx, s.Raw, nil)
-	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap", s.Fees.Cap, "class", reply.Class)
+	p.Log.InfoContext(ctx, "stuck nonce sent", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce, "tip", s.Fees.Tip, "cap",
+		s.Fees.Cap, "class", reply.Class)
 	return reply
 }
 

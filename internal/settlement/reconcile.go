@@ -32,7 +32,8 @@ func (p *pass) reconcile(ctx context.Context) error {
 		ceilingErr = errors.Join(ceilingErr, p.repause(ctx, ""))
 	}
 	p.refill(ctx, held.coin, held.gas)
-	funds := Funds{Address: p.wallet.Address, Balance: p.wallet.Balance, Gas: p.wallet.Gas, Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce)}
+	funds := Funds{Address: p.wallet.Address, Balance: p.wallet.Balance, Gas: p.wallet.Gas,
+		Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce)}
 	if err == nil {
 		funds.Balance, funds.Gas = leading.Balance.Sub(held.coin), leading.Gas.Sub(held.gas)
 	}

@@ -420,7 +420,8 @@ func (r *Recovery) fund(address token.Address, leading chain.View, txs []wallet.
 		all, _ = all.Add(tx.Gas) // of 2^64 transactions that no chain could pay, less
 	}
 	if leading.Gas.Less(next) {
-		r.Say("waiting for ether: send %s ether to %s, which has too little for the transactions that use up its nonces; what they leave stays there", all.Sub(leading.Gas).Tokens(18), address)
+		r.Say("waiting for ether: send %s ether to %s, which has too little for the transactions that use up its nonces; what they "+
+			"leave stays there", all.Sub(leading.Gas).Tokens(18), address)
 	}
 }
 
@@ -444,7 +445,8 @@ func (r *Recovery) keep(ctx context.Context, tx chain.MinedTx, done *Recovered) 
 		return err
 	}
 	stored, _, err := r.Tables.Create(ctx, found)
-	if err == nil && stored.State == payment.Prepared && (!stored.Pays(found.Outputs()) || stored.BatchContract != found.BatchContract || stored.Source != found.Source) {
+	if err == nil && stored.State == payment.Prepared &&
+		(!stored.Pays(found.Outputs()) || stored.BatchContract != found.BatchContract || stored.Source != found.Source) {
 		// It was discarded since, and its key used for another request, or the stack pays with another contract or its own coins.
 		if err = r.Tables.Discard(ctx, stored); err == nil {
 			stored, _, err = r.Tables.Create(ctx, found)

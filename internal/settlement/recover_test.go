@@ -53,14 +53,16 @@ func (quiet) Publish(_ context.Context, e webhook.Event) error {
 
 func newLoss(t *testing.T) *loss {
 	c := fakechain.New(1, coin.Contract, 1, 2)
-	l := &loss{t: t, chain: c, tables: memory.NewPayments(), keys: &fakechain.Keys{}, now: time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC)}
+	l := &loss{t: t, chain: c, tables: memory.NewPayments(), keys: &fakechain.Keys{},
+		now: time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC)}
 	from := fakechain.Wallet(0)
 	l.keys.Add(from)
 	c.Fund(from, token.Units(1_000), token.Units(1<<40))
 	c.Recipients[fakechain.Payee(2)] = fakechain.Reverts
 	id := payment.KeyID("mer_1", "test", "k")
 	offer := payment.New(id, payment.Request{To: fakechain.Payee(0), Amount: token.Units(7)}, coin, "net", l.now)
-	l.paid, _ = payment.Recovered(chain.MinedTx{From: from, To: coin.Contract, Data: string(offer.CallData(true)), At: time.Unix(4, 0)}, 1, coin, "net")
+	l.paid, _ = payment.Recovered(chain.MinedTx{From: from, To: coin.Contract, Data: string(offer.CallData(true)), At: time.Unix(4, 0)}, 1,
+		coin, "net")
 	for nonce, data := range [][]byte{
 		l.paid.CallData(true), chain.TransferData(fakechain.Payee(1), token.Units(8)), chain.TransferData(fakechain.Payee(2), token.Units(9)),
 	} {
@@ -80,8 +82,10 @@ func newLoss(t *testing.T) *loss {
 		t.Fatal(err)
 	}
 	l.Recovery = &settlement.Recovery{
-		Settler: settlement.New(stack.Config{ChainID: 1, Token: coin, Network: "net", Own: stack.Own{Window: 4}, BlockTime: time.Minute, ConfirmationRule: chain.ConfirmationRule{Depth: 1}}, settlement.Parts{
-			Store: l.tables, Keys: l.keys, Nodes: chain.Nodes{interpose.Node{Node: c.Nodes[0], Around: inTurn}, interpose.Node{Node: c.Nodes[1], Around: inTurn}}, Events: quiet{}, Log: slog.New(slog.DiscardHandler),
+		Settler: settlement.New(stack.Config{ChainID: 1, Token: coin, Network: "net", Own: stack.Own{Window: 4}, BlockTime: time.Minute,
+			ConfirmationRule: chain.ConfirmationRule{Depth: 1}}, settlement.Parts{
+			Store: l.tables, Keys: l.keys, Nodes: chain.Nodes{interpose.Node{Node: c.Nodes[0], Around: inTurn},
+				interpose.Node{Node: c.Nodes[1], Around: inTurn}}, Events: quiet{}, Log: slog.New(slog.DiscardHandler),
 			Now: func() time.Time { return l.now },
 			Wait: func(_ context.Context, d time.Duration) {
 				l.now = l.now.Add(d)
@@ -135,14 +139,16 @@ func TestRecover(t *testing.T) {
 	}
 	l.DryRun = false
 	done, ids, err := l.run()
-	if diff := cmp.Diff(want, done, exact); err != nil || diff != "" || !l.wallet(0).Suspect() || l.wallet(0).NextNonce != 11 || l.wallet(0).NoopsBelow != 11+8 {
+	if diff := cmp.Diff(want, done, exact); err != nil || diff != "" || !l.wallet(0).Suspect() || l.wallet(0).NextNonce != 11 ||
+		l.wallet(0).NoopsBelow != 11+8 {
 		t.Errorf("%v, wallet %+v (-want +got):\n%s", err, l.wallet(0), diff)
 	}
 	p := l.stored()
 	if receipt, _ := l.chain.Receipt(p.Onchain); p.Fee == nil || *p.Fee != *receipt.Fee {
 		t.Errorf("network fee %v of %s", p.Fee, receipt)
 	}
-	if p.State != payment.Confirmed || p.TxHash != l.paid.TxHash || p.Onchain != p.TxHash || p.Amount != l.paid.Amount || p.To != l.paid.To || p.Block == 0 || p.Merchant != "" || !p.CreatedAt.Equal(time.Unix(int64(p.Block), 0)) {
+	if p.State != payment.Confirmed || p.TxHash != l.paid.TxHash || p.Onchain != p.TxHash || p.Amount != l.paid.Amount ||
+		p.To != l.paid.To || p.Block == 0 || p.Merchant != "" || !p.CreatedAt.Equal(time.Unix(int64(p.Block), 0)) {
 		t.Errorf("%+v", p)
 	}
 	if err := l.Resume(t.Context(), ids); err != nil || l.wallet(0).Paused != "" || l.wallet(0).Balance != token.Units(1_000-7-8) {
@@ -193,7 +199,8 @@ func TestRecoverARetiredWallet(t *testing.T) {
 	l = newLoss(t)
 	l.Keys, l.Keyed = &fakechain.Keys{}, nil
 	id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
-	if err := l.tables.Open(t.Context(), wallet.Wallet{ID: id, NextNonce: 4, Ceiling: 7, Reservations: map[payment.ID]wallet.Reservation{}}); err != nil {
+	if err := l.tables.Open(t.Context(), wallet.Wallet{ID: id, NextNonce: 4, Ceiling: 7,
+		Reservations: map[payment.ID]wallet.Reservation{}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := l.run(); !errors.Is(err, wallet.ErrNoKey) || !strings.Contains(fmt.Sprint(err), "remit wallet import") {
@@ -251,7 +258,8 @@ func TestRecoverAgainstTheTables(t *testing.T) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	l = newLoss(t)
-	discarded := payment.New(l.paid.ID, payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: fakechain.Payee(9), Amount: token.Units(7)}, coin, "net", l.now)
+	discarded := payment.New(l.paid.ID, payment.Request{Merchant: "mer_1", Mode: "test", IdempotencyKey: "k", To: fakechain.Payee(9),
+		Amount: token.Units(7)}, coin, "net", l.now)
 	if _, _, err := l.tables.Create(t.Context(), discarded.AssignedTo(fakechain.Wallet(0), other.Tx)); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +286,8 @@ func TestRecoverFromNodesFarApart(t *testing.T) {
 func TestRecoverOnTheChainThatWasAccepted(t *testing.T) {
 	l := newLoss(t)
 	id := wallet.ID{ChainID: 1, Address: fakechain.Wallet(0)}
-	p := payment.New(payment.KeyID("mer_1", "test", "gap"), payment.Request{Merchant: "mer_1", Mode: "test", To: fakechain.Payee(3), Amount: token.Units(5)}, coin, "net", l.now)
+	p := payment.New(payment.KeyID("mer_1", "test", "gap"),
+		payment.Request{Merchant: "mer_1", Mode: "test", To: fakechain.Payee(3), Amount: token.Units(5)}, coin, "net", l.now)
 	signed := l.sign(4, p.CallData(true))
 	prepared := p.AssignedTo(id.Address, chain.Tx{ChainID: 1, To: coin.Contract, Data: p.CallData(true), Gas: 100_000})
 	_, _, err := l.tables.Create(t.Context(), prepared)

@@ -14,23 +14,25 @@ type Report struct {
 	ClaimedElsewhere bool // another run claims a wallet that is
 	Confirmed        int  // payments made final in this run
 	Failed           int
-	Reservations     int             // reservations finished for handlers that did not
-	Noops            int             // nonces filled with a no-op
-	Bumps            int             // fee bumps stored
-	Resent           int             // stored bytes sent again
-	Refused          int             // and refused by a node that holds another transaction, or that will never take them
-	Unreadable       int             // stored items that do not decode, skipped
-	Unruled          int             // 1 while new payments are refused for want of settings
-	Suspect          int             // nonces used by a transaction that is not ours
-	Undecided        int             // mined, and the nodes do not agree on it or have no receipt
-	Paused           int             // wallets that give no reservation, and 1 while nodes have lacked a final block for absentFor
-	Unfilled         int             // refills that the funding wallet was asked for in vain
-	Funding          []uint64        // how many refills each funding wallet can pay, up to a hundred
-	Pending          int             // pending transactions not yet settled
-	Oldest           time.Duration   // since the first attempt of the pending transaction that is pending longest was signed, whether mined or not
-	ToFinal          []time.Duration // from creation to final, of each payment settled
-	Spent            []Spent         // of each transaction settled
-	Wallets          []Funds
+	Reservations     int      // reservations finished for handlers that did not
+	Noops            int      // nonces filled with a no-op
+	Bumps            int      // fee bumps stored
+	Resent           int      // stored bytes sent again
+	Refused          int      // and refused by a node that holds another transaction, or that will never take them
+	Unreadable       int      // stored items that do not decode, skipped
+	Unruled          int      // 1 while new payments are refused for want of settings
+	Suspect          int      // nonces used by a transaction that is not ours
+	Undecided        int      // mined, and the nodes do not agree on it or have no receipt
+	Paused           int      // wallets that give no reservation, and 1 while nodes have lacked a final block for absentFor
+	Unfilled         int      // refills that the funding wallet was asked for in vain
+	Funding          []uint64 // how many refills each funding wallet can pay, up to a hundred
+	Pending          int      // pending transactions not yet settled
+	// Since the first attempt of the pending transaction that is pending longest was signed, whether
+	// mined or not.
+	Oldest  time.Duration
+	ToFinal []time.Duration // from creation to final, of each payment settled
+	Spent   []Spent         // of each transaction settled
+	Wallets []Funds
 }
 
 // Spent is what a mined transaction cost its wallet.

@@ -41,7 +41,8 @@ func TestSpent(t *testing.T) {
 	report, err := w.round()
 	w.must(err)
 	slices.SortFunc(report.Spent, func(a, b settlement.Spent) int { return a.Fee.Cmp(b.Fee) })
-	if want := []settlement.Spent{{Wallet: payer, Noop: true, Fee: *fee(5)}, {Wallet: payer, Fee: *fee(7)}}; !slices.Equal(report.Spent, want) {
+	if want := []settlement.Spent{{Wallet: payer, Noop: true, Fee: *fee(5)}, {Wallet: payer, Fee: *fee(7)}}; !slices.Equal(report.Spent,
+		want) {
 		t.Errorf("spent %+v, want %+v", report.Spent, want)
 	}
 	if p := w.stored(paid); p.Fee == nil || *p.Fee != *fee(7) || p.Public().NetworkFee != p.Fee {
@@ -83,7 +84,8 @@ func TestRun(t *testing.T) {
 		{"a round fails", sent, breaks("Wallets#1").with("Account#1", mined), 0, []time.Duration{block}, 1, nil},
 		{"another run claims the wallet, and ends", sent, script{"Claim#1": taken, "Account#1": mined}, 0, []time.Duration{claim}, 1, nil},
 		{"another run claims the wallet, and goes on", sent, script{"Claim#1": taken, "Claim#2": taken}, 0, []time.Duration{claim}, 0, nil},
-		{"another run claims the wallet twice", sent, script{"Claim#1": taken, "Claim#3": taken, "Account#2": mined}, 0, []time.Duration{claim, block, claim}, 1, nil},
+		{"another run claims the wallet twice", sent, script{"Claim#1": taken, "Claim#3": taken, "Account#2": mined}, 0,
+			[]time.Duration{claim, block, claim}, 1, nil},
 		{"the time is over after a block", sent, script{}, block + 5*second, []time.Duration{block}, 0, nil},
 		{"the time is over", sent, script{}, block + 5*second - 1, nil, 0, nil},
 		{"the time is over, and the wallets cannot be listed", sent, breaks("Wallets#2"), second * 10, nil, 0, errBroken},
@@ -242,7 +244,8 @@ func TestBumps(t *testing.T) {
 		w.reply, w.gas = test.reply, test.estimate
 		_, err := w.round()
 		p = w.stored(p)
-		if last := p.LastAttempt(); err != nil || len(p.Attempts) != 2 || last.Noop != test.noop || p.Gas() != test.limit || last.Fees.Cap.Cmp(token.Units(24)) != 0 || !last.At.Equal(w.now) {
+		if last := p.LastAttempt(); err != nil || len(p.Attempts) != 2 || last.Noop != test.noop || p.Gas() != test.limit ||
+			last.Fees.Cap.Cmp(token.Units(24)) != 0 || !last.At.Equal(w.now) {
 			t.Errorf("%s: %+v, %v", test.name, p.Attempts, err)
 		}
 		if tx := w.pending()[0]; tx.Hash() != p.LastAttempt().Hash || w.times["Send"] < 2 {
@@ -450,7 +453,8 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		defer cancel()
 		_, _ = w.settler.Run(ctx, "run")
 		at, err := w.tables.Compared(t.Context(), id.ChainID)
-		if err != nil || at.At.Equal(began) != test.want || at.At.IsZero() == test.want || w.times["Account"] != test.looks && test.looks > 0 || w.times["SetCompared"] > 1 {
+		if err != nil || at.At.Equal(began) != test.want || at.At.IsZero() == test.want || w.times["Account"] != test.looks && test.looks > 0 ||
+			w.times["SetCompared"] > 1 {
 			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.calls)
 		}
 	}
@@ -493,7 +497,8 @@ func TestARetiredWallet(t *testing.T) {
 			ended(w)
 			w.must(w.tables.Pause(context.Background(), id, wallet.Suspicion+": restored"))
 		}, settlement.ErrUnsettled, nil},
-		"the write is lost": {func(w *world) { ended(w); w.script.with("Retire#1", func(*world) error { return errBroken }) }, errBroken, errBroken},
+		"the write is lost": {func(w *world) { ended(w); w.script.with("Retire#1", func(*world) error { return errBroken }) }, errBroken,
+			errBroken},
 	} {
 		for _, stolen := range []bool{false, true} {
 			w, want := newWorld(t, script{}), test.want
@@ -502,7 +507,8 @@ func TestARetiredWallet(t *testing.T) {
 			}
 			drain(w)
 			test.before(w)
-			if err := w.settler.Retire(t.Context(), id, stolen); !errors.Is(err, want) || (w.record().Paused == wallet.RetiredReason) != (err == nil) {
+			if err := w.settler.Retire(t.Context(), id, stolen); !errors.Is(err, want) ||
+				(w.record().Paused == wallet.RetiredReason) != (err == nil) {
 				t.Errorf("%s, stolen %t: %v, paused %q", name, stolen, err, w.record().Paused)
 			}
 		}
@@ -522,7 +528,8 @@ func TestARetiredWallet(t *testing.T) {
 		}
 		w.now = w.now.Add(time.Hour)
 	}
-	if lines := strings.Count(log.String(), "\n"); lines != 4 || w.times["Account"] != 4+1 || !strings.Contains(log.String(), "transactions=14\n") || !strings.Contains(log.String(), "transactions=1022\n") {
+	if lines := strings.Count(log.String(), "\n"); lines != 4 || w.times["Account"] != 4+1 ||
+		!strings.Contains(log.String(), "transactions=14\n") || !strings.Contains(log.String(), "transactions=1022\n") {
 		t.Errorf("in three days and an hour %d looks wrote\n%s", w.times["Account"], &log)
 	}
 }

@@ -14,7 +14,8 @@ import (
 // TestTablesOfAnotherCoin: their payments are neither settled nor recovered, and no balance of
 // another token is stored.
 func TestTablesOfAnotherCoin(t *testing.T) {
-	for _, c := range []store.Coin{{ChainID: 2, Token: coin.Contract}, {ChainID: 1, Token: token.Address{0xc1}}, {ChainID: 1, Token: coin.Contract}} {
+	for _, c := range []store.Coin{{ChainID: 2, Token: coin.Contract}, {ChainID: 1, Token: token.Address{0xc1}},
+		{ChainID: 1, Token: coin.Contract}} {
 		w := newWorld(t, script{})
 		p := w.commit("a", time.Minute)
 		w.paid(p, p.TxHash)
@@ -23,7 +24,8 @@ func TestTablesOfAnotherCoin(t *testing.T) {
 		report, err := w.round()
 		_, held := recovery.Hold(t.Context())
 		ours := c == store.Coin{ChainID: 1, Token: coin.Contract}
-		if errors.Is(err, store.ErrOtherCoin) == ours || errors.Is(held, store.ErrOtherCoin) == ours || (report.Unruled == 0) != ours || w.did("Finish#1") != ours || w.did("Reconcile#1") != ours || w.did("Repause#1") != ours {
+		if errors.Is(err, store.ErrOtherCoin) == ours || errors.Is(held, store.ErrOtherCoin) == ours || (report.Unruled == 0) != ours ||
+			w.did("Finish#1") != ours || w.did("Reconcile#1") != ours || w.did("Repause#1") != ours {
 			t.Errorf("%+v: %+v, %v, held %v, after %v", c, report, err, held, w.calls)
 		}
 	}
@@ -36,18 +38,21 @@ func TestWithoutSettings(t *testing.T) {
 		before func(w *world)
 		late   func(w *world) bool // what needs settings was done
 	}{
-		"a stuck payment": {func(w *world) { w.commit("a", time.Hour); w.pooled, w.price = 1, 500 }, func(w *world) bool { return w.did("AddAttempt#1") }},
+		"a stuck payment": {func(w *world) { w.commit("a", time.Hour); w.pooled, w.price = 1, 500 },
+			func(w *world) bool { return w.did("AddAttempt#1") }},
 		"an orphan": {func(w *world) {
 			w.must(w.tables.Discard(t.Context(), w.reserve("a", time.Hour)))
 		}, func(w *world) bool { return w.did("PutNoop#1") }},
-		"a mined payment": {func(w *world) { p := w.commit("a", time.Minute); w.paid(p, p.TxHash) }, func(w *world) bool { return w.did("RaiseCeiling#1") }},
+		"a mined payment": {func(w *world) { p := w.commit("a", time.Minute); w.paid(p, p.TxHash) },
+			func(w *world) bool { return w.did("RaiseCeiling#1") }},
 	} {
 		w := newWorld(t, script{})
 		test.before(w)
 		crashed := w.reserve("crashed", time.Hour)
 		w.tables.SpoilSettings(settings.ErrDamaged)
 		report, err := w.round()
-		if err != nil || report.Unruled != 1 || report.Reservations == 0 || test.late(w) || w.record().Ceiling != 64 || w.stored(crashed).TxHash.IsZero() {
+		if err != nil || report.Unruled != 1 || report.Reservations == 0 || test.late(w) || w.record().Ceiling != 64 ||
+			w.stored(crashed).TxHash.IsZero() {
 			t.Errorf("%s, without settings: %+v, %v, after %v", name, report, err, w.calls)
 		}
 		if name == "a mined payment" && report.Confirmed != 1 {

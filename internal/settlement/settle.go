@@ -151,7 +151,8 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 	}
 	again := stored.Bump
 	switch {
-	case (stored.Memo() || stored.Ether()) && mined[0].To == stored.Tx.To && mined[0].Value == stored.Tx.Value && mined[0].Data == string(stored.Tx.Data):
+	case (stored.Memo() || stored.Ether()) && mined[0].To == stored.Tx.To && mined[0].Value == stored.Tx.Value &&
+		mined[0].Data == string(stored.Tx.Data):
 	case (p.wallet.Suspect() || s.Nonce < p.wallet.NoopsBelow) && mined[0].Noop():
 		again = stored.Cancel
 	default:
@@ -170,7 +171,8 @@ func (p *pass) lostAttempt(ctx context.Context, s wallet.PendingTx, hash chain.H
 // undecided counts a mined nonce whose end must wait for nodes, and says why.
 func (p *pass) undecided(ctx context.Context, s wallet.PendingTx, why string, attributes ...any) {
 	p.tally(func(r *Report) { r.Undecided++ })
-	p.Log.WarnContext(ctx, "payment undecided: "+why, append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
+	p.Log.WarnContext(ctx, "payment undecided: "+why,
+		append([]any{"wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce}, attributes...)...)
 }
 
 // decided reports whether enough nodes stand by an agreement for a verdict. If all

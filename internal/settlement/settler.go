@@ -234,7 +234,9 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	var stands standing
 	var silent int
 	var long bool
-	read, weighed := make(chan struct{}), make(chan struct{}) // closed once heads are read, beside the tables of the first wallets, and stands beside their accounts
+	// Closed once heads are read, beside the tables of the first wallets, and stands beside their
+	// accounts.
+	read, weighed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(weighed)
 		heads = nodes.Heads(ctx, s.ConfirmationRule)
@@ -255,8 +257,9 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	err = abreast(wallets.Working(true), func(registered wallet.Registration) error {
 		p := &pass{
 			Settler: s, Nodes: nodes, Rules: rules, unusable: unusable, registered: registered,
-			heads: func() chain.Heads { <-read; return heads }, stands: func() standing { <-weighed; return stands }, silent: func() int { <-read; return silent },
-			known: func() chain.Block { <-weighed; return r.known.Final }, moved: func() bool { <-weighed; return r.known.Final != before },
+			heads: func() chain.Heads { <-read; return heads }, stands: func() standing { <-weighed; return stands },
+			silent: func() int { <-read; return silent },
+			known:  func() chain.Block { <-weighed; return r.known.Final }, moved: func() bool { <-weighed; return r.known.Final != before },
 		}
 		if remembered, ok := r.mined.LoadAndDelete(registered.ID); ok {
 			p.recall(remembered.(mined))

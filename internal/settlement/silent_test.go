@@ -54,7 +54,8 @@ func TestListen(t *testing.T) {
 		"two of one host":            {ago(time.Hour), chain.Nodes{a, b, b}, minute, ago(time.Hour), 2, false},
 	} {
 		known := store.Comparison{Silent: test.known}
-		s := settlement.New(stack.Config{SilentAfter: test.after}, settlement.Parts{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+		s := settlement.New(stack.Config{SilentAfter: test.after},
+			settlement.Parts{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 		silent, news := s.Listen(t.Context(), test.nodes.Heads(t.Context(), chain.ConfirmationRule{}), &known)
 		if silent != test.silent || news != test.news || !maps.Equal(known.Silent, test.want) {
 			t.Errorf("%s: %d silent, news %t, %v; want %d, %t, %v", name, silent, news, known.Silent, test.silent, test.news, test.want)

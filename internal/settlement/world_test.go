@@ -212,7 +212,8 @@ func (w *world) paid(p payment.Payment, hash chain.Hash) {
 	copy(from[12:], p.Wallet[:])
 	copy(to[12:], p.To[:])
 	amount := p.Amount.Bytes32()
-	w.mine(chain.Receipt{Tx: hash, Succeeded: true, Logs: []chain.Log{{Contract: coin.Contract, Topics: []chain.Hash{topic, from, to}, Data: amount[:]}}})
+	w.mine(chain.Receipt{Tx: hash, Succeeded: true,
+		Logs: []chain.Log{{Contract: coin.Contract, Topics: []chain.Hash{topic, from, to}, Data: amount[:]}}})
 }
 
 // mine mines a transaction in block 5.

@@ -54,22 +54,24 @@ type Setup struct {
 	Instances        int           // processes that serve requests
 	SilentAfter      time.Duration // from which on a silent node does not count (stack.Config); 0: it does, always
 	ConfirmationRule chain.ConfirmationRule
-	Depth            uint64            // in blocks: no reorg goes deeper
-	Epoch            uint64            // blocks that become final together (fakechain.Chain)
-	Window           uint64            // payments in flight per wallet, the most that settings may allow
-	Narrow           uint64            // what they allow of Window; 0: all
-	Share            uint64            // of those, the most of one merchant; 0: any
-	Spare            uint64            // nonces from a wallet's count on that a recovery uses up; 0: 16, more than the payments and no-ops of most seeds take
-	Coins            uint64            // units of the token in each wallet
-	Gwei             uint64            // gwei in each wallet
-	Refills          settings.Refills  // of a funding wallet beside the others; zero: there is none
-	Daily            token.Amount      // limit of a merchant's day; zero: none
-	Key              payment.KeyLimits // of the API key with which clients ask
-	FeeLimit         token.Amount      // wei per gas; zero: none
-	Pause            time.Duration     // between two rounds of a run; zero: a block
-	ReservationAge   time.Duration     // from which on runs finish a reservation; zero: settlement.ReservationAge
-	Estimates        bool              // each transfer is estimated, as on chains whose calls are none (chains.Profile)
-	Skews            []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
+	Depth            uint64 // in blocks: no reorg goes deeper
+	Epoch            uint64 // blocks that become final together (fakechain.Chain)
+	Window           uint64 // payments in flight per wallet, the most that settings may allow
+	Narrow           uint64 // what they allow of Window; 0: all
+	Share            uint64 // of those, the most of one merchant; 0: any
+	// Nonces from a wallet's count on that a recovery uses up; 0: 16, more than the payments and
+	// no-ops of most seeds take.
+	Spare          uint64
+	Coins          uint64            // units of the token in each wallet
+	Gwei           uint64            // gwei in each wallet
+	Refills        settings.Refills  // of a funding wallet beside the others; zero: there is none
+	Daily          token.Amount      // limit of a merchant's day; zero: none
+	Key            payment.KeyLimits // of the API key with which clients ask
+	FeeLimit       token.Amount      // wei per gas; zero: none
+	Pause          time.Duration     // between two rounds of a run; zero: a block
+	ReservationAge time.Duration     // from which on runs finish a reservation; zero: settlement.ReservationAge
+	Estimates      bool              // each transfer is estimated, as on chains whose calls are none (chains.Profile)
+	Skews          []time.Duration   // by how much the clocks of instances and runs are wrong, in turn
 }
 
 // A Cluster is a whole deployment in a synctest bubble: tables, a chain with its
@@ -127,7 +129,8 @@ func NewCluster(setup Setup, trace func(line string)) *Cluster {
 		_ = c.Store.SetState(context.Background(), walletID(c.funding), wallet.Active, wallet.Funding, time.Now())
 	}
 	limits := []payment.DailyLimit{setup.Key.Daily, {Amount: setup.Daily}}
-	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: c.Spare, Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
+	c.oracle = oracle.New(oracle.Config{Store: c.Store, Chain: c.Chain, Depth: c.Depth, Window: c.Window, Share: c.Share, Spare: c.Spare,
+		Limits: limits, Refill: [2]token.Amount{setup.Refills.Token.Daily, setup.Refills.Ether.Daily}, Trace: c.trace})
 	for _, n := range c.Chain.Nodes {
 		c.nodes = append(c.nodes, node{interpose.Node{Node: n, Around: c.scheduler.Around}, c.oracle})
 	}
@@ -158,7 +161,8 @@ func (c *Cluster) AddWallet() {
 	if len(c.Chain.Funded()) < c.Remote {
 		key = inService
 	}
-	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, State: wallet.Active, Key: key})
+	_ = c.Store.Register(context.Background(), wallet.Registration{ID: wallet.ID{ChainID: chainID, Address: a}, State: wallet.Active,
+		Key: key})
 	c.Chain.Fund(a, token.Units(c.Coins), wei)
 }
 
@@ -244,7 +248,8 @@ func (c *Cluster) newInstance() instance {
 	c.processes++
 	n := c.processes
 	return instance{skew: c.skew(n), Dispatcher: dispatch.New(c.config(), dispatch.Parts{
-		Store: c.store, Keys: c.keys, Book: c, Nodes: c.nodes.Watch(c.clock(n), after), Hints: c, Log: slog.New(slog.DiscardHandler), Now: c.clock(n),
+		Store: c.store, Keys: c.keys, Book: c, Nodes: c.nodes.Watch(c.clock(n), after), Hints: c, Log: slog.New(slog.DiscardHandler),
+		Now:  c.clock(n),
 		Draw: func(max int) int { return int(time.Since(c.start)/time.Millisecond+time.Duration(n)) % max },
 	})}
 }
@@ -254,7 +259,8 @@ func (c *Cluster) config() stack.Config {
 	return stack.Config{
 		ChainID: chainID, Token: coin, Network: "simulated", Mode: "test",
 		ByCall: !c.Estimates, Own: stack.Own{Window: c.Window, FeeLimit: c.FeeLimit},
-		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: cmp.Or(c.Pause, blockTime), ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
+		SilentAfter: c.SilentAfter, ConfirmationRule: c.ConfirmationRule, BlockTime: cmp.Or(c.Pause, blockTime),
+		ReservationAge: c.ReservationAge, BumpAfter: bumpAfter,
 	}
 }
 

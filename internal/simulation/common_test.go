@@ -41,7 +41,8 @@ func perform(t *testing.T, name string, setup simulation.Setup, scenario func(*s
 }
 
 // performEach performs a scenario for every outcome of every effect.
-func performEach(t *testing.T, effects []string, outcomes []scheduler.Outcome, scenario func(s *simulation.Scenario, effect string, o scheduler.Outcome)) {
+func performEach(t *testing.T, effects []string, outcomes []scheduler.Outcome,
+	scenario func(s *simulation.Scenario, effect string, o scheduler.Outcome)) {
 	t.Helper()
 	for _, effect := range effects {
 		for _, o := range outcomes {

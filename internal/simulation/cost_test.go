@@ -135,8 +135,10 @@ func TestCostOfAPayment(t *testing.T) {
 	}{
 		{"a payment", 1, 0, []string{"Create", "Reserve", "Commit", "Release"}, []string{"Estimate", "Send"}},
 		{"a replay", 1, 0, []string{"Create"}, []string{"Estimate"}},
-		{"a payment with an old quote and deny list", 2, time.Minute, []string{"Rules", "Create", "Reserve", "Commit", "Release"}, []string{"Estimate", "Fees", "Send"}},
-		{"a payment by a registry that is read again", 3, time.Hour, []string{"Rules", "Wallets", "Create", "Reserve", "Commit", "Release"}, []string{"Estimate", "Fees", "Send"}},
+		{"a payment with an old quote and deny list", 2, time.Minute, []string{"Rules", "Create", "Reserve", "Commit", "Release"},
+			[]string{"Estimate", "Fees", "Send"}},
+		{"a payment by a registry that is read again", 3, time.Hour, []string{"Rules", "Wallets", "Create", "Reserve", "Commit", "Release"},
+			[]string{"Estimate", "Fees", "Send"}},
 	} {
 		d.now = d.now.Add(payment.later)
 		d.send(order(payment.n))

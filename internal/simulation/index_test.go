@@ -13,20 +13,25 @@ import (
 var keptFor = map[string]string{
 	"TestEveryReply":                         "a sweep over the classes of reply, of which only some have a rule",
 	"TestKeyRotatedWithTransactionsInFlight": "runs look at every wallet in the tables, draining or not; there is no line to take out",
-	"TestOneNodeNeverAnswers":                "hedges are for speed, and TestOneNodeHangs of package chain holds it; here a request that was given up arrives all the same",
-	"TestNoopWithoutAnEstimate":              "NoopGas is the floor of every no-op; there is no line to take out",
-	"TestTwoProcessesOpenAWallet":            "a wallet that looks like a thief's is left out, and has a record to reserve from all the same",
-	"TestANodeThatLagsIsNoDispute":           "it holds a count for an alarm, which protects no money",
-	"TestEmptiedTables":                      "emptied tables have lost the registry too, so that no wallet pays with its rule or without; TestSeeds finds the rule",
-	"TestBatchUnderFaults":                   "a batch takes the steps of a payment, whose rules others hold",
-	"TestBatchIsAllOrNothing":                "the contract makes all transfers or none; there is no line to take out",
-	"TestTransfersByCall":                    "TestWorstCase, TestWorstCaseIsKept and TestExecutesATransfer hold its parts; here they meet a chain",
-	"TestAllNodesFallBack":                   "TestRollbackBelowFinality holds the rule; here the nodes fall back above finality",
-	"TestMinedIsRemembered":                  "TestMinedIsNotReadAgain of package settlement holds each condition; here they meet other runs and an operator",
-	"TestKeyServiceDown":                     "a payment is moved where it would reserve, whose rules others hold; here KMS is out of reach",
-	"TestRPCForkThatIsHidden":                "a round's standing and the question behind its receipts hold it, each alone",
-	"TestManyMerchants":                      "Reconcile falls back to balances alone where counts are refused, and counts are within their bound: either is enough",
-	"TestNodeOnAnotherFork":                  "the fork has another block and lacks the receipt: either is enough, and each has a rule",
+	"TestOneNodeNeverAnswers": "hedges are for speed, and TestOneNodeHangs of package chain holds it; here a " +
+		"request that was given up arrives all the same",
+	"TestNoopWithoutAnEstimate":    "NoopGas is the floor of every no-op; there is no line to take out",
+	"TestTwoProcessesOpenAWallet":  "a wallet that looks like a thief's is left out, and has a record to reserve from all the same",
+	"TestANodeThatLagsIsNoDispute": "it holds a count for an alarm, which protects no money",
+	"TestEmptiedTables": "emptied tables have lost the registry too, so that no wallet pays with its rule or " +
+		"without; TestSeeds finds the rule",
+	"TestBatchUnderFaults":    "a batch takes the steps of a payment, whose rules others hold",
+	"TestBatchIsAllOrNothing": "the contract makes all transfers or none; there is no line to take out",
+	"TestTransfersByCall": "TestWorstCase, TestWorstCaseIsKept and TestExecutesATransfer hold its parts; here " +
+		"they meet a chain",
+	"TestAllNodesFallBack": "TestRollbackBelowFinality holds the rule; here the nodes fall back above finality",
+	"TestMinedIsRemembered": "TestMinedIsNotReadAgain of package settlement holds each condition; here they meet " +
+		"other runs and an operator",
+	"TestKeyServiceDown":      "a payment is moved where it would reserve, whose rules others hold; here KMS is out of reach",
+	"TestRPCForkThatIsHidden": "a round's standing and the question behind its receipts hold it, each alone",
+	"TestManyMerchants": "Reconcile falls back to balances alone where counts are refused, and counts are " +
+		"within their bound: either is enough",
+	"TestNodeOnAnotherFork": "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }
 
 // TestEveryScenarioIsNeeded holds that each scenario is named in

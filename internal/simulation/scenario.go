@@ -238,7 +238,8 @@ func (s *Scenario) Retire(n int) error {
 	for _, node := range s.Chain.Nodes {
 		nodes = append(nodes, node)
 	}
-	return settlement.New(s.config(), settlement.Parts{Store: s.Store, Nodes: nodes, Now: time.Now}).Retire(context.Background(), walletID(n), false)
+	return settlement.New(s.config(), settlement.Parts{Store: s.Store, Nodes: nodes, Now: time.Now}).Retire(context.Background(),
+		walletID(n), false)
 }
 
 // Accept takes the nodes' chain for the right one, as an operator does.

@@ -27,13 +27,14 @@ func other(n int) token.Address { return fakechain.Payee(50 + n) }
 // Each effect of a batch goes wrong in every way: it is paid once, each entry as often as
 // it was asked for.
 func TestBatchUnderFaults(t *testing.T) {
-	performEach(t, []string{"Estimate", "Create", "Reserve", "Commit", "Release", "Send"}, scheduler.Faults(), func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
-		s.On("client", effect, 1, o)
-		s.StartClient("client", batch(0), 6, true)
-		s.After(6*time.Minute, batch(0), payment.Confirmed)
-		s.Is("the first recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(2000))
-		s.Is("the other has", s.Chain.Account(other(0), 0).Coins, unit(7))
-	})
+	performEach(t, []string{"Estimate", "Create", "Reserve", "Commit", "Release", "Send"}, scheduler.Faults(),
+		func(s *simulation.Scenario, effect string, o scheduler.Outcome) {
+			s.On("client", effect, 1, o)
+			s.StartClient("client", batch(0), 6, true)
+			s.After(6*time.Minute, batch(0), payment.Confirmed)
+			s.Is("the first recipient has", s.Chain.Account(order(0).To, 0).Coins, unit(2000))
+			s.Is("the other has", s.Chain.Account(other(0), 0).Coins, unit(7))
+		})
 }
 
 // A recipient is blacklisted between the simulation and the block: nobody is paid, and the

@@ -68,7 +68,8 @@ func TestBumpSentAndTheOriginalIsMined(t *testing.T) {
 // The run dies at every step of a bump.
 func TestBumpInterrupted(t *testing.T) {
 	effects := []string{"AddAttempt", "Send node0", "Send node1", "Fees"}
-	outcomes := []scheduler.Outcome{scheduler.KillBefore, scheduler.KillAfter, scheduler.LoseAnswer, scheduler.FailBefore, scheduler.Freeze, scheduler.ApplyLate}
+	outcomes := []scheduler.Outcome{scheduler.KillBefore, scheduler.KillAfter, scheduler.LoseAnswer, scheduler.FailBefore, scheduler.Freeze,
+		scheduler.ApplyLate}
 	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
 		s.Pay("client", order(0))
 		s.Halted = true

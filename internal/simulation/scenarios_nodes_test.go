@@ -211,20 +211,21 @@ func TestOneNodeLies(t *testing.T) {
 	for lie, tell := range fakechain.Lies {
 		for nodes := 2; nodes <= 3; nodes++ {
 			for liar := range 2 {
-				perform(t, fmt.Sprintf("%s by node%d of %d", lie, liar, nodes), simulation.Setup{Nodes: nodes, Estimates: true}, func(s *simulation.Scenario) {
-					s.Chain.Nodes[liar].Lies = tell
-					s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
-					s.Pay("client", order(0))
-					s.Pay("client", order(1))
-					s.Elapse(5 * time.Minute)
-					if lie != "logs twice" && lie != "another fee" && lie != "no fee" {
-						s.IsState(order(0), payment.Committed)
-						s.Is("counted", slices.ContainsFunc(s.Reports(), func(r settlement.Report) bool { return r.Undecided > 0 }), true)
-					}
-					s.Chain.Nodes[liar].Heal()
-					s.After(3*time.Minute, order(0), payment.Confirmed)
-					s.IsState(order(1), payment.Failed)
-				})
+				perform(t, fmt.Sprintf("%s by node%d of %d", lie, liar, nodes), simulation.Setup{Nodes: nodes, Estimates: true},
+					func(s *simulation.Scenario) {
+						s.Chain.Nodes[liar].Lies = tell
+						s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
+						s.Pay("client", order(0))
+						s.Pay("client", order(1))
+						s.Elapse(5 * time.Minute)
+						if lie != "logs twice" && lie != "another fee" && lie != "no fee" {
+							s.IsState(order(0), payment.Committed)
+							s.Is("counted", slices.ContainsFunc(s.Reports(), func(r settlement.Report) bool { return r.Undecided > 0 }), true)
+						}
+						s.Chain.Nodes[liar].Heal()
+						s.After(3*time.Minute, order(0), payment.Confirmed)
+						s.IsState(order(1), payment.Failed)
+					})
 			}
 		}
 	}
@@ -247,27 +248,28 @@ func TestANodeThatLagsIsNoDispute(t *testing.T) {
 func TestOneNodeIsSilent(t *testing.T) {
 	for nodes := 1; nodes <= 5; nodes++ {
 		for down := 0; down < nodes; down++ {
-			perform(t, fmt.Sprintf("%d of %d nodes are down", down, nodes), simulation.Setup{Nodes: nodes, Estimates: true}, func(s *simulation.Scenario) {
-				s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
-				s.Pay("client", order(0))
-				s.Pay("client", order(1))
-				for _, n := range s.Chain.Nodes[nodes-down:] {
-					n.Down = true
-				}
-				s.Elapse(5 * time.Minute)
-				paid, unpaid := payment.Committed, payment.Committed
-				if 2*(nodes-down) > nodes {
-					paid = payment.Confirmed
-				}
-				if down == 0 {
-					unpaid = payment.Failed
-				}
-				s.IsState(order(0), paid)
-				s.IsState(order(1), unpaid)
-				s.Chain.Each((*fakechain.Node).Heal)
-				s.After(3*time.Minute, order(0), payment.Confirmed)
-				s.IsState(order(1), payment.Failed)
-			})
+			perform(t, fmt.Sprintf("%d of %d nodes are down", down, nodes), simulation.Setup{Nodes: nodes, Estimates: true},
+				func(s *simulation.Scenario) {
+					s.Chain.Recipients[order(1).To] = fakechain.ReturnsFalse
+					s.Pay("client", order(0))
+					s.Pay("client", order(1))
+					for _, n := range s.Chain.Nodes[nodes-down:] {
+						n.Down = true
+					}
+					s.Elapse(5 * time.Minute)
+					paid, unpaid := payment.Committed, payment.Committed
+					if 2*(nodes-down) > nodes {
+						paid = payment.Confirmed
+					}
+					if down == 0 {
+						unpaid = payment.Failed
+					}
+					s.IsState(order(0), paid)
+					s.IsState(order(1), unpaid)
+					s.Chain.Each((*fakechain.Node).Heal)
+					s.After(3*time.Minute, order(0), payment.Confirmed)
+					s.IsState(order(1), payment.Failed)
+				})
 		}
 	}
 }

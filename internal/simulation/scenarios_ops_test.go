@@ -223,39 +223,40 @@ func TestTablesRestoredToAMomentAgo(t *testing.T) {
 		since time.Duration
 		same  bool // it has the name of the first table
 	}{{10 * time.Second, false}, {time.Minute, false}, {5 * time.Minute, false}, {90 * time.Second, true}, {5 * time.Minute, true}} {
-		perform(t, fmt.Sprintf("%v ago, under the same name %t", test.since, test.same), simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
-			s.Pending = true
-			s.Pay("before", order(0))
-			s.Elapse(time.Hour)
-			mined := func() uint64 { return s.Chain.MostMined(fakechain.Wallet(0)) + s.Chain.MostMined(fakechain.Wallet(1)) }
-			image, before := s.Store.Image(), mined()
-			compared, err := image.Compared(s.T.Context(), s.Chain.ID)
-			if age := time.Since(compared.At); err != nil || age > time.Minute+time.Second {
-				s.T.Errorf("the last run has compared the wallets %v ago, %v", age, err)
-			}
-			s.Pay("lost", order(1))
-			s.Elapse(test.since)
-			for n := 0; mined() == before && n < 12; n++ { // a block later at most
-				s.Elapse(time.Second)
-			}
-			s.Restore(image)
-			if test.same {
-				compared.Revision = 0
-				if err := s.Store.SetCompared(s.T.Context(), s.Chain.ID, compared); err != nil {
-					s.T.Error(err)
+		perform(t, fmt.Sprintf("%v ago, under the same name %t", test.since, test.same), simulation.Setup{Wallets: 2},
+			func(s *simulation.Scenario) {
+				s.Pending = true
+				s.Pay("before", order(0))
+				s.Elapse(time.Hour)
+				mined := func() uint64 { return s.Chain.MostMined(fakechain.Wallet(0)) + s.Chain.MostMined(fakechain.Wallet(1)) }
+				image, before := s.Store.Image(), mined()
+				compared, err := image.Compared(s.T.Context(), s.Chain.ID)
+				if age := time.Since(compared.At); err != nil || age > time.Minute+time.Second {
+					s.T.Errorf("the last run has compared the wallets %v ago, %v", age, err)
 				}
-			}
-			s.Idle = true
-			s.Is("at once", s.Ask("again", order(1)).Refused(), true)
-			s.Idle = false
-			s.Elapse(5 * time.Minute)
-			s.Is("later", s.Ask("again2", order(1)).Refused(), true)
-			for n := range 2 {
-				if s.Record(n).Paused == "" {
-					s.T.Errorf("wallet %d is not paused", n)
+				s.Pay("lost", order(1))
+				s.Elapse(test.since)
+				for n := 0; mined() == before && n < 12; n++ { // a block later at most
+					s.Elapse(time.Second)
 				}
-			}
-		})
+				s.Restore(image)
+				if test.same {
+					compared.Revision = 0
+					if err := s.Store.SetCompared(s.T.Context(), s.Chain.ID, compared); err != nil {
+						s.T.Error(err)
+					}
+				}
+				s.Idle = true
+				s.Is("at once", s.Ask("again", order(1)).Refused(), true)
+				s.Idle = false
+				s.Elapse(5 * time.Minute)
+				s.Is("later", s.Ask("again2", order(1)).Refused(), true)
+				for n := range 2 {
+					if s.Record(n).Paused == "" {
+						s.T.Errorf("wallet %d is not paused", n)
+					}
+				}
+			})
 	}
 }
 
@@ -294,7 +295,8 @@ func TestTwoProcessesOpenAWallet(t *testing.T) {
 // DynamoDB throttles and cancels transactions that meet on an item, and its
 // outages end in a storm of both (us-east-1, 20 October 2025).
 func TestThrottledWritesAndCancelledTransactions(t *testing.T) {
-	effects := []string{"Create", "Reserve", "Commit", "Release", "Finish", "Publish", "DeletePendingTx", "Reconcile", "Wallet", "PendingTxs", "Payment"}
+	effects := []string{"Create", "Reserve", "Commit", "Release", "Finish", "Publish", "DeletePendingTx", "Reconcile", "Wallet",
+		"PendingTxs", "Payment"}
 	outcomes := []scheduler.Outcome{scheduler.FailBefore, scheduler.LoseAnswer, scheduler.ApplyLate}
 	performEach(t, effects, outcomes, func(s *simulation.Scenario, effect string, how scheduler.Outcome) {
 		s.On("", effect, 3, how)
@@ -511,6 +513,7 @@ func TestThiefOfARetiredKey(t *testing.T) {
 				s.T.Errorf("a run reports %+v", r)
 			}
 		}
-		s.Is("a payment to it", errors.Is(s.Ask("client", oracle.Order{Key: "own", To: fakechain.Wallet(1), Amount: 1}).Err, dispatch.ErrOwnWallet), true)
+		s.Is("a payment to it", errors.Is(s.Ask("client", oracle.Order{Key: "own", To: fakechain.Wallet(1), Amount: 1}).Err,
+			dispatch.ErrOwnWallet), true)
 	})
 }

@@ -29,7 +29,8 @@ func setupOf(rng *rand.Rand) Setup {
 	if rng.IntN(4) == 0 {
 		s.Daily = token.Units(2_500)
 		if s.Nodes > 1 {
-			s.Key = payment.KeyLimits{Maximum: token.Units(800), Book: true, Daily: payment.DailyLimit{Key: "key_a", Amount: token.Units(2_000), Count: 3}}
+			s.Key = payment.KeyLimits{Maximum: token.Units(800), Book: true,
+				Daily: payment.DailyLimit{Key: "key_a", Amount: token.Units(2_000), Count: 3}}
 		}
 	}
 	if rng.IntN(3) == 0 {
@@ -101,7 +102,8 @@ func Simulate(seed uint64, merchants int, r Reduction, trace func(string)) []str
 	several := rand.New(rand.NewPCG(seed, 0x3e2c))
 	of := 1 + 2*several.IntN(2)
 	for i := range 1 + rng.IntN(4) {
-		order := oracle.Order{Key: fmt.Sprintf("key%d", i), Merchant: fmt.Sprintf("mer_%d", 1+several.IntN(of)), To: fakechain.Payee(i), Amount: uint64(100*i + 500)}
+		order := oracle.Order{Key: fmt.Sprintf("key%d", i), Merchant: fmt.Sprintf("mer_%d", 1+several.IntN(of)), To: fakechain.Payee(i),
+			Amount: uint64(100*i + 500)}
 		c.Chain.Recipients[order.To] = []fakechain.Recipient{
 			fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.Pays, fakechain.ReturnsFalse, fakechain.LogsLess,
 		}[rng.IntN(7)]
@@ -185,7 +187,8 @@ func (c *Cluster) change(rng *rand.Rand, step int) {
 func (c *Cluster) startOperators(rng *rand.Rand, r Reduction) {
 	for i := range rng.IntN(3) {
 		from := rng.IntN(c.Wallets)
-		order := oracle.Order{Key: fmt.Sprintf("move%d", i), From: fakechain.Wallet(from), To: fakechain.Wallet(from + 1), Ether: rng.IntN(2) == 0}
+		order := oracle.Order{Key: fmt.Sprintf("move%d", i), From: fakechain.Wallet(from), To: fakechain.Wallet(from + 1),
+			Ether: rng.IntN(2) == 0}
 		if from+1 == c.Wallets {
 			order.To = fakechain.Payee(100 + i)
 		}
@@ -244,7 +247,8 @@ func Shrink(fails func(Reduction) bool) Reduction {
 }
 
 // routine are the operations that say nothing in a trace when they go well.
-var routine = []string{"Wallet", "Rules", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment", "Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
+var routine = []string{"Wallet", "Rules", "Compared", "SetCompared", "PendingTxs", "PendingTx", "Wallets", "Head", "Account", "Payment",
+	"Fees", "Estimate", "Claim", "Receipts", "BlockHashes", "Reconcile"}
 
 // Brief returns a trace without its routine.
 func Brief(trace []string) []string {

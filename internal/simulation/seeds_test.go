@@ -21,7 +21,8 @@ var (
 	seeds = flag.Uint64("seeds", inRace[uint64](1_500, 20_000), "how many seeds to run")
 	from  = flag.Uint64("from", 1, "the first of them")
 
-	merchants = flag.Int("merchants", 0, "how many merchants want one payment each, beside the orders of every seed; 0: a hundred in some seeds")
+	merchants = flag.Int("merchants", 0, "how many merchants want one payment each, beside the orders of every seed; 0: a hundred "+
+		"in some seeds")
 )
 
 // inRace returns race when the race detector is on, which makes simulations some
@@ -50,7 +51,8 @@ func traced(t *testing.T, s uint64, r simulation.Reduction) (violations, trace [
 func explain(t *testing.T, s uint64, violations []string) {
 	least := simulation.Shrink(func(r simulation.Reduction) bool { return len(simulate(t, s, r, nil)) > 0 })
 	shrunk, trace := traced(t, s, least)
-	t.Errorf("seed %d violates:\n\t%s\nreplay it with\n\tgo test ./internal/simulation -run '^TestSeeds$' -seed=%d -merchants=%d\nshrunk to %+v it violates:\n\t%s\n\t%s",
+	t.Errorf("seed %d violates:\n\t%s\nreplay it with\n\tgo test ./internal/simulation -run '^TestSeeds$' -seed=%d "+
+		"-merchants=%d\nshrunk to %+v it violates:\n\t%s\n\t%s",
 		s, strings.Join(violations, "\n\t"), s, *merchants, least, strings.Join(shrunk, "\n\t"), strings.Join(simulation.Brief(trace), "\n\t"))
 }
 

@@ -21,7 +21,8 @@ type committer interface {
 // that another process was faster. A crash before the write leaves the
 // reservation as it was; one after it leaves a reservation with its pending
 // transaction, which check-receipts releases.
-func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.Payment, nonce uint64, now time.Time) (payment.Payment, error) {
+func Commit(ctx context.Context, to committer, signer wallet.Signer, p payment.Payment, nonce uint64, now time.Time) (payment.Payment,
+	error) {
 	signed, err := signer.Sign(ctx, p.Tx, nonce)
 	if err != nil {
 		return payment.Payment{}, err
@@ -42,7 +43,8 @@ type filler interface {
 // limit in wei per gas, and stores it in to. Two processes may sign different ones: only
 // the stored one is ever sent. ErrNonceTaken means that another was faster. A crash
 // after the write leaves a pending transaction that check-receipts sends.
-func Fill(ctx context.Context, to filler, signer wallet.Signer, nodes chain.Nodes, id wallet.ID, nonce uint64, limit token.Amount, now time.Time) (wallet.PendingTx, error) {
+func Fill(ctx context.Context, to filler, signer wallet.Signer, nodes chain.Nodes, id wallet.ID, nonce uint64, limit token.Amount,
+	now time.Time) (wallet.PendingTx, error) {
 	market, err := nodes.Fees(ctx)
 	if err != nil {
 		return wallet.PendingTx{}, err

@@ -63,7 +63,8 @@ func TestCommit(t *testing.T) {
 		if (err != nil) != test.fails || (p.ID != "") != test.written || (len(test.desk.written) == 1) != test.written {
 			t.Errorf("%s: %+v, %v, written is %v", name, p, err, test.desk.written)
 		}
-		if test.written && (p.State != payment.Committed || p.Nonce != 4 || p.TxHash != (chain.Hash{1}) || test.desk.written[0].TxHash != p.TxHash) {
+		if test.written && (p.State != payment.Committed || p.Nonce != 4 || p.TxHash != (chain.Hash{1}) ||
+			test.desk.written[0].TxHash != p.TxHash) {
 			t.Errorf("%s: %+v, written is %+v", name, p, test.desk.written)
 		}
 	}
@@ -76,7 +77,8 @@ func TestPendingTxOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err = p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Tx{Gas: 120, Fees: chain.Fees{Cap: token.Units(3)}}, now.Add(time.Minute))
+	p, err = p.Bump(chain.Signed{Nonce: 4, Hash: chain.Hash{2}, Raw: []byte{2}}, chain.Tx{Gas: 120, Fees: chain.Fees{Cap: token.Units(3)}},
+		now.Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

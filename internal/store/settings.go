@@ -56,6 +56,7 @@ func (r Rules) Are(c Coin) error {
 	if r.Coin == (Coin{}) || r.Coin == c {
 		return nil
 	}
-	return fmt.Errorf("%w: token %s on chain %d, and ChainId and TokenAddress say %s on chain %d; set them back, or deploy a new stack for that",
+	return fmt.Errorf("%w: token %s on chain %d, and ChainId and TokenAddress say %s on chain %d; set them back, or deploy a new "+
+		"stack for that",
 		ErrOtherCoin, r.Coin.Token, r.Coin.ChainID, c.Token, c.ChainID)
 }

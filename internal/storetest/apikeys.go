@@ -143,7 +143,8 @@ var keyPromises = []promise[keyCheck]{
 			{suspended, apikey.Terms{}, apikey.Terms{}},
 			{apikey.Terms{}, suspended, suspended},
 		} {
-			if err := c.SetTerms(c.Context(), m, step.from, step.to); (err == nil) != (step.to == step.want) || err != nil && !errors.Is(err, apikey.ErrTerms) {
+			if err := c.SetTerms(c.Context(), m, step.from, step.to); (err == nil) != (step.to == step.want) || err != nil &&
+				!errors.Is(err, apikey.ErrTerms) {
 				c.Errorf("%+v in place of %+v: %v", step.to, step.from, err)
 			}
 			got, err := c.Terms(c.Context(), m)

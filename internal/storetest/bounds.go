@@ -138,7 +138,8 @@ var boundPromises = []promise[*check]{
 		w.ID = c.walletID()
 		for i := range wallet.MaxInFlight + 1 {
 			if i < wallet.MaxInFlight {
-				w.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i), At: noon, For: fmt.Sprintf("%032d", i)}
+				w.Reservations[payment.ID(fmt.Sprintf("pay_%032d", i))] = wallet.Reservation{Nonce: 1<<63 + uint64(i), At: noon,
+					For: fmt.Sprintf("%032d", i)}
 				continue
 			}
 			more := w
@@ -170,7 +171,8 @@ var boundPromises = []promise[*check]{
 		}
 	}},
 	{"a charge has as many limits as its bound says", func(c *check) {
-		charge := c.under(1, payment.DailyLimit{Key: "key_a", Amount: token.MaxAmount(), Count: 9}, payment.DailyLimit{Amount: token.MaxAmount(), Count: 9})
+		charge := c.under(1, payment.DailyLimit{Key: "key_a", Amount: token.MaxAmount(), Count: 9},
+			payment.DailyLimit{Amount: token.MaxAmount(), Count: 9})
 		c.ok("charging", c.Charge(c.Context(), charge))
 		c.ok("refunding", c.Refund(c.Context(), charge))
 		charge.Limits = append(charge.Limits, payment.DailyLimit{Key: "key_more", Count: 9})

@@ -186,7 +186,8 @@ var deliveryPromises = []promise[hookCheck]{
 	{"a delivery is stored whole with its first result, over another's it is not", func(c hookCheck) {
 		for _, park := range []bool{true, false} {
 			d := deliveryOf(owner(), "we_1", noon)
-			for _, first := range []webhook.Delivery{tried(d, noon, park), ended(d, webhook.Cancelled), ended(tried(d, noon, false), webhook.Delivered)} {
+			for _, first := range []webhook.Delivery{tried(d, noon, park), ended(d, webhook.Cancelled),
+				ended(tried(d, noon, false), webhook.Delivered)} {
 				first.Delivery = deliveryOf(owner(), "we_1", noon).Delivery
 				c.record(first, 0)
 				c.record(first, 0)

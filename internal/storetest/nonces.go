@@ -196,7 +196,8 @@ var noncePromises = []promise[*check]{
 				c.Fatalf("nonces have a hole or a double at %d: %v", i, nonces)
 			}
 		}
-		if stored.NextNonce != 5+payments || stored.Balance != token.Units(1_000_000-10*payments) || stored.Gas != token.Units(1_000_000-3*payments) {
+		if stored.NextNonce != 5+payments || stored.Balance != token.Units(1_000_000-10*payments) ||
+			stored.Gas != token.Units(1_000_000-3*payments) {
 			c.Errorf("next %d, token %s, gas %s", stored.NextNonce, stored.Balance, stored.Gas)
 		}
 	}},

@@ -28,7 +28,8 @@ type entryCheck struct {
 // entry returns the n-th entry of the check's merchant, which is not stored.
 func (c entryCheck) entry(n byte) recipient.Entry {
 	at := noon.Add(time.Duration(n) * time.Millisecond)
-	return recipient.Entry{Merchant: c.merchant, Mode: "test", Address: token.Address{n, 0xab}, Label: "Søn 🧁", CreatedAt: at, ActiveAt: at.Add(time.Hour)}
+	return recipient.Entry{Merchant: c.merchant, Mode: "test", Address: token.Address{n, 0xab}, Label: "Søn 🧁", CreatedAt: at,
+		ActiveAt: at.Add(time.Hour)}
 }
 
 func (c entryCheck) add(entries ...recipient.Entry) {

@@ -24,7 +24,8 @@ func TestAMissingToolFailsUnderCI(t *testing.T) {
 		if ci == "true" || ci == "1" {
 			end = "--- FAIL: TestAMissingToolFailsUnderCI/"
 		}
-		if (err != nil) != strings.Contains(end, "FAIL") || strings.Count(string(out), end) != 2 || strings.Count(string(out), ": needs a moon: run 'make tools'") != 2 {
+		if (err != nil) != strings.Contains(end, "FAIL") || strings.Count(string(out), end) != 2 ||
+			strings.Count(string(out), ": needs a moon: run 'make tools'") != 2 {
 			t.Errorf("CI=%s: %v, want two %s:\n%s", ci, err, end, out)
 		}
 	}

@@ -79,5 +79,8 @@ func (r Registry) Active() (active []token.Address) {
 
 // Working returns the wallets that are not retired and have a record, or have none.
 func (r Registry) Working(opened bool) Registry {
-	return slices.DeleteFunc(slices.Clone(r), func(r Registration) bool { return r.State == Retired || r.Opened != opened || r.Address.IsZero() })
+	return slices.DeleteFunc(slices.Clone(r), func(r Registration) bool {
+		return r.State == Retired || r.Opened != opened ||
+			r.Address.IsZero()
+	})
 }

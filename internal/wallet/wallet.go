@@ -35,7 +35,9 @@ type Wallet struct {
 	Gas          token.Amount // the same of ether, in wei
 	Paused       string       // why no reservation is given; empty when reservations are
 	ClaimedUntil time.Time    // until when a check-receipts run looks after it
-	Damaged      string       // what of the stored record cannot be read, and is zero here; then no reservation is given. NextNonce and Reservations can
+	// What of the stored record cannot be read, and is zero here; then no reservation is given.
+	// NextNonce and Reservations can.
+	Damaged string
 
 	// PerMerchant counts the nonces that each merchant's payments hold and that are not
 	// known to be mined, at most MaxInFlight merchants. A reservation adds to it where its

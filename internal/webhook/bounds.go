@@ -21,7 +21,8 @@ const (
 // FitsDelivery returns ErrTooLarge if d is beyond a bound, else nil.
 func FitsDelivery(d Delivery) error {
 	if len(d.Attempts) > MaxAttempts || len(d.Event.Body) > MaxBody {
-		return fmt.Errorf("%w: %d attempts, at most %d, of a body of %d bytes, at most %d", ErrTooLarge, len(d.Attempts), MaxAttempts, len(d.Event.Body), MaxBody)
+		return fmt.Errorf("%w: %d attempts, at most %d, of a body of %d bytes, at most %d", ErrTooLarge, len(d.Attempts), MaxAttempts,
+			len(d.Event.Body), MaxBody)
 	}
 	return nil
 }

@@ -332,10 +332,11 @@ func (s punctual) Record(ctx context.Context, d webhook.Delivery, attempts int) 
 func TestWhatWasAnsweredIsRecorded(t *testing.T) {
 	w, e := published(t)
 	ctx, end := context.WithCancel(t.Context())
-	d := webhook.NewDeliverer(punctual{w.store}, w, sending(func(ctx context.Context, url string, h http.Header, body []byte) (webhook.Answer, error) {
-		defer end()
-		return w.Post(ctx, url, h, body)
-	}), w.meter, w.now, half)
+	d := webhook.NewDeliverer(punctual{w.store}, w,
+		sending(func(ctx context.Context, url string, h http.Header, body []byte) (webhook.Answer, error) {
+			defer end()
+			return w.Post(ctx, url, h, body)
+		}), w.meter, w.now, half)
 	must(t, d.Deliver(ctx, w.made[0]))
 	w.logged(e, webhook.Delivered, 1)
 }

@@ -60,7 +60,8 @@ func ParseJob(job string) (d Delivery, whole bool, err error) {
 // job returns the text of the first attempt's job, which carries the event: the delivery
 // is stored with its first result. It has no character that SQS would replace.
 func (d Delivery) job() string {
-	return fmt.Sprintf("%s/%s/%s/%d/%s", d.Ref, d.Event.ID, d.Event.Type, d.Event.At.UnixMilli(), base64.RawURLEncoding.EncodeToString(d.Event.Body))
+	return fmt.Sprintf("%s/%s/%s/%d/%s", d.Ref, d.Event.ID, d.Event.Type, d.Event.At.UnixMilli(),
+		base64.RawURLEncoding.EncodeToString(d.Event.Body))
 }
 
 // An Event is a fact that a merchant is told. Its body is posted byte for byte

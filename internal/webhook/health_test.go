@@ -24,7 +24,8 @@ func TestGoneDisablesAtOnce(t *testing.T) {
 	if got := w.status(e); got != webhook.Disabled {
 		t.Errorf("endpoint is %s", got)
 	}
-	if a, _ := w.logged(e, webhook.Cancelled, 2).LastAttempt(); a.StatusCode != 410 || a.Error != "the endpoint answered 410 and was disabled" {
+	if a, _ := w.logged(e, webhook.Cancelled, 2).LastAttempt(); a.StatusCode != 410 ||
+		a.Error != "the endpoint answered 410 and was disabled" {
 		t.Errorf("logged %+v", a)
 	}
 	w.mustPublish(w.numbered(2))

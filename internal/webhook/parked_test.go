@@ -119,14 +119,16 @@ func (s *shared) median(t *testing.T, slow float64) time.Duration {
 			rate      float64
 		}{{"healthy", 1, 15}, {"slow", 10, slow}} {
 			for n := range m.endpoints {
-				if _, err := registry.Register(ctx, webhook.Owner{Merchant: m.name, Mode: "test"}, webhook.Registration{URL: fmt.Sprint("https://", m.name, n)}); err != nil {
+				if _, err := registry.Register(ctx, webhook.Owner{Merchant: m.name, Mode: "test"},
+					webhook.Registration{URL: fmt.Sprint("https://", m.name, n)}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			arrivals := rand.New(rand.NewPCG(2, 3))
 			work.Go(func() {
 				for n := 0; m.rate > 0 && ctx.Err() == nil; n++ {
-					ev := webhook.Event{Merchant: m.name, Mode: "test", ID: fmt.Sprint("evt_", n), Type: webhook.PaymentConfirmed, At: time.Now(), Body: []byte(time.Now().Format(time.RFC3339Nano))}
+					ev := webhook.Event{Merchant: m.name, Mode: "test", ID: fmt.Sprint("evt_", n), Type: webhook.PaymentConfirmed, At: time.Now(),
+						Body: []byte(time.Now().Format(time.RFC3339Nano))}
 					if err := publisher.Publish(ctx, ev); err != nil {
 						t.Error(err)
 					}
@@ -153,7 +155,8 @@ func TestSlowEndpointsDelayNobody(t *testing.T) {
 			if 10*parked > 12*alone || unparked < 2*alone {
 				t.Errorf("the median wait is %v beside 14 slow deliveries a second and %v without; %v if none is parked", parked, alone, unparked)
 			}
-			t.Logf("the median wait is %.2f times as long as without slow deliveries; %.0f times if none is parked", parked.Seconds()/alone.Seconds(), unparked.Seconds()/alone.Seconds())
+			t.Logf("the median wait is %.2f times as long as without slow deliveries; %.0f times if none is parked",
+				parked.Seconds()/alone.Seconds(), unparked.Seconds()/alone.Seconds())
 		})
 	}
 }

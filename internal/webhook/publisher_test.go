@@ -87,7 +87,8 @@ func TestAQueueOutageKeepsTheEvent(t *testing.T) {
 // TestAnEventOfAnyBodyAndTimeIsPublished: settlement keeps an event until it is
 // published, so an event that cannot be would stay for ever.
 func TestAnEventOfAnyBodyAndTimeIsPublished(t *testing.T) {
-	for body, at := range map[string]time.Time{``: noon, `null`: {}, `{"timestamp":"soon"}`: time.Unix(-1, 0), "\xff": noon.Add(time.Nanosecond)} {
+	for body, at := range map[string]time.Time{``: noon, `null`: {}, `{"timestamp":"soon"}`: time.Unix(-1, 0),
+		"\xff": noon.Add(time.Nanosecond)} {
 		w := newFixture(t)
 		e := w.register(mine, hook)
 		ev := event

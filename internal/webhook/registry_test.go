@@ -305,7 +305,8 @@ func TestATestWaitsFiveSeconds(t *testing.T) {
 		e := w.register(mine, hook)
 		tester, began := webhook.NewTester(webhook.Sealed{Store: w.store}, silence{}, time.Now, rand.Reader), time.Now()
 		a, err := tester.Test(t.Context(), mine, e.ID)
-		if took := time.Since(began); err != nil || took != 5*time.Second || a.Duration != took || a.Error != "the endpoint did not answer within 5 seconds" {
+		if took := time.Since(began); err != nil || took != 5*time.Second || a.Duration != took ||
+			a.Error != "the endpoint did not answer within 5 seconds" {
 			t.Errorf("after %v: %+v, %v", took, a, err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -92,7 +92,8 @@ func TestProbes(t *testing.T) {
 		status int
 		waits  []time.Duration // from a probe's begin, or a late success, to the next probe
 	}{
-		{"no answer", 15 * time.Second, 0, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 16 * time.Minute}},
+		{"no answer", 15 * time.Second, 0, []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
+			16 * time.Minute}},
 		{"late successes", 14 * time.Second, 200, []time.Duration{14 * time.Second, 14 * time.Second, 14 * time.Second}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

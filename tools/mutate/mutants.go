@@ -222,6 +222,7 @@ func (m *mutator) add(kind string, n ast.Node, before, after string) {
 	if more != "" {
 		text += " …"
 	}
-	m.mutants = append(m.mutants, mutant{id: id, at: int(n.Pos()) - m.base, pkg: m.pkg, name: fmt.Sprintf("%s %s: %s: %s", m.file, m.fn, kind, text)})
+	m.mutants = append(m.mutants, mutant{id: id, at: int(n.Pos()) - m.base, pkg: m.pkg,
+		name: fmt.Sprintf("%s %s: %s: %s", m.file, m.fn, kind, text)})
 	m.edits = append(m.edits, edit{int(n.Pos()) - m.base, id, before}, edit{int(n.End()) - m.base, -id, after})
 }

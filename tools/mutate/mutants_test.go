@@ -12,18 +12,20 @@ import (
 // source with all of them in it is Go.
 func TestMutate(t *testing.T) {
 	for body, want := range map[string]string{
-		"return a < b":                         "turned: a < b; boundary moved: a < b",
-		"return a == b":                        "turned: a == b",
-		"if a >= b && ok { n++ }":              "left out: if a >= b && ok { n++ }; turned: a >= b; boundary moved: a >= b; negated: ok; left out: n++",
+		"return a < b":  "turned: a < b; boundary moved: a < b",
+		"return a == b": "turned: a == b",
+		"if a >= b && ok { n++ }": "left out: if a >= b && ok { n++ }; turned: a >= b; boundary moved: a >= b; negated: " +
+			"ok; left out: n++",
 		"if !(ok) { f() } else { g() }":        "left out: f(); left out: g()",
 		"if !ok { return }":                    "left out: if !ok { return }; negated: ok",
 		"x := f(func() bool { return false })": "negated: false",
 		"x, y = 1, 2":                          "left out: x, y = 1, 2",
-		"for i := 0; i < n; i++ { break }":     "left out: for i := 0; i < n; i++ { break }; turned: i < n; boundary moved: i < n; left out: break",
-		"for range n { f() }":                  "left out: for range n { f() }; left out: f()",
-		"switch { case ok, a != b: f() }":      "negated: ok; turned: a != b; left out: f()",
-		"switch a { case b: f() }":             "left out: f()",
-		"defer f()":                            "left out: defer f()",
+		"for i := 0; i < n; i++ { break }": "left out: for i := 0; i < n; i++ { break }; turned: i < n; boundary moved: i < n; " +
+			"left out: break",
+		"for range n { f() }":             "left out: for range n { f() }; left out: f()",
+		"switch { case ok, a != b: f() }": "negated: ok; turned: a != b; left out: f()",
+		"switch a { case b: f() }":        "left out: f()",
+		"defer f()":                       "left out: defer f()",
 		"mu.Lock(); defer mu.Unlock(); p.Log.Info(1); panic(2)": "",
 		"const yes = 1 < 2":                              "",
 		"if a < b { p.Log.Info(1) }":                     "",

@@ -86,7 +86,8 @@ func (r rule) without(source string) (string, error) {
 		}
 		fmt.Fprintf(&quoted, "\n\t%s %s", mark, old)
 	}
-	return "", fmt.Errorf("rules.txt:%d: %q: its lines have changed: %s has them %d times, want once:%s", r.line, r.name, r.file, found, &quoted)
+	return "", fmt.Errorf("rules.txt:%d: %q: its lines have changed: %s has them %d times, want once:%s", r.line, r.name, r.file, found,
+		&quoted)
 }
 
 // checkRules takes the rules out one at a time. A rule whose test passes
@@ -116,7 +117,8 @@ func checkRules(ctx context.Context, b bench, o options) error {
 		return err
 	}
 	results = slices.DeleteFunc(results, func(r result) bool { return r.caught != "" })
-	fmt.Printf("%d rules taken out in %s: %d noticed, %d not\n", len(rules), time.Since(began).Round(time.Second), len(rules)-len(results), len(results))
+	fmt.Printf("%d rules taken out in %s: %d noticed, %d not\n", len(rules), time.Since(began).Round(time.Second), len(rules)-len(results),
+		len(results))
 	for _, r := range results {
 		fmt.Printf("%s: survives%s\n\tgo run ./tools/mutate rules -only %s\n", r.name, r.note, quoted(r.name))
 	}

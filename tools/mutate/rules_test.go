@@ -141,14 +141,16 @@ func fourth() {
 var fifth = check(5)
 `
 	rules := map[int]rule{}
-	for i, old := range []string{"\tcheck(a)", "\tguard(b)", "func second() { lock() }", "\tcheck(3)", "\tcheck(4)", "var fifth = check(5)", "\tgone"} {
+	for i, old := range []string{"\tcheck(a)", "\tguard(b)", "func second() { lock() }", "\tcheck(3)", "\tcheck(4)", "var fifth = check(5)",
+		"\tgone"} {
 		rules[i+1] = rule{old: []string{old}, new: []string{strings.Replace(strings.Replace(old, "check", "_ = ", 1), "lock()", "", 1)}}
 	}
 	rules[2] = rule{old: []string{"\tguard(b)"}}
 	got, varied, err := vary("p.go", source, rules)
 	check(t, err)
 	for _, want := range []string{
-		"(int, error) { if mutantNumber == 1 { return s.rule1First(a, b, rest...) }; if mutantNumber == 2 { return s.rule2First(a, b, rest...) };\n\tcheck(a)\n\tguard(b)\n",
+		"(int, error) { if mutantNumber == 1 { return s.rule1First(a, b, rest...) }; if mutantNumber == 2 { return s.rule2First(a, b, " +
+			"rest...) };\n\tcheck(a)\n\tguard(b)\n",
 		"func (s S) rule1First(a, b int, rest ...string) (int, error) {\n\t_ = (a)\n\tguard(b)\n\treturn a, nil\n}\n",
 		"func (s S) rule2First(a, b int, rest ...string) (int, error) {\n\tcheck(a)\n\treturn a, nil\n}\n",
 		"func second() { if mutantNumber == 3 { rule3second(); return }; lock() }\n", "func rule3second() {  }\n",

@@ -27,8 +27,9 @@ func TestVerdict(t *testing.T) {
 			want: "skipped, which counts as failed: p TestA/\"x\"\n1 passed, 1 failed\n",
 		},
 		{
-			name: "an operating system may lack a feature", events: pass + message + `operating system: no IPv6 loopback\n"}` + "\n" + skip, failed: "0",
-			ok: true, want: "1 passed, 0 failed\n",
+			name: "an operating system may lack a feature", events: pass + message + `operating system: no IPv6 loopback\n"}` + "\n" + skip,
+			failed: "0",
+			ok:     true, want: "1 passed, 0 failed\n",
 		},
 		{
 			name:   "the message of one test excuses no other",

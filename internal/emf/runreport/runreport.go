@@ -59,7 +59,8 @@ func Add(m *emf.Meter, r settlement.Report, of Of) {
 		m.Add("SecondsToFinal", emf.Seconds, took.Seconds())
 	}
 	for _, s := range r.Spent {
-		m.AddOf("Wallet", s.Wallet.String(), map[bool]string{false: "PaymentFees", true: "NoopFees"}[s.Noop], emf.None, rounded(s.Fee, gweiDecimals))
+		m.AddOf("Wallet", s.Wallet.String(), map[bool]string{false: "PaymentFees", true: "NoopFees"}[s.Noop], emf.None,
+			rounded(s.Fee, gweiDecimals))
 	}
 	low := 0.0
 	for _, left := range r.Funding {

@@ -56,7 +56,8 @@ func serve(t *testing.T, e http.Handler, method, path, query, body string) *http
 	r.URL = &url.URL{Path: path, RawQuery: query}
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	e.ServeHTTP(w, r.WithContext(apikey.WithPrincipal(r.Context(), apikey.Principal{MerchantID: "mer_1", Mode: apikey.Test, Grant: apikey.Full()})))
+	e.ServeHTTP(w, r.WithContext(apikey.WithPrincipal(r.Context(),
+		apikey.Principal{MerchantID: "mer_1", Mode: apikey.Test, Grant: apikey.Full()})))
 	if w.Code >= 500 {
 		t.Fatalf("%s %s?%s %q: answered %d %s", method, path, query, body, w.Code, w.Body)
 	}

@@ -15,8 +15,10 @@ import (
 // FuzzAmount compares the amounts that the endpoint takes with arithmetic on
 // rationals.
 func FuzzAmount(f *testing.F) {
-	for _, seed := range []string{"1", "1.0", "1e6", "1.5", "-1", "0", "-0", "1e77", "1e78", "1e999", "1e-3", "1000e-3", "0.1e1", maxAmount, maxAmount + "0",
-		"1." + strings.Repeat("0", 98), "1." + strings.Repeat("0", 99), "1E+0006", "0e5", `"1"`, "true", "null", "01", "1e99999999999", "[1]", ""} {
+	for _, seed := range []string{"1", "1.0", "1e6", "1.5", "-1", "0", "-0", "1e77", "1e78", "1e999", "1e-3", "1000e-3", "0.1e1", maxAmount,
+		maxAmount + "0",
+		"1." + strings.Repeat("0", 98), "1." + strings.Repeat("0", 99), "1E+0006", "0e5", `"1"`, "true", "null", "01", "1e99999999999", "[1]",
+		""} {
 		f.Add(seed)
 	}
 	limit, _ := new(big.Int).SetString(maxAmount, 10)
@@ -82,7 +84,9 @@ func FuzzCursor(f *testing.F) {
 // FuzzBody: no body is answered with a 5xx, and the engine is asked for the
 // payment that encoding/json reads from the body.
 func FuzzBody(f *testing.F) {
-	for _, seed := range []string{`{"to":"` + alice + `","amount":1}`, `{}`, `[]`, `{"to":"` + alice + `","amount":1e6,"reference":"r","metadata":{"k":"v"}}`, `{"amount":1,"amount":2}`, "\xff", `{"metadata":{"\ud83d":""}}`} {
+	for _, seed := range []string{`{"to":"` + alice + `","amount":1}`, `{}`, `[]`,
+		`{"to":"` + alice + `","amount":1e6,"reference":"r","metadata":{"k":"v"}}`, `{"amount":1,"amount":2}`, "\xff",
+		`{"metadata":{"\ud83d":""}}`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
@@ -97,7 +101,8 @@ func FuzzBody(f *testing.F) {
 		if err := json.Unmarshal([]byte(body), &read); err != nil {
 			t.Fatalf("%q was taken: %v", body, err)
 		}
-		if asked.Reference != read.Reference || len(asked.Metadata) != len(read.Metadata) || len(read.Metadata) > 0 && !maps.Equal(asked.Metadata, read.Metadata) {
+		if asked.Reference != read.Reference || len(asked.Metadata) != len(read.Metadata) || len(read.Metadata) > 0 &&
+			!maps.Equal(asked.Metadata, read.Metadata) {
 			t.Fatalf("%q: asked for %+v, want %+v", body, asked, read)
 		}
 	})

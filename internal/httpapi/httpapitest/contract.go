@@ -35,7 +35,8 @@ func NewContract() (*Contract, error) {
 		return nil, fmt.Errorf("reading openapi.yaml: %w", err)
 	}
 	// Strict: a property that is not documented is an error.
-	v, errs := validator.NewValidator(document, config.WithStrictMode(), config.WithStrictIgnorePaths("$.body.**.metadata.*", "$.body.metadata.*"),
+	v, errs := validator.NewValidator(document, config.WithStrictMode(),
+		config.WithStrictIgnorePaths("$.body.**.metadata.*", "$.body.metadata.*"),
 		config.WithFormatAssertions(), config.WithoutSecurityValidation())
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("reading openapi.yaml: %w", errors.Join(errs...))
@@ -120,7 +121,8 @@ func checkHeader(r *http.Request, answer *http.Response) error {
 	if id := answer.Header.Values("X-Request-Id"); len(id) != 1 || !requestID.MatchString(id[0]) {
 		return fmt.Errorf("X-Request-Id is %q", id)
 	}
-	if wait := answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable; wait && answer.Header.Get("Retry-After") == "" {
+	if wait := answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable; wait &&
+		answer.Header.Get("Retry-After") == "" {
 		return fmt.Errorf("%d without Retry-After", answer.StatusCode)
 	}
 	return nil

@@ -43,8 +43,10 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 			Params []json.RawMessage
 		}
 		check(t, json.NewDecoder(r.Body).Decode(&c))
-		results := map[string]string{"eth_feeHistory": `{"baseFeePerGas":["0x1","0x2"]}`, "eth_getTransactionReceipt": `{"status":"0x1","logs":[{}],"blockNumber":"0x20"}`,
-			"eth_estimateGas": `"0x5208"`, "eth_getTransactionCount": strconv.Quote(strings.Trim(string(c.Params[len(c.Params)-1]), `"`)), "eth_sendRawTransaction": `"sent"`}
+		results := map[string]string{"eth_feeHistory": `{"baseFeePerGas":["0x1","0x2"]}`,
+			"eth_getTransactionReceipt": `{"status":"0x1","logs":[{}],"blockNumber":"0x20"}`,
+			"eth_estimateGas":           `"0x5208"`, "eth_getTransactionCount": strconv.Quote(strings.Trim(string(c.Params[len(c.Params)-1]), `"`)),
+			"eth_sendRawTransaction": `"sent"`}
 		results["eth_getBlockByNumber"] = fmt.Sprintf(`{"number":%s,"hash":"0x00"}`, append(c.Params, json.RawMessage("0"))[0])
 		_, err := fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, c.ID, results[c.Method])
 		check(t, err)
@@ -52,7 +54,8 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 	defer node.Close()
 	signer, err := crypto.GenerateKey()
 	check(t, err)
-	gap, err := types.SignNewTx(signer, types.LatestSignerForChainID(common.Big1), &types.DynamicFeeTx{ChainID: common.Big1, Nonce: math.MaxInt64, To: &common.Address{}, Gas: 21_000})
+	gap, err := types.SignNewTx(signer, types.LatestSignerForChainID(common.Big1),
+		&types.DynamicFeeTx{ChainID: common.Big1, Nonce: math.MaxInt64, To: &common.Address{}, Gas: 21_000})
 	check(t, err)
 	signed, err := gap.MarshalBinary()
 	check(t, err)
@@ -61,15 +64,21 @@ func TestEveryHabitDoesWhatItSays(t *testing.T) {
 		"none": `["eth_getTransactionCount","0x0","pending"]`, "10 calls a batch": "11", "3 calls a batch": "4", "no batches": "2",
 		"receipts without logs": `["eth_getTransactionReceipt","0x1"]`, "receipts with a wrong status": `["eth_getTransactionReceipt","0x1"]`,
 		"one base fee instead of two": `["eth_feeHistory","0x1"]`, "21,500 gas for a no-op": `["eth_sendRawTransaction","` + raw + `"]`,
-		"a gap is held for one second": `["eth_sendRawTransaction","` + raw + `"]`, "latest for pending": `["eth_getTransactionCount","0x0","pending"]`,
-		"batches out of order": "2", "100 calls a second": "400", "3 calls a batch, 20 requests a second": "4", "every third request hangs": "",
+		"a gap is held for one second": `["eth_sendRawTransaction","` + raw + `"]`,
+		"latest for pending":           `["eth_getTransactionCount","0x0","pending"]`,
+		"batches out of order":         "2", "100 calls a second": "400", "3 calls a batch, 20 requests a second": "4",
+		"every third request hangs": "",
 	}
 	want := map[string]string{
-		"none": `200 [{"jsonrpc":"2.0","id":0,"result":"pending"}]`, "10 calls a batch": `200 {"jsonrpc":"2.0","error":{"code":-32014,`, "3 calls a batch": "413 batch", "no batches": "400 batch",
-		"receipts without logs": `"logs":[]`, "receipts with a wrong status": `"status":"0x0"`, "one base fee instead of two": `{"baseFeePerGas":["0x1"]}`,
-		"21,500 gas for a no-op": "intrinsic gas too low: have 21000, want 21500", "a gap is held for one second": "nonce too high", "latest for pending": `"result":"latest"`,
-		"batches out of order": `200 [{"jsonrpc":"2.0","id":1,`, "100 calls a second": `{"code":429,"message":"over rate limit"}}`, "3 calls a batch, 20 requests a second": "413 batch",
-		"every third request hangs": "EOF",
+		"none": `200 [{"jsonrpc":"2.0","id":0,"result":"pending"}]`, "10 calls a batch": `200 {"jsonrpc":"2.0","error":{"code":-32014,`,
+		"3 calls a batch": "413 batch", "no batches": "400 batch",
+		"receipts without logs": `"logs":[]`, "receipts with a wrong status": `"status":"0x0"`,
+		"one base fee instead of two": `{"baseFeePerGas":["0x1"]}`,
+		"21,500 gas for a no-op":      "intrinsic gas too low: have 21000, want 21500", "a gap is held for one second": "nonce too high",
+		"latest for pending":   `"result":"latest"`,
+		"batches out of order": `200 [{"jsonrpc":"2.0","id":1,`, "100 calls a second": `{"code":429,"message":"over rate limit"}}`,
+		"3 calls a batch, 20 requests a second": "413 batch",
+		"every third request hangs":             "EOF",
 	}
 	ask["one of two nodes down"], want["one of two nodes down"] = "1", "EOF"
 	ask["down"], want["down"], ask["hangs"], want["hangs"] = "1", "EOF", "1", "EOF"
@@ -120,7 +129,8 @@ func TestEveryModeDoesToAServiceWhatItSays(t *testing.T) {
 		mode        fault.Mode
 		told        string // the client's answer, "" for an error
 		asked, lost int64  // requests that the service got, and answers that did not arrive
-	}{{fault.Pass, "done", 1, 0}, {fault.Reset, "", 0, 0}, {fault.Slow, "done", 1, 0}, {fault.Mute, "", 1, 1}, {fault.Stall, "", 1, 1}, {fault.Fail, "this receiver is broken\n", 0, 0}} {
+	}{{fault.Pass, "done", 1, 0}, {fault.Reset, "", 0, 0}, {fault.Slow, "done", 1, 0}, {fault.Mute, "", 1, 1}, {fault.Stall, "", 1, 1},
+		{fault.Fail, "this receiver is broken\n", 0, 0}} {
 		var asked atomic.Int64
 		service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			asked.Add(1)
@@ -131,7 +141,8 @@ func TestEveryModeDoesToAServiceWhatItSays(t *testing.T) {
 		p.Set(row.mode)
 		told := make(chan string, 1)
 		go func() {
-			answer, _ := (&client.Client{URL: front.URL, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}).Call(t.Context(), "POST", "/", "do")
+			answer, _ := (&client.Client{URL: front.URL,
+				HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}).Call(t.Context(), "POST", "/", "do")
 			told <- string(answer.Body)
 		}()
 		if row.mode == fault.Stall {
@@ -144,7 +155,8 @@ func TestEveryModeDoesToAServiceWhatItSays(t *testing.T) {
 			p.Set(fault.Pass)
 		}
 		if got := <-told; got != row.told || asked.Load() != row.asked || p.Lost.Load() != row.lost || (p.Resets.Load() > 0) != (got == "") {
-			t.Errorf("%v: answered %q, asked %d times, %d answers lost, %d resets; want %+v", row.mode, got, asked.Load(), p.Lost.Load(), p.Resets.Load(), row)
+			t.Errorf("%v: answered %q, asked %d times, %d answers lost, %d resets; want %+v", row.mode, got, asked.Load(), p.Lost.Load(),
+				p.Resets.Load(), row)
 		}
 		front.Close()
 		p.Close()

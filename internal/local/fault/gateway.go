@@ -62,9 +62,10 @@ func (c rpcCall) transaction() (*types.Transaction, common.Address) {
 type Habit struct {
 	Name, Seen string // for people; Seen names nodes that have the habit, "" where none is known
 
-	whole   func(g *Gateway, w http.ResponseWriter, r *http.Request, calls []rpcCall) bool // answers a whole request, true, or leaves it
-	one     func(g *Gateway, c rpcCall) rpcAnswer                                          // answers one call
-	reverse bool                                                                           // calls of a batch are carried out from the last to the first
+	whole func(g *Gateway, w http.ResponseWriter, r *http.Request, calls []rpcCall) bool // answers a whole request, true, or leaves it
+	one   func(g *Gateway, c rpcCall) rpcAnswer                                          // answers one call
+	// Calls of a batch are carried out from the last to the first.
+	reverse bool
 
 	Beside bool // an honest node is configured as well
 	Gone   bool // for good: payments end once it has been silent for the time that the rig sets
@@ -75,17 +76,21 @@ type Habit struct {
 // Habits are those that the acceptance run pays through.
 var Habits = []Habit{
 	{Name: "none"},
-	{Name: "10 calls a batch", Seen: "Base's public endpoint", whole: func(_ *Gateway, w http.ResponseWriter, _ *http.Request, calls []rpcCall) bool {
-		if len(calls) <= 10 {
-			return false
-		}
-		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32014,"message":"maximum 10 calls in 1 batch"},"id":null}`)
-		return true
-	}},
-	{Name: "3 calls a batch", Seen: "ApeChain's public endpoint; HTTP 413 as OP Mainnet's", whole: refuseAbove(3, http.StatusRequestEntityTooLarge)},
+	{Name: "10 calls a batch", Seen: "Base's public endpoint",
+		whole: func(_ *Gateway, w http.ResponseWriter, _ *http.Request, calls []rpcCall) bool {
+			if len(calls) <= 10 {
+				return false
+			}
+			_, _ = io.WriteString(w, `{"jsonrpc":"2.0","error":{"code":-32014,"message":"maximum 10 calls in 1 batch"},"id":null}`)
+			return true
+		}},
+	{Name: "3 calls a batch", Seen: "ApeChain's public endpoint; HTTP 413 as OP Mainnet's",
+		whole: refuseAbove(3, http.StatusRequestEntityTooLarge)},
 	{Name: "no batches", Seen: "gateways that forward single calls", whole: refuseAbove(1, http.StatusBadRequest)},
-	{Name: "receipts without logs", Seen: "Erigon (erigontech/erigon#19406)", Beside: true, Lies: true, one: receipts(func(r map[string]any) { r["logs"] = []any{} })},
-	{Name: "receipts with a wrong status", Seen: "Ethermint (cosmos/ethermint#282)", Beside: true, Lies: true, one: receipts(func(r map[string]any) { r["status"] = "0x0" })},
+	{Name: "receipts without logs", Seen: "Erigon (erigontech/erigon#19406)", Beside: true, Lies: true,
+		one: receipts(func(r map[string]any) { r["logs"] = []any{} })},
+	{Name: "receipts with a wrong status", Seen: "Ethermint (cosmos/ethermint#282)", Beside: true, Lies: true,
+		one: receipts(func(r map[string]any) { r["status"] = "0x0" })},
 	{Name: "one base fee instead of two", Seen: "Avalanche's coreth", one: func(g *Gateway, c rpcCall) rpcAnswer {
 		a := g.ask(c)
 		var history map[string]any
@@ -116,15 +121,17 @@ var Habits = []Habit{
 	}, whole: func(g *Gateway, w http.ResponseWriter, _ *http.Request, calls []rpcCall) bool {
 		return len(calls) == 1 && !g.has(100) && tooMany(w)
 	}},
-	{Name: "3 calls a batch, 20 requests a second", Seen: "free plans", whole: func(g *Gateway, w http.ResponseWriter, r *http.Request, calls []rpcCall) bool {
-		return !g.take(20) && tooMany(w) || refuseAbove(3, http.StatusRequestEntityTooLarge)(g, w, r, calls)
-	}},
-	{Name: "every third request hangs", Seen: "a node whose disk or peer is stuck", Beside: true, whole: func(g *Gateway, _ http.ResponseWriter, r *http.Request, _ []rpcCall) bool {
-		if g.Requests.Load()%3 != 0 {
-			return false
-		}
-		return hang(r)
-	}},
+	{Name: "3 calls a batch, 20 requests a second", Seen: "free plans",
+		whole: func(g *Gateway, w http.ResponseWriter, r *http.Request, calls []rpcCall) bool {
+			return !g.take(20) && tooMany(w) || refuseAbove(3, http.StatusRequestEntityTooLarge)(g, w, r, calls)
+		}},
+	{Name: "every third request hangs", Seen: "a node whose disk or peer is stuck", Beside: true,
+		whole: func(g *Gateway, _ http.ResponseWriter, r *http.Request, _ []rpcCall) bool {
+			if g.Requests.Load()%3 != 0 {
+				return false
+			}
+			return hang(r)
+		}},
 	{Name: "one of two nodes down", Seen: "every provider, for hours", Beside: true, Gone: true, whole: Down().whole},
 }
 
@@ -248,7 +255,8 @@ func holdGap(g *Gateway, c rpcCall) rpcAnswer {
 	}
 	for end := time.Now().Add(time.Second); ; time.Sleep(50 * time.Millisecond) {
 		var next hexutil.Uint64
-		count := rpcCall{"2.0", json.RawMessage("1"), "eth_getTransactionCount", []json.RawMessage{fmt.Appendf(nil, "%q", from), json.RawMessage(`"pending"`)}}
+		count := rpcCall{"2.0", json.RawMessage("1"), "eth_getTransactionCount",
+			[]json.RawMessage{fmt.Appendf(nil, "%q", from), json.RawMessage(`"pending"`)}}
 		if _ = json.Unmarshal(g.ask(count).Result, &next); tx.Nonce() <= uint64(next) {
 			return g.ask(c)
 		}

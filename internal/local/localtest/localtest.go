@@ -106,7 +106,8 @@ func Start(t *testing.T, command Command, flags ...string) (out *Screen, stop fu
 // merchant of the stack, and the stack's screen after the welcome.
 func Stack(t *testing.T, flags ...string) (*client.Client, *Screen) {
 	t.Helper()
-	out, _ := Start(t, &local.Command{}, append([]string{"--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms"}, flags...)...)
+	out, _ := Start(t, &local.Command{}, append([]string{"--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--block-time",
+		"250ms"}, flags...)...)
 	api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1]}
 	out.Await(t, "Ctrl-C")
 	var err error

@@ -41,7 +41,8 @@ func (s *Sandbox) open(ctx context.Context) error {
 	// A connection for each request: net/http repeats a request with an
 	// Idempotency-Key by itself when a connection that it has used before ends, and
 	// the page would show one request where two were made.
-	api := &client.Client{URL: s.URL, Key: key, HTTP: &http.Client{Timeout: 40 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
+	api := &client.Client{URL: s.URL, Key: key, HTTP: &http.Client{Timeout: 40 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true}}}
 	if s.hooks == nil {
 		at, err := s.listen(http.HandlerFunc(s.receive))
 		if err != nil {
@@ -186,7 +187,8 @@ func (s *Sandbox) list(text, run string, batch bool) (string, error) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return "", err
 	}
-	pay := merchant.Pay{File: file, URL: s.URL, Key: s.api.Key, Name: run, Batch: batch, Yes: true, Concurrency: 16, Patience: 20 * time.Second, Quiet: true}
+	pay := merchant.Pay{File: file, URL: s.URL, Key: s.api.Key, Name: run, Batch: batch, Yes: true, Concurrency: 16,
+		Patience: 20 * time.Second, Quiet: true}
 	var out bytes.Buffer
 	if err = pay.Run(s.ctx, &out); err != nil {
 		fmt.Fprintln(&out, "remit:", err)
@@ -322,7 +324,8 @@ func (s *Sandbox) serve(api http.Handler, w http.ResponseWriter, r *http.Request
 		panic(http.ErrAbortHandler) // the client sees a connection that ends
 	}
 	s.mu.Lock()
-	if s.cut == (fault.Cut{}) && slices.ContainsFunc(breakages, func(b breakage) bool { _, on := s.broken[b.ID]; return on && b.thing == "process" }) {
+	if s.cut == (fault.Cut{}) && slices.ContainsFunc(breakages,
+		func(b breakage) bool { _, on := s.broken[b.ID]; return on && b.thing == "process" }) {
 		s.cut = cut
 	}
 	s.mu.Unlock()

@@ -47,7 +47,8 @@ func (s *Sandbox) Handler(api http.Handler, newID func() string) http.Handler {
 // Facts implements page.Source.
 func (s *Sandbox) Facts() any {
 	return map[string]any{"name": "sandbox", "parts": []string{"count", "chain", "broken", "controls", "steps", "log", "wallets", "hooks"},
-		"url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals, "token": s.Token.Contract, "rule": s.Rule.String(),
+		"url": s.URL, "key": s.api.Key, "symbol": s.Token.Symbol, "decimals": s.Token.Decimals, "token": s.Token.Contract,
+		"rule":      s.Rule.String(),
 		"breakages": breakages, "recipients": devnet.Recipients(), "deaths": page.Deaths, "listed": page.Listed}
 }
 

@@ -201,7 +201,8 @@ func (s *Sandbox) Interposed(to store.Store) store.Store {
 var errLost = errors.New("the answer of the store got lost")
 
 // reaches are the writes after which a payment has reached a step.
-var reaches = map[string]page.Step{"Create": page.Prepared, "Commit": page.Committed, "Finish": page.Final, "Discard": -1, "Reserve": -1, "AddAttempt": -1}
+var reaches = map[string]page.Step{"Create": page.Prepared, "Commit": page.Committed, "Finish": page.Final, "Discard": -1, "Reserve": -1,
+	"AddAttempt": -1}
 
 // around makes a call of a store, unless the process that calls has ended.
 func (s *Sandbox) around(ctx context.Context, c interpose.Call, apply func(context.Context)) error {

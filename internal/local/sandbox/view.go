@@ -80,8 +80,9 @@ type view struct {
 }
 
 func newView() view {
-	return view{rows: map[payment.ID]*page.Row{}, changed: map[payment.ID]bool{}, hashes: map[uint64]chain.Hash{}, transfers: map[uint64][]payment.ID{},
-		paid: map[payment.ID]int{}, seen: map[string]int{}, byHash: map[string]payment.ID{}}
+	return view{rows: map[payment.ID]*page.Row{}, changed: map[payment.ID]bool{}, hashes: map[uint64]chain.Hash{},
+		transfers: map[uint64][]payment.ID{},
+		paid:      map[payment.ID]int{}, seen: map[string]int{}, byHash: map[string]payment.ID{}}
 }
 
 // paymentOf returns the payment of a call of the store, "" if it names none.
@@ -368,7 +369,8 @@ func (s *Sandbox) readWallets(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a := page.Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: &onChain.Mined, Next: onChain.Mined}
+		a := page.Wallet{Address: w.Address, Tokens: onChain.Balance.String(), Wei: onChain.Gas.String(), Mined: &onChain.Mined,
+			Next: onChain.Mined}
 		id := wallet.ID{ChainID: s.Chain.ID(), Address: w.Address}
 		if record, err := s.Store.Wallet(ctx, id); err == nil {
 			txs, _, err := s.Store.PendingTxs(ctx, id, 0)
@@ -403,7 +405,8 @@ type update struct {
 func (s *Sandbox) Update() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [page.Steps]int{}, nil, s.arrivals, s.lines, map[string]int64{}, s.random}
+	u := update{s.chain, slices.Clone(s.blocks), s.wallets, count{Logs: s.logs, Block: s.chain.Number}, [page.Steps]int{}, nil, s.arrivals,
+		s.lines, map[string]int64{}, s.random}
 	for _, r := range s.order[max(0, len(s.order)-page.Listed):] {
 		u.Payments = append(u.Payments, *r)
 	}

@@ -47,7 +47,8 @@ func TestAnUpdateIsShort(t *testing.T) {
 		}
 		return len(text)
 	}
-	if size := news(); size > 100_000 || len(u.Payments) != page.Listed || len(u.Lines) != told || u.Count.Asked != 10_000 || u.Count.Once != 10_000 || u.Steps[page.Mined] != 10_000 {
+	if size := news(); size > 100_000 || len(u.Payments) != page.Listed || len(u.Lines) != told || u.Count.Asked != 10_000 ||
+		u.Count.Once != 10_000 || u.Steps[page.Mined] != 10_000 {
 		t.Errorf("the first update has %d bytes, %d payments, %d lines, %+v, %v", size, len(u.Payments), len(u.Lines), u.Count, u.Steps)
 	}
 	if size := news(); size != 0 {
@@ -55,8 +56,10 @@ func TestAnUpdateIsShort(t *testing.T) {
 	}
 	s.reached(id(9_990), page.Committed)
 	s.reached(id(10_000), page.Prepared)
-	if size := news(); size > 2_000 || len(u.Payments) != 2 || len(u.Lines) != 2 || u.Payments[0].ID != id(9_990) || u.Payments[1].ID != id(10_000) || u.Steps[page.Prepared] != 10_001 {
-		t.Errorf("of one payment that goes on and one that is new a browser is told %d bytes: %d payments, %d lines, %v", size, len(u.Payments), len(u.Lines), u.Steps)
+	if size := news(); size > 2_000 || len(u.Payments) != 2 || len(u.Lines) != 2 || u.Payments[0].ID != id(9_990) ||
+		u.Payments[1].ID != id(10_000) || u.Steps[page.Prepared] != 10_001 {
+		t.Errorf("of one payment that goes on and one that is new a browser is told %d bytes: %d payments, %d lines, %v", size,
+			len(u.Payments), len(u.Lines), u.Steps)
 	}
 	s.count("", 2, 1) // a transfer without a payment's id
 	s.count(id(1), 2, 1)
@@ -93,7 +96,8 @@ func TestBatchesAcrossRequests(t *testing.T) {
 		}
 		key, err := crypto.ToECDSA(w.Key[:])
 		must(err)
-		tx, err := types.SignNewTx(key, signer, &types.DynamicFeeTx{ChainID: signer.ChainID(), GasTipCap: big.NewInt(1e9), GasFeeCap: big.NewInt(1e12), Gas: 15_000_000,
+		tx, err := types.SignNewTx(key, signer, &types.DynamicFeeTx{ChainID: signer.ChainID(), GasTipCap: big.NewInt(1e9),
+			GasFeeCap: big.NewInt(1e12), Gas: 15_000_000,
 			To: &contract, Data: disburser.Calldata(c.Token().Contract, entries, id.Memo())})
 		must(err)
 		bytes, err := tx.MarshalBinary()
@@ -101,7 +105,8 @@ func TestBatchesAcrossRequests(t *testing.T) {
 		raw = append(raw, bytes)
 	}
 	must(c.MineExactly(raw...))
-	logs, err := s.watch.Transfers(t.Context(), s.Token.Contract, []token.Address{c.Wallets()[0].Address, c.Wallets()[1].Address}, c.Head().Number, c.Head().Number)
+	logs, err := s.watch.Transfers(t.Context(), s.Token.Contract, []token.Address{c.Wallets()[0].Address, c.Wallets()[1].Address},
+		c.Head().Number, c.Head().Number)
 	must(err)
 	must(s.readChain(t.Context()))
 	text, err := page.Told{}.News(s.Update())

@@ -30,18 +30,22 @@ func (c Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case strings.Contains(string(body), "Action=DescribeStacks"):
-		_, _ = fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>remit</StackName><Outputs>", members("Output", c.Outputs),
-			"</Outputs><Parameters>", members("Parameter", c.Parameters), "</Parameters></member></Stacks></DescribeStacksResult></DescribeStacksResponse>")
+		_, _ = fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>remit</StackName><Outputs>",
+			members("Output", c.Outputs),
+			"</Outputs><Parameters>", members("Parameter", c.Parameters),
+			"</Parameters></member></Stacks></DescribeStacksResult></DescribeStacksResponse>")
 	case strings.Contains(string(body), "Action=ListStackResources"):
 		const alarm = "<member><ResourceType>AWS::CloudWatch::Alarm</ResourceType><PhysicalResourceId>%s</PhysicalResourceId></member>"
-		_, _ = fmt.Fprintf(w, "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>"+alarm+alarm+"</StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>", "remit-A", "remit-B")
+		_, _ = fmt.Fprintf(w, "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>"+alarm+alarm+
+			"</StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>", "remit-A", "remit-B")
 	case strings.HasSuffix(r.URL.Path, "/operation/DescribeAlarms"):
 		w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
 		w.Header().Set("Content-Type", "application/cbor")
 		all := cbor.List{}
 		for _, state := range []string{"A OK", "B ALARM", "other ALARM"} {
 			name, value, _ := strings.Cut(state, " ")
-			all = append(all, cbor.Map{"AlarmName": cbor.String("remit-" + name), "StateValue": cbor.String(value), "StateReason": cbor.String("so it is")})
+			all = append(all, cbor.Map{"AlarmName": cbor.String("remit-" + name), "StateValue": cbor.String(value),
+				"StateReason": cbor.String("so it is")})
 		}
 		_, _ = w.Write(cbor.Encode(cbor.Map{"MetricAlarms": all}))
 	case r.Header.Get("X-Amz-Target") == "secretsmanager.GetSecretValue":

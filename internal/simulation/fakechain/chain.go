@@ -18,13 +18,15 @@ import (
 // that see it. Make one with New. It is not safe for concurrent use: a
 // simulation lets one effect at a time reach it.
 type Chain struct {
-	ID         uint64
-	Token      token.Address
-	BaseFee    token.Amount                // in wei per gas
-	Depth      uint64                      // in blocks: no reorg goes deeper
-	Epoch      uint64                      // blocks that become final together, by a tag; 0: each by itself
-	L1Fee      token.Amount                // wei that each transaction pays beside gas (OP stack); room for it to double is asked for
-	L1Gas      uint64                      // that the next block charges each transaction for its data, before it runs (OffchainLabs/nitro, GasChargingHook)
+	ID      uint64
+	Token   token.Address
+	BaseFee token.Amount // in wei per gas
+	Depth   uint64       // in blocks: no reorg goes deeper
+	Epoch   uint64       // blocks that become final together, by a tag; 0: each by itself
+	L1Fee   token.Amount // wei that each transaction pays beside gas (OP stack); room for it to double is asked for
+	// That the next block charges each transaction for its data, before it runs (OffchainLabs/nitro,
+	// GasChargingHook).
+	L1Gas      uint64
 	Recipients map[token.Address]Recipient // how the token treats them; absent: Pays
 	Dear       map[token.Address]uint64    // gas that a transfer to an address uses beside, such as a contract's
 	Blocked    map[token.Address]bool      // whether the token pays nobody from an address now; absent: it always did
@@ -57,7 +59,8 @@ type Chain struct {
 // New returns a chain of a few empty blocks, seen by so many nodes.
 func New(id uint64, coin token.Address, depth uint64, nodes int) *Chain {
 	c := &Chain{
-		ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{}, Blocked: map[token.Address]bool{}, Listed: map[token.Address]bool{}, Dear: map[token.Address]uint64{},
+		ID: id, Token: coin, Depth: depth, BaseFee: token.Units(100), Recipients: map[token.Address]Recipient{},
+		Blocked: map[token.Address]bool{}, Listed: map[token.Address]bool{}, Dear: map[token.Address]uint64{},
 		tip: &block{accounts: map[token.Address]Account{}}, mostMined: map[token.Address]uint64{},
 		funded: map[token.Address]token.Amount{}, copied: map[chain.Hash]bool{},
 	}

@@ -187,7 +187,8 @@ func (n *Node) Estimate(_ context.Context, call chain.Call) (uint64, error) {
 	}
 	tx := Tx{From: call.From, Tx: chain.Tx{To: call.To, Data: call.Data, Gas: math.MaxUint64}}
 	if tx.To == n.chain.Token || tx.To == Batcher {
-		if _, ok := n.chain.transfer(maps.Clone(n.head.accounts), tx); !ok || call.ByCall && n.chain.Recipients[Outputs(tx.Tx)[0].To] == ReturnsFalse {
+		if _, ok := n.chain.transfer(maps.Clone(n.head.accounts), tx); !ok || call.ByCall &&
+			n.chain.Recipients[Outputs(tx.Tx)[0].To] == ReturnsFalse {
 			return 0, chain.ErrReverted
 		}
 	}
@@ -304,7 +305,8 @@ func (n *Node) TxAtNonce(_ context.Context, wallet token.Address, nonce, final u
 }
 
 // Transfers implements chain.Node.
-func (n *Node) Transfers(_ context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]chain.LoggedTransfer, error) {
+func (n *Node) Transfers(_ context.Context, coin token.Address, wallets []token.Address, first, last uint64) ([]chain.LoggedTransfer,
+	error) {
 	if err := n.usable(); err != nil || last > n.head.number {
 		return nil, cmp.Or(err, errNoBlock)
 	}
@@ -330,7 +332,8 @@ func (n *Node) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.Min
 		for b := n.head; b != nil; b = b.parent {
 			for i, tx := range b.txs {
 				if b.receipts[i].Tx == h {
-					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Value: tx.Value, Data: string(tx.Data), Block: b.number, At: timeOf(b.number)})
+					found = append(found, chain.MinedTx{Hash: h, From: tx.From, To: tx.To, Nonce: tx.Nonce, Value: tx.Value, Data: string(tx.Data),
+						Block: b.number, At: timeOf(b.number)})
 				}
 			}
 		}

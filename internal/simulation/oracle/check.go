@@ -178,7 +178,8 @@ func (o *Oracle) checkDays(days map[merchantDay][]payment.Payment) {
 func (o *Oracle) payees() map[token.Address]paid {
 	found, orders := map[token.Address]paid{}, o.Orders()
 	o.Chain.Canonical(func(tx fakechain.Tx, r chain.Receipt) {
-		if o.stolen[r.Tx] || len(r.Logs) == 0 && tx.Value.IsZero() && (tx.To == o.Chain.Token || tx.To == fakechain.Batcher || len(tx.Data) == 0) {
+		if o.stolen[r.Tx] || len(r.Logs) == 0 && tx.Value.IsZero() &&
+			(tx.To == o.Chain.Token || tx.To == fakechain.Batcher || len(tx.Data) == 0) {
 			return
 		}
 		p, _ := o.known(r.Tx)
@@ -376,7 +377,8 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 			}
 			continue
 		}
-		if _, blocked := o.Chain.Blocked[a]; w.Paused != "" && w.Paused != wallet.Retiring && (!blocked || !strings.HasPrefix(w.Paused, "blocked:")) {
+		if _, blocked := o.Chain.Blocked[a]; w.Paused != "" && w.Paused != wallet.Retiring &&
+			(!blocked || !strings.HasPrefix(w.Paused, "blocked:")) {
 			o.Violate(Settles, "wallet %s is paused: %s", short(a), w.Paused)
 		}
 		if w.NextNonce != on.Nonce {
@@ -386,10 +388,12 @@ func (o *Oracle) checkWallets(confirmed token.Amount) {
 			o.Violate(WithinBounds, "the ceiling of %s is %d, its count and the window allow %d", short(a), w.Ceiling, most)
 		}
 		if coins := on.Coins; w.Balance != coins || w.Gas != on.Gas || len(w.PerMerchant) > 0 {
-			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v, in flight %v", short(a), coins, on.Gas, w.Balance, w.Gas, w.PerMerchant)
+			o.Violate(Settles, "wallet %s has %v and %v wei, spendable are %v and %v, in flight %v", short(a), coins, on.Gas, w.Balance, w.Gas,
+				w.PerMerchant)
 		}
 	}
-	if spent := had.Sub(has); !thieves && spent != confirmed && !slices.Contains(slices.Collect(maps.Values(o.Chain.Recipients)), fakechain.LogsLess) {
+	if spent := had.Sub(has); !thieves && spent != confirmed &&
+		!slices.Contains(slices.Collect(maps.Values(o.Chain.Recipients)), fakechain.LogsLess) {
 		o.Violate(SumsAgree, "%v left the wallets, %v were confirmed", spent, confirmed)
 	}
 }

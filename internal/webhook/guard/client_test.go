@@ -126,13 +126,17 @@ func TestReceivers(t *testing.T) {
 		{"takes it", answer(200, "ok"), webhook.Answer{StatusCode: 200, RetryAfter: "120", Body: []byte("ok")}, ""},
 		{"is broken", answer(500, "x"), webhook.Answer{StatusCode: 500, RetryAfter: "120", Body: []byte("x")}, ""},
 		{"is busy", answer(503, ""), webhook.Answer{StatusCode: 503, RetryAfter: "120"}, ""},
-		{"says more than is kept", answer(200, strings.Repeat("a", 5000)), webhook.Answer{StatusCode: 200, RetryAfter: "120", Body: []byte(strings.Repeat("a", 1024))}, ""},
+		{"says more than is kept", answer(200, strings.Repeat("a", 5000)),
+			webhook.Answer{StatusCode: 200, RetryAfter: "120", Body: []byte(strings.Repeat("a", 1024))}, ""},
 		{"is killed before it answers", hijack(""), webhook.Answer{}, "the connection was closed without an answer"},
 		{"is killed in the middle of a header", hijack("HTTP/1.1 200 OK\r\nA:"), webhook.Answer{}, "the connection was closed without an answer"},
-		{"is killed in the middle of a body", hijack("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"), webhook.Answer{StatusCode: 200, Body: []byte("ok")}, ""},
+		{"is killed in the middle of a body", hijack("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"),
+			webhook.Answer{StatusCode: 200, Body: []byte("ok")}, ""},
 		{"does not speak HTTP", hijack("220 mail.example ESMTP\r\n"), webhook.Answer{}, "there was no answer that is HTTP"},
-		{"sends a header without end", hijack("HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 1<<20)), webhook.Answer{}, "there was no answer that is HTTP"},
-		{"switches protocols", hijack("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), webhook.Answer{StatusCode: 101}, ""},
+		{"sends a header without end", hijack("HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 1<<20)), webhook.Answer{},
+			"there was no answer that is HTTP"},
+		{"switches protocols", hijack("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+			webhook.Answer{StatusCode: 101}, ""},
 		{"sends a compressed body, which is kept as it is", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write([]byte{0x1f, 0x8b, 8})
@@ -293,7 +297,8 @@ func TestTLS(t *testing.T) {
 	}{
 		{"1.3", "example.com", func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 }, true, ""},
 		{"1.2", "example.com", func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, true, ""},
-		{"1.1", "example.com", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, true, "the TLS handshake failed"},
+		{"1.1", "example.com", func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }, true,
+			"the TLS handshake failed"},
 		{"a certificate of no known authority", "example.com", func(*tls.Config) {}, false, "the TLS certificate is not valid for this host"},
 		{"another name's certificate", "other.example", func(*tls.Config) {}, true, "the TLS certificate is not valid for this host"},
 	} {

@@ -278,7 +278,8 @@ func TestPortsOfALiveStack(t *testing.T) {
 	const refused = "must have port 443 or 8443, or none"
 	for url, want := range map[string]string{
 		"https://8.8.8.8/": "", "https://8.8.8.8:443/": "", "https://8.8.8.8:8443/": "", "https://[2606:4700::1]:8443/": "",
-		"https://8.8.8.8:22/": refused, "https://8.8.8.8:80/": refused, "https://8.8.8.8:4443/": refused, "https://8.8.8.8:0443/": refused, "https://nothing.example:25/": refused,
+		"https://8.8.8.8:22/": refused, "https://8.8.8.8:80/": refused, "https://8.8.8.8:4443/": refused, "https://8.8.8.8:0443/": refused,
+		"https://nothing.example:25/": refused,
 	} {
 		live, test := guard.NewClient(false, true), guard.NewClient(false, false)
 		err := live.Check(t.Context(), url)
