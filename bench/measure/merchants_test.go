@@ -72,7 +72,7 @@ func BenchmarkMerchants(b *testing.B) {
 					b.Fatalf("payment %d is mined %d times; %d payments are made, %d mined", i, len(hashes), made, len(found))
 				}
 			}
-			if failed := strings.Count(log.String(), "msg=settling"); failed > 0 {
+			if failed := strings.Count(log.String(), `"msg":"settling"`); failed > 0 {
 				b.Errorf("%d rounds failed:\n%s", failed, log)
 			}
 			report(b, metrics{"payments": float64(n), "made": float64(made), "capped": float64(capped), "window-full": float64(full)})
