@@ -14,8 +14,8 @@ import (
 )
 
 // mutated are the packages that move money.
-var mutated = []string{"internal/chain", "internal/dispatch", "internal/payment", "internal/settlement", "internal/store",
-	"internal/wallet"}
+var mutated = []string{"internal/chain", "internal/dispatch", "internal/payment", "internal/recovery", "internal/settlement",
+	"internal/store", "internal/wallet"}
 
 // scenarios is the package whose tests all mutants face that the tests of their
 // own package let pass.
