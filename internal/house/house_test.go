@@ -65,6 +65,25 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+// TestNumbersOfREADME: docs/performance.md, which has its figures from bench/results,
+// has each number of the table in README.md. A thousand payments cost a thousandth of
+// what it says of a million at that rate.
+func TestNumbersOfREADME(t *testing.T) {
+	all := files(t)
+	_, table, _ := bytes.Cut(all["README.md"], []byte("\n## Five measured numbers\n"))
+	table, _, _ = bytes.Cut(table, []byte("\n["))
+	results := strings.ReplaceAll(string(all["docs/performance.md"]), "| 24755.77 |", "| 24.76 |")
+	numbers := regexp.MustCompile(`\b\d[\d,]*(\.\d+)?\b`).FindAllString(string(table), -1)
+	for _, n := range numbers {
+		if !regexp.MustCompile(`\b` + regexp.QuoteMeta(strings.ReplaceAll(n, ",", "")) + `\b`).MatchString(strings.ReplaceAll(results, ",", "")) {
+			t.Errorf("docs/performance.md does not have README.md's %s", n)
+		}
+	}
+	if len(numbers) < 12 {
+		t.Errorf("README.md's table has the numbers %v: has its form changed?", numbers)
+	}
+}
+
 // files returns every text file of the repository by its path, without files that
 // are built, installed or fetched.
 func files(t *testing.T) map[string][]byte {
