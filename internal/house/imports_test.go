@@ -49,6 +49,7 @@ var mayImport = map[string]string{
 	// Engines: what happens between the domains.
 	"dispatch":   "disburser chain payment settings stack store token wallet",
 	"settlement": "chain payment settings stack store token wallet webhook",
+	"recovery":   "chain payment settings stack store token wallet",
 
 	// Adapters, which never import each other.
 	"boot":          "apikey chains token",
@@ -80,7 +81,7 @@ var mayImport = map[string]string{
 	"merchant":  "client token",
 	"preflight": "chains dynamo kms settings store",
 	"operator": "apikey disburser dispatch dynamo keyring kms operator/audit operator/change operator/console operator/deployed " +
-		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment settings settlement store token " +
+		"operator/doctor operator/dossier operator/policy operator/rollback operator/setting chain payment recovery settings settlement store token " +
 		"wallet webhook",
 
 	// Rooms of the operator: what is deployed, the one way to change it, and what is
@@ -115,7 +116,7 @@ var mayImport = map[string]string{
 	"local/localtest":     "client local",
 	"operator/operatortest": "chain devnet disburser dynamo dynamo/dynamotest ethrpc keyring memory operator operator/change operator/deployed " +
 		"payment settings stack store token wallet",
-	"simulation": "interpose memory simulation/fakechain simulation/oracle simulation/scheduler settings stack store " +
+	"simulation": "interpose memory recovery simulation/fakechain simulation/oracle simulation/scheduler settings stack store " +
 		domains + " " + engines,
 	"simulation/fakechain": "disburser chain token wallet",
 	"simulation/oracle":    "disburser dispatch memory settings simulation/fakechain store " + domains,
@@ -153,6 +154,7 @@ var mayLink = map[string]string{
 	"remit/internal/kms": "remit check-receipts send-payment send-payments create-webhook rotate-webhook-secret " +
 		"test-webhook deliver-webhook",
 	"remit/internal/devnet":      "remit",
+	"remit/internal/recovery":    "remit",
 	"remit/internal/settlement":  "remit check-receipts",
 	"remit/internal/interpose":   "remit",
 	"remit/internal/memory":      "remit",

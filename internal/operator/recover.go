@@ -18,6 +18,7 @@ import (
 	"remit/internal/operator/change"
 	"remit/internal/operator/deployed"
 	"remit/internal/payment"
+	"remit/internal/recovery"
 	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/token"
@@ -67,7 +68,7 @@ func (c recovering) Change(ctx context.Context, d *deployed.Deployment) (none ch
 	}, nil
 }
 
-func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *settlement.Recovery) (none change.Answer, err error) {
+func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery.Recovery) (none change.Answer, err error) {
 	ids, err := r.Hold(ctx)
 	if err != nil {
 		return none, err
@@ -112,7 +113,7 @@ func (c recovering) unconfirm(ctx context.Context, d *deployed.Deployment) error
 }
 
 // recovery puts the parts together as check-receipts has them.
-func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*settlement.Recovery, error) {
+func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*recovery.Recovery, error) {
 	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
 		return nil, err
@@ -139,14 +140,18 @@ func (c recovering) recovery(ctx context.Context, d *deployed.Deployment) (*sett
 			return inKMS.Sign(ctx, string(key), digest)
 		})
 	}
-	return &settlement.Recovery{
-		Settler: settlement.New(d.Config, settlement.Parts{
-			Store: d.Payments, Keys: keys, Nodes: nodes,
-			Events: webhook.NewPublisher(d.Webhooks, d.Jobs), Log: slog.Default(), Now: time.Now,
-		}),
-		Tables: d.Payments, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet,
+	settler := settlement.New(d.Config, settlement.Parts{
+		Store: d.Payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(d.Webhooks, d.Jobs), Log: slog.Default(), Now: time.Now,
+	})
+	return &recovery.Recovery{
+		Config: d.Config, Store: d.Payments, Keys: keys, Nodes: nodes, Now: time.Now, Wait: settlement.Sleep,
+		Settle: func(ctx context.Context) error {
+			_, err := settler.Round(ctx, "recover", true)
+			return err
+		},
+		Say:   func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+		Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet,
 		Window: max(c.Window, 2*max(settings.MaxWindow, d.Config.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
-		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 	}, nil
 }
 
