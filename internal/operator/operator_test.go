@@ -1,6 +1,8 @@
 package operator_test
 
 import (
+	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -65,6 +67,48 @@ func TestCommands(t *testing.T) {
 	if !strings.Contains(a.Secrets["remit/wallets/"+address], key[2:]) {
 		t.Errorf("the secrets are of %d wallets, and not of the imported one", len(a.Secrets))
 	}
+}
+
+// TestMerchants looks after a merchant, and after recipients that nobody pays.
+func TestMerchants(t *testing.T) {
+	a := operatortest.NewAccount(t)
+	out, err := a.Remit("keys create Acme --yes --json")
+	var made struct {
+		Key      string `json:"api_key"`
+		ID       string `json:"id"`
+		Merchant string `json:"merchant_id"`
+	}
+	if err := errors.Join(err, json.Unmarshal([]byte(out), &made)); err != nil || !strings.HasPrefix(made.Key, "remit_test_") {
+		t.Fatal(err, out)
+	}
+	const payee = " 0x1111111111111111111111111111111111111111"
+	m := made.Merchant
+	a.Steps([][3]string{
+		{"the merchant", "merchants list", m + "   Acme"},
+		{"with its key", "merchants show " + m, "everything"},
+		{"a suspension is agreed to", "merchants suspend " + m + " --reason=stolen", "!say --yes"},
+		{"a suspension", "merchants suspend " + m + " --reason=stolen --yes", "suspended: stolen"},
+		{"that ends", "merchants resume " + m + " --yes", "active"},
+		{"a limit of its own", "merchants limit " + m + " --max-amount 7 --daily-amount 9 --yes", " 7                     9 "},
+		{"limits that contradict each other", "merchants limit " + m + " --max-amount 9 --daily-amount 7 --yes",
+			"!--daily-amount is below --max-amount"},
+		{"and the stack's again", "merchants limit " + m + " --yes --json", `"max_amount": null`},
+		{"what was done", "audit-log", "merchants suspend " + m + " --reason=stolen --yes"},
+		{"a key that ends", "keys revoke --yes " + m + " " + made.ID, "revoked"},
+		{"but no other", "keys revoke --yes " + m + " key_zzzzzzzzzzzz", "!no such API key"},
+		{"one that never had any", "keys issue --yes mer_none", "!no such API key"},
+
+		{"a recipient that is paid no more", "deny add --yes --reason court" + payee, "is not paid"},
+		{"is listed with the reason", "deny list", "court"},
+		{"as JSON too", "deny list --json", `"reason": "court"`},
+		{"and may be paid again", "deny remove --yes" + payee, "may be paid"},
+		{"a denial says why", "deny add --yes --reason=" + payee, "!with --reason why it is not paid"},
+
+		{"a transfer of nothing", "wallet move" + payee + " --to" + payee + " --key c", "!say what to move"},
+		{"an amount that is none", "wallet move" + payee + " --to" + payee + " --key c --token 0.0000001", "!at most 6 digits"},
+		{"all ether of a wallet that pays", "wallet move" + payee + " --to" + payee + " --key c --ether all", "!drain the wallet and sweep it"},
+		{"a wallet that pays is not swept", "wallet sweep" + payee + " --to" + payee + " --key b", "!is not draining"},
+	})
 }
 
 // TestCreate makes wallets by two commands at once, and by one that stops after the key

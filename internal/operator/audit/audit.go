@@ -97,8 +97,8 @@ type entry struct {
 	left []chain.Transfer
 }
 
-// Run reads the chain, then the tables: a payment that the chain has is in the tables
-// by then. It changes nothing.
+// Run finds the last final block, then reads the tables: a payment of a block up to that
+// is in the tables by then. It changes nothing.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	a := &auditor{
 		Deployment: d, line: c, known: map[chain.Hash]*entry{}, txs: map[chain.Hash]chain.MinedTx{},
