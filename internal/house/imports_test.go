@@ -94,7 +94,6 @@ var mayImport = map[string]string{
 	"dynamo/dynamotest":     "tooltest",
 	"guidetest":             "tooltest",
 	"house":                 "",
-	"httpapi/fuzztest":      "",
 	"httpapi/httpapitest":   "httpapi",
 	"local/localtest":       "client local",
 	"operator/operatortest": "",
