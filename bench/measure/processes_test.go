@@ -38,8 +38,7 @@ func BenchmarkBatches(b *testing.B) {
 // loadLocal has clients make n requests of `remit local`, each for so many payments.
 func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 	b.Run(fmt.Sprintf("clients=%d/wallets=%d", clients, wallets), func(b *testing.B) {
-		server, url := startLocal(b, remit, wallets)
-		m := newMerchant(b, url)
+		server, m := startLocal(b, remit, wallets)
 		hashes := make([]string, n)
 		begin := time.Now()
 		_, lost, why := load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
@@ -62,7 +61,7 @@ func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 			}
 		}
 		peak := resident(server.Process.Pid, "VmHWM")
-		kill(server)
+		server.Kill()
 		report(b, metrics{"payments": float64(payments), "payments/s": float64(payments) / last.Sub(begin).Seconds(),
 			"confirmed-s": confirmed.Seconds(), "peak-MB": peak,
 			"cpu-ms/payment": millis(server.ProcessState.UserTime()+
@@ -97,9 +96,9 @@ func BenchmarkAnvil(b *testing.B) {
 			chain := startNode(b, io.Discard, "anvil", wallets)
 			file := filepath.Join(b.TempDir(), "wallets")
 			check(b, os.WriteFile(file, []byte(strings.Join(chain.facts.PrivateKeys, "\n")), 0o600))
-			server, url := startLocal(b, remits[name], wallets, "--rpc", chain.facts.RPCURL, "--token", chain.facts.Token.Address.String(),
+			server, m := startLocal(b, remits[name], wallets, "--rpc", chain.facts.RPCURL, "--token", chain.facts.Token.Address.String(),
 				"--wallet-file", file, "--key-creation", "public", "--confirmation-rule", "2")
-			m, hashes := newMerchant(b, url), make([]string, n+single)
+			hashes := make([]string, n+single)
 			var begin time.Time
 			for _, part := range []struct{ clients, first, n int }{{1, 0, single}, {clients, single, n}} {
 				begin = time.Now()
@@ -124,7 +123,7 @@ func BenchmarkAnvil(b *testing.B) {
 					b.Fatalf("payment %d is mined %d times, and %d others", i, len(found[i]), len(found)-len(hashes))
 				}
 			}
-			kill(server)
+			server.Kill()
 			report(b, metrics{"payments/s": rate, "single-p50-ms": p50s[name][len(p50s[name])-1],
 				"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(len(hashes))})
 		}

@@ -1,4 +1,5 @@
-package main_test
+// Package browser_test opens the pages of `remit local` in a browser.
+package browser_test
 
 import (
 	"context"
@@ -24,11 +25,18 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
+	"remit/internal/client"
 	"remit/internal/devnet"
+	"remit/internal/local/localtest"
 	pages "remit/internal/page"
 	"remit/internal/payment"
 	"remit/internal/tooltest"
 )
+
+// remit is the command that serves the page, built once.
+var remit string
+
+func TestMain(m *testing.M) { os.Exit(localtest.Main(m, &remit)) }
 
 var randomly = flag.Float64("random", 60, "seconds of everything at random in TestPageAtRandom")
 
@@ -41,8 +49,8 @@ type sandbox struct {
 // openPage starts a stack and opens its page; a script runs before the page's own.
 func openPage(t *testing.T, width int64, script string) sandbox {
 	t.Helper()
-	_, m := local(t)
-	return openAt(t, m.url, width, script)
+	_, api := localtest.Local(t, remit)
+	return openAt(t, api.URL, width, script)
 }
 
 // openAt opens the page that is served at a URL.
@@ -146,7 +154,7 @@ func (s sandbox) settled(least int) {
 func (s sandbox) paid() int {
 	s.Helper()
 	var facts devnet.Facts
-	answer, err := (&merchant{t: s.T, url: s.url}).api().Call(s.Context(), "GET", "/sandbox", "")
+	answer, err := (&client.Client{URL: s.url}).Call(s.Context(), "GET", "/sandbox", "")
 	if err == nil {
 		err = json.Unmarshal(answer.Body, &facts)
 	}
@@ -215,8 +223,8 @@ func (s sandbox) paysLists(before int) {
 	eval[bool](s, `document.getElementById("list").value = "address,amount\n0x1,2", true`)
 	s.click("#list-alone")
 	s.await("a row that cannot be paid", `/remit: list.csv: 1 rows cannot be paid, so nothing was:\s+line 2: /.test(document.getElementById("list-said").textContent)`)
-	m := merchant{t: s.T, url: s.url, key: eval[string](s, `/KEY=(\S+)/.exec(document.getElementById("curl").textContent)[1]`)}
-	if held, err := m.api().Balance(s.Context(), "0x4444444444444444444444444444444444444444"); err != nil || held.String() != "750000" {
+	api := client.Client{URL: s.url, Key: eval[string](s, `/KEY=(\S+)/.exec(document.getElementById("curl").textContent)[1]`)}
+	if held, err := api.Balance(s.Context(), "0x4444444444444444444444444444444444444444"); err != nil || held.String() != "750000" {
 		s.Errorf("the third recipient of three runs has %s: %v", held, err)
 	}
 }
