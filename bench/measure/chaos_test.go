@@ -206,8 +206,7 @@ func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...s
 		}
 		return http.StatusOK
 	})
-	v.merchant = &client.Client{URL: "http://" + listen, HTTP: &http.Client{Timeout: time.Minute}}
-	v.merchant.Key = must(v.merchant.CreateKey(t.Context(), "Bench"))(t)
+	v.merchant = another(t, &client.Client{URL: "http://" + listen, HTTP: &http.Client{Timeout: time.Minute}})
 	must(v.merchant.CreateWebhook(t.Context(), v.hooks.URL, ""))(t)
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/client"
 	"remit/internal/httpapi"
 )
 
@@ -29,8 +28,7 @@ const turns = 5
 // is in one turn, and what a flood does is in all.
 func BenchmarkFair(b *testing.B) {
 	_, flooding := startLocal(b, build(b, nil, "remit/cmd/remit"), 4, "--merchant-share=50")
-	paying := &client.Client{URL: flooding.URL, HTTP: flooding.HTTP}
-	paying.Key = must(paying.CreateKey(b.Context(), "Bench"))(b)
+	paying := another(b, flooding)
 	hang := newReceiver(b, func(r *http.Request, _ event) int { <-r.Context().Done(); return http.StatusOK })
 	hook := must(flooding.CreateWebhook(b.Context(), hang.URL, ""))(b)
 	var spare struct{ ID string }

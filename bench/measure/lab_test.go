@@ -174,7 +174,22 @@ func build(b testing.TB, env []string, pkg string) string {
 // merchant of it.
 func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*localtest.Process, *client.Client) {
 	b.Helper()
-	return localtest.Local(b, remit, append([]string{"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
+	return startLocalTo(b, b.Output(), remit, wallets, flags...)
+}
+
+// startLocalTo is startLocal with a place for the log.
+func startLocalTo(b *testing.B, log io.Writer, remit string, wallets int, flags ...string) (*localtest.Process, *client.Client) {
+	b.Helper()
+	return localtest.Local(b, log, remit,
+		append([]string{"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
+}
+
+// another returns a client of m's stack with the key of a new merchant.
+func another(b testing.TB, m *client.Client) *client.Client {
+	b.Helper()
+	c := &client.Client{URL: m.URL, HTTP: m.HTTP}
+	c.Key = must(c.CreateKey(b.Context(), "Bench"))(b)
+	return c
 }
 
 // ask asks the API for payment n.

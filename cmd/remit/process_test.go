@@ -21,7 +21,7 @@ const payee = "0x2222222222222222222222222222222222222222"
 // local starts `remit local` on free ports and returns a merchant of it.
 func local(t *testing.T, args ...string) (*localtest.Process, merchant) {
 	t.Helper()
-	p, api := localtest.Local(t, binary, args...)
+	p, api := localtest.Local(t, t.Output(), binary, args...)
 	return p, merchant{api, t}
 }
 

@@ -68,9 +68,9 @@ func Launch(ctx context.Context, stderr io.Writer, program string, args ...strin
 
 // Local starts `remit local` on free ports until the test ends, and returns it with a new
 // merchant of its stack.
-func Local(t testing.TB, remit string, flags ...string) (*Process, *client.Client) {
+func Local(t testing.TB, stderr io.Writer, remit string, flags ...string) (*Process, *client.Client) {
 	t.Helper()
-	p, err := Launch(context.WithoutCancel(t.Context()), t.Output(), remit, slices.Concat([]string{"local"}, free, flags)...)
+	p, err := Launch(context.WithoutCancel(t.Context()), stderr, remit, slices.Concat([]string{"local"}, free, flags)...)
 	if err != nil {
 		t.Fatal(err)
 	}
