@@ -128,13 +128,13 @@ var onlyIn = map[string]string{
 // start-up time, hold power over money or are for tests. The others do not, not
 // even through another package.
 var mayLink = map[string]string{
-	"github.com/ethereum/":   "remit check-receipts get-balance send-payment send-payments",
-	"remit/internal/ethrpc":  "remit check-receipts get-balance send-payment send-payments",
+	"github.com/ethereum/":   "remit check-receipts get-balance refill-wallets send-payment send-payments",
+	"remit/internal/ethrpc":  "remit check-receipts get-balance refill-wallets send-payment send-payments",
 	"remit/internal/keyring": "remit check-receipts send-payment send-payments",
 	"remit/internal/kms": "remit check-receipts send-payment send-payments create-webhook rotate-webhook-secret " +
 		"test-webhook deliver-webhook",
 	"remit/internal/devnet":      "remit",
-	"remit/internal/settlement":  "remit check-receipts",
+	"remit/internal/settlement":  "remit check-receipts refill-wallets",
 	"remit/internal/interpose":   "remit",
 	"remit/internal/memory":      "remit",
 	"remit/internal/simulation":  "",
