@@ -113,12 +113,12 @@ simulate: ## The payment engine under faults, without -race: SEEDS from FROM, an
 	go test ./internal/simulation -run 'TestSeeds$$|TestExhaustive' -v -timeout=24h -seeds=$(SEEDS) -from=$(FROM) $(ARGS)
 
 .PHONY: sensitivity
-sensitivity: ## Take out every rule of docs/guarantees.md in turn: its test must fail (ARGS='-only "payment ends once"')
+sensitivity: ## Take out every rule of tools/mutate/rules.txt in turn: its test must fail (ARGS='-only "bump is stored"')
 	@tools/install dynamodb
 	go run ./tools/mutate rules $(ARGS)
 
 .PHONY: mutants
-mutants: ## Every small mistake in the code that moves money must fail a test, or be in tools/mutate/survivors.txt
+mutants: ## Every small mistake in the code that moves money must fail a test, or be in tools/mutate/survivors.txt (ARGS='-changed HEAD^ -sample 300')
 	go run ./tools/mutate mutants $(ARGS)
 
 .PHONY: fuzz

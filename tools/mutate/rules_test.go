@@ -1,15 +1,11 @@
 package main
 
 import (
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "rewrite the tables of rules in docs/guarantees.md")
 
 // repository is the bench that reads this repository.
 var repository = bench{root: "../.."}
@@ -58,35 +54,6 @@ func testsOf(t *testing.T, pkg string) string {
 	return all.String()
 }
 
-// TestGuarantees keeps the tables of rules in docs/guarantees.md equal to
-// rules.txt. Redraw them with go test ./tools/mutate -run TestGuarantees -update.
-func TestGuarantees(t *testing.T) {
-	const begin, end = "-update -->\n", "<!-- end -->"
-	file := filepath.Join(repository.root, "docs/guarantees.md")
-	text, err := os.ReadFile(file)
-	check(t, err)
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, found := strings.Cut(rest, end)
-	if !ok || !found {
-		t.Fatalf("%s has no place for the tables", file)
-	}
-	var tables strings.Builder
-	section := ""
-	for _, r := range table(t) {
-		if r.section != section {
-			section = r.section
-			fmt.Fprintf(&tables, "\n### %s\n\n| rule | in internal/ | without it fails |\n| --- | --- | --- |\n", section)
-		}
-		fmt.Fprintf(&tables, "| %s | %s | `%s` |\n", r.name, strings.TrimPrefix(r.file, "internal/"), r.test)
-	}
-	want := before + begin + tables.String() + "\n" + end + after
-	if *update {
-		check(t, os.WriteFile(file, []byte(want), 0o600))
-	} else if want != string(text) {
-		t.Errorf("%s is out of date; run go test ./tools/mutate -run TestGuarantees -update", file)
-	}
-}
-
 // TestWithout: a rule's lines are found whatever their indentation, and only if
 // they are there once.
 func TestWithout(t *testing.T) {
@@ -113,54 +80,5 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestVary: every rule of one function is in the file, to be taken out by its number;
-// functions that cannot call a copy of themselves are as they were.
-func TestVary(t *testing.T) {
-	const source = `package p
-
-func (s S) First(a, b int, rest ...string) (int, error) {
-	check(a)
-	guard(b)
-	return a, nil
-}
-
-func second() { lock() }
-
-func third(_ int) {
-	check(3)
-}
-
-func fourth() {
-	defer func() { recover() }()
-	check(4)
-}
-
-var fifth = check(5)
-`
-	rules := map[int]rule{}
-	for i, old := range []string{"\tcheck(a)", "\tguard(b)", "func second() { lock() }", "\tcheck(3)", "\tcheck(4)", "var fifth = check(5)",
-		"\tgone"} {
-		rules[i+1] = rule{old: []string{old}, new: []string{strings.Replace(strings.Replace(old, "check", "_ = ", 1), "lock()", "", 1)}}
-	}
-	rules[2] = rule{old: []string{"\tguard(b)"}}
-	got, varied, err := vary("p.go", source, rules)
-	check(t, err)
-	for _, want := range []string{
-		"(int, error) { if mutantNumber == 1 { return s.rule1First(a, b, rest...) }; if mutantNumber == 2 { return s.rule2First(a, b, " +
-			"rest...) };\n\tcheck(a)\n\tguard(b)\n",
-		"func (s S) rule1First(a, b int, rest ...string) (int, error) {\n\t_ = (a)\n\tguard(b)\n\treturn a, nil\n}\n",
-		"func (s S) rule2First(a, b int, rest ...string) (int, error) {\n\tcheck(a)\n\treturn a, nil\n}\n",
-		"func second() { if mutantNumber == 3 { rule3second(); return }; lock() }\n", "func rule3second() {  }\n",
-		"func third(_ int) {\n\tcheck(3)\n}\n", "}()\n\tcheck(4)\n", "var fifth = check(5)\n",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("nowhere: %s", want)
-		}
-	}
-	if len(varied) != 3 || t.Failed() {
-		t.Errorf("rules %v are varied, in\n%s", varied, got)
 	}
 }
