@@ -198,6 +198,17 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 	}
 }
 
+// TestAPostThatFails without a reason of the sender's own is logged as an attempt.
+func TestAPostThatFails(t *testing.T) {
+	w, e := published(t)
+	must(t, webhook.NewDeliverer(w.store, w, sending(func(context.Context, string, http.Header, []byte) (webhook.Answer, error) {
+		return webhook.Answer{}, errFault
+	}), w.meter, w.now, half).Deliver(t.Context(), w.made[0]))
+	if a, _ := w.logged(e, webhook.Pending, 1).LastAttempt(); a.Error != "the message could not be sent" {
+		t.Errorf("logged %+v", a)
+	}
+}
+
 func TestAPoisonedJobIsAnError(t *testing.T) {
 	w := newFixture(t)
 	for _, test := range []struct {

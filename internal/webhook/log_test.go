@@ -17,6 +17,7 @@ func TestResendIsTheSameEvent(t *testing.T) {
 	w.clock = w.now().Add(30 * 24 * time.Hour)
 	d, err := w.log.Resend(t.Context(), mine, e.ID, first.Delivery)
 	must(t, err)
+	w.has(1, 1)
 	w.drain()
 	if len(w.posts) != 2 || w.posts[0].body != w.posts[1].body ||
 		w.posts[0].header.Get(webhook.HeaderID) != w.posts[1].header.Get(webhook.HeaderID) {

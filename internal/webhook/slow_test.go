@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -207,6 +208,22 @@ func TestOneProbeAtATime(t *testing.T) {
 	}
 	if got, err := w.store.Endpoint(t.Context(), mine, e.ID); err != nil || got.Slow != 4 {
 		t.Errorf("%d slow attempts, %v", got.Slow, err)
+	}
+}
+
+// TestAProbeThatCannotBeClaimed is tried again.
+func TestAProbeThatCannotBeClaimed(t *testing.T) {
+	w, e := parked(t, 15*time.Second, 0)
+	w.clock = w.now().Add(time.Minute)
+	w.mustPublish(w.numbered(9))
+	w.outage("SaveEndpoint", before)
+	job, _ := w.pop()
+	if err := w.deliverer.Deliver(t.Context(), job); !errors.Is(err, errFault) {
+		t.Errorf("delivering: %v", err)
+	}
+	w.has(3, 0)
+	if d := w.newest(e); d.Event.ID == "evt_9" {
+		t.Errorf("it is put off until %v", d.NextAttemptAt)
 	}
 }
 
