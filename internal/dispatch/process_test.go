@@ -220,8 +220,11 @@ type registering struct {
 func (r registering) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
 	for _, a := range r.p.keys {
 		from, to := wallet.Draining, wallet.Active
-		if slices.Contains(r.p.draining, a) {
+		switch {
+		case slices.Contains(r.p.draining, a):
 			from, to = to, from
+		case a == funding:
+			to = wallet.Funding
 		}
 		r.p.must(r.p.tables.Register(context.Background(), wallet.Registration{ID: walletOf(a), State: to, Key: wallet.InSecret}))
 		r.p.must(r.p.tables.SetState(context.Background(), walletOf(a), from, to, r.p.now))
@@ -259,7 +262,7 @@ func (p *process) balance(a token.Address) token.Amount {
 }
 
 func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
-	if i := slices.IndexFunc(c.Recipients, func(a token.Address) bool { return slices.Contains(p.listed, a) }); i >= 0 {
+	if i := slices.IndexFunc(c.Recipients, func(a token.Address) bool { return slices.Contains(p.listed, a) }); i >= 0 && !c.List.IsZero() {
 		return 0, &chain.EntryError{Index: i, Err: chain.ErrListed}
 	}
 	p.mu.Lock()

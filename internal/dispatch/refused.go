@@ -27,10 +27,7 @@ func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 		return false
 	}
 	ceiling := views.Leading().Mined + d.Window
-	if ceiling <= w.Ceiling {
-		return false
-	}
-	return d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil
+	return ceiling > w.Ceiling && d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil
 }
 
 // errNoKey reports a wallet whose key is out of reach.
@@ -71,12 +68,9 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 			continue
 		}
 		tx, err := d.simulate(ctx, id, p)
-		if errors.Is(err, ErrInsufficient) {
-			err = wallet.ErrToken
-		}
 		if err != nil {
 			*refusals = append(*refusals, fmt.Errorf("moving to %s: %w", id.Address, err))
-			if errors.Is(err, wallet.ErrToken) || errors.Is(err, errBlocked) || errors.Is(err, errUnapproved) {
+			if errors.Is(err, ErrInsufficient) || errors.Is(err, errBlocked) || errors.Is(err, errUnapproved) {
 				continue
 			}
 			break // no node answers, or the token refuses the recipient: so it would be with each
@@ -95,12 +89,20 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 	return payment.Payment{}, errNoWallet
 }
 
-// giveUp refuses a payment that no wallet can make now.
-func (d sending) giveUp(ctx context.Context, p payment.Payment, refusals []error) (Result, error) {
-	refusal := fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(refusals...))
-	if !slices.ContainsFunc(refusals, func(err error) bool { return !errors.Is(err, wallet.ErrToken) }) {
-		refusal = ErrInsufficient // every wallet lacks the token only
+// unable returns why no wallet can pay.
+func unable(refusals []error) error {
+	others := slices.DeleteFunc(slices.Clone(refusals), func(err error) bool {
+		return errors.Is(err, wallet.ErrToken) || errors.Is(err, ErrInsufficient)
+	})
+	if len(others) == 0 && len(refusals) > 0 {
+		return ErrInsufficient // every wallet lacks the token only
 	}
+	return errors.Join(slices.Concat([]error{ErrUnavailable}, others)...)
+}
+
+// giveUp refuses a payment that no wallet can make now.
+func (d sending) giveUp(ctx context.Context, p payment.Payment, refusals []error) (payment.Payment, error) {
+	refusal := unable(refusals)
 	if slices.ContainsFunc(refusals, func(err error) bool { return errors.Is(err, wallet.ErrShare) }) {
 		refusal = ErrTooMany // a wallet would pay for another merchant
 		d.crowd.add(p.Merchant, d.Now())
