@@ -54,6 +54,6 @@ func (d sending) refund(ctx context.Context, taken store.Charge) {
 	if len(taken.Limits) == 0 {
 		return
 	}
-	err := d.Store.Refund(ctx, taken)
-	warn(ctx, d.Log, err, "refund of daily limits unknown", "merchant", taken.Merchant, "at", taken.At, "amount", taken.Amount)
+	d.warn(ctx, d.Store.Refund(ctx, taken), "refund of daily limits unknown", "merchant", taken.Merchant, "at", taken.At, "amount",
+		taken.Amount)
 }

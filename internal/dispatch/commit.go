@@ -190,7 +190,9 @@ func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need,
 	if errors.Is(err, store.ErrChanged) {
 		err = d.fill(ctx, p, need.Wallet, nonce)
 	}
-	warn(ctx, d.Log, err, "nonce left to another process", "payment", p.ID, "nonce", nonce)
+	if err != nil {
+		d.Log.WarnContext(ctx, "nonce left to another process", "payment", p.ID, "nonce", nonce, "err", err)
+	}
 }
 
 // fill stores and sends a no-op at a nonce that is reserved to p.
@@ -221,10 +223,10 @@ func (d sending) deliver(ctx context.Context, p payment.Payment, w wallet.Wallet
 	tx := store.PendingTxOf(p)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		warn(ctx, d.Log, d.Store.Release(ctx, p.ID, tx), "release left to check-receipts", "payment", p.ID)
+		d.warn(ctx, d.Store.Release(ctx, p.ID, tx), "release left to check-receipts", "payment", p.ID)
 	})
 	if !w.ClaimedUntil.After(d.Now()) {
-		wg.Go(func() { warn(ctx, d.Log, d.Hints.Hint(ctx), "hint lost", "payment", p.ID) })
+		wg.Go(func() { d.warn(ctx, d.Hints.Hint(ctx), "hint lost", "payment", p.ID) })
 	}
 	d.broadcast(ctx, p, tx)
 	wg.Wait()

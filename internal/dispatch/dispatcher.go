@@ -265,7 +265,6 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		d.refund(ctx, taken)
 		return Result{}, ErrDuplicate // the request that began it may hold a reservation
 	}
-	d.phases.end(phaseStore)
 	p, err = d.submit(ctx, p, taken)
 	return Result{Payment: p, Replayed: true}, err
 }
@@ -318,8 +317,8 @@ func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (
 }
 
 // warn logs an error that the caller goes on without; nil is none.
-func warn(ctx context.Context, log *slog.Logger, err error, message string, args ...any) {
+func (p Parts) warn(ctx context.Context, err error, message string, args ...any) {
 	if err != nil {
-		log.WarnContext(ctx, message, append(args, "err", err)...)
+		p.Log.WarnContext(ctx, message, append(args, "err", err)...)
 	}
 }

@@ -111,7 +111,7 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 		case errors.Is(err, errBlocked):
 			blocked = append(blocked, w)
 		case errors.Is(err, errUnapproved):
-			warn(ctx, d.Log, err, "wallet pays no batches", "wallet", w.Address)
+			d.Log.WarnContext(ctx, "wallet pays no batches", "wallet", w.Address, "err", err)
 		case errors.Is(err, ErrInsufficient): // another may have more
 		case err != nil:
 			return payment.Payment{}, err
@@ -171,9 +171,9 @@ const (
 func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
 	for _, id := range blocked {
 		since := d.pool.Rest(id, blockedReason, d.Now())
-		warn(ctx, d.Log, errBlocked, "wallet rests", "wallet", id.Address, "since", since)
+		d.Log.WarnContext(ctx, "wallet rests: the token pays nobody from it", "wallet", id.Address, "since", since)
 		if d.Now().Sub(since) >= blockedFor {
-			warn(ctx, d.Log, d.Store.Repause(ctx, id, "", blockedReason), "blocked wallet not paused", "wallet", id.Address)
+			d.warn(ctx, d.Store.Repause(ctx, id, "", blockedReason), "blocked wallet not paused", "wallet", id.Address)
 		}
 	}
 }

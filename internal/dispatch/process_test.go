@@ -206,7 +206,10 @@ func (p *process) call(op string) error {
 }
 
 func (p *process) Nodes(context.Context) (chain.Nodes, error) {
-	return chain.Nodes{interpose.Node{Node: p, Around: p.around}}, p.call("Nodes")
+	if err := p.call("Nodes"); err != nil {
+		return nil, err
+	}
+	return chain.Nodes{interpose.Node{Node: p, Around: p.around}}, nil
 }
 
 func (p *process) Hint(context.Context) error { return p.call("Hint") }

@@ -23,10 +23,10 @@ func isRefusal(err error) bool {
 // further than the ceiling knew.
 func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
-	if err != nil {
-		return false
+	var ceiling uint64
+	if err == nil {
+		ceiling = views.Leading().Mined + d.Window
 	}
-	ceiling := views.Leading().Mined + d.Window
 	return ceiling > w.Ceiling && d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil
 }
 
@@ -43,8 +43,8 @@ func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 // errNoWallet reports that every active wallet was tried.
 var errNoWallet = errors.New("no wallet is left to try")
 
-// reassign moves the payment to a wallet that was not tried, whose key can sign, and from
-// which the token makes it, and returns it as it is stored then: another process may have
+// reassign moves the payment to a wallet that was not tried, and from which the token makes
+// it, and returns it as it is stored then: another process may have
 // changed it first. It returns errNoWallet when no wallet is left, and adds to
 // refusals why those that it tried cannot pay. A crash after the write leaves a
 // payment that the next request under its key finishes; a reservation that it
@@ -63,10 +63,6 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 			continue
 		}
 		*tried = append(*tried, id.Address)
-		if _, err := d.ready(ctx, id.Address); err != nil {
-			*refusals = append(*refusals, d.keyless(ctx, id, err))
-			continue
-		}
 		tx, err := d.simulate(ctx, id, p)
 		if err != nil {
 			*refusals = append(*refusals, fmt.Errorf("moving to %s: %w", id.Address, err))

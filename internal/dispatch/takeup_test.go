@@ -11,6 +11,7 @@ import (
 	"remit/internal/payment"
 	"remit/internal/settings"
 	"remit/internal/simulation/fakechain"
+	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -249,6 +250,9 @@ func TestACrowdCostsNoRequests(t *testing.T) {
 // TestADuplicateWaits a moment for the request that is making the payment, and answers as
 // the payment is then.
 func TestADuplicateWaits(t *testing.T) {
+	if dispatch.New(stack.Config{}, dispatch.Parts{}).After == nil {
+		t.Error("it has nothing to wait by")
+	}
 	reserve := func(p *process) error {
 		stored := p.stored()
 		_, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now))
@@ -266,7 +270,12 @@ func TestADuplicateWaits(t *testing.T) {
 			dispatch.ErrInProgress, true},
 		"its key is used for another one": {func(p *process) error { _ = replace(p); return nil }, dispatch.ErrKeyReused, false},
 	} {
-		p := left(t, handlerLife-1, unreserved...)
+		p := left(t, 0, unreserved...)
+		p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
+		if result, err := p.pay(); err != nil || !result.Replayed || p.did("After 300ms#1") {
+			t.Errorf("without a limit that it may be charged to: %+v, %v, after %v", result, err, p.calls)
+		}
+		p = left(t, handlerLife-1, unreserved...)
 		p.script = script{"After 300ms#1": test.meanwhile}
 		result, err := p.pay()
 		if !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrDuplicate) != test.duplicate || result.Replayed != (err == nil) ||

@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -139,13 +138,13 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 		return payment.Payment{}, err
 	}
 	w, err := d.Store.Wallet(ctx, from.ID)
+	var unopened error
 	if errors.Is(err, wallet.ErrUnknown) { // it has never paid
-		unopened := d.look(ctx)
+		unopened = d.look(ctx)
 		w, err = d.Store.Wallet(ctx, from.ID)
-		err = cmp.Or(unopened, err)
 	}
 	if err != nil {
-		return payment.Payment{}, errors.Join(ErrUnavailable, err)
+		return payment.Payment{}, errors.Join(ErrUnavailable, unopened, err)
 	}
 	all := t.Amount.IsZero() && t.Call == nil
 	switch {

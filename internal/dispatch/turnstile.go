@@ -41,11 +41,13 @@ func (t Turnstile) Send(ctx context.Context, r payment.Request) (Result, error) 
 	if errors.Is(err, store.ErrFull) {
 		return Result{}, ErrBusy
 	}
-	warn(ctx, t.Log, err, "places not counted")
+	if err != nil {
+		t.Log.WarnContext(ctx, "places not counted", "err", err)
+	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
 		defer cancel()
-		warn(ctx, t.Log, t.Places.Leave(ctx, place), "place kept until its end")
+		Parts{Log: t.Log}.warn(ctx, t.Places.Leave(ctx, place), "place kept until its end")
 	}()
 	return t.To.Send(ctx, r)
 }
