@@ -123,7 +123,7 @@ type Dispatcher struct {
 	quoted   time.Time
 	wallets  wallet.Registry // as it was read last
 	read     time.Time       // when that was; zero: never
-	checked  atomic.Bool     // every wallet was compared
+	checked  atomic.Bool     // the startup check has passed
 	compared sync.Map        // the wallet.IDs that it has compared so far
 	worst    worstCase
 	rules    settings.Cached[ruling]

@@ -252,8 +252,7 @@ func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) 
 // call returns the call by which w would make p.
 func (d sending) call(p payment.Payment, w token.Address) chain.Call {
 	call := p.Call(w, !d.MemoOff)
-	call.Batch = !p.BatchContract.IsZero()
-	call.ByCall = d.ByCall && !call.Batch && !p.Ether()
+	call.ByCall = d.ByCall && call.To == p.Token.Contract
 	return call
 }
 

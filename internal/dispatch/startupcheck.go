@@ -26,39 +26,30 @@ const (
 )
 
 // startupCheck passes once in a process's life, before its first reservation: then every
-// wallet is compared with the chain, and the tables say of which coin their payments are.
-// A crash leaves tables that say so, and no payment.
+// wallet is compared with the chain, and the tables say of which coin their payments are. It
+// refuses to pay at all while the chain is ahead of any wallet: then another program uses a
+// key, or the tables were restored from the past and a payment made since could be made
+// again. It keeps what it has compared, so that the next call asks only for the rest. Two
+// requests that come at once may both do it; neither waits for the other. A crash leaves
+// tables that say of which coin they are, and no payment.
 func (d sending) startupCheck(ctx context.Context) error {
-	if err := d.compareAll(ctx); err != nil {
-		return err
+	if d.checked.Load() {
+		return nil
 	}
-	if coin := d.ours(); d.coin != coin {
-		if err := d.Store.Bind(ctx, coin, d.Now()); err != nil {
-			return errors.Join(ErrUnavailable, err)
-		}
+	err := d.look(ctx)
+	if coin := d.ours(); err == nil && d.coin != coin {
+		err = d.Store.Bind(ctx, coin, d.Now())
 	}
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	d.checked.Store(true)
 	return nil
 }
 
 // ours is the coin of this process.
 func (d *Dispatcher) ours() store.Coin {
 	return store.Coin{ChainID: d.ChainID, Token: d.Token.Contract}
-}
-
-// compareAll compares every wallet with the chain once in a process's life. It refuses to
-// pay at all while the chain is ahead of any: then another program uses a key, or the
-// tables were restored from the past and a payment made since could be made again. It
-// keeps what it has compared, so that the next call asks only for the rest. Two requests
-// that come at once may both do it; neither waits for the other.
-func (d sending) compareAll(ctx context.Context) error {
-	if d.checked.Load() {
-		return nil
-	}
-	if err := d.look(ctx); err != nil {
-		return errors.Join(ErrUnavailable, err)
-	}
-	d.checked.Store(true)
-	return nil
 }
 
 // look compares every wallet that has a record, also one that is draining or whose
