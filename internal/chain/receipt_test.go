@@ -65,20 +65,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestArrived: a node that gives a log twice makes no amount larger.
-func TestArrived(t *testing.T) {
-	coin, from, to := token.Address{1}, token.Address{2}, token.Address{3}
-	log := func(n uint64) chain.Log {
-		word := token.Units(n).Bytes32()
-		return chain.Log{Contract: coin, Topics: []chain.Hash{keccak("Transfer(address,address,uint256)"), topic(from), topic(to)}, Data: word[:]}
-	}
-	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
-	r := chain.Receipt{Succeeded: true, Logs: []chain.Log{log(900), log(900), log(90)}}
-	if got := chain.Arrived(r, transfer); got != token.Units(990) {
-		t.Errorf("%v arrived, want 990", got)
-	}
-}
-
 // TestJudgeBatch: each transfer of a batch needs a log of its own, and a node that gives a
 // log twice adds none.
 func TestJudgeBatch(t *testing.T) {

@@ -10,12 +10,10 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"remit/internal/chain"
 	"remit/internal/dispatch"
-	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/settings"
 	"remit/internal/store"
@@ -282,11 +280,14 @@ func TestFirstUseOnAnotherChain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, test.script)
-			p.keys, p.mined, p.block = p.keys[:1], 2, final.Hash
+			p.mined, p.idle, p.block = 2, second, final.Hash
 			p.must(p.tables.SetCompared(t.Context(), 1, store.Comparison{Final: test.final}))
 			_, err := p.pay()
 			if p.did("Open#1") != test.opened || !errors.Is(err, dispatch.ErrUnavailable) {
 				t.Errorf("%v, after %v", err, p.calls)
+			}
+			if test.opened && !p.record(second).Suspect() {
+				t.Errorf("the other wallet pays: %+v", p.record(second))
 			}
 		})
 	}
@@ -581,15 +582,9 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestTheLessLoadedWalletPays: a process remembers what it has reserved.
+// TestTheLessLoadedWalletPays: a process remembers which wallets can pay.
 func TestTheLessLoadedWalletPays(t *testing.T) {
 	p := newProcess(t, script{})
-	for n, want := range []token.Address{first, second, first, second} {
-		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != want {
-			t.Errorf("payment %d: wallet %v, %v; want %v", n, result.Payment.Wallet, err, want)
-		}
-	}
-	p = newProcess(t, script{})
 	p.poor = first
 	_, err := p.send("the process is cold")
 	p.must(err)
@@ -670,26 +665,6 @@ func TestQuotesAreKept(t *testing.T) {
 	if p.times["Compared"] != 1 {
 		t.Errorf("%d startup checks", p.times["Compared"])
 	}
-}
-
-// TestStartupCheckAsksForAllWalletsAtOnce: a cold process with sixteen wallets waits
-// for the node as long as one with a single wallet does.
-func TestStartupCheckAsksForAllWalletsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tables := memory.NewPayments()
-		for _, how := range []string{"opens them", "knows them"} {
-			p := start(t, tables, script{})
-			p.delays = map[string]time.Duration{"Account": time.Second}
-			for i := range 14 {
-				p.keys = append(p.keys, token.Address{3, byte(i)})
-			}
-			began := time.Now()
-			_, err := p.send(how)
-			if took := time.Since(began); err != nil || took != time.Second {
-				t.Errorf("a process that %s took %v, want a second; %v", how, took, err)
-			}
-		}
-	})
 }
 
 // TestFoundOnTheChain: a payment that only the chain had is its merchant's once a

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"remit/internal/dispatch"
 	"remit/internal/memory"
@@ -22,6 +23,27 @@ func (p *process) change(set func(*settings.Settings)) {
 	s := rules.Settings
 	set(&s)
 	p.must(p.tables.SetSettings(p.t.Context(), s))
+}
+
+// TestSettingsTakeEffect: a request is judged by settings that were read less than MaxAge
+// before, by the clock, whatever the process did meanwhile.
+func TestSettingsTakeEffect(t *testing.T) {
+	p := newProcess(t, script{})
+	for i, step := range []struct {
+		later time.Duration
+		want  error
+	}{{0, nil}, {settings.MaxAge - 1, nil}, {1, dispatch.ErrAmountAbove}, {time.Hour, dispatch.ErrAmountAbove}} {
+		p.now = p.now.Add(step.later)
+		if _, err := p.send(string(rune('a' + i))); !errors.Is(err, step.want) {
+			t.Errorf("%s later: %v, want %v", step.later, err, step.want)
+		}
+		if i == 0 {
+			p.change(func(s *settings.Settings) { s.Maximum = token.Units(99) })
+		}
+	}
+	if p.times["Rules"] != 3 {
+		t.Errorf("the rules were read %d times, want one request every MaxAge", p.times["Rules"])
+	}
 }
 
 // TestUnusableSettings: nothing new begins without settings that can be obeyed. Requests for

@@ -2,7 +2,6 @@ package dispatch_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -199,21 +198,6 @@ func TestAWalletIsOpenedOnceThePausesOfOthersAreKnown(t *testing.T) {
 	p.must(p.tables.Open(t.Context(), wallet.Wallet{ID: walletOf(second), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}))
 	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || p.did("Open#1") {
 		t.Errorf("wallet %v, %v, after %v", result.Payment.Wallet, err, p.calls)
-	}
-}
-
-// TestAWalletThatAnotherProcessOpens meanwhile, and pays from, is used as any other.
-func TestAWalletThatAnotherProcessOpens(t *testing.T) {
-	open := func(p *process) error {
-		w := wallet.Wallet{ID: walletOf(first), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}
-		return p.tables.Open(context.Background(), w)
-	}
-	p := newProcess(t, script{"Account#1": open, "Account#2": open})
-	p.foreign = first
-	for n, want := range []token.Address{first, second, first} {
-		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != want {
-			t.Errorf("payment %d: wallet %v, %v", n, result.Payment.Wallet, err)
-		}
 	}
 }
 

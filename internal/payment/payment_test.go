@@ -100,18 +100,6 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-func TestStatuses(t *testing.T) {
-	want := map[payment.State]payment.Status{
-		payment.Prepared: payment.StatusPending, payment.Committed: payment.StatusPending,
-		payment.Confirmed: payment.StatusConfirmed, payment.Failed: payment.StatusFailed,
-	}
-	for _, s := range payment.States() {
-		if s.Status() != want[s] {
-			t.Errorf("%s is shown as %q, want %q", s, s.Status(), want[s])
-		}
-	}
-}
-
 func TestAttempts(t *testing.T) {
 	p := in(t, payment.Committed)
 	first, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(20)}, Gas: tx.Gas}, now)
