@@ -157,16 +157,6 @@ func TestBatchesThatArePaid(t *testing.T) {
 		len(paid.Entries) != 1 {
 		t.Errorf("a batch of one is paid by %+v", paid)
 	}
-	for name, r := range map[string]payment.Request{"one payment": {To: one.To, Amount: one.Amount}, "another order": batchOf(7, 8),
-		"a reference": batchOf(7)} {
-		r.Merchant, r.Mode, r.IdempotencyKey = one.Merchant, one.Mode, one.IdempotencyKey
-		if name == "a reference" {
-			r.Entries[0].Reference = "r"
-		}
-		if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrKeyReused) {
-			t.Errorf("%s under the same key: %v", name, err)
-		}
-	}
 	p.set(func(s *settings.Settings) { s.BatchContract = token.Address{} })
 	if again, err := p.d.Send(t.Context(), batchOf(5, 6)); err != nil || !again.Replayed {
 		t.Errorf("a batch of before, on a stack that pays none any more: %v", err)
