@@ -44,12 +44,11 @@ func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 var errNoWallet = errors.New("no wallet is left to try")
 
 // reassign moves the payment to a wallet that was not tried, and from which the token makes
-// it, and returns it as it is stored then: another process may have
-// changed it first. It returns errNoWallet when no wallet is left, and adds to
-// refusals why those that it tried cannot pay. A crash after the write leaves a
-// payment that the next request under its key finishes; a reservation that it
-// holds on the wallet it left is an orphan, which check-receipts fills with a
-// no-op.
+// it, and returns it as it is stored then: another process may have changed it first. It
+// returns errNoWallet when no wallet is left, and adds to refusals why those that it tried
+// cannot pay. A crash after the write leaves a payment that the next request under its key
+// finishes; a reservation that it holds on the wallet it left is an orphan, which
+// check-receipts fills with a no-op.
 func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
 	if d.refused != nil {
 		return payment.Payment{}, d.refused
