@@ -113,6 +113,9 @@ func TestBatch(t *testing.T) {
 	if r := of(one, two); r.Amount != token.Units(11) || !r.To.IsZero() || single.To != one.To {
 		t.Errorf("%+v, and of one %+v", r, single)
 	}
+	if a, b := asked.Fingerprint(), of(one, two).Fingerprint(); a != "dupaoje7fvnfvhwxvyntp5ifnblwxah2" || b != "6bnity4ekfdcajr4tjhav6hwgscn3vvp" {
+		t.Errorf("%s and %s are not the stored fingerprints", a, b)
+	}
 	if r, ok := asked.Batch([]payment.Entry{one, {Amount: token.MaxAmount()}}); ok {
 		t.Errorf("more than there can be: %+v", r)
 	}
