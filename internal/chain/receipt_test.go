@@ -137,3 +137,15 @@ func TestTransferData(t *testing.T) {
 		}
 	}
 }
+
+// TestTransferTopics: the topics ask for the transfers out of wallets. A log of less is none.
+func TestTransferTopics(t *testing.T) {
+	wallet := token.Address{1}
+	topics := chain.TransferTopics([]token.Address{wallet})
+	if len(topics) != 2 || topics[0][0] != keccak("Transfer(address,address,uint256)") || topics[1][0] != topic(wallet) {
+		t.Errorf("%v", topics)
+	}
+	if moved, ok := (chain.Log{}).Transfer(); ok {
+		t.Errorf("%+v", moved)
+	}
+}
