@@ -207,6 +207,11 @@ func TestRest(t *testing.T) {
 				t.Errorf("after it was woken it rests since %v", since)
 			}
 		}, candidates[0]},
+		{14 * time.Minute, func(at time.Time) {
+			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(noon.Add(3 * time.Minute)) {
+				t.Errorf("ten minutes after its last rest it rests since %v", since)
+			}
+		}, candidates[0]},
 		{time.Hour, func(at time.Time) {
 			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(at) {
 				t.Errorf("long after its last rest it rests since %v", since)
