@@ -17,40 +17,36 @@ import (
 // any more; every key is answered with the payment that was made, and the others are
 // made once.
 func TestLostTables(t *testing.T) {
-	for _, emptied := range []bool{false, true} {
-		for _, killed := range []string{"", "PutNoop", "Advance", "Transfers", "Create", "Commit", "Repause"} {
-			perform(t, map[bool]string{false: "rolled back", true: "emptied"}[emptied]+" "+killed, simulation.Setup{Wallets: 2, Window: 4},
-				func(s *simulation.Scenario) {
-					s.Pay("before", order(0))
-					s.Elapse(4 * time.Minute)
-					image := s.Store.Image()
-					s.Pay("mined", order(1))
-					s.Pay("mined too", order(2))
-					s.Elapse(4 * time.Minute)
-					s.Idle = true
-					s.On("unsent", "Send", 0, scheduler.FailBefore)
-					for n := 3; n < 8; n++ {
-						s.Pay("unsent", order(n))
-					}
-					if emptied {
-						image = memory.NewPayments()
-					}
-					s.Lose(image)
-					s.Idle = false
-					s.Is("a retry before", s.Ask("too early", order(1)).Refused(), true)
-					if killed != "" {
-						s.On("recover1", killed, 1, scheduler.KillAfter)
-						s.Is("recovered by one that was killed", s.Recover(), false)
-					}
-					s.Is("recovered", s.Recover(), true)
-					s.Chain.Replay()
-					s.Elapse(time.Minute)
-					for n := range 8 {
-						p := s.Pay("again", order(n))
-						s.Is("paid before", p.State == payment.Confirmed, n < 3)
-					}
-				})
-		}
+	for name, paused := range map[string]string{"rolled back": "audit", "emptied": ""} {
+		perform(t, name, simulation.Setup{Wallets: 2, Window: 4}, func(s *simulation.Scenario) {
+			s.Pay("before", order(0))
+			s.Elapse(4 * time.Minute)
+			s.Pause(1, "audit")
+			image := s.Store.Image()
+			s.Pay("mined", order(1))
+			s.Pay("mined too", order(2))
+			s.Elapse(4 * time.Minute)
+			s.Idle = true
+			s.On("unsent", "Send", 0, scheduler.FailBefore)
+			for n := 3; n < 7; n++ {
+				s.Pay("unsent", order(n))
+			}
+			if name == "emptied" {
+				image = memory.NewPayments()
+			}
+			s.Lose(image)
+			s.Idle = false
+			s.Is("a retry before", s.Ask("too early", order(1)).Refused(), true)
+			s.Is("recovered", s.Recover(), true)
+			s.Is("paused as before", s.Record(1).Paused, paused)
+			s.Resume(1)
+			s.Chain.Replay()
+			s.Elapse(time.Minute)
+			for n := range 7 {
+				p := s.Pay("again", order(n))
+				s.Is("paid before", p.State == payment.Confirmed, n < 3)
+			}
+		})
 	}
 }
 

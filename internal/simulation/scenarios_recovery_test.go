@@ -2,18 +2,25 @@ package simulation_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"remit/internal/chain"
 	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/recovery"
+	"remit/internal/settings"
 	"remit/internal/simulation"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/scheduler"
+	"remit/internal/store"
+	"remit/internal/token"
+	"remit/internal/wallet"
 )
 
 // prepared puts a payment of an order that nobody has committed into tables, with a change.
@@ -131,4 +138,280 @@ func TestRecoveryUnderFaults(t *testing.T) {
 	}
 }
 
-var _ = fakechain.Batcher
+// missing is a node that has no transaction, though it has logs of some.
+type missing struct{ chain.Node }
+
+func (missing) Transactions(context.Context, []chain.Hash) ([]chain.MinedTx, error) { return nil, nil }
+
+// broken are tables that cannot be read as a whole.
+type broken struct{ store.Store }
+
+func (broken) Entries(context.Context) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) { yield(store.Entry{}, errBroken) }
+}
+
+var errBroken = errors.New("broken")
+
+// A recovery that cannot know what was lost ends, and the next one does its work. Unless the
+// tables are of another coin, the wallets are paused.
+func TestRecoveryWithoutAnAnswer(t *testing.T) {
+	for name, change := range map[string]func(*simulation.Scenario, *recovery.Recovery){
+		"nodes without transactions": func(s *simulation.Scenario, r *recovery.Recovery) {
+			r.Nodes = chain.Nodes{missing{s.Chain.Nodes[0]}, missing{s.Chain.Nodes[1]}}
+		},
+		"tables that cannot be read": func(_ *simulation.Scenario, r *recovery.Recovery) { r.Store = broken{r.Store} },
+		"no nodes":                   func(_ *simulation.Scenario, r *recovery.Recovery) { r.Nodes = nowhere{} },
+		"no settings":                func(s *simulation.Scenario, _ *recovery.Recovery) { s.Damage(settings.ErrDamaged) },
+		"another coin":               func(_ *simulation.Scenario, r *recovery.Recovery) { r.Token.Contract = token.Address{1} },
+		"no secrets":                 func(s *simulation.Scenario, _ *recovery.Recovery) { s.Keys.Down(true) },
+	} {
+		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
+			s.Pay("known", order(0))
+			s.Elapse(4 * time.Minute)
+			image := s.Store.Image()
+			s.Pay("lost", order(1))
+			s.Elapse(4 * time.Minute)
+			s.Idle = true
+			s.Forget(image)
+			s.StartRecovery(func(r *recovery.Recovery) { change(s, r) })
+			s.Elapse(10 * time.Minute)
+			_, err := s.LastRecovery()
+			s.Is("ended", err != nil, true)
+			s.Is("paused", s.Record(0).Suspect(), name != "another coin")
+			s.Is("another coin", errors.Is(err, store.ErrOtherCoin), name == "another coin")
+			s.Keys.Down(false)
+			s.Set(unit(0))
+			s.Is("recovered", s.Recover(), true)
+			s.IsState(order(1), payment.Confirmed)
+			s.Idle = false
+		})
+	}
+}
+
+// nowhere knows no nodes.
+type nowhere struct{}
+
+func (nowhere) Nodes(context.Context) (chain.Nodes, error) { return nil, errBroken }
+
+// The key of a wallet is gone. Its payments are put back if nothing of it can be under way;
+// else nothing is recovered until the key is back.
+func TestRecoveryWithoutAKey(t *testing.T) {
+	for name, rest := range map[string]bool{"emptied": true, "at rest": true, "reserved": false, "unsent": false} {
+		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
+			s.Pay("known", order(0))
+			s.Elapse(4 * time.Minute)
+			s.Idle = true
+			switch name {
+			case "reserved":
+				s.Begin("killed", 0, order(1), "Reserve", scheduler.KillAfter)
+			case "unsent":
+				s.On("unsent", "Send", 0, scheduler.FailBefore)
+				s.Pay("unsent", order(1))
+			}
+			image := s.Store.Image()
+			if name == "emptied" {
+				image = memory.NewPayments()
+			}
+			if name == "reserved" {
+				s.Pay("lost", order(1))
+				s.Idle = false
+				s.Elapse(4 * time.Minute)
+				s.Idle = true
+			}
+			s.Lose(image)
+			s.StartRecovery(func(r *recovery.Recovery) {
+				r.Keys, r.Keyed, r.Wallets = &fakechain.Keys{}, nil, []token.Address{fakechain.Wallet(0)}
+			})
+			s.Elapse(10 * time.Minute)
+			report, err := s.LastRecovery()
+			s.Is("refused", errors.Is(err, wallet.ErrNoKey), !rest)
+			s.Is("no-ops", report.Noops, 0)
+			s.Is("recovered", s.Recovered(), rest)
+			if rest {
+				s.IsState(order(0), payment.Confirmed)
+			}
+		})
+	}
+}
+
+// A dry run changes nothing, signs nothing and counts what the run then does: here a payment
+// that was lost, a transfer of a thief, and one that reverted. Tables with a payment that is
+// committed, and mined, know it before it is settled.
+func TestDryRun(t *testing.T) {
+	for name, want := range map[string]recovery.Report{
+		"emptied":     {Noops: 32, Stored: 3, Sum: unit(3000)},
+		"rolled back": {Noops: 32, Stored: 1, Known: 2, Sum: unit(1000)},
+	} {
+		perform(t, name, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+			s.Pay("known", order(0))
+			s.Elapse(4 * time.Minute)
+			s.Idle = true
+			s.Pay("committed", order(1))
+			image := s.Store.Image()
+			s.Halted = true
+			s.Pay("lost", order(2))
+			s.Pay("lost", order(3))
+			s.Chain.Recipients[fakechain.Payee(3)] = fakechain.Reverts
+			s.Halted = false
+			s.Elapse(time.Minute)
+			s.Steal(1, s.Chain.MostMined(fakechain.Wallet(1)), 5)
+			s.Elapse(4 * time.Minute)
+			if name == "emptied" {
+				image = memory.NewPayments()
+			}
+			s.Forget(image)
+			s.Fate = func(e *scheduler.Effect) scheduler.Outcome {
+				if e.Actor.Name == "recover1" && (slices.Contains(writes, e.Call.Op) || e.Call.Op == "Sign") {
+					s.T.Errorf("a dry run made %v", e.Call)
+				}
+				return scheduler.Apply
+			}
+			s.Recover(func(r *recovery.Recovery) { r.DryRun = true })
+			dry, err := s.LastRecovery()
+			s.Is("failed", err, nil)
+			s.Is("recovered", s.Recover(), true)
+			done, _ := s.LastRecovery()
+			s.Is("transfers of thieves", len(done.Foreign), 1)
+			want.Foreign = done.Foreign
+			s.Is("done", fmt.Sprintf("%+v", done), fmt.Sprintf("%+v", want))
+			s.Is("counted", fmt.Sprintf("%+v", dry), fmt.Sprintf("%+v", want))
+			s.Idle = false
+		})
+	}
+}
+
+// A transaction that takes a wallet's coins by an allowance is no payment of it, whatever its
+// data: here one of another wallet, which nobody names to the recovery.
+func TestTransferByAnother(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		s.Chain.Fund(fakechain.Source, unit(9_000), unit(0))
+		s.Chain.Approve(fakechain.Wallet(0), unit(9_000))
+		s.Pay("client", order(0))
+		leave(s, order(1), true)
+		s.Elapse(4 * time.Minute)
+		s.Idle = true
+		image := s.Store.Image()
+		s.Forget(memory.NewPayments())
+		s.Recover(func(r *recovery.Recovery) { r.Keyed, r.Wallets = nil, []token.Address{fakechain.Source} })
+		report, _ := s.LastRecovery()
+		s.Is("no payment", len(report.Foreign), 1)
+		s.Is("put back", report.Stored, 0)
+		s.Lose(image)
+		s.Is("recovered", s.Recover(), true)
+		s.Idle = false
+		s.Pay("client", order(1))
+	})
+}
+
+// The tables know a payment as failed that the chain has made. The recovery reports it, and
+// changes nothing of it.
+func TestTablesThatDiffer(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
+		made := s.Pay("lost", order(0))
+		image := s.Store.Image()
+		s.Elapse(4 * time.Minute)
+		s.Idle = true
+		wrong, ctx := memory.NewPayments(), s.T.Context()
+		rules, _ := s.Store.Rules(ctx)
+		rules.Settings.Version = 0
+		s.Is("set", wrong.SetSettings(ctx, rules.Settings), nil)
+		prepared(s, wrong, made, func(*payment.Payment) {})
+		p, _ := wrong.Payment(ctx, made.ID)
+		p, err := p.Commit(chain.Signed{Hash: chain.Hash{1}, Raw: []byte{1}}, time.Now())
+		s.Is("committed", errors.Join(err, wrong.Commit(ctx, p)), nil)
+		p, err = p.Fail(payment.NonceConsumed, chain.Receipt{}, time.Now())
+		s.Is("failed", errors.Join(err, wrong.Finish(ctx, p), wrong.DeletePendingTx(ctx, walletOf(made), 0)), nil)
+		s.Lose(wrong)
+		s.Recover(func(*recovery.Recovery) {})
+		report, err := s.LastRecovery()
+		s.Is("ended", err, nil)
+		s.Is("differ", fmt.Sprint(report.Differ), fmt.Sprint([]payment.ID{made.ID}))
+		s.Is("known", report.Known, 0)
+		s.IsState(order(0), payment.Failed)
+		s.Lose(image)
+		s.Is("recovered", s.Recover(), true)
+		s.Idle = false
+	})
+}
+
+func walletOf(p payment.Payment) wallet.ID {
+	return wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}
+}
+
+// The image shows a payment as prepared in another way than it was made since. It is stored as
+// it was made.
+func TestPreparedOtherwise(t *testing.T) {
+	for name, change := range map[string]func(*payment.Payment){
+		"another recipient": func(p *payment.Payment) { p.Entries[0].To = fakechain.Payee(9) },
+		"another contract":  func(p *payment.Payment) { p.BatchContract = token.Address{0xba} },
+		"without its id":    func(p *payment.Payment) { p.Tx.Data = p.CallData(false) },
+	} {
+		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
+			s.Pay("known", order(1))
+			s.Elapse(4 * time.Minute)
+			image := s.Store.Image()
+			made := s.Pay("lost", batch(0))
+			s.Elapse(4 * time.Minute)
+			prepared(s, image, made, func(p *payment.Payment) {
+				p.Entries = slices.Clone(p.Entries)
+				change(p)
+			})
+			s.Lose(image)
+			s.Is("recovered", s.Recover(), true)
+			p := s.Payment(batch(0))
+			s.Is("state", p.State, payment.Confirmed)
+			s.Is("to", p.Entries[0].To, made.Entries[0].To)
+			s.Is("contract", p.BatchContract, made.BatchContract)
+			s.Is("call data", string(p.Tx.Data), string(made.Tx.Data))
+		})
+	}
+}
+
+// A node is as far behind as a recovery uses up nonces, or further: then nothing is concluded.
+func TestRecoveryFromNodesFarApart(t *testing.T) {
+	for behind, far := range map[int]bool{4: false, 5: true} {
+		perform(t, fmt.Sprint(behind), simulation.Setup{Spare: 4}, func(s *simulation.Scenario) {
+			for n := range behind {
+				s.Pay("mined", order(n))
+			}
+			s.Elapse(4 * time.Minute)
+			s.Chain.Nodes[1].Lag = 1_000
+			s.Chain.Nodes[1].Follow()
+			s.Lose(memory.NewPayments())
+			s.StartRecovery()
+			s.Elapse(time.Minute)
+			_, err := s.LastRecovery()
+			s.Is("refused", err != nil, far)
+			s.Chain.Each((*fakechain.Node).Heal)
+			s.Elapse(10 * time.Minute)
+			s.Is("recovered", s.Recovered() || s.Recover(), true)
+		})
+	}
+}
+
+// A wallet without ether is named once, with what its no-ops need, and when it has that,
+// nothing more is missing. Nobody is asked for ether while there is some.
+func TestRecoveryNeedsEther(t *testing.T) {
+	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
+		s.Pay("mined", order(0))
+		s.Elapse(4 * time.Minute)
+		s.Chain.TakeGas(fakechain.Wallet(1))
+		s.Lose(memory.NewPayments())
+		asked := 0
+		s.Is("recovered", s.Recover(func(r *recovery.Recovery) {
+			say := r.Say
+			r.Say = func(format string, args ...any) {
+				say(format, args...)
+				var ether, to string
+				if n, _ := fmt.Sscanf(fmt.Sprintf(format, args...), "waiting for ether: send %s ether to %s,", &ether, &to); n > 0 {
+					asked++
+					s.Is("to", strings.TrimSuffix(to, ","), fakechain.Wallet(1).String())
+					wei, err := token.ParseTokens(ether, 18)
+					s.Is("an amount", err, nil)
+					s.Chain.Fund(fakechain.Wallet(1), unit(0), wei)
+				}
+			}
+		}), true)
+		s.Is("asked", asked, 1)
+	})
+}
