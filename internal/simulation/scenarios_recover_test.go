@@ -83,6 +83,7 @@ func TestPreparedInTheImage(t *testing.T) {
 		s.Is("recovered", s.Recover(), true)
 		for n := range 2 {
 			s.IsState(order(n), payment.Confirmed)
+			s.Is("merchant", s.Payment(order(n)).Merchant, "mer_1")
 			s.Pay("again", order(n))
 		}
 	})
@@ -289,7 +290,7 @@ func TestNoopsAtAnAbsurdPrice(t *testing.T) {
 // chain, and what was mined is not on the fork. The recovery waits for the block that was final
 // when it began, or for a run before it.
 func TestRecoveryOnAFork(t *testing.T) {
-	for _, from := range []string{"before it began", "when it filled", "when it read"} {
+	for _, from := range []string{"before it began", "when it filled", "while it waited", "when it read"} {
 		perform(t, from, simulation.Setup{}, func(s *simulation.Scenario) {
 			if from == "when it read" {
 				s.Pay("mined", order(1))
@@ -302,7 +303,7 @@ func TestRecoveryOnAFork(t *testing.T) {
 			case "before it began":
 				s.Elapse(2 * time.Minute)
 				s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
-			case "when it read":
+			case "while it waited", "when it read":
 				s.On("recover1", "Transfers", 2, scheduler.Freeze)
 			}
 			s.Idle = true
@@ -312,10 +313,18 @@ func TestRecoveryOnAFork(t *testing.T) {
 				s.Elapse(20 * time.Minute)
 			}
 			s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
-			s.Thaw()
+			if from != "while it waited" {
+				s.Thaw()
+			}
 			s.Elapse(20 * time.Minute)
 			s.Is("recovered on a fork", s.Recovered(), false)
 			s.Chain.Return()
+			if from == "while it waited" { // what was lost is mined before transfers are read
+				s.Chain.Each((*fakechain.Node).Forget)
+				s.Chain.Replay()
+				s.Elapse(5 * time.Minute)
+				s.Thaw()
+			}
 			s.Elapse(5 * time.Minute)
 			s.Is("recovered", s.Recovered() || s.Recover(), true)
 			s.Idle = false

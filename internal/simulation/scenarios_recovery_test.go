@@ -343,7 +343,7 @@ func walletOf(p payment.Payment) wallet.ID {
 func TestPreparedOtherwise(t *testing.T) {
 	for name, change := range map[string]func(*payment.Payment){
 		"another recipient": func(p *payment.Payment) { p.Entries[0].To = fakechain.Payee(9) },
-		"another contract":  func(p *payment.Payment) { p.BatchContract = token.Address{0xba} },
+		"another contract":  func(p *payment.Payment) { p.BatchContract = token.Address{0xbc} },
 		"without its id":    func(p *payment.Payment) { p.Tx.Data = p.CallData(false) },
 	} {
 		perform(t, name, simulation.Setup{}, func(s *simulation.Scenario) {
