@@ -149,39 +149,6 @@ func TestBumpFromAfterTheImage(t *testing.T) {
 	})
 }
 
-// Of two nodes one does not answer, and the other is far behind: by its count, the
-// nonces that were signed last could not have been. Nothing is concluded until both say
-// the same.
-func TestRecoveryAsksEveryNode(t *testing.T) {
-	const mined = 20 // more than a recovery uses up
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		for n := range mined {
-			s.Pay("mined", order(n))
-		}
-		s.Elapse(4 * time.Minute)
-		s.Idle = true
-		s.On("unsent", "Send", 0, scheduler.FailBefore)
-		s.Pay("unsent", order(mined))
-		s.Lose(memory.NewPayments())
-		behind, down := s.Chain.Nodes[0], s.Chain.Nodes[1]
-		behind.Lag, down.Down = 1_000, true
-		behind.Follow()
-		s.StartRecovery()
-		s.Elapse(time.Minute)
-		behind.Heal()
-		down.Heal()
-		s.Elapse(10 * time.Minute)
-		s.Is("recovered by one node's word", s.Recovered(), false)
-		s.Is("recovered", s.Recovered() || s.Recover(), true)
-		s.Chain.Replay()
-		s.Elapse(time.Minute)
-		for n := range mined + 1 {
-			s.Pay("again", order(n))
-		}
-		s.Idle = false
-	})
-}
-
 // The tables are lost again with a recovery that had begun, and a re-organisation has
 // taken counts back: the no-ops of the first reach further than those of the second.
 // When a stranger sends them later, they move nothing, and no wallet stops. A payment
