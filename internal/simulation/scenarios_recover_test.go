@@ -258,11 +258,11 @@ func TestNoopsAtAnAbsurdPrice(t *testing.T) {
 // when it began, or for a run before it.
 func TestRecoveryOnAFork(t *testing.T) {
 	for _, from := range []string{"before it began", "when it filled", "while it waited", "when it read"} {
-		perform(t, from, simulation.Setup{}, func(s *simulation.Scenario) {
-			if from == "when it read" {
-				s.Pay("mined", order(1))
-				s.Elapse(time.Minute)
+		perform(t, from, simulation.Setup{Spare: 2}, func(s *simulation.Scenario) {
+			for n := 1; n <= map[string]int{"before it began": 3, "when it read": 1}[from]; n++ {
+				s.Pay("mined", order(n))
 			}
+			s.Elapse(time.Minute)
 			s.On("unsent", "Send", 0, scheduler.FailBefore)
 			s.Pay("unsent", order(0))
 			s.Lose(memory.NewPayments())
@@ -294,6 +294,8 @@ func TestRecoveryOnAFork(t *testing.T) {
 			}
 			s.Elapse(5 * time.Minute)
 			s.Is("recovered", s.Recovered() || s.Recover(), true)
+			s.Chain.Replay()
+			s.Elapse(time.Minute)
 			s.Idle = false
 			s.Pay("again", order(0))
 			s.Pay("again", order(1))

@@ -222,9 +222,12 @@ func TestRecoveryWithoutAKey(t *testing.T) {
 				s.Idle = true
 			}
 			s.Lose(image)
-			s.StartRecovery(func(r *recovery.Recovery) {
+			keyless := func(r *recovery.Recovery) {
 				r.Keys, r.Keyed, r.Wallets = &fakechain.Keys{}, nil, []token.Address{fakechain.Wallet(0)}
-			})
+			}
+			s.Recover(keyless, func(r *recovery.Recovery) { r.DryRun = true })
+			s.Is("changed by a dry run", s.Record(0).NoopsBelow, uint64(0))
+			s.StartRecovery(keyless)
 			s.Elapse(10 * time.Minute)
 			report, err := s.LastRecovery()
 			s.Is("refused", errors.Is(err, wallet.ErrNoKey), !rest)
@@ -392,13 +395,14 @@ func TestRecoveryFromNodesFarApart(t *testing.T) {
 	}
 }
 
-// A wallet without ether is named once, with what its no-ops need, and when it has that,
-// nothing more is missing. Nobody is asked for ether while there is some.
+// A wallet runs out of ether when half of its no-ops are mined. It is named once, with what the
+// others need, and when it has that, nothing more is missing.
 func TestRecoveryNeedsEther(t *testing.T) {
 	simulation.Perform(t, simulation.Setup{Wallets: 2}, func(s *simulation.Scenario) {
 		s.Pay("mined", order(0))
 		s.Elapse(4 * time.Minute)
 		s.Chain.TakeGas(fakechain.Wallet(1))
+		s.Chain.Fund(fakechain.Wallet(1), unit(0), unit(30_000_000))
 		s.Lose(memory.NewPayments())
 		asked := 0
 		s.Is("recovered", s.Recover(func(r *recovery.Recovery) {
@@ -411,6 +415,11 @@ func TestRecoveryNeedsEther(t *testing.T) {
 					s.Is("to", strings.TrimSuffix(to, ","), fakechain.Wallet(1).String())
 					wei, err := token.ParseTokens(ether, 18)
 					s.Is("an amount", err, nil)
+					txs, _, _ := s.Store.PendingTxs(s.T.Context(), s.Record(1).ID, 0)
+					mined, has := s.Chain.MostMined(fakechain.Wallet(1)), s.Chain.Account(fakechain.Wallet(1), 0).Gas
+					all, _ := txs[0].Gas.Times(16 - mined)
+					s.Is("some are mined", mined > 0, true)
+					s.Is("what the others need", wei, all.Sub(has))
 					s.Chain.Fund(fakechain.Wallet(1), unit(0), wei)
 				}
 			}
