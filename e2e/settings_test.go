@@ -3,6 +3,9 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -12,8 +15,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"remit/internal/settings"
+	"remit/internal/token"
 )
 
 // warm is how many processes of each function the tests below keep busy.
@@ -261,4 +267,63 @@ func (o *operator) findings() (all []finding) {
 		o.t.Fatalf("remit doctor ended with %d\n%s%s: %v", r.code, r.stdout, r.stderr, err)
 	}
 	return all
+}
+
+// TestDamagedSettings: a lost limit is never taken for none. Payments stop, and say so,
+// until an operator replaces the settings.
+func TestDamagedSettings(t *testing.T) {
+	o := newOperator(t)
+	m := newMerchant(t, o.s)
+	order := map[string]any{"to": recipient, "amount": 7}
+	hash := m.served("POST", "/send-payment", order, "Idempotency-Key", "before").want(t, 201).get("tx_hash")
+	file := filepath.Join(t.TempDir(), "settings.env")
+	if err := os.WriteFile(file, []byte(o.ok(nil, "settings", "show").stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	version := o.shown()["payments"].Version
+	mend := func() ran {
+		return o.ok(nil, "settings", "apply", "--yes", file, "--over", fmt.Sprint("payments=", version))
+	}
+	mended := false
+	defer func() {
+		if !mended {
+			mend()
+		}
+	}()
+	_, err := dynamodb.NewFromConfig(o.s.Administrator()).UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String(o.s.Outputs["PaymentsTableName"]), UpdateExpression: aws.String("REMOVE #v.DailyLimit"),
+		ExpressionAttributeNames: map[string]string{"#v": "values"},
+		Key: map[string]types.AttributeValue{"pk": &types.AttributeValueMemberS{Value: "denied"},
+			"sk": &types.AttributeValueMemberS{Value: token.Address{}.String()}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := time.Now()
+	until(t, "every process to have read the settings", settings.MaxAge+time.Minute,
+		func() bool { return time.Since(damaged) > settings.MaxAge })
+	for i := range warm {
+		a, err := m.api().Call(t.Context(), "POST", "/send-payment", fmt.Sprintf(`{"to":%q,"amount":%d}`, recipient, i+1))
+		if err != nil || a.Status != 503 || !regexp.MustCompile(`"code":\s*"payment_rail_unavailable"`).Match(a.Body) {
+			t.Errorf("a payment without settings: %d %s, %v", a.Status, a.Body, err)
+		}
+	}
+	again := m.served("POST", "/send-payment", order, "Idempotency-Key", "before").want(t, 201)
+	if again.get("tx_hash") != hash || again.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("a replay answered %s", again.text)
+	}
+	if lines := o.s.logged(t, "SendPayment"); !slices.ContainsFunc(lines, func(line string) bool {
+		return strings.Contains(line, `"settings unusable"`) && strings.Contains(line, "DailyLimit is missing")
+	}) {
+		t.Error("no function logged why it refuses payments")
+	}
+	if !slices.ContainsFunc(o.findings(), func(f finding) bool {
+		return f.Check == "settings" && !f.OK && strings.Contains(f.Saw, "damaged")
+	}) {
+		t.Error("doctor does not find the damage")
+	}
+	o.fails("--over payments=", "settings", "set", "--yes", "DailyLimit=1")
+	mend()
+	mended = true
+	m.served("POST", "/send-payment", order, "Idempotency-Key", "after").want(t, 201)
 }
