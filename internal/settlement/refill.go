@@ -94,11 +94,8 @@ func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
 	for _, asset := range []struct{ has, each token.Amount }{
 		{leading.Balance.Sub(coin), p.Refills.Token.Amount}, {leading.Gas.Sub(gas), p.Refills.Ether.Amount},
 	} {
-		if asset.each.IsZero() {
-			continue
-		}
 		for n := range left {
-			if asset.has.Less(asset.each) {
+			if asset.has.Less(asset.each) { // never of an asset without refills
 				left = n
 				break
 			}
