@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,12 +34,21 @@ func again(call string, err error) script {
 	return script{call: func(*world) error { return err }}
 }
 
-// TestRounds holds every step of a round, and every fault in one, to the whole
-// report: alarms ring on its counts. Where want has an error, the faults of one
-// step leave the others done.
-func TestRounds(t *testing.T) {
+// A situation is a wallet before a round, other processes' acts in the round, and its
+// whole report: alarms ring on its counts.
+type situation struct {
+	name   string
+	before func(*world)
+	script script
+	want   settlement.Report
+	err    error
+}
+
+// situations are the rows of TestRounds and TestFaults.
+func situations() []situation {
 	type report = settlement.Report
 	const held, over = 2 * minute, 4 * minute // ages: of a reservation that is finished, of an attempt that is bumped
+	nothingMade := func(*world) {}
 	reserved := func(w *world) { w.reserve("a", held) }
 	sent := func(w *world) { w.commit("a", minute); w.pooled = 1 }
 	stuck := func(w *world) { w.commit("a", over); w.pooled, w.price = 1, 21 }
@@ -64,19 +76,8 @@ func TestRounds(t *testing.T) {
 		w.must(w.tables.DeletePendingTx(context.Background(), id, 0))
 	}
 
-	for _, test := range []struct {
-		name   string
-		before func(*world)
-		script script
-		want   report
-		err    error
-	}{
-		{"nothing to do", func(*world) {}, script{}, report{}, nil},
-		{"the wallets cannot be listed", sent, breaks("Wallets#1"), report{}, errBroken},
-		{"the wallet cannot be read", sent, breaks("Wallet#1"), report{}, errBroken},
-		{"its pending transactions cannot be read", sent, breaks("PendingTxs#1"), report{}, errBroken},
-		{"it cannot be claimed", sent, breaks("Claim#1"), report{}, errBroken},
-		{"the node is down", sent, breaks("Account#1"), report{Busy: true, Pending: 1, Oldest: minute}, errBroken},
+	return []situation{
+		{"nothing to do", nothingMade, script{}, report{}, nil},
 
 		{"a fresh reservation", func(w *world) { w.reserve("a", settlement.ReservationAge-1) }, script{}, report{Busy: true}, nil},
 		{"an old reservation", func(w *world) { w.reserve("a", settlement.ReservationAge) }, script{},
@@ -84,7 +85,6 @@ func TestRounds(t *testing.T) {
 		{"a reservation from a clock that is a little ahead", func(w *world) { w.reserve("a", -5*second) }, script{}, report{Busy: true}, nil},
 		{"a reservation from a wrong clock", func(w *world) { w.reserve("a", -5*second-1) }, script{},
 			report{Busy: true, Reservations: 1, Pending: 1}, nil},
-		{"a reservation while the node is down", reserved, breaks("Account#1"), report{Busy: true, Reservations: 1, Pending: 1}, errBroken},
 		{"a reservation whose pending transaction is stored", func(w *world) { w.unreleased(w.reserve("a", held), 0) }, script{},
 			report{Busy: true, Reservations: 1, Pending: 1}, nil},
 		{"a reservation whose nonce has a no-op", func(w *world) { w.reserve("a", held); w.noop(0, minute); w.pooled = 1 }, script{},
@@ -118,13 +118,8 @@ func TestRounds(t *testing.T) {
 			w.pooled = 1
 		}, script{}, report{Busy: true, Reservations: 1, Noops: 1, Pending: 2, Oldest: minute}, nil},
 		{"an unreadable payment", reserved, again("Payment#1", store.ErrUnreadable), report{Busy: true, Unreadable: 1}, store.ErrUnreadable},
-		{"a payment that cannot be read", reserved, breaks("Payment#1"), report{Busy: true}, errBroken},
-		{"no key", reserved, breaks("Signer#1"), report{Busy: true}, errBroken},
-		{"no signature", reserved, breaks("Sign#1"), report{Busy: true}, errBroken},
-		{"no commit", reserved, breaks("Commit#1"), report{Busy: true}, errBroken},
 		{"a payment that was moved meanwhile", reserved, again("Commit#1", store.ErrChanged), report{Busy: true}, nil},
 		{"a nonce that was taken meanwhile", reserved, again("Commit#1", store.ErrNonceTaken), report{Busy: true}, nil},
-		{"no release", reserved, breaks("Release#1"), report{Busy: true, Pending: 1}, errBroken},
 
 		{"a transaction in the pool", sent, script{}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
 		{"a transaction that the node has forgotten", func(w *world) { w.commit("a", minute) }, script{},
@@ -137,16 +132,15 @@ func TestRounds(t *testing.T) {
 			report{Busy: true, Resent: 1, Refused: 1, Pending: 1, Oldest: minute}, nil},
 		{"a transaction without the gas", func(w *world) { w.commit("a", minute); w.commit("b", minute); w.reply = chain.Funds }, script{},
 			report{Busy: true, Resent: 1, Paused: 1, Pending: 2, Oldest: minute}, nil},
-		{"and it cannot be paused", func(w *world) { w.commit("a", minute); w.reply = chain.Funds }, breaks("Repause#1"),
-			report{Busy: true, Resent: 1, Pending: 1, Oldest: minute}, errBroken},
 		{"and a person has paused it meanwhile", func(w *world) { w.commit("a", minute); w.reply = chain.Funds },
 			again("Repause#1", store.ErrChanged), report{Busy: true, Resent: 1, Pending: 1, Oldest: minute}, nil},
-		{"more transactions than one round sends", func(w *world) {
+		{"more transactions than one round sends", nothingMade, script{"Wallets#1": func(w *world) error {
 			w.must(w.tables.RaiseCeiling(context.Background(), id, 70))
 			for n := range 66 {
 				w.commit(fmt.Sprint(n), minute)
 			}
-		}, script{}, report{Busy: true, Resent: 64, Pending: 66, Oldest: minute}, nil},
+			return nil
+		}}, report{Busy: true, Resent: 64, Pending: 66, Oldest: minute}, nil},
 
 		{"a transaction that waits too long", func(w *world) { w.commit("a", settlement.BumpAfter); w.pooled, w.price = 1, 21 }, script{},
 			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
@@ -154,26 +148,22 @@ func TestRounds(t *testing.T) {
 			report{Busy: true, Bumps: 1, Pending: 1, Oldest: settlement.BumpAfter}, nil},
 		{"a transaction that waits", func(w *world) { w.commit("a", settlement.BumpAfter-1); w.pooled = 1 }, script{},
 			report{Busy: true, Pending: 1, Oldest: settlement.BumpAfter - 1}, nil},
-		{"and it has had every attempt that is stored", func(w *world) {
+		{"and it has had every attempt that is stored", nothingMade, script{"Wallets#1": func(w *world) error {
 			p := w.commit("a", over)
 			for n := 1; n < store.MaxAttempts; n++ {
 				p.Attempts = append(p.Attempts, payment.Attempt{Hash: chain.Hash{1, byte(n)}, Raw: []byte{1}, At: w.now.Add(-over)})
 				w.must(w.tables.AddAttempt(context.Background(), p))
 			}
 			w.pooled, w.price = 1, 21
-		}, script{}, report{Busy: true, Resent: 1, Pending: 1, Oldest: over}, nil},
+			return nil
+		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: over}, nil},
 		{"and the market asks no more than it offers", func(w *world) { stuck(w); w.price = 20 }, script{},
 			report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"a no-op that waits too long", unfilled, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
 		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{},
 			report{Busy: true, Pending: 1, Oldest: over}, nil},
-		{"no price", stuck, breaks("Fees#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"no room for a bump", func(w *world) { stuck(w); w.settler.Own.FeeLimit = token.Units(21) }, script{},
 			report{Busy: true, Pending: 1, Oldest: over}, nil},
-		{"no key for a bump", stuck, breaks("Signer#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
-		{"no signature of a bump", stuck, breaks("Sign#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
-		{"the bumped payment cannot be read", stuck, breaks("Payment#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
-		{"the bump is not stored", stuck, breaks("AddAttempt#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
 		{"another run bumps", stuck, again("AddAttempt#1", store.ErrChanged), report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"another run has bumped", stuck, script{"Payment#1": func(w *world) error {
 			stored := made(w)
@@ -184,10 +174,6 @@ func TestRounds(t *testing.T) {
 			unfilled(w)
 			w.gas, w.settler.Own.FeeLimit = 30_000, token.Units(21)
 		}, script{}, report{Busy: true, Pending: 1, Oldest: over}, nil},
-		{"no signature of a no-op's bump", unfilled, breaks("Sign#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
-		{"the bump of a no-op is not stored", unfilled, breaks("BumpNoop#1"), report{Busy: true, Pending: 1, Oldest: over}, errBroken},
-		{"a node that does not answer still gets the bytes again", func(w *world) { stuck(w); w.pooled = 0 }, breaks("AddAttempt#1"),
-			report{Busy: true, Resent: 1, Pending: 1, Oldest: over}, errBroken},
 
 		{"a payment that was made", paid, script{}, report{Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
 		{"a payment that reverted", func(w *world) { w.mine(chain.Receipt{Tx: w.commit("a", minute).TxHash}) }, script{},
@@ -205,41 +191,21 @@ func TestRounds(t *testing.T) {
 		{"a no-op at a nonce that is reserved after the wallet was read", func(w *world) { w.mine(chain.Receipt{Tx: w.noop(0, minute).Hash()}) },
 			script{"Wallet#2": func(w *world) error { w.reserve("a", 0); return nil }}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
 		{"a block that is not final", func(w *world) { paid(w); w.final = 4 }, script{}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
-		{"receipts that no node gives", paid, breaks("Receipts#1"), report{Busy: true, Pending: 1, Oldest: minute}, errBroken},
 		{"a payment that is unreadable at its end", paid, again("Payment#1", store.ErrUnreadable),
 			report{Busy: true, Unreadable: 1, Pending: 1, Oldest: minute}, store.ErrUnreadable},
-		{"a payment that cannot be read at its end", paid, breaks("Payment#1"), report{Busy: true, Pending: 1, Oldest: minute}, errBroken},
-		{"an end that is not stored", paid, breaks("Finish#1"), report{Busy: true, Pending: 1, Oldest: minute}, errBroken},
 		{"an end that another run stores", paid, script{"Finish#1": func(w *world) error { confirm(w); return store.ErrChanged }}, report{}, nil},
 		{"an end that another run has stored", func(w *world) { paid(w); confirm(w) }, script{}, report{}, nil},
 		{"an end that no run stores", paid, again("Finish#1", store.ErrChanged), report{Busy: true, Pending: 1, Oldest: minute},
 			store.ErrChanged},
-		{"an event that is not published", paid, breaks("Publish#1"),
-			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}, Pending: 1, Oldest: minute}, errBroken},
-		{"a pending transaction that stays", paid, breaks("DeletePendingTx#1"),
-			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}, Pending: 1, Oldest: minute}, errBroken},
-		{"one of two payments fails", func(w *world) {
-			for _, key := range []string{"a", "b"} {
-				p := w.commit(key, minute)
-				w.paid(p, p.TxHash)
-			}
-		}, breaks("Publish#1"), report{Busy: true, Confirmed: 2, ToFinal: []time.Duration{minute, minute}, Pending: 1, Oldest: minute},
-			errBroken},
 
 		{"a nonce that was used, and no node says by what", func(w *world) { used(w); w.atNonce = chain.Hash{} }, script{},
 			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a nonce that was used by an attempt without a receipt", func(w *world) { used(w); w.atNonce = w.pending()[0].Hash() }, script{},
 			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a nonce that was used, and the node fails", used, breaks("TxAtNonce#1"),
-			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, errBroken},
 		{"a nonce that a stranger used", used, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
 		{"a nonce that a no-op used, where none of a lost recovery reaches", func(w *world) { used(w); w.atNonce = nothing }, script{},
 			report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
-		{"and the pending transaction cannot be read", used, breaks("PendingTx#1"),
-			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, errBroken},
 		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
-		{"and the wallet cannot be paused", used, breaks("Pause#1"), report{Busy: true, Undecided: 1, Suspect: 1, Pending: 1, Oldest: minute},
-			errBroken},
 		{"a nonce that a bump of another run used", used, script{"PendingTx#1": func(w *world) error {
 			p := made(w)
 			p.Attempts = append(p.Attempts, payment.Attempt{Hash: stranger})
@@ -253,16 +219,8 @@ func TestRounds(t *testing.T) {
 
 		{"transactions that no reservation explains", ahead, script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2, Paused: 0}, nil},
 		{"and they are final", func(w *world) { w.mined, w.settled = 2, 2 }, script{}, report{Suspect: 1}, nil},
-		{"and the wallet cannot be read again", ahead, breaks("Wallet#2"), report{}, errBroken},
-		{"and the wallets cannot be listed", ahead, breaks("Wallets#2"), report{Suspect: 1}, errBroken},
-		{"and no wallet can be paused", ahead, breaks("Pause#1"), report{Suspect: 1}, errBroken},
-		{"and what is final is unknown", ahead, breaks("Count#1"), report{Suspect: 1}, errBroken},
-		{"and a nonce cannot be filled", ahead, breaks("PutNoop#2"), report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}, errBroken},
-		{"and no price is known", ahead, breaks("Fees#1"), report{Suspect: 1}, errBroken},
-		{"and the no-op is not signed", ahead, breaks("Sign#1"), report{Suspect: 1}, errBroken},
 		{"and a nonce was filled by another run", ahead, again("PutNoop#1", store.ErrNonceTaken),
 			report{Busy: true, Suspect: 1, Noops: 1, Pending: 1}, nil},
-		{"and the next nonce is not raised", ahead, breaks("Advance#1"), report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, errBroken},
 		{"no-ops that a lost recovery has signed", noops(nothing, 2), script{}, report{Busy: true, Noops: 2, Pending: 2}, nil},
 		{"no-ops beyond those of a lost recovery", noops(nothing, 1), script{}, report{Busy: true, Suspect: 1, Noops: 2, Pending: 2}, nil},
 		{"transfers where no-ops of a lost recovery may be", noops(stranger, 2), script{},
@@ -276,10 +234,6 @@ func TestRounds(t *testing.T) {
 			script{"Wallet#2": func(w *world) error { w.commit("a", 0); return nil }}, report{}, nil},
 
 		{"a reconciliation that a reservation overtakes", settled, again("Reconcile#1", store.ErrChanged), report{}, nil},
-		{"a reconciliation that fails", settled, breaks("Reconcile#1"), report{}, errBroken},
-		{"a ceiling that is not raised", paid, breaks("RaiseCeiling#1"), report{Confirmed: 1, ToFinal: []time.Duration{minute}}, errBroken},
-		{"a reserved payment that cannot be read to be reconciled", func(w *world) { w.reserve("a", 0) }, breaks("Payment#1"),
-			report{Busy: true}, errBroken},
 		{"a reserved payment that is unreadable to be reconciled", func(w *world) { w.reserve("a", 0) },
 			again("Payment#1", store.ErrUnreadable), report{Busy: true}, nil},
 		{"a reserved payment that is discarded before it is reconciled", func(w *world) { w.reserve("a", 0) },
@@ -293,18 +247,20 @@ func TestRounds(t *testing.T) {
 			report{Busy: true, Pending: 1, Oldest: minute}, nil},
 		{"a claim that has ended", func(w *world) { sent(w); w.claim("other", 0) }, script{}, report{Busy: true, Pending: 1, Oldest: minute},
 			nil},
-		{"a claim that cannot be ended", paid, breaks("Claim#2"), report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, errBroken},
-		{"a wallet that cannot be read after the claim", paid, breaks("Wallet#2"),
-			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, errBroken},
 		{"a reservation before the claim ended", paid, script{"Claim#2": func(w *world) error { w.reserve("b", 0); return nil }},
 			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
 		{"a payment before the claim ended", paid, script{"Claim#2": func(w *world) error { w.commit("b", 0); return nil }},
 			report{Busy: true, Confirmed: 1, ToFinal: []time.Duration{minute}}, nil},
 		{"a paused wallet", func(w *world) { sent(w); w.must(w.tables.Pause(context.Background(), id, "by hand")) }, script{},
 			report{Busy: true, Paused: 1, Pending: 1, Oldest: minute}, nil},
-	} {
+	}
+}
+
+// TestRounds holds every step of a round to the whole report.
+func TestRounds(t *testing.T) {
+	for _, test := range situations() {
 		t.Run(test.name, func(t *testing.T) {
-			w := newWorld(t, test.script)
+			w := newWorld(t, maps.Clone(test.script))
 			test.before(w)
 			got, err := w.round()
 			if !errors.Is(err, test.err) {
@@ -320,8 +276,40 @@ func TestRounds(t *testing.T) {
 			if diff := cmp.Diff(test.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("report (-want +got):\n%s\nafter %v", diff, w.calls)
 			}
-			for call := range test.script {
+			for call := range w.script {
 				t.Errorf("%s was not called: %v", call, w.calls)
+			}
+		})
+	}
+}
+
+// TestFaults: a call that fails, before or after it takes effect, is an error of its round,
+// and later rounds end as if it had not.
+func TestFaults(t *testing.T) {
+	// They are counted, tried again, asked of other nodes, or answered by waiting.
+	tolerated := []string{"Rules", "Head", "BlockHashes", "Estimate", "Send", "TxAtNonce", "Transactions"}
+	for _, test := range situations() {
+		if len(test.script) > 0 {
+			continue
+		}
+		t.Run(test.name, func(t *testing.T) {
+			calm := newWorld(t, script{})
+			test.before(calm)
+			_, err := calm.round()
+			calm.must(err)
+			calls, want := slices.Clone(calm.calls), calm.end()
+			for _, call := range calls {
+				for _, fault := range []error{errBroken, errLost} {
+					w := newWorld(t, again(call, fault))
+					test.before(w)
+					op, _, _ := strings.Cut(call, "#")
+					if _, err := w.round(); !errors.Is(err, fault) && !slices.Contains(tolerated, op) {
+						t.Errorf("%s %v: the round returns %v", call, fault, err)
+					}
+					if diff := cmp.Diff(want, w.end()); diff != "" {
+						t.Errorf("after %s %v (-want +got):\n%s", call, fault, diff)
+					}
+				}
 			}
 		})
 	}

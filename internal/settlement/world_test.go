@@ -25,8 +25,10 @@ import (
 	"remit/internal/webhook"
 )
 
-// errBroken is the error of a call that a script lets fail.
-var errBroken = errors.New("broken")
+var (
+	errBroken = errors.New("broken")          // a call that a script lets fail
+	errLost   = errors.New("answer was lost") // one that takes effect
+)
 
 // A script names calls by their operation and number, "Claim#1", and says what
 // happens before one. An error of it is returned in the call's place.
@@ -73,6 +75,9 @@ type world struct {
 	times map[string]int
 	waits []time.Duration
 	from  []string // the nonces from which pending transactions were read
+
+	made   []payment.ID
+	events map[string]bool // published
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -89,7 +94,7 @@ var funds = settlement.Funds{Address: payer, Balance: token.Units(1_000_000), Ga
 func newWorld(t *testing.T, s script) *world {
 	w := &world{
 		t: t, tables: memory.NewPayments(), script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
-		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, times: map[string]int{},
+		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, times: map[string]int{}, events: map[string]bool{},
 	}
 	w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}))
 	w.settler = settlement.New(stack.Config{
@@ -132,6 +137,9 @@ func (w *world) around(ctx context.Context, c interpose.Call, apply func(context
 	w.mu.Unlock()
 	if act != nil {
 		if err := act(w); err != nil {
+			if errors.Is(err, errLost) {
+				apply(ctx)
+			}
 			return err
 		}
 	}
@@ -166,6 +174,7 @@ func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Paym
 		AssignedTo(payer, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 10, Fees: fees})
 	_, _, err := w.tables.Create(context.Background(), p)
 	w.must(err)
+	w.made = append(w.made, p.ID)
 	return p
 }
 
@@ -236,6 +245,25 @@ func (w *world) record() wallet.Wallet {
 	return record
 }
 
+// end returns what is stored after some more rounds, but hashes and times.
+func (w *world) end() []string {
+	for range 3 {
+		_, err := w.round()
+		w.must(err)
+	}
+	r := w.record()
+	end := []string{fmt.Sprint(r.NextNonce, r.NoopsBelow, r.Ceiling, r.Balance, r.Gas, r.Paused, r.Reservations, r.PerMerchant),
+		fmt.Sprint(w.events)}
+	for _, tx := range w.pending() {
+		end = append(end, fmt.Sprint(tx.Nonce, " ", tx.Noop(), " ", len(tx.Hashes)))
+	}
+	for _, id := range w.made {
+		p, _ := w.tables.Payment(context.Background(), id)
+		end = append(end, fmt.Sprint(p.State, " ", p.Nonce, " ", len(p.Attempts), " ", p.Failure))
+	}
+	return end
+}
+
 // stored is a payment as it is stored.
 func (w *world) stored(p payment.Payment) payment.Payment {
 	stored, err := w.tables.Payment(context.Background(), p.ID)
@@ -273,7 +301,13 @@ func (w *world) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
 }
 
-func (w *world) Publish(context.Context, webhook.Event) error { return w.call("Publish") }
+func (w *world) Publish(_ context.Context, e webhook.Event) error {
+	return w.around(context.Background(), interpose.Call{Op: "Publish"}, func(context.Context) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.events[e.ID] = true
+	})
+}
 
 func (w *world) String() string { return "node" }
 
