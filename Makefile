@@ -118,7 +118,7 @@ sensitivity: ## Take out every rule of docs/guarantees.md in turn: its test must
 	go run ./tools/mutate rules $(ARGS)
 
 .PHONY: mutants
-mutants: ## Every small mistake in the code that moves money must fail a test, or be in tools/mutate/survivors.txt
+mutants: ## Every small mistake in the code that moves money must fail a test, or be in tools/mutate/survivors.txt (ARGS='-changed HEAD^ -sample 300')
 	go run ./tools/mutate mutants $(ARGS)
 
 .PHONY: fuzz

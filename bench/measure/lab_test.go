@@ -194,7 +194,13 @@ func build(b testing.TB, env []string, pkg string) string {
 // address of its API.
 func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*exec.Cmd, string) {
 	b.Helper()
-	p, lines, err := start(b.Context(), b.Output(), "Ctrl-C", remit,
+	return startLocalTo(b, b.Output(), remit, wallets, flags...)
+}
+
+// startLocalTo is startLocal with a place for the log.
+func startLocalTo(b *testing.B, log io.Writer, remit string, wallets int, flags ...string) (*exec.Cmd, string) {
+	b.Helper()
+	p, lines, err := start(b.Context(), log, "Ctrl-C", remit,
 		append([]string{"local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0",
 			"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
 	check(b, err)

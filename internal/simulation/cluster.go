@@ -108,6 +108,7 @@ type Cluster struct {
 	mu      sync.Mutex
 	hinted  bool // a handler asked for a run
 	reports []settlement.Report
+	failed  []error // of runs
 }
 
 // NewCluster returns a Cluster at rest. Close it.
@@ -355,6 +356,9 @@ func (c *Cluster) StartRun() string {
 		report, err := s.Run(skewedContext{ctx, skew}, name)
 		c.mu.Lock()
 		c.reports = append(c.reports, report)
+		if err != nil && !errors.Is(err, scheduler.ErrOver) {
+			c.failed = append(c.failed, err)
+		}
 		c.mu.Unlock()
 		if !errors.Is(err, scheduler.ErrOver) {
 			c.trace(name, "ends, with errors: %t", err != nil)

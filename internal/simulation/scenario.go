@@ -270,6 +270,13 @@ func (s *Scenario) Reports() []settlement.Report {
 	return slices.Clone(s.reports)
 }
 
+// Failed returns the errors of the runs that have ended with one.
+func (s *Scenario) Failed() []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.failed)
+}
+
 // Recover runs `remit recover` to its end, and reports whether that was good.
 func (s *Scenario) Recover() bool {
 	s.StartRecovery()

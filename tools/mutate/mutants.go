@@ -17,13 +17,18 @@ type mutant struct {
 	at   int    // offset in its file
 	name string // file, function, kind, and the source that is changed
 	pkg  string
+	span // of its function
 }
 
-// number is the variable of a mutated package that says which mistake is made.
-const number = "mutantNumber"
+// A span is a range of lines of a file, counted from 1.
+type span struct {
+	file        string
+	first, last int
+}
 
 // chooser is added to a mutated package. All its mutants are compiled into it
-// at once, so that each costs no more than a run of the tests.
+// at once, so that each costs no more than a run of the tests. A mutant is made
+// if MUTANT is its id; the file REACHED gets the ids of all that a test reaches.
 const chooser = `package %s
 
 import (
@@ -31,7 +36,23 @@ import (
 	"strconv"
 )
 
-var ` + number + `, _ = strconv.Atoi(os.Getenv("MUTANT"))
+var (
+	mutantMade, _  = strconv.Atoi(os.Getenv("MUTANT"))
+	mutantFile, _  = os.OpenFile(os.Getenv("REACHED"), os.O_APPEND|os.O_WRONLY, 0)
+	mutantsReached [%d]bool
+)
+
+func mutant(n int) bool {
+	if !mutantsReached[n] {
+		mutantReached(n)
+	}
+	return n == mutantMade
+}
+
+func mutantReached(n int) {
+	mutantsReached[n] = true
+	_, _ = mutantFile.WriteString(strconv.Itoa(n) + "\n")
+}
 `
 
 // An edit puts text into a source file.
@@ -42,15 +63,16 @@ type edit struct {
 
 // A mutator writes all mutants of a file into its source:
 //
-//	a < b   turned          (a < b) != (mutantNumber == 7)
-//	a < b   boundary moved  (mutantNumber == 8 && (a <= b) || mutantNumber != 8 && (a < b))
-//	ok      negated         (ok) != (mutantNumber == 9)
-//	f(x)    left out        if mutantNumber != 10 { f(x) }
+//	a < b   turned          (a < b) != mutant(7)
+//	a < b   boundary moved  (mutant(8) && (a <= b) || !mutant(8) && (a < b))
+//	ok      negated         (ok) != mutant(9)
+//	f(x)    left out        if !mutant(10) { f(x) }
 type mutator struct {
 	file, source string
 	base         int // of the file's positions
 	pkg, fn      string
-	first        int // id of the first mutant
+	span         span // of the function
+	first        int  // id of the first mutant
 	mutants      []mutant
 	edits        []edit
 }
@@ -66,7 +88,7 @@ func mutate(pkg, file, source string, first int) (string, []mutant, error) {
 	m := &mutator{file: file, source: source, base: int(parsed.FileStart), pkg: pkg, first: first}
 	for _, d := range parsed.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
-			m.fn = f.Name.Name
+			m.fn, m.span = f.Name.Name, span{file, fset.Position(f.Pos()).Line, fset.Position(f.End()).Line}
 			ast.Inspect(f.Body, m.visit)
 		}
 	}
@@ -122,7 +144,7 @@ func (m *mutator) visit(node ast.Node) bool {
 		m.compare(n)
 	case *ast.Ident:
 		if n.Name == "true" || n.Name == "false" {
-			m.add("negated", n, "(", ") != ("+m.is("==")+")")
+			m.add("negated", n, "(", ") != "+m.made())
 		}
 	}
 	return true
@@ -137,9 +159,9 @@ func (m *mutator) compare(e *ast.BinaryExpr) {
 	if !ordered && e.Op != token.EQL && e.Op != token.NEQ {
 		return
 	}
-	m.add("turned", e, "((", ") != ("+m.is("==")+"))")
+	m.add("turned", e, "((", ") != "+m.made()+")")
 	if ordered {
-		m.add("boundary moved", e, "("+m.is("==")+" && ("+m.text(e.X)+" "+boundary+" "+m.text(e.Y)+") || "+m.is("!=")+" && (", "))")
+		m.add("boundary moved", e, "("+m.made()+" && ("+m.text(e.X)+" "+boundary+" "+m.text(e.Y)+") || !"+m.made()+" && (", "))")
 	}
 }
 
@@ -151,7 +173,7 @@ func (m *mutator) negate(e ast.Expr) {
 		return
 	}
 	if text := m.text(e); text != "true" && text != "false" {
-		m.add("negated", e, "((", ") != ("+m.is("==")+"))")
+		m.add("negated", e, "((", ") != "+m.made()+")")
 	}
 }
 
@@ -200,7 +222,7 @@ func (m *mutator) leaveOut(list []ast.Stmt) {
 			continue
 		}
 		if call == nil || !harmless.MatchString(m.text(call.Fun)) {
-			m.add("left out", statement, "if "+m.is("!=")+" { ", " }")
+			m.add("left out", statement, "if !"+m.made()+" { ", " }")
 		}
 	}
 }
@@ -210,10 +232,8 @@ func (m *mutator) text(n ast.Node) string {
 	return m.source[int(n.Pos())-m.base : int(n.End())-m.base]
 }
 
-// is compares the number that is chosen with the id of the next mutant.
-func (m *mutator) is(operator string) string {
-	return fmt.Sprintf("%s %s %d", number, operator, m.first+len(m.mutants))
-}
+// made is true where the next mutant is made.
+func (m *mutator) made() string { return fmt.Sprintf("mutant(%d)", m.first+len(m.mutants)) }
 
 // add makes a mutant of a node by text before and after it.
 func (m *mutator) add(kind string, n ast.Node, before, after string) {
@@ -222,7 +242,7 @@ func (m *mutator) add(kind string, n ast.Node, before, after string) {
 	if more != "" {
 		text += " …"
 	}
-	m.mutants = append(m.mutants, mutant{id: id, at: int(n.Pos()) - m.base, pkg: m.pkg,
+	m.mutants = append(m.mutants, mutant{id: id, at: int(n.Pos()) - m.base, pkg: m.pkg, span: m.span,
 		name: fmt.Sprintf("%s %s: %s: %s", m.file, m.fn, kind, text)})
 	m.edits = append(m.edits, edit{int(n.Pos()) - m.base, id, before}, edit{int(n.End()) - m.base, -id, after})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/parser"
 	"go/token"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,7 +37,7 @@ func TestMutate(t *testing.T) {
 		var names []string
 		for _, m := range mutants {
 			names = append(names, strings.TrimPrefix(m.name, "f.go f: "))
-			if !strings.Contains(text, fmt.Sprintf("mutantNumber != %d", m.id)) && !strings.Contains(text, fmt.Sprintf("mutantNumber == %d", m.id)) {
+			if !strings.Contains(text, fmt.Sprintf("mutant(%d)", m.id)) {
 				t.Errorf("%s: mutant %d is not made in %s", body, m.id, text)
 			}
 		}
@@ -52,9 +53,9 @@ func TestMutate(t *testing.T) {
 // TestMutatedSource shows one change inside another.
 func TestMutatedSource(t *testing.T) {
 	got, _, err := mutate("p", "f.go", "package p\n\nfunc f() {\n\tif a < b && ok {\n\t\tn++\n\t}\n}\n", 1)
-	const want = "package p\n\nfunc f() {\n\tif mutantNumber != 1 { if " +
-		"(((mutantNumber == 4 && (a <= b) || mutantNumber != 4 && (a < b))) != (mutantNumber == 3)) && ((ok) != (mutantNumber == 2)) " +
-		"{\n\t\tif mutantNumber != 5 { n++ }\n\t} }\n}\n"
+	const want = "package p\n\nfunc f() {\n\tif !mutant(1) { if " +
+		"(((mutant(4) && (a <= b) || !mutant(4) && (a < b))) != mutant(3)) && ((ok) != mutant(2)) " +
+		"{\n\t\tif !mutant(5) { n++ }\n\t} }\n}\n"
 	if err != nil || got != want {
 		t.Errorf("mutate() = %s, %v\nwant %s", got, err, want)
 	}
@@ -74,14 +75,53 @@ func TestJudge(t *testing.T) {
 		results []result
 		ok      bool
 	}{
-		"an explained survivor":        {[]result{known}, true},
-		"and another one":              {[]result{known, other}, false},
-		"an explained one is caught":   {[]result{caught}, false},
-		"an explained one is not made": {[]result{{name: other.name, caught: "TestA"}}, false},
-		"nothing is made":              {nil, false},
+		"an explained survivor":      {[]result{known}, true},
+		"and another one":            {[]result{known, other}, false},
+		"an explained one is caught": {[]result{caught}, false},
+		"nothing is made":            {nil, false},
 	} {
 		if err := judge(test.results, reasons(), 0); (err == nil) != test.ok {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestSurvivorsAreMutants says in a second which entries of survivors.txt are gone.
+func TestSurvivorsAreMutants(t *testing.T) {
+	_, all, err := repository.mutants()
+	check(t, err)
+	for name := range parseSurvivors(survivorsText) {
+		if !slices.ContainsFunc(all, func(m mutant) bool { return m.name == name }) {
+			t.Errorf("survivors.txt lists what is no mutant: %s", name)
+		}
+	}
+}
+
+// TestTouched: a change touches the mutants of its function; a change of a test, all of
+// the test's package.
+func TestTouched(t *testing.T) {
+	const diff = `diff --git a/p/f.go b/p/f.go
+@@ -3,2 +3 @@ func f() {
+@@ -20,2 +18,0 @@ func g() {
+diff --git a/p/f_test.go b/p/f_test.go
+@@ -1,2 +1,4 @@
+`
+	changes := changed(diff)
+	if want := []span{{"p/f.go", 3, 3}, {"p/f.go", 18, 18}, {"p/f_test.go", 1, 4}}; !slices.Equal(changes, want) {
+		t.Fatalf("changed() = %v, want %v", changes, want)
+	}
+	for want, m := range map[string]mutant{
+		"[true false true]":   {pkg: "p", span: span{"p/f.go", 1, 3}},
+		"[false false true]":  {pkg: "p", span: span{"p/f.go", 4, 17}},
+		"[false true true]":   {pkg: "p", span: span{"p/f.go", 18, 30}},
+		"[false false false]": {pkg: "q", span: span{"q/f.go", 1, 3}},
+	} {
+		var touched []bool
+		for _, c := range changes {
+			touched = append(touched, m.touched(c))
+		}
+		if got := fmt.Sprint(touched); got != want {
+			t.Errorf("the changes touch %v: %s, want %s", m.span, got, want)
 		}
 	}
 }

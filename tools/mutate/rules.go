@@ -27,12 +27,6 @@ type rule struct {
 //go:embed rules.txt
 var rulesText string
 
-// arguments are those of a package's tests. A rule that takes more seeds than
-// these to be missed has a better test to be named.
-var arguments = map[string][]string{
-	"internal/simulation": {"-seeds=3000", "-singles"},
-}
-
 // parseRules reads a table whose form its own head describes.
 func parseRules(text string) ([]rule, error) {
 	var rules []rule
@@ -99,15 +93,8 @@ func checkRules(ctx context.Context, b bench, o options) error {
 	}
 	rules = slices.DeleteFunc(rules, func(r rule) bool { return !strings.Contains(r.name+" "+r.test+" "+r.file, o.only) })
 	began := time.Now()
-	binaries := map[int]string{}
-	if len(rules) > 1 {
-		if binaries, err = b.prepare(ctx, rules, o.width); err != nil {
-			return err
-		}
-		fmt.Printf("%d of %d rules compiled together in %s\n", len(binaries), len(rules), time.Since(began).Round(time.Second))
-	}
 	results, err := o.each(ctx, len(rules), func(ctx context.Context, i int) (result, error) {
-		end, err := b.remove(ctx, rules[i], i+1, binaries[i+1])
+		end, err := b.remove(ctx, rules[i], i)
 		if err != nil && ctx.Err() == nil {
 			end.note, err = ": "+err.Error(), nil // the other rules are tried all the same
 		}
@@ -131,32 +118,17 @@ func checkRules(ctx context.Context, b bench, o options) error {
 // maximum is the most that a test may take.
 const maximum = 2 * time.Minute
 
-// remove runs the rule's test without the rule: in a binary that has its variant by the
-// number n, or else in one of its own. If the test passes, all tests of its package say
-// whether another one notices.
-func (b bench) remove(ctx context.Context, r rule, n int, binary string) (result, error) {
+// remove runs the rule's test without the rule.
+func (b bench) remove(ctx context.Context, r rule, n int) (result, error) {
 	end := result{name: r.name}
-	t := trial{pkg: r.pkg, binary: binary, timeout: maximum, env: []string{fmt.Sprintf("MUTANT=%d", n)}}
-	if binary == "" {
-		dir := filepath.Join(b.dir, fmt.Sprint(n))
-		defer func() { _ = os.RemoveAll(dir) }()
-		t.binary = filepath.Join(dir, "tests")
-		if err := b.compileWithout(ctx, r, dir, t.binary); err != nil {
-			return end, err
-		}
-	}
-	var err error
-	t.args = append([]string{"-test.run=^(" + r.test + ")$"}, arguments[r.pkg]...)
-	end.caught, end.output, err = b.run(ctx, t)
-	if err != nil || end.caught != "" {
+	dir := filepath.Join(b.dir, fmt.Sprint(n))
+	defer func() { _ = os.RemoveAll(dir) }()
+	t := trial{pkg: r.pkg, binary: filepath.Join(dir, "tests"), tests: []string{r.test}, timeout: maximum}
+	err := b.compileWithout(ctx, r, dir, t.binary)
+	if err != nil {
 		return end, err
 	}
-	t.args[0] = "-test.skip=^(" + r.test + ")$"
-	other, output, err := b.run(ctx, t)
-	end.output, end.note = output, " "+r.test+", and every other test of "+r.pkg
-	if other != "" {
-		end.note = " " + r.test + ", though " + other + " fails"
-	}
+	end.caught, end.output, err = b.run(ctx, t)
 	return end, err
 }
 

@@ -1,25 +1,33 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
+	"math/bits"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // mutated are the packages that move money.
 var mutated = []string{"internal/chain", "internal/dispatch", "internal/payment", "internal/settlement", "internal/store",
 	"internal/wallet"}
 
-// scenarios is the package whose tests all mutants face that the tests of their
-// own package let pass.
-const scenarios = "internal/simulation"
+// common are the packages whose tests a mutant faces beside the tests of its own.
+var common = []string{"internal/memory", "internal/simulation"}
+
+// unfaced are tests that no mutant faces: one takes longer than all others together, the
+// other runs seeds that TestSeeds runs.
+var unfaced = []string{"TestManyMerchants", "TestReplay"}
 
 //go:embed survivors.txt
 var survivorsText string
@@ -47,7 +55,7 @@ func (b bench) generate(pkg string, first int) (map[string]string, []mutant, err
 	if err != nil {
 		return nil, nil, err
 	}
-	changed := map[string]string{pkg + "/" + number + ".go": fmt.Sprintf(chooser, filepath.Base(pkg))}
+	changed := map[string]string{}
 	var all []mutant
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
@@ -65,94 +73,151 @@ func (b bench) generate(pkg string, first int) (map[string]string, []mutant, err
 		changed[file] = text
 		all = append(all, mutants...)
 	}
+	changed[pkg+"/mutant_number.go"] = fmt.Sprintf(chooser, filepath.Base(pkg), first+len(all))
+	distinguish(all)
 	return changed, all, nil
 }
 
-// trials are the runs that a mutant of a package faces, quick ones first.
-func (b bench) trials(pkg string) []trial {
-	const long = "^(TestSeeds|TestExhaustive|TestCostOf.*)$"
-	binary := func(pkg string) string { return filepath.Join(b.dir, filepath.Base(pkg)) }
-	runs := []trial{
-		{pkg: scenarios, binary: binary(scenarios), args: []string{"-test.skip=" + long + "|^TestReplay$"}},
-		{pkg: scenarios, binary: binary(scenarios), args: []string{"-test.run=" + long, "-seeds=1000", "-singles"}},
-	}
-	if _, err := os.Stat(binary(pkg)); err != nil || pkg == scenarios {
-		return runs // a package without tests has no binary
-	}
-	return append([]trial{{pkg: pkg, binary: binary(pkg)}}, runs...)
-}
-
-// breed compiles every mutant whose name contains only into the tests, and returns
-// them. Each trial in limits may take ten times its time without a mutant, and five
-// seconds.
-func (b bench) breed(ctx context.Context, only string) (all []mutant, limits map[string]time.Duration, err error) {
-	changed, packages := map[string]string{}, []string{scenarios}
+// mutants returns every mutant there is, and the files that have them.
+func (b bench) mutants() (map[string]string, []mutant, error) {
+	var all []mutant
+	changed := map[string]string{}
 	for _, pkg := range mutated {
-		files, mutants, err := b.generate(pkg, len(all)+1)
+		files, own, err := b.generate(pkg, len(all)+1)
 		if err != nil {
 			return nil, nil, err
 		}
-		distinguish(mutants)
-		if slices.ContainsFunc(mutants, func(m mutant) bool { return strings.Contains(m.name, only) }) {
-			packages = append(packages, pkg)
-			maps.Copy(changed, files)
-		}
-		all = append(all, mutants...)
+		maps.Copy(changed, files)
+		all = append(all, own...)
 	}
-	all = slices.DeleteFunc(all, func(m mutant) bool { return !strings.Contains(m.name, only) })
-	overlay, err := b.overlay(b.dir, changed)
-	if err != nil {
-		return nil, nil, err
-	}
-	limits = map[string]time.Duration{}
-	for _, pkg := range packages {
-		if err := b.compile(ctx, pkg, overlay, filepath.Join(b.dir, filepath.Base(pkg))); err != nil {
-			return nil, nil, fmt.Errorf("%s with its mutants: %w", pkg, err)
-		}
-		for _, t := range b.trials(pkg) {
-			if t.pkg != pkg {
-				continue
-			}
-			began := time.Now()
-			t.timeout = time.Hour
-			failed, output, err := b.run(ctx, t)
-			if failed != "" {
-				err = fmt.Errorf("the tests fail without a mutant:\n%s", output)
-			}
-			if err != nil {
-				return nil, nil, fmt.Errorf("testing %s: %w", pkg, err)
-			}
-			limits[t.name()] = 10*time.Since(began) + 5*time.Second
-		}
-	}
-	return all, limits, nil
+	return changed, all, nil
 }
 
-// face runs the trials of a mutant until one catches it.
-func (b bench) face(ctx context.Context, m mutant, limits map[string]time.Duration) (result, error) {
-	end := result{name: m.name}
-	for _, t := range b.trials(m.pkg) {
-		t.timeout, t.env = limits[t.name()], []string{fmt.Sprintf("MUTANT=%d", m.id)}
+// A proof is a test, as it ran without a mutant.
+type proof struct {
+	trial
+	took    time.Duration
+	reached map[string]bool // ids of mutants
+}
+
+// prove compiles the mutants into the tests that they face, and runs each test without
+// one. The proofs are in the order in which mutants face them: quick ones first.
+func (b bench) prove(ctx context.Context, packages []string, changed map[string]string, width int) ([]proof, error) {
+	overlay, err := b.overlay(b.dir, changed)
+	if err != nil {
+		return nil, err
+	}
+	group, compiling := errgroup.WithContext(ctx)
+	group.SetLimit(width)
+	listed := make([][]proof, len(packages))
+	for i, pkg := range packages {
+		group.Go(func() error {
+			binary := filepath.Join(b.dir, filepath.Base(pkg))
+			if err := b.compile(compiling, pkg, overlay, binary); err != nil {
+				return fmt.Errorf("%s with its mutants: %w", pkg, err)
+			}
+			if _, err := os.Stat(binary); err != nil {
+				return nil // a package without tests has no binary
+			}
+			names, err := exec.CommandContext(compiling, binary, "-test.list=^(Test|Fuzz|Example)").Output()
+			for name := range strings.FieldsSeq(string(names)) {
+				if !slices.Contains(unfaced, name) {
+					listed[i] = append(listed[i], proof{trial: trial{pkg: pkg, binary: binary, tests: []string{name}, timeout: time.Hour}})
+				}
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	proofs := slices.Concat(listed...)
+	group, ctx = errgroup.WithContext(ctx)
+	group.SetLimit(width)
+	for i := range proofs {
+		group.Go(func() error { return b.record(ctx, &proofs[i], filepath.Join(b.dir, fmt.Sprint("reached", i))) })
+	}
+	err = group.Wait()
+	slices.SortStableFunc(proofs, func(a, b proof) int { return cmp.Compare(a.class(), b.class()) })
+	return proofs, err
+}
+
+// record runs a test without a mutant, and notes how long it takes and which mutants it
+// reaches.
+func (b bench) record(ctx context.Context, p *proof, file string) error {
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		return err
+	}
+	began := time.Now()
+	p.env = []string{"REACHED=" + file}
+	failed, output, err := b.run(ctx, p.trial)
+	if err != nil || failed != "" {
+		return fmt.Errorf("testing %s without a mutant: %w\n%s", p.pkg, cmp.Or(err, errors.New(failed+" fails")), output)
+	}
+	p.took, p.reached = time.Since(began), map[string]bool{}
+	reached, err := os.ReadFile(file)
+	for id := range strings.FieldsSeq(string(reached)) {
+		p.reached[id] = true
+	}
+	return err
+}
+
+// class is greater for slower tests. Those of one class and package run together.
+func (p proof) class() int { return bits.Len64(uint64(p.took / (250 * time.Millisecond))) }
+
+// face runs the tests that reach a mutant until one catches it. Each may take ten times
+// what it took without a mutant, and all of a run five seconds more.
+func (b bench) face(ctx context.Context, m mutant, proofs []proof) (result, error) {
+	end, id := result{name: m.name}, fmt.Sprint(m.id)
+	proofs = slices.DeleteFunc(slices.Clone(proofs), func(p proof) bool {
+		return !p.reached[id] || p.pkg != m.pkg && !slices.Contains(common, p.pkg)
+	})
+	for len(proofs) > 0 {
+		n := 1
+		for n < len(proofs) && proofs[n].pkg == proofs[0].pkg && proofs[n].class() == proofs[0].class() {
+			n++
+		}
+		t := trial{pkg: proofs[0].pkg, binary: proofs[0].binary, env: []string{"MUTANT=" + id}, timeout: 5 * time.Second}
+		for _, p := range proofs[:n] {
+			t.tests = append(t.tests, p.tests...)
+			t.timeout += 10 * p.took
+		}
 		var err error
 		if end.caught, end.output, err = b.run(ctx, t); err != nil || end.caught != "" {
 			return end, err
 		}
+		proofs = proofs[n:]
 	}
 	return end, nil
 }
 
-// checkMutants makes every small mistake in turn. A survivor must be listed in
-// survivors.txt with its reason, and every mutant listed there must survive.
+// checkMutants makes small mistakes in turn. A survivor must be listed in survivors.txt
+// with its reason, and every mutant listed there must survive.
 func checkMutants(ctx context.Context, b bench, o options) error {
 	began := time.Now()
-	all, limits, err := b.breed(ctx, o.only)
+	changed, all, err := b.mutants()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d mutants, compiled and tried without one in %s\n", len(all), time.Since(began).Round(time.Second))
-	reasons := parseSurvivors(survivorsText)
-	results, err := o.each(ctx, len(all), func(ctx context.Context, i int) (result, error) {
-		end, err := b.face(ctx, all[i], limits)
+	chosen, err := b.choose(ctx, all, o)
+	if err != nil || len(chosen) == 0 && o.changed != "" {
+		return err
+	}
+	packages, reasons, known := slices.Clone(common), map[string]string{}, parseSurvivors(survivorsText)
+	for _, m := range chosen {
+		packages = append(packages, m.pkg)
+		if reason, ok := known[m.name]; ok {
+			reasons[m.name] = reason
+		}
+	}
+	slices.Sort(packages)
+	proofs, err := b.prove(ctx, slices.Compact(packages), changed, o.width)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("compiled, and tried without a mutant, in %s\n", time.Since(began).Round(time.Second))
+	results, err := o.each(ctx, len(chosen), func(ctx context.Context, i int) (result, error) {
+		end, err := b.face(ctx, chosen[i], proofs)
 		if reasons[end.name] != "" {
 			end.note = ", as explained"
 		}
@@ -161,7 +226,6 @@ func checkMutants(ctx context.Context, b bench, o options) error {
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(reasons, func(name, _ string) bool { return !strings.Contains(name, o.only) })
 	return judge(results, reasons, time.Since(began))
 }
 
@@ -191,11 +255,6 @@ func judge(results []result, reasons map[string]string, took time.Duration) erro
 		if r.caught != "" {
 			caught++
 		}
-		delete(reasons, r.name)
-	}
-	for name := range reasons {
-		wrong++
-		fmt.Printf("listed, but there is no such mutant: %s\n", name)
 	}
 	fmt.Printf("%d mutants in %s: %d caught (%.1f %%), %d survive, %d of them unexplained or listed by mistake\n",
 		len(results), took.Round(time.Second), caught, 100*float64(caught)/float64(max(1, len(results))), len(results)-caught, wrong)
