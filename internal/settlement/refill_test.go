@@ -1,0 +1,98 @@
+package settlement_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"remit/internal/settings"
+	"remit/internal/token"
+	"remit/internal/wallet"
+)
+
+// A refiller notes which assets it is asked for, and refuses.
+type refiller []string
+
+func (r *refiller) Refill(_ context.Context, _ token.Address, ether bool, seen uint64) error {
+	*r = append(*r, fmt.Sprint(map[bool]string{true: "ether", false: "token"}[ether], " since ", seen))
+	return errBroken
+}
+
+// TestRefill: which refills a round asks for. The wallet has a payment under way, for 100
+// units and 210 wei, and is low by one of either.
+func TestRefill(t *testing.T) {
+	const token9, ether9 = "token since 9", "ether since 9"
+	become := func(state wallet.State) func(*world, *settings.Refills) {
+		return func(w *world, _ *settings.Refills) {
+			w.must(w.tables.SetState(context.Background(), id, wallet.Active, state, w.now))
+		}
+	}
+	pause := func(reason string) func(*world, *settings.Refills) {
+		return func(w *world, _ *settings.Refills) { w.must(w.tables.Pause(context.Background(), id, reason)) }
+	}
+	unread := func(w *world, r *settings.Refills) { // what is known of it counts
+		w.script["Payment#1"] = func(*world) error { return errBroken }
+		r.Ether = settings.Refill{}
+	}
+	for name, test := range map[string]struct {
+		before func(*world, *settings.Refills)
+		want   []string
+	}{
+		"both":                                {func(*world, *settings.Refills) {}, []string{token9, ether9}},
+		"enough coins":                        {func(_ *world, r *settings.Refills) { r.Token.Low = funds.Balance.Sub(token.Units(100)) }, []string{ether9}},
+		"enough ether":                        {func(_ *world, r *settings.Refills) { r.Ether.Low = funds.Gas.Sub(token.Units(210)) }, []string{token9}},
+		"no coins":                            {func(_ *world, r *settings.Refills) { r.Token.Amount = token.Amount{} }, []string{ether9}},
+		"no ether":                            {func(_ *world, r *settings.Refills) { r.Ether.Amount = token.Amount{} }, []string{token9}},
+		"what the payment ties up is unknown": {unread, nil},
+		"low whatever it ties up": {func(w *world, r *settings.Refills) { unread(w, r); r.Token.Low = token.Units(1_000_001) },
+			[]string{token9}},
+		"a draining wallet": {become(wallet.Draining), nil},
+		"a funding wallet":  {become(wallet.Funding), nil},
+		"paused":            {pause("audit"), nil},
+		"out of gas":        {pause(wallet.OutOfGas), []string{token9, ether9}},
+		"no refiller":       {func(w *world, _ *settings.Refills) { w.settler.Refiller = nil }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, asked := newWorld(t, script{}), &refiller{}
+			w.settler.Refiller = asked
+			w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
+			w.reserve("a", 0)
+			refills := settings.Refills{Token: settings.Refill{Low: funds.Balance.Sub(token.Units(99)), Amount: token.Units(1)},
+				Ether: settings.Refill{Low: funds.Gas.Sub(token.Units(209)), Amount: token.Units(1)}}
+			test.before(w, &refills)
+			w.settings(func(s *settings.Settings) { s.Refills = refills })
+			report, _ := w.round()
+			if _, err := w.settler.Round(t.Context(), "run", false); err != nil || !slices.Equal(*asked, test.want) ||
+				report.Unfilled != len(test.want) {
+				t.Errorf("asked for %v, want %v; %v, %+v", *asked, test.want, err, report)
+			}
+		})
+	}
+	w, asked := newWorld(t, script{}), &refiller{}
+	w.settler.Refiller = asked
+	w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
+	w.settings(func(s *settings.Settings) {
+		s.Refills.Token = settings.Refill{Low: token.Units(1 << 60), Amount: token.Units(1)}
+	})
+	w.tables.SpoilSettings(settings.ErrDamaged)
+	if _, err := w.round(); err != nil || len(*asked) > 0 {
+		t.Errorf("without settings: %v, asked for %v", err, *asked)
+	}
+}
+
+// TestRefillsLeft: how many refills a funding wallet can pay, of the asset that it has less of.
+func TestRefillsLeft(t *testing.T) {
+	for _, test := range []struct{ token, ether, want uint64 }{
+		{500_000, 0, 2}, {500_001, 0, 1}, {1_000_001, 0, 0}, {0, 1 << 58, 4}, {500_000, 1 << 60, 1}, {1, 1, 100}, {0, 0, 100},
+	} {
+		w := newWorld(t, script{})
+		w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Funding, w.now))
+		w.settings(func(s *settings.Settings) {
+			s.Refills.Token.Amount, s.Refills.Ether.Amount = token.Units(test.token), token.Units(test.ether)
+		})
+		if report, err := w.round(); err != nil || !slices.Equal(report.Funding, []uint64{test.want}) {
+			t.Errorf("%+v: %d, %v", test, report.Funding, err)
+		}
+	}
+}
