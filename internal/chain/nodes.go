@@ -131,6 +131,16 @@ func (n Nodes) Views(ctx context.Context, wallet, coin token.Address, rule Confi
 	return n.Heads(ctx, rule).Views(ctx, wallet, coin)
 }
 
+// AllViews is Views for a conclusion that takes every node: if one does not answer, it
+// returns ErrUnavailable.
+func (n Nodes) AllViews(ctx context.Context, wallet, coin token.Address, rule ConfirmationRule) (Views, error) {
+	views, err := n.Views(ctx, wallet, coin, rule)
+	if err == nil && len(views) < len(n) {
+		err = fmt.Errorf("%w: %d of %d nodes answer, and all must", ErrUnavailable, len(views), len(n))
+	}
+	return views, err
+}
+
 // Latest asks every node for its view of a wallet, without its head: one request
 // where Views makes two. Count and balances may be of different blocks, and none
 // is known to be final. It returns ErrUnavailable when no node answers.

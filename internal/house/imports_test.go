@@ -49,6 +49,7 @@ var mayImport = map[string]string{
 	// Engines: what happens between the domains.
 	"dispatch":   "disburser chain payment settings stack store token wallet",
 	"settlement": "chain payment settings stack store token wallet webhook",
+	"recovery":   "chain payment settings stack store token wallet",
 
 	// Adapters, which never import each other.
 	"boot":          "apikey chains token",
@@ -79,7 +80,7 @@ var mayImport = map[string]string{
 		"page recipient settings settlement stack store token wallet webhook webhook/guard",
 	"merchant":  "client token",
 	"preflight": "chains dynamo kms settings store",
-	"operator": "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue secrets settings " +
+	"operator": "apikey chain chains disburser dispatch dynamo ethrpc keyring kms page payment plan queue recovery secrets settings " +
 		"settlement stack store token wallet webhook",
 
 	// The page that shows a stack, for any room. It knows none.
@@ -98,7 +99,7 @@ var mayImport = map[string]string{
 	"httpapi/httpapitest":   "httpapi",
 	"local/localtest":       "client local",
 	"operator/operatortest": "",
-	"simulation": "interpose memory simulation/fakechain simulation/oracle simulation/scheduler settings stack store " +
+	"simulation": "interpose memory recovery simulation/fakechain simulation/oracle simulation/scheduler settings stack store " +
 		domains + " " + engines,
 	"simulation/fakechain": "disburser chain token wallet",
 	"simulation/oracle":    "disburser dispatch memory settings simulation/fakechain store " + domains,
@@ -135,6 +136,7 @@ var mayLink = map[string]string{
 	"remit/internal/kms": "remit check-receipts send-payment send-payments create-webhook rotate-webhook-secret " +
 		"test-webhook deliver-webhook",
 	"remit/internal/devnet":      "remit",
+	"remit/internal/recovery":    "remit",
 	"remit/internal/settlement":  "remit check-receipts",
 	"remit/internal/interpose":   "remit",
 	"remit/internal/memory":      "remit",

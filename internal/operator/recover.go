@@ -16,6 +16,7 @@ import (
 	"remit/internal/keyring"
 	"remit/internal/kms"
 	"remit/internal/payment"
+	"remit/internal/recovery"
 	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/token"
@@ -109,7 +110,7 @@ func (c *Recover) unconfirm(ctx context.Context, d *deployment) error {
 }
 
 // recovery puts the parts together as check-receipts has them.
-func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Recovery, error) {
+func (c *Recover) recovery(ctx context.Context, d *deployment) (*recovery.Recovery, error) {
 	tables, err := d.payments()
 	if err != nil {
 		return nil, err
@@ -148,14 +149,18 @@ func (c *Recover) recovery(ctx context.Context, d *deployment) (*settlement.Reco
 			return inKMS.Sign(ctx, string(key), digest)
 		})
 	}
-	return &settlement.Recovery{
-		Settler: settlement.New(d.rules, settlement.Parts{
-			Store: tables, Keys: keys, Nodes: nodes,
-			Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
-		}),
-		Tables: tables, Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet,
+	settler := settlement.New(d.rules, settlement.Parts{
+		Store: tables, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(hooks, jobs), Log: slog.Default(), Now: time.Now,
+	})
+	return &recovery.Recovery{
+		Config: d.rules, Store: tables, Keys: keys, Nodes: nodes, Now: time.Now, Wait: settlement.Sleep,
+		Settle: func(ctx context.Context) error {
+			_, err := settler.Round(ctx, "recover", true)
+			return err
+		},
+		Say:   func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+		Keyed: slices.Collect(maps.Keys(stored)), Wallets: c.Wallet,
 		Window: max(c.Window, 2*max(settings.MaxWindow, d.rules.Own.Window)), Since: min(since, final), DryRun: c.DryRun,
-		Say: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
 	}, nil
 }
 

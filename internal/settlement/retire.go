@@ -49,7 +49,11 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 	case r.State != wallet.Draining:
 		return ErrNotDraining
 	}
-	views, settled, err := s.look(ctx, nodes, id.Address)
+	views, err := nodes.AllViews(ctx, id.Address, s.Token.Contract, s.ConfirmationRule)
+	if err != nil {
+		return err
+	}
+	settled, err := views.FinalCount(ctx, id.Address)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Package settlement takes payments from broadcast to final: it finishes the
 // reservations of crashed handlers, learns from the nodes which transactions are
 // mined, publishes the events, and keeps the other transactions in the nodes'
-// pools. It is the engine of check-receipts, and of remit recover. Runs may overlap
+// pools. It is the engine of check-receipts. Runs may overlap
 // or be killed anywhere: every write is conditional and every step may be
 // repeated.
 package settlement

@@ -19,6 +19,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/recovery"
 	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/simulation/fakechain"
@@ -426,13 +427,19 @@ func (c *Cluster) stay() bool {
 }
 
 // recoverer is `remit recover` on a store, by the clock of its process.
-func (c *Cluster) recoverer(store store.Store, name string) *settlement.Recovery {
-	return &settlement.Recovery{
-		Settler: settlement.New(c.config(), settlement.Parts{
-			Store: store, Keys: c.keys, Nodes: c.nodes, Events: c,
-			Log: slog.New(slog.DiscardHandler), Now: c.clock(c.recovery), Wait: c.scheduler.Sleep,
-		}),
-		Tables: store, Keyed: c.Keys.All(), Window: c.Spare, Say: func(format string, args ...any) { c.trace(name, format, args...) },
+func (c *Cluster) recoverer(store store.Store, name string) *recovery.Recovery {
+	now := c.clock(c.recovery)
+	settler := settlement.New(c.config(), settlement.Parts{
+		Store: store, Keys: c.keys, Nodes: c.nodes, Events: c, Log: slog.New(slog.DiscardHandler), Now: now,
+	})
+	return &recovery.Recovery{
+		Config: c.config(), Store: store, Keys: c.keys, Nodes: c.nodes, Now: now, Wait: c.scheduler.Sleep,
+		Settle: func(ctx context.Context) error {
+			_, err := settler.Round(ctx, "recover", true)
+			return err
+		},
+		Say:   func(format string, args ...any) { c.trace(name, format, args...) },
+		Keyed: c.Keys.All(), Window: c.Spare,
 	}
 }
 
@@ -448,7 +455,7 @@ func (c *Cluster) StartRecovery() {
 	go func() {
 		defer actor.End()
 		ids, err := r.Hold(ctx)
-		var done settlement.Recovered
+		var done recovery.Report
 		if err == nil {
 			done, err = r.Run(ctx, ids)
 		}

@@ -31,7 +31,10 @@ var keptFor = map[string]string{
 	"TestRPCForkThatIsHidden": "a round's standing and the question behind its receipts hold it, each alone",
 	"TestManyMerchants": "Reconcile falls back to balances alone where counts are refused, and counts are " +
 		"within their bound: either is enough",
-	"TestNodeOnAnotherFork": "the fork has another block and lacks the receipt: either is enough, and each has a rule",
+	"TestPreparedInTheImage":    "mutants of package recovery",
+	"TestRecoveryAsksEveryNode": "mutants of packages recovery and chain",
+	"TestRecoveryOnAFork":       "mutants of package recovery",
+	"TestNodeOnAnotherFork":     "the fork has another block and lacks the receipt: either is enough, and each has a rule",
 }
 
 // TestEveryScenarioIsNeeded holds that each scenario is named in

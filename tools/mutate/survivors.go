@@ -19,8 +19,8 @@ import (
 )
 
 // mutated are the packages that move money.
-var mutated = []string{"internal/chain", "internal/dispatch", "internal/payment", "internal/settlement", "internal/store",
-	"internal/wallet"}
+var mutated = []string{"internal/chain", "internal/dispatch", "internal/payment", "internal/recovery", "internal/settlement",
+	"internal/store", "internal/wallet"}
 
 // common are the packages whose tests a mutant faces beside the tests of its own.
 var common = []string{"internal/memory", "internal/simulation"}

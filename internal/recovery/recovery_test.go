@@ -1,4 +1,4 @@
-package settlement_test
+package recovery_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/recovery"
 	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/simulation/fakechain"
@@ -26,19 +27,22 @@ import (
 	"remit/internal/webhook"
 )
 
+var coin = token.Token{Symbol: "USDC", Contract: token.Address{0xc0}}
+
 // A loss is a stack whose tables are empty and whose wallet has paid: nonce 0 with a
 // payment's id, nonce 1 without, nonce 2 to a recipient that the token refuses. A block
 // is made whenever the recovery waits.
 type loss struct {
-	*settlement.Recovery
-	t      *testing.T
-	tables *memory.Payments
-	chain  *fakechain.Chain
-	keys   *fakechain.Keys
-	paid   payment.Payment // by nonce 0
-	bare   chain.Hash      // of nonce 1
-	said   []string
-	now    time.Time
+	*recovery.Recovery
+	t       *testing.T
+	tables  *memory.Payments
+	settler *settlement.Settler
+	chain   *fakechain.Chain
+	keys    *fakechain.Keys
+	paid    payment.Payment // by nonce 0
+	bare    chain.Hash      // of nonce 1
+	said    []string
+	now     time.Time
 }
 
 // quiet publishes events to nobody.
@@ -81,18 +85,23 @@ func newLoss(t *testing.T) *loss {
 	if err := l.tables.SetSettings(t.Context(), settings.Default()); err != nil {
 		t.Fatal(err)
 	}
-	l.Recovery = &settlement.Recovery{
-		Settler: settlement.New(stack.Config{ChainID: 1, Token: coin, Network: "net", Own: stack.Own{Window: 4}, BlockTime: time.Minute,
-			ConfirmationRule: chain.ConfirmationRule{Depth: 1}}, settlement.Parts{
-			Store: l.tables, Keys: l.keys, Nodes: chain.Nodes{interpose.Node{Node: c.Nodes[0], Around: inTurn},
-				interpose.Node{Node: c.Nodes[1], Around: inTurn}}, Events: quiet{}, Log: slog.New(slog.DiscardHandler),
-			Now: func() time.Time { return l.now },
-			Wait: func(_ context.Context, d time.Duration) {
-				l.now = l.now.Add(d)
-				c.Mine(c.Nodes[0])
-			},
-		}),
-		Tables: l.tables, Keyed: l.keys.All(), Window: 8,
+	config := stack.Config{ChainID: 1, Token: coin, Network: "net", Own: stack.Own{Window: 4}, BlockTime: time.Minute,
+		ConfirmationRule: chain.ConfirmationRule{Depth: 1}}
+	nodes := chain.Nodes{interpose.Node{Node: c.Nodes[0], Around: inTurn}, interpose.Node{Node: c.Nodes[1], Around: inTurn}}
+	now := func() time.Time { return l.now }
+	l.settler = settlement.New(config, settlement.Parts{Store: l.tables, Keys: l.keys, Nodes: nodes, Events: quiet{},
+		Log: slog.New(slog.DiscardHandler), Now: now})
+	l.Recovery = &recovery.Recovery{
+		Config: config, Store: l.tables, Keys: l.keys, Nodes: nodes, Now: now,
+		Settle: func(ctx context.Context) error {
+			_, err := l.settler.Round(ctx, "recover", true)
+			return err
+		},
+		Wait: func(_ context.Context, d time.Duration) {
+			l.now = l.now.Add(d)
+			c.Mine(c.Nodes[0])
+		},
+		Keyed: l.keys.All(), Window: 8,
 		Say: func(format string, args ...any) { l.said = append(l.said, fmt.Sprintf(format, args...)) },
 	}
 	return l
@@ -106,7 +115,7 @@ func (l *loss) sign(nonce uint64, data []byte) chain.Signed {
 }
 
 // run holds and runs, in an hour at most by the recovery's clock.
-func (l *loss) run() (settlement.Recovered, []wallet.ID, error) {
+func (l *loss) run() (recovery.Report, []wallet.ID, error) {
 	l.t.Helper()
 	ids, err := l.Hold(l.t.Context())
 	if err != nil {
@@ -131,7 +140,7 @@ func (l *loss) wallet(n int) wallet.Wallet {
 // listed. Nonce 2 is not final yet, so it gets a no-op too.
 func TestRecover(t *testing.T) {
 	l := newLoss(t)
-	want := settlement.Recovered{Noops: 9, Stored: 1, Sum: token.Units(7), Foreign: []chain.Hash{l.bare}}
+	want := recovery.Report{Noops: 9, Stored: 1, Sum: token.Units(7), Foreign: []chain.Hash{l.bare}}
 	l.DryRun = true
 	done, _, err := l.run()
 	if diff := cmp.Diff(want, done, exact); err != nil || diff != "" || l.wallet(0).Paused != "" || l.stored().ID != "" {
@@ -300,7 +309,7 @@ func TestRecoverOnTheChainThatWasAccepted(t *testing.T) {
 	rounds := func(want payment.State, paused string) {
 		t.Helper()
 		for range 5 {
-			if _, err := l.Round(t.Context(), "run", true); err != nil {
+			if _, err := l.settler.Round(t.Context(), "run", true); err != nil {
 				t.Error(err)
 			}
 			l.Wait(t.Context(), time.Minute)
