@@ -180,7 +180,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	if len(s.Hashes) >= store.MaxAttempts {
 		return wallet.PendingTx{}, errSame
 	}
-	raised := false
+	var raised bool
 	quote := chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit)
 	raise := func(tx chain.Tx) chain.Tx {
 		limit := p.limit(s, tx)
@@ -253,10 +253,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 // all that is reserved and pending.
 func (p *pass) limit(s wallet.PendingTx, tx chain.Tx) token.Amount {
 	gas, err := p.wallet.Gas.Add(s.Gas)
-	if err != nil {
-		gas = token.MaxAmount()
-	}
-	if has := p.views.Leading().Gas; has.Less(gas) { // the record may not know yet what other attempts of this run cost
+	if has := p.views.Leading().Gas; err != nil || has.Less(gas) { // the record may not know yet what other attempts of this run cost
 		gas = has
 	}
 	affordable := gas.Sub(tx.L1Fee).Sub(tx.Value).Over(tx.Gas)

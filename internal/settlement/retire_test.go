@@ -81,8 +81,10 @@ func TestRetire(t *testing.T) {
 	}
 	w := newWorld(t, script{})
 	w.ended()
-	if err := w.settler.Retire(t.Context(), unused, false); !errors.Is(err, settlement.ErrUnsettled) {
-		t.Errorf("a wallet with transactions and without a record: %v", err)
+	for _, stolen := range []bool{false, true} {
+		if err := w.settler.Retire(t.Context(), unused, stolen); !errors.Is(err, settlement.ErrUnsettled) {
+			t.Errorf("a wallet with transactions and without a record: %v", err)
+		}
 	}
 	if err := w.settler.Retire(t.Context(), wallet.ID{ChainID: 1}, false); !errors.Is(err, wallet.ErrUnknown) {
 		t.Errorf("an unknown wallet: %v", err)

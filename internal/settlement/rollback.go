@@ -32,7 +32,7 @@ const (
 func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Comparison, silent int) (stands standing, long bool) {
 	found := heads.Standing(ctx, known.Final)
 	switch {
-	case known.Final.Hash.IsZero() && found.Newest.Hash.IsZero():
+	case found.Newest.Hash.IsZero():
 		return kept, false
 	case known.Final.Hash.IsZero(), heads.Most(found.Have):
 		known.Final, known.Seen = found.Newest, s.Now()
@@ -66,7 +66,7 @@ func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Com
 func (s *Settler) listen(ctx context.Context, heads chain.Heads, known *store.Comparison) (silent int, news bool) {
 	names, ok := heads.Silent()
 	if !ok || ctx.Err() != nil || len(names) > store.MaxNodes {
-		return 0, false
+		return silent, news
 	}
 	now, since := s.Now(), map[string]time.Time{}
 	for _, name := range names {

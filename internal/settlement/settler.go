@@ -208,16 +208,16 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, err error) {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
-		return report, false, fmt.Errorf("finding nodes: %w", err)
+		return report, all, fmt.Errorf("finding nodes: %w", err)
 	}
 	wallets, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
-		return report, false, fmt.Errorf("listing wallets: %w", err)
+		return report, all, fmt.Errorf("listing wallets: %w", err)
 	}
 	if r.known == nil {
 		known, err := s.Store.Compared(ctx, s.ChainID)
 		if err != nil {
-			return report, false, fmt.Errorf("reading what is known of the chain: %w", err)
+			return report, all, fmt.Errorf("reading what is known of the chain: %w", err)
 		}
 		r.known = &known
 		r.mined.Clear()
@@ -228,7 +228,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		report.Unruled = 1
 	}
 	if errors.Is(unusable, store.ErrOtherCoin) {
-		return report, false, unusable
+		return report, all, unusable
 	}
 	var heads chain.Heads
 	var stands standing

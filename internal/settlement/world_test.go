@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -68,6 +69,9 @@ type world struct {
 	gas      uint64                       // estimate of every call; 0: it reverts
 	reply    chain.Class                  // to every broadcast
 	receipts map[chain.Hash]chain.Receipt // by transaction
+	peer     *world                       // the second node; nil: there is one
+	fork     uint64                       // a block of which it has another one
+	down     error                        // of its accounts
 	atNonce  chain.Hash                   // what used every mined nonce, by the blocks
 
 	mu    sync.Mutex
@@ -232,6 +236,20 @@ func (w *world) mine(r chain.Receipt) {
 	w.mined++
 }
 
+// second adds a node that knows as much.
+func (w *world) second() *world {
+	w.peer = &world{t: w.t, mined: w.mined, final: w.final, price: w.price, reply: w.reply, receipts: maps.Clone(w.receipts)}
+	return w.peer
+}
+
+// known stores the newest final block that earlier runs have seen.
+func (w *world) known(b chain.Block) {
+	c, err := w.tables.Compared(context.Background(), 1)
+	w.must(err)
+	c.Final, c.Seen = b, w.now
+	w.must(w.tables.SetCompared(context.Background(), 1, c))
+}
+
 // claim is another run's claim on the wallet, for so long from now.
 func (w *world) claim(by string, until time.Duration) {
 	_, err := w.tables.Claim(context.Background(), id, by, w.now.Add(-time.Hour), w.now.Add(until))
@@ -283,7 +301,11 @@ func (w *world) call(op string) error {
 }
 
 func (w *world) Nodes(context.Context) (chain.Nodes, error) {
-	return chain.Nodes{interpose.Node{Node: w, Around: w.around}}, w.call("Nodes")
+	nodes := chain.Nodes{interpose.Node{Node: w, Around: w.around}}
+	if w.peer != nil {
+		nodes = append(nodes, interpose.Node{Node: w.peer, Around: w.around})
+	}
+	return nodes, w.call("Nodes")
 }
 
 func (w *world) Signer(context.Context, wallet.Registration) (wallet.Signer, error) {
@@ -309,7 +331,7 @@ func (w *world) Publish(_ context.Context, e webhook.Event) error {
 	})
 }
 
-func (w *world) String() string { return "node" }
+func (w *world) String() string { return map[bool]string{true: "peer", false: "node"}[w.tables == nil] }
 
 func (w *world) Fees(context.Context) (chain.Market, error) {
 	return chain.Market{BaseFee: token.Units(w.price), Tip: token.Units(1)}, nil
@@ -327,13 +349,20 @@ func (w *world) Head(context.Context, chain.ConfirmationRule) (chain.Head, error
 }
 
 func (w *world) Account(_ context.Context, _, _ token.Address, head chain.Head) (chain.Account, error) {
-	return chain.Account{Head: head, Mined: w.mined, Pending: max(w.mined, w.pooled), Balance: funds.Balance, Gas: funds.Gas}, nil
+	return chain.Account{Head: head, Mined: w.mined, Pending: max(w.mined, w.pooled), Balance: funds.Balance, Gas: funds.Gas}, w.down
 }
 
 func (w *world) Count(context.Context, token.Address, uint64) (uint64, error) { return w.settled, nil }
 
 func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	var found []chain.Receipt
+	once := map[chain.Hash]bool{}
+	for _, h := range hashes {
+		if once[h] {
+			w.t.Errorf("the receipt of %s is asked for twice", h)
+		}
+		once[h] = true
+	}
 	for _, h := range hashes {
 		if r, ok := w.receipts[h]; ok {
 			found = append(found, r)
@@ -346,6 +375,9 @@ func (w *world) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, 
 	hashes := make([]chain.Hash, len(numbers))
 	for i, n := range numbers {
 		hashes[i] = chain.Hash{byte(n)}
+		if n == w.fork {
+			hashes[i] = chain.Hash{byte(n), 1}
+		}
 	}
 	return hashes, nil
 }
@@ -359,7 +391,7 @@ func (w *world) Send(context.Context, []byte) chain.Reply { return chain.Reply{C
 // Transactions gives what used a nonce: nothing, or a transfer of a stranger.
 func (w *world) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
 	switch hashes[0] {
-	case chain.Hash{}:
+	case chain.Hash{}, chain.Hash{0xfd}:
 		return nil, nil
 	case nothing:
 		return []chain.MinedTx{{Hash: nothing, From: payer, To: payer}}, nil
