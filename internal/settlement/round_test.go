@@ -183,6 +183,21 @@ func situations() []situation {
 			w.pooled, w.price = 2, 21
 			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(30), nil)
 		}}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}, nil},
+		{"one that waits too long, and not the ether to bump the gas of its last attempt", nothingMade, script{"Wallets#1": func(w *world) error {
+			p := w.commit("a", 2*over)
+			tx := p.Tx
+			tx.Gas = 50
+			p, err := p.Bump(chain.Signed{Hash: chain.Hash{2}, Raw: []byte{2}}, tx, w.now.Add(-over))
+			w.must(err)
+			w.must(w.tables.AddAttempt(context.Background(), p))
+			w.pooled, w.price = 1, 21
+			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100), nil)
+		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: 2 * over}, nil},
+		{"a no-op that waits too long, and not the ether for its L1 fee", nothingMade, script{"Wallets#1": func(w *world) error {
+			unfilled(w)
+			w.l1 = 30_000
+			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100_000), nil)
+		}}, report{Busy: true, Pending: 1, Oldest: over}, nil},
 		{"a no-op that waits too long", unfilled, script{}, report{Busy: true, Bumps: 1, Pending: 1, Oldest: over}, nil},
 		{"the lowest nonce is not the next to be mined", func(w *world) { w.reserve("a", 0); w.commit("b", over); w.pooled = 2 }, script{},
 			report{Busy: true, Pending: 1, Oldest: over}, nil},

@@ -66,6 +66,7 @@ type world struct {
 	settled  uint64                       // transactions of the wallet that are final
 	pooled   uint64                       // the count with the node's pool
 	price    uint64                       // base fee
+	l1       uint64                       // fee of a transfer's data
 	gas      uint64                       // estimate of every call; 0: it reverts
 	reply    chain.Class                  // to every broadcast
 	receipts map[chain.Hash]chain.Receipt // by transaction
@@ -334,7 +335,7 @@ func (w *world) Publish(_ context.Context, e webhook.Event) error {
 func (w *world) String() string { return map[bool]string{true: "peer", false: "node"}[w.tables == nil] }
 
 func (w *world) Fees(context.Context) (chain.Market, error) {
-	return chain.Market{BaseFee: token.Units(w.price), Tip: token.Units(1)}, nil
+	return chain.Market{BaseFee: token.Units(w.price), Tip: token.Units(1), L1Fee: token.Units(w.l1)}, nil
 }
 
 func (w *world) Estimate(context.Context, chain.Call) (uint64, error) {
