@@ -113,7 +113,7 @@ simulate: ## The payment engine under faults, without -race: SEEDS from FROM, an
 	go test ./internal/simulation -run 'TestSeeds$$|TestExhaustive' -v -timeout=24h -seeds=$(SEEDS) -from=$(FROM) $(ARGS)
 
 .PHONY: sensitivity
-sensitivity: ## Take out every rule of docs/guarantees.md in turn: its test must fail (ARGS='-only "payment ends once"')
+sensitivity: ## Take out every rule of tools/mutate/rules.txt in turn: its test must fail (ARGS='-only "bump is stored"')
 	@tools/install dynamodb
 	go run ./tools/mutate rules $(ARGS)
 

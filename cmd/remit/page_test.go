@@ -330,7 +330,7 @@ func TestConsolePage(t *testing.T) {
 		"--stack="+m.url).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	cloud := httptest.NewServer(operatortest.Cloud{Nodes: []string{facts.RPCURL},
+	cloud := httptest.NewServer(&operatortest.Cloud{Nodes: []string{facts.RPCURL},
 		Outputs: map[string]string{"PaymentsTableName": "remit-payments", "WebhooksTableName": "remit-webhooks", "RpcSecretArn": "nodes"},
 		Parameters: map[string]string{"ChainId": fmt.Sprint(facts.ChainID), "Network": "local", "TokenSymbol": facts.Token.Symbol,
 			"TokenDecimals": fmt.Sprint(facts.Token.Decimals), "TokenAddress": facts.Token.Address.String(),

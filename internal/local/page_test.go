@@ -68,23 +68,23 @@ func TestThePageIsForThisMachineOnly(t *testing.T) {
 	}
 }
 
-// TestRulesOfThePage: what the page says of a breakage and of each step is in
-// docs/guarantees.md, word for word.
-func TestRulesOfThePage(t *testing.T) {
+// TestStepsOfThePage: what the page says of each step is in docs/guarantees.md, word for
+// word.
+func TestStepsOfThePage(t *testing.T) {
 	api, _ := localtest.Stack(t)
 	guarantees, err := os.ReadFile("../../docs/guarantees.md")
 	check(t, err)
 	answer, err := api.Call(t.Context(), "GET", "/page/facts", "")
 	var facts struct {
-		Breakages []struct{ ID, Text, Does, Rule string }
+		Breakages []struct{ ID, Text, Does string }
 		Deaths    [][]struct{ When, Left, Finished string }
 	}
 	if err != nil || json.Unmarshal(answer.Body, &facts) != nil || len(facts.Breakages) < 19 || len(facts.Deaths) != 6 {
 		t.Fatalf("%s %v", answer.Body, err)
 	}
 	for _, b := range facts.Breakages {
-		if b.Text == "" || b.Does == "" || !strings.Contains(string(guarantees), "| "+b.Rule+" |") {
-			t.Errorf("%s: docs/guarantees.md has no rule %q", b.ID, b.Rule)
+		if b.Text == "" || b.Does == "" {
+			t.Errorf("%s: the page has text %q and %q", b.ID, b.Text, b.Does)
 		}
 	}
 	for _, d := range slices.Concat(facts.Deaths...) {

@@ -14,14 +14,13 @@ import (
 
 // A rule protects money or webhooks, and can be taken out of the source.
 type rule struct {
-	name    string
-	section string // the table it is shown in
-	pkg     string // of the test
-	test    string // the test that must fail without the rule
-	file    string
-	old     []string // lines that the file has exactly once, whatever their indentation
-	new     []string // what stands in their place when the rule is out; it compiles
-	line    int      // in rules.txt
+	name string
+	pkg  string // of the test
+	test string // the test that must fail without the rule
+	file string
+	old  []string // lines that the file has exactly once, whatever their indentation
+	new  []string // what stands in their place when the rule is out; it compiles
+	line int      // in rules.txt
 }
 
 //go:embed rules.txt
@@ -30,15 +29,13 @@ var rulesText string
 // parseRules reads a table whose form its own head describes.
 func parseRules(text string) ([]rule, error) {
 	var rules []rule
-	section, r := "", &rule{}
+	r := &rule{}
 	for i, line := range strings.Split(text, "\n") {
 		word, rest, _ := strings.Cut(line, " ")
 		switch {
-		case word == "##":
-			section = rest
 		case line == "" || line[0] == '#':
 		case word == "rule":
-			rules = append(rules, rule{name: rest, section: section, line: i + 1})
+			rules = append(rules, rule{name: rest, line: i + 1})
 			r = &rules[len(rules)-1]
 		case r.name == "":
 			return nil, fmt.Errorf("rules.txt:%d: a rule begins with its name", i+1)

@@ -1,15 +1,11 @@
 package main
 
 import (
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
-
-var update = flag.Bool("update", false, "rewrite the tables of rules in docs/guarantees.md")
 
 // repository is the bench that reads this repository.
 var repository = bench{root: "../.."}
@@ -56,35 +52,6 @@ func testsOf(t *testing.T, pkg string) string {
 		all.Write(text)
 	}
 	return all.String()
-}
-
-// TestGuarantees keeps the tables of rules in docs/guarantees.md equal to
-// rules.txt. Redraw them with go test ./tools/mutate -run TestGuarantees -update.
-func TestGuarantees(t *testing.T) {
-	const begin, end = "-update -->\n", "<!-- end -->"
-	file := filepath.Join(repository.root, "docs/guarantees.md")
-	text, err := os.ReadFile(file)
-	check(t, err)
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, found := strings.Cut(rest, end)
-	if !ok || !found {
-		t.Fatalf("%s has no place for the tables", file)
-	}
-	var tables strings.Builder
-	section := ""
-	for _, r := range table(t) {
-		if r.section != section {
-			section = r.section
-			fmt.Fprintf(&tables, "\n### %s\n\n| rule | in internal/ | without it fails |\n| --- | --- | --- |\n", section)
-		}
-		fmt.Fprintf(&tables, "| %s | %s | `%s` |\n", r.name, strings.TrimPrefix(r.file, "internal/"), r.test)
-	}
-	want := before + begin + tables.String() + "\n" + end + after
-	if *update {
-		check(t, os.WriteFile(file, []byte(want), 0o600))
-	} else if want != string(text) {
-		t.Errorf("%s is out of date; run go test ./tools/mutate -run TestGuarantees -update", file)
-	}
 }
 
 // TestWithout: a rule's lines are found whatever their indentation, and only if

@@ -17,7 +17,6 @@ type breakage struct {
 	Label string `json:"label"`
 	Text  string `json:"text"` // what it does
 	Does  string `json:"does"` // what Remit does about it
-	Rule  string `json:"rule"` // of docs/guarantees.md, word for word
 
 	thing string // of which one breakage holds at a time; "" for others
 	// begin begins it; depth is that of a re-organisation. end ends it; nil for one
@@ -27,16 +26,16 @@ type breakage struct {
 }
 
 // cutAt returns a breakage that ends the process of the next request.
-func cutAt(id, label, left string, does, rule string, cut fault.Cut) breakage {
-	return breakage{ID: "cut-" + id, Group: "Cut the next request off", Label: label, Does: does, Rule: rule,
+func cutAt(id, label, left, does string, cut fault.Cut) breakage {
+	return breakage{ID: "cut-" + id, Group: "Cut the next request off", Label: label, Does: does,
 		Text:  "It leaves " + left + ".",
 		thing: "process", begin: func(s *Sandbox, _ int) error { return s.armed(cut) },
 		end: func(s *Sandbox) error { return s.armed(fault.Cut{}) }}
 }
 
 // habit returns a breakage that gives a node, counted from 0, a habit.
-func habit(id, label, text, does, rule string, node int, of func(s *Sandbox) *fault.Habit) breakage {
-	return breakage{ID: id, Group: "Nodes", thing: fmt.Sprint("node ", node), Label: label, Text: text, Does: does, Rule: rule,
+func habit(id, label, text, does string, node int, of func(s *Sandbox) *fault.Habit) breakage {
+	return breakage{ID: id, Group: "Nodes", thing: fmt.Sprint("node ", node), Label: label, Text: text, Does: does,
 		begin: func(s *Sandbox, _ int) error { s.doors[node].gateway.Habit.Store(of(s)); return nil },
 		end:   func(s *Sandbox) error { s.doors[node].gateway.Habit.Store(nil); return nil }}
 }
@@ -45,7 +44,6 @@ func habit(id, label, text, does, rule string, node int, of func(s *Sandbox) *fa
 func receiver(id, label, text string, mode fault.Mode) breakage {
 	return breakage{ID: id, Group: "Webhooks", thing: "receiver", Label: label, Text: text,
 		Does:  "The delivery is stored and tried again, five seconds later and then ever more rarely. Other endpoints do not wait for it.",
-		Rule:  "the next attempt gets a job",
 		begin: func(s *Sandbox, _ int) error { s.hooks.Set(mode); return nil },
 		end:   func(s *Sandbox) error { s.hooks.Set(fault.Pass); return nil }}
 }
@@ -62,56 +60,53 @@ const dear = 1_000_000_000
 // breakages are in the page's order.
 var breakages = []breakage{
 	cutAt("create", "after create", "a payment that is prepared, which nobody can pay", "The next request under the key carries it on.",
-		"a payment is created once", fault.Cut{Op: "Create"}),
+		fault.Cut{Op: "Create"}),
 	cutAt("reserve", "after reserve", "a reservation",
 		"A request under the key takes the nonce over, or check-receipts commits the payment.",
-		"reservations of handlers that died are finished", fault.Cut{Op: "Reserve"}),
+		fault.Cut{Op: "Reserve"}),
 	cutAt("commit", "after commit", "the signed bytes, which no node has, and a reservation",
 		"check-receipts releases the reservation and sends the stored bytes; a request under the key is answered with their hash.",
-		"bytes are stored before they are sent", fault.Cut{Op: "Commit"}),
+		fault.Cut{Op: "Commit"}),
 	cutAt("before-broadcast", "before broadcast", "a pending transaction that no node has", "check-receipts sends it.",
-		"transactions that nodes forget are sent again", fault.Cut{Op: "Send", Before: true}),
+		fault.Cut{Op: "Send", Before: true}),
 	cutAt("after-broadcast", "after broadcast", "a payment that was sent, and a client that was never told",
-		"A request under the key is answered with the same hash.", "a stored payment is the answer, not the refusal of new ones",
-		fault.Cut{Op: "Send"}),
+		"A request under the key is answered with the same hash.", fault.Cut{Op: "Send"}),
 
 	{ID: "lose", Group: "Store and clock", Label: "lose the next answer of the store",
-		Text: "The next write is carried out, and its answer gets lost.",
-		Does: "Unknown is not taken for not done: the payment is read again.", Rule: "a reservation whose answer was lost is looked for",
+		Text:  "The next write is carried out, and its answer gets lost.",
+		Does:  "Unknown is not taken for not done: the payment is read again.",
 		begin: func(s *Sandbox, _ int) error { s.lose.Store(true); return nil }, end: func(s *Sandbox) error { s.lose.Store(false); return nil }},
 	{ID: "clock", Group: "Store and clock", Label: "clock ten minutes fast",
-		Text: "send-payment and check-receipts read a clock that is ten minutes ahead.",
-		Does: "Nothing relies on a clock to be safe: early is as safe as late.", Rule: "no wrong clock holds a bump up",
+		Text:  "send-payment and check-receipts read a clock that is ten minutes ahead.",
+		Does:  "Nothing relies on a clock to be safe: early is as safe as late.",
 		begin: func(s *Sandbox, _ int) error { s.offset.Store(600e9); return nil },
 		end:   func(s *Sandbox) error { s.offset.Store(0); return nil }},
 
 	habit("node-down", "first node down", "The first node resets every connection.",
 		"The next node is asked, and two of three are enough to confirm. failed waits for all.",
-		"most nodes must say that an amount has moved", 0, func(*Sandbox) *fault.Habit { return fault.Down() }),
+		0, func(*Sandbox) *fault.Habit { return fault.Down() }),
 	habit("node-hangs", "first node hangs", "The first node takes requests and never answers.",
 		"Another is asked after half a second; after three misses the node is left alone for a while.",
-		"a node whose circuit breaker is open has not refused", 0, func(*Sandbox) *fault.Habit { return fault.Hanging() }),
+		0, func(*Sandbox) *fault.Habit { return fault.Hanging() }),
 	habit("node-lies", "first node lies about receipts", "The first node says that every transaction has reverted.",
-		"Receipts are held against each other: nothing ends while nodes differ.", "all nodes must say that nothing was paid", 0,
-		named("receipts with a wrong status")),
+		"Receipts are held against each other: nothing ends while nodes differ.", 0, named("receipts with a wrong status")),
 	habit("node-batches", "first node takes three calls a batch", "The first node refuses larger batches.",
-		"The batch is split until the node takes it.", "every node gets the bytes", 0, named("3 calls a batch")),
+		"The batch is split until the node takes it.", 0, named("3 calls a batch")),
 	habit("node-fork", "second node on a fork", "From the present block on, the second node is on a branch without our transactions.",
-		"No payment ends on a block in whose place a node has another.", "no node has another block in the place of a receipt's", 1,
+		"No payment ends on a block in whose place a node has another.", 1,
 		func(s *Sandbox) *fault.Habit { return fault.Fork(s.Chain.Head().Number) }),
 	{ID: "forget", Group: "Nodes", Label: "nodes forget their pools",
 		Text:  "Every transaction that is not mined is gone from the nodes, as after a restart.",
 		Does:  "check-receipts sends the stored bytes again, for as long as they can be mined.",
-		Rule:  "transactions that nodes forget are sent again",
 		begin: func(s *Sandbox, _ int) error { s.Chain.DropPending(); return nil }},
 
 	{ID: "reorg", Group: "Chain", Label: "re-organise", Text: "The newest blocks are replaced by empty ones.",
 		Does: "Only final blocks count. What was mined is mined again, by the same bytes at the same nonce. One that is deeper than " +
-			"the confirmation rule is not covered by any promise; here the pools still have the bytes.", Rule: "only final blocks count",
+			"the confirmation rule is not covered by any promise; here the pools still have the bytes.",
 		begin: func(s *Sandbox, depth int) error { return s.Chain.Reorg(cmp.Or(depth, 1)) }},
 	{ID: "fee", Group: "Chain", Label: "base fee × 50", Text: "Full blocks drive the base fee up.",
 		Does: "The same bytes wait. After three minutes a bump is stored, and then sent; below the fee limit new payments offer what " +
-			"the market asks.", Rule: "a bump is stored before it is sent",
+			"the market asks.",
 		begin: func(s *Sandbox, _ int) error {
 			fee, err := s.Chain.BaseFee()
 			if floor := token.Units(dear); err == nil && fee.Less(floor) {
@@ -136,7 +131,7 @@ var breakages = []breakage{
 			return nil
 		}},
 	{ID: "halt", Group: "Chain", Label: "halt the chain", Text: "No block is made.",
-		Does: "Payments are committed and sent as ever, and wait.", Rule: "transactions that nodes forget are sent again",
+		Does:  "Payments are committed and sent as ever, and wait.",
 		begin: func(s *Sandbox, _ int) error { s.Chain.Freeze(true); return nil },
 		end:   func(s *Sandbox) error { s.Chain.Freeze(false); return nil }},
 
@@ -175,7 +170,7 @@ func (s *Sandbox) breakIt(ctx context.Context, id string, depth int) error {
 	if b.end != nil {
 		s.broken[id] = s.now()
 	} else {
-		words += " " + b.Does + " (docs/guarantees.md: " + b.Rule + ")"
+		words += " " + b.Does
 	}
 	s.say("fault", "%s", words)
 	s.mu.Unlock()

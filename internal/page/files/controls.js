@@ -97,7 +97,7 @@ export function wire(facts) {
   return (broken, random) => {
     for (const [id, b] of buttons) b.setAttribute("aria-pressed", String(id in broken));
     const now = facts.breakages.filter((b) => b.id in broken);
-    const items = now.map((b) => make("li", "", [make("b", "", title(b.label)), ". ", b.does, make("small", "rule", `docs/guarantees.md: ${b.rule}`)]));
+    const items = now.map((b) => make("li", "", [make("b", "", title(b.label)), ". ", b.does]));
     if (random.on) items.unshift(make("li", "", `Everything at random, seed ${random.seed}.`));
     $("now").classList.toggle("calm", items.length === 0);
     if (items.length === 0) items.push(make("li", "", "Nothing."));
