@@ -228,6 +228,8 @@ func situations() []situation {
 		{"a block that is not final", func(w *world) { paid(w); w.final = 4 }, script{}, report{Busy: true, Pending: 1, Oldest: minute}, nil},
 		{"a payment while one of two nodes is down", func(w *world) { paid(w); w.second().down = errBroken }, script{},
 			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
+		{"a payment of which one of two nodes gives no receipt", func(w *world) { paid(w); w.second() }, breaks("Receipts#2"),
+			report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
 		{"a payment whose block is final on one of two nodes", func(w *world) { paid(w); w.second().final = 4 }, script{},
 			report{Busy: true, Pending: 1, Oldest: minute}, nil},
 		{"a no-op while one of two nodes is down", func(w *world) { usedUp(w); w.second().down = errBroken }, script{},
@@ -278,8 +280,11 @@ func situations() []situation {
 			w.atNonce = nothing
 			w.must(w.tables.Advance(context.Background(), id, 1, 1))
 		}, script{}, report{Busy: true, Undecided: 1, Pending: 1, Oldest: minute}, nil},
-		{"a nonce that a transaction used which no node gives", func(w *world) { used(w); w.atNonce = chain.Hash{0xfd} }, script{},
-			report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
+		{"and no node gives its transaction", func(w *world) {
+			used(w)
+			w.atNonce = chain.Hash{0xfd}
+			w.must(w.tables.Advance(context.Background(), id, 1, 1))
+		}, script{}, report{Undecided: 1, Suspect: 1, Failed: 1, ToFinal: []time.Duration{minute}}, nil},
 		{"and another run has ended it", used, again("PendingTx#1", wallet.ErrUnknown), report{Undecided: 1}, nil},
 		{"a nonce that a bump of another run used", used, script{"PendingTx#1": func(w *world) error {
 			p := made(w)

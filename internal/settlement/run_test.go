@@ -133,6 +133,13 @@ func TestNoStepIsBegunInTheLastFiveSeconds(t *testing.T) {
 				t.Errorf("with %v left %s is called: %v, %v", left, call, w.did(call), err)
 			}
 		}
+		w := newWorld(t, script{})
+		before(w)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, _ = w.settler.Round(ctx, "run", true); w.did(call) {
+			t.Errorf("%s is called after the end", call)
+		}
 	}
 }
 
@@ -173,7 +180,8 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		}}, true, 3, 5},
 		{"one that a node gives in the next round", none, breaks("Account#2"), true, 3, 5},
 		{"one that no round gets", none, breaks("Account#1", "Account#3", "Account#4", "Account#5"), false, 5, 5},
-		{"one that another run claims all the time", func(w *world) { w.commit("a", minute); w.claim("other", 16*second) }, script{}, false, 1, 5},
+		{"one that another run claims all the time", func(w *world) { w.commit("a", minute); w.claim("other", 16*second) }, script{}, false,
+			1, 5},
 		{"the chain is ahead of one", func(w *world) { w.mined = 7 }, script{}, false, 0, 5},
 		{"the write is lost", none, breaks("SetCompared#1"), false, 2, 0},
 	} {
@@ -185,7 +193,8 @@ func TestARunTellsThatItHasComparedEveryWallet(t *testing.T) {
 		defer cancel()
 		_, _ = w.settler.Run(ctx, "run")
 		at, err := w.tables.Compared(t.Context(), id.ChainID)
-		if err != nil || at.At.Equal(began) != test.want || at.At.IsZero() == test.want || at.Final.Number != test.final || w.times["Account"] != test.looks && test.looks > 0 ||
+		if err != nil || at.At.Equal(began) != test.want || at.At.IsZero() == test.want ||
+			at.Final.Number != test.final || w.times["Account"] != test.looks && test.looks > 0 ||
 			w.times["SetCompared"] > 1 {
 			t.Errorf("%s: stored %v, %v, after %v", test.name, at, err, w.calls)
 		}
