@@ -2,10 +2,13 @@ package settlement_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"remit/internal/chain"
 	"remit/internal/settings"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -19,24 +22,22 @@ func (r *refiller) Refill(_ context.Context, _ token.Address, ether bool, seen u
 	return errBroken
 }
 
-// TestRefill: which refills a round asks for. The wallet has a payment under way, for 100
-// units and 210 wei, and is low by one of either.
+// TestRefill: which refills are asked for. The wallet has a payment under way, for 100 units
+// and 210 wei, and is low by one of either.
 func TestRefill(t *testing.T) {
 	const token9, ether9 = "token since 9", "ether since 9"
-	become := func(state wallet.State) func(*world, *settings.Refills) {
+	type change = func(*world, *settings.Refills)
+	become := func(state wallet.State) change {
 		return func(w *world, _ *settings.Refills) {
 			w.must(w.tables.SetState(context.Background(), id, wallet.Active, state, w.now))
 		}
 	}
-	pause := func(reason string) func(*world, *settings.Refills) {
+	pause := func(reason string) change {
 		return func(w *world, _ *settings.Refills) { w.must(w.tables.Pause(context.Background(), id, reason)) }
 	}
-	unread := func(w *world, r *settings.Refills) { // what is known of it counts
-		w.script["Payment#1"] = func(*world) error { return errBroken }
-		r.Ether = settings.Refill{}
-	}
+	unread := func(w *world, _ *settings.Refills) { w.script["Payment#1"] = func(*world) error { return errBroken } }
 	for name, test := range map[string]struct {
-		before func(*world, *settings.Refills)
+		before change
 		want   []string
 	}{
 		"both":                                {func(*world, *settings.Refills) {}, []string{token9, ether9}},
@@ -47,37 +48,45 @@ func TestRefill(t *testing.T) {
 		"what the payment ties up is unknown": {unread, nil},
 		"low whatever it ties up": {func(w *world, r *settings.Refills) { unread(w, r); r.Token.Low = token.Units(1_000_001) },
 			[]string{token9}},
-		"a draining wallet": {become(wallet.Draining), nil},
-		"a funding wallet":  {become(wallet.Funding), nil},
-		"paused":            {pause("audit"), nil},
-		"out of gas":        {pause(wallet.OutOfGas), []string{token9, ether9}},
-		"no refiller":       {func(w *world, _ *settings.Refills) { w.settler.Refiller = nil }, nil},
+		"a draining wallet":       {become(wallet.Draining), nil},
+		"a funding wallet":        {become(wallet.Funding), nil},
+		"paused":                  {pause("audit"), nil},
+		"out of gas":              {pause(wallet.OutOfGas), []string{token9, ether9}},
+		"the chain is ahead":      {func(w *world, _ *settings.Refills) { w.mined = 2 }, nil},
+		"the chain is behind":     {func(w *world, _ *settings.Refills) { w.known(chain.Block{Number: 5, Hash: chain.Hash{6}}) }, nil},
+		"one of two nodes":        {func(w *world, _ *settings.Refills) { w.second().down = errBroken }, nil},
+		"there are two nodes":     {func(w *world, _ *settings.Refills) { w.second() }, []string{token9, ether9}},
+		"its last nonce is mined": {func(w *world, r *settings.Refills) { w.mined = 1; r.Token.Low = token.Units(1_000_001) }, []string{token9}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, asked := newWorld(t, script{}), &refiller{}
-			w.settler.Refiller = asked
-			w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
-			w.reserve("a", 0)
-			refills := settings.Refills{Token: settings.Refill{Low: funds.Balance.Sub(token.Units(99)), Amount: token.Units(1)},
-				Ether: settings.Refill{Low: funds.Gas.Sub(token.Units(209)), Amount: token.Units(1)}}
-			test.before(w, &refills)
-			w.settings(func(s *settings.Settings) { s.Refills = refills })
-			report, _ := w.round()
-			if _, err := w.settler.Round(t.Context(), "run", false); err != nil || !slices.Equal(*asked, test.want) ||
-				report.Unfilled != len(test.want) {
+			begin := func(fail string) (*world, *refiller) {
+				w, asked := newWorld(t, script{}), &refiller{}
+				w.settler.Refiller = asked
+				w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
+				w.reserve("a", 0)
+				refills := settings.Refills{Token: settings.Refill{Low: funds.Balance.Sub(token.Units(99)), Amount: token.Units(1)},
+					Ether: settings.Refill{Low: funds.Gas.Sub(token.Units(209)), Amount: token.Units(1)}}
+				test.before(w, &refills)
+				w.settings(func(s *settings.Settings) { s.Refills = refills })
+				if fail != "" {
+					w.script[fail] = func(*world) error { return errBroken }
+				}
+				return w, asked
+			}
+			w, asked := begin("")
+			report, err := w.settler.Refill(t.Context())
+			if err != nil || !slices.Equal(*asked, test.want) || report.Unfilled != len(test.want) {
 				t.Errorf("asked for %v, want %v; %v, %+v", *asked, test.want, err, report)
 			}
+			for _, call := range w.calls {
+				broken, _ := begin(call)
+				op, _, _ := strings.Cut(call, "#")
+				_, err := broken.settler.Refill(t.Context())
+				if !errors.Is(err, errBroken) && broken.peer == nil && op != "Payment" && op != "BlockHashes" && op != "Head" {
+					t.Errorf("%s is broken: %v", call, err)
+				}
+			}
 		})
-	}
-	w, asked := newWorld(t, script{}), &refiller{}
-	w.settler.Refiller = asked
-	w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
-	w.settings(func(s *settings.Settings) {
-		s.Refills.Token = settings.Refill{Low: token.Units(1 << 60), Amount: token.Units(1)}
-	})
-	w.tables.SpoilSettings(settings.ErrDamaged)
-	if _, err := w.round(); err != nil || len(*asked) > 0 {
-		t.Errorf("without settings: %v, asked for %v", err, *asked)
 	}
 }
 
