@@ -36,27 +36,33 @@ func TestRefill(t *testing.T) {
 		return func(w *world, _ *settings.Refills) { w.must(w.tables.Pause(context.Background(), id, reason)) }
 	}
 	unread := func(w *world, _ *settings.Refills) { w.script["Payment#1"] = func(*world) error { return errBroken } }
+	alter := func(f func(r *settings.Refills)) change { return func(_ *world, r *settings.Refills) { f(r) } }
+	coins := func(low token.Amount) change { return alter(func(r *settings.Refills) { r.Token.Low = low }) }
+	rich, poor := coins(funds.Balance.Sub(token.Units(100))), coins(token.Units(1_000_001))
 	for name, test := range map[string]struct {
 		before change
 		want   []string
 	}{
-		"both":                                {func(*world, *settings.Refills) {}, []string{token9, ether9}},
-		"enough coins":                        {func(_ *world, r *settings.Refills) { r.Token.Low = funds.Balance.Sub(token.Units(100)) }, []string{ether9}},
-		"enough ether":                        {func(_ *world, r *settings.Refills) { r.Ether.Low = funds.Gas.Sub(token.Units(210)) }, []string{token9}},
-		"no coins":                            {func(_ *world, r *settings.Refills) { r.Token.Amount = token.Amount{} }, []string{ether9}},
-		"no ether":                            {func(_ *world, r *settings.Refills) { r.Ether.Amount = token.Amount{} }, []string{token9}},
+		"both":         {alter(func(*settings.Refills) {}), []string{token9, ether9}},
+		"enough coins": {rich, []string{ether9}},
+		"enough ether": {alter(func(r *settings.Refills) { r.Ether.Low = funds.Gas.Sub(token.Units(210)) }), []string{token9}},
+		"no coins":     {alter(func(r *settings.Refills) { r.Token.Amount = token.Amount{} }), []string{ether9}},
+		"no ether":     {alter(func(r *settings.Refills) { r.Ether.Amount = token.Amount{} }), []string{token9}},
+
 		"what the payment ties up is unknown": {unread, nil},
-		"low whatever it ties up": {func(w *world, r *settings.Refills) { unread(w, r); r.Token.Low = token.Units(1_000_001) },
-			[]string{token9}},
+		"and it is low whatever that is":      {func(w *world, r *settings.Refills) { unread(w, r); poor(w, r) }, []string{token9}},
+
 		"a draining wallet":       {become(wallet.Draining), nil},
 		"a funding wallet":        {become(wallet.Funding), nil},
 		"paused":                  {pause("audit"), nil},
 		"out of gas":              {pause(wallet.OutOfGas), []string{token9, ether9}},
+		"its last nonce is mined": {func(w *world, r *settings.Refills) { w.mined = 1; poor(w, r) }, []string{token9}},
 		"the chain is ahead":      {func(w *world, _ *settings.Refills) { w.mined = 2 }, nil},
-		"the chain is behind":     {func(w *world, _ *settings.Refills) { w.known(chain.Block{Number: 5, Hash: chain.Hash{6}}) }, nil},
-		"one of two nodes":        {func(w *world, _ *settings.Refills) { w.second().down = errBroken }, nil},
-		"there are two nodes":     {func(w *world, _ *settings.Refills) { w.second() }, []string{token9, ether9}},
-		"its last nonce is mined": {func(w *world, r *settings.Refills) { w.mined = 1; r.Token.Low = token.Units(1_000_001) }, []string{token9}},
+		"the chain is behind": {func(w *world, _ *settings.Refills) {
+			w.known(chain.Block{Number: 5, Hash: chain.Hash{6}})
+		}, nil},
+		"one of two nodes":    {func(w *world, _ *settings.Refills) { w.second().down = errBroken }, nil},
+		"there are two nodes": {func(w *world, _ *settings.Refills) { w.second() }, []string{token9, ether9}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := func(fail string) (*world, *refiller) {

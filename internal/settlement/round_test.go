@@ -183,7 +183,7 @@ func situations() []situation {
 			w.pooled, w.price = 2, 21
 			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(30), nil)
 		}}, report{Busy: true, Bumps: 1, Pending: 2, Oldest: over}, nil},
-		{"one that waits too long, and not the ether to bump the gas of its last attempt", nothingMade, script{"Wallets#1": func(w *world) error {
+		{"a bump that the gas of the last attempt makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
 			p := w.commit("a", 2*over)
 			tx := p.Tx
 			tx.Gas = 50
@@ -193,7 +193,7 @@ func situations() []situation {
 			w.pooled, w.price = 1, 21
 			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100), nil)
 		}}, report{Busy: true, Resent: 1, Pending: 1, Oldest: 2 * over}, nil},
-		{"a no-op that waits too long, and not the ether for its L1 fee", nothingMade, script{"Wallets#1": func(w *world) error {
+		{"a bump of a no-op that its L1 fee makes too dear", nothingMade, script{"Wallets#1": func(w *world) error {
 			unfilled(w)
 			w.l1 = 30_000
 			return w.tables.Reconcile(context.Background(), w.record(), funds.Balance, token.Units(100_000), nil)
