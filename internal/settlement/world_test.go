@@ -376,7 +376,7 @@ func (w *world) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, 
 	hashes := make([]chain.Hash, len(numbers))
 	for i, n := range numbers {
 		hashes[i] = chain.Hash{byte(n)}
-		if n == w.fork {
+		if n > 0 && n == w.fork {
 			hashes[i] = chain.Hash{byte(n), 1}
 		}
 	}
