@@ -107,7 +107,11 @@ func newWorld(t *testing.T, s script) *world {
 	}, settlement.Parts{
 		Store: &interpose.Store{Store: w.tables, Around: w.around}, Keys: w, Nodes: w,
 		Events: w, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now },
-		Wait: func(_ context.Context, d time.Duration) { w.waits = append(w.waits, d); w.now = w.now.Add(d) },
+		Wait: func(_ context.Context, d time.Duration) {
+			if w.waits, w.now = append(w.waits, d), w.now.Add(d); len(w.waits) > 100 {
+				t.Fatal("it waits for ever")
+			}
+		},
 	})
 	w.set(100)
 	return w
