@@ -50,7 +50,7 @@ type recovered struct {
 	Resumed bool         `json:"resumed"`
 }
 
-// Change recovers. It says on standard error how far it is.
+// Change recovers. It reports progress on standard error.
 func (c recovering) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.recovery(ctx, d)
 	if err != nil {
