@@ -81,10 +81,14 @@ func TestRefill(t *testing.T) {
 			}
 			w, asked := begin("")
 			report, err := w.settler.Refill(t.Context())
+			calls := slices.Clone(w.calls)
 			if err != nil || !slices.Equal(*asked, test.want) || report.Unfilled != len(test.want) {
 				t.Errorf("asked for %v, want %v; %v, %+v", *asked, test.want, err, report)
 			}
-			for _, call := range w.calls {
+			if _, _ = w.round(); len(*asked) != len(test.want) {
+				t.Errorf("a round asks for %v", *asked)
+			}
+			for _, call := range calls {
 				broken, _ := begin(call)
 				op, _, _ := strings.Cut(call, "#")
 				_, err := broken.settler.Refill(t.Context())
