@@ -127,12 +127,8 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 		}
 		coin, overflow := sum.coin.Add(owner.coin)
 		gas, overflows := sum.gas.Add(owner.gas)
-		if err := cmp.Or(overflow, overflows); err != nil {
-			return sum, err
-		}
-		sum.coin, sum.gas = coin, gas
-		capped := p.Share > 0 && owner.merchant != "" && owner.merchant != payment.Operator
-		if capped && (sum.perMerchant[owner.merchant] > 0 || len(sum.perMerchant) < wallet.MaxInFlight) {
+		sum.coin, sum.gas, err = coin, gas, cmp.Or(err, overflow, overflows)
+		if p.Share > 0 && owner.merchant != "" && owner.merchant != payment.Operator {
 			sum.perMerchant[owner.merchant]++
 		}
 	}
