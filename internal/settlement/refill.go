@@ -90,18 +90,19 @@ func (p *pass) ask(ctx context.Context, ether bool, seen uint64) {
 // refillsLeft returns how many refills the funding wallet can pay of the asset of which it
 // can pay fewer, beside coin and gas, which are tied up.
 func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
-	leading, left := p.views.Leading(), ^uint64(0)
+	leading, left := p.views.Leading(), uint64(mostRefills)
 	for _, asset := range []struct{ has, each token.Amount }{
 		{leading.Balance.Sub(coin), p.Refills.Token.Amount}, {leading.Gas.Sub(gas), p.Refills.Ether.Amount},
 	} {
-		for n := uint64(0); !asset.each.IsZero() && n < left && n <= mostRefills; n++ {
-			if asset.has.Less(asset.each) {
+		for n := range left {
+			if asset.has.Less(asset.each) { // never of an asset without refills
 				left = n
+				break
 			}
 			asset.has = asset.has.Sub(asset.each)
 		}
 	}
-	return min(left, mostRefills)
+	return left
 }
 
 // mostRefills is the highest number of refills that a report tells of.

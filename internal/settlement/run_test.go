@@ -316,11 +316,13 @@ func TestReconciling(t *testing.T) {
 	}
 }
 
-// A refiller counts how often it is asked.
+// A refiller counts how often it is asked for tokens, and ten for each time for ether.
 type refiller int
 
-func (r *refiller) Refill(context.Context, token.Address, bool, uint64) error {
-	*r++
+func (r *refiller) Refill(_ context.Context, _ token.Address, ether bool, _ uint64) error {
+	if *r++; ether {
+		*r += 9
+	}
 	return nil
 }
 
@@ -337,37 +339,114 @@ func TestUnreadOwner(t *testing.T) {
 }
 
 // TestRefill: a wallet that is low beside what it ties up is refilled, whether or not a
-// payment of a reservation can be read, and a round refills none.
+// payment of a reservation can be read; a round refills none.
 func TestRefill(t *testing.T) {
+	tokens := func(above uint64) settings.Refills {
+		low, _ := funds.Balance.Add(token.Units(above))
+		return settings.Refills{Token: settings.Refill{Low: low, Amount: token.Units(1)}}
+	}
+	ether := settings.Refills{Ether: settings.Refill{Low: token.Units(1<<60 + 1), Amount: token.Units(1)}}
+	reserved := func(w *world) { w.reserve("a", 0) }
 	for _, test := range []struct {
 		name  string
-		above uint64 // what it has is so much below the mark
+		rules settings.Refills
 		with  script
+		prior func(w *world)
 		want  refiller
 	}{
-		{"enough", 0, script{}, 0},
-		{"low", 1, script{}, 1},
-		{"low, and a payment cannot be read", 1, breaks("Payment#1"), 1},
+		{"enough", tokens(0), script{}, func(*world) {}, 0},
+		{"low in tokens", tokens(1), script{}, reserved, 1},
+		{"low in ether", ether, script{}, reserved, 10},
+		{"low by what is tied up", tokens(0), script{}, reserved, 1},
+		{"low, and a payment cannot be read", tokens(1), breaks("Payment#1"), reserved, 1},
+		{"out of gas", ether, script{}, func(w *world) { w.must(w.tables.Pause(t.Context(), id, wallet.OutOfGas)) }, 10},
+		{"paused", tokens(1), script{}, func(w *world) { w.must(w.tables.Pause(t.Context(), id, "audit")) }, 0},
+		{"draining", tokens(1), script{}, func(w *world) {
+			w.must(w.tables.SetState(t.Context(), id, wallet.Active, wallet.Draining, w.now))
+		}, 0},
+		{"the chain is ahead", tokens(1), script{}, func(w *world) { w.mined = 1 }, 0},
+		{"the chain is behind", tokens(1), script{}, func(w *world) {
+			w.must(w.tables.SetCompared(t.Context(), 1, store.Comparison{Final: chain.Block{Number: 5, Hash: chain.Hash{0xff}}, Seen: w.now}))
+		}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, test.with)
 			asked := new(refiller)
 			w.settler.Refiller = asked
 			w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
-			low, _ := funds.Balance.Add(token.Units(test.above))
-			w.settings(func(s *settings.Settings) { s.Refills.Token = settings.Refill{Low: low, Amount: token.Units(1)} })
-			if test.above > 0 {
-				w.reserve("a", 0)
-			}
+			w.settings(func(s *settings.Settings) { s.Refills = test.rules })
+			test.prior(w)
 			if _, err := w.settler.Refill(t.Context()); err != nil || *asked != test.want {
 				t.Errorf("asked for %d refills, want %d: %v", *asked, test.want, err)
 			}
 			if _, _ = w.round(); *asked != test.want {
-				t.Errorf("a round asks for refills")
+				t.Error("a round asks for refills")
 			}
 		})
 	}
 }
+
+// TestRefillErrors: what cannot be read is an error, and refills nothing; a refused refill is
+// counted.
+func TestRefillErrors(t *testing.T) {
+	for call, refused := range map[string]int{"Rules#1": 0, "Wallets#1": 0, "Compared#1": 0, "Wallet#1": 0, "PendingTxs#1": 0, "nodes": 0, "": 1} {
+		t.Run(call, func(t *testing.T) {
+			w := newWorld(t, script{})
+			w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
+			w.settings(func(s *settings.Settings) {
+				s.Refills.Token = settings.Refill{Low: token.MaxAmount(), Amount: token.Units(1)}
+			})
+			asked := refiller(0)
+			w.settler.Refiller = &asked
+			switch call {
+			case "":
+				w.settler.Refiller = refusing{}
+			case "nodes":
+				w.settler.Nodes = refusing{}
+			default:
+				w.script, w.times = breaks(call), map[string]int{}
+			}
+			report, err := w.settler.Refill(t.Context())
+			if errors.Is(err, errBroken) != (call != "") || report.Unfilled != refused || asked != 0 {
+				t.Errorf("%v, %d refused, asked for %d", err, report.Unfilled, asked)
+			}
+		})
+	}
+}
+
+// TestRefillsLeft: the funding wallet is reported by the asset of which it can pay fewer.
+func TestRefillsLeft(t *testing.T) {
+	each := func(n uint64) settings.Refill { return settings.Refill{Amount: token.Units(n)} }
+	for _, test := range []struct {
+		name  string
+		rules settings.Refills
+		want  uint64
+	}{
+		{"no refills", settings.Refills{}, 100},
+		{"tokens", settings.Refills{Token: each(400_000)}, 2},
+		{"all of its tokens", settings.Refills{Token: each(500_000)}, 2},
+		{"fewer of ether", settings.Refills{Token: each(1), Ether: each(1 << 60)}, 1},
+		{"fewer of tokens", settings.Refills{Token: each(1_000_000), Ether: each(1 << 58)}, 1},
+		{"none", settings.Refills{Token: each(1_000_001)}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, script{})
+			w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
+			w.must(w.tables.SetState(t.Context(), id, wallet.Active, wallet.Funding, w.now))
+			w.settings(func(s *settings.Settings) { s.Refills = test.rules })
+			if report, err := w.round(); err != nil || !slices.Equal(report.Funding, []uint64{test.want}) {
+				t.Errorf("%v left, want %d: %v", report.Funding, test.want, err)
+			}
+		})
+	}
+}
+
+// refusing refuses every refill, and has no nodes.
+type refusing struct{}
+
+func (refusing) Nodes(context.Context) (chain.Nodes, error) { return nil, errBroken }
+
+func (refusing) Refill(context.Context, token.Address, bool, uint64) error { return errBroken }
 
 // TestWindow: the ceiling is the mined count plus the window of the settings, not below what
 // is given out. It is written only where it changes.
