@@ -96,15 +96,15 @@ func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {
 		"the token pays nobody from the second":   {func(p *process) { p.unable = []token.Address{second} }, third},
 		"the contract may not spend the second's": {func(p *process) { p.unapproved = []token.Address{second} }, third},
 		"the second has too little":               {func(p *process) { p.poor = second }, third},
-		"the second's key is away":                {func(p *process) { p.script = p.script.with("Ready#3", func(*process) error { return errBroken }) }, third},
+		"the second's key is away":                {func(p *process) { p.script["Ready#3"] = func(*process) error { return errBroken } }, third},
 		"the node is silent":                      {func(p *process) { p.mute = 2 }, token.Address{}},
 	} {
 		p := newProcess(t, script{"Reserve#1": pause(first)})
 		p.keys = append(p.keys, third)
 		test.change(p)
 		result, err := p.d.Send(t.Context(), batchOf(5, 6))
-		if result.Payment.Wallet != test.want || (err != nil) != test.want.IsZero() || err != nil && !strings.Contains(err.Error(), "moving to") ||
-			p.asked > 5 {
+		if result.Payment.Wallet != test.want || (err != nil) != test.want.IsZero() || p.asked > 5 ||
+			err != nil && !strings.Contains(err.Error(), "moving to") {
 			t.Errorf("%s: answered %+v, %v, after %v", name, result, err, p.calls)
 		}
 	}

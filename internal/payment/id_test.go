@@ -113,14 +113,16 @@ func TestBatch(t *testing.T) {
 	if r := of(one, two); r.Amount != token.Units(11) || !r.To.IsZero() || single.To != one.To {
 		t.Errorf("%+v, and of one %+v", r, single)
 	}
-	if a, b := asked.Fingerprint(), of(one, two).Fingerprint(); a != "dupaoje7fvnfvhwxvyntp5ifnblwxah2" || b != "6bnity4ekfdcajr4tjhav6hwgscn3vvp" {
+	if a, b := asked.Fingerprint(), of(one, two).Fingerprint(); a != "dupaoje7fvnfvhwxvyntp5ifnblwxah2" ||
+		b != "6bnity4ekfdcajr4tjhav6hwgscn3vvp" {
 		t.Errorf("%s and %s are not the stored fingerprints", a, b)
 	}
 	if r, ok := asked.Batch([]payment.Entry{one, {Amount: token.MaxAmount()}}); ok {
 		t.Errorf("more than there can be: %+v", r)
 	}
 	p := payment.New("pay_1", of(named, two), coin, "net", now)
-	if v := p.Public(); v.To != nil || v.WalletAddress != nil || len(v.Payments) != 2 || v.Payments[1].To != two.To || *v.Payments[0].Reference != "r" {
+	if v := p.Public(); v.To != nil || v.WalletAddress != nil || len(v.Payments) != 2 || v.Payments[1].To != two.To ||
+		*v.Payments[0].Reference != "r" {
 		t.Errorf("merchants see %+v", v)
 	}
 }

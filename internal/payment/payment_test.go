@@ -128,15 +128,17 @@ func TestAttempts(t *testing.T) {
 // TestRecovered: a batch that was found on the chain is its request's once a merchant shows
 // the key. The contract pays no batch of one for us.
 func TestRecovered(t *testing.T) {
-	r, _ := asked.Batch([]payment.Entry{{To: token.Address{1}, Amount: token.Units(5), Reference: "a"}, {To: token.Address{2}, Amount: token.Units(6)}})
+	r, _ := asked.Batch([]payment.Entry{{To: token.Address{1}, Amount: token.Units(5), Reference: "a"},
+		{To: token.Address{2}, Amount: token.Units(6)}})
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, "net", now)
 	p.BatchContract = token.Address{0xba}
 	find := func(p payment.Payment) (payment.Payment, bool) {
-		return payment.Recovered(chain.MinedTx{From: token.Address{0xaa}, To: p.BatchContract, Data: string(p.CallData(true)), At: now}, 7, coin, "net")
+		mined := chain.MinedTx{From: token.Address{0xaa}, To: p.BatchContract, Data: string(p.CallData(true)), At: now}
+		return payment.Recovered(mined, 7, coin, "net")
 	}
 	found, ok := find(p)
-	if found = found.Adopted(r); !ok || found.Fingerprint != p.Fingerprint || found.Entries[0].Reference != "a" || found.Reference != "inv-1" ||
-		found.Metadata["order"] != "2041" || found.Amount != token.Units(11) {
+	if found = found.Adopted(r); !ok || found.Fingerprint != p.Fingerprint || found.Entries[0].Reference != "a" ||
+		found.Reference != "inv-1" || found.Metadata["order"] != "2041" || found.Amount != token.Units(11) {
 		t.Errorf("found %+v", found)
 	}
 	short := p.AssignedTo(token.Address{0xaa}, chain.Tx{Data: p.CallData(false)})
