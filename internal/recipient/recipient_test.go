@@ -68,7 +68,8 @@ func TestBook(t *testing.T) {
 		{token.Address{2}, time.Hour, nil, false},
 	} {
 		book := recipient.NewBook(store{entries, test.failure}, nil, nil)
-		if active, err := book.Active(t.Context(), "mer_1", "test", test.to, noon.Add(test.at)); active != test.want || !errors.Is(err, test.failure) {
+		active, err := book.Active(t.Context(), "mer_1", "test", test.to, noon.Add(test.at))
+		if active != test.want || !errors.Is(err, test.failure) {
 			t.Errorf("Active(%v, %v) = %v, %v", test.to, test.at, active, err)
 		}
 	}

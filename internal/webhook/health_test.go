@@ -89,7 +89,10 @@ func TestLastSuccess(t *testing.T) {
 	for _, test := range []struct {
 		failed, succeeded int // deliveries in the log, a minute apart, the successes first
 		want              time.Duration
-	}{{199, 0, 0}, {200, 0, 3 * time.Hour}, {200, 1, 3 * time.Hour}, {198, 1, time.Minute}, {199, 2, 2 * time.Minute}, {1, 3, 3 * time.Minute}} {
+	}{
+		{199, 0, 0}, {200, 0, 3 * time.Hour}, {200, 1, 3 * time.Hour}, {198, 1, time.Minute}, {199, 2, 2 * time.Minute},
+		{1, 3, 3 * time.Minute},
+	} {
 		w := newFixture(t)
 		e := w.register(mine, hook)
 		for n := 1; n <= test.failed+test.succeeded; n++ {
