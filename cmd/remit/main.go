@@ -16,6 +16,8 @@ import (
 	"remit/internal/local"
 	"remit/internal/merchant"
 	"remit/internal/operator"
+	"remit/internal/operator/change"
+	"remit/internal/operator/deployed"
 	"remit/internal/plan"
 	"remit/internal/preflight"
 )
@@ -41,10 +43,10 @@ type commands struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	ctx = operator.Recorded(ctx, os.Args[1:])
+	ctx = change.Recorded(ctx, os.Args[1:], change.Ask)
 	var cli commands
 	cli.Local.Operate = func(address string, stack local.Parts) (io.Closer, error) {
-		return operator.Serve(address, operator.Local(stack))
+		return operator.Serve(address, deployed.Local(stack))
 	}
 	parser := kong.Parse(&cli,
 		kong.Name("remit"),
@@ -57,7 +59,7 @@ func main() {
 	if url := operator.Elsewhere(parser); url != "" {
 		err = operator.Forward(ctx, url, os.Args[1:], os.Stdout)
 	} else {
-		err = operator.Ended(ctx, parser.Run())
+		err = parser.Run()
 	}
 	stop()
 	if err != nil && !errors.Is(err, context.Canceled) {

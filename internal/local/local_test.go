@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +26,6 @@ import (
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/guidetest"
 	"remit/internal/httpapi"
-	"remit/internal/httpapi/httpapitest"
 	"remit/internal/local"
 	"remit/internal/local/localtest"
 	"remit/internal/settings"
@@ -51,38 +49,6 @@ func raw(t *testing.T, api *client.Client, request string) (answer *http.Respons
 	check(t, err)
 	answer.Body = io.NopCloser(bytes.NewReader(b))
 	return answer, string(b)
-}
-
-// TestUnusualRequests: unusual HTTP that net/http accepts is answered as openapi.yaml says.
-func TestUnusualRequests(t *testing.T) {
-	const host = "Host: localhost\r\n"
-	const post = "POST /create-api-key HTTP/1.1\r\n" + host + "Content-Type: application/json\r\n"
-	api, _ := localtest.Stack(t)
-	contract, err := httpapitest.NewContract()
-	check(t, err)
-	for _, test := range []struct {
-		name, method, path, request string
-		status                      int
-		part                        string
-	}{
-		{"broken chunks are a broken body", "POST", "/create-api-key", post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 422, "json_invalid"},
-		{"OPTIONS * is no route", "OPTIONS", "*", "OPTIONS * HTTP/1.1\r\n" + host + "\r\n", 404, "Not Found"},
-		{"CONNECT is no route", "CONNECT", "localhost:80", "CONNECT localhost:80 HTTP/1.1\r\n" + host + "\r\n", 404, "Not Found"},
-		{"the whole URL as the path", "GET", "/webhooks", "GET http://localhost/webhooks HTTP/1.1\r\n" + host + "\r\n", 401, "Invalid API Key"},
-		{"an old version", "GET", "/webhooks", "GET /webhooks HTTP/1.0\r\n" + host + "\r\n", 401, "Invalid API Key"},
-		{"a good request", "GET", "/sandbox", "GET /sandbox HTTP/1.1\r\n" + host + "\r\n", 200, "rpc_url"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			answer, body := raw(t, api, test.request)
-			if answer.StatusCode != test.status || !strings.Contains(body, test.part) {
-				t.Errorf("answered %d %s, want %d %s", answer.StatusCode, body, test.status, test.part)
-			}
-			asked := &http.Request{Method: test.method, URL: &url.URL{Path: test.path}, Header: http.Header{}}
-			if err := contract.Check(asked, answer); err != nil {
-				t.Error(err)
-			}
-		})
-	}
 }
 
 // TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer
@@ -328,61 +294,6 @@ func TestReadyKey(t *testing.T) {
 			t.Errorf("%s: the welcome prints the key: %v", flag, shown)
 		}
 		stop()
-	}
-}
-
-// TestDeliveriesOutliveTheProcess: with tables outside the process, a stack sends
-// the webhooks that the stack before it left pending, both those that it never
-// attempted and those that wait for another attempt.
-func TestDeliveriesOutliveTheProcess(t *testing.T) {
-	dynamodb := dynamotest.Start(t)
-	var alive atomic.Bool // of the receivers
-	came, taken := make(chan string, 64), make(chan string, 64)
-	receiver := func(name string, ill http.HandlerFunc) string {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			if alive.Load() {
-				taken <- name
-				return
-			}
-			came <- name
-			ill(w, r)
-		}))
-		t.Cleanup(server.Close)
-		return server.URL
-	}
-	hooks := []string{
-		receiver("hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
-		receiver("fails", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
-	}
-	t.Run("before", func(t *testing.T) {
-		api, _ := localtest.Stack(t, "--dynamodb", dynamodb)
-		var ids []string
-		for _, url := range hooks {
-			w, err := api.CreateWebhook(t.Context(), url, "")
-			check(t, err)
-			ids = append(ids, w.ID)
-		}
-		_, err := api.Call(t.Context(), "POST", "/recipients", `{"address":"0x2222222222222222222222222222222222222222"}`)
-		check(t, err)
-		<-came
-		<-came
-		for attempts := 0; attempts == 0; { // until the failure is recorded
-			answer, err := api.Call(t.Context(), "GET", "/webhooks/"+ids[1]+"/deliveries", "")
-			check(t, err)
-			attempts = strings.Count(string(answer.Body), `"status_code":500`)
-		}
-	})
-	alive.Store(true)
-	localtest.Stack(t, "--dynamodb", dynamodb)
-	got := map[string]bool{}
-	for len(got) < len(hooks) {
-		select {
-		case name := <-taken:
-			got[name] = true
-		case <-time.After(20 * time.Second): // the second attempt is due 5 s after the first
-			t.Fatalf("delivered: %v", got)
-		}
 	}
 }
 

@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
@@ -34,7 +33,7 @@ type Pay struct {
 	Concurrency int           `default:"16" help:"How many requests are made at once."`
 	Wait        bool          `help:"Wait until every payment is final."`
 	Patience    time.Duration `default:"2m" help:"How long a row is tried again while the API gives no answer."`
-	Quiet       bool          `kong:"-"` // no bars of progress
+	Quiet       bool          `kong:"-"` // no counts of rows on the terminal
 }
 
 // The statuses of a row in the file of results. A payment's own are beside them:
@@ -97,11 +96,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.read(ctx); err != nil {
 		return explained(err, p.api)
 	}
-	err := p.look(ctx, false)
-	if err == nil && p.number == 0 {
-		err = p.older(ctx)
-	}
-	if err != nil {
+	if err := p.look(ctx, false); err != nil {
 		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
 	}
 	if err := p.summary(out); err != nil || c.DryRun {
@@ -110,7 +105,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.write(); err != nil { // before the first payment: the hashes must have a place
 		return err
 	}
-	err = p.payAll(ctx)
+	err := p.payAll(ctx)
 	if err == nil && c.Wait {
 		of := map[string][]*payRow{} // the rows of each payment
 		err = p.each(ctx, "Waiting", func(r *payRow) bool {
@@ -156,19 +151,6 @@ func (p *payout) read(ctx context.Context) error {
 	return nil
 }
 
-// older refuses a run that a version before this one began: it paid rows alone under the
-// keys of each, without the first payment that both modes share.
-func (p *payout) older(ctx context.Context) error {
-	page, err := retried(ctx, p.Patience, func() ([]client.Payment, error) {
-		page, _, err := p.api.Payments(ctx, url.Values{"idempotency_key": {p.rows[0].key}})
-		return page, err
-	})
-	if len(page) > 0 || inProgress(err) {
-		return errors.New("an earlier version of remit began this run: finish it with that version, and give another payout another --run")
-	}
-	return err
-}
-
 // each does something for every row that is chosen, many at once, and shows how far
 // it is. The first error ends it.
 func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bool, do func(context.Context, *payRow) error) error {
@@ -178,7 +160,7 @@ func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bo
 			rows = append(rows, r)
 		}
 	}
-	bar := p.bar(title, len(rows))
+	var done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, p.Concurrency))
 	for _, r := range rows {
@@ -189,18 +171,23 @@ func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bo
 			if err := do(ctx, r); err != nil {
 				return fmt.Errorf("line %d: %w", r.line, err)
 			}
-			return bar.Add(1)
+			p.progress(title, int(done.Add(1)), len(rows))
+			return nil
 		})
 	}
 	return group.Wait()
 }
 
-// bar returns the bar of so many rows.
-func (p *payout) bar(title string, rows int) *progressbar.ProgressBar {
-	return progressbar.NewOptions(rows, progressbar.OptionSetDescription(title), progressbar.OptionSetWriter(os.Stderr),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("rows"),
-		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionOnCompletion(func() { fmt.Fprintln(os.Stderr) }),
-		progressbar.OptionSetVisibility(!p.Quiet && term.IsTerminal(int(os.Stderr.Fd()))))
+// progress shows on the terminal how many rows are done.
+func (p *payout) progress(title string, done, rows int) {
+	if p.Quiet || !term.IsTerminal(int(os.Stderr.Fd())) {
+		return
+	}
+	end := ""
+	if done == rows {
+		end = "\n"
+	}
+	fmt.Fprintf(os.Stderr, "\r%s %d of %d rows%s", title, done, rows, end)
 }
 
 // payAll pays every row that has no payment yet.

@@ -8,52 +8,35 @@ import (
 	"iter"
 	"time"
 
+	"remit/internal/operator/deployed"
+	"remit/internal/operator/dossier"
 	"remit/internal/payment"
 	"remit/internal/store"
-	"remit/internal/token"
 )
 
 // Export is `remit export`.
 type Export struct {
-	Target
+	deployed.Target
 	Merchant string    `help:"Only the payments of this merchant, mer_…, newest first. Without it those of all, in no order."`
 	Since    time.Time `format:"2006-01-02" placeholder:"DATE" help:"Only payments made on this day of UTC or later."`
 	Until    time.Time `format:"2006-01-02" placeholder:"DATE" help:"Only payments made on this day of UTC or earlier."`
 	CSV      bool      `name:"csv" help:"Write CSV in place of a line of JSON for each payment."`
 }
 
-// An exported payment is a row of an export.
-type exported struct {
-	ID       payment.ID    `json:"id"`
-	Merchant string        `json:"merchant_id"`
-	Key      string        `json:"idempotency_key"`
-	Wallet   token.Address `json:"paid_by"`
-	Decimal  string        `json:"amount_decimal"` // in whole tokens
-	payment.Public
-}
-
-func exportedOf(p payment.Payment) exported {
-	return exported{p.ID, p.Merchant, p.IdempotencyKey, p.Wallet, p.Amount.Tokens(p.Token.Decimals), p.Public()}
-}
-
 // Run writes a row for each payment that is committed.
-func (c *Export) Run(ctx context.Context, d *deployment) error {
+func (c *Export) Run(ctx context.Context, d *deployed.Deployment) error {
 	if !c.Since.IsZero() && !c.Until.IsZero() && c.Until.Before(c.Since) {
 		return fmt.Errorf("--until %s is before --since %s", c.Until.Format(time.DateOnly), c.Since.Format(time.DateOnly))
 	}
-	books, err := d.payments()
-	if err != nil {
-		return err
-	}
 	if c.CSV {
-		if err := payment.CSV[exported](d.out, true); err != nil {
+		if err := payment.CSV[dossier.Row](d.Out, true); err != nil {
 			return err
 		}
 	}
 	unreadable := 0
-	lines := json.NewEncoder(tame{d.out})
+	lines := json.NewEncoder(deployed.Tame(d.Out))
 	lines.SetEscapeHTML(false)
-	for p, err := range c.payments(ctx, d, books) {
+	for p, err := range c.payments(ctx, d) {
 		switch {
 		case errors.Is(err, store.ErrUnreadable):
 			unreadable++
@@ -63,10 +46,10 @@ func (c *Export) Run(ctx context.Context, d *deployment) error {
 		case p.State == payment.Prepared || p.CreatedAt.Before(c.Since) || !c.Until.IsZero() && !p.CreatedAt.Before(c.Until.AddDate(0, 0, 1)):
 			continue
 		}
-		row := exportedOf(p)
+		row := dossier.RowOf(p)
 		write := func() error { return lines.Encode(row) }
 		if c.CSV {
-			write = func() error { return payment.CSV(d.out, false, row) }
+			write = func() error { return payment.CSV(d.Out, false, row) }
 		}
 		if err := write(); err != nil {
 			return err
@@ -81,22 +64,22 @@ func (c *Export) Run(ctx context.Context, d *deployment) error {
 
 // payments yields the merchant's payments, or all there are, of no time in
 // particular.
-func (c *Export) payments(ctx context.Context, d *deployment, books store.Store) iter.Seq2[payment.Payment, error] {
+func (c *Export) payments(ctx context.Context, d *deployed.Deployment) iter.Seq2[payment.Payment, error] {
 	return func(yield func(payment.Payment, error) bool) {
 		if c.Merchant == "" {
-			for entry, err := range books.Entries(ctx) {
+			for entry, err := range d.Payments.Entries(ctx) {
 				if entry.Noop.IsZero() && !yield(entry.Payment, err) {
 					return
 				}
 			}
 			return
 		}
-		f := store.Filter{Merchant: c.Merchant, Mode: d.mode}
+		f := store.Filter{Merchant: c.Merchant, Mode: d.Mode}
 		if !c.Until.IsZero() {
 			f.Before = c.Until.AddDate(0, 0, 1)
 		}
 		for more := true; more; {
-			page, next, err := books.List(ctx, f)
+			page, next, err := d.Payments.List(ctx, f)
 			if err != nil {
 				yield(payment.Payment{}, err)
 				return

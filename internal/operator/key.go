@@ -11,63 +11,56 @@ import (
 
 	"remit/internal/apikey"
 	"remit/internal/dynamo"
+	"remit/internal/operator/change"
+	"remit/internal/operator/deployed"
 	"remit/internal/token"
 	"remit/internal/webhook"
 )
 
 // Keys is `remit keys`.
 type Keys struct {
-	Create    keyCreate    `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
-	Issue     keyIssue     `cmd:"" help:"Give a merchant a further API key, also one that has lost its own: its history and its Idempotency-Keys live on."`
-	List      keyList      `cmd:"" help:"List a merchant's keys and what each may do."`
-	Revoke    keyRevoke    `cmd:"" help:"End a key at once."`
-	RevokeAll keyRevokeAll `cmd:"" help:"End every key of a merchant; after a restore, every key, or those that another table knows as ended."`
+	Create    change.Command[keyCreate]    `cmd:"" help:"Make a merchant and its first API key. The key is shown once."`
+	Issue     change.Command[keyIssue]     `cmd:"" help:"Give a merchant a further API key, also one that has lost its own: its history and its Idempotency-Keys live on."`
+	List      keyList                      `cmd:"" help:"List a merchant's keys and what each may do."`
+	Revoke    change.Command[keyRevoke]    `cmd:"" help:"End a key at once."`
+	RevokeAll change.Command[keyRevokeAll] `cmd:"" help:"End every key of a merchant; after a restore, every key, or those that another table knows as ended."`
 }
 
 type keyCreate struct {
-	Target
 	restrictions
 	Name string `arg:"" help:"The merchant's name."`
-	Yes  bool   `help:"Do not ask."`
 }
 
-// Run makes the key with the operator's rights, so it works also where KeyCreation
+// Change makes the key with the operator's rights, so it works also where KeyCreation
 // closes the API's endpoint.
-func (c *keyCreate) Run(ctx context.Context, d *deployment) error {
+func (c keyCreate) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
 	r, err := c.request()
-	if err != nil {
-		return err
-	}
-	registry, err := d.registry()
-	if err != nil {
-		return err
-	}
-	if err := d.agree(c.Yes, fmt.Sprintf("This makes a merchant %q in stack %s, with an API key in %s mode.", c.Name, d.Stack,
-		d.mode)); err != nil {
-		return err
-	}
-	made, err := registry.Create(ctx, c.Name, r)
-	if err != nil {
-		return err
-	}
-	return d.showKey(made)
+	return change.Change{
+		Consequences: fmt.Sprintf("This makes a merchant %q in stack %s, with an API key in %s mode.", c.Name, d.Stack, d.Mode),
+		Apply: func(ctx context.Context) (change.Answer, error) {
+			made, err := registry(d).Create(ctx, c.Name, r)
+			return keyAnswer(made, err)
+		},
+	}, err
 }
 
 // registry is the registry of the stack's keys.
-func (d *deployment) registry() (*apikey.Registry, error) {
-	store, err := d.keys()
-	return apikey.NewRegistry(store, apikey.Mode(d.mode), time.Now, rand.Reader), err
+func registry(d *deployed.Deployment) *apikey.Registry {
+	return apikey.NewRegistry(d.Keys, apikey.Mode(d.Mode), time.Now, rand.Reader)
 }
 
-// showKey shows a new key, this once.
-func (d *deployment) showKey(made apikey.Minted) error {
+// keyAnswer shows a new key, this once.
+func keyAnswer(made apikey.Minted, err error) (change.Answer, error) {
+	if err != nil {
+		return change.Answer{}, err
+	}
 	answer := struct {
 		APIKey     string `json:"api_key"`
 		MerchantID string `json:"merchant_id"`
 		apikey.Public
 	}{made.Secret.Reveal(), made.Key.MerchantID, made.Key.Public()}
-	return d.show(answer, fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.", answer.APIKey, answer.MerchantID,
-		mayDo(answer.Permissions)))
+	return change.Answer{JSON: answer, Text: fmt.Sprintf("%s\nmerchant %s. May do: %s. The key is not shown again.", answer.APIKey,
+		answer.MerchantID, mayDo(answer.Permissions))}, nil
 }
 
 // restrictions are the flags that say what a key may do.
@@ -109,49 +102,34 @@ func (r restrictions) request() (apikey.KeyRequest, error) {
 }
 
 type keyIssue struct {
-	Target
 	restrictions
 	Merchant string `arg:"" help:"The merchant's id, mer_…"`
 	Name     string `help:"The merchant's name, if a restored table has none of its keys."`
-	Yes      bool   `help:"Do not ask."`
 }
 
-// Run makes the key and tells the merchant's webhooks of it.
-func (c *keyIssue) Run(ctx context.Context, d *deployment) error {
+// Change makes the key and announces it to the merchant's webhooks.
+func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.request()
 	if err != nil {
-		return err
+		return none, err
 	}
-	registry, err := d.registry()
+	by, err := registry(d).Operator(ctx, c.Merchant, c.Name)
 	if err != nil {
-		return err
+		return none, err
 	}
-	hooks, err := d.webhooks()
-	if err != nil {
-		return err
-	}
-	jobs, err := d.jobs()
-	if err != nil {
-		return err
-	}
-	by, err := registry.Operator(ctx, c.Merchant, c.Name)
-	if err != nil {
-		return err
-	}
-	if err := d.agree(c.Yes, fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName,
-		d.Stack, d.mode)); err != nil {
-		return err
-	}
-	made, err := registry.Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
-		return webhook.NewPublisher(hooks, jobs).Announce(ctx, d.owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
-	})
-	if err != nil {
-		return err
-	}
-	return d.showKey(made)
+	return change.Change{
+		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName,
+			d.Stack, d.Mode),
+		Apply: func(ctx context.Context) (change.Answer, error) {
+			made, err := registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
+				return webhook.NewPublisher(d.Webhooks, d.Jobs).Announce(ctx, d.Owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
+			})
+			return keyAnswer(made, err)
+		},
+	}, nil
 }
 
-// mayDo says what a key may do in one line.
+// mayDo describes what a key may do in one line.
 func mayDo(p apikey.Permissions) string {
 	var words []string
 	for _, s := range p.Scopes {
@@ -179,22 +157,18 @@ func mayDo(p apikey.Permissions) string {
 }
 
 type keyList struct {
-	Target
+	deployed.Target
 	Merchant string `arg:"" help:"The merchant's id, mer_…"`
 }
 
 // Run lists keys, newest first.
-func (c *keyList) Run(ctx context.Context, d *deployment) error {
-	store, err := d.keys()
-	if err != nil {
-		return err
-	}
-	keys, err := store.List(ctx, c.Merchant)
+func (c *keyList) Run(ctx context.Context, d *deployed.Deployment) error {
+	keys, err := d.Keys.List(ctx, c.Merchant)
 	if err != nil {
 		return err
 	}
 	rows, text := keyRows(keys)
-	return d.show(rows, text)
+	return d.Show(rows, text)
 }
 
 // keyRows returns keys as they are shown, in JSON and as text.
@@ -204,8 +178,8 @@ func keyRows(keys []apikey.Key) ([]apikey.Public, string) {
 	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")
 	for _, k := range keys {
 		rows = append(rows, k.Public())
-		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, stamp(k.CreatedAt), stamp(k.LastUsedAt), stamp(k.ExpiresAt), stamp(k.RevokedAt),
-			mayDo(k.Public().Permissions))
+		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, deployed.Stamp(k.CreatedAt), deployed.Stamp(k.LastUsedAt),
+			deployed.Stamp(k.ExpiresAt), deployed.Stamp(k.RevokedAt), mayDo(k.Public().Permissions))
 	}
 	return rows, b.String()
 }
@@ -214,125 +188,105 @@ func keyRows(keys []apikey.Key) ([]apikey.Public, string) {
 const keyRow = "%-18s %-26s %-5s %-20s  %-20s  %-20s  %-20s  %s\n"
 
 type keyRevoke struct {
-	Target
 	Merchant string `arg:"" help:"The merchant's id, mer_…"`
 	ID       string `arg:"" help:"The key's id, key_…"`
-	Yes      bool   `help:"Do not ask."`
 }
 
-// Run revokes a key.
-func (c *keyRevoke) Run(ctx context.Context, d *deployment) error {
-	registry, err := d.registry()
-	if err != nil {
-		return err
-	}
-	if err := d.agree(c.Yes, fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This "+
-		"cannot be undone.", c.ID, c.Merchant, d.keyCache)); err != nil {
-		return err
-	}
-	by, err := registry.Operator(ctx, c.Merchant, "")
-	if err != nil {
-		return err
-	}
-	key, err := registry.Revoke(ctx, by, c.ID)
-	if err != nil {
-		return err
-	}
-	return d.show(map[string]any{"id": key.ID, "revoked_at": stamp(key.RevokedAt)}, fmt.Sprint("revoked ", stamp(key.RevokedAt)))
+// Change revokes a key.
+func (c keyRevoke) Change(_ context.Context, d *deployed.Deployment) (change.Change, error) {
+	return change.Change{
+		Consequences: fmt.Sprintf("Requests with key %s of %s are refused from now on, at the latest %s seconds after. This "+
+			"cannot be undone.", c.ID, c.Merchant, d.KeyCache),
+		Apply: func(ctx context.Context) (none change.Answer, err error) {
+			by, err := registry(d).Operator(ctx, c.Merchant, "")
+			if err != nil {
+				return none, err
+			}
+			key, err := registry(d).Revoke(ctx, by, c.ID)
+			at := deployed.Stamp(key.RevokedAt)
+			return change.Answered(err, map[string]any{"id": key.ID, "revoked_at": at}, fmt.Sprint("revoked ", at))
+		},
+	}, nil
 }
 
 type keyRevokeAll struct {
-	Target
 	Merchant string `placeholder:"MER" xor:"which" help:"End the keys of this merchant, mer_…, and no others: of one whose key was stolen, which may have made more."`
 	EndedIn  string `placeholder:"TABLE" xor:"which" help:"The table that was in use before the restore: end only the keys that are revoked or expire there, as they do there."`
-	Yes      bool   `help:"Do not ask."`
 }
 
-// ofMerchant revokes the merchant's keys until none is valid: until it learns of its end, a
-// key may make others. A crash leaves some alive, and the command is run again.
-func (c *keyRevokeAll) ofMerchant(ctx context.Context, d *deployment) error {
-	registry, err := d.registry()
-	if err != nil {
-		return err
-	}
-	by, err := registry.Operator(ctx, c.Merchant, "")
-	if err != nil {
-		return err
-	}
-	if err := d.agree(c.Yes, fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: "+
-		"it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack, d.keyCache)); err != nil {
-		return err
-	}
-	for ended := []string{}; ; {
-		keys, err := registry.List(ctx, c.Merchant)
-		if err != nil {
-			return err
-		}
-		keys = slices.DeleteFunc(keys, func(k apikey.Key) bool { return !k.Valid(time.Now()) })
-		if len(keys) == 0 {
-			return d.show(map[string]any{"ended": ended}, fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n")))
-		}
-		for _, k := range keys {
-			if _, err := registry.Revoke(ctx, by, k.ID); err != nil {
-				return err
-			}
-			if !slices.Contains(ended, k.ID) { // in a list that lags it is alive
-				ended = append(ended, k.ID)
-			}
-		}
-	}
-}
-
-// Run ends keys that a restore has brought back to life. A crash leaves some of
-// them alive, and the command is run again: a key that has ended stays so.
-func (c *keyRevokeAll) Run(ctx context.Context, d *deployment) error {
+// Change ends keys that a restore has brought back to life, or a merchant's. A crash leaves
+// some of them alive, and the command is run again: a key that has ended stays so.
+func (c keyRevokeAll) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Merchant != "" {
 		return c.ofMerchant(ctx, d)
 	}
-	a, ok := d.platform.(*account)
-	if !ok {
-		return errors.New("keys of a stack on this machine are not restored: remit keys revoke ends each")
+	if d.Account == nil {
+		return none, errors.New("keys of a stack on this machine are not restored: remit keys revoke ends each")
 	}
-	store, err := table(a, "ApiKeysTableName", dynamo.NewAPIKeys)
-	if err != nil {
-		return err
-	}
-	keys, err := store.All(ctx)
-	if err != nil {
-		return err
-	}
-	if c.EndedIn == a.outputs["ApiKeysTableName"] {
-		return fmt.Errorf("--ended-in %s is the table itself: say the one that was in use before, and with --table keys=NAME the "+
+	name := d.Account.Outputs["ApiKeysTableName"]
+	if c.EndedIn == name {
+		return none, fmt.Errorf("--ended-in %s is the table itself: say the one that was in use before, and with --table keys=NAME the "+
 			"restored one until the stack uses it", c.EndedIn)
 	}
+	table, now := dynamo.OpenAPIKeys(d.Account.AWS, name), time.Now()
+	keys, err := table.All(ctx)
 	consequences := fmt.Sprintf("Every key of table %s is refused from now on, at the latest %s seconds after: no merchant can "+
-		"order payments before it has a new one (remit keys issue). This cannot be undone.", a.outputs["ApiKeysTableName"], d.keyCache)
+		"order payments before it has a new one (remit keys issue). This cannot be undone.", name, d.KeyCache)
 	if c.EndedIn != "" {
-		if keys, err = dynamo.OpenAPIKeys(a.aws, c.EndedIn).All(ctx); err != nil {
-			return err
-		}
+		keys, err = dynamo.OpenAPIKeys(d.Account.AWS, c.EndedIn).All(ctx)
 		consequences = fmt.Sprintf("Keys that table %s knows as revoked or expiring end in table %s as well. This cannot be undone.",
-			c.EndedIn, a.outputs["ApiKeysTableName"])
+			c.EndedIn, name)
 	}
-	if err := d.agree(c.Yes, consequences); err != nil {
-		return err
-	}
-	ended, now := []string{}, time.Now()
-	for _, k := range keys {
-		if c.EndedIn == "" {
-			k.RevokedAt, k.ExpiresAt = now, time.Time{}
+	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
+		ended := []string{}
+		for _, k := range keys {
+			if c.EndedIn == "" {
+				k.RevokedAt, k.ExpiresAt = now, time.Time{}
+			}
+			if k.RevokedAt.IsZero() && k.ExpiresAt.IsZero() {
+				continue
+			}
+			err := table.End(ctx, k)
+			if errors.Is(err, apikey.ErrNotFound) {
+				continue // made since, so the restored table does not have it
+			}
+			if err != nil {
+				return change.Answer{}, err
+			}
+			ended = append(ended, k.ID)
 		}
-		if k.RevokedAt.IsZero() && k.ExpiresAt.IsZero() {
-			continue
+		return endedAnswer(ended), nil
+	}}, err
+}
+
+func endedAnswer(ended []string) change.Answer {
+	return change.Answer{JSON: map[string]any{"ended": ended}, Text: fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n"))}
+}
+
+// ofMerchant revokes the merchant's keys until none is valid: until it learns of its end, a
+// key may make others.
+func (c keyRevokeAll) ofMerchant(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	by, err := registry(d).Operator(ctx, c.Merchant, "")
+	consequences := fmt.Sprintf("Every key of %s (%s) in stack %s is refused from now on, at the latest %s seconds after: "+
+		"it needs a new one (remit keys issue). This cannot be undone.", by.MerchantID, by.MerchantName, d.Stack, d.KeyCache)
+	return change.Change{Consequences: consequences, Apply: func(ctx context.Context) (change.Answer, error) {
+		for ended := []string{}; ; {
+			keys, err := registry(d).List(ctx, c.Merchant)
+			if err != nil {
+				return change.Answer{}, err
+			}
+			keys = slices.DeleteFunc(keys, func(k apikey.Key) bool { return !k.Valid(time.Now()) })
+			if len(keys) == 0 {
+				return endedAnswer(ended), nil
+			}
+			for _, k := range keys {
+				if _, err := registry(d).Revoke(ctx, by, k.ID); err != nil {
+					return change.Answer{}, err
+				}
+				if !slices.Contains(ended, k.ID) { // in a list that lags it is alive
+					ended = append(ended, k.ID)
+				}
+			}
 		}
-		err := store.End(ctx, k)
-		if errors.Is(err, apikey.ErrNotFound) {
-			continue // made since, so the restored table does not have it
-		}
-		if err != nil {
-			return err
-		}
-		ended = append(ended, k.ID)
-	}
-	return d.show(map[string]any{"ended": ended}, fmt.Sprintf("%d keys end\n%s", len(ended), strings.Join(ended, "\n")))
+	}}, err
 }

@@ -9,16 +9,18 @@ import (
 	"time"
 
 	"remit/internal/apikey"
+	"remit/internal/operator/change"
+	"remit/internal/operator/deployed"
 	"remit/internal/token"
 )
 
 // Merchants is `remit merchants`.
 type Merchants struct {
-	List    merchantList    `cmd:"" help:"List the merchants, and which are suspended or have limits of their own. It reads the whole table of keys."`
-	Show    merchantShow    `cmd:"" help:"Show a merchant and its keys."`
-	Suspend merchantSuspend `cmd:"" help:"Refuse every request of a merchant. What was committed is settled and announced."`
-	Resume  merchantResume  `cmd:"" help:"End a suspension."`
-	Limit   merchantLimit   `cmd:"" help:"Give a merchant limits of its own in place of the stack's. Without flags the stack's hold again."`
+	List    merchantList                    `cmd:"" help:"List the merchants, and which are suspended or have limits of their own. It reads the whole table of keys."`
+	Show    merchantShow                    `cmd:"" help:"Show a merchant and its keys."`
+	Suspend change.Command[merchantSuspend] `cmd:"" help:"Refuse every request of a merchant. What was committed is settled and announced."`
+	Resume  change.Command[merchantResume]  `cmd:"" help:"End a suspension."`
+	Limit   change.Command[merchantLimit]   `cmd:"" help:"Give a merchant limits of its own in place of the stack's. Without flags the stack's hold again."`
 }
 
 // A merchantRow is a merchant as commands show it.
@@ -26,7 +28,7 @@ type merchantRow struct {
 	ID       string          `json:"id"`
 	Name     string          `json:"name"`
 	LiveKeys int             `json:"live_keys"`
-	LastUsed stamp           `json:"last_used_at"`
+	LastUsed deployed.Stamp  `json:"last_used_at"`
 	Reason   *string         `json:"suspended"` // why
 	Maximum  *token.Amount   `json:"max_amount"`
 	Daily    *token.Amount   `json:"daily_amount"`
@@ -62,7 +64,7 @@ func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchant
 			row.LiveKeys++
 		}
 		if k.LastUsedAt.After(time.Time(row.LastUsed)) {
-			row.LastUsed = stamp(k.LastUsedAt)
+			row.LastUsed = deployed.Stamp(k.LastUsedAt)
 		}
 	}
 	var err error
@@ -81,15 +83,11 @@ func rowOf(ctx context.Context, store apikey.Store, keys []apikey.Key) (merchant
 	return row, err
 }
 
-type merchantList struct{ Target }
+type merchantList struct{ deployed.Target }
 
 // Run lists the merchants by their ids.
-func (c *merchantList) Run(ctx context.Context, d *deployment) error {
-	store, err := d.keys()
-	if err != nil {
-		return err
-	}
-	keys, err := store.All(ctx)
+func (c *merchantList) Run(ctx context.Context, d *deployed.Deployment) error {
+	keys, err := d.Keys.All(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,110 +98,101 @@ func (c *merchantList) Run(ctx context.Context, d *deployment) error {
 		if n < 0 {
 			n = len(keys)
 		}
-		row, err := rowOf(ctx, store, keys[:n])
+		row, err := rowOf(ctx, d.Keys, keys[:n])
 		if err != nil {
 			return err
 		}
 		keys, rows, text = keys[n:], append(rows, row), text+row.String()
 	}
-	return d.show(rows, text)
+	return d.Show(rows, text)
 }
 
 // A merchantArg is the command line of a command about one merchant.
 type merchantArg struct {
-	Target
 	Merchant string `arg:"" help:"The merchant's id, mer_…"`
 }
 
 // find reads the merchant and its keys, newest first.
-func (c *merchantArg) find(ctx context.Context, d *deployment) (store apikey.Store, row merchantRow, keys []apikey.Key, err error) {
-	if store, err = d.keys(); err != nil {
-		return store, row, nil, err
-	}
-	if keys, err = store.List(ctx, c.Merchant); err == nil && len(keys) == 0 {
+func (c merchantArg) find(ctx context.Context, d *deployed.Deployment) (row merchantRow, keys []apikey.Key, err error) {
+	if keys, err = d.Keys.List(ctx, c.Merchant); err == nil && len(keys) == 0 {
 		err = fmt.Errorf("no merchant %q has a key: remit merchants list shows all", c.Merchant)
 	}
 	if err == nil {
-		row, err = rowOf(ctx, store, keys)
+		row, err = rowOf(ctx, d.Keys, keys)
 	}
-	return store, row, keys, err
+	return row, keys, err
 }
 
-// change gives the merchant other terms, once the operator has agreed to the
-// consequences.
-func (c *merchantArg) change(ctx context.Context, d *deployment, yes bool, consequences, did string,
-	to func(apikey.Terms) apikey.Terms) error {
-	store, row, keys, err := c.find(ctx, d)
-	if err != nil {
-		return err
-	}
-	consequences = fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID, row.Name, d.Stack,
-		d.keyCache, consequences)
-	if err := d.agree(yes, consequences); err != nil {
-		return err
-	}
-	if err := store.SetTerms(ctx, c.Merchant, row.terms, to(row.terms)); err != nil {
-		return err
-	}
-	if row, err = rowOf(ctx, store, keys); err != nil {
-		return err
-	}
-	return d.show(row, merchantHead+row.String()+did)
+// change gives the merchant other terms.
+func (c merchantArg) change(ctx context.Context, d *deployed.Deployment, consequences, did string, to func(*apikey.Terms)) (change.Change,
+	error) {
+	row, keys, err := c.find(ctx, d)
+	return change.Change{
+		Consequences: fmt.Sprintf("Merchant %s (%s) in stack %s, at the latest %s seconds from now: %s.", row.ID, row.Name, d.Stack,
+			d.KeyCache, consequences),
+		Apply: func(ctx context.Context) (change.Answer, error) {
+			terms := row.terms
+			to(&terms)
+			if err := d.Keys.SetTerms(ctx, c.Merchant, row.terms, terms); err != nil {
+				return change.Answer{}, err
+			}
+			row, err := rowOf(ctx, d.Keys, keys)
+			return change.Answered(err, row, merchantHead+row.String()+did)
+		},
+	}, err
 }
 
-type merchantShow struct{ merchantArg }
+type merchantShow struct {
+	deployed.Target
+	merchantArg
+}
 
 // Run shows a merchant and its keys.
-func (c *merchantShow) Run(ctx context.Context, d *deployment) error {
-	_, row, keys, err := c.find(ctx, d)
+func (c *merchantShow) Run(ctx context.Context, d *deployed.Deployment) error {
+	row, keys, err := c.find(ctx, d)
 	if err != nil {
 		return err
 	}
 	text := ""
 	row.Keys, text = keyRows(keys)
-	return d.show(row, merchantHead+row.String()+"\n"+text)
+	return d.Show(row, merchantHead+row.String()+"\n"+text)
 }
 
 type merchantSuspend struct {
 	merchantArg
 	Reason string `required:"" help:"Why; shown in lists and in the audit log, and not to the merchant."`
-	Yes    bool   `help:"Do not ask."`
 }
 
-// Run suspends a merchant. One that is suspended gets the new reason.
-func (c *merchantSuspend) Run(ctx context.Context, d *deployment) error {
+// Change suspends a merchant. One that is suspended gets the new reason.
+func (c merchantSuspend) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
 	if c.Reason == "" {
-		return errors.New("--reason is empty: say why, for the operator who finds the merchant suspended")
+		return change.Change{}, errors.New("--reason is empty: say why, for the operator who finds the merchant suspended")
 	}
-	return c.change(ctx, d, c.Yes, "every request is refused with 403. Payments that were committed are settled and announced", "suspended",
-		func(t apikey.Terms) apikey.Terms { t.Suspended = c.Reason; return t })
+	return c.change(ctx, d, "every request is refused with 403. Payments that were committed are settled and announced", "suspended",
+		func(t *apikey.Terms) { t.Suspended = c.Reason })
 }
 
-type merchantResume struct {
-	merchantArg
-	Yes bool `help:"Do not ask."`
-}
+type merchantResume struct{ merchantArg }
 
-// Run ends a suspension.
-func (c *merchantResume) Run(ctx context.Context, d *deployment) error {
-	return c.change(ctx, d, c.Yes, "requests are answered again", "active", func(t apikey.Terms) apikey.Terms { t.Suspended = ""; return t })
+// Change ends a suspension.
+func (c merchantResume) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	return c.change(ctx, d, "requests are answered again", "active", func(t *apikey.Terms) { t.Suspended = "" })
 }
 
 type merchantLimit struct {
 	merchantArg
 	MaxAmount   token.Amount `help:"Largest payment, in the token's smallest unit; 0 for the stack's."`
 	DailyAmount token.Amount `help:"Most that it may pay in a UTC day; 0 for the stack's. Payments of the day count only since any limit held."`
-	Yes         bool         `help:"Do not ask."`
 }
 
-// Run replaces both limits.
-func (c *merchantLimit) Run(ctx context.Context, d *deployment) error {
-	say := func(a token.Amount) string {
+// Change replaces both limits.
+func (c merchantLimit) Change(ctx context.Context, d *deployed.Deployment) (change.Change, error) {
+	limit := func(a token.Amount) string {
 		return map[bool]string{false: a.String(), true: "the stack's"}[a.IsZero()]
 	}
 	if !c.MaxAmount.IsZero() && !c.DailyAmount.IsZero() && c.DailyAmount.Less(c.MaxAmount) {
-		return errors.New("--daily-amount is below --max-amount: no payment of that size would fit into a day")
+		return change.Change{}, errors.New("--daily-amount is below --max-amount: no payment of that size would fit into a day")
 	}
-	return c.change(ctx, d, c.Yes, fmt.Sprintf("the largest payment is %s, a day's sum %s", say(c.MaxAmount), say(c.DailyAmount)), "done",
-		func(t apikey.Terms) apikey.Terms { t.Maximum, t.Daily = c.MaxAmount, c.DailyAmount; return t })
+	return c.change(ctx, d, fmt.Sprintf("the largest payment is %s, a day's sum %s", limit(c.MaxAmount), limit(c.DailyAmount)), "done",
+		func(t *apikey.Terms) { t.Maximum, t.Daily = c.MaxAmount, c.DailyAmount })
 }

@@ -1,14 +1,9 @@
 package operator_test
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
-	"io"
+	"errors"
 	"maps"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,152 +11,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
-	"remit/internal/operator"
+	"remit/internal/operator/operatortest"
 	"remit/internal/store"
 	"remit/internal/wallet"
 )
 
-// An account is an AWS account with one stack: CloudFormation and Secrets Manager
-// as far as the commands use them, and DynamoDB.
-type account struct {
-	*testing.T
-	secrets map[string]string // by name
-	made    time.Time         // when each of them was
-	breaks  string            // the action that fails once, after it has had its effect
-
-	parameters map[string]string // of the stack, beside the chain's
-	identified func()            // once, when a command asks who runs it
-	published  []string          // messages to the alarm topic
-	deaf       bool              // which takes none
-}
-
-func newAccount(t *testing.T) *account {
-	t.Helper()
-	dynamotest.Clear(t)
-	tables := dynamo.Tables{APIKeys: "operator-keys", Payments: "operator-payments", Webhooks: "operator-webhooks"}
-	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables); err != nil {
-		t.Fatal(err)
-	}
-	a := &account{T: t, secrets: map[string]string{}, made: time.Now(), parameters: map[string]string{"Mode": "test"}}
-	server := httptest.NewServer(a)
-	t.Cleanup(server.Close)
-	for name, value := range map[string]string{
-		"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit",
-		"AWS_ENDPOINT_URL": server.URL, "AWS_ENDPOINT_URL_DYNAMODB": dynamotest.Start(t),
-	} {
-		t.Setenv(name, value)
-	}
-	return a
-}
-
-// ServeHTTP answers as the two services do.
-func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	var asked struct{ SecretID, Name, SecretString string }
-	_ = json.Unmarshal(body, &asked) // CloudFormation's is a form
-	fail := func(kind string) {
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = fmt.Fprintf(w, `{"__type":%q}`, kind)
-	}
-	action := r.Header.Get("X-Amz-Target")
-	switch {
-	case action == "secretsmanager.CreateSecret" && a.secrets[asked.Name] != "":
-		fail("ResourceExistsException")
-	case action == "secretsmanager.CreateSecret":
-		a.secrets[asked.Name] = asked.SecretString
-		if a.breaks == action {
-			a.breaks = ""
-			fail("InternalServiceError")
-			return
-		}
-		_, _ = io.WriteString(w, `{}`)
-	case action == "secretsmanager.ListSecrets":
-		list := []map[string]any{}
-		for name := range a.secrets {
-			list = append(list, map[string]any{"Name": name, "CreatedDate": a.made.Unix()})
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"SecretList": list})
-	case action == "secretsmanager.GetSecretValue" && asked.SecretID == "nodes":
-		fail("ResourceNotFoundException")
-	case strings.Contains(string(body), "Action=Publish"):
-		if a.deaf {
-			w.WriteHeader(http.StatusForbidden)
-			return
-		}
-		form, _ := url.ParseQuery(string(body))
-		a.published = append(a.published, form.Get("TopicArn")+" "+form.Get("Message"))
-		_, _ = io.WriteString(w, "<PublishResponse><PublishResult><MessageId>1</MessageId></PublishResult></PublishResponse>")
-	case strings.Contains(string(body), "GetCallerIdentity"):
-		if meanwhile := a.identified; meanwhile != nil {
-			a.identified = nil
-			meanwhile()
-		}
-		_, _ = io.WriteString(w, "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:iam::1:user/ada</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>")
-	case strings.Contains(string(body), "DescribeStacks"):
-		member := func(kind, name, value string) string {
-			return fmt.Sprintf("<member><%[1]sKey>%[2]s</%[1]sKey><%[1]sValue>%[3]s</%[1]sValue></member>", kind, name, value)
-		}
-		more := ""
-		for name, value := range a.parameters {
-			more += member("Parameter", name, value)
-		}
-		_, _ = fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>remit</StackName><Outputs>",
-			member("Output", "PaymentsTableName", "operator-payments"), member("Output", "ApiKeysTableName", "operator-keys"),
-			member("Output", "WebhookQueueUrl", "http://queue"), member("Output", "WalletSecrets", "remit/wallets/"),
-			member("Output", "RpcSecretArn", "nodes"),
-			"</Outputs><Parameters>", member("Parameter", "ChainId", "84532"), member("Parameter", "TokenSymbol", "USDC"),
-			member("Parameter", "TokenDecimals", "6"),
-			member("Parameter", "TokenAddress", "0x036CbD53842c5426634e7929541eC2318f3dCF7e"), more,
-			"</Parameters></member></Stacks></DescribeStacksResult></DescribeStacksResponse>")
-	default:
-		a.Errorf("asked for %s %s", action, body)
-	}
-}
-
-// remit runs an operator's command line and returns its standard output.
-func (a *account) remit(line string) (string, error) {
-	a.Helper()
-	var cli struct {
-		Wallet  operator.Wallet  `cmd:""`
-		Keys    operator.Keys    `cmd:""`
-		Payment operator.Payment `cmd:""`
-
-		Merchants operator.Merchants `cmd:""`
-		AuditLog  operator.AuditLog  `cmd:""`
-		Settings  operator.Settings  `cmd:""`
-		Console   operator.Console   `cmd:""`
-		Doctor    operator.Doctor    `cmd:""`
-	}
-	ctx := operator.Recorded(a.Context(), strings.Fields(line))
-	var out strings.Builder
-	parser, err := kong.New(&cli, kong.BindTo(ctx, (*context.Context)(nil)), kong.BindTo(io.Writer(&out), (*io.Writer)(nil)))
-	if err != nil {
-		a.Fatal(err)
-	}
-	parsed, err := parser.Parse(strings.Fields(line))
-	if err != nil {
-		a.Fatal(err)
-	}
-	err = operator.Ended(ctx, parsed.Run())
-	return out.String(), err
-}
-
 // TestCommands runs commands one after another, as an operator of a new stack
 // does. The key that is imported is in no answer.
 func TestCommands(t *testing.T) {
-	a := newAccount(t)
+	a := operatortest.NewAccount(t)
 	const key, address = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318", "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, step := range []struct {
-		why, line, want string // want is in the answer, or in the error after !
-	}{
+	a.Steps([][3]string{
 		{"nothing is written without consent", "wallet import --file " + file, "!nothing was done: say --yes"},
 		{"a new stack has no wallets", "wallet list --json", "[]"},
 		{"the address is all that is shown of a key", "wallet import --yes --file " + file, "Fund it with USDC and gas."},
@@ -185,36 +51,70 @@ func TestCommands(t *testing.T) {
 		{"too many payments", "keys create Acme --yes --daily-count 1000000001", "!--daily-count is at most 1000000000"},
 		{"a life before now", "keys create Acme --yes --expires-in=-1h", "!--expires-in must not be negative"},
 		{"what was done is in the audit log, with who did it", "audit-log",
-			"done      arn:aws:iam::1:user/ada  remit wallet import --yes --file"},
+			"done      arn:aws:iam::123456789012:user/ada  remit wallet import --yes --file"},
 		{"a key that there is not", "keys revoke --yes mer_1 key_1", "!no such API key"},
-		{"and what was refused", "audit-log", "not done  arn:aws:iam::1:user/ada  remit keys revoke --yes mer_1 key_1"},
+		{"and what was refused", "audit-log", "not done  arn:aws:iam::123456789012:user/ada  remit keys revoke --yes mer_1 key_1"},
 		{"a merchant that there is not", "merchants suspend mer_1 --reason=x --yes",
 			`!no merchant "mer_1" has a key: remit merchants list shows all`},
 		{"what was not agreed to is not in it", "audit-log --since 1ns --json", "[]"},
-		{"an output that an older template lacks", "keys issue mer_1 --yes",
-			"!stack remit has no output WebhooksTableName: deploy this version's template first"},
-	} {
-		out, err := a.remit(step.line)
-		said, wantErr := out, false
-		if want, ok := strings.CutPrefix(step.want, "!"); ok {
-			said, step.want, wantErr = fmt.Sprint(err), want, true
-		}
-		if (err != nil) != wantErr || !strings.Contains(said, step.want) {
-			t.Errorf("%s: remit %s: error %v, answer %q, want %q", step.why, step.line, err, out, step.want)
-		}
-		if strings.Contains(out+fmt.Sprint(err), key[2:]) {
-			t.Errorf("%s: remit %s shows the key", step.why, step.line)
-		}
+	})
+	a.Outputs = map[string]string{"WebhooksTableName": ""}
+	a.Steps([][3]string{{"an output that an older template lacks", "keys issue mer_1 --yes",
+		"!stack remit has no output WebhooksTableName: deploy this version's template first"}})
+	if strings.Contains(a.Printed, key[2:]) {
+		t.Error("a command shows the key")
 	}
-	if !strings.Contains(a.secrets["remit/wallets/"+address], key[2:]) {
-		t.Errorf("the secrets are of %d wallets, and not of the imported one", len(a.secrets))
+	if !strings.Contains(a.Secrets["remit/wallets/"+address], key[2:]) {
+		t.Errorf("the secrets are of %d wallets, and not of the imported one", len(a.Secrets))
 	}
+}
+
+// TestMerchants looks after a merchant, and after recipients that nobody pays.
+func TestMerchants(t *testing.T) {
+	a := operatortest.NewAccount(t)
+	out, err := a.Remit("keys create Acme --yes --json")
+	var made struct {
+		Key      string `json:"api_key"`
+		ID       string `json:"id"`
+		Merchant string `json:"merchant_id"`
+	}
+	if err := errors.Join(err, json.Unmarshal([]byte(out), &made)); err != nil || !strings.HasPrefix(made.Key, "remit_test_") {
+		t.Fatal(err, out)
+	}
+	const payee = " 0x1111111111111111111111111111111111111111"
+	m := made.Merchant
+	a.Steps([][3]string{
+		{"the merchant", "merchants list", m + "   Acme"},
+		{"with its key", "merchants show " + m, "everything"},
+		{"a suspension is agreed to", "merchants suspend " + m + " --reason=stolen", "!say --yes"},
+		{"a suspension", "merchants suspend " + m + " --reason=stolen --yes", "suspended: stolen"},
+		{"that ends", "merchants resume " + m + " --yes", "active"},
+		{"a limit of its own", "merchants limit " + m + " --max-amount 7 --daily-amount 9 --yes", " 7                     9 "},
+		{"limits that contradict each other", "merchants limit " + m + " --max-amount 9 --daily-amount 7 --yes",
+			"!--daily-amount is below --max-amount"},
+		{"and the stack's again", "merchants limit " + m + " --yes --json", `"max_amount": null`},
+		{"what was done", "audit-log", "merchants suspend " + m + " --reason=stolen --yes"},
+		{"a key that ends", "keys revoke --yes " + m + " " + made.ID, "revoked"},
+		{"but no other", "keys revoke --yes " + m + " key_zzzzzzzzzzzz", "!no such API key"},
+		{"one that never had any", "keys issue --yes mer_none", "!no such API key"},
+
+		{"a recipient that is paid no more", "deny add --yes --reason court" + payee, "is not paid"},
+		{"is listed with the reason", "deny list", "court"},
+		{"as JSON too", "deny list --json", `"reason": "court"`},
+		{"and may be paid again", "deny remove --yes" + payee, "may be paid"},
+		{"a denial says why", "deny add --yes --reason=" + payee, "!with --reason why it is not paid"},
+
+		{"a transfer of nothing", "wallet move" + payee + " --to" + payee + " --key c", "!say what to move"},
+		{"an amount that is none", "wallet move" + payee + " --to" + payee + " --key c --token 0.0000001", "!at most 6 digits"},
+		{"all ether of a wallet that pays", "wallet move" + payee + " --to" + payee + " --key c --ether all", "!drain the wallet and sweep it"},
+		{"a wallet that pays is not swept", "wallet sweep" + payee + " --to" + payee + " --key b", "!is not draining"},
+	})
 }
 
 // TestCreate makes wallets by two commands at once, and by one that stops after the key
 // is stored: no key is lost, none is read, and no wallet is registered without its key.
 func TestCreate(t *testing.T) {
-	a := newAccount(t)
+	a := operatortest.NewAccount(t)
 	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t),
 		dynamo.Tables{APIKeys: "create-keys", Payments: "create-payments", Webhooks: "create-webhooks"}); err != nil {
 		t.Fatal(err)
@@ -228,31 +128,31 @@ func TestCreate(t *testing.T) {
 		}
 		for _, r := range wallets {
 			if all = append(all, r.Address.String()); r.State != wallet.Active || r.Key != wallet.InSecret || r.Opened ||
-				a.secrets["remit/wallets/"+all[len(all)-1]] == "" {
-				t.Errorf("%+v, with a secret: %t", r, a.secrets["remit/wallets/"+all[len(all)-1]] != "")
+				a.Secrets["remit/wallets/"+all[len(all)-1]] == "" {
+				t.Errorf("%+v, with a secret: %t", r, a.Secrets["remit/wallets/"+all[len(all)-1]] != "")
 			}
 		}
 		return all
 	}
-	a.breaks = "secretsmanager.CreateSecret"
-	if out, err := a.remit(create); err == nil || out != "" || !strings.Contains(err.Error(), "run remit wallet create in a minute") ||
+	a.Breaks = "CreateSecret"
+	if out, err := a.Remit(create); err == nil || out != "" || !strings.Contains(err.Error(), "run remit wallet create in a minute") ||
 		len(registered()) != 0 {
 		t.Errorf("while it is not known whether the key is stored: %q, %v", out, err)
 	}
-	stored := slices.Collect(maps.Keys(a.secrets))
+	stored := slices.Collect(maps.Keys(a.Secrets))
 	if len(stored) != 1 {
 		t.Fatalf("%d keys are stored", len(stored))
 	}
-	if out, err := a.remit(create); err != nil || len(registered()) != 2 || len(a.secrets) != 2 {
+	if out, err := a.Remit(create); err != nil || len(registered()) != 2 || len(a.Secrets) != 2 {
 		t.Errorf("at once after it, when another operator's command may be at work: %q, %v", out, err)
 	}
-	a.breaks = "secretsmanager.CreateSecret"
-	_, _ = a.remit(create)
-	a.made = time.Now().Add(-2 * time.Minute)
-	if out, err := a.remit(create); err != nil || len(registered()) != 3 || len(a.secrets) != 3 {
-		t.Errorf("two minutes after another: %q, %v, %d wallets, %d keys", out, err, len(registered()), len(a.secrets))
+	a.Breaks = "CreateSecret"
+	_, _ = a.Remit(create)
+	a.Made = time.Now().Add(-2 * time.Minute)
+	if out, err := a.Remit(create); err != nil || len(registered()) != 3 || len(a.Secrets) != 3 {
+		t.Errorf("two minutes after another: %q, %v, %d wallets, %d keys", out, err, len(registered()), len(a.Secrets))
 	}
-	if out, err := a.remit(create); err != nil || len(registered()) != 4 || len(a.secrets) != 4 {
+	if out, err := a.Remit(create); err != nil || len(registered()) != 4 || len(a.Secrets) != 4 {
 		t.Errorf("then: %q, %v", out, err)
 	}
 }

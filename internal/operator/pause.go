@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
-	"remit/internal/chain"
+	"remit/internal/operator/change"
+	"remit/internal/operator/deployed"
 	"remit/internal/settlement"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -18,47 +18,43 @@ import (
 
 // A pausing is the command line of a command that pauses wallets or resumes them.
 type pausing struct {
-	Target
 	Address token.Address `arg:"" optional:"" help:"The wallet."`
 	All     bool          `help:"Every wallet that is not retired."`
-	Yes     bool          `help:"Do not ask."`
 }
 
 // wallets reads the records of the wallets that the command is about. Of all
 // wallets, one without a record, or with an unreadable one, is there with its ID alone;
 // missing has its wallet.ErrUnknown or store.ErrUnreadable.
-func (c *pausing) wallets(ctx context.Context, d *deployment) (_ store.Store, ws []wallet.Wallet, missing map[wallet.ID]error, err error) {
-	ids := []wallet.ID{{ChainID: d.chainID, Address: c.Address}}
+func (c pausing) wallets(ctx context.Context, d *deployed.Deployment) (ws []wallet.Wallet, missing map[wallet.ID]error, err error) {
+	ids := []wallet.ID{d.WalletID(c.Address)}
 	if c.All == (c.Address != token.Address{}) {
-		return nil, nil, nil, errors.New("say the address of one wallet, or --all")
+		return nil, nil, errors.New("say the address of one wallet, or --all")
 	}
-	s, err := d.payments()
-	if err == nil && c.All {
-		ids, err = d.everyWallet(ctx, s)
-	}
-	if err != nil {
-		return nil, nil, nil, err
+	if c.All {
+		if ids, err = everyWallet(ctx, d); err != nil {
+			return nil, nil, err
+		}
 	}
 	missing = map[wallet.ID]error{}
 	for _, id := range ids {
-		w, err := s.Wallet(ctx, id)
+		w, err := d.Payments.Wallet(ctx, id)
 		unread := errors.Is(err, wallet.ErrUnknown) || errors.Is(err, store.ErrUnreadable)
 		if err != nil && (!c.All || !unread) {
-			return nil, nil, nil, fmt.Errorf("%s: %w", id.Address, err)
+			return nil, nil, fmt.Errorf("%s: %w", id.Address, err)
 		}
 		missing[id], w.ID = err, id
 		if w.Paused == wallet.RetiredReason {
-			return nil, nil, nil, fmt.Errorf("wallet %s is retired, and stays so", id.Address)
+			return nil, nil, fmt.Errorf("wallet %s is retired, and stays so", id.Address)
 		}
 		ws = append(ws, w)
 	}
-	return s, ws, missing, nil
+	return ws, missing, nil
 }
 
 // everyWallet names the wallets that are not retired. A registration without an address
 // is none.
-func (d *deployment) everyWallet(ctx context.Context, s store.Store) (ids []wallet.ID, err error) {
-	wallets, err := s.Wallets(ctx, d.chainID)
+func everyWallet(ctx context.Context, d *deployed.Deployment) (ids []wallet.ID, err error) {
+	wallets, err := d.Wallets(ctx)
 	for _, r := range wallets {
 		if r.State != wallet.Retired && !r.Address.IsZero() {
 			ids = append(ids, r.ID)
@@ -67,17 +63,17 @@ func (d *deployment) everyWallet(ctx context.Context, s store.Store) (ids []wall
 	return ids, err
 }
 
-// paused shows the wallets of a command and what it did.
-func (c *pausing) paused(d *deployment, reason string, ws []wallet.Wallet, did string) error {
+// answer shows the wallets of a command and what it did.
+func (c pausing) answer(reason string, ws []wallet.Wallet, did string) change.Answer {
 	if !c.All {
-		return d.show(map[string]any{"address": c.Address, "paused": reason}, did)
+		return change.Answer{JSON: map[string]any{"address": c.Address, "paused": reason}, Text: did}
 	}
 	rows, text := []map[string]any{}, ""
 	for _, w := range ws {
 		rows = append(rows, map[string]any{"address": w.Address, "paused": w.Paused})
 		text += fmt.Sprintf("%s  %s\n", w.Address, strings.TrimSuffix("paused: "+w.Paused, "paused: "))
 	}
-	return d.show(rows, text+did)
+	return change.Answer{JSON: rows, Text: text + did}
 }
 
 type walletPause struct {
@@ -85,20 +81,20 @@ type walletPause struct {
 	Reason string `default:"paused by an operator" help:"Why; shown in lists and logs, with your name and the time."`
 }
 
-// Run pauses wallets, with the name of the operator and the time behind the reason, so
+// Change pauses wallets, with the name of the operator and the time behind the reason, so
 // that none reads as one of this program's own. With --all, one that is paused keeps its reason, unless that
 // pause ends by itself, and one without a record gets one that is behind the chain:
 // in tables from the past it may have paid since. One whose record cannot be read is
 // paused over any reason. A crash leaves the rest as they were, and the command is run again.
-func (c *walletPause) Run(ctx context.Context, d *deployment) error {
+func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	if c.Reason == "" {
-		return errors.New("--reason is empty: say why, for whoever finds the wallet paused")
+		return none, errors.New("--reason is empty: say why, for whoever finds the wallet paused")
 	}
-	s, ws, missing, err := c.wallets(ctx, d)
+	ws, missing, err := c.wallets(ctx, d)
 	if err != nil {
-		return err
+		return none, err
 	}
-	consequences, did := "", "paused"
+	consequences := ""
 	for _, w := range ws {
 		switch {
 		case w.Paused == "":
@@ -109,38 +105,43 @@ func (c *walletPause) Run(ctx context.Context, d *deployment) error {
 			consequences += fmt.Sprintf("Wallet %s is paused already: %s\n", w.Address, w.Paused)
 		}
 	}
-	if err := d.agree(c.Yes, strings.TrimSuffix(consequences, "\n")); err != nil {
-		return err
-	}
-	who, err := d.who(ctx)
+	return change.Change{
+		Consequences: strings.TrimSuffix(consequences, "\n"),
+		Apply:        func(ctx context.Context) (change.Answer, error) { return c.pause(ctx, d, ws, missing) },
+	}, nil
+}
+
+func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wallet.Wallet,
+	missing map[wallet.ID]error) (none change.Answer, err error) {
+	who, err := d.Who(ctx)
 	if err != nil {
-		return fmt.Errorf("nothing was changed: asking who you are: %w", err)
+		return none, fmt.Errorf("nothing was changed: asking who you are: %w", err)
 	}
-	reason := fmt.Sprintf("%s (by %s at %s)", c.Reason, who, stamp(time.Now()))
+	did, reason := "paused", fmt.Sprintf("%s (by %s at %s)", c.Reason, who, deployed.Stamp(time.Now()))
 	for i, w := range ws {
 		switch err := missing[w.ID]; {
 		case errors.Is(err, wallet.ErrUnknown):
-			if err := s.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason}); err != nil {
-				return err
+			if err := d.Payments.Open(ctx, wallet.Wallet{ID: w.ID, Paused: reason}); err != nil {
+				return none, err
 			}
-			if w, err = s.Wallet(ctx, w.ID); err != nil { // a handler may have been first
-				return err
+			if w, err = d.Payments.Wallet(ctx, w.ID); err != nil { // a handler may have been first
+				return none, err
 			}
 		case err != nil:
-			if err := s.Pause(ctx, w.ID, reason); err != nil {
-				return after(i, err)
+			if err := d.Payments.Pause(ctx, w.ID, reason); err != nil {
+				return none, after(i, err)
 			}
 			w.Paused, did = reason, did+fmt.Sprintf("; the record of %s cannot be read: docs/alarms/UnreadableAlarm.md", w.Address)
 		}
 		if !c.All || w.Passing() {
-			if err := s.Repause(ctx, w.ID, w.Paused, reason); err != nil { // changes only the reason that was shown
-				return after(i, err)
+			if err := d.Payments.Repause(ctx, w.ID, w.Paused, reason); err != nil { // changes only the reason that was shown
+				return none, after(i, err)
 			}
 			w.Paused = reason
 		}
 		ws[i] = w
 	}
-	return c.paused(d, reason, ws, did)
+	return c.answer(reason, ws, did), nil
 }
 
 // after is the error of a command that has changed n wallets before: then a refusal
@@ -149,20 +150,20 @@ func after(n int, err error) error {
 	if n == 0 {
 		return err
 	}
-	return fmt.Errorf("after %d wallets: %v: run it again", n, err) //nolint:errorlint // see Ended
+	return fmt.Errorf("after %d wallets: %v: run it again", n, err) //nolint:errorlint // no refusal
 }
 
 type walletResume struct{ pausing }
 
-// Run resumes wallets, after it has shown the nonces of the chain and of the
+// Change resumes wallets, after it has shown the nonces of the chain and of the
 // tables. It resumes none while the chain is ahead of one. Where the chain is behind the
 // tables it only forgets the final block that the nodes lack: the next run of
 // check-receipts takes their chain for the right one, and resumes the wallets that fit it.
 // With --all, a wallet whose record cannot be read stays as it is.
-func (c *walletResume) Run(ctx context.Context, d *deployment) error {
-	s, all, missing, err := c.wallets(ctx, d)
+func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	all, missing, err := c.wallets(ctx, d)
 	if err != nil {
-		return err
+		return none, err
 	}
 	var ws []wallet.Wallet
 	left := ""
@@ -175,25 +176,24 @@ func (c *walletResume) Run(ctx context.Context, d *deployment) error {
 		}
 	}
 	if len(ws) == 0 {
-		return c.paused(d, "", nil, "it was not paused"+left)
+		return change.Change{Answer: c.answer("", nil, "it was not paused"+left)}, nil
 	}
-	nodes, _, err := d.nodes(ctx)
+	nodes, _, err := d.Nodes(ctx)
 	if err != nil {
-		return err
+		return none, err
 	}
 	consequences := ""
 	for _, w := range ws {
-		views, err := nodes.Views(ctx, w.Address, d.asset.Contract, chain.ConfirmationRule{})
+		v, err := d.View(ctx, nodes, w.Address)
 		if err != nil {
-			return err
+			return none, err
 		}
-		mined := views.Leading().Mined
-		if mined > w.NextNonce {
-			return fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read "+
-				"docs/alarms on wallets that are paused before you resume", mined, w.Address, w.NextNonce)
+		if v.Mined > w.NextNonce {
+			return none, fmt.Errorf("the chain has %d transactions of %s and the next nonce is %d: wait for check-receipts, and read "+
+				"docs/alarms on wallets that are paused before you resume", v.Mined, w.Address, w.NextNonce)
 		}
 		consequences += fmt.Sprintf("Wallet %s is paused: %s\nNext nonce %d, mined %d, %d reservations.\n", w.Address, w.Paused, w.NextNonce,
-			mined, len(w.Reservations))
+			v.Mined, len(w.Reservations))
 	}
 	if slices.ContainsFunc(ws, wallet.Wallet.RolledBack) {
 		consequences += "The nodes lack a block that was final. This takes their chain for the right one: what was confirmed on the " +
@@ -201,144 +201,27 @@ func (c *walletResume) Run(ctx context.Context, d *deployment) error {
 	}
 	consequences += "Resume only if you know why it was paused: if the tables were restored, or somebody else has the key, " +
 		"payments can be made twice."
-	if err := d.agree(c.Yes, consequences); err != nil {
-		return err
-	}
+	return change.Change{
+		Consequences: consequences,
+		Apply:        func(ctx context.Context) (change.Answer, error) { return c.resume(ctx, d, ws, left) },
+	}, nil
+}
+
+func (c walletResume) resume(ctx context.Context, d *deployed.Deployment, ws []wallet.Wallet,
+	left string) (none change.Answer, err error) {
 	did := "resumed"
 	for i, w := range ws {
 		if w.RolledBack() {
-			if err := settlement.New(d.rules, settlement.Parts{Store: s}).Accept(ctx); err != nil {
-				return after(i, err)
+			if err := settlement.New(d.Config, settlement.Parts{Store: d.Payments}).Accept(ctx); err != nil {
+				return none, after(i, err)
 			}
 			did = "taken: check-receipts resumes the wallets that fit the chain"
 			continue
 		}
-		if err := s.Repause(ctx, w.ID, w.Paused, ""); err != nil { // clears only the reason that was shown
-			return after(i, err)
+		if err := d.Payments.Repause(ctx, w.ID, w.Paused, ""); err != nil { // clears only the reason that was shown
+			return none, after(i, err)
 		}
 		ws[i].Paused = ""
 	}
-	return c.paused(d, ws[0].Paused, ws, did+left)
-}
-
-type walletDrain struct {
-	Target
-	Address token.Address `arg:"" help:"The wallet."`
-	Yes     bool          `help:"Do not ask."`
-	Undo    bool          `help:"Let new payments use it again."`
-}
-
-// Run changes the wallet's registration.
-func (c *walletDrain) Run(ctx context.Context, d *deployment) error {
-	s, wallets, err := d.wallets(ctx)
-	if err != nil {
-		return err
-	}
-	if c.Undo {
-		return d.become(ctx, s, wallets, c.Address, wallet.Draining, wallet.Active, c.Yes, "New payments will use wallet %s again.")
-	}
-	return d.become(ctx, s, wallets, c.Address, wallet.Active, wallet.Draining, c.Yes,
-		"No new payment will use wallet %s within minutes. What is under way is finished; then remit wallet retire ends its life.")
-}
-
-// become brings a wallet from a state to another, if the operator agrees.
-func (d *deployment) become(ctx context.Context, s store.Store, wallets wallet.Registry, address token.Address, from, to wallet.State,
-	yes bool, consequences string) error {
-	switch r, registered := wallets.Find(address); {
-	case !registered:
-		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", address)
-	case r.State == wallet.Retired:
-		return fmt.Errorf("wallet %s is retired, and stays so", address)
-	case r.State == wallet.Funding && to != wallet.Active:
-		return fmt.Errorf("wallet %s is the funding wallet: remit wallet funding --undo %s first", address, address)
-	case r.State != from && r.State != to:
-		return fmt.Errorf("wallet %s is %s, and must be %s", address, r.State, from)
-	}
-	if err := d.agree(yes, fmt.Sprintf(consequences, address)); err != nil {
-		return err
-	}
-	if err := s.SetState(ctx, wallet.ID{ChainID: d.chainID, Address: address}, from, to, time.Now()); err != nil {
-		return err
-	}
-	return d.show(map[string]any{"address": address, "state": to}, "done")
-}
-
-type walletFunding struct {
-	Target
-	Address token.Address `arg:"" help:"The wallet, which is active."`
-	Yes     bool          `help:"Do not ask."`
-	Undo    bool          `help:"Let new payments use it again, and no refill."`
-}
-
-// Run changes the wallet's registration.
-func (c *walletFunding) Run(ctx context.Context, d *deployment) error {
-	s, wallets, err := d.wallets(ctx)
-	if err != nil {
-		return err
-	}
-	if c.Undo {
-		return d.become(ctx, s, wallets, c.Address, wallet.Funding, wallet.Active, c.Yes,
-			"New payments will use wallet %s again, and nothing refills the others.")
-	}
-	if other, more := wallets.Funding(); more && other.Address != c.Address {
-		return fmt.Errorf("%s is the funding wallet: remit wallet funding --undo %s first", other.Address, other.Address)
-	}
-	return d.become(ctx, s, wallets, c.Address, wallet.Active, wallet.Funding, c.Yes,
-		"New payments leave wallet %s within minutes, and it refills the others (RefillToken, RefillEther).")
-}
-
-type walletRetire struct {
-	Target
-	Address token.Address `arg:"" help:"The wallet, which is draining."`
-	Unswept bool          `help:"The wallet may still hold tokens. Nothing moves them afterwards."`
-	Stolen  bool          `help:"Its key is in other hands, so that what it sends never ends: only payments have to be settled."`
-	Yes     bool          `help:"Do not ask."`
-}
-
-// Run retires the wallet once all that it has signed has ended.
-func (c *walletRetire) Run(ctx context.Context, d *deployment) error {
-	s, err := d.payments()
-	if err != nil {
-		return err
-	}
-	nodes, _, err := d.nodes(ctx)
-	if err != nil {
-		return err
-	}
-	views, err := nodes.Views(ctx, c.Address, d.asset.Contract, chain.ConfirmationRule{})
-	if err != nil {
-		return err
-	}
-	held := views.Leading()
-	holds := fmt.Sprintf("%s %s and %s ether", held.Balance.Tokens(d.asset.Decimals), d.asset.Symbol, held.Gas.Tokens(18))
-	if !held.Balance.IsZero() && !c.Unswept {
-		return fmt.Errorf("wallet %s holds %s: move it first, or say --unswept to leave it there", c.Address, holds)
-	}
-	consequences := "This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check looks at it any more, and " +
-		"payments to it are refused. Its key stays where it is; the functions may use one in KMS no more."
-	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address, holds)); err != nil {
-		return err
-	}
-	settler := settlement.New(d.rules, settlement.Parts{Store: s, Nodes: nodes, Log: slog.Default(), Now: time.Now})
-	switch err := settler.Retire(ctx, wallet.ID{ChainID: d.chainID, Address: c.Address}, c.Stolen); {
-	case errors.Is(err, wallet.ErrUnknown):
-		return fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", c.Address)
-	case errors.Is(err, settlement.ErrNotDraining):
-		return fmt.Errorf("%w: remit wallet drain %s, and wait until remit wallet list shows nothing under way", err, c.Address)
-	case errors.Is(err, settlement.ErrUnsettled), errors.Is(err, store.ErrChanged):
-		return fmt.Errorf("%w (nothing was changed: run this again when it has ended)", err)
-	case err != nil:
-		return err
-	}
-	wallets, err := s.Wallets(ctx, d.chainID)
-	if err != nil {
-		return err
-	}
-	if r, _ := wallets.Find(c.Address); r.State == wallet.Retired {
-		err = d.endGrants(ctx, r)
-	}
-	if err != nil {
-		return err
-	}
-	return d.show(map[string]any{"address": c.Address, "state": wallet.Retired}, "retired")
+	return c.answer(ws[0].Paused, ws, did+left), nil
 }

@@ -14,6 +14,7 @@ import (
 	"remit/internal/apikey"
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
+	"remit/internal/operator/operatortest"
 	"remit/internal/recipient"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -23,7 +24,7 @@ import (
 // too, those whose pause would end by itself, and one whose record cannot be read, which
 // is named and stays paused.
 func TestPauseAll(t *testing.T) {
-	a := newAccount(t)
+	a := operatortest.NewAccount(t)
 	restored := dynamo.Tables{APIKeys: "pause-keys", Payments: "pause-payments", Webhooks: "pause-webhooks"}
 	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), restored); err != nil {
 		t.Fatal(err)
@@ -59,14 +60,14 @@ func TestPauseAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := a.remit("wallet pause --all --reason restore --table payments=pause-payments"); err == nil || out != "" {
+	if out, err := a.Remit("wallet pause --all --reason restore --table payments=pause-payments"); err == nil || out != "" {
 		t.Errorf("without consent: %q, %v", out, err)
 	}
 	if w, _ := store.Wallet(t.Context(), gone); w.Paused != "" {
 		t.Error("a wallet is paused without consent")
 	}
 	for range 2 { // a command that crashed is run again
-		if out, err := a.remit("wallet pause --all --yes --reason restore --table payments=pause-payments"); err != nil ||
+		if out, err := a.Remit("wallet pause --all --yes --reason restore --table payments=pause-payments"); err != nil ||
 			strings.Count(out, "paused: restore") != 4 ||
 			!strings.Contains(out, "the record of "+unread.Address.String()+" cannot be read") {
 			t.Errorf("%q, %v", out, err)
@@ -78,7 +79,7 @@ func TestPauseAll(t *testing.T) {
 		}}); err != nil || got.Item["paused"] == nil {
 		t.Errorf("a wallet that cannot be read is not paused: %v, %v", got, err)
 	}
-	const restore = "restore (by arn:aws:iam::1:user/ada at 2" // and the rest of the time
+	const restore = "restore (by arn:aws:iam::123456789012:user/ada at 2" // and the rest of the time
 	for _, c := range []struct {
 		why    string
 		id     wallet.ID
@@ -103,7 +104,7 @@ func TestPauseAll(t *testing.T) {
 		"wallet pause --all --yes --table wallets=pause-wallets":                         "a table is one of keys, payments and webhooks",
 		"wallet resume --yes --table payments=pause-payments " + unread.Address.String(): "cannot be read",
 	} {
-		if _, err := a.remit(line); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := a.Remit(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("remit %s: %v, want %q", line, err, want)
 		}
 	}
@@ -112,7 +113,7 @@ func TestPauseAll(t *testing.T) {
 // TestRevokedKeysStayRevoked restores keys to a moment before one was revoked and
 // one rotated.
 func TestRevokedKeysStayRevoked(t *testing.T) {
-	a := newAccount(t)
+	a := operatortest.NewAccount(t)
 	for _, name := range []string{"ends-before", "ends-after"} {
 		if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t),
 			dynamo.Tables{APIKeys: name, Payments: "ends-payments", Webhooks: "ends-webhooks"}); err != nil {
@@ -154,7 +155,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 		return err == nil
 	}
 	for range 2 { // a command that crashed is run again
-		if out, err := a.remit("keys revoke-all --yes --ended-in ends-before --table keys=ends-after"); err != nil ||
+		if out, err := a.Remit("keys revoke-all --yes --ended-in ends-before --table keys=ends-after"); err != nil ||
 			!strings.HasPrefix(out, "3 keys end\n") {
 			t.Errorf("%q, %v", out, err)
 		}
@@ -170,26 +171,26 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 			t.Errorf("the key that is %s works %v later: %v", c.name, c.after, !c.want)
 		}
 	}
-	if _, err := a.remit("keys revoke-all --yes --ended-in ends-after --table keys=ends-after"); err == nil ||
+	if _, err := a.Remit("keys revoke-all --yes --ended-in ends-after --table keys=ends-after"); err == nil ||
 		!strings.Contains(err.Error(), "is the table itself") {
 		t.Errorf("with the table itself: %v", err)
 	}
 	kept := made["kept"].Key
 	_, err = apikey.NewRegistry(restored, apikey.Test, time.Now, rand.Reader).Rotate(t.Context(), kept, kept.ID, time.Hour,
 		func(context.Context, apikey.Key) error { return nil })
-	if out, stolen := a.remit("keys revoke-all --yes --table keys=ends-after --merchant " + kept.MerchantID); err != nil || stolen != nil ||
+	if out, stolen := a.Remit("keys revoke-all --yes --table keys=ends-after --merchant " + kept.MerchantID); err != nil || stolen != nil ||
 		!strings.HasPrefix(out, "2 keys end\n") ||
 		works("kept", time.Now()) || !works("in its overlap", time.Now()) {
 		t.Errorf("every key of a merchant: %q, %v, %v", out, err, stolen)
 	}
-	if out, err := a.remit("keys revoke-all --yes --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "5 keys end\n") ||
+	if out, err := a.Remit("keys revoke-all --yes --table keys=ends-after"); err != nil || !strings.HasPrefix(out, "5 keys end\n") ||
 		works("in its overlap", time.Now()) {
 		t.Errorf("every key: %q, %v", out, err)
 	}
 	const issue = "keys issue --yes --table webhooks=ends-webhooks --table keys=ends-after "
 	const since = "mer_0123456789abcdef" // whose first key was made after the moment
 	for who, flags := range map[string]string{made["kept"].Key.MerchantID: "", since: " --name Shop"} {
-		out, err := a.remit(issue + who + flags)
+		out, err := a.Remit(issue + who + flags)
 		key, _, _ := strings.Cut(out, "\n")
 		if p, found := apikey.NewAuthenticator(restored, apikey.Test).Authenticate(t.Context(), key, time.Now()); err != nil || found != nil ||
 			p.MerchantID != who {
@@ -198,7 +199,7 @@ func TestRevokedKeysStayRevoked(t *testing.T) {
 	}
 	for line, want := range map[string]string{"mer_none": "no such API key",
 		"mer_1 --name Shop": "a merchant's id is mer_ and 16 letters or digits"} {
-		if _, err := a.remit(issue + line); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := a.Remit(issue + line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("keys issue %s: %v, want %s", line, err, want)
 		}
 	}

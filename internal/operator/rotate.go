@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"remit/internal/chain"
+	"remit/internal/operator/change"
+	"remit/internal/operator/deployed"
 	"remit/internal/payment"
 	"remit/internal/settlement"
 	"remit/internal/store"
@@ -16,67 +17,65 @@ import (
 )
 
 type walletRotate struct {
-	Target
 	Address token.Address `arg:"" help:"The wallet whose place a new one takes."`
 	KMS     bool          `name:"kms" help:"Make the new key in AWS KMS."`
 	Wait    time.Duration `default:"30m" help:"How long to wait for what is under way. Given again, the command goes on from where it was."`
-	Yes     bool          `help:"Do not ask."`
 }
 
-// Run makes the successor, moves half of what the wallet can spend there, and once that
+// Change makes the successor, moves half of what the wallet can spend there, and once that
 // has arrived drains the wallet, sweeps it and retires it, each by the command of that
 // name. A wallet is rotated once in its life, so the keys of its transfers follow from
 // its address, and the successor's registration names it: the same command goes on
 // wherever one has stopped, and moves nothing twice.
-func (c *walletRotate) Run(ctx context.Context, d *deployment) error {
-	s, err := d.payments()
+func (c walletRotate) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
+	old, _, err := c.find(ctx, d)
+	if err != nil {
+		return none, err
+	}
+	const consequences = "A new wallet takes the place of %s: half of what that has goes there, and once it is there no new payment uses " +
+		"%[1]s.\nWhen its payments have ended, the rest follows, and its life ends for good. This takes minutes, and no payment waits for it."
+	return change.Change{Consequences: fmt.Sprintf(consequences, c.Address), Apply: func(ctx context.Context) (change.Answer, error) {
+		if err := c.rotate(ctx, d, old); err != nil { // a refusal is none any more
+			return change.Answer{}, fmt.Errorf("%v\nNothing is lost: give the same command again, and it goes on from there",
+				err) //nolint:errorlint // no refusal
+		}
+		_, successor, err := c.find(ctx, d)
+		return change.Answered(err, map[string]any{"address": c.Address, "state": wallet.Retired, "successor": successor},
+			fmt.Sprintf("%s is retired, and %s has taken its place.", c.Address, successor))
+	}}, nil
+}
+
+// do makes the change of another command, to which the operator has agreed already.
+func do(ctx context.Context, d *deployed.Deployment, line change.Line) error {
+	step, err := line.Change(ctx, d)
 	if err != nil {
 		return err
 	}
-	old, _, err := c.find(ctx, d, s)
-	if err != nil {
-		return err
-	}
-	consequences := "A new wallet takes the place of %s: half of what that has goes there, and once it is there no new payment uses %[1]s.\n" +
-		"When its payments have ended, the rest follows, and its life ends for good. This takes minutes, and no payment waits for it."
-	if err := d.agree(c.Yes, fmt.Sprintf(consequences, c.Address)); err != nil {
-		return err
-	}
-	quiet := *d
-	quiet.out, quiet.agree = io.Discard, func(bool, string) error { return nil }
-	err = c.rotate(ctx, &quiet, s, old)
-	if err != nil { // a refusal is none any more
-		return fmt.Errorf("%v\nNothing is lost: give the same command again, and it goes on from there", err) //nolint:errorlint // see Ended
-	}
-	_, successor, err := c.find(ctx, d, s)
-	if err != nil {
-		return err
-	}
-	return d.show(map[string]any{"address": c.Address, "state": wallet.Retired, "successor": successor},
-		fmt.Sprintf("%s is retired, and %s has taken its place.", c.Address, successor))
+	_, err = step.Apply(ctx)
+	return err
 }
 
 // find returns the wallet's registration and its successor, zero if there is none yet.
 // Of several, which commands at once have made, it is the one that was sent anything,
 // or the first.
-func (c *walletRotate) find(ctx context.Context, d *deployment, s store.Store) (old wallet.Registration, successor token.Address,
+func (c walletRotate) find(ctx context.Context, d *deployed.Deployment) (old wallet.Registration, successor token.Address,
 	err error) {
-	wallets, err := s.Wallets(ctx, d.chainID)
+	wallets, err := d.Wallets(ctx)
 	if err != nil {
 		return old, successor, err
 	}
 	old, registered := wallets.Find(c.Address)
 	if !registered {
-		return old, successor, fmt.Errorf("%s is no wallet of the stack: remit wallet list shows them", c.Address)
+		return old, successor, errUnregistered(c.Address)
 	}
 	for _, r := range wallets {
 		if r.Replaces == c.Address && successor.IsZero() {
 			successor = r.Address
 		}
 	}
-	for _, id := range []payment.ID{c.keyOf(d, "fund", d.asset), c.keyOf(d, "fund", payment.Ether), c.keyOf(d, "sweep", d.asset),
+	for _, id := range []payment.ID{c.keyOf(d, "fund", d.Asset), c.keyOf(d, "fund", payment.Ether), c.keyOf(d, "sweep", d.Asset),
 		c.keyOf(d, "sweep", payment.Ether)} {
-		p, err := s.Payment(ctx, id)
+		p, err := d.Payments.Payment(ctx, id)
 		switch {
 		case err == nil:
 			return old, p.To, nil
@@ -88,63 +87,62 @@ func (c *walletRotate) find(ctx context.Context, d *deployment, s store.Store) (
 }
 
 // keyOf names the payment by which a step moves a coin.
-func (c *walletRotate) keyOf(d *deployment, step string, coin token.Token) payment.ID {
-	return payment.KeyID(payment.Operator, d.mode, c.key(step)+"/"+coin.Symbol)
+func (c walletRotate) keyOf(d *deployed.Deployment, step string, coin token.Token) payment.ID {
+	return payment.KeyID(payment.Operator, d.Mode, c.key(step)+"/"+coin.Symbol)
 }
 
-func (c *walletRotate) key(step string) string { return "rotate/" + c.Address.String() + "/" + step }
+func (c walletRotate) key(step string) string { return "rotate/" + c.Address.String() + "/" + step }
 
 // rotate does what is left to do.
-func (c *walletRotate) rotate(ctx context.Context, d *deployment, s store.Store, old wallet.Registration) error {
+func (c walletRotate) rotate(ctx context.Context, d *deployed.Deployment, old wallet.Registration) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
-	_, successor, err := c.find(ctx, d, s)
+	_, successor, err := c.find(ctx, d)
 	if err == nil && successor.IsZero() && old.State != wallet.Retired {
-		if err = (&walletCreate{KMS: c.KMS, replaces: c.Address}).Run(ctx, d); err == nil {
-			_, successor, err = c.find(ctx, d, s)
+		if err = do(ctx, d, walletCreate{KMS: c.KMS, replaces: c.Address}); err == nil {
+			_, successor, err = c.find(ctx, d)
 		}
 	}
 	if err != nil || old.State == wallet.Retired {
 		return err
 	}
-	to := moving{Address: c.Address, To: successor, Yes: true}
+	to := moving{Address: c.Address, To: successor}
 	if old.State == wallet.Active {
-		if err := c.fund(ctx, d, s, to); err != nil {
+		if err := c.fund(ctx, d, to); err != nil {
 			return fmt.Errorf("moving half to %s: %w", successor, err)
 		}
-		if err := (&walletDrain{Address: c.Address}).Run(ctx, d); err != nil {
+		if err := do(ctx, d, walletDrain{Address: c.Address}); err != nil {
 			return err
 		}
 	}
-	err = d.within(ctx, func() error {
-		return d.settled(ctx, c.Address, []payment.ID{c.keyOf(d, "sweep", d.asset), c.keyOf(d, "sweep", payment.Ether)})
+	err = within(ctx, d, func() error {
+		return settled(ctx, d, c.Address, []payment.ID{c.keyOf(d, "sweep", d.Asset), c.keyOf(d, "sweep", payment.Ether)})
 	})
 	if err != nil {
 		return err
 	}
 	to.Key = c.key("sweep")
-	if err := (&walletSweep{to}).Run(ctx, d); err != nil {
+	if err := do(ctx, d, walletSweep{to}); err != nil {
 		return fmt.Errorf("sweeping: %w", err)
 	}
-	return d.within(ctx, func() error {
-		if err := d.settled(ctx, c.Address, nil); err != nil {
+	return within(ctx, d, func() error {
+		if err := settled(ctx, d, c.Address, nil); err != nil {
 			return err
 		}
-		return (&walletRetire{Address: c.Address}).Run(ctx, d)
+		return do(ctx, d, walletRetire{Address: c.Address})
 	})
 }
 
 // fund moves half of what the wallet can spend, and returns when the successor can
 // spend it. The halves are those of the first time.
-func (c *walletRotate) fund(ctx context.Context, d *deployment, s store.Store, to moving) error {
-	w, err := s.Wallet(ctx, wallet.ID{ChainID: d.chainID, Address: c.Address})
+func (c walletRotate) fund(ctx context.Context, d *deployed.Deployment, to moving) error {
+	w, err := d.Payments.Wallet(ctx, d.WalletID(c.Address))
 	if errors.Is(err, wallet.ErrUnknown) { // it has never paid, and all that it has can be spent
 		var nodes chain.Nodes
-		var views chain.Views
-		if nodes, _, err = d.nodes(ctx); err == nil {
-			if views, err = nodes.Views(ctx, c.Address, d.asset.Contract, chain.ConfirmationRule{}); err == nil {
-				w.Balance, w.Gas = views.Leading().Balance, views.Leading().Gas
-			}
+		var v chain.View
+		if nodes, _, err = d.Nodes(ctx); err == nil {
+			v, err = d.View(ctx, nodes, c.Address)
+			w.Balance, w.Gas = v.Balance, v.Gas
 		}
 	}
 	if err != nil {
@@ -152,20 +150,20 @@ func (c *walletRotate) fund(ctx context.Context, d *deployment, s store.Store, t
 	}
 	to.Key = c.key("fund")
 	half := func(coin token.Token, all token.Amount) (token.Amount, error) {
-		p, err := s.Payment(ctx, c.keyOf(d, "fund", coin))
+		p, err := d.Payments.Payment(ctx, c.keyOf(d, "fund", coin))
 		if errors.Is(err, store.ErrNotFound) {
 			return all.Over(2), nil
 		}
 		return p.Amount, err
 	}
-	coins, errCoins := half(d.asset, w.Balance)
+	coins, errCoins := half(d.Asset, w.Balance)
 	gas, errGas := half(payment.Ether, w.Gas)
 	if err := errors.Join(errCoins, errGas); err != nil {
 		return err
 	}
 	move := walletMove{moving: to}
 	if !coins.IsZero() {
-		move.Token = coins.Tokens(d.asset.Decimals)
+		move.Token = coins.Tokens(d.Asset.Decimals)
 	}
 	if !gas.IsZero() {
 		move.Ether = gas.Tokens(payment.Ether.Decimals)
@@ -173,11 +171,11 @@ func (c *walletRotate) fund(ctx context.Context, d *deployment, s store.Store, t
 	if move.Token+move.Ether == "" {
 		return nil
 	}
-	if err := move.Run(ctx, d); err != nil {
+	if err := do(ctx, d, move); err != nil {
 		return err
 	}
-	return d.within(ctx, func() error {
-		w, err := s.Wallet(ctx, wallet.ID{ChainID: d.chainID, Address: to.To})
+	return within(ctx, d, func() error {
+		w, err := d.Payments.Wallet(ctx, d.WalletID(to.To))
 		if err != nil && !errors.Is(err, wallet.ErrUnknown) {
 			return err
 		}
@@ -189,18 +187,18 @@ func (c *walletRotate) fund(ctx context.Context, d *deployment, s store.Store, t
 	})
 }
 
-// within calls do until it returns another error than settlement.ErrUnsettled or ctx
+// within calls try until it returns another error than settlement.ErrUnsettled or ctx
 // ends.
-func (d *deployment) within(ctx context.Context, do func() error) error {
+func within(ctx context.Context, d *deployed.Deployment, try func() error) error {
 	for {
-		err := do()
+		err := try()
 		if !errors.Is(err, settlement.ErrUnsettled) {
 			return err
 		}
-		if hinted := d.hint(ctx); hinted != nil {
+		if hinted := d.Hint(ctx); hinted != nil {
 			return hinted
 		}
-		if stopped := pause(ctx, between); stopped != nil {
+		if stopped := deployed.Wait(ctx, between); stopped != nil {
 			return errors.Join(stopped, err)
 		}
 	}

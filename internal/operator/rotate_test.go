@@ -2,12 +2,9 @@ package operator_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +16,8 @@ import (
 	"remit/internal/interpose"
 	"remit/internal/keyring"
 	"remit/internal/memory"
-	"remit/internal/operator"
+	"remit/internal/operator/deployed"
+	"remit/internal/operator/operatortest"
 	"remit/internal/settings"
 	"remit/internal/settlement"
 	"remit/internal/stack"
@@ -102,7 +100,7 @@ func TestRotateKilledAfterEachStep(t *testing.T) {
 		kill(killed)
 		return killed
 	}
-	local := operator.Local{
+	local := &deployed.Local{
 		AuditLog: tables, Nodes: []string{embedded.URL()}, Config: config, Hint: func(context.Context) error { return nil },
 		Payments: &interpose.Store{Store: tables, Around: func(ctx context.Context, c interpose.Call, apply func(context.Context)) error {
 			if ctx.Err() != nil {
@@ -125,14 +123,11 @@ func TestRotateKilledAfterEachStep(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		kill = cancel
-		asked, _ := json.Marshal(map[string]any{"Args": args})
-		answer := httptest.NewRecorder()
-		local.ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(string(asked))).WithContext(ctx))
-		var ended struct{ Out, Error string }
-		if err := json.Unmarshal(answer.Body.Bytes(), &ended); err != nil {
-			t.Fatal(err)
+		out, err := operatortest.Local(ctx, local, args...)
+		if err != nil {
+			return out, err.Error()
 		}
-		return ended.Out, ended.Error
+		return out, ""
 	}
 	var out string
 	for {

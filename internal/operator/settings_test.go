@@ -5,34 +5,18 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
+	"remit/internal/operator/operatortest"
 	"remit/internal/settings"
 )
 
-// steps runs commands one after another. want is in the answer, or in the error after !.
-func (a *account) steps(all [][3]string) {
-	a.Helper()
-	for _, step := range all {
-		out, err := a.remit(step[1])
-		said := out
-		want, refused := strings.CutPrefix(step[2], "!")
-		if refused {
-			said = fmt.Sprint(err)
-		}
-		if (err != nil) != refused || !strings.Contains(said, want) {
-			a.Errorf("%s: remit %s: error %v, answer %q, want %q", step[0], step[1], err, out, step[2])
-		}
-	}
-}
-
 // TestSettings changes the settings of a live stack. Whatever is refused changes nothing.
 func TestSettings(t *testing.T) {
-	a := newAccount(t)
-	a.parameters["Mode"], a.parameters["AlarmTopicArn"] = "live", "arn:aws:sns:us-east-1:1:alarms"
+	a := operatortest.NewAccount(t)
+	a.Parameters["Mode"], a.Parameters["AlarmTopicArn"] = "live", "arn:aws:sns:us-east-1:1:alarms"
 	const file, set = "operator-payments", "settings set --yes "
 	stored := func() settings.Settings {
 		t.Helper()
@@ -42,7 +26,7 @@ func TestSettings(t *testing.T) {
 		}
 		return rules.Settings
 	}
-	a.steps([][3]string{
+	a.Steps([][3]string{
 		{"a new stack has none", "settings show", "!settings of payments, version 0: no settings are stored"},
 		{"and no live payments without limits", set + "AmountMinimum=1",
 			"!a live stack makes no payment without limits: set AmountMaximum, DailyLimit"},
@@ -63,36 +47,37 @@ func TestSettings(t *testing.T) {
 		{"what is so already", set + "AmountMinimum=11", "nothing changes"},
 		{"both tables", set + "AmountMinimum=12 RecipientHoldSeconds=86401", "settings of payments: version 3\nsettings of keys: version 2"},
 		{"who and why", "settings history", "payments, version 1, 2"},
-		{"", "settings history", `arn:aws:iam::1:user/ada": "start"`},
+		{"", "settings history", `arn:aws:iam::123456789012:user/ada": "start"`},
 		{"", "settings history", "  AmountMinimum: \"11\" -> \"12\"\n"},
-		{"the audit log has them", "audit-log", "done      arn:aws:iam::1:user/ada  remit settings set --yes AmountMinimum=10"},
+		{"the audit log has them", "audit-log", "done      arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=10"},
 		{"with their effect", "audit-log --json", `AmountMinimum: \"11\" -\u003e \"12\"`},
 		{"going back", "settings export", `AmountMinimum=12 AmountMaximum=100 DailyLimit=1000 RequireIdempotencyKey=false SanctionsList=""`},
 	})
-	if len(a.published) > 0 {
-		t.Errorf("nothing was loosened, and %q published", a.published)
+	if len(a.Published) > 0 {
+		t.Errorf("nothing was loosened, and %q published", a.Published)
 	}
-	a.steps([][3]string{{"a loosened limit", set + "AmountMaximum=200 DailyLimit=999", "version 4"}})
-	if want := "arn:aws:sns:us-east-1:1:alarms AmountMaximum: \"100\" -> \"200\"\nby arn:aws:iam::1:user/ada: \n"; len(a.published) != 1 ||
-		a.published[0] != want {
-		t.Errorf("published %q, want %q", a.published, want)
+	a.Steps([][3]string{{"a loosened limit", set + "AmountMaximum=200 DailyLimit=999", "version 4"}})
+	want := "arn:aws:sns:us-east-1:1:alarms AmountMaximum: \"100\" -> \"200\"\nby arn:aws:iam::123456789012:user/ada: \n"
+	if len(a.Published) != 1 ||
+		a.Published[0] != want {
+		t.Errorf("published %q, want %q", a.Published, want)
 	}
-	a.deaf, a.parameters["UrgentTopicArn"] = true, "arn:aws:sns:us-east-1:1:urgent"
-	a.steps([][3]string{{"that nobody heard of", set + "AmountMaximum=300", "!the change is made, and could not be published"}})
+	a.Deaf, a.Parameters["UrgentTopicArn"] = true, "arn:aws:sns:us-east-1:1:urgent"
+	a.Steps([][3]string{{"that nobody heard of", set + "AmountMaximum=300", "!the change is made, and could not be published"}})
 	if got := stored(); got.Version != 5 || got.Maximum.String() != "300" {
 		t.Errorf("version %d has a maximum of %s", got.Version, got.Maximum)
 	}
 
-	a.identified = func() { // another operator, after the command has read version 5
+	a.Identified = func() { // another operator, after the command has read version 5
 		s := stored()
 		s.FeeCapGwei = 7
 		if err := dynamo.NewPayments(dynamotest.Client(t), file).SetSettings(t.Context(), s); err != nil {
 			t.Error(err)
 		}
 	}
-	a.steps([][3]string{
+	a.Steps([][3]string{
 		{"the second of two", set + "AmountMinimum=13", "!settings of payments: changed since it was read: look again with remit settings show"},
-		{"which is in the audit log", "audit-log", "not done  arn:aws:iam::1:user/ada  remit settings set --yes AmountMinimum=13"},
+		{"which is in the audit log", "audit-log", "not done  arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=13"},
 	})
 	if got := stored(); got.Version != 6 || got.FeeCapGwei != 7 || got.Minimum.String() != "12" {
 		t.Errorf("the first operator's change is lost: %+v", got)
@@ -101,7 +86,7 @@ func TestSettings(t *testing.T) {
 
 // TestApply: a pipeline never undoes a change that was made by hand, unless it names it.
 func TestApply(t *testing.T) {
-	a := newAccount(t)
+	a := operatortest.NewAccount(t)
 	all := map[string]string{
 		"AmountMinimum": "1", "AmountMaximum": "100", "DailyLimit": "0", "RequireIdempotencyKey": "true", "SanctionsList": "",
 		"BatchContract": "",
@@ -127,7 +112,7 @@ func TestApply(t *testing.T) {
 		return "settings apply --yes " + path
 	}
 	const env, yaml = "%s=%s\n", "%s: %s\n"
-	step := func(why, line, want string) { t.Helper(); a.steps([][3]string{{why, line, want}}) }
+	step := func(why, line, want string) { t.Helper(); a.Steps([][3]string{{why, line, want}}) }
 	step("a file that lacks a name", apply(env, "", map[string]string{"DailyLimit": "-"}), "!lacks DailyLimit: a file names every setting")
 	step("one that has more", apply(env, "More=1", nil), `!there is no setting "More"`)
 	step("one that has a name twice", apply(env, "Memo=off", nil), "!has Memo twice")
@@ -149,8 +134,8 @@ func TestApply(t *testing.T) {
 
 // TestRestoredSettings: those of a restored table hold nothing until they were shown.
 func TestRestoredSettings(t *testing.T) {
-	a := newAccount(t)
-	a.parameters["Mode"] = "live"
+	a := operatortest.NewAccount(t)
+	a.Parameters["Mode"] = "live"
 	limits := settings.Default()
 	for name, value := range map[string]string{"AmountMinimum": "1", "AmountMaximum": "100", "DailyLimit": "1000"} {
 		limits, _ = settings.Payments.Set(limits, name, value)
@@ -165,14 +150,14 @@ func TestRestoredSettings(t *testing.T) {
 			t.Errorf("confirmed: %t, %v; want %t", rules.Settings.Confirmed, err, want)
 		}
 	}
-	a.steps([][3]string{
+	a.Steps([][3]string{
 		{"there are none of keys", "settings confirm --yes", "!settings of keys: no settings are stored"},
 		{"which are written", "settings set --yes", "settings of keys: version 1"},
 		{"it is said", "settings show", "(not confirmed for this table)"},
 		{"a change confirms no others", "settings set --yes AmountMinimum=2", "remit settings confirm lets live payments go on"},
 	})
 	confirmed(false)
-	a.steps([][3]string{
+	a.Steps([][3]string{
 		{"without consent", "settings confirm", "!nothing was done"},
 		{"with it", "settings confirm --yes", "settings of payments: version 3\n"},
 		{"what was agreed to has every value", "audit-log --json", `  AmountMaximum=100\n`},
@@ -183,21 +168,21 @@ func TestRestoredSettings(t *testing.T) {
 
 // TestImport takes the parameters of a stack that the older template deployed.
 func TestImport(t *testing.T) {
-	a := newAccount(t)
+	a := operatortest.NewAccount(t)
 	old := map[string]string{
 		"Mode": "live", "AmountMinimum": "10", "AmountMaximum": "100", "DailyLimit": "1000", "RequireIdempotencyKey": "true", "SanctionsList": "",
 		"BatchContract": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "MaxFeeCapGwei": "5", "NonceWindow": "64", "MerchantShare": "100",
 		"Memo":        "off",
 		"RefillToken": "1,2,3", "RefillEther": "4,5,0", "KeyCreation": "operator",
 	}
-	a.parameters = maps.Clone(old)
-	a.steps([][3]string{{"a newer template has none", "settings import --yes",
+	a.Parameters = maps.Clone(old)
+	a.Steps([][3]string{{"a newer template has none", "settings import --yes",
 		"!no parameter RecipientHoldSeconds: import before the new template is deployed"}})
-	a.parameters["RecipientHoldSeconds"], a.parameters["NonceWindow"] = "", "65"
-	a.steps([][3]string{{"a window that recover does not cover", "settings import --yes",
+	a.Parameters["RecipientHoldSeconds"], a.Parameters["NonceWindow"] = "", "65"
+	a.Steps([][3]string{{"a window that recover does not cover", "settings import --yes",
 		"!nothing was changed: NonceWindow is 65, and remit recover covers windows up to 64: deploy the version that runs with NonceWindow=64"}})
-	a.parameters["NonceWindow"] = "64"
-	a.steps([][3]string{
+	a.Parameters["NonceWindow"] = "64"
+	a.Steps([][3]string{
 		{"all of them", "settings import --yes", "settings of payments: version 1\nsettings of keys: version 1"},
 		{"the hold of a live stack is a day", "settings export",
 			`RefillToken=1,2,3 RefillEther=4,5,0 KeyCreation=operator RecipientHoldSeconds=86400`},

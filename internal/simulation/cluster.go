@@ -109,7 +109,9 @@ type Cluster struct {
 	mu      sync.Mutex
 	hinted  bool // a handler asked for a run
 	reports []settlement.Report
-	failed  []error // of runs
+	last    recovery.Report // of the recovery that ended last
+	lastErr error           // of the same
+	failed  []error         // of runs
 }
 
 // NewCluster returns a Cluster at rest. Close it.
@@ -339,14 +341,21 @@ func (n node) Send(ctx context.Context, raw []byte) (reply chain.Reply) {
 }
 
 // StartRun starts a run of check-receipts and returns the name of its actor.
-func (c *Cluster) StartRun() string {
+func (c *Cluster) StartRun() string { return c.startRun("run", nil, (*settlement.Settler).Run) }
+
+// StartRefill starts a run of refill-wallets and returns the name of its actor.
+func (c *Cluster) StartRefill() string {
+	return c.startRun("refill", c.newInstance(),
+		func(s *settlement.Settler, ctx context.Context, _ string) (settlement.Report, error) {
+			return s.Refill(ctx)
+		})
+}
+
+func (c *Cluster) startRun(of string, refiller settlement.Refiller,
+	run func(*settlement.Settler, context.Context, string) (settlement.Report, error)) string {
 	c.started++
-	name, skew := fmt.Sprintf("run%d", c.started), c.skew(c.started)
+	name, skew := fmt.Sprint(of, c.started), c.skew(c.started)
 	ctx, actor := c.scheduler.Actor(name, runTime)
-	var refiller settlement.Refiller
-	if c.Refills != (settings.Refills{}) {
-		refiller = c.newInstance()
-	}
 	s := settlement.New(c.config(), settlement.Parts{
 		Store: c.store, Keys: c.keys, Nodes: c.nodes.Watch(c.clock(c.started), after), Events: c,
 		Refiller: refiller, Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
@@ -354,7 +363,7 @@ func (c *Cluster) StartRun() string {
 	c.trace(name, "starts")
 	go func() {
 		defer actor.End()
-		report, err := s.Run(skewedContext{ctx, skew}, name)
+		report, err := run(s, skewedContext{ctx, skew}, name)
 		c.mu.Lock()
 		c.reports = append(c.reports, report)
 		if err != nil && !errors.Is(err, scheduler.ErrOver) {
@@ -443,14 +452,17 @@ func (c *Cluster) recoverer(store store.Store, name string) *recovery.Recovery {
 	}
 }
 
-// StartRecovery starts `remit recover`. When it has ended without an error, the
-// wallets are resumed.
-func (c *Cluster) StartRecovery() {
+// StartRecovery starts `remit recover`, with changes. When it has ended without an error,
+// the wallets are resumed.
+func (c *Cluster) StartRecovery(changes ...func(*recovery.Recovery)) {
 	c.recovery++
 	losses := c.losses
 	name := fmt.Sprint("recover", c.recovery)
 	ctx, actor := c.scheduler.Actor(name, 0)
 	r := c.recoverer(c.store, name)
+	for _, change := range changes {
+		change(r)
+	}
 	c.trace(name, "starts")
 	go func() {
 		defer actor.End()
@@ -459,19 +471,20 @@ func (c *Cluster) StartRecovery() {
 		if err == nil {
 			done, err = r.Run(ctx, ids)
 		}
-		if err == nil {
+		if err == nil && !r.DryRun {
 			err = r.Resume(ctx, ids)
 		}
 		if ctx.Err() != nil {
 			return // the simulation is over
 		}
 		c.trace(name, "ends: %+v, %v", done, err)
-		if len(done.Differ) > 0 && !c.accepted { // what failed on a chain that is gone may be mined on the other
+		if len(done.Differ) > 0 && !c.accepted && changes == nil { // what failed on a chain that is gone may be mined on the other
 			c.oracle.Violate(oracle.SumsAgree, "tables and chain differ on %v", done.Differ)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if err == nil && c.losses == losses {
+		c.last, c.lastErr = done, err
+		if err == nil && c.losses == losses && !r.DryRun {
 			c.recovers = false
 		}
 	}()

@@ -86,6 +86,9 @@ func (c *Cluster) elapse(p policy, due *timetable, span time.Duration) {
 			due.run = now.Add(runEvery)
 			if p.runs() {
 				c.StartRun()
+				if c.Refills != (settings.Refills{}) {
+					c.StartRefill()
+				}
 			}
 		}
 		synctest.Wait()
@@ -164,7 +167,7 @@ func (c *Cluster) Finish(settled bool) []string {
 func (c *Cluster) recoverAll() {
 	p := &faultless{chain: c.Chain, Idle: true}
 	due := newTimetable()
-	for tries := 0; c.lost() && tries < 3; tries++ {
+	for tries := 0; c.lost() && tries < 3 && c.scheduler.Busy("recover") == 0; tries++ {
 		c.StartRecovery()
 		c.drain(p, due)
 	}

@@ -1,44 +1,123 @@
-// Package operatortest answers for AWS in tests of an operator's commands: what
-// CloudFormation, CloudWatch and Secrets Manager say of one stack with two alarms.
+// Package operatortest has an AWS account with one stack, and a stack in this process, for
+// tests of operators' commands.
 package operatortest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/aws/smithy-go/encoding/cbor"
 )
 
-// A Cloud is an AWS account with one stack, without DynamoDB. Of its alarms, remit-B is
-// in alarm and remit-A is not; another stack's is too. Any other call is answered 501.
-type Cloud struct {
-	Outputs, Parameters map[string]string
-	Nodes               []string // URLs in the RPC secret
-}
+// Identity is the answer to GetCallerIdentity.
+const Identity = "<R><GetCallerIdentityResult><Account>123456789012</Account>" +
+	"<Arn>arn:aws:iam::123456789012:user/ada</Arn></GetCallerIdentityResult></R>"
 
-// ServeHTTP implements http.Handler.
-func (c Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
+// Stack returns the answer to DescribeStacks.
+func Stack(status string, outputs, parameters map[string]string) string {
 	members := func(kind string, of map[string]string) (all string) {
 		for name, value := range of {
 			all += fmt.Sprintf("<member><%[1]sKey>%[2]s</%[1]sKey><%[1]sValue>%[3]s</%[1]sValue></member>", kind, name, value)
 		}
 		return all
 	}
-	switch {
-	case strings.Contains(string(body), "Action=DescribeStacks"):
-		_, _ = fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackName>remit</StackName><Outputs>",
-			members("Output", c.Outputs),
-			"</Outputs><Parameters>", members("Parameter", c.Parameters),
-			"</Parameters></member></Stacks></DescribeStacksResult></DescribeStacksResponse>")
-	case strings.Contains(string(body), "Action=ListStackResources"):
-		const alarm = "<member><ResourceType>AWS::CloudWatch::Alarm</ResourceType><PhysicalResourceId>%s</PhysicalResourceId></member>"
-		_, _ = fmt.Fprintf(w, "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>"+alarm+alarm+
-			"</StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>", "remit-A", "remit-B")
-	case strings.HasSuffix(r.URL.Path, "/operation/DescribeAlarms"):
+	return fmt.Sprintf("<R><DescribeStacksResult><Stacks><member><StackName>remit</StackName><StackId>arn:stack</StackId><StackStatus>%s"+
+		"</StackStatus><Outputs>%s</Outputs><Parameters>%s</Parameters></member></Stacks></DescribeStacksResult></R>",
+		status, members("Output", outputs), members("Parameter", parameters))
+}
+
+// Resources returns the answer to ListStackResources, of types and physical names, or
+// logical and physical names, that a space divides.
+func Resources(all ...string) string {
+	members := ""
+	for _, r := range all {
+		kind, name, _ := strings.Cut(r, " ")
+		members += fmt.Sprintf("<member><LogicalResourceId>%[1]s</LogicalResourceId><ResourceType>%[1]s</ResourceType>"+
+			"<PhysicalResourceId>%[2]s</PhysicalResourceId></member>", kind, name)
+	}
+	return "<R><ListStackResourcesResult><StackResourceSummaries>" + members + "</StackResourceSummaries></ListStackResourcesResult></R>"
+}
+
+// A Cloud is an AWS account with one stack, on Base Sepolia if Parameters name no other
+// chain, without DynamoDB. Of its alarms, remit-B is in alarm and remit-A is not; another
+// stack's is too. Any other call is answered 501.
+type Cloud struct {
+	Outputs, Parameters map[string]string // beside the ones that every stack has
+	Nodes               []string          // URLs in the RPC secret; nil: it has no value
+	Secrets             map[string]string // by name
+	Made                time.Time         // when each of them was
+	Breaks              string            // the action that fails once, after it has had its effect
+	Identified          func()            // once, when a command asks who runs it
+	Published           []string          // messages to the alarm topic
+	Deaf                bool              // which takes none
+
+	// Answer is asked first; "" is no answer.
+	Answer func(r *http.Request, action, body string) string
+
+	mu sync.Mutex
+}
+
+// with returns the entries of some in place of others' of the same name.
+func with(others, some map[string]string) map[string]string {
+	all := maps.Clone(others)
+	maps.Copy(all, some)
+	return all
+}
+
+var outputs = map[string]string{"PaymentsTableName": "operator-payments", "ApiKeysTableName": "operator-keys",
+	"WebhooksTableName": "operator-webhooks", "WebhookQueueUrl": "http://queue", "WalletSecrets": "remit/wallets/", "RpcSecretArn": "nodes"}
+
+var parameters = map[string]string{"ChainId": "84532", "TokenSymbol": "USDC", "TokenDecimals": "6", "Mode": "test",
+	"TokenAddress": "0x036CbD53842c5426634e7929541eC2318f3dCF7e"}
+
+// ServeHTTP implements http.Handler.
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	text, _ := io.ReadAll(r.Body)
+	body := string(text)
+	form, _ := url.ParseQuery(body)
+	target := r.Header.Get("X-Amz-Target")
+	action := cmp.Or(target[strings.LastIndex(target, ".")+1:], form.Get("Action"), r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])
+	if c.Answer != nil {
+		if answer := c.Answer(r, action, body); answer != "" {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+			_, _ = io.WriteString(w, answer)
+			return
+		}
+	}
+	var in struct{ SecretID, Name, SecretString string }
+	_ = json.Unmarshal(text, &in) // CloudFormation's is a form
+	status, answer := http.StatusOK, any(nil)
+	fail := func(kind string) { status, answer = http.StatusBadRequest, map[string]string{"__type": kind} }
+	switch action {
+	case "DescribeStacks":
+		answer = Stack("UPDATE_COMPLETE", with(outputs, c.Outputs), with(parameters, c.Parameters))
+	case "ListStackResources":
+		answer = Resources("AWS::CloudWatch::Alarm remit-A", "AWS::CloudWatch::Alarm remit-B")
+	case "GetCallerIdentity":
+		if meanwhile := c.Identified; meanwhile != nil {
+			c.Identified = nil
+			meanwhile()
+		}
+		answer = Identity
+	case "Publish":
+		if c.Deaf {
+			status = http.StatusForbidden
+			break
+		}
+		c.Published = append(c.Published, form.Get("TopicArn")+" "+form.Get("Message"))
+		answer = "<R><PublishResult><MessageId>1</MessageId></PublishResult></R>"
+	case "DescribeAlarms":
 		w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
 		w.Header().Set("Content-Type", "application/cbor")
 		all := cbor.List{}
@@ -47,11 +126,37 @@ func (c Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			all = append(all, cbor.Map{"AlarmName": cbor.String("remit-" + name), "StateValue": cbor.String(value),
 				"StateReason": cbor.String("so it is")})
 		}
-		_, _ = w.Write(cbor.Encode(cbor.Map{"MetricAlarms": all}))
-	case r.Header.Get("X-Amz-Target") == "secretsmanager.GetSecretValue":
+		answer = string(cbor.Encode(cbor.Map{"MetricAlarms": all}))
+	case "CreateSecret":
+		if c.Secrets[in.Name] != "" {
+			fail("ResourceExistsException")
+			break
+		}
+		c.Secrets[in.Name], answer = in.SecretString, "{}"
+		if c.Breaks == action {
+			c.Breaks = ""
+			fail("InternalServiceError")
+		}
+	case "ListSecrets":
+		list := []map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
+			list = append(list, map[string]any{"Name": name, "CreatedDate": c.Made.Unix()})
+		}
+		answer = map[string]any{"SecretList": list}
+	case "GetSecretValue":
+		if c.Nodes == nil {
+			fail("ResourceNotFoundException")
+			break
+		}
 		urls, _ := json.Marshal(map[string]any{"urls": c.Nodes})
-		_ = json.NewEncoder(w).Encode(map[string]string{"SecretString": string(urls)})
+		answer = map[string]string{"SecretString": string(urls)}
 	default:
-		w.WriteHeader(http.StatusNotImplemented)
+		status = http.StatusNotImplemented
+	}
+	w.WriteHeader(status)
+	if text, is := answer.(string); is {
+		_, _ = io.WriteString(w, text)
+	} else {
+		_ = json.NewEncoder(w).Encode(answer)
 	}
 }

@@ -1,0 +1,375 @@
+// Package browser_test opens the pages of `remit local` in a browser.
+package browser_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+	ethereum "github.com/ethereum/go-ethereum"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/ethclient"
+
+	"remit/internal/client"
+	"remit/internal/devnet"
+	"remit/internal/local/localtest"
+	pages "remit/internal/page"
+	"remit/internal/payment"
+	"remit/internal/tooltest"
+)
+
+// remit is the command that serves the page, built once.
+var remit string
+
+func TestMain(m *testing.M) { os.Exit(localtest.Main(m, &remit)) }
+
+var randomly = flag.Float64("random", 60, "seconds of everything at random in TestPageAtRandom")
+
+// A sandbox is the page of a running stack in a browser.
+type sandbox struct {
+	*tab
+	url string
+}
+
+// openPage starts a stack and opens its page; a script runs before the page's own.
+func openPage(t *testing.T, width int64, script string) sandbox {
+	t.Helper()
+	_, api := localtest.Local(t, t.Output(), remit)
+	return openAt(t, api.URL, width, script)
+}
+
+// openAt opens the page that is served at a URL.
+func openAt(t *testing.T, url string, width int64, script string) sandbox {
+	t.Helper()
+	url, token, _ := strings.Cut(strings.TrimSpace(url), "/?")
+	s := sandbox{browser(t, url), url}
+	s.sized(width, false)
+	command(s, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	s.do("opening the page", chromedp.Navigate(url+"/?"+token), chromedp.WaitVisible(chromedp.CSS(`#live.on, #live.off`)))
+	t.Cleanup(func() {
+		for len(s.errors) > 0 { // the tab may still write to it
+			t.Errorf("the console has: %s", <-s.errors)
+		}
+		if len(s.strangers) > 0 {
+			t.Errorf("the page asked others than the stack, first: %v", <-s.strangers)
+		}
+	})
+	return s
+}
+
+// command gives the browser a command.
+func command[P, R any](s sandbox, c cdp.Command[P, R], params P) {
+	s.Helper()
+	s.do("commanding the browser", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	}))
+}
+
+// eval returns the value of an expression in JavaScript, or that of its promise.
+func eval[V any](s sandbox, format string, args ...any) V {
+	s.Helper()
+	return show(s.tab, "evaluating "+format, chromedp.Evaluate[V](fmt.Sprintf(format, args...), chromedp.EvalAwaitPromise))
+}
+
+// sized makes the window so wide, and its colours dark or light.
+func (s sandbox) sized(width int64, dark bool) {
+	s.Helper()
+	scheme := map[bool]string{false: "light", true: "dark"}[dark]
+	s.do("sizing the window", chromedp.EmulateViewport(width, 900))
+	command(s, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+}
+
+// await waits until a condition in JavaScript holds.
+func (s sandbox) await(what, format string, args ...any) {
+	s.Helper()
+	for end := time.Now().Add(90 * time.Second); !eval[bool](s, format, args...); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("%s: not so after 90 s: %s\nThe page shows: %s", what,
+				eval[string](s, `document.querySelector(".count").innerText + document.getElementById("log").innerText.slice(0, 4000)`), s.screenshot())
+		}
+	}
+}
+
+// click presses the button that a CSS selector names.
+func (s sandbox) click(selector string) {
+	s.Helper()
+	s.do("pressing "+selector, chromedp.Click(chromedp.CSS(selector)))
+}
+
+// pay fills in the form and presses "Pay".
+func (s sandbox) pay(amount string) {
+	s.Helper()
+	eval[bool](s, `document.getElementById("said").textContent = "", document.getElementById("amount").value = %q, true`, amount)
+	s.click("#do-pay")
+	s.await("having asked", `document.getElementById("said").textContent.startsWith("Asked for ")`)
+}
+
+// random lets everything go wrong at random for some seconds.
+func (s sandbox) random(seed int, seconds float64) {
+	s.Helper()
+	if !eval[bool](s, `fetch("/page/do", {method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify({do: "random", seed: %d, seconds: %v})}).then(r => r.ok)`, seed, seconds) {
+		s.Fatal("it does not begin")
+	}
+	s.await("its beginning", `document.getElementById("do-random").disabled`)
+}
+
+// settled waits until nothing is broken and all that was asked for, so many payments at
+// least, is paid once, for four blocks in a row: what one block has mined, the next may
+// replace. Then it compares the page's number with the chain's.
+func (s sandbox) settled(least int) {
+	s.Helper()
+	eval[bool](s, "delete window.since")
+	s.await("every payment made once, for four blocks", `(() => {
+		const counts = ["asked", "once", "twice", "unpaid"].map(n => Number(document.getElementById(n).textContent.replaceAll(",", "")));
+		const block = Number(/\d+/.exec(document.getElementById("chain-facts").textContent)[0]);
+		const settled = document.querySelector("#now.calm") && counts.every((n, i) => i < 2 ? n === counts[0] && n >= %d : n === 0);
+		window.since = settled ? Math.min(window.since ?? block, block) : Infinity;
+		return block >= window.since + 4;
+	})()`, least)
+	shown := eval[int](s, `Number(document.getElementById("once").textContent.replaceAll(",", ""))`) // before the chain: a transfer too many would be seen there
+	if paid := s.paid(); paid != shown {
+		s.Errorf("the chain has %d transfers out of the wallets, the page shows %d", paid, shown)
+	}
+}
+
+// paid counts the transfers out of the wallets in the chain's logs, and holds that no
+// two have the same call data, in which the payment's id stands.
+func (s sandbox) paid() int {
+	s.Helper()
+	var facts devnet.Facts
+	answer, err := (&client.Client{URL: s.url}).Call(s.Context(), "GET", "/sandbox", "")
+	if err == nil {
+		err = json.Unmarshal(answer.Body, &facts)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	node, err := ethclient.DialContext(s.Context(), facts.RPCURL)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer node.Close()
+	var wallets []common.Hash
+	for _, w := range facts.Wallets {
+		wallets = append(wallets, common.BytesToHash(w.Address[:]))
+	}
+	logs, err := node.FilterLogs(s.Context(), ethereum.FilterQuery{FromBlock: new(big.Int),
+		Addresses: []common.Address{common.Address(facts.Token.Address)},
+		Topics:    [][]common.Hash{{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))}, wallets}})
+	if err != nil {
+		s.Fatal(err)
+	}
+	seen := map[string]common.Hash{}
+	for _, l := range logs {
+		tx, _, err := node.TransactionByHash(s.Context(), l.TxHash)
+		if err != nil || seen[string(tx.Data())] != (common.Hash{}) && seen[string(tx.Data())] != l.TxHash {
+			s.Fatalf("the payment of %s is on the chain twice, or cannot be read: %v", l.TxHash, err)
+		}
+		seen[string(tx.Data())] = l.TxHash
+	}
+	return len(seen)
+}
+
+// paysLists pays the sample list as a batch, twice, then each row alone, which are paid
+// already, and under another name each row alone while a process ends after its commit.
+// So many payments were made before.
+func (s sandbox) paysLists(before int) {
+	s.Helper()
+	sample, err := os.ReadFile("../../examples/payroll.csv")
+	if err != nil || eval[string](s, `document.getElementById("list").value`) != string(sample) {
+		s.Errorf("the page does not begin with the list of examples/payroll.csv: %v", err)
+	}
+	press := func(button, run, printed string, made int) {
+		s.Helper()
+		eval[bool](s, `document.getElementById("run").value = %q, true`, run)
+		s.click(button)
+		s.await("the command's words", `document.getElementById("list-said").textContent.includes(%q)`, printed)
+		s.settled(before + made)
+		if asked := eval[int](s, `Number(document.getElementById("asked").textContent)`); asked != before+made {
+			s.Errorf("%s of the run %s: %d payments, want %d", button, run, asked, before+made)
+		}
+	}
+	press("#list-batch", "May", "to pay          3 rows, 2230.75 USDC in all, 1250.5 at most in one, in 1 batches", 1)
+	press("#list-batch", "May", "paid before     3 rows", 1)
+	press("#list-alone", "May", "paid before     3 rows", 1)
+	s.click("#rows button")
+	s.do("opening the batch", chromedp.WaitVisible(chromedp.CSS("#story[open] table")))
+	if text := eval[string](s, `document.getElementById("story-body").innerText`); !strings.Contains(text, "to 3 recipients") ||
+		!strings.Contains(text, "coffee, Linus") {
+		s.Errorf("the story of the batch is\n%s", text)
+	}
+	s.click("#story form button")
+	s.click(`[data-break="cut-commit"]`)
+	press("#list-alone", "June", "to pay          3 rows", 4)
+	s.click(`[data-break="cut-commit"]`)
+	press("#list-batch", "July", "to pay          3 rows", 5)
+	eval[bool](s, `document.getElementById("list").value = "address,amount\n0x1,2", true`)
+	s.click("#list-alone")
+	s.await("a row that cannot be paid", `/remit: list.csv: 1 rows cannot be paid, so nothing was:\s+line 2: /.test(document.getElementById("list-said").textContent)`)
+	api := client.Client{URL: s.url, Key: eval[string](s, `/KEY=(\S+)/.exec(document.getElementById("curl").textContent)[1]`)}
+	if held, err := api.Balance(s.Context(), "0x4444444444444444444444444444444444444444"); err != nil || held.String() != "750000" {
+		s.Errorf("the third recipient of three runs has %s: %v", held, err)
+	}
+}
+
+// inspected holds that axe finds nothing wrong with the page.
+func (s sandbox) inspected(what string) {
+	s.Helper()
+	for _, found := range eval[[]string](s, `axe.run().then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html + " " + n.failureSummary).join("; ")))`) {
+		s.Errorf("%s: axe found %.600s", what, found)
+	}
+}
+
+// TestPage presses every button of the page alone, pays, asks again, and presses "Mend
+// all": each payment is made once. The page is in order for people who cannot see it or
+// who have a phone, and no list grows without end.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	s := openPage(t, 1280, "")
+	buttons := eval[[]string](s, `[...document.querySelectorAll("[data-break]")].map(b => b.dataset.break)`)
+	if len(buttons) < 19 {
+		t.Errorf("there are %d things to break: %v", len(buttons), buttons)
+	}
+	for i, id := range buttons {
+		began := time.Now()
+		s.click(fmt.Sprintf(`[data-break=%q]`, id))
+		s.pay(fmt.Sprintf("1.%06d", i))
+		if strings.HasPrefix(id, "cut-") || id == "lose" {
+			s.await("its effect", `document.querySelector('[data-break=%q]').getAttribute("aria-pressed") === "false"`, id)
+		} else {
+			s.await("its effect", "Date.now() > %d", began.Add(1500*time.Millisecond).UnixMilli())
+		}
+		s.click("#do-again")
+		s.click("#mend")
+		s.settled(i + 1)
+		t.Logf("%s: %.1f s", id, time.Since(began).Seconds())
+	}
+	s.pay("2.5")
+	s.click("#do-fifty")
+	s.settled(len(buttons) + 1)
+	s.paysLists(len(buttons) + 1)
+	s.await("its event", `document.querySelectorAll("#hooks .ok").length > 0 && document.querySelectorAll("#hooks .wrong").length === 0`)
+	s.await("its end", `document.querySelector("#rows li:first-child .end").textContent === "confirmed, paid once" && document.querySelector("#rows li:first-child .what").textContent !== ""`)
+
+	s.forEverybody("#rows button", func() {
+		s.click(`[data-break="halt"]`)
+		s.await("what is broken", `!document.querySelector("#now.calm")`)
+	}, func() { s.click("#mend-now") })
+}
+
+// forEverybody holds that people who cannot see the page, or have a phone, can use it
+// and a payment that a button opens, in both colours.
+func (s sandbox) forEverybody(button string, before, after func()) {
+	s.Helper()
+	axe, err := os.ReadFile(tooltest.Path(s, "axe", ".cache/axe/node_modules/axe-core/axe.min.js"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	eval[bool](s, "%s; true", axe)
+	for _, width := range []int64{1280, 360} {
+		for _, dark := range []bool{false, true} {
+			s.sized(width, dark)
+			before()
+			s.inspected(fmt.Sprintf("%d pixels, dark %v", width, dark))
+			after()
+			s.click(button)
+			s.do("opening a payment", chromedp.WaitVisible(chromedp.CSS("#story[open] table")))
+			s.inspected(fmt.Sprintf("a payment, %d pixels, dark %v", width, dark))
+			s.click("#story form button")
+		}
+	}
+	if lost := eval[[]string](s, `[...document.querySelectorAll("button, input, select, a, summary")].filter(e => e.checkVisibility() && !e.closest("dialog, .skip")).filter(e => {
+		const r = e.getBoundingClientRect();
+		return r.width < 20 || r.left < 0 || r.right > 360;
+	}).map(e => e.outerHTML.slice(0, 80)).concat(document.documentElement.scrollWidth > 360 ? ["the page itself"] : [])`); len(lost) > 0 {
+		s.Errorf("at 360 pixels these are out of reach: %q", lost)
+	}
+}
+
+// many is a page of which the newest hundred of ever more payments are listed.
+type many struct{ seen atomic.Int64 }
+
+func (*many) Facts() any {
+	return map[string]any{"name": "test", "parts": []string{"log"}, "symbol": "USDC", "decimals": 6, "listed": pages.Listed}
+}
+
+func (m *many) Update() any {
+	to := min(m.seen.Add(pages.Listed), 10_000)
+	var rows []pages.Row
+	var lines []pages.Line
+	for n := to - pages.Listed + 1; n <= to; n++ {
+		rows = append(rows, pages.Row{ID: payment.ID(fmt.Sprint("pay_", n)), N: n, Amount: "1", Paid: pages.NotCounted})
+		lines = append(lines, pages.Line{N: int(n), Text: fmt.Sprint("payment ", n)})
+	}
+	return map[string]any{"payments": rows, "lines": lines}
+}
+
+func (*many) Story(context.Context, string, string) (pages.Story, error) {
+	return pages.Story{}, errors.ErrUnsupported
+}
+
+// TestTenThousandPaymentsOnThePage: the page keeps no more than it lists.
+func TestTenThousandPaymentsOnThePage(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	pages.Routes(mux, &many{}, t.Context().Done())
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.CloseClientConnections)
+	s := openAt(t, server.URL, 1280, "")
+	s.await("the last payment", `document.querySelector("#rows .name")?.textContent === "pay_10000" && document.querySelector("#log li")?.textContent.endsWith("payment 10000")`)
+	if rows, lines, all := eval[int](s, `document.querySelectorAll("#rows li").length`),
+		eval[int](s, `document.querySelectorAll("#log li").length`),
+		eval[int](s, `document.querySelectorAll("*").length`); rows != pages.Listed || lines > 120 || all > 2_000 {
+		t.Errorf("of 10,000 payments the page has %d rows, %d lines, %d elements", rows, lines, all)
+	}
+}
+
+// TestPageWithoutEvents: a browser without server-sent events says so, and its buttons
+// do what they say.
+func TestPageWithoutEvents(t *testing.T) {
+	t.Parallel()
+	s := openPage(t, 360, "delete window.EventSource")
+	s.await("its message", `document.getElementById("live").textContent === "this browser cannot follow the stack: it has no server-sent events"`)
+	s.pay("1.5")
+	s.click("#do-fifty")
+	s.await("having asked again", `document.getElementById("said").textContent.startsWith("Asked again, 50 times")`)
+	for end := time.Now().Add(30 * time.Second); s.paid() == 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("what was asked for is not paid")
+		}
+	}
+}
+
+// TestPageAtRandom lets everything go wrong at random, with three seeds.
+func TestPageAtRandom(t *testing.T) {
+	for _, seed := range []int{1, 2041, 31337} {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			s := openPage(t, 1280, "")
+			s.random(seed, *randomly)
+			time.Sleep(time.Duration(*randomly * float64(time.Second)))
+			s.settled(int(*randomly) / 2)
+			t.Log(eval[string](s, `document.querySelector(".count dl").innerText.replaceAll("\n", " ")`))
+			if listed := eval[int](s, `document.querySelectorAll("#rows li").length`); listed > 100 {
+				t.Errorf("%d payments are listed", listed)
+			}
+		})
+	}
+}
