@@ -45,6 +45,8 @@ var answers = []struct {
 	{"check-receipts", 0, `null`},
 	{"check-receipts-hint", 0, `null`},
 	{"check-receipts-bad", 0, `null`}, // check-receipts does one thing, on any event
+	{"refill-wallets", 0, `null`},
+	{"refill-wallets-bad", 0, `null`}, // neither
 	{"list-deliveries", 200, `"evt_`},
 	{"list-deliveries-bad", 401, invalidKey},
 	{"resend-delivery", 200, `"status":"pending"`},

@@ -30,6 +30,7 @@ var spare = map[right]string{
 	{"CheckReceiptsFunction", "secretsmanager:GetSecretValue", "wallets/*"}: "signs for them, and signs fee bumps",
 	{"SendPaymentsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:        "discards a payment that is refused after it was stored",
 	{"SendPaymentsFunction", "dynamodb:Query", "PaymentsTable"}:             "sends stored predecessors when a node reports a gap",
+	{"RefillWalletsFunction", "dynamodb:DeleteItem", "PaymentsTable"}:       "discards a refill that is refused after it was stored",
 	{"CheckReceiptsFunction", "dynamodb:UpdateItem",
 		"WebhooksTable"}: "takes a delivery from the index of those due, after minutes at least",
 	{"DeliverWebhookFunction", "dynamodb:GetItem", "WebhooksTable"}: "reads an endpoint again that another job has just judged",
@@ -123,6 +124,17 @@ func (s *stack) useEverything(t *testing.T) {
 
 	m.call("POST", at+"/deliveries/dlv_0123456789abcdef0123456789abcdef/resend", nil).want(t, 404)
 	m.call("POST", at+"/delete", nil).want(t, 200)
+
+	o, funding := newOperator(t), s.Chain.Wallets()[1].Address.String()
+	restore := o.restore("RefillToken")
+	o.ok(nil, "wallet", "funding", "--yes", funding)
+	o.ok(nil, "settings", "set", "--yes", "--reason", "every wallet is low", "RefillToken=1000000000000000000000000,1,0")
+	until(t, "a refill", 3*time.Minute,
+		func() bool {
+			return s.usedRights()[right{"RefillWalletsFunction", "dynamodb:UpdateItem", "PaymentsTable"}]
+		})
+	restore()
+	o.ok(nil, "wallet", "funding", "--undo", "--yes", funding)
 }
 
 // usedRights returns the rights that the calls of functions needed so far.
@@ -160,7 +172,7 @@ func (s *stack) logical(name string) string {
 // logged returns the lines of a function's log group so far, which others may share.
 func (s *stack) logged(t *testing.T, function string) []string {
 	t.Helper()
-	group := map[string]string{"CheckReceipts": "Settlement", "DeliverWebhook": "Delivery"}[function]
+	group := map[string]string{"CheckReceipts": "Settlement", "RefillWallets": "Settlement", "DeliverWebhook": "Delivery"}[function]
 	return s.linesOf(t, s.Resources[cmp.Or(group, "Requests")+"LogGroup"])
 }
 

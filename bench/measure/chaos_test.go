@@ -30,6 +30,7 @@ import (
 	"remit/internal/dynamo"
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/local/fault"
+	"remit/internal/local/localtest"
 	"remit/internal/token"
 )
 
@@ -80,7 +81,7 @@ type victim struct {
 	within   time.Duration // of drain
 	batches  bool          // every tenth payment is a batch
 	command  []string      // of the server
-	server   *exec.Cmd
+	server   *localtest.Process
 
 	requests, failures atomic.Int64
 	mu                 sync.Mutex
@@ -178,7 +179,7 @@ func startVictim(b *testing.B) *victim {
 	chain, lines, err := start(b.Context(), v.log.Writer(), "}", remit, "chain", "--chain-listen", "127.0.0.1:0", "--block-time", "500ms",
 		"--wallets", "4")
 	check(b, err)
-	b.Cleanup(func() { kill(chain) })
+	b.Cleanup(chain.Kill)
 	text := []byte(strings.Join(lines, "\n"))
 	check(b, json.Unmarshal(text, &v.chain))
 	check(b, os.WriteFile(wallets, text, 0o600)) // with the private keys
@@ -198,14 +199,14 @@ func (v *victim) open(ctx context.Context, t testing.TB, remit string, args ...s
 	if err := v.serve(ctx); err != nil {
 		return err
 	}
-	t.Cleanup(func() { kill(v.server) })
+	t.Cleanup(func() { v.server.Kill() })
 	v.hooks = newReceiver(t, func(_ *http.Request, e event) int {
 		if e.times == 1 && crc32.ChecksumIEEE([]byte(e.ID))%20 == 0 {
 			return http.StatusInternalServerError // one event in twenty, so that retries are part of the test
 		}
 		return http.StatusOK
 	})
-	v.merchant = newMerchant(t, "http://"+listen)
+	v.merchant = another(t, &client.Client{URL: "http://" + listen, HTTP: &http.Client{Timeout: time.Minute}})
 	must(v.merchant.CreateWebhook(t.Context(), v.hooks.URL, ""))(t)
 	return nil
 }
@@ -255,7 +256,7 @@ func (v *victim) rage(b *testing.B) {
 	}
 	nemesis(0, betweenKills, longestDeath, func(_ *rand.Rand, length time.Duration) error {
 		v.count("kills of the server (SIGKILL)")
-		kill(v.server)
+		v.server.Kill()
 		sleep(b.Context(), length)
 		return v.serve(b.Context())
 	})

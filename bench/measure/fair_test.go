@@ -27,8 +27,8 @@ const turns = 5
 // measured in turns, and a p99 is the median of those of the turns: a pause of the machine
 // is in one turn, and what a flood does is in all.
 func BenchmarkFair(b *testing.B) {
-	_, url := startLocal(b, build(b, nil, "remit/cmd/remit"), 4, "--merchant-share=50")
-	flooding, paying := newMerchant(b, url), newMerchant(b, url)
+	_, flooding := startLocal(b, build(b, nil, "remit/cmd/remit"), 4, "--merchant-share=50")
+	paying := another(b, flooding)
 	hang := newReceiver(b, func(r *http.Request, _ event) int { <-r.Context().Done(); return http.StatusOK })
 	hook := must(flooding.CreateWebhook(b.Context(), hang.URL, ""))(b)
 	var spare struct{ ID string }

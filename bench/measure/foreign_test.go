@@ -96,7 +96,7 @@ func startNode(t testing.TB, log io.Writer, kind string, wallets int) *testNode 
 			command := k.command(must(filepath.Abs(filepath.Join(root, ".cache", "nodes", "node_modules")))(t), port, id)
 			p, _, err := start(t.Context(), log, k.until, command[0], command[1:]...)
 			check(t, err)
-			t.Cleanup(func() { kill(p) })
+			t.Cleanup(p.Kill)
 			n.used, n.facts = k.used, devnet.Facts{RPCURL: fmt.Sprint("http://127.0.0.1:", port), ChainID: id}
 			n.Client = must(ethclient.Dial(n.facts.RPCURL))(t)
 			n.mine = func() error { return n.Client.Client().Call(nil, "evm_mine") }

@@ -6,7 +6,6 @@
 package measure_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -19,7 +18,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,6 +33,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"remit/internal/client"
+	"remit/internal/local/localtest"
 )
 
 const (
@@ -117,25 +116,16 @@ func each(ctx context.Context, width, n int, do func(ctx context.Context, i int)
 // start starts a command that ends with ctx at the latest, and waits a minute for
 // the first line of its standard output that begins with until; it returns the
 // lines up to that one.
-func start(ctx context.Context, stderr io.Writer, until, path string, args ...string) (*exec.Cmd, []string, error) {
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Stderr = stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+func start(ctx context.Context, stderr io.Writer, until, path string, args ...string) (*localtest.Process, []string, error) {
+	p, err := localtest.Launch(ctx, stderr, path, args...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("starting %s: %w", path, err)
+		return nil, nil, err
 	}
-	defer time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() }).Stop()
-	var seen []string
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if seen = append(seen, lines.Text()); strings.HasPrefix(lines.Text(), until) {
-			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return cmd, seen, nil
-		}
+	lines, err := p.Out.Until(func(line string) bool { return strings.HasPrefix(line, until) })
+	if err != nil {
+		p.Kill()
 	}
-	return nil, nil, fmt.Errorf("starting %s %v: it ended before it was ready: %w", path, args, cmd.Wait())
+	return p, lines, err
 }
 
 // ownPort returns a port of TCP that belongs to the test until it ends, also while no
@@ -162,12 +152,6 @@ func ownPort(t testing.TB) int {
 	return 0
 }
 
-// kill ends a process with SIGKILL and returns when it is gone.
-func kill(cmd *exec.Cmd) {
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // the process wrote to stderr how it ended
-}
-
 // resident returns an entry of /proc/PID/status in MB, such as VmRSS (resident) or
 // VmHWM (its peak), and 0 where the system has none. The peak that getrusage(2)
 // tells of a child is at least its parent's, and so says nothing.
@@ -182,44 +166,28 @@ func resident(pid int, entry string) float64 {
 func build(b testing.TB, env []string, pkg string) string {
 	b.Helper()
 	path := must(filepath.Abs(filepath.Join(root, ".cache", "bench", filepath.Base(pkg), "bootstrap")))(b)
-	cmd := exec.CommandContext(b.Context(), "go", "build", "-o", path, pkg)
-	cmd.Env = append(os.Environ(), env...)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("building %s: %v\n%s", pkg, err, said)
-	}
+	check(b, localtest.Build(path, pkg, env...))
 	return path
 }
 
-// startLocal starts `remit local` with a chain of its own and flags, and returns it with the
-// address of its API.
-func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*exec.Cmd, string) {
+// startLocal starts `remit local` with a chain of its own and flags, and returns it with a
+// merchant of it.
+func startLocal(b *testing.B, remit string, wallets int, flags ...string) (*localtest.Process, *client.Client) {
 	b.Helper()
 	return startLocalTo(b, b.Output(), remit, wallets, flags...)
 }
 
 // startLocalTo is startLocal with a place for the log.
-func startLocalTo(b *testing.B, log io.Writer, remit string, wallets int, flags ...string) (*exec.Cmd, string) {
+func startLocalTo(b *testing.B, log io.Writer, remit string, wallets int, flags ...string) (*localtest.Process, *client.Client) {
 	b.Helper()
-	p, lines, err := start(b.Context(), log, "Ctrl-C", remit,
-		append([]string{"local", "--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0",
-			"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
-	check(b, err)
-	b.Cleanup(func() { kill(p) })
-	for _, l := range lines {
-		if url, ok := strings.CutPrefix(strings.TrimSpace(l), "API "); ok {
-			return p, strings.TrimSpace(url)
-		}
-	}
-	b.Fatalf("remit local did not say where its API is: %q", lines)
-	return nil, ""
+	return localtest.Local(b, log, remit,
+		append([]string{"--block-time", "1s", "--wallets", fmt.Sprint(wallets), "--no-page"}, flags...)...)
 }
 
-// newMerchant returns a client of the API at url with the key of a new merchant
-// and connections for many requests at once.
-func newMerchant(b testing.TB, url string) *client.Client {
+// another returns a client of m's stack with the key of a new merchant.
+func another(b testing.TB, m *client.Client) *client.Client {
 	b.Helper()
-	c := &client.Client{URL: url, HTTP: &http.Client{Timeout: time.Minute,
-		Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}
+	c := &client.Client{URL: m.URL, HTTP: m.HTTP}
 	c.Key = must(c.CreateKey(b.Context(), "Bench"))(b)
 	return c
 }

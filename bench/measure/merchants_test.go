@@ -28,11 +28,11 @@ func BenchmarkMerchants(b *testing.B) {
 	}{{1, 20}, {50, 25}} {
 		b.Run(fmt.Sprint("wallets=", row.wallets), func(b *testing.B) {
 			log := &strings.Builder{}
-			server, url := startLocalTo(b, log, remit, row.wallets, "--dynamodb", dynamotest.Start(b), "--fresh",
+			server, first := startLocalTo(b, log, remit, row.wallets, "--dynamodb", dynamotest.Start(b), "--fresh",
 				"--window", "64", "--merchant-share", "50")
 			all, hashes, answers := make([]*client.Client, 500), make([][]string, 500), map[string]int{}
 			for i := range all {
-				all[i] = newMerchant(b, url)
+				all[i] = another(b, first)
 			}
 			var mu sync.Mutex
 			var requests sync.WaitGroup
@@ -62,7 +62,7 @@ func BenchmarkMerchants(b *testing.B) {
 			check(b, json.Unmarshal(must(all[0].Call(b.Context(), "GET", "/sandbox", ""))(b).Body, &chain))
 			node := must(ethclient.DialContext(b.Context(), chain.RPCURL))(b)
 			found := must(transfers(b.Context(), node, common.Address(chain.Token.Address)))(b)
-			kill(server)
+			server.Kill()
 			made, capped, full := answers["201"], answers["429 too_many_pending"], answers["503 payment_rail_unavailable"]
 			if made+capped+full != n || made < n/2 {
 				b.Errorf("of %d payments: %v", n, answers)

@@ -136,7 +136,7 @@ func accept(t *testing.T, remit, kind string, h fault.Habit) (int, map[string][]
 			return nil
 		})
 	})
-	again := func() error { kill(v.server); return v.serve(t.Context()) }
+	again := func() error { v.server.Kill(); return v.serve(t.Context()) }
 	for i, trouble := range []func() error{again, n.fork, again} {
 		if h.Name == rateLimited && i == 1 {
 			continue // no block is made yet

@@ -2,49 +2,28 @@ package measure_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"math/big"
-	"net/http"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum"
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/core/types"
-	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/ethclient"
-	"github.com/ethereum/go-ethereum/rpc"
-
-	"remit/internal/chain"
 	"remit/internal/devnet"
-	"remit/internal/ethrpc"
 	"remit/internal/memory"
-	"remit/internal/token"
 )
 
 // BenchmarkPost measures POST /send-payment under clients that each make one
-// payment after the other, beside the reference on the same chain. Remit and the
-// reference take turns, so that other work of the machine slows both.
+// payment after the other.
 func BenchmarkPost(b *testing.B) {
-	c, length := startChain(b, 17), time.Duration(pick(1500, 500))*time.Millisecond
+	c, length := startChain(b, 16), time.Duration(pick(1500, 500))*time.Millisecond
 	for _, d := range []distance{far, near} {
 		roundTrips := 2*d.rpc + 3*d.store // of one payment, in sequence: estimate, put, reservation, commit, broadcast
 		for _, clients := range pick([]int{1, 4, 16, 64, 128}, []int{1, 64}) {
 			name := fmt.Sprintf("%v/clients=%d/payer=", d, clients)
-			b.Run(name+"reference", func(b *testing.B) {
-				paying := c.Wallets()[:1]
-				before := mined(b, c, paying)
-				latency, lost, _ := load(b, clients, math.MaxInt, length, newReference(b, c, d).pay)
-				b.ReportMetric(float64(lost), "lost")
-				await(b, c, paying, before+len(latency))
-			})
 			for _, wallets := range pick([]int{1, 4, 16}, []int{4}) {
 				b.Run(fmt.Sprintf("%s%d-wallets", name, wallets), func(b *testing.B) {
-					paying := c.Wallets()[1 : 1+wallets] // the first is the reference's
+					paying := c.Wallets()[:wallets]
 					r := newRig(b, c, paying, memory.NewPayments(), d, nil)
 					before := mined(b, c, paying)
 					payMany(b, r, 1, 1)
@@ -128,60 +107,4 @@ func await(b *testing.B, c *devnet.Chain, wallets []devnet.Wallet, want int) int
 	}
 	b.Fatalf("%d of %d transactions were mined", mined(b, c, wallets), want)
 	return 0
-}
-
-// A reference pays out tokens as a first version usually does: one process, a lock
-// around the nonce, and the calls in the order of a tutorial. It pays twice when
-// an answer is lost, and stops when a transaction is stuck.
-type reference struct {
-	*ethclient.Client
-	chain *devnet.Chain
-	save  time.Duration // of storing a payment
-
-	mu          sync.Mutex // one payment at a time: the nonce
-	quoted      time.Time
-	tip, feeCap *big.Int
-}
-
-// newReference returns a payer from the chain's first wallet.
-func newReference(b *testing.B, c *devnet.Chain, d distance) *reference {
-	b.Helper()
-	wire := &http.Client{Transport: &rig{next: ethrpc.NewTransport(), distance: d, calls: map[string]int{}}}
-	return &reference{Client: ethclient.NewClient(must(rpc.DialOptions(b.Context(), c.URL(), rpc.WithHTTPClient(wire)))(b)), chain: c,
-		save: d.store}
-}
-
-// pay counts, estimates, signs, sends and saves.
-func (p *reference) pay(ctx context.Context, n int) error {
-	wallet, chainID, contract := p.chain.Wallets()[0], new(big.Int).SetUint64(p.chain.ID()), common.Address(p.chain.Token().Contract)
-	key, err := crypto.ToECDSA(wallet.Key[:])
-	if err != nil {
-		return err
-	}
-	data := chain.TransferData(token.Address(common.HexToAddress(payee)), token.Units(uint64(base+n)))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	nonce, err := p.PendingNonceAt(ctx, common.Address(wallet.Address))
-	if err == nil && time.Since(p.quoted) > 2*time.Second { // a block, as long as Remit keeps fees
-		tip, err1 := p.SuggestGasTipCap(ctx)
-		head, err2 := p.HeaderByNumber(ctx, nil)
-		if err = errors.Join(err1, err2); err == nil {
-			p.quoted, p.tip, p.feeCap = time.Now(), tip, new(big.Int).Add(new(big.Int).Mul(head.BaseFee, big.NewInt(2)), tip)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	gas, err := p.EstimateGas(ctx, ethereum.CallMsg{From: common.Address(wallet.Address), To: &contract, Data: data})
-	if err != nil {
-		return err
-	}
-	tx, err := types.SignNewTx(key, types.LatestSignerForChainID(chainID), &types.DynamicFeeTx{
-		ChainID: chainID, Nonce: nonce, GasTipCap: p.tip, GasFeeCap: p.feeCap, Gas: gas + gas/5, To: &contract, Data: data,
-	})
-	if err == nil {
-		err = p.SendTransaction(ctx, tx)
-	}
-	time.Sleep(p.save)
-	return err
 }

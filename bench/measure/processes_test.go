@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,8 +38,7 @@ func BenchmarkBatches(b *testing.B) {
 // loadLocal has clients make n requests of `remit local`, each for so many payments.
 func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 	b.Run(fmt.Sprintf("clients=%d/wallets=%d", clients, wallets), func(b *testing.B) {
-		server, url := startLocal(b, remit, wallets)
-		m := newMerchant(b, url)
+		server, m := startLocal(b, remit, wallets)
 		hashes := make([]string, n)
 		begin := time.Now()
 		_, lost, why := load(b, clients, n, time.Hour, func(ctx context.Context, i int) error {
@@ -63,7 +61,7 @@ func loadLocal(b *testing.B, remit string, clients, wallets, n, size int) {
 			}
 		}
 		peak := resident(server.Process.Pid, "VmHWM")
-		kill(server)
+		server.Kill()
 		report(b, metrics{"payments": float64(payments), "payments/s": float64(payments) / last.Sub(begin).Seconds(),
 			"confirmed-s": confirmed.Seconds(), "peak-MB": peak,
 			"cpu-ms/payment": millis(server.ProcessState.UserTime()+
@@ -98,9 +96,9 @@ func BenchmarkAnvil(b *testing.B) {
 			chain := startNode(b, io.Discard, "anvil", wallets)
 			file := filepath.Join(b.TempDir(), "wallets")
 			check(b, os.WriteFile(file, []byte(strings.Join(chain.facts.PrivateKeys, "\n")), 0o600))
-			server, url := startLocal(b, remits[name], wallets, "--rpc", chain.facts.RPCURL, "--token", chain.facts.Token.Address.String(),
+			server, m := startLocal(b, remits[name], wallets, "--rpc", chain.facts.RPCURL, "--token", chain.facts.Token.Address.String(),
 				"--wallet-file", file, "--key-creation", "public", "--confirmation-rule", "2")
-			m, hashes := newMerchant(b, url), make([]string, n+single)
+			hashes := make([]string, n+single)
 			var begin time.Time
 			for _, part := range []struct{ clients, first, n int }{{1, 0, single}, {clients, single, n}} {
 				begin = time.Now()
@@ -125,7 +123,7 @@ func BenchmarkAnvil(b *testing.B) {
 					b.Fatalf("payment %d is mined %d times, and %d others", i, len(found[i]), len(found)-len(hashes))
 				}
 			}
-			kill(server)
+			server.Kill()
 			report(b, metrics{"payments/s": rate, "single-p50-ms": p50s[name][len(p50s[name])-1],
 				"cpu-ms/payment": millis(server.ProcessState.UserTime()+server.ProcessState.SystemTime()) / float64(len(hashes))})
 		}
@@ -141,57 +139,6 @@ func BenchmarkAnvil(b *testing.B) {
 		b.Run("ratio", func(b *testing.B) {
 			report(b, metrics{"x-payments/s": quantile(rates["this"], 0.5) / quantile(rates["baseline"], 0.5),
 				"x-single-p50": quantile(p50s["this"], 0.5) / quantile(p50s["baseline"], 0.5)})
-		})
-	}
-}
-
-// BenchmarkWebhooks measures how long healthy endpoints of `remit local` wait for
-// their webhooks, beside none and beside ten endpoints that hang or refuse.
-func BenchmarkWebhooks(b *testing.B) {
-	const merchants, endpoints = 10, 10
-	remit, payments := build(b, nil, "remit/cmd/remit"), pick(100, 10)
-	hang := func(r *http.Request, _ event) int { <-r.Context().Done(); return http.StatusOK } // until the sender gives up
-	for _, bad := range []int{0, 5} {                                                         // of each kind
-		b.Run(fmt.Sprintf("hanging=%d/refusing=%d", bad, bad), func(b *testing.B) {
-			server, url := startLocal(b, remit, 16)
-			var all []*client.Client
-			var healthy []*receiver
-			for i := range merchants {
-				all = append(all, newMerchant(b, url))
-				for n := range endpoints {
-					r := newReceiver(b, nil)
-					switch {
-					case n == 0 && i < bad:
-						r = newReceiver(b, hang)
-					case n == 1 && i < bad:
-						r.Close() // its port refuses
-					default:
-						healthy = append(healthy, r)
-					}
-					must(all[i].CreateWebhook(b.Context(), r.URL, ""))(b)
-				}
-			}
-			check(b, each(b.Context(), 4*merchants, payments*merchants, func(ctx context.Context, i int) error {
-				_, err := ask(ctx, all[i%merchants], i/merchants)
-				return err
-			}))
-			var delays []float64
-			repeated, deadline := 0, time.Now().Add(90*time.Second)
-			for _, r := range healthy {
-				for r.count() < payments && time.Now().Before(deadline) {
-					time.Sleep(50 * time.Millisecond)
-				}
-				if r.count() < payments || len(r.bad) > 0 {
-					b.Fatalf("%d of %d webhooks arrived at %s; wrong are %q", r.count(), payments, r.URL, r.bad)
-				}
-				r.mu.Lock()
-				for _, e := range r.events {
-					delays, repeated = append(delays, e.at.Sub(e.Timestamp).Seconds()), repeated+e.times-1
-				}
-				r.mu.Unlock()
-			}
-			report(b, metrics{"webhooks": float64(len(delays)), "p50-s": quantile(delays, 0.5), "p99-s": quantile(delays, 0.99),
-				"worst-s": quantile(delays, 1), "repeated": float64(repeated), "peak-MB": resident(server.Process.Pid, "VmHWM")})
 		})
 	}
 }

@@ -83,7 +83,7 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 	until(3)
 	image := readTables(t, db)
 	until(9)
-	kill(v.server)
+	v.server.Kill()
 	stop()
 	<-loaded
 	keys := readTables(t, db)[stackTables[0]]
@@ -94,7 +94,7 @@ func loseAndRecover(t *testing.T, v *victim, remit, kind string, payments int, d
 	if deleted {
 		image = map[string][]map[string]types.AttributeValue{stackTables[0]: keys}
 	} else {
-		kill(v.server) // no process works on tables that are being filled
+		v.server.Kill() // no process works on tables that are being filled
 	}
 	for name, items := range image {
 		for _, item := range items {

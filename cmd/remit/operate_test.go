@@ -16,7 +16,6 @@ import (
 // TestOperateALocalStack types an operator's commands for a stack of remit local.
 func TestOperateALocalStack(t *testing.T) {
 	p, m := local(t)
-	m.join()
 	var made struct { // by a command, or known of the payment
 		ID       string
 		Key      string `json:"api_key"`
@@ -27,7 +26,7 @@ func TestOperateALocalStack(t *testing.T) {
 	dir := t.TempDir()
 	remit := func(line string) string {
 		cmd := exec.CommandContext(t.Context(), binary, strings.Fields(line)...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "REMIT_STACK="+m.url)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "REMIT_STACK="+m.URL)
 		out, err := cmd.CombinedOutput()
 		if _, failed := errors.AsType[*exec.ExitError](err); failed != strings.Contains(string(out), "remit: ") {
 			t.Errorf("remit %s: %v, %s", line, err, out)
@@ -108,10 +107,10 @@ func TestOperateALocalStack(t *testing.T) {
 			t.Errorf("%s: remit %s answered %s, want %s", step.why, step.line, got, step.want)
 		}
 	}
-	if err := p.interrupt(); err != nil {
+	if err := p.Interrupt(); err != nil {
 		t.Error(err)
 	}
-	if got := remit("wallet list"); !strings.Contains(got, "looking for a stack of remit local at "+m.url) {
+	if got := remit("wallet list"); !strings.Contains(got, "looking for a stack of remit local at "+m.URL) {
 		t.Errorf("of a stack that has ended: %s", got)
 	}
 }
@@ -120,10 +119,9 @@ func TestOperateALocalStack(t *testing.T) {
 // nothing: they find its payment, put nothing back, and let the wallets pay again.
 func TestRecoverPage(t *testing.T) {
 	p, m := local(t, "--window", "4", "--wallets", "2")
-	m.join()
 	hash := m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)["tx_hash"].(string)
 	m.awaitConfirmed([]string{hash})
-	t.Setenv("REMIT_STACK", m.url)
+	t.Setenv("REMIT_STACK", m.URL)
 	printed := guidetest.Run(t, guidetest.Read(t, "../..", "docs/disasters.md", "remit recover --dry-run"), "remit recover", binary+" recover")
 	for _, want := range []string{"nothing was changed", "Every wallet of stack", "2 wallets, 256 nonces used up",
 		"1 payments of the tables are on the chain", "0 payments put back, 0 USDC", "the wallets pay again"} {
@@ -135,7 +133,7 @@ func TestRecoverPage(t *testing.T) {
 		t.Errorf("settings that may be older than the loss are still confirmed:\n%s", printed)
 	}
 	m.must("POST", "/send-payment", `{"to":"`+payee+`","amount":1}`)
-	if err := p.interrupt(); err != nil {
+	if err := p.Interrupt(); err != nil {
 		t.Error(err)
 	}
 }

@@ -25,13 +25,13 @@ import (
 
 	"remit/internal/devnet"
 	"remit/internal/guidetest"
+	"remit/internal/local/localtest"
 )
 
 // TestPayAListOfTheREADME pays the sample file as README.md does: each row alone, and
 // under another name as a batch, each twice. And it pays the batch of docs/clients.md.
 func TestPayAListOfTheREADME(t *testing.T) {
 	_, m := local(t)
-	m.join()
 	sample, err := os.ReadFile("../../examples/payroll.csv")
 	list := filepath.Join(t.TempDir(), "payroll.csv")
 	if err := errors.Join(err, os.WriteFile(list, sample, 0o600)); err != nil {
@@ -42,7 +42,7 @@ func TestPayAListOfTheREADME(t *testing.T) {
 		"go run ./cmd/remit pay examples/payroll.csv --batch": {"in 1 batches", "to pay          nothing", "\n4,confirmed,0x"},
 	} {
 		printed := guidetest.Run(t, guidetest.Read(t, "../..", "README.md", begin),
-			"go run ./cmd/remit", "REMIT_URL="+m.url+" "+binary, "examples/payroll.csv", list, "$KEY", m.key)
+			"go run ./cmd/remit", "REMIT_URL="+m.URL+" "+binary, "examples/payroll.csv", list, "$KEY", m.Key)
 		for _, want := range wants {
 			if !strings.Contains(printed, want) {
 				t.Errorf("it did not print %q:\n%s", want, printed)
@@ -52,11 +52,11 @@ func TestPayAListOfTheREADME(t *testing.T) {
 			t.Errorf("it printed\n%s", printed)
 		}
 	}
-	if held, err := m.api().Balance(t.Context(), payee); err != nil || held.String() != "2501000000" {
+	if held, err := m.Balance(t.Context(), payee); err != nil || held.String() != "2501000000" {
 		t.Errorf("Ada has %s, and not two salaries: %v", held, err)
 	}
 	batch := guidetest.Run(t, guidetest.Read(t, "../..", "docs/clients.md", "curl -s http://127.0.0.1:8080/send-payments"),
-		"http://127.0.0.1:8080", m.url, "$KEY", m.key)
+		"http://127.0.0.1:8080", m.URL, "$KEY", m.Key)
 	if !strings.Contains(batch, `"status":"pending","amount":2230500000,"wallet_address":null`) {
 		t.Errorf("the batch is answered\n%s", batch)
 	}
@@ -96,9 +96,8 @@ func TestPayKilled(t *testing.T) {
 func payKilled(t *testing.T, kill func() (at int64, arrives bool), modes ...string) {
 	t.Helper()
 	_, m := local(t)
-	m.join()
 	var facts devnet.Facts
-	told, err := m.api().Call(t.Context(), http.MethodGet, "/sandbox", "")
+	told, err := m.Call(t.Context(), http.MethodGet, "/sandbox", "")
 	if err := errors.Join(err, json.Unmarshal(told.Body, &facts)); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +105,7 @@ func payKilled(t *testing.T, kill func() (at int64, arrives bool), modes ...stri
 	for i := range 1_000 {
 		rows = fmt.Appendf(rows, "%s,%d,salary %d\n", payee, amountOf(i), i)
 	}
-	target, err := url.Parse(m.url)
+	target, err := url.Parse(m.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,14 +116,14 @@ func payKilled(t *testing.T, kill func() (at int64, arrives bool), modes ...stri
 			t.Fatal(err)
 		}
 	}
-	var victims atomic.Pointer[[]*process]
+	var victims atomic.Pointer[[]*localtest.Process]
 	var left atomic.Int64 // requests until the victim dies
 	var arrives atomic.Bool
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && left.Add(-1) == 0 {
 			for _, p := range *victims.Load() {
-				_ = p.cmd.Process.Kill()
+				_ = p.Process.Kill()
 			}
 			if r = r.WithContext(context.WithoutCancel(r.Context())); !arrives.Load() {
 				return
@@ -133,10 +132,14 @@ func payKilled(t *testing.T, kill func() (at int64, arrives bool), modes ...stri
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(between.Close)
-	pay := func(flags ...string) (started []*process) {
+	pay := func(flags ...string) (started []*localtest.Process) {
 		for i, mode := range modes {
-			started = append(started, launch(t, append([]string{"pay", lists[i], mode, "--url", between.URL, "--key", m.key, "--yes",
-				"--concurrency", "4"}, flags...)...))
+			p, err := localtest.Launch(t.Context(), t.Output(), binary, append([]string{"pay", lists[i], mode, "--url", between.URL,
+				"--key", m.Key, "--yes", "--concurrency", "4"}, flags...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			started = append(started, p)
 		}
 		return started
 	}
@@ -147,15 +150,15 @@ func payKilled(t *testing.T, kill func() (at int64, arrives bool), modes ...stri
 		victims.Store(&started)
 		left.Store(at)
 		for _, p := range started {
-			if <-p.ended; p.cmd.ProcessState.Exited() && len(modes) == 1 {
-				t.Errorf("run %d ended by itself: %v", n, p.err)
+			if <-p.Ended; p.ProcessState.Exited() && len(modes) == 1 {
+				t.Errorf("run %d ended by itself: %v", n, p.Wait())
 			}
 		}
 	}
 	left.Store(0)
 	for i, p := range pay("--wait") {
-		if <-p.ended; p.err != nil {
-			t.Errorf("the last run ended with %v", p.err)
+		if err := p.Wait(); err != nil {
+			t.Errorf("the last run ended with %v", err)
 		}
 		audit(t, facts, confirmed(t, lists[i]))
 	}

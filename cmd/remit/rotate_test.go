@@ -28,11 +28,10 @@ func TestRetireUnderPayments(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			p, m := local(t, "--wallets", "1")
-			m.join()
 			rpc := m.must("GET", "/sandbox", "")["rpc_url"].(string)
 			remit := func(line string) (string, error) {
 				cmd := exec.CommandContext(t.Context(), binary, strings.Fields(strings.TrimPrefix(line, "remit "))...)
-				cmd.Env = append(os.Environ(), "REMIT_STACK="+m.url)
+				cmd.Env = append(os.Environ(), "REMIT_STACK="+m.URL)
 				out, err := cmd.CombinedOutput()
 				return string(out), err
 			}
@@ -91,7 +90,7 @@ func TestRetireUnderPayments(t *testing.T) {
 			for after := 0; after < 20; { // two seconds of payments from the successor alone
 				<-every.C
 				paying.Go(func() {
-					paid, err := m.api().Send(t.Context(), client.Order{To: payee, Amount: "1000"}, "")
+					paid, err := m.Send(t.Context(), client.Order{To: payee, Amount: "1000"}, "")
 					if err != nil {
 						t.Errorf("a payment after %v: %v", time.Since(began).Round(time.Millisecond), err)
 						return
@@ -122,7 +121,7 @@ func TestRetireUnderPayments(t *testing.T) {
 			if out, err := remit("audit"); err != nil || !strings.Contains(out, "No difference.") {
 				t.Errorf("the books: %v, %s", err, out)
 			}
-			if err := p.interrupt(); err != nil {
+			if err := p.Interrupt(); err != nil {
 				t.Error(err)
 			}
 		})

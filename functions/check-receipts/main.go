@@ -1,17 +1,15 @@
 // Command check-receipts takes payments from broadcast to final, and queues the
-// webhooks whose time has come: it is the one function with a schedule. It runs
+// webhooks whose time has come. It runs
 // every minute, and soon after send-payment hints that a payment was made.
 package main
 
 import (
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"time"
 
 	"remit/internal/boot"
 	"remit/internal/chainenv"
-	"remit/internal/dispatch"
 	"remit/internal/dynamo"
 	"remit/internal/emf"
 	"remit/internal/queue"
@@ -32,11 +30,9 @@ func wire(env *boot.Env) boot.Run {
 	nodes := chainenv.Nodes(env, time.Now)
 	config.SilentAfter = chainenv.SilentAfter(env)
 	r := runner{of: measure(env, config.Token), nodes: nodes, meter: meter, pusher: webhook.NewPusher(webhooks, jobs, meter)}
-	payments, keys := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), walletenv.Keys(env, time.Now)
 	r.settler = settlement.New(config, settlement.Parts{
-		Store: payments, Keys: keys, Nodes: nodes, Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: time.Now,
-		Refiller: dispatch.New(config, dispatch.Parts{Store: payments, Keys: keys, Nodes: nodes, Log: slog.Default(), Now: time.Now,
-			Draw: rand.IntN}),
+		Store: dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE")), Keys: walletenv.Keys(env, time.Now), Nodes: nodes,
+		Events: webhook.NewPublisher(webhooks, jobs), Log: slog.Default(), Now: time.Now,
 	})
 	return r.run
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/crypto/sha3"
+	"github.com/ethereum/go-ethereum/crypto/keccak"
 
 	"remit/internal/chain"
 	"remit/internal/token"
 )
 
-func keccak(s string) (h chain.Hash) {
-	k := sha3.NewLegacyKeccak256()
+func digest(s string) (h chain.Hash) {
+	k := keccak.NewLegacyKeccak256()
 	k.Write([]byte(s))
 	k.Sum(h[:0])
 	return h
@@ -30,10 +30,10 @@ func TestJudge(t *testing.T) {
 	coin, from, to, other := token.Address{1}, token.Address{2}, token.Address{3}, token.Address{4}
 	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
 	word := func(n uint64) []byte { w := token.Units(n).Bytes32(); return w[:] }
-	event := keccak("Transfer(address,address,uint256)")
+	event := digest("Transfer(address,address,uint256)")
 	good := chain.Log{Contract: coin, Topics: []chain.Hash{event, topic(from), topic(to)}, Data: word(1000)}
 	but := func(change func(*chain.Log)) []chain.Log { l := good; change(&l); return []chain.Log{l} }
-	approval := keccak("Approval(address,address,uint256)")
+	approval := digest("Approval(address,address,uint256)")
 	for _, test := range []struct {
 		name      string
 		succeeded bool
@@ -70,7 +70,7 @@ func TestArrived(t *testing.T) {
 	coin, from, to := token.Address{1}, token.Address{2}, token.Address{3}
 	log := func(n uint64) chain.Log {
 		word := token.Units(n).Bytes32()
-		return chain.Log{Contract: coin, Topics: []chain.Hash{keccak("Transfer(address,address,uint256)"), topic(from), topic(to)}, Data: word[:]}
+		return chain.Log{Contract: coin, Topics: []chain.Hash{digest("Transfer(address,address,uint256)"), topic(from), topic(to)}, Data: word[:]}
 	}
 	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
 	r := chain.Receipt{Succeeded: true, Logs: []chain.Log{log(900), log(900), log(90)}}
@@ -90,7 +90,7 @@ func TestJudgeBatch(t *testing.T) {
 		for i, moved := range all {
 			word := moved.Amount.Bytes32()
 			logs = append(logs, chain.Log{Contract: coin,
-				Topics: []chain.Hash{keccak("Transfer(address,address,uint256)"), topic(from), topic(moved.To)}, Data: word[:], Index: uint64(7 + i)})
+				Topics: []chain.Hash{digest("Transfer(address,address,uint256)"), topic(from), topic(moved.To)}, Data: word[:], Index: uint64(7 + i)})
 		}
 		return logs
 	}
@@ -118,14 +118,14 @@ func TestJudgeBatch(t *testing.T) {
 }
 
 func TestTransferData(t *testing.T) {
-	selector := keccak("transfer(address,uint256)")
+	selector := digest("transfer(address,uint256)")
 	to := token.Address{0: 0xab, 19: 0xcd}
 	amount := token.MaxAmount().Bytes32()
 	want := hex.EncodeToString(selector[:4]) + "000000000000000000000000" + hex.EncodeToString(to[:]) + hex.EncodeToString(amount[:])
 	if got := hex.EncodeToString(chain.TransferData(to, token.MaxAmount())); got != want {
 		t.Errorf("data %s, want %s", got, want)
 	}
-	selector = keccak("transferFrom(address,address,uint256)")
+	selector = digest("transferFrom(address,address,uint256)")
 	from := token.Address{0: 0xef, 19: 0x01}
 	data := chain.TransferFromData(from, to, token.Units(7))
 	if want := hex.EncodeToString(selector[:4]) + "000000000000000000000000" +

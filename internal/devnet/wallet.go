@@ -7,7 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
-	"golang.org/x/crypto/sha3"
+	"github.com/ethereum/go-ethereum/crypto/keccak"
 
 	"remit/internal/token"
 )
@@ -44,7 +44,7 @@ func (w Wallet) sign(chainID uint64, tx *types.DynamicFeeTx) (*types.Transaction
 // derive returns the account of the key keccak256("<seed>/<role>").
 func derive(seed, role string) (Wallet, error) {
 	var w Wallet
-	h := sha3.NewLegacyKeccak256()
+	h := keccak.NewLegacyKeccak256()
 	h.Write([]byte(seed + "/" + role))
 	h.Sum(w.Key[:0])
 	key, err := crypto.ToECDSA(w.Key[:])

@@ -12,7 +12,7 @@ import (
 	"math"
 	"strings"
 
-	"golang.org/x/crypto/sha3"
+	"github.com/ethereum/go-ethereum/crypto/keccak"
 
 	"remit/internal/token"
 )
@@ -128,7 +128,7 @@ func Deployment() []byte { return append(make([]byte, word), compiled().init...)
 // Address returns where the Deployer makes the contract, on every chain (EIP-1014).
 func Address() token.Address {
 	deployer := Deployer()
-	sum := keccak([]byte{0xff}, deployer[:], make([]byte, word), keccak(compiled().init))
+	sum := digest([]byte{0xff}, deployer[:], make([]byte, word), digest(compiled().init))
 	return token.Address(sum[word-20:])
 }
 
@@ -136,7 +136,7 @@ func Address() token.Address {
 func Code() []byte { return compiled().code }
 
 // CodeHash returns keccak256 of Code, the code hash of an account that is the contract.
-func CodeHash() [32]byte { return [32]byte(keccak(Code())) }
+func CodeHash() [32]byte { return [32]byte(digest(Code())) }
 
 type contract struct{ init, code []byte }
 
@@ -157,10 +157,10 @@ func unhex(text string) []byte {
 }
 
 // selector returns the first four bytes of the hash of a signature (ABI specification).
-func selector(signature string) []byte { return keccak([]byte(signature))[:4] }
+func selector(signature string) []byte { return digest([]byte(signature))[:4] }
 
-func keccak(parts ...[]byte) []byte {
-	h := sha3.NewLegacyKeccak256()
+func digest(parts ...[]byte) []byte {
+	h := keccak.NewLegacyKeccak256()
 	for _, p := range parts {
 		h.Write(p)
 	}

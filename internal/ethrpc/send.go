@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"golang.org/x/crypto/sha3"
+	"github.com/ethereum/go-ethereum/crypto/keccak"
 
 	"remit/internal/chain"
 )
@@ -34,8 +34,8 @@ func (n *Node) Send(ctx context.Context, raw []byte) chain.Reply {
 
 // hashOf returns the hash of a signed typed transaction, EIP-2718.
 func hashOf(raw []byte) (hash chain.Hash) {
-	keccak := sha3.NewLegacyKeccak256()
-	keccak.Write(raw)
-	keccak.Sum(hash[:0])
+	k := keccak.NewLegacyKeccak256()
+	k.Write(raw)
+	k.Sum(hash[:0])
 	return hash
 }

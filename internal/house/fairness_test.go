@@ -16,6 +16,7 @@ import (
 var shares = map[string]struct{ rate, reserved string }{
 	"authorizer":     {"", "[Reserves [Concurrency Size Authorizer] AWS::NoValue]"}, // asked before the methods' rates count
 	"check-receipts": {"", "[Reserves [Concurrency Size CheckReceipts] AWS::NoValue]"},
+	"refill-wallets": {"", ""}, // a minute is longer than it runs
 	"send-payment":   {"[Rates Size Api]", "[Reserves [Concurrency Size SendPayment] AWS::NoValue]"},
 	"send-payments":  {"[Rates Size Api]", "[Reserves [Concurrency Size SendPayments] AWS::NoValue]"},
 	"get-balance":    {"[Rates Size Balance]", "[Reserves 20 AWS::NoValue]"},

@@ -27,7 +27,6 @@ import (
 	"remit/internal/dynamo/dynamotest"
 	"remit/internal/guidetest"
 	"remit/internal/httpapi"
-	"remit/internal/httpapi/httpapitest"
 	"remit/internal/local"
 	"remit/internal/local/localtest"
 	"remit/internal/settings"
@@ -51,38 +50,6 @@ func raw(t *testing.T, api *client.Client, request string) (answer *http.Respons
 	check(t, err)
 	answer.Body = io.NopCloser(bytes.NewReader(b))
 	return answer, string(b)
-}
-
-// TestUnusualRequests: unusual HTTP that net/http accepts is answered as openapi.yaml says.
-func TestUnusualRequests(t *testing.T) {
-	const host = "Host: localhost\r\n"
-	const post = "POST /create-api-key HTTP/1.1\r\n" + host + "Content-Type: application/json\r\n"
-	api, _ := localtest.Stack(t)
-	contract, err := httpapitest.NewContract()
-	check(t, err)
-	for _, test := range []struct {
-		name, method, path, request string
-		status                      int
-		part                        string
-	}{
-		{"broken chunks are a broken body", "POST", "/create-api-key", post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 422, "json_invalid"},
-		{"OPTIONS * is no route", "OPTIONS", "*", "OPTIONS * HTTP/1.1\r\n" + host + "\r\n", 404, "Not Found"},
-		{"CONNECT is no route", "CONNECT", "localhost:80", "CONNECT localhost:80 HTTP/1.1\r\n" + host + "\r\n", 404, "Not Found"},
-		{"the whole URL as the path", "GET", "/webhooks", "GET http://localhost/webhooks HTTP/1.1\r\n" + host + "\r\n", 401, "Invalid API Key"},
-		{"an old version", "GET", "/webhooks", "GET /webhooks HTTP/1.0\r\n" + host + "\r\n", 401, "Invalid API Key"},
-		{"a good request", "GET", "/sandbox", "GET /sandbox HTTP/1.1\r\n" + host + "\r\n", 200, "rpc_url"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			answer, body := raw(t, api, test.request)
-			if answer.StatusCode != test.status || !strings.Contains(body, test.part) {
-				t.Errorf("answered %d %s, want %d %s", answer.StatusCode, body, test.status, test.part)
-			}
-			asked := &http.Request{Method: test.method, URL: &url.URL{Path: test.path}, Header: http.Header{}}
-			if err := contract.Check(asked, answer); err != nil {
-				t.Error(err)
-			}
-		})
-	}
 }
 
 // TestAccessLogShowsPathsEscaped: a path that a stranger asks for must not steer

@@ -102,8 +102,9 @@ func newProcess(ctx context.Context, flags *Settings, url string, log *slog.Logg
 		settling.Store, settling.Events, settling.Now = interposed, sandbox.Events{To: events, Page: played}, played.Clock
 		paying.Store, paying.Hints, paying.Now = interposed, sandbox.Hints(s.hinted.Hint), played.Clock
 	}
-	s.settler = settlement.New(config, settling)
 	payer := dispatch.New(config, paying)
+	settling.Refiller = payer
+	s.settler = settlement.New(config, settling)
 	if s.handler, err = s.routes(payer, current, book, events, deliveries, sender, config.ConfirmationRule); err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ func (h hints) Hint(context.Context) error {
 	return nil
 }
 
-// settleLoop runs check-receipts once a minute, and soon after every hint,
-// until ctx ends.
+// settleLoop runs check-receipts and refill-wallets once a minute, and soon after every
+// hint, until ctx ends.
 func settleLoop(ctx context.Context, settler *settlement.Settler, hinted hints, log *slog.Logger) {
 	ticker := time.NewTicker(settlePeriod)
 	defer ticker.Stop()
@@ -38,6 +38,9 @@ func settleLoop(ctx context.Context, settler *settlement.Settler, hinted hints, 
 		run, cancel := context.WithTimeout(ctx, settleRun)
 		if _, err := settler.Run(run, settlerName); err != nil && ctx.Err() == nil {
 			log.Warn("settling", "err", err)
+		}
+		if _, err := settler.Refill(run); err != nil && ctx.Err() == nil {
+			log.Warn("refilling", "err", err)
 		}
 		cancel()
 		select {

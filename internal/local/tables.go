@@ -9,7 +9,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"remit/internal/apikey"
@@ -50,8 +49,10 @@ func openTables(ctx context.Context, url string, fresh bool) (*tables, error) {
 	}
 	db := dynamodb.New(dynamodb.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String(url),
-		Credentials: credentials.NewStaticCredentialsProvider("remit", "remit", ""),
-		HTTPClient:  awshttp.NewBuildableClient().WithTimeout(tableTimeout),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "remit", SecretAccessKey: "remit"}, nil
+		}),
+		HTTPClient: awshttp.NewBuildableClient().WithTimeout(tableTimeout),
 	})
 	if fresh {
 		if err := dynamo.DeleteTables(ctx, db, localTables); err != nil {

@@ -11,9 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
@@ -34,7 +34,7 @@ type Pay struct {
 	Concurrency int           `default:"16" help:"How many requests are made at once."`
 	Wait        bool          `help:"Wait until every payment is final."`
 	Patience    time.Duration `default:"2m" help:"How long a row is tried again while the API gives no answer."`
-	Quiet       bool          `kong:"-"` // no bars of progress
+	Quiet       bool          `kong:"-"` // no counts of rows on the terminal
 }
 
 // The statuses of a row in the file of results. A payment's own are beside them:
@@ -178,7 +178,7 @@ func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bo
 			rows = append(rows, r)
 		}
 	}
-	bar := p.bar(title, len(rows))
+	var done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(max(1, p.Concurrency))
 	for _, r := range rows {
@@ -189,18 +189,23 @@ func (p *payout) each(ctx context.Context, title string, chosen func(*payRow) bo
 			if err := do(ctx, r); err != nil {
 				return fmt.Errorf("line %d: %w", r.line, err)
 			}
-			return bar.Add(1)
+			p.progress(title, int(done.Add(1)), len(rows))
+			return nil
 		})
 	}
 	return group.Wait()
 }
 
-// bar returns the bar of so many rows.
-func (p *payout) bar(title string, rows int) *progressbar.ProgressBar {
-	return progressbar.NewOptions(rows, progressbar.OptionSetDescription(title), progressbar.OptionSetWriter(os.Stderr),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("rows"),
-		progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionOnCompletion(func() { fmt.Fprintln(os.Stderr) }),
-		progressbar.OptionSetVisibility(!p.Quiet && term.IsTerminal(int(os.Stderr.Fd()))))
+// progress shows on the terminal how many rows are done.
+func (p *payout) progress(title string, done, rows int) {
+	if p.Quiet || !term.IsTerminal(int(os.Stderr.Fd())) {
+		return
+	}
+	end := ""
+	if done == rows {
+		end = "\n"
+	}
+	fmt.Fprintf(os.Stderr, "\r%s %d of %d rows%s", title, done, rows, end)
 }
 
 // payAll pays every row that has no payment yet.

@@ -193,7 +193,7 @@ func (p *payout) paid(rows []*payRow, made client.Payment, key string) {
 // payNumbered pays the rows that have no payment yet, one batch at a time, or the first
 // of them alone. While the outcome of one payment is not known, no other is sent.
 func (p *payout) payNumbered(ctx context.Context) error {
-	bar, stale := p.bar("Paying", len(p.rows)), 0
+	stale := 0
 	for ctx.Err() == nil && (p.Batch || p.number == 0) {
 		var rows []*payRow
 		left, size := 0, 1
@@ -209,7 +209,7 @@ func (p *payout) payNumbered(ctx context.Context) error {
 			}
 		}
 		if p.Batch {
-			_ = bar.Set(len(p.rows) - left)
+			p.progress("Paying", len(p.rows)-left, len(p.rows))
 		}
 		if left == 0 {
 			return nil

@@ -29,14 +29,13 @@ type pass struct {
 	known       func() chain.Block // the newest final block, the zero Block if none is known
 	moved       func() bool        // it was another one a round before
 	stack.Rules                    // of this round; zero if unusable
-	unusable    error              // why there are none: then nothing is bumped, refilled or filled, and no ceiling rises
+	unusable    error              // why there are none: then nothing is bumped or filled, and no ceiling rises
 	registered  wallet.Registration
 	wallet      wallet.Wallet
 	pendingTxs  []wallet.PendingTx // in nonce order, then those that this pass stored
 	below       uint64             // the pending transactions below it are remembered
 	claimed     time.Time          // until when the run last claimed the wallet
 	views       chain.Views
-	fresh       bool // the run looks at the wallet for the first time
 	compared    bool // the chain is not ahead of the wallet
 
 	mu     sync.Mutex // guards report while payments settle side by side
@@ -47,7 +46,6 @@ type pass struct {
 // are finished even while no node answers; payments wait for one.
 func (p *pass) over(ctx context.Context, by string, idle bool) error {
 	id := p.registered.ID
-	p.fresh = idle
 	unreadable, err := p.read(ctx)
 	if errors.Is(err, wallet.ErrUnknown) && p.registered.State == wallet.Damaged {
 		return nil // it may never have been opened

@@ -23,7 +23,7 @@ const reconcileTries = 6
 // no nonce was reserved or returned since the wallet was read, so no amount is counted
 // twice or not at all. A crash leaves less to spend than there is, counts that are too
 // high, or the old ceiling, until the next round. While what is tied up is not known in
-// full, nothing is stored; a wallet is refilled if it is low beside what is known.
+// full, nothing is stored.
 func (p *pass) reconcile(ctx context.Context) error {
 	leading := p.views.Leading()
 	ceilingErr := p.bound(ctx, leading.Mined)
@@ -31,7 +31,9 @@ func (p *pass) reconcile(ctx context.Context) error {
 	if err == nil && p.wallet.RolledBack() && p.owned(ctx) {
 		ceilingErr = errors.Join(ceilingErr, p.repause(ctx, ""))
 	}
-	p.refill(ctx, held.coin, held.gas)
+	if p.registered.State == wallet.Funding {
+		p.report.Funding = append(p.report.Funding, p.refillsLeft(held.coin, held.gas))
+	}
 	funds := Funds{Address: p.wallet.Address, Balance: p.wallet.Balance, Gas: p.wallet.Gas,
 		Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce)}
 	if err == nil {

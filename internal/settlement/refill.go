@@ -3,32 +3,78 @@ package settlement
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
+	"sync"
 
 	"remit/internal/chain"
+	"remit/internal/settings"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
 
-// refill has the funding wallet top the wallet up with each asset of which it may spend less
-// than the stack's mark beside coin and gas, which are tied up. More than half of the
-// configured nodes must have answered, and all of these find it low. A wallet that is
-// paused gets nothing, since another may have its key, unless it lacks ether. A refill
-// that is refused is asked for again by the next run.
-func (p *pass) refill(ctx context.Context, coin, gas token.Amount) {
-	if p.registered.State == wallet.Funding {
-		p.report.Funding = append(p.report.Funding, p.refillsLeft(coin, gas))
+// Refill looks at each wallet once, and has the Refiller top up those that run low. It is
+// the engine of refill-wallets. It writes nothing itself: after a crash the next one goes on
+// with what the Refiller has begun. The report counts refused refills, which the next one
+// asks for again. While the chain may be behind the tables nothing is refilled.
+func (s *Settler) Refill(ctx context.Context) (report Report, err error) {
+	nodes, err := s.Nodes.Nodes(ctx)
+	if err != nil {
+		return report, fmt.Errorf("finding nodes: %w", err)
 	}
+	rules, err := s.rules(ctx)
+	if err != nil || rules.Refills == (settings.Refills{}) {
+		return report, err
+	}
+	wallets, err := s.Store.Wallets(ctx, s.ChainID)
+	if err != nil {
+		return report, fmt.Errorf("listing wallets: %w", err)
+	}
+	known, err := s.Store.Compared(ctx, s.ChainID)
+	if err != nil {
+		return report, fmt.Errorf("reading what is known of the chain: %w", err)
+	}
+	heads := nodes.Heads(ctx, s.ConfirmationRule)
+	if stands, _ := s.weigh(ctx, heads, &known, 0); stands != kept {
+		return report, nil
+	}
+	active := slices.DeleteFunc(wallets.Working(true), func(r wallet.Registration) bool { return r.State != wallet.Active })
+	var mu sync.Mutex
+	err = abreast(active, func(registered wallet.Registration) error {
+		p := &pass{Settler: s, Nodes: nodes, Rules: rules, registered: registered}
+		_, err := p.read(ctx)
+		if err == nil {
+			p.views, err = heads.Views(ctx, registered.Address, s.Token.Contract)
+		}
+		if err != nil {
+			return fmt.Errorf("looking at wallet %s: %w", registered.Address, err)
+		}
+		p.refill(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		report.add(p.report)
+		return nil
+	})
+	return report, err
+}
+
+// refill asks for each asset of which the wallet may spend less than the stack's mark beside
+// what is tied up. More than half of the configured nodes must have answered, and all of
+// these find it low. A wallet that is paused gets nothing, since another may have its key,
+// unless it lacks ether, and neither does one of which the chain has more than the tables.
+func (p *pass) refill(ctx context.Context) {
 	able := p.wallet.Paused == "" || p.wallet.Paused == wallet.OutOfGas
-	if p.unusable != nil || p.Refiller == nil || !p.fresh || p.registered.State != wallet.Active || !able || 2*len(p.views) <= len(p.Nodes) {
+	leading := p.views.Leading()
+	if !able || leading.Mined > p.wallet.NextNonce || 2*len(p.views) <= len(p.Nodes) {
 		return
 	}
+	held, _ := p.tied(ctx, leading.Mined) // of what is not known nothing is tied up: then it is less often low
 	seen := slices.MinFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
-	enough := func(v chain.View) bool { return !v.Balance.Sub(coin).Less(p.Refills.Token.Low) }
+	enough := func(v chain.View) bool { return !v.Balance.Sub(held.coin).Less(p.Refills.Token.Low) }
 	if !p.Refills.Token.Amount.IsZero() && !slices.ContainsFunc(p.views, enough) {
 		p.ask(ctx, false, seen)
 	}
-	enough = func(v chain.View) bool { return !v.Gas.Sub(gas).Less(p.Refills.Ether.Low) }
+	enough = func(v chain.View) bool { return !v.Gas.Sub(held.gas).Less(p.Refills.Ether.Low) }
 	if !p.Refills.Ether.Amount.IsZero() && !slices.ContainsFunc(p.views, enough) {
 		p.ask(ctx, true, seen)
 	}

@@ -325,20 +325,47 @@ func (r *refiller) Refill(context.Context, token.Address, bool, uint64) error {
 }
 
 // TestUnreadOwner: while the payment of a reservation cannot be read, balances are not
-// stored, and reported all the same. A wallet that is low whatever it ties up is refilled.
+// stored, and reported all the same.
 func TestUnreadOwner(t *testing.T) {
-	for extra, want := range []refiller{0, 1} {
-		w := newWorld(t, breaks("Payment#1"))
-		asked := new(refiller)
-		w.settler.Refiller = asked
-		w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
-		low, _ := funds.Balance.Add(token.Units(uint64(extra)))
-		w.settings(func(s *settings.Settings) { s.Refills.Token = settings.Refill{Low: low, Amount: token.Units(1)} })
-		w.reserve("a", 0)
-		report, err := w.round()
-		if !errors.Is(err, errBroken) || len(report.Wallets) != 1 || *asked != want || w.did("Reconcile#1") {
-			t.Errorf("%v, %+v, asked for %d refills, want %d, after %v", err, report.Wallets, *asked, want, w.calls)
-		}
+	w := newWorld(t, breaks("Payment#1"))
+	w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
+	w.reserve("a", 0)
+	report, err := w.round()
+	if !errors.Is(err, errBroken) || len(report.Wallets) != 1 || w.did("Reconcile#1") {
+		t.Errorf("%v, %+v, after %v", err, report.Wallets, w.calls)
+	}
+}
+
+// TestRefill: a wallet that is low beside what it ties up is refilled, whether or not a
+// payment of a reservation can be read, and a round refills none.
+func TestRefill(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		above uint64 // what it has is so much below the mark
+		with  script
+		want  refiller
+	}{
+		{"enough", 0, script{}, 0},
+		{"low", 1, script{}, 1},
+		{"low, and a payment cannot be read", 1, breaks("Payment#1"), 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t, test.with)
+			asked := new(refiller)
+			w.settler.Refiller = asked
+			w.must(w.tables.SetState(t.Context(), id, wallet.Draining, wallet.Active, w.now))
+			low, _ := funds.Balance.Add(token.Units(test.above))
+			w.settings(func(s *settings.Settings) { s.Refills.Token = settings.Refill{Low: low, Amount: token.Units(1)} })
+			if test.above > 0 {
+				w.reserve("a", 0)
+			}
+			if _, err := w.settler.Refill(t.Context()); err != nil || *asked != test.want {
+				t.Errorf("asked for %d refills, want %d: %v", *asked, test.want, err)
+			}
+			if _, _ = w.round(); *asked != test.want {
+				t.Errorf("a round asks for refills")
+			}
+		})
 	}
 }
 

@@ -68,7 +68,7 @@ type Parts struct {
 	Keys   wallet.Keys
 	Nodes  chain.Provider
 	Events Events
-	// Refiller refills wallets; nil: nothing does.
+	// Refiller is of Refill alone.
 	Refiller Refiller
 	Log      *slog.Logger
 	Now      func() time.Time

@@ -339,14 +339,21 @@ func (n node) Send(ctx context.Context, raw []byte) (reply chain.Reply) {
 }
 
 // StartRun starts a run of check-receipts and returns the name of its actor.
-func (c *Cluster) StartRun() string {
+func (c *Cluster) StartRun() string { return c.startRun("run", nil, (*settlement.Settler).Run) }
+
+// StartRefill starts a run of refill-wallets and returns the name of its actor.
+func (c *Cluster) StartRefill() string {
+	return c.startRun("refill", c.newInstance(),
+		func(s *settlement.Settler, ctx context.Context, _ string) (settlement.Report, error) {
+			return s.Refill(ctx)
+		})
+}
+
+func (c *Cluster) startRun(of string, refiller settlement.Refiller,
+	run func(*settlement.Settler, context.Context, string) (settlement.Report, error)) string {
 	c.started++
-	name, skew := fmt.Sprintf("run%d", c.started), c.skew(c.started)
+	name, skew := fmt.Sprint(of, c.started), c.skew(c.started)
 	ctx, actor := c.scheduler.Actor(name, runTime)
-	var refiller settlement.Refiller
-	if c.Refills != (settings.Refills{}) {
-		refiller = c.newInstance()
-	}
 	s := settlement.New(c.config(), settlement.Parts{
 		Store: c.store, Keys: c.keys, Nodes: c.nodes.Watch(c.clock(c.started), after), Events: c,
 		Refiller: refiller, Log: slog.New(slog.DiscardHandler), Now: c.clock(c.started), Wait: c.scheduler.Sleep,
@@ -354,7 +361,7 @@ func (c *Cluster) StartRun() string {
 	c.trace(name, "starts")
 	go func() {
 		defer actor.End()
-		report, err := s.Run(skewedContext{ctx, skew}, name)
+		report, err := run(s, skewedContext{ctx, skew}, name)
 		c.mu.Lock()
 		c.reports = append(c.reports, report)
 		if err != nil && !errors.Is(err, scheduler.ErrOver) {

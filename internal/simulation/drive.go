@@ -86,6 +86,9 @@ func (c *Cluster) elapse(p policy, due *timetable, span time.Duration) {
 			due.run = now.Add(runEvery)
 			if p.runs() {
 				c.StartRun()
+				if c.Refills != (settings.Refills{}) {
+					c.StartRefill()
+				}
 			}
 		}
 		synctest.Wait()

@@ -36,9 +36,9 @@ func TestRefill(t *testing.T) {
 			setup.Refills.Token.Daily = unit(3_000) // a charge that is unknown is made again
 			perform(t, effect+" "+o.String(), setup, func(s *simulation.Scenario) {
 				runLow(s)
-				s.On("run", effect, 1, o)
-				s.StartRun()
-				s.StartRun()
+				s.On("refill", effect, 1, o)
+				s.StartRefill()
+				s.StartRefill()
 				s.Elapse(8 * time.Minute)
 				s.Is("tokens", s.Record(0).Balance, unit(1_500-1_000+800))
 			})
@@ -53,11 +53,12 @@ func TestRefillAfterAnOldLook(t *testing.T) {
 	simulation.Perform(t, setup, func(s *simulation.Scenario) {
 		runLow(s)
 		s.Idle = true
-		late := s.StartRun()
+		late := s.StartRefill()
 		s.On(late, "Payment", 1, scheduler.Freeze)
 		s.Elapse(time.Second)
 		for range 4 {
 			s.StartRun()
+			s.StartRefill()
 			s.Elapse(12 * time.Second)
 		}
 		s.Elapse(3 * time.Second) // the refill is final, and the late run still alive
@@ -65,6 +66,7 @@ func TestRefillAfterAnOldLook(t *testing.T) {
 		s.Thaw()
 		for range 6 {
 			s.StartRun()
+			s.StartRefill()
 			s.Elapse(30 * time.Second)
 		}
 		s.Is("tokens in the end", s.Record(0).Balance, unit(1_300))
@@ -80,7 +82,13 @@ func TestRefillsThatAreNotMade(t *testing.T) {
 	}{
 		"paused":                {func(s *simulation.Scenario) { s.Pause(0, "audit") }, 500},
 		"one node":              {func(s *simulation.Scenario) { s.Chain.Nodes[1].Down = true }, 500},
-		"a poor funding wallet": {func(s *simulation.Scenario) { s.Chain.TakeGas(fakechain.Wallet(1)) }, 500},
+		"a poor funding wallet": {func(s *simulation.Scenario) {
+			rules := s.Refills
+			s.Refills = settings.Refills{}
+			s.Chain.TakeGas(fakechain.Wallet(1))
+			s.Elapse(2 * time.Minute) // a run sees that it is poor
+			s.Refills = rules
+		}, 500},
 		"the day's last": {func(s *simulation.Scenario) {
 			s.Elapse(4 * time.Minute)
 			s.Is("refilled", s.Record(0).Balance, unit(1_300))

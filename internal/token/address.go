@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/crypto/sha3"
+	"github.com/ethereum/go-ethereum/crypto/keccak"
 )
 
 // ErrAddress reports text that is not an address.
@@ -47,9 +47,9 @@ func (a Address) String() string {
 	digits := text[2:]
 	hex.Encode(digits, a[:])
 	var sum [32]byte
-	keccak := sha3.NewLegacyKeccak256()
-	keccak.Write(digits)
-	keccak.Sum(sum[:0])
+	k := keccak.NewLegacyKeccak256()
+	k.Write(digits)
+	k.Sum(sum[:0])
 	for i, c := range digits {
 		nibble := sum[i/2] >> 4
 		if i%2 == 1 {

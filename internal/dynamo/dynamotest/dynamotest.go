@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"remit/internal/tooltest"
@@ -66,7 +65,9 @@ func Client(t testing.TB) *dynamodb.Client {
 	return dynamodb.New(dynamodb.Options{
 		BaseEndpoint: aws.String(Start(t)),
 		Region:       "us-east-1",
-		Credentials:  credentials.NewStaticCredentialsProvider("remit", "remit", ""),
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "remit", SecretAccessKey: "remit"}, nil
+		}),
 	})
 }
 

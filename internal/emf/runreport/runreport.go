@@ -42,7 +42,6 @@ func Add(m *emf.Meter, r settlement.Report, of Of) {
 		{"NoncesConsumed", r.Suspect},
 		{"Undecided", r.Undecided},
 		{"WalletsPaused", r.Paused},
-		{"RefillsRefused", r.Unfilled},
 		{"PaymentsPending", r.Pending},
 	} {
 		if count.n > 0 {

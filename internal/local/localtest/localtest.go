@@ -1,9 +1,12 @@
-// Package localtest runs commands in the process of a test.
+// Package localtest runs commands, in the process of a test or as a process of their own.
 package localtest
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -45,27 +48,37 @@ func (s *Screen) Write(b []byte) (int, error) {
 			return len(b), nil
 		}
 		s.rest = rest
-		s.lines <- line
+		select {
+		case s.lines <- line:
+		default: // nobody reads a command that prints so much
+		}
+	}
+}
+
+// Until returns the lines up to the first that matches, and forgets them. It waits a minute.
+func (s *Screen) Until(match func(line string) bool) (seen []string, err error) {
+	for limit := time.After(time.Minute); ; {
+		select {
+		case line := <-s.lines:
+			if seen = append(seen, line); match(line) {
+				return seen, nil
+			}
+		case <-s.ended:
+			return nil, fmt.Errorf("the command ended before it printed more than\n%s", strings.Join(seen, "\n"))
+		case <-limit:
+			return nil, fmt.Errorf("within a minute the command printed only\n%s", strings.Join(seen, "\n"))
+		}
 	}
 }
 
 // Await returns the first line that has text in it. It forgets the lines before.
-func (s *Screen) Await(t *testing.T, text string) string {
+func (s *Screen) Await(t testing.TB, text string) string {
 	t.Helper()
-	var seen []string
-	for limit := time.After(30 * time.Second); ; {
-		select {
-		case line := <-s.lines:
-			if strings.Contains(line, text) {
-				return line
-			}
-			seen = append(seen, line)
-		case <-s.ended:
-			t.Fatalf("the command ended before a line had %q:\n%s", text, strings.Join(seen, "\n"))
-		case <-limit:
-			t.Fatalf("no line has %q:\n%s", text, strings.Join(seen, "\n"))
-		}
+	lines, err := s.Until(func(line string) bool { return strings.Contains(line, text) })
+	if err != nil {
+		t.Fatalf("waiting for %q: %v", text, err)
 	}
+	return lines[len(lines)-1]
 }
 
 // Parse fills in a command from its flags.
@@ -102,17 +115,26 @@ func Start(t *testing.T, command Command, flags ...string) (out *Screen, stop fu
 	return out, stop
 }
 
+// free are the flags of `remit local` on free ports.
+var free = []string{"--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--block-time", "250ms"}
+
 // Stack starts `remit local` on free ports until the test ends. It returns a new
 // merchant of the stack, and the stack's screen after the welcome.
 func Stack(t *testing.T, flags ...string) (*client.Client, *Screen) {
 	t.Helper()
-	out, _ := Start(t, &local.Command{}, append([]string{"--listen", "127.0.0.1:0", "--chain-listen", "127.0.0.1:0", "--block-time",
-		"250ms"}, flags...)...)
-	api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1]}
+	out, _ := Start(t, &local.Command{}, slices.Concat(free, flags)...)
+	return Merchant(t, out), out
+}
+
+// Merchant waits for the welcome of `remit local` and returns a new merchant of the stack.
+func Merchant(t testing.TB, out *Screen) *client.Client {
+	t.Helper()
+	api := &client.Client{URL: strings.Fields(out.Await(t, "API"))[1], HTTP: &http.Client{Timeout: time.Minute,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 512}}}
 	out.Await(t, "Ctrl-C")
 	var err error
 	if api.Key, err = api.CreateKey(t.Context(), "Acme"); err != nil {
 		t.Fatal(err)
 	}
-	return api, out
+	return api
 }

@@ -1,4 +1,4 @@
-package main_test
+package browser_test
 
 import (
 	"context"
@@ -18,7 +18,9 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"remit/internal/devnet"
 	"remit/internal/httpapi"
+	"remit/internal/local/localtest"
 	"remit/internal/tooltest"
 )
 
@@ -26,23 +28,22 @@ import (
 // key, sends a payment by "Try it out", and reads it back. The page asks no other
 // server than the stack for anything.
 func TestExplorer(t *testing.T) {
-	_, m := local(t)
-	m.join()
-	tab := browser(t, m.url)
-	tab.do("opening /docs", chromedp.Navigate(m.url+"/docs"), chromedp.WaitVisible(chromedp.CSS(`#operations-Payments-sendPayment`)))
+	_, api := localtest.Local(t, t.Output(), remit)
+	tab := browser(t, api.URL)
+	tab.do("opening /docs", chromedp.Navigate(api.URL+"/docs"), chromedp.WaitVisible(chromedp.CSS(`#operations-Payments-sendPayment`)))
 	blocks := show(tab, "counting operations", chromedp.Evaluate[int](`document.querySelectorAll(".opblock").length`))
 	if want := len(httpapi.Routes); blocks < want { // and the webhooks that are sent
 		t.Errorf("%d operations are shown, want at least %d", blocks, want)
 	}
 	text := show(tab, "reading the sandbox's notes", chromedp.TextContent(chromedp.CSS(`.sandbox`)))
-	for _, recipient := range m.must("GET", "/sandbox", "")["recipients"].([]any) {
-		if address := recipient.(map[string]any)["address"].(string); !strings.Contains(text, address) {
-			t.Errorf("the magic recipient %s is not listed", address)
+	for _, recipient := range devnet.Recipients() {
+		if !strings.Contains(text, recipient.Address.String()) {
+			t.Errorf("the magic recipient %s is not listed", recipient.Address)
 		}
 	}
 	tab.do("authorizing",
 		chromedp.Click(chromedp.CSS(`.scheme-container .btn.authorize`)),
-		chromedp.SendKeys(chromedp.CSS(`.auth-container input`), m.key),
+		chromedp.SendKeys(chromedp.CSS(`.auth-container input`), api.Key),
 		chromedp.Click(chromedp.CSS(`.auth-btn-wrapper button.authorize`)),
 		chromedp.Click(chromedp.CSS(`.auth-btn-wrapper button.btn-done`)),
 	)

@@ -1,4 +1,5 @@
-package main_test
+// Package browser_test opens the pages of `remit local` in a browser.
+package browser_test
 
 import (
 	"context"
@@ -10,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,13 +25,18 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/ethclient"
 
+	"remit/internal/client"
 	"remit/internal/devnet"
-	"remit/internal/dynamo/dynamotest"
-	"remit/internal/operator/operatortest"
+	"remit/internal/local/localtest"
 	pages "remit/internal/page"
 	"remit/internal/payment"
 	"remit/internal/tooltest"
 )
+
+// remit is the command that serves the page, built once.
+var remit string
+
+func TestMain(m *testing.M) { os.Exit(localtest.Main(m, &remit)) }
 
 var randomly = flag.Float64("random", 60, "seconds of everything at random in TestPageAtRandom")
 
@@ -44,8 +49,8 @@ type sandbox struct {
 // openPage starts a stack and opens its page; a script runs before the page's own.
 func openPage(t *testing.T, width int64, script string) sandbox {
 	t.Helper()
-	_, m := local(t)
-	return openAt(t, m.url, width, script)
+	_, api := localtest.Local(t, t.Output(), remit)
+	return openAt(t, api.URL, width, script)
 }
 
 // openAt opens the page that is served at a URL.
@@ -149,7 +154,7 @@ func (s sandbox) settled(least int) {
 func (s sandbox) paid() int {
 	s.Helper()
 	var facts devnet.Facts
-	answer, err := (&merchant{t: s.T, url: s.url}).api().Call(s.Context(), "GET", "/sandbox", "")
+	answer, err := (&client.Client{URL: s.url}).Call(s.Context(), "GET", "/sandbox", "")
 	if err == nil {
 		err = json.Unmarshal(answer.Body, &facts)
 	}
@@ -218,8 +223,8 @@ func (s sandbox) paysLists(before int) {
 	eval[bool](s, `document.getElementById("list").value = "address,amount\n0x1,2", true`)
 	s.click("#list-alone")
 	s.await("a row that cannot be paid", `/remit: list.csv: 1 rows cannot be paid, so nothing was:\s+line 2: /.test(document.getElementById("list-said").textContent)`)
-	m := merchant{t: s.T, url: s.url, key: eval[string](s, `/KEY=(\S+)/.exec(document.getElementById("curl").textContent)[1]`)}
-	if held, err := m.api().Balance(s.Context(), "0x4444444444444444444444444444444444444444"); err != nil || held.String() != "750000" {
+	api := client.Client{URL: s.url, Key: eval[string](s, `/KEY=(\S+)/.exec(document.getElementById("curl").textContent)[1]`)}
+	if held, err := api.Balance(s.Context(), "0x4444444444444444444444444444444444444444"); err != nil || held.String() != "750000" {
 		s.Errorf("the third recipient of three runs has %s: %v", held, err)
 	}
 }
@@ -296,72 +301,6 @@ func (s sandbox) forEverybody(button string, before, after func()) {
 	}).map(e => e.outerHTML.slice(0, 80)).concat(document.documentElement.scrollWidth > 360 ? ["the page itself"] : [])`); len(lost) > 0 {
 		s.Errorf("at 360 pixels these are out of reach: %q", lost)
 	}
-}
-
-// TestConsolePage opens the console of a stack on AWS: its tables and chain are those of
-// a remit local, in which a payment is confirmed, one fails, one stays under way and a
-// wallet is paused.
-func TestConsolePage(t *testing.T) {
-	tables := dynamotest.Start(t)
-	dynamotest.Clear(t)
-	_, m := local(t, "--dynamodb", tables)
-	m.join()
-	var hashes []string
-	for i, to := range []string{payee, devnet.RevertRecipient.String(), devnet.StuckRecipient.String()} {
-		hashes = append(hashes, m.must("POST", "/send-payment",
-			fmt.Sprintf(`{"to":%q,"amount":%d,"reference":"inv-%d"}`, to, 1_500_000+i, i))["tx_hash"].(string))
-	}
-	var facts devnet.Facts
-	answer, err := m.api().Call(t.Context(), "GET", "/sandbox", "")
-	if err == nil {
-		err = json.Unmarshal(answer.Body, &facts)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for end, hash := range map[string]string{"confirmed": hashes[0], "failed": hashes[1]} {
-		for since := time.Now(); m.must("GET", "/transaction/"+hash, "")["status"] != end; time.Sleep(100 * time.Millisecond) {
-			if time.Since(since) > time.Minute {
-				t.Fatalf("%s is not %s", hash, end)
-			}
-		}
-	}
-	if out, err := exec.CommandContext(t.Context(), binary, "wallet", "pause", "--all", "--yes", "--reason=audit",
-		"--stack="+m.url).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	cloud := httptest.NewServer(&operatortest.Cloud{Nodes: []string{facts.RPCURL},
-		Outputs: map[string]string{"PaymentsTableName": "remit-payments", "WebhooksTableName": "remit-webhooks", "RpcSecretArn": "nodes"},
-		Parameters: map[string]string{"ChainId": fmt.Sprint(facts.ChainID), "Network": "local", "TokenSymbol": facts.Token.Symbol,
-			"TokenDecimals": fmt.Sprint(facts.Token.Decimals), "TokenAddress": facts.Token.Address.String(),
-			"Mode": "test", "ConfirmationRule": "2"}})
-	defer cloud.Close()
-	for name, value := range map[string]string{"AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "remit", "AWS_SECRET_ACCESS_KEY": "remit",
-		"AWS_ENDPOINT_URL": cloud.URL, "AWS_ENDPOINT_URL_DYNAMODB": tables} {
-		t.Setenv(name, value)
-	}
-	p := launch(t, "console", "--listen=127.0.0.1:0", "--stack=remit", "--calls=600")
-	own := p.out.Await(t, "Console of stack")
-	s := openAt(t, own[strings.Index(own, "http://"):], 1280, "")
-	s.await("all of it", `(() => {
-		const says = (id, ...all) => all.every((text) => document.getElementById(id).innerText.includes(text));
-		return says("rows", "confirmed", "failed: execution_reverted", "committed") &&
-			says("states", "PREPARED", "COMMITTED", "CONFIRMED", "FAILED") && says("ages", "under a minute") &&
-			says("oldest", "Longest under way: pay_") &&
-			says("wallets", "paused: audit (by ") && says("nodes", "head ", "answered in") && says("alarms", "ALARM remit-B", "1 of 2 are OK") &&
-			document.querySelectorAll("#rows .track i:last-child.on").length === 2 && says("endpoints", "None, of 0 endpoints of 1 merchants") &&
-			says("calls", " of 600 calls this minute");
-	})()`)
-	if shown := eval[[]string](s, `[...document.querySelectorAll("#pay, #now, #steps, .count, .chain, #hooks, #breakages")].filter(e => e.checkVisibility()).map(e => e.id || e.className)`); len(shown) > 0 {
-		t.Errorf("panels of the sandbox are shown: %v", shown)
-	}
-	for find, says := range map[string]string{"inv-0": "confirmed", hashes[1]: "failed: execution_reverted", hashes[2]: "committed"} {
-		eval[bool](s, `document.getElementById("find").value = %q, true`, find)
-		s.click("#search button")
-		s.await("the story of "+find, `document.getElementById("story").open && document.getElementById("story-title").innerText.includes(%q) && document.querySelectorAll("#story-body table").length >= 3`, says)
-		s.click("#story form button")
-	}
-	s.forEverybody("#oldest button", func() {}, func() {})
 }
 
 // many is a page of which the newest hundred of ever more payments are listed.

@@ -1,0 +1,40 @@
+// Command refill-wallets has the funding wallet refill wallets that run low, once a minute.
+// It reserves their payments, and the next run of check-receipts signs them: it has no key.
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"remit/internal/boot"
+	"remit/internal/chainenv"
+	"remit/internal/dispatch"
+	"remit/internal/dynamo"
+	"remit/internal/emf"
+	"remit/internal/settlement"
+)
+
+func main() { boot.Schedule(wire) }
+
+// wire names everything this function may touch. RefillWalletsFunction in
+// template.yaml is granted exactly this.
+func wire(env *boot.Env) boot.Run {
+	config, nodes := chainenv.Config(env), chainenv.Nodes(env, time.Now)
+	payments := dynamo.OpenPayments(env.AWS, env.String("PAYMENTS_TABLE"))
+	meter := emf.New(os.Stdout, env.String("STACK"), time.Now)
+	settler := settlement.New(config, settlement.Parts{
+		Store: payments, Nodes: nodes, Log: slog.Default(), Now: time.Now,
+		Refiller: dispatch.New(config, dispatch.Parts{Store: payments, Nodes: nodes, Log: slog.Default(), Now: time.Now, Draw: rand.IntN}),
+	})
+	return func(ctx context.Context, _ bool) error {
+		report, err := settler.Refill(ctx)
+		if n := report.Unfilled; n > 0 {
+			meter.Add("RefillsRefused", emf.Count, float64(n))
+		}
+		return errors.Join(err, meter.Flush())
+	}
+}
