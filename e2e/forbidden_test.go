@@ -34,11 +34,12 @@ func TestForbidden(t *testing.T) {
 				&secretsmanager.PutSecretValueInput{SecretId: &key0, SecretString: aws.String("{}")})
 			return err
 		}},
-		{"reading the nodes' URLs", "SendPayment SendPayments CheckReceipts RefillWallets GetBalance", func(ctx context.Context, cfg aws.Config) error {
-			_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx,
-				&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})
-			return err
-		}},
+		{"reading the nodes' URLs", "SendPayment SendPayments CheckReceipts RefillWallets GetBalance",
+			func(ctx context.Context, cfg aws.Config) error {
+				_, err := secretsmanager.NewFromConfig(cfg).GetSecretValue(ctx,
+					&secretsmanager.GetSecretValueInput{SecretId: aws.String(s.Outputs["RpcSecretArn"])})
+				return err
+			}},
 		{"storing a payment", "SendPayment SendPayments RefillWallets", func(ctx context.Context, cfg aws.Config) error {
 			_, err := dynamodb.NewFromConfig(cfg).PutItem(ctx,
 				&dynamodb.PutItemInput{TableName: payments, Item: item, ConditionExpression: aws.String("attribute_exists(pk)")})

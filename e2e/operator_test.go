@@ -278,55 +278,6 @@ func TestFreshDeployment(t *testing.T) {
 	o.unseen()
 }
 
-// TestWallets adds a wallet and drains it.
-func TestWallets(t *testing.T) {
-	o := newOperator(t)
-	type row struct {
-		Address   string  `json:"address"`
-		State     string  `json:"state"`
-		NextNonce *uint64 `json:"next_nonce"`
-		Paused    string  `json:"paused"`
-	}
-	list := func() map[string]row {
-		var rows []row
-		o.ok(&rows, "wallet", "list")
-		byAddress := map[string]row{}
-		for _, r := range rows {
-			byAddress[r.Address] = r
-		}
-		return byAddress
-	}
-	o.retireEmpty()
-	defer o.retireEmpty()
-	before, keys := list(), len(o.secret())
-	if len(before) < 2 {
-		t.Fatalf("the stack has the wallets %+v", before)
-	}
-	o.fails("say --yes", "wallet", "create")
-	if len(o.secret()) != keys {
-		t.Error("a wallet was made without consent")
-	}
-	var made struct{ Address string }
-	o.ok(&made, "wallet", "create", "--yes")
-	if got := list(); len(got) != len(before)+1 || got[made.Address].State != "active" || len(o.secret()) != keys+1 {
-		t.Errorf("after a wallet was made: %+v", got)
-	}
-
-	for _, f := range o.doctor(2) { // no tokens, and no ether
-		if mine := strings.Contains(f.Check, made.Address[:10]); mine && (f.OK || !strings.Contains(f.Do, made.Address)) {
-			t.Errorf("with a wallet that holds nothing: %+v", f)
-		}
-	}
-	o.ok(nil, "wallet", "drain", made.Address, "--yes")
-	if got := list()[made.Address].State; got != "draining" {
-		t.Errorf("a drained wallet is %s", got)
-	}
-	o.doctor(0)
-
-	o.ok(nil, "wallet", "balance")
-	o.unseen()
-}
-
 // TestMerchantsMatters looks after a merchant: keys, a payment, webhooks.
 func TestMerchantsMatters(t *testing.T) {
 	o := newOperator(t)

@@ -269,57 +269,6 @@ func (o *operator) findings() (all []finding) {
 	return all
 }
 
-// TestTwoOperatorsSet: of changes made at once by two commands none is lost. Each is a
-// version of its own, also after the other operator's was stored in between.
-func TestTwoOperatorsSet(t *testing.T) {
-	o := newOperator(t)
-	defer o.restore("AmountMaximum", "DailyLimit")()
-	first := o.shown()["payments"].Version
-	var refused, stored atomic.Int64
-	var both sync.WaitGroup
-	for name, base := range map[string]int{"AmountMaximum": 1_000_000_000, "DailyLimit": 1_000_000_000_000} {
-		both.Go(func() {
-			for i := 1; i <= 8 || i <= 20 && refused.Load() == 0; {
-				r := o.run("settings", "set", "--yes", "--reason", fmt.Sprint(name, " ", i), fmt.Sprint(name, "=", base+i))
-				switch {
-				case r.code == 0:
-					stored.Add(1)
-					i++
-				case strings.Contains(r.stderr, "look again with remit settings show"):
-					refused.Add(1)
-				default:
-					t.Errorf("remit settings set ended with %d: %s", r.code, r.stderr)
-					return
-				}
-			}
-		})
-	}
-	both.Wait()
-	var history struct {
-		Payments []struct {
-			Version uint64
-			Reason  string
-			Changes []struct{ Name, To string }
-		}
-	}
-	o.ok(&history, "settings", "history")
-	of := map[string]int{}
-	for _, v := range slices.Backward(history.Payments) {
-		if v.Version <= first {
-			continue
-		}
-		name, number, _ := strings.Cut(v.Reason, " ")
-		if of[name]++; number != fmt.Sprint(of[name]) || len(v.Changes) != 1 || v.Changes[0].Name != name {
-			t.Errorf("version %d, %q, changed %+v, after %d of that operator", v.Version, v.Reason, v.Changes, of[name]-1)
-		}
-	}
-	t.Logf("%d changes are in the history, %d were refused and repeated", stored.Load(), refused.Load())
-	if int64(of["AmountMaximum"]+of["DailyLimit"]) != stored.Load() || o.shown()["payments"].Version != first+uint64(stored.Load()) ||
-		refused.Load() == 0 {
-		t.Errorf("of %d changes the history has %v, %d were refused", stored.Load(), of, refused.Load())
-	}
-}
-
 // TestDamagedSettings: a lost limit is never taken for none. Payments stop, and say so,
 // until an operator replaces the settings.
 func TestDamagedSettings(t *testing.T) {

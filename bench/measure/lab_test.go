@@ -288,13 +288,6 @@ func (r *receiver) take(header string, e event) event {
 	return e
 }
 
-// count returns how many payments' events have arrived.
-func (r *receiver) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.events)
-}
-
 // of returns the event of the payment with that hash, a zero event if none came.
 func (r *receiver) of(hash string) event {
 	r.mu.Lock()

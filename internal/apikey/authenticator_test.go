@@ -62,6 +62,21 @@ func (s *store) Issue(ctx context.Context, k apikey.Key, most int) error {
 	return s.call("Issue", func() error { return s.APIKeys.Issue(ctx, k, most) })
 }
 
+func (s *store) Named(ctx context.Context, m, id string) (k apikey.Key, err error) {
+	err = s.call("Named", func() (err error) { k, err = s.APIKeys.Named(ctx, m, id); return err })
+	return k, err
+}
+
+func (s *store) List(ctx context.Context, m string) (keys []apikey.Key, err error) {
+	err = s.call("List", func() (err error) { keys, err = s.APIKeys.List(ctx, m); return err })
+	return keys, err
+}
+
+func (s *store) Terms(ctx context.Context, m string) (terms apikey.Terms, err error) {
+	err = s.call("Terms", func() (err error) { terms, err = s.APIKeys.Terms(ctx, m); return err })
+	return terms, err
+}
+
 // silent announces nothing.
 func silent(context.Context, apikey.Key) error { return nil }
 
@@ -136,10 +151,12 @@ func TestPrincipal(t *testing.T) {
 
 func TestStoreOutageIsNotARefusal(t *testing.T) {
 	f, _, m := stack(t)
-	f.failing = []string{"Find"}
-	_, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon)
-	if !errors.Is(err, errLost) || errors.Is(err, apikey.ErrInvalid) {
-		t.Errorf("error = %v, want the store's", err)
+	for _, method := range []string{"Find", "Terms"} {
+		f.failing = []string{method}
+		_, err := apikey.NewAuthenticator(f, apikey.Test).Authenticate(t.Context(), m.Secret.Reveal(), noon)
+		if !errors.Is(err, errLost) || errors.Is(err, apikey.ErrInvalid) {
+			t.Errorf("%s fails: %v, want the store's error", method, err)
+		}
 	}
 }
 

@@ -175,7 +175,6 @@ func (r *Registry) Rotate(ctx context.Context, by Key, id string, overlap time.D
 		return Minted{}, err
 	}
 	m.Key.Label, m.Key.Grant, m.Key.ExpiresAt, m.Key.Term = old.Label, old.Grant, old.Term, old.Term
-	m.Key.Former = 0
 	if err := announce(ctx, m.Key); err != nil {
 		return Minted{}, fmt.Errorf("announcing %s: %w", m.Key.ID, err)
 	}

@@ -110,7 +110,7 @@ func TestStoreOutage(t *testing.T) {
 	for _, applied := range []bool{false, true} {
 		s, registry, m := stack(t)
 		who, id := m.Key, m.Key.ID
-		s.failing, s.applied = []string{"Create", "Replace", "Revoke"}, applied
+		s.failing, s.applied = []string{"Create", "Replace", "Revoke", "Issue"}, applied
 		made, err := registry.Create(t.Context(), "Shop", apikey.KeyRequest{})
 		if !errors.Is(err, errLost) || made != (apikey.Minted{}) {
 			t.Errorf("applied %v: Create = %v, %v", applied, made, err)
@@ -121,6 +121,21 @@ func TestStoreOutage(t *testing.T) {
 		if _, err := registry.Revoke(t.Context(), who, id); !errors.Is(err, errLost) {
 			t.Errorf("applied %v: Revoke: %v", applied, err)
 		}
+		if made, err = registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
+			t.Errorf("applied %v: Issue = %v, %v", applied, made, err)
+		}
+		s.failing = []string{"Named", "List"}
+		for what, err := range map[string]error{
+			"List":     errOf(registry.List(t.Context(), who.MerchantID)),
+			"Operator": errOf(registry.Operator(t.Context(), who.MerchantID, "Shop")),
+			"Issue":    errOf(registry.Issue(t.Context(), who, apikey.KeyRequest{}, silent)),
+			"Rotate":   errOf(registry.Rotate(t.Context(), who, id, time.Hour, silent)),
+			"Revoke":   errOf(registry.Revoke(t.Context(), who, id)),
+		} {
+			if !errors.Is(err, errLost) {
+				t.Errorf("%s without a read: %v", what, err)
+			}
+		}
 		// Applied or not, each call succeeds when it is repeated.
 		s.failing = nil
 		if _, err := registry.Rotate(t.Context(), who, id, time.Hour, silent); err != nil {
@@ -128,6 +143,60 @@ func TestStoreOutage(t *testing.T) {
 		}
 		if k, err := registry.Revoke(t.Context(), who, id); err != nil || k.Valid(noon) {
 			t.Errorf("applied %v: revoking again: %+v, %v", applied, k, err)
+		}
+	}
+}
+
+// errOf returns the error of a call whose value does not matter.
+func errOf[T any](_ T, err error) error { return err }
+
+// A hiccup is a source of randomness that fails once, at the n-th read.
+type hiccup struct{ n int }
+
+func (h *hiccup) Read(p []byte) (int, error) {
+	if h.n--; h.n == 0 {
+		return 0, errLost
+	}
+	return copy(p, "a"), nil
+}
+
+// TestRandomnessFailsOnce: nothing is made with less randomness than it needs.
+func TestRandomnessFailsOnce(t *testing.T) {
+	f, _, m := stack(t)
+	for n := 1; n <= 12+43; n++ {
+		random := &hiccup{}
+		registry := apikey.NewRegistry(f, apikey.Test, func() time.Time { return noon }, random)
+		for what, call := range map[string]func() (apikey.Minted, error){
+			"Create": func() (apikey.Minted, error) { return registry.Create(t.Context(), "Shop", apikey.KeyRequest{}) },
+			"Issue":  func() (apikey.Minted, error) { return registry.Issue(t.Context(), m.Key, apikey.KeyRequest{}, silent) },
+			"Rotate": func() (apikey.Minted, error) { return registry.Rotate(t.Context(), m.Key, m.Key.ID, 0, silent) },
+		} {
+			random.n = n
+			if made, err := call(); !errors.Is(err, errLost) || made != (apikey.Minted{}) {
+				t.Errorf("%s, read %d fails: %v, %v", what, n, made, err)
+			}
+		}
+	}
+}
+
+func TestOperator(t *testing.T) {
+	_, registry, m := stack(t)
+	for _, test := range []struct {
+		id, name, want string // the name that the key has
+		err            error
+	}{
+		{m.Key.MerchantID, "", "Shop", nil},
+		{m.Key.MerchantID, "Other", "Shop", nil},
+		{"mer_0123456789ABCDef", "Lost", "Lost", nil},
+		{"mer_0123456789ABCDef", "", "", apikey.ErrNotFound},
+		{"mer_0123456789ABCDef", "\u00a0", "\u00a0", apikey.ErrNameBlank},
+		{"mer_0123456789ABCDe", "Short", "", apikey.ErrMerchant},
+		{"mer_0123456789ABCDe-", "Dash", "", apikey.ErrMerchant},
+		{"0123456789ABCDef", "No prefix", "", apikey.ErrMerchant},
+	} {
+		k, err := registry.Operator(t.Context(), test.id, test.name)
+		if k.MerchantName != test.want || !errors.Is(err, test.err) || test.want != "" && (k.MerchantID != test.id || k.Grant != apikey.Full()) {
+			t.Errorf("Operator(%q, %q) = %+v, %v; want %q, %v", test.id, test.name, k, err, test.want, test.err)
 		}
 	}
 }

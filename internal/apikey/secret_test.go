@@ -14,6 +14,7 @@ import (
 
 	"remit/internal/apikey"
 	"remit/internal/storetest"
+	"remit/internal/token"
 )
 
 func mint(t testing.TB, mode apikey.Mode) apikey.Secret {
@@ -43,12 +44,7 @@ func TestFormat(t *testing.T) {
 		if s.Hash() != sha256.Sum256([]byte(s.Reveal())) {
 			t.Errorf("the hash of %q is not its SHA-256", s.Reveal())
 		}
-		// The checksum, computed once more, the other way round.
-		var n uint32
-		for _, c := range m[4] {
-			n = n*62 + uint32(strings.IndexRune("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", c))
-		}
-		if body := s.Reveal()[:len(s.Reveal())-6]; n != crc32.ChecksumIEEE([]byte(body)) {
+		if body := s.Reveal()[:len(s.Reveal())-6]; s.Reveal() != summed(body) {
 			t.Errorf("the checksum of %q is wrong", s.Reveal())
 		}
 	}
@@ -93,7 +89,14 @@ func TestMistyped(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	test, live := mint(t, apikey.Test).Reveal(), mint(t, apikey.Live).Reveal()
+	body := test[:len(test)-6]
 	for name, in := range map[string]string{
+		"another scheme":                summed(strings.Replace(body, "remit", "remix", 1)),
+		"another mode, with its sum":    summed(strings.Replace(body, "_test_", "_prod_", 1)),
+		"no mark behind the mode":       summed(strings.Replace(body, "_test_", "_test.", 1)),
+		"no mark behind the id":         summed(body[:23] + "." + body[24:]),
+		"a mark in the id":              summed(body[:12] + "_" + body[13:]),
+		"a mark in the random part":     summed(body[:30] + "_" + body[31:]),
 		"nothing":                       "",
 		"blanks":                        "   ",
 		"a blank before":                " " + test,
@@ -114,6 +117,16 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%s: error = %v, want ErrInvalid", name, err)
 		}
 	}
+}
+
+// summed returns a key's text with its checksum.
+func summed(body string) string {
+	n, sum := crc32.ChecksumIEEE([]byte(body)), ""
+	for range 6 {
+		sum = string("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[n%62]) + sum
+		n /= 62
+	}
+	return body + sum
 }
 
 func FuzzParse(f *testing.F) {
@@ -139,12 +152,12 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	slog.New(slog.NewTextHandler(&log, nil)).Info("minted", "secret", s, "minted", m)
 	encoded, err := json.Marshal(m)
 	must(t, err)
-	printed := log.String() + string(encoded) + s.Prefix()
+	printed := log.String() + string(encoded)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		printed += fmt.Sprintf(verb, s) + fmt.Sprintf(verb, &s) + fmt.Sprintf(verb, m) + fmt.Sprintf(verb, &m)
 	}
-	if !strings.Contains(printed, s.Prefix()) {
-		t.Errorf("the prefix is nowhere in %s", printed)
+	if got := fmt.Sprint(s); got != s.Prefix()+"_…" {
+		t.Errorf("a secret prints as %q", got)
 	}
 	for i := range len(hidden) - 6 {
 		if part := hidden[i : i+7]; strings.Contains(printed, part) {
@@ -153,6 +166,30 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	}
 	if got := fmt.Sprint(apikey.Secret{}); got != "(no key)" {
 		t.Errorf("the zero secret prints as %q", got)
+	}
+}
+
+// TestEveryDigitIsAsLikely: bytes from 248 on, 4 times 62, are passed over.
+func TestEveryDigitIsAsLikely(t *testing.T) {
+	want, err := apikey.Mint(strings.NewReader("\xf7"+strings.Repeat("a", 54)), apikey.Test)
+	must(t, err)
+	got, err := apikey.Mint(strings.NewReader("\xf8\xff\xf7"+strings.Repeat("a", 54)), apikey.Test)
+	must(t, err)
+	if got != want {
+		t.Errorf("minted %s, want %s", got.Reveal(), want.Reveal())
+	}
+}
+
+func TestTermsText(t *testing.T) {
+	for want, terms := range map[string]apikey.Terms{
+		"": {}, `{"suspended":"fraud","max_amount":5}`: {Suspended: "fraud", Maximum: token.Units(5)},
+	} {
+		if got, err := apikey.ParseTerms(want); err != nil || got != terms || terms.Text() != want {
+			t.Errorf("%+v is %s; read as %+v, %v", terms, terms.Text(), got, err)
+		}
+	}
+	if _, err := apikey.ParseTerms("{"); err == nil {
+		t.Error("half an object is read")
 	}
 }
 

@@ -168,6 +168,28 @@ func TestToNewHolders(t *testing.T) {
 	}
 }
 
+// TestAsks: equal prices ask for no bump.
+func TestAsks(t *testing.T) {
+	paid := chain.Fees{Tip: token.Units(2), Cap: token.Units(10)}
+	for m, want := range map[chain.Market]bool{
+		{BaseFee: token.Units(8), Tip: token.Units(2)}: false, {BaseFee: token.Units(9), Tip: token.Units(2)}: true,
+		{BaseFee: token.Units(1), Tip: token.Units(3)}: true, {BaseFee: token.MaxAmount(), Tip: token.Units(1)}: true,
+	} {
+		if m.Asks(paid) != want {
+			t.Errorf("%+v asks for more than %+v: %t", m, paid, !want)
+		}
+	}
+}
+
+// TestFits: a gas limit is an estimate and a fifth of it.
+func TestFits(t *testing.T) {
+	for estimate, want := range map[uint64]bool{25_000: true, 25_001: false} {
+		if chain.Fits(estimate, 30_000) != want {
+			t.Errorf("%d fits into a block of 30,000: %t", estimate, !want)
+		}
+	}
+}
+
 // TestL1Reserve: a transaction as large as many transfers, or with the gas of many, may
 // pay what layer 1 takes as often.
 func TestL1Reserve(t *testing.T) {

@@ -244,12 +244,12 @@ func (v Views) Receipts(ctx context.Context, hashes []Hash) (Mined, error) {
 		wanted[h] = true
 	}
 	testimonies, errs := all(ctx, v.nodes(), func(i int, node Node) (testimony, error) { return v[i].testify(ctx, hashes, wanted) })
-	final := map[uint64]bool{} // the numbers of their blocks
+	final := map[uint64]struct{}{} // the numbers of their blocks
 	for _, t := range testimonies {
 		for h := range t.receipts {
 			mined.Seen[h] = true
 			if r, ok := t.final(h); ok {
-				final[r.Block] = true
+				final[r.Block] = struct{}{}
 			}
 		}
 	}

@@ -11,35 +11,6 @@ import (
 	"remit/internal/token"
 )
 
-// TestLeading: a node that lags does not lead, and of equals the first does.
-func TestLeading(t *testing.T) {
-	for mined, want := range map[[2]uint64]uint64{{1, 2}: 2, {2, 1}: 1, {2, 2}: 1} {
-		var views chain.Views
-		for i, n := range mined {
-			views = append(views, chain.View{Account: chain.Account{Mined: n, Head: chain.Head{Number: uint64(i + 1)}}})
-		}
-		if got := views.Leading().Number; got != want {
-			t.Errorf("of counts %v, head %d leads, want %d", mined, got, want)
-		}
-	}
-}
-
-func TestViews(t *testing.T) {
-	all := nodes(&stub{down: true}, &stub{account: chain.Account{Mined: 3}})
-	views, err := all.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
-	if err != nil || len(views) != 1 || views[0].Mined != 3 || views[0].Node != all[1] {
-		t.Errorf("Views() = %v, %v; want that of the node that is up", views, err)
-	}
-	down := nodes(&stub{down: true}, &stub{down: true})
-	_, errViews := down.Views(t.Context(), token.Address{}, token.Address{}, chain.ConfirmationRule{})
-	_, errFees := down.Fees(t.Context())
-	for _, err := range []error{errViews, errFees} {
-		if !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, errDown) || !strings.Contains(err.Error(), "asking b") {
-			t.Errorf("all down: %v, want ErrUnavailable, and what each node answered", err)
-		}
-	}
-}
-
 // TestReceipts is what may be believed of a receipt. Block 5 is 0x05 on the
 // chain that most nodes follow, 0xf5 on a fork.
 func TestReceipts(t *testing.T) {

@@ -65,20 +65,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestArrived: a node that gives a log twice makes no amount larger.
-func TestArrived(t *testing.T) {
-	coin, from, to := token.Address{1}, token.Address{2}, token.Address{3}
-	log := func(n uint64) chain.Log {
-		word := token.Units(n).Bytes32()
-		return chain.Log{Contract: coin, Topics: []chain.Hash{digest("Transfer(address,address,uint256)"), topic(from), topic(to)}, Data: word[:]}
-	}
-	transfer := chain.Transfer{Contract: coin, From: from, To: to, Amount: token.Units(1000)}
-	r := chain.Receipt{Succeeded: true, Logs: []chain.Log{log(900), log(900), log(90)}}
-	if got := chain.Arrived(r, transfer); got != token.Units(990) {
-		t.Errorf("%v arrived, want 990", got)
-	}
-}
-
 // TestJudgeBatch: each transfer of a batch needs a log of its own, and a node that gives a
 // log twice adds none.
 func TestJudgeBatch(t *testing.T) {
@@ -149,5 +135,17 @@ func TestTransferData(t *testing.T) {
 		if ok != test.ok || ok && (got != test.want || len(rest) != 1) {
 			t.Errorf("%s: %+v, %x, %t", name, got, rest, ok)
 		}
+	}
+}
+
+// TestTransferTopics: the topics ask for the transfers out of wallets. A log of less is none.
+func TestTransferTopics(t *testing.T) {
+	wallet := token.Address{1}
+	topics := chain.TransferTopics([]token.Address{wallet})
+	if len(topics) != 2 || topics[0][0] != digest("Transfer(address,address,uint256)") || topics[1][0] != topic(wallet) {
+		t.Errorf("%v", topics)
+	}
+	if moved, ok := (chain.Log{}).Transfer(); ok {
+		t.Errorf("%+v", moved)
 	}
 }

@@ -100,6 +100,7 @@ func TestTransfers(t *testing.T) {
 		user, err3 := test.nodes.UserOf(t.Context(), token.Address{}, 7, 9)
 		for _, s := range test.nodes {
 			s.(*stub).account.Head = chain.Head{Number: 9, Final: 9}
+			s.(*stub).account.Pending = uint64(s.String()[0]) // another of each
 		}
 		account, err4 := test.nodes.AccountAt(t.Context(), token.Address{}, token.Address{}, 9)
 		for _, err := range []error{err, err2, err3, err4} {
@@ -115,8 +116,16 @@ func TestTransfers(t *testing.T) {
 		!strings.Contains(err.Error(), "no fee of 0x02") {
 		t.Errorf("a receipt without a fee: %v", err)
 	}
+	half := paid(5)
+	half.half = true
+	if costs, err := nodes(half).Costs(t.Context(), one); !errors.Is(err, chain.ErrUnavailable) {
+		t.Errorf("receipts with an error: %v, %v", costs, err)
+	}
 	if txs, err := nodes(node(same), node(same)).TransactionsUntil(t.Context(), one, 8); err != nil || len(txs) != 0 {
 		t.Errorf("mined in a later block: %v, %v", txs, err)
+	}
+	if txs, err := nodes(node(same), node(same)).TransactionsUntil(t.Context(), one, 9); err != nil || len(txs) != 1 {
+		t.Errorf("mined in the last block: %v, %v", txs, err)
 	}
 	behind := node(func(s *stub) { s.account.Final = 7 })
 	if final, err := nodes(node(same), behind).FinalOnAll(t.Context(), chain.ConfirmationRule{}); final != 7 || err != nil {

@@ -1,8 +1,11 @@
 package dispatch_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +43,7 @@ func TestBatchRefusals(t *testing.T) {
 	third := token.Address{0x12}
 	large := batchOf(5, 6)
 	large.Entries[1].Amount, _ = disburser.MaxAmount().Add(token.Units(1))
+	one, _ := asked.Batch(large.Entries[1:])
 	for _, row := range []struct {
 		name  string
 		world func(p *process, r *payment.Request)
@@ -83,8 +87,10 @@ func TestBatchRefusals(t *testing.T) {
 			batchOf(5, 6, 7, 8, 9), dispatch.ErrRecipient, 2},
 		{"the last one", func(p *process, _ *payment.Request) { p.refuses = []token.Address{third} }, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
 		{"by a node that gives the reason", func(p *process, _ *payment.Request) {
-			p.refuses, p.tells = []token.Address{third}, true
-		}, batchOf(5, 6, 7), dispatch.ErrRecipient, 2},
+			p.refuses, p.tells = []token.Address{{0x10}}, true
+		}, batchOf(5, 6, 7), dispatch.ErrRecipient, 0},
+		{"while every wallet is draining", func(p *process, _ *payment.Request) { p.draining = p.keys }, batchOf(5), dispatch.ErrUnavailable, -1},
+		{"a batch of one, which the contract does not carry", func(*process, *payment.Request) {}, one, dispatch.ErrInsufficient, -1},
 		{"more than every wallet has", func(*process, *payment.Request) {}, batchOf(600, 600), dispatch.ErrInsufficient, -1},
 		{"more than the day's limit in all", func(p *process,
 			_ *payment.Request) {
@@ -99,8 +105,14 @@ func TestBatchRefusals(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := newProcess(t, script{})
+			var log bytes.Buffer
+			p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
 			row.world(p, &row.r)
 			_, err := p.d.Send(t.Context(), row.r)
+			list := map[string]string{"on the deny list": "deny", "on the sanctions list": "sanctions", "the third one on it": "sanctions"}[row.name]
+			if strings.Contains(log.String(), "recipient refused") != (list != "") || !strings.Contains(log.String(), "list="+list) && list != "" {
+				t.Errorf("logged %s, want the list %q", &log, list)
+			}
 			index := -1
 			if entry, ok := errors.AsType[*chain.EntryError](err); ok {
 				index = entry.Index
@@ -112,8 +124,8 @@ func TestBatchRefusals(t *testing.T) {
 				store.ErrNotFound) {
 				t.Errorf("stored is %+v, %v", stored, err)
 			}
-			if p.tells && p.refused > 0 {
-				t.Errorf("the node was asked %d times more for a reason that it gave", p.refused)
+			if p.tells && p.asked > 2 {
+				t.Errorf("the node was asked %d times for a reason that it gave", p.asked)
 			}
 		})
 	}
@@ -144,16 +156,6 @@ func TestBatchesThatArePaid(t *testing.T) {
 	if paid := result.Payment; paid.Wallet != first || paid.Tx.To != paid.Token.Contract || paid.To != (token.Address{0x10}) ||
 		len(paid.Entries) != 1 {
 		t.Errorf("a batch of one is paid by %+v", paid)
-	}
-	for name, r := range map[string]payment.Request{"one payment": {To: one.To, Amount: one.Amount}, "another order": batchOf(7, 8),
-		"a reference": batchOf(7)} {
-		r.Merchant, r.Mode, r.IdempotencyKey = one.Merchant, one.Mode, one.IdempotencyKey
-		if name == "a reference" {
-			r.Entries[0].Reference = "r"
-		}
-		if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrKeyReused) {
-			t.Errorf("%s under the same key: %v", name, err)
-		}
 	}
 	p.set(func(s *settings.Settings) { s.BatchContract = token.Address{} })
 	if again, err := p.d.Send(t.Context(), batchOf(5, 6)); err != nil || !again.Replayed {

@@ -7,6 +7,7 @@ import (
 
 	"remit/internal/payment"
 	"remit/internal/store"
+	"remit/internal/token"
 )
 
 // limits are the daily limits of a payment that r asks for: those of its merchant and of
@@ -20,6 +21,14 @@ func (d sending) limits(r payment.Request) []payment.DailyLimit {
 		limits = append(limits, payment.DailyLimit{Amount: daily})
 	}
 	return limits
+}
+
+// limits are the daily limits of the payment of a transfer.
+func (t Transfer) limits(coin token.Token) []payment.DailyLimit {
+	if t.Daily.IsZero() {
+		return nil
+	}
+	return []payment.DailyLimit{{Key: "refill/" + coin.Symbol, Amount: t.Daily}}
 }
 
 // charge takes p from daily limits, in the UTC day of now, and returns what refund gives
@@ -45,7 +54,6 @@ func (d sending) refund(ctx context.Context, taken store.Charge) {
 	if len(taken.Limits) == 0 {
 		return
 	}
-	if err := d.Store.Refund(ctx, taken); err != nil {
-		d.Log.WarnContext(ctx, "refund of daily limits unknown", "merchant", taken.Merchant, "at", taken.At, "amount", taken.Amount, "err", err)
-	}
+	d.warn(ctx, d.Store.Refund(ctx, taken), "refund of daily limits unknown", "merchant", taken.Merchant, "at", taken.At, "amount",
+		taken.Amount)
 }

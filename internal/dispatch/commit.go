@@ -24,7 +24,7 @@ const rounds = 8
 // reservation leaves a payment for which no money can move; one after it
 // leaves a payment that check-receipts finishes from the tables. What the request has
 // taken from daily limits is given back unless it was given a reservation, or may have been.
-func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Charge) (Result, error) {
+func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Charge) (payment.Payment, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 	defer cancel()
 	asked := false // for a reservation that was given, or may have been
@@ -39,7 +39,7 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 	looked := false
 	for round := 0; round < rounds; round++ {
 		if p.State != payment.Prepared {
-			return Result{Payment: p}, nil
+			return p, nil
 		}
 		need := store.NeedOf(p, d.Now())
 		need.Merchant, need.Share = p.Merchant, d.Share
@@ -47,16 +47,16 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 		asked = asked || !isRefusal(err) && !errors.Is(err, ErrInProgress)
 		switch {
 		case errors.Is(err, ErrInProgress):
-			return Result{}, err
+			return payment.Payment{}, err
 		case err == nil:
 			d.pool.Saw(w)
 			if w.Suspect() { // it holds the nonce from before the tables were restored
-				return Result{}, ErrWaiting
+				return payment.Payment{}, ErrWaiting
 			}
 			d.phases.end(phaseReserve)
 			nonce := w.Reservations[p.ID].Nonce
 			if p, err = d.commit(ctx, signer, p, nonce, &failed); err != nil {
-				return Result{}, unfinished(errors.Join(err, failed))
+				return payment.Payment{}, unfinished(errors.Join(err, failed))
 			}
 			d.phases.end(phaseCommit)
 			if p.State != payment.Prepared {
@@ -66,18 +66,18 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 				d.deliver(ctx, p, w)
 				d.phases.end(phaseBroadcast)
 				d.Log.InfoContext(ctx, "payment committed", "payment", p.ID, "wallet", p.Wallet, "nonce", p.Nonce, "tx", p.TxHash, d.phases.attr())
-				return Result{Payment: p}, nil
+				return p, nil
 			}
 		case errors.Is(err, wallet.ErrUnknown) && !looked: // its key was added after this process started
 			looked = true
 			if err := d.look(ctx); err != nil {
-				return Result{}, unfinished(err)
+				return payment.Payment{}, unfinished(err)
 			}
 		case !isRefusal(err):
 			// The payment may hold the reservation. Then it will be made.
 			d.Log.WarnContext(ctx, "reservation unknown", "payment", p.ID, "err", err)
 			if p, err = d.reread(ctx, p); err != nil {
-				return Result{}, unfinished(err)
+				return payment.Payment{}, unfinished(err)
 			}
 		case errors.Is(err, wallet.ErrCeiling) && d.raise(ctx, w):
 		default:
@@ -89,13 +89,13 @@ func (d sending) submit(ctx context.Context, p payment.Payment, taken store.Char
 			case errors.Is(err, errNoWallet):
 				return d.giveUp(ctx, p, refusals)
 			case err != nil:
-				return Result{}, unfinished(err)
+				return payment.Payment{}, unfinished(err)
 			}
 			p = next
 			round-- // another wallet is tried: there are only so many
 		}
 	}
-	return Result{}, errors.Join(ErrInProgress, failed)
+	return payment.Payment{}, errors.Join(ErrInProgress, failed)
 }
 
 // reserve reserves a nonce of need's wallet for p, if the wallet's key can sign now. Its
@@ -190,8 +190,8 @@ func (d sending) forgo(ctx context.Context, p payment.Payment, need wallet.Need,
 	if errors.Is(err, store.ErrChanged) {
 		err = d.fill(ctx, p, need.Wallet, nonce)
 	}
-	if err != nil && !errors.Is(err, store.ErrChanged) { // changed: another process has ended the reservation
-		d.Log.WarnContext(ctx, "nonce left to check-receipts", "payment", p.ID, "nonce", nonce, "err", err)
+	if err != nil {
+		d.Log.WarnContext(ctx, "nonce left to another process", "payment", p.ID, "nonce", nonce, "err", err)
 	}
 }
 
@@ -223,16 +223,10 @@ func (d sending) deliver(ctx context.Context, p payment.Payment, w wallet.Wallet
 	tx := store.PendingTxOf(p)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := d.Store.Release(ctx, p.ID, tx); err != nil {
-			d.Log.WarnContext(ctx, "release left to check-receipts", "payment", p.ID, "err", err)
-		}
+		d.warn(ctx, d.Store.Release(ctx, p.ID, tx), "release left to check-receipts", "payment", p.ID)
 	})
 	if !w.ClaimedUntil.After(d.Now()) {
-		wg.Go(func() {
-			if err := d.Hints.Hint(ctx); err != nil {
-				d.Log.WarnContext(ctx, "hint lost", "payment", p.ID, "err", err)
-			}
-		})
+		wg.Go(func() { d.warn(ctx, d.Hints.Hint(ctx), "hint lost", "payment", p.ID) })
 	}
 	d.broadcast(ctx, p, tx)
 	wg.Wait()

@@ -9,25 +9,12 @@ import (
 // wallet has: its flood costs no node and no table a request meanwhile.
 const crowdTime = time.Second
 
-// A crowd is the merchants that had too many payments pending a moment ago, and when.
-type crowd struct {
-	mu   sync.Mutex
-	seen map[string]time.Time
-}
+// A crowd is the merchants that had too many payments pending, and when.
+type crowd struct{ seen sync.Map }
 
-func (c *crowd) add(merchant string, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.seen == nil || len(c.seen) > 1000 {
-		c.seen = map[string]time.Time{}
-	}
-	c.seen[merchant] = now
-}
+func (c *crowd) add(merchant string, now time.Time) { c.seen.Store(merchant, now) }
 
 func (c *crowd) has(merchant string, now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at, ok := c.seen[merchant]
-	age := now.Sub(at)
-	return ok && age >= 0 && age < crowdTime
+	at, ok := c.seen.Load(merchant)
+	return ok && now.Sub(at.(time.Time)).Abs() < crowdTime
 }

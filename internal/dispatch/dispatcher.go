@@ -107,7 +107,7 @@ type Parts struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 	Random io.Reader // for payment IDs
-	// A random number below n, to choose wallets, and a recipient whom nobody knows; one at a time.
+	// A random number below n, to choose wallets, and a recipient whom nobody knows. Safe for concurrent use.
 	Draw  func(n int) int
 	After func(d time.Duration) <-chan time.Time // fires d from now; nil: time.After
 }
@@ -123,8 +123,7 @@ type Dispatcher struct {
 	quoted   time.Time
 	wallets  wallet.Registry // as it was read last
 	read     time.Time       // when that was; zero: never
-	checked  atomic.Bool     // every wallet was compared
-	bound    atomic.Bool     // the startup check has passed
+	checked  atomic.Bool     // the startup check has passed
 	compared sync.Map        // the wallet.IDs that it has compared so far
 	worst    worstCase
 	rules    settings.Cached[ruling]
@@ -135,13 +134,6 @@ type Dispatcher struct {
 func New(config stack.Config, parts Parts) *Dispatcher {
 	if parts.After == nil {
 		parts.After = time.After
-	}
-	var drawing sync.Mutex
-	draw := parts.Draw
-	parts.Draw = func(n int) int {
-		drawing.Lock()
-		defer drawing.Unlock()
-		return draw(n)
 	}
 	return &Dispatcher{Config: config, Parts: parts, pool: wallet.NewPool(parts.Draw)}
 }
@@ -170,7 +162,6 @@ func (d *Dispatcher) Send(ctx context.Context, r payment.Request) (Result, error
 	case refusal != nil:
 		return s.answerStored(ctx, id, r, refusal)
 	}
-	s.phases = &phases{now: d.Now, last: d.Now()}
 	return s.send(ctx, id, r)
 }
 
@@ -202,10 +193,16 @@ func (d sending) send(ctx context.Context, id payment.ID, r payment.Request) (Re
 	if !created {
 		return d.resume(ctx, p, r, offer, nil)
 	}
+	p, err = d.begun(ctx, p, d.limits(r))
+	return Result{Payment: p}, err
+}
+
+// begun makes a payment that this request has created.
+func (d sending) begun(ctx context.Context, p payment.Payment, limits []payment.DailyLimit) (payment.Payment, error) {
 	if err := d.startupCheck(ctx); err != nil {
 		return d.refuse(ctx, p, err)
 	}
-	taken, err := d.charge(ctx, p, d.limits(r))
+	taken, err := d.charge(ctx, p, limits)
 	if err != nil {
 		return d.refuse(ctx, p, err)
 	}
@@ -257,9 +254,6 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 	if p.State != payment.Prepared {
 		return Result{Payment: p, Replayed: true}, nil
 	}
-	if len(d.Nodes) == 0 {
-		return Result{}, fmt.Errorf("%w: %s", ErrWaiting, refusal.Error()) // nobody to finish it with
-	}
 	if err := d.startupCheck(ctx); err != nil {
 		return Result{}, errors.Join(ErrWaiting, err) // restored tables do not tell whether it was made
 	}
@@ -271,10 +265,8 @@ func (d sending) resume(ctx context.Context, p payment.Payment, r payment.Reques
 		d.refund(ctx, taken)
 		return Result{}, ErrDuplicate // the request that began it may hold a reservation
 	}
-	d.phases.end(phaseStore)
-	result, err := d.submit(ctx, p, taken)
-	result.Replayed = true
-	return result, err
+	p, err = d.submit(ctx, p, taken)
+	return Result{Payment: p, Replayed: true}, err
 }
 
 // adopt answers from a payment that was found on the chain. Its ID shows that it is
@@ -303,24 +295,30 @@ func (d sending) adopt(ctx context.Context, p payment.Payment, r payment.Request
 // key is not used up. If it is not certain that the payment is gone, it is in
 // progress: another request may be carrying it on. A crash before leaves a payment
 // without a reservation, which no money moves for; the next request under its key
-// takes it up.
-func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (Result, error) {
+// takes it up. Without an error, another process has made the payment.
+func (d sending) refuse(ctx context.Context, p payment.Payment, refusal error) (payment.Payment, error) {
 	err := d.Store.Discard(ctx, p)
 	if err == nil {
-		return Result{}, refusal
+		return payment.Payment{}, refusal
 	}
 	if !errors.Is(err, store.ErrChanged) {
-		d.Log.WarnContext(ctx, "discard unknown", "payment", p.ID, "err", err)
-		return Result{}, errors.Join(ErrInProgress, err)
+		return payment.Payment{}, errors.Join(ErrInProgress, err)
 	}
 	stored, err := d.Store.Payment(ctx, p.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Result{}, refusal
+		return payment.Payment{}, refusal
 	case err != nil:
-		return Result{}, errors.Join(ErrInProgress, err)
+		return payment.Payment{}, errors.Join(ErrInProgress, err)
 	case stored.State != payment.Prepared && stored.Fingerprint == p.Fingerprint:
-		return Result{Payment: stored, Replayed: true}, nil
+		return stored, nil
 	}
-	return Result{}, ErrDuplicate // that has changed it meanwhile
+	return payment.Payment{}, ErrDuplicate // that has changed it meanwhile
+}
+
+// warn logs an error that the caller goes on without; nil is none.
+func (p Parts) warn(ctx context.Context, err error, message string, args ...any) {
+	if err != nil {
+		p.Log.WarnContext(ctx, message, append(args, "err", err)...)
+	}
 }

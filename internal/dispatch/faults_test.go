@@ -6,17 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"remit/internal/chain"
 	"remit/internal/dispatch"
-	"remit/internal/memory"
 	"remit/internal/payment"
 	"remit/internal/settings"
 	"remit/internal/store"
@@ -54,6 +51,28 @@ func overtake(p *process) error {
 // quietly returns keys that sign as p does, outside of its script.
 func quietly(p *process) *process {
 	return &process{t: p.t, script: script{}, times: map[string]int{}}
+}
+
+// elsewhere is a faster process that moves the payment to the second wallet, and commits it.
+func elsewhere(p *process) error {
+	stored := p.stored()
+	p.must(p.tables.Reassign(context.Background(), stored.AssignedTo(second, stored.Tx), stored.Revision))
+	return overtake(p)
+}
+
+// crowded fills the window of the first wallet. One of its payments is mined.
+func crowded(p *process) error {
+	p.mined = 1
+	return full(p)
+}
+
+// full is crowded with none mined.
+func full(p *process) error {
+	for n := range 4 {
+		_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.now})
+		p.must(err)
+	}
+	return nil
 }
 
 // fill is a run that took the reservation for an orphan: it stores a no-op at
@@ -97,6 +116,10 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"a wallet cannot be opened", breaks("Open#1"), nil},
 		{"nor any other", breaks("Open#1", "Open#2", "Open#3", "Open#4"), []error{dispatch.ErrUnavailable, wallet.ErrUnknown}},
 		{"the wallets cannot be listed to open one", breaks("Wallets#2"), nil},
+		{"the registry is old by then, and cannot be read", breaks("Wallets#2", "Wallets#3").with("Estimate#1", func(p *process) error {
+			p.now = p.now.Add(time.Minute)
+			return nil
+		}), unavailable},
 		{"the node does not simulate", breaks("Estimate#1"), unavailable},
 		{"the node knows no price", breaks("Fees#1"), unavailable},
 		{"there is no key", breaks("Signer#1"), nil},
@@ -108,6 +131,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"and the payment perhaps not discarded", breaks("Charge#1", "Discard#1"), inProgress},
 
 		{"the reservation is unknown", breaks("Reserve#1"), nil},
+		{"and another process commits", script{"Reserve#1": func(p *process) error { p.must(overtake(p)); return errBroken }}, nil},
 		{"and the payment cannot be read", breaks("Reserve#1", "Payment#1"), inProgress},
 		{"and its key has been used for another request", script{"Reserve#1": replace}, []error{dispatch.ErrKeyReused}},
 		{"there is no key any more", breaks("Signer#2"), nil},
@@ -120,6 +144,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"and the key has been used for another request then", script{"Commit#1": replace}, []error{dispatch.ErrKeyReused}},
 		{"another process commits first", script{"Commit#1": overtake}, nil},
 		{"and its bytes cannot be read", breaks("PendingTx#1").with("Commit#1", overtake), nil},
+		{"another process commits elsewhere", script{"Commit#1": elsewhere}, nil},
 		{"a run has filled the nonce", script{"Commit#1": fill}, nil},
 		{"and its no-op cannot be read", breaks("PendingTx#1").with("Commit#1", fill), inProgress},
 		{"and the reservation cannot be released", breaks("Release#1").with("Commit#1", fill), inProgress},
@@ -127,10 +152,19 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 		{"the hint is lost", breaks("Hint#1"), nil},
 		{"the broadcast is lost", breaks("Send#1"), nil},
 
+		{"the window is full", script{"Reserve#1": crowded}, nil},
+		{"and none is mined", script{"Reserve#1": full}, nil},
+		{"and nobody knows how many are mined", breaks("Account#3").with("Reserve#1", crowded), nil},
+		{"and the ceiling is perhaps not raised", breaks("RaiseCeiling#1").with("Reserve#1", crowded), nil},
+
 		{"the wallet is paused", script{"Reserve#1": pause(first)}, nil},
 		{"and moving the payment fails", breaks("Reassign#1").with("Reserve#1", pause(first)),
 			[]error{dispatch.ErrUnavailable, wallet.ErrPaused}},
 		{"and the payment cannot be read after that", breaks("Reassign#1", "Payment#1").with("Reserve#1", pause(first)), inProgress},
+		{"and the registry cannot be read", breaks("Wallets#3").with("Reserve#1", func(p *process) error {
+			p.now = p.now.Add(dispatch.RegistryAge)
+			return pause(first)(p)
+		}), inProgress},
 		{"and its key has been used for another request meanwhile", script{"Reserve#1": pause(first), "Reassign#1": replace},
 			[]error{dispatch.ErrKeyReused}},
 		{"both are paused", script{"Reserve#1": pause(first), "Reserve#2": pause(second)}, []error{dispatch.ErrUnavailable, wallet.ErrPaused}},
@@ -139,6 +173,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := newProcess(t, test.script)
+			began := p.now
 			result, err := p.pay()
 			for _, want := range test.want {
 				if !errors.Is(err, want) {
@@ -154,8 +189,16 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 			stored := p.stored()
 			switch {
 			case err == nil:
-				if stored.State != payment.Committed || result.Payment.TxHash != stored.TxHash || result.Replayed {
+				if stored.State != payment.Committed || result.Payment.TxHash != stored.TxHash || result.Replayed ||
+					p.record(stored.Wallet).NextNonce != stored.Nonce+1 {
 					t.Errorf("answered %+v, stored is %+v", result, stored)
+				}
+				for _, raw := range p.sent {
+					txs, _, _ := p.tables.PendingTxs(t.Context(), walletOf(first), 0)
+					others, _, _ := p.tables.PendingTxs(t.Context(), walletOf(second), 0)
+					if !slices.ContainsFunc(slices.Concat(txs, others), func(tx wallet.PendingTx) bool { return bytes.Equal(tx.Raw, raw) }) {
+						t.Errorf("sent %q, which is not stored", raw)
+					}
 				}
 			case result.Payment.ID != "":
 				t.Errorf("answered %+v beside an error", result)
@@ -164,7 +207,7 @@ func TestEveryFailureIsAnswered(t *testing.T) {
 			case errors.Is(err, dispatch.ErrUnavailable) && (stored.ID != "" || !p.holdsNothing() || errors.Is(err, dispatch.ErrInProgress)):
 				t.Errorf("nothing was started, but stored is %+v, and the error is %v", stored, err)
 			case !errors.Is(err, dispatch.ErrUnavailable) && !errors.Is(err, dispatch.ErrKeyReused):
-				if p.stored().ID != "" && p.holdsNothing() { // under a daily limit another handler may be charging it for a while
+				if p.stored().ID != "" && p.holdsNothing() && p.now.Equal(began) { // under a daily limit another handler may be charging it for a while
 					if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
 						t.Errorf("sent again at once: %v", err)
 					}
@@ -216,29 +259,6 @@ func TestAClientThatHangsUp(t *testing.T) {
 	}
 }
 
-// TestFirstUse: a key that was used before is opened at the chain's count, once
-// all of its transactions are final; paused, unless the tables end with the process:
-// they may have lost its payments.
-func TestFirstUse(t *testing.T) {
-	for _, test := range []struct {
-		mined, unsettled uint64
-		script           script
-		ephemeral        bool
-		want             error
-	}{
-		{0, 0, script{}, false, nil}, {2, 0, script{}, false, wallet.ErrPaused}, {2, 0, script{}, true, nil},
-		{2, 1, script{}, false, wallet.ErrForeign}, {2, 0, breaks("Count#1", "Count#2", "Count#3", "Count#4"), false, errBroken},
-	} {
-		p := newProcess(t, test.script)
-		p.d.Ephemeral = test.ephemeral
-		p.mined, p.unsettled = test.mined, test.unsettled
-		result, err := p.pay()
-		if !errors.Is(err, test.want) || err == nil && result.Payment.Nonce != test.mined || p.did("Count#1") != (test.mined > 0) {
-			t.Errorf("%d of %d are not final: nonce %d, %v, want %v", test.unsettled, test.mined, result.Payment.Nonce, err, test.want)
-		}
-	}
-}
-
 // TestFirstUseOnAnotherChain: a key that was used before is not opened at the count of nodes
 // that lack a final block, before or after they give it, nor while what is final is not known.
 func TestFirstUseOnAnotherChain(t *testing.T) {
@@ -247,22 +267,27 @@ func TestFirstUseOnAnotherChain(t *testing.T) {
 		return func(p *process) error { p.block = h; return nil }
 	}
 	for name, test := range map[string]struct {
+		final  chain.Block
 		script script
 		opened bool
 	}{
-		"the chain of the tables":     {script{}, true},
-		"another one before":          {script{"BlockHashes#1": to(other), "Count#1": to(final.Hash), "BlockHashes#3": to(other)}, false},
-		"another one after":           {script{"BlockHashes#2": to(other)}, false},
-		"what is final is not known":  {breaks("Compared#2", "Compared#4"), false},
-		"nodes do not say what it is": {breaks("BlockHashes#2", "BlockHashes#4"), false},
+		"the chain of the tables":     {final, script{}, true},
+		"nothing was final yet":       {chain.Block{}, script{}, true},
+		"another one before":          {final, script{"BlockHashes#1": to(other), "Count#1": to(final.Hash), "BlockHashes#3": to(other)}, false},
+		"another one after":           {final, script{"BlockHashes#2": to(other)}, false},
+		"what is final is not known":  {final, breaks("Compared#2", "Compared#4"), false},
+		"nodes do not say what it is": {final, breaks("BlockHashes#2", "BlockHashes#4"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProcess(t, test.script)
-			p.keys, p.mined, p.block = p.keys[:1], 2, final.Hash
-			p.must(p.tables.SetCompared(t.Context(), 1, store.Comparison{Final: final}))
+			p.mined, p.idle, p.block = 2, second, final.Hash
+			p.must(p.tables.SetCompared(t.Context(), 1, store.Comparison{Final: test.final}))
 			_, err := p.pay()
 			if p.did("Open#1") != test.opened || !errors.Is(err, dispatch.ErrUnavailable) {
 				t.Errorf("%v, after %v", err, p.calls)
+			}
+			if test.opened && !p.record(second).Suspect() {
+				t.Errorf("the other wallet pays: %+v", p.record(second))
 			}
 		})
 	}
@@ -282,105 +307,6 @@ func TestWithoutAKey(t *testing.T) {
 	p.d.Random = iotest.ErrReader(errBroken)
 	if _, err := p.send(""); !errors.Is(err, errBroken) || p.did("Create#1") {
 		t.Errorf("%v, after %v", err, p.calls)
-	}
-}
-
-// TestRefusals: a payment that cannot be begun leaves its key free.
-func TestRefusals(t *testing.T) {
-	for name, test := range map[string]struct {
-		before func(*process)
-		want   error
-	}{
-		"as little and as much as is allowed": {func(p *process) {
-			p.set(func(s *settings.Settings) { s.Minimum, s.Maximum = asked.Amount, asked.Amount })
-		}, nil},
-		"below the minimum":   {func(p *process) { p.set(func(s *settings.Settings) { s.Minimum = token.Units(101) }) }, dispatch.ErrAmountBelow},
-		"above the maximum":   {func(p *process) { p.set(func(s *settings.Settings) { s.Maximum = token.Units(99) }) }, dispatch.ErrAmountAbove},
-		"to a wallet of ours": {func(p *process) { p.keys = append(p.keys, asked.To) }, dispatch.ErrOwnWallet},
-		"to a draining wallet of ours": {func(p *process) {
-			p.keys, p.draining = append(p.keys, asked.To), []token.Address{asked.To}
-		}, dispatch.ErrOwnWallet},
-		"to a recipient that the token refuses": {func(p *process) { p.refuses = []token.Address{asked.To} }, dispatch.ErrRecipient},
-		"as much as a wallet has":               {func(p *process) { p.holds = asked.Amount }, nil},
-		"more than a wallet has":                {func(p *process) { p.holds = token.Units(99) }, dispatch.ErrInsufficient},
-		"while every wallet is draining":        {func(p *process) { p.draining = p.keys }, dispatch.ErrUnavailable},
-		"while the token pays no recipient": {func(p *process) {
-			p.refuses = []token.Address{asked.To, first, second}
-		}, dispatch.ErrUnavailable},
-	} {
-		p := newProcess(t, script{})
-		test.before(p)
-		if _, err := p.pay(); !errors.Is(err, test.want) || (p.stored().ID == "") != (test.want != nil) {
-			t.Errorf("%s: %v, want %v; stored is %+v", name, err, test.want, p.stored())
-		}
-	}
-}
-
-// TestReplayed: a request whose payment is committed is answered with it, and
-// charges and reserves nothing.
-func TestReplayed(t *testing.T) {
-	p := newProcess(t, script{})
-	made, err := p.pay()
-	p.must(err)
-	result, err := p.pay()
-	if err != nil || !result.Replayed || result.Payment.TxHash != made.Payment.TxHash || p.did("Charge#2") || p.did("Reserve#2") {
-		t.Errorf("answered %+v, %v, after %v", result, err, p.calls)
-	}
-	other := asked
-	other.Reference = "another"
-	if result, err := p.d.Send(t.Context(), other); !errors.Is(err, dispatch.ErrKeyReused) || result.Payment.ID != "" {
-		t.Errorf("another request under its key: %+v, %v", result, err)
-	}
-	p.script = breaks("Nodes#4", "Nodes#5")
-	if result, err := p.pay(); err != nil || !result.Replayed || result.Payment.TxHash != made.Payment.TxHash {
-		t.Errorf("while no node is known: %+v, %v", result, err)
-	}
-	if _, err := p.send("another"); !errors.Is(err, dispatch.ErrUnavailable) {
-		t.Errorf("another payment while no node is known: %v", err)
-	}
-}
-
-// TestTheWinnersBytesAreSent: a process that was overtaken broadcasts the bytes
-// that are stored.
-func TestTheWinnersBytesAreSent(t *testing.T) {
-	p := newProcess(t, script{"Commit#1": overtake})
-	result, err := p.pay()
-	tx, _ := p.tables.PendingTx(t.Context(), walletOf(first), 0)
-	if err != nil || result.Payment.TxHash != tx.Hash() || len(p.sent) != 1 || string(p.sent[0]) != string(tx.Raw) {
-		t.Errorf("answered %+v, %v; sent %q, stored is %q", result, err, p.sent, tx.Raw)
-	}
-}
-
-// TestACommittedPaymentTakesNoNonce: when another process commits the payment
-// between two looks at it, that is the answer, and no second nonce is used.
-func TestACommittedPaymentTakesNoNonce(t *testing.T) {
-	p := newProcess(t, script{"Reserve#1": func(p *process) error { p.must(overtake(p)); return errBroken }})
-	result, err := p.pay()
-	if err != nil || result.Payment.State != payment.Committed || p.did("Reserve#2") || p.record(first).NextNonce != 1 {
-		t.Errorf("answered %+v, %v, after %v", result, err, p.calls)
-	}
-}
-
-// TestAFilledNonceIsLeft: a payment whose nonce got a no-op releases it and is
-// committed at the next.
-func TestAFilledNonceIsLeft(t *testing.T) {
-	p := newProcess(t, script{"Commit#1": fill})
-	result, err := p.pay()
-	if w := p.record(first); err != nil || result.Payment.Nonce != 1 || w.NextNonce != 2 || len(w.Reservations) != 0 {
-		t.Errorf("answered %+v, %v; the wallet is %+v", result, err, w)
-	}
-}
-
-// TestHints: a run is asked for unless one claims the wallet.
-func TestHints(t *testing.T) {
-	for until, want := range map[time.Duration]bool{-time.Second: true, 0: true, time.Second: false} {
-		p := newProcess(t, script{"Reserve#1": func(p *process) error {
-			_, err := p.tables.Claim(context.Background(), walletOf(first), "run", p.now.Add(-time.Hour), p.now.Add(until))
-			return err
-		}})
-		if _, err := p.pay(); err != nil || p.did("Hint#1") != want {
-			t.Errorf("claimed until %v from now: hint %v, %v", until, p.did("Hint#1"), err)
-		}
 	}
 }
 
@@ -411,6 +337,9 @@ func TestTimeForAPayment(t *testing.T) {
 	}
 }
 
+// deny puts the recipient of asked on the deny list.
+func deny(p *process) { p.must(p.tables.Deny(context.Background(), store.Denial{To: asked.To})) }
+
 // TestTakenUp: a payment that an earlier request left is charged and finished by
 // the next under its key, and refused only while it holds no nonce.
 func TestTakenUp(t *testing.T) {
@@ -437,6 +366,8 @@ func TestTakenUp(t *testing.T) {
 			_ = replace(p)
 			return overtake(p)
 		}}, exhaust, dispatch.ErrInProgress},
+		{"without a nonce, to a recipient that is denied since", breaks("Reserve#1", "Payment#1"), script{}, deny, dispatch.ErrRecipient},
+		{"with a nonce, to a recipient that is denied since", breaks("Sign#1"), script{}, deny, nil},
 		{"while no price is known", breaks("Reserve#1", "Payment#1"), breaks("Fees#2"), func(*process) {}, dispatch.ErrWaiting},
 		{"with a nonce, while no price is known", breaks("Sign#1"), breaks("Fees#2"), func(*process) {}, nil},
 		{"while no node is known", breaks("Reserve#1", "Payment#1"), breaks("Nodes#2"), func(*process) {}, dispatch.ErrWaiting},
@@ -469,80 +400,37 @@ func TestTakenUp(t *testing.T) {
 	}
 }
 
-// TestADuplicateIsNotRefusedForTheDay: what fills the day may be the very payment
-// that another request is making.
-func TestADuplicateIsNotRefusedForTheDay(t *testing.T) {
-	p := newProcess(t, script{"Reserve#1": func(p *process) error {
-		exhaust(p)
-		if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) || errors.Is(err, dispatch.ErrUnavailable) {
-			t.Errorf("a duplicate is answered %v", err)
-		}
-		return nil
-	}})
-	if _, err := p.pay(); err != nil || p.stored().State != payment.Committed {
-		t.Errorf("the first is answered %v, stored is %+v", err, p.stored())
-	}
-}
-
-// TestDuplicatesChargeOnce: whenever requests under one key meet, and whatever they are
-// answered, the days of their keys are charged for one payment.
-func TestDuplicatesChargeOnce(t *testing.T) {
-	r := asked
-	r.Key.Daily = payment.DailyLimit{Key: "key_a", Count: 2}
-	repeat := func(want error) func(*process) error {
-		return func(p *process) error {
-			for range 3 {
-				if _, err := p.d.Send(t.Context(), r); !errors.Is(err, want) {
-					t.Errorf("a duplicate is answered %v, want %v", err, want)
-				}
-			}
-			return nil
-		}
-	}
-	for name, script := range map[string]script{
-		"before the charge":       {"Charge#1": repeat(dispatch.ErrInProgress)},
-		"after the charge":        {"Reserve#1": repeat(dispatch.ErrInProgress)},
-		"with the nonce reserved": {"Sign#1": repeat(nil)},
-		"after the commit":        {"Release#1": repeat(nil)},
-		"when no wallet can pay": {"Reserve#1": pause(first), "Reserve#2": pause(second),
-			"Discard#1": repeat(dispatch.ErrInProgress)},
-		"in progress for one that cannot sign at all": breaks("Sign#1"),
+// TestWithoutRules: a request that finishes a payment while no rules are known gives it to no
+// other wallet, and fills no nonce.
+func TestWithoutRules(t *testing.T) {
+	for name, test := range map[string]struct {
+		script script
+		never  string
+	}{
+		"it has lost its nonce": {script{"Reserve#2": func(p *process) error {
+			id := p.stored().ID
+			p.must(p.tables.Release(t.Context(), id, wallet.PendingTx{ID: walletOf(first), Nonce: p.record(first).Reservations[id].Nonce}))
+			return pause(first)(p)
+		}}, "Reassign#1"},
+		"it is made elsewhere": {script{"Commit#1": elsewhere}, "Orphan#1"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := newProcess(t, script)
-			p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-			_, err := p.d.Send(t.Context(), r)
-			for call := range script {
-				t.Errorf("%s was not called: %v", call, p.calls)
-			}
-			if err != nil {
-				_ = p.tables.Repause(t.Context(), walletOf(first), "by hand", "")
-				_ = repeat(nil)(p)
-			}
-			other := r
-			for _, want := range []error{nil, store.ErrDailyLimit} {
-				other.IdempotencyKey += "x"
-				if _, err := p.d.Send(t.Context(), other); !errors.Is(err, want) {
-					t.Errorf("another payment is answered %v, want %v", err, want)
-				}
-			}
-		})
+		p := left(t, settings.MaxAge, "Sign#1")
+		p.script = test.script.with("Rules#2", func(*process) error { return errBroken })
+		if _, err := p.pay(); err != nil && !errors.Is(err, dispatch.ErrInProgress) || p.did(test.never) || len(p.script) > 0 {
+			t.Errorf("%s: %v, after %v", name, err, p.calls)
+		}
 	}
 }
 
-// TestGivesBackWhatItTook: a request that found its payment charged, and then no wallet
-// that can pay, leaves the charge to the request that took it.
-func TestGivesBackWhatItTook(t *testing.T) {
-	p := newProcess(t, breaks("Sign#1").with("Reserve#2", func(p *process) error {
-		id := p.stored().ID
-		p.must(p.tables.Release(t.Context(), id, wallet.PendingTx{ID: walletOf(first), Nonce: p.record(first).Reservations[id].Nonce}))
-		return pause(first)(p)
-	}).with("Reserve#3", pause(second)))
-	if _, err := p.pay(); !errors.Is(err, dispatch.ErrInProgress) {
-		t.Fatal(err)
-	}
-	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || p.stored().ID != "" || p.did("Refund#1") {
-		t.Errorf("answered %v, stored is %+v, after %v", err, p.stored(), p.calls)
+// TestANonceThatIsForgone is filled step by step, and left to check-receipts at the first that
+// fails.
+func TestANonceThatIsForgone(t *testing.T) {
+	for call, never := range map[string]string{"": "nothing", "Orphan#1": "PutNoop#1", "Ready#3": "PutNoop#1", "Sign#2": "PutNoop#1",
+		"PutNoop#1": "Send#2"} {
+		p := newProcess(t, breaks(call).with("Commit#1", elsewhere))
+		if _, err := p.pay(); err != nil || p.did(never) || p.did("Send#2") != (call == "") {
+			t.Errorf("%s fails: %v, after %v", call, err, p.calls)
+		}
 	}
 }
 
@@ -617,45 +505,6 @@ func TestLimitsOfAKey(t *testing.T) {
 	}
 }
 
-// TestADayOfAKeyIsExact: fifty requests at once pay as often as the limit allows, a
-// payment that no wallet can make gives its charge back, and a request that is
-// repeated after a crash is charged.
-func TestADayOfAKeyIsExact(t *testing.T) {
-	p := newProcess(t, script{})
-	p.set(func(s *settings.Settings) { s.Daily, s.NonceWindow = token.Amount{}, 64 })
-	r := asked
-	r.Key.Daily = payment.DailyLimit{Key: "key_a", Amount: token.Units(700), Count: 8}
-	p.holds = token.Units(1_000_000)
-	var paid atomic.Int64
-	var wg sync.WaitGroup
-	for n := range 50 {
-		wg.Go(func() {
-			r := r
-			r.IdempotencyKey = fmt.Sprint("k", n)
-			switch _, err := p.d.Send(t.Context(), r); {
-			case err == nil:
-				paid.Add(1)
-			case !errors.Is(err, store.ErrDailyLimit):
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if paid.Load() != 7 {
-		t.Errorf("%d payments of 100 fit into 700", paid.Load())
-	}
-
-	p = newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": pause(second)})
-	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-	r.Key.Daily.Amount = asked.Amount
-	if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrUnavailable) {
-		t.Error(err)
-	}
-	whole := store.Charge{Merchant: r.Merchant, Mode: r.Mode, At: p.now, Amount: asked.Amount, Count: 1,
-		Limits: []payment.DailyLimit{r.Key.Daily}}
-	p.must(p.tables.Charge(t.Context(), whole)) // all of it is there again
-}
-
 // TestAnotherWalletIsTried: a payment moves on from a wallet that refuses it,
 // and the refusal names the cause when all do.
 func TestAnotherWalletIsTried(t *testing.T) {
@@ -665,6 +514,12 @@ func TestAnotherWalletIsTried(t *testing.T) {
 	}
 	if result, err := p.send("next"); err != nil || result.Payment.Wallet != second || p.did("Reassign#2") {
 		t.Errorf("the next payment is not given to the other wallet at once: %+v, %v, after %v", result, err, p.calls)
+	}
+	p = newProcess(t, breaks("Ready#1"))
+	for n := range 2 {
+		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != second || p.times["Ready"] != 3+2*n {
+			t.Errorf("after its key was out of reach: %+v, %v, after %v", result, err, p.calls)
+		}
 	}
 	spend := func(a token.Address) func(*process) error {
 		return func(p *process) error {
@@ -707,35 +562,6 @@ func TestAPauseIsNamed(t *testing.T) {
 	}
 }
 
-// TestTheCeilingIsRaised only as far as the chain has got, and only when that is
-// further than the ceiling is.
-func TestTheCeilingIsRaised(t *testing.T) {
-	full := func(p *process) error { // the first wallet's window is full of committed payments
-		for n := range 4 {
-			_, err := p.tables.Reserve(context.Background(), wallet.Need{Wallet: walletOf(first), Payment: payment.ID(fmt.Sprint(n)), At: p.now})
-			p.must(err)
-		}
-		return nil
-	}
-	for name, test := range map[string]struct {
-		script script
-		mined  uint64
-		raises bool
-		want   token.Address
-	}{
-		"no more is mined":          {script{}, 0, false, second},
-		"one more is mined":         {script{}, 1, true, first},
-		"the node does not answer":  {breaks("Account#3"), 1, false, second},
-		"the ceiling is not raised": {breaks("RaiseCeiling#1"), 1, true, second},
-	} {
-		p := newProcess(t, test.script.with("Reserve#1", func(p *process) error { p.mined = test.mined; return full(p) }))
-		result, err := p.pay()
-		if err != nil || result.Payment.Wallet != test.want || p.did("RaiseCeiling#1") != test.raises {
-			t.Errorf("%s: wallet %v, %v, after %v", name, result.Payment.Wallet, err, p.calls)
-		}
-	}
-}
-
 // TestGaps: a node that misses predecessors gets those of the wallet, and the
 // bytes again, unless they cannot be read.
 func TestGaps(t *testing.T) {
@@ -756,15 +582,9 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestTheLessLoadedWalletPays: a process remembers what it has reserved.
+// TestTheLessLoadedWalletPays: a process remembers which wallets can pay.
 func TestTheLessLoadedWalletPays(t *testing.T) {
 	p := newProcess(t, script{})
-	for n, want := range []token.Address{first, second, first, second} {
-		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != want {
-			t.Errorf("payment %d: wallet %v, %v; want %v", n, result.Payment.Wallet, err, want)
-		}
-	}
-	p = newProcess(t, script{})
 	p.poor = first
 	_, err := p.send("the process is cold")
 	p.must(err)
@@ -835,55 +655,16 @@ func TestQuotesAreKept(t *testing.T) {
 	for n, step := range []struct {
 		pass  time.Duration
 		asked bool
-	}{{0, true}, {time.Minute - 1, false}, {1, true}} {
+	}{{0, true}, {time.Minute - 1, false}, {1, true}, {dispatch.RegistryAge - time.Minute - 1, true}, {1, false}} {
 		p.now = p.now.Add(step.pass)
-		before := p.times["Fees"]
-		if _, err := p.send(fmt.Sprint(n)); err != nil || p.times["Fees"] > before != step.asked {
-			t.Errorf("request %d: %v, asked for the price %v", n, err, p.times["Fees"] > before)
+		before, read := p.times["Fees"], p.times["Wallets"]
+		if _, err := p.send(fmt.Sprint(n)); err != nil || p.times["Fees"] > before != step.asked || p.times["Wallets"] > read != (n%4 == 0) {
+			t.Errorf("request %d: %v, asked for the price %v, after %v", n, err, p.times["Fees"] > before, p.calls)
 		}
 	}
 	if p.times["Compared"] != 1 {
 		t.Errorf("%d startup checks", p.times["Compared"])
 	}
-}
-
-// TestRefundsTheDayThatWasCharged: a payment that is refused after midnight
-// gives back what it took before, and adds nothing to the new day.
-func TestRefundsTheDayThatWasCharged(t *testing.T) {
-	p := newProcess(t, script{"Reserve#1": pause(first), "Reserve#2": func(p *process) error {
-		p.now = p.now.AddDate(0, 0, 1)
-		return pause(second)(p)
-	}})
-	before := p.now
-	if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) {
-		t.Fatal(err)
-	}
-	for _, at := range []time.Time{before, p.now} {
-		charge := func(n uint64) error { return p.tables.Charge(t.Context(), day(n, at)) }
-		if all, more := charge(5000), charge(1); all != nil || !errors.Is(more, store.ErrDailyLimit) {
-			t.Errorf("the whole limit on %s: %v, and one more: %v", at.Format(time.DateOnly), all, more)
-		}
-	}
-}
-
-// TestStartupCheckAsksForAllWalletsAtOnce: a cold process with sixteen wallets waits
-// for the node as long as one with a single wallet does.
-func TestStartupCheckAsksForAllWalletsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tables := memory.NewPayments()
-		for _, how := range []string{"opens them", "knows them"} {
-			p := start(t, tables, script{})
-			p.delays = map[string]time.Duration{"Account": time.Second}
-			for i := range 14 {
-				p.keys = append(p.keys, token.Address{3, byte(i)})
-			}
-			began := time.Now()
-			_, err := p.send(how)
-			if took := time.Since(began); err != nil || took != time.Second {
-				t.Errorf("a process that %s took %v, want a second; %v", how, took, err)
-			}
-		}
-	})
 }
 
 // TestFoundOnTheChain: a payment that only the chain had is its merchant's once a

@@ -15,7 +15,7 @@ const (
 	phaseCount
 )
 
-// Phases are how long each phase of one request took. Nil measures nothing.
+// Phases are how long each phase of one request took.
 type phases struct {
 	now  func() time.Time
 	last time.Time
@@ -24,9 +24,6 @@ type phases struct {
 
 // end ends a phase, which began when the last one ended.
 func (p *phases) end(phase int) {
-	if p == nil {
-		return
-	}
 	now := p.now()
 	p.took[phase] += now.Sub(p.last)
 	p.last = now
@@ -34,9 +31,6 @@ func (p *phases) end(phase int) {
 
 // attr is the phases in milliseconds.
 func (p *phases) attr() slog.Attr {
-	if p == nil {
-		return slog.Attr{}
-	}
 	var all []any
 	for phase, name := range [phaseCount]string{"simulate", "store", "reserve", "commit", "broadcast"} {
 		all = append(all, slog.Int64(name, p.took[phase].Milliseconds()))

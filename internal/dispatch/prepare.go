@@ -14,7 +14,6 @@ import (
 	"remit/internal/chain"
 	"remit/internal/disburser"
 	"remit/internal/payment"
-	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
 )
@@ -76,36 +75,29 @@ func (d sending) bounds(r payment.Request, amount token.Amount) error {
 const bookReads = 20
 
 // listed returns ErrNotInBook unless every recipient of r is an active entry of its
-// merchant's book. Each is looked for once.
+// merchant's book.
 func (d sending) listed(ctx context.Context, r payment.Request) error {
-	active := map[token.Address]*bool{}
+	active := make([]bool, len(r.Outputs()))
 	var asked errgroup.Group
 	asked.SetLimit(bookReads)
-	for _, e := range r.Outputs() {
-		if active[e.To] != nil {
-			continue
-		}
-		found := new(bool)
-		active[e.To] = found
+	for i, e := range r.Outputs() {
 		asked.Go(func() (err error) {
-			*found, err = d.Book.Active(ctx, r.Merchant, r.Mode, e.To, d.Now())
+			active[i], err = d.Book.Active(ctx, r.Merchant, r.Mode, e.To, d.Now())
 			return err
 		})
 	}
 	if err := asked.Wait(); err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
-	for i, e := range r.Outputs() {
-		if !*active[e.To] {
-			return &chain.EntryError{Index: i, Err: ErrNotInBook}
-		}
+	if i := slices.Index(active, false); i >= 0 {
+		return &chain.EntryError{Index: i, Err: ErrNotInBook}
 	}
 	return nil
 }
 
 // assign returns offer with the wallet that is to pay it and its transaction there.
 func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer payment.Payment) (payment.Payment, error) {
-	refusal := ErrUnavailable
+	var refusals []error
 	var blocked []wallet.ID
 	for _, w := range d.pool.Choose(d.ChainID, wallets.Active(), offer.Amount, d.Now()) {
 		var held errgroup.Group // a key that is not in memory is read, or tried, meanwhile
@@ -116,37 +108,29 @@ func (d sending) assign(ctx context.Context, wallets wallet.Registry, offer paym
 		tx, err := d.simulate(ctx, w, offer)
 		keyErr := held.Wait()
 		switch {
-		case errors.Is(err, ErrInsufficient):
-			if len(blocked) == 0 {
-				refusal = err // this wallet's: another may have more
-			}
-			continue
-		case errors.Is(err, errUnapproved):
-			if len(blocked) == 0 {
-				refusal = err
-			}
-			d.Log.WarnContext(ctx, "wallet pays no batches", "wallet", w.Address, "err", err)
-			continue
 		case errors.Is(err, errBlocked):
-			refusal = err
-			if blocked = append(blocked, w); len(blocked) == blockedMost {
-				return payment.Payment{}, d.refusedMemo(ctx, blocked[0], offer, refusal)
-			}
-			continue
+			blocked = append(blocked, w)
+		case errors.Is(err, errUnapproved):
+			d.Log.WarnContext(ctx, "wallet pays no batches", "wallet", w.Address, "err", err)
+		case errors.Is(err, ErrInsufficient): // another may have more
 		case err != nil:
 			return payment.Payment{}, err
 		case keyErr != nil: // of another wallet the key may be at hand
-			refusal = d.keyless(ctx, w, keyErr)
-			continue
+			err = d.keyless(ctx, w, keyErr)
+		default:
+			d.pool.Wake(w)
+			d.rest(ctx, blocked)
+			return offer.AssignedTo(w.Address, tx), nil
 		}
-		d.pool.Wake(w)
-		d.rest(ctx, blocked)
-		return offer.AssignedTo(w.Address, tx), nil
+		refusals = append(refusals, err)
+		if len(blocked) == blockedMost {
+			break
+		}
 	}
 	if len(blocked) > 0 {
-		refusal = d.refusedMemo(ctx, blocked[0], offer, refusal)
+		return payment.Payment{}, d.refusedMemo(ctx, blocked[0], offer, unable(refusals))
 	}
-	return payment.Payment{}, refusal
+	return payment.Payment{}, unable(refusals)
 }
 
 // errMemo reports a token that makes a transfer only if nothing follows its
@@ -157,9 +141,6 @@ var errMemo = fmt.Errorf("%w: the token refuses a payment's id after the argumen
 // refusedMemo returns errMemo if the token would make p without the memo from a
 // wallet from which it pays nobody with it, and refusal otherwise.
 func (d sending) refusedMemo(ctx context.Context, w wallet.ID, p payment.Payment, refusal error) error {
-	if d.MemoOff {
-		return refusal
-	}
 	if _, err := d.Nodes.Estimate(ctx, p.Call(w.Address, false)); err != nil {
 		return refusal
 	}
@@ -191,11 +172,8 @@ func (d sending) rest(ctx context.Context, blocked []wallet.ID) {
 	for _, id := range blocked {
 		since := d.pool.Rest(id, blockedReason, d.Now())
 		d.Log.WarnContext(ctx, "wallet rests: the token pays nobody from it", "wallet", id.Address, "since", since)
-		if d.Now().Sub(since) < blockedFor {
-			continue
-		}
-		if err := d.Store.Repause(ctx, id, "", blockedReason); err != nil && !errors.Is(err, store.ErrChanged) {
-			d.Log.WarnContext(ctx, "pause unknown", "wallet", id.Address, "err", err)
+		if d.Now().Sub(since) >= blockedFor {
+			d.warn(ctx, d.Store.Repause(ctx, id, "", blockedReason), "blocked wallet not paused", "wallet", id.Address)
 		}
 	}
 }
@@ -214,8 +192,7 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (
 	market, gas, err := d.quote(ctx, screened)
 	switch {
 	case errors.Is(err, chain.ErrListed):
-		i, _ := place(err)
-		return chain.Tx{}, &chain.EntryError{Index: i, Err: fmt.Errorf("%w: %w", errScreened, err)}
+		return chain.Tx{}, &chain.EntryError{Index: place(err), Err: fmt.Errorf("%w: %w", errScreened, err)}
 	case errors.Is(err, chain.ErrReverted) && p.Ether():
 		return chain.Tx{}, fmt.Errorf("%w: %w", ErrRecipient, err)
 	case errors.Is(err, chain.ErrReverted):
@@ -233,13 +210,24 @@ func (d sending) simulate(ctx context.Context, w wallet.ID, p payment.Payment) (
 	return tx, nil
 }
 
-// place returns which entry err concerns, and false if it does not say so.
-func place(err error) (int, bool) {
-	entry, ok := errors.AsType[*chain.EntryError](err)
-	if !ok {
-		return 0, false
+// place returns which entry err concerns, -1 if it does not say so.
+func place(err error) int {
+	if entry, ok := errors.AsType[*chain.EntryError](err); ok {
+		return entry.Index
 	}
-	return entry.Index, true
+	return -1
+}
+
+// trial returns a function that reports whether w could make a payment. It notes in unknown
+// that no node answered.
+func (d sending) trial(ctx context.Context, w token.Address, unknown *error) func(payment.Payment) bool {
+	return func(p payment.Payment) bool {
+		_, err := d.Nodes.Estimate(ctx, d.call(p, w))
+		if err != nil && !errors.Is(err, chain.ErrReverted) && !errors.Is(err, chain.ErrTooLarge) {
+			*unknown = errors.Join(ErrUnavailable, err)
+		}
+		return err == nil
+	}
 }
 
 // A TooManyError reports a batch of more entries than fit into a transaction. Nothing was
@@ -252,14 +240,11 @@ func (e *TooManyError) Error() string { return fmt.Sprintf("at most %d entries f
 // fewer says how many of the entries of p fit into a transaction of w.
 func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) error {
 	var unknown error
+	passes := d.trial(ctx, w, &unknown)
 	fit := sort.Search(len(p.Entries)-1, func(n int) bool {
 		some := p
 		some.Entries = p.Entries[:n+1]
-		_, err := d.Nodes.Estimate(ctx, d.call(some, w))
-		if err != nil && !errors.Is(err, chain.ErrTooLarge) && !errors.Is(err, chain.ErrReverted) {
-			unknown = errors.Join(ErrUnavailable, err)
-		}
-		return err != nil
+		return !passes(some)
 	})
 	return cmp.Or(unknown, error(&TooManyError{max(fit, 1)})) // one alone is a transfer
 }
@@ -267,8 +252,7 @@ func (d sending) fewer(ctx context.Context, p payment.Payment, w token.Address) 
 // call returns the call by which w would make p.
 func (d sending) call(p payment.Payment, w token.Address) chain.Call {
 	call := p.Call(w, !d.MemoOff)
-	call.Batch = !p.BatchContract.IsZero()
-	call.ByCall = d.ByCall && !call.Batch && !p.Ether()
+	call.ByCall = d.ByCall && call.To == p.Token.Contract
 	return call
 }
 
@@ -318,14 +302,8 @@ func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Addres
 	if views.Leading().Balance.Less(p.Amount) {
 		return ErrInsufficient
 	}
-	var unknown error // of a call that no node answered: it says nothing of the token
-	passes := func(p payment.Payment) bool {
-		_, err := d.Nodes.Estimate(ctx, d.call(p, w))
-		if err != nil && !errors.Is(err, chain.ErrReverted) {
-			unknown = errors.Join(ErrUnavailable, err)
-		}
-		return err == nil
-	}
+	var unknown error // it says nothing of the token
+	passes := d.trial(ctx, w, &unknown)
 	toItself := p
 	toItself.To, toItself.Entries = w, slices.Clone(p.Entries)
 	for i := range toItself.Entries {
@@ -333,23 +311,22 @@ func (d sending) diagnose(ctx context.Context, p payment.Payment, w token.Addres
 	}
 	plain := toItself
 	plain.Entries, plain.BatchContract = nil, token.Address{}
+	refusal := errBlocked
 	switch {
 	case passes(toItself):
-		i, known := place(reverted)
-		if !known && len(p.Entries) > 1 { // the node does not give the contract's reason
+		i := place(reverted)
+		if i < 0 { // the node does not give the contract's reason
 			i = sort.Search(len(p.Entries)-1, func(n int) bool {
 				some := toItself
 				some.Entries = slices.Concat(p.Entries[:n+1], toItself.Entries[n+1:])
 				return !passes(some)
 			})
 		}
-		err = &chain.EntryError{Index: i, Err: ErrRecipient}
+		return cmp.Or(unknown, error(&chain.EntryError{Index: i, Err: ErrRecipient}))
 	case !p.BatchContract.IsZero() && passes(plain):
-		err = fmt.Errorf("%w: %s: %w", errUnapproved, w, reverted)
-	default:
-		err = fmt.Errorf("%w: %s: %w", errBlocked, w, reverted)
+		refusal = errUnapproved
 	}
-	return cmp.Or(unknown, err)
+	return cmp.Or(unknown, fmt.Errorf("%w: %s: %w", refusal, w, reverted))
 }
 
 func walletOf(p payment.Payment) wallet.ID {

@@ -66,7 +66,6 @@ type process struct {
 	mu     sync.Mutex      // guards calls, script, sent, times and asked
 	times  map[string]int  // of each operation
 
-	unsettled  uint64                   // of the count, not final yet
 	block      chain.Hash               // the hash of every block
 	draining   []token.Address          // of keys
 	refuses    []token.Address          // recipients that the token refuses
@@ -77,9 +76,9 @@ type process struct {
 	unapproved []token.Address          // wallets whose coins the batch contract may not spend
 	fit        int                      // the most entries that fit into a transaction; 0: any
 	tells      bool                     // the node gives the batch contract's reason
-	refused    int                      // simulated calls that the token refused, without a reason
 	strict     bool                     // the token refuses call data of another length than a transfer's
 	blocked    int                      // simulated transfers from those to others
+	idle       token.Address            // the wallet of which none is mined
 	foreign    token.Address            // the wallet of which the node's pool holds a transaction
 	delays     map[string]time.Duration // of operations
 	costs      map[token.Address]uint64 // gas of a transfer to an address, if not 50,000
@@ -206,7 +205,10 @@ func (p *process) call(op string) error {
 }
 
 func (p *process) Nodes(context.Context) (chain.Nodes, error) {
-	return chain.Nodes{interpose.Node{Node: p, Around: p.around}}, p.call("Nodes")
+	if err := p.call("Nodes"); err != nil {
+		return nil, err
+	}
+	return chain.Nodes{interpose.Node{Node: p, Around: p.around}}, nil
 }
 
 func (p *process) Hint(context.Context) error { return p.call("Hint") }
@@ -220,8 +222,11 @@ type registering struct {
 func (r registering) Wallets(ctx context.Context, chainID uint64) (wallet.Registry, error) {
 	for _, a := range r.p.keys {
 		from, to := wallet.Draining, wallet.Active
-		if slices.Contains(r.p.draining, a) {
+		switch {
+		case slices.Contains(r.p.draining, a):
 			from, to = to, from
+		case a == funding:
+			to = wallet.Funding
 		}
 		r.p.must(r.p.tables.Register(context.Background(), wallet.Registration{ID: walletOf(a), State: to, Key: wallet.InSecret}))
 		r.p.must(r.p.tables.SetState(context.Background(), walletOf(a), from, to, r.p.now))
@@ -259,7 +264,7 @@ func (p *process) balance(a token.Address) token.Amount {
 }
 
 func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
-	if i := slices.IndexFunc(c.Recipients, func(a token.Address) bool { return slices.Contains(p.listed, a) }); i >= 0 {
+	if i := slices.IndexFunc(c.Recipients, func(a token.Address) bool { return slices.Contains(p.listed, a) }); i >= 0 && !c.List.IsZero() {
 		return 0, &chain.EntryError{Index: i, Err: chain.ErrListed}
 	}
 	p.mu.Lock()
@@ -292,7 +297,6 @@ func (p *process) Estimate(_ context.Context, c chain.Call) (uint64, error) {
 		case refused && p.tells:
 			return 0, &chain.EntryError{Index: i, Err: chain.ErrReverted}
 		case refused:
-			p.refused++
 			return 0, chain.ErrReverted
 		}
 	}
@@ -308,18 +312,22 @@ func (p *process) Head(context.Context, chain.ConfirmationRule) (chain.Head, err
 }
 
 func (p *process) Account(_ context.Context, a, _ token.Address, head chain.Head) (chain.Account, error) {
-	pending := p.mined
+	mined := p.mined
+	if a == p.idle {
+		mined = 0
+	}
+	pending := mined
 	if a == p.foreign {
 		pending++
 	}
-	return chain.Account{Head: head, Mined: p.mined, Pending: pending, Balance: p.balance(a), Gas: token.Units(1 << 60)}, nil
+	return chain.Account{Head: head, Mined: mined, Pending: pending, Balance: p.balance(a), Gas: token.Units(1 << 60)}, nil
 }
 
 func (p *process) Count(_ context.Context, _ token.Address, block uint64) (uint64, error) {
 	if block != 9 {
 		return 0, nil
 	}
-	return p.mined - p.unsettled, nil
+	return p.mined, nil
 }
 
 func (p *process) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, error) {

@@ -50,13 +50,6 @@ func (d *Dispatcher) Refill(ctx context.Context, to token.Address, ether bool, s
 	case last.State != payment.Prepared: // under way, or not arrived by seen
 		return nil
 	default:
-		w, err := d.Store.Wallet(ctx, walletOf(last))
-		if err != nil {
-			return err
-		}
-		if _, held := w.Holds(last.ID, last.Revision); held || d.Now().Sub(last.CreatedAt) < handlerLife {
-			return nil // the next run commits it, or another process is at it
-		}
 		t.From, t.Amount = last.Wallet, last.Amount
 	}
 	t.Key = key(n)

@@ -23,14 +23,11 @@ func isRefusal(err error) bool {
 // further than the ceiling knew.
 func (d sending) raise(ctx context.Context, w wallet.Wallet) bool {
 	views, err := d.Nodes.Latest(ctx, w.Address, d.Token.Contract)
-	if err != nil {
-		return false
+	var ceiling uint64
+	if err == nil {
+		ceiling = views.Leading().Mined + d.Window
 	}
-	ceiling := views.Leading().Mined + d.Window
-	if ceiling <= w.Ceiling {
-		return false
-	}
-	return d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil
+	return ceiling > w.Ceiling && d.Store.RaiseCeiling(ctx, w.ID, ceiling) == nil
 }
 
 // errNoKey reports a wallet whose key is out of reach.
@@ -46,13 +43,12 @@ func (d sending) keyless(ctx context.Context, id wallet.ID, err error) error {
 // errNoWallet reports that every active wallet was tried.
 var errNoWallet = errors.New("no wallet is left to try")
 
-// reassign moves the payment to a wallet that was not tried, whose key can sign, and from
-// which the token makes it, and returns it as it is stored then: another process may have
-// changed it first. It returns errNoWallet when no wallet is left, and adds to
-// refusals why those that it tried cannot pay. A crash after the write leaves a
-// payment that the next request under its key finishes; a reservation that it
-// holds on the wallet it left is an orphan, which check-receipts fills with a
-// no-op.
+// reassign moves the payment to a wallet that was not tried, and from which the token makes
+// it, and returns it as it is stored then: another process may have changed it first. It
+// returns errNoWallet when no wallet is left, and adds to refusals why those that it tried
+// cannot pay. A crash after the write leaves a payment that the next request under its key
+// finishes; a reservation that it holds on the wallet it left is an orphan, which
+// check-receipts fills with a no-op.
 func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token.Address, refusals *[]error) (payment.Payment, error) {
 	if d.refused != nil {
 		return payment.Payment{}, d.refused
@@ -66,17 +62,10 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 			continue
 		}
 		*tried = append(*tried, id.Address)
-		if _, err := d.ready(ctx, id.Address); err != nil {
-			*refusals = append(*refusals, d.keyless(ctx, id, err))
-			continue
-		}
 		tx, err := d.simulate(ctx, id, p)
-		if errors.Is(err, ErrInsufficient) {
-			err = wallet.ErrToken
-		}
 		if err != nil {
 			*refusals = append(*refusals, fmt.Errorf("moving to %s: %w", id.Address, err))
-			if errors.Is(err, wallet.ErrToken) || errors.Is(err, errBlocked) || errors.Is(err, errUnapproved) {
+			if errors.Is(err, ErrInsufficient) || errors.Is(err, errBlocked) || errors.Is(err, errUnapproved) {
 				continue
 			}
 			break // no node answers, or the token refuses the recipient: so it would be with each
@@ -95,12 +84,20 @@ func (d sending) reassign(ctx context.Context, p payment.Payment, tried *[]token
 	return payment.Payment{}, errNoWallet
 }
 
-// giveUp refuses a payment that no wallet can make now.
-func (d sending) giveUp(ctx context.Context, p payment.Payment, refusals []error) (Result, error) {
-	refusal := fmt.Errorf("%w: %w", ErrUnavailable, errors.Join(refusals...))
-	if !slices.ContainsFunc(refusals, func(err error) bool { return !errors.Is(err, wallet.ErrToken) }) {
-		refusal = ErrInsufficient // every wallet lacks the token only
+// unable returns why no wallet can pay.
+func unable(refusals []error) error {
+	others := slices.DeleteFunc(slices.Clone(refusals), func(err error) bool {
+		return errors.Is(err, wallet.ErrToken) || errors.Is(err, ErrInsufficient)
+	})
+	if len(others) == 0 && len(refusals) > 0 {
+		return ErrInsufficient // every wallet lacks the token only
 	}
+	return errors.Join(slices.Concat([]error{ErrUnavailable}, others)...)
+}
+
+// giveUp refuses a payment that no wallet can make now.
+func (d sending) giveUp(ctx context.Context, p payment.Payment, refusals []error) (payment.Payment, error) {
+	refusal := unable(refusals)
 	if slices.ContainsFunc(refusals, func(err error) bool { return errors.Is(err, wallet.ErrShare) }) {
 		refusal = ErrTooMany // a wallet would pay for another merchant
 		d.crowd.add(p.Merchant, d.Now())

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,14 +55,13 @@ func (d sending) ready(ctx context.Context, address token.Address) (wallet.Signe
 // signer returns the key of a wallet, which may be newer than the registry that this
 // process has read.
 func (d sending) signer(ctx context.Context, address token.Address) (wallet.Signer, error) {
+	var err error
 	for _, within := range []time.Duration{d.registryAge(), 0} {
-		wallets, err := d.registry(ctx, within)
-		if err != nil {
-			return nil, err
-		}
+		var wallets wallet.Registry
+		wallets, err = d.registry(ctx, within)
 		if r, registered := wallets.Find(address); registered {
 			return d.Keys.Signer(ctx, r)
 		}
 	}
-	return nil, fmt.Errorf("%w %v", wallet.ErrNoKey, address)
+	return nil, errors.Join(fmt.Errorf("%w %v", wallet.ErrNoKey, address), err)
 }

@@ -57,7 +57,7 @@ func (d *Dispatcher) begin(ctx context.Context) (sending, error) {
 	if err != nil {
 		err = errors.Join(ErrUnavailable, fmt.Errorf("finding nodes: %w", err))
 	}
-	return sending{d, nodes, rules, refused, nil}, err
+	return sending{d, nodes, rules, refused, &phases{now: d.Now, last: d.Now()}}, err
 }
 
 // allowed returns errScreened for entries of which the operator's deny list has a
@@ -72,8 +72,7 @@ func (d sending) allowed(entries ...payment.Entry) error {
 // screened notes a refusal by a list, for the people who answer for it.
 func (d sending) screened(ctx context.Context, r payment.Request, refusal error) {
 	if errors.Is(refusal, errScreened) {
-		to, _ := place(refusal)
-		d.Log.WarnContext(ctx, "recipient refused", "to", r.Outputs()[to].To, "merchant", r.Merchant, "list",
+		d.Log.WarnContext(ctx, "recipient refused", "to", r.Outputs()[place(refusal)].To, "merchant", r.Merchant, "list",
 			map[bool]string{true: "sanctions", false: "deny"}[errors.Is(refusal, chain.ErrListed)])
 	}
 }

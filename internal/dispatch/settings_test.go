@@ -117,26 +117,6 @@ func TestTablesOfAnotherCoin(t *testing.T) {
 		p.d.ChainID, p.d.Token.Contract = c.ChainID, c.Token
 		return p
 	}
-	for _, lost := range []bool{false, true} {
-		fails := func(p *process) error { // beside the write of the payment, and once more
-			if lost {
-				p.must(p.tables.Bind(t.Context(), ours, p.now))
-			}
-			return errBroken
-		}
-		p := of(memory.NewPayments(), ours, script{"Bind#1": fails, "Bind#2": fails})
-		if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) || p.did("Reserve#1") ||
-			p.stored().ID != "" {
-			t.Errorf("unknown: %v, after %v", err, p.calls)
-		}
-		if _, err := p.pay(); err != nil || coin(p) != ours || !p.did("Bind#3") {
-			t.Errorf("asked for again: %v, bound to %+v", err, coin(p))
-		}
-		q := of(p.tables, ours, script{})
-		if _, err := q.send("again"); err != nil || q.did("Bind#1") {
-			t.Errorf("another process: %v, after %v", err, q.calls)
-		}
-	}
 	p := of(memory.NewPayments(), ours, script{})
 	if _, err := p.d.Offer(t.Context(), dispatch.Transfer{Key: "k", Mode: "test", From: first, To: asked.To,
 		Amount: token.Units(1)}); err != nil || coin(p) != (store.Coin{}) {

@@ -26,43 +26,30 @@ const (
 )
 
 // startupCheck passes once in a process's life, before its first reservation: then every
-// wallet is compared with the chain, and the tables say of which coin their payments are.
-// A crash leaves tables that say so, and no payment.
+// wallet is compared with the chain, and the tables say of which coin their payments are. It
+// refuses to pay at all while the chain is ahead of any wallet: then another program uses a
+// key, or the tables were restored from the past and a payment made since could be made
+// again. It keeps what it has compared, so that the next call asks only for the rest. Two
+// requests that come at once may both do it; neither waits for the other. A crash leaves
+// tables that say of which coin they are, and no payment.
 func (d sending) startupCheck(ctx context.Context) error {
-	if d.bound.Load() {
+	if d.checked.Load() {
 		return nil
 	}
-	err := d.compareAll(ctx)
+	err := d.look(ctx)
 	if coin := d.ours(); err == nil && d.coin != coin {
-		if err = d.Store.Bind(ctx, coin, d.Now()); err != nil {
-			err = errors.Join(ErrUnavailable, err)
-		}
+		err = d.Store.Bind(ctx, coin, d.Now())
 	}
-	if err == nil {
-		d.bound.Store(true)
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
 	}
-	return err
+	d.checked.Store(true)
+	return nil
 }
 
 // ours is the coin of this process.
 func (d *Dispatcher) ours() store.Coin {
 	return store.Coin{ChainID: d.ChainID, Token: d.Token.Contract}
-}
-
-// compareAll compares every wallet with the chain once in a process's life. It refuses to
-// pay at all while the chain is ahead of any: then another program uses a key, or the
-// tables were restored from the past and a payment made since could be made again. It
-// keeps what it has compared, so that the next call asks only for the rest. Two requests
-// that come at once may both do it; neither waits for the other.
-func (d sending) compareAll(ctx context.Context) error {
-	if d.checked.Load() {
-		return nil
-	}
-	if err := d.look(ctx); err != nil {
-		return errors.Join(ErrUnavailable, err)
-	}
-	d.checked.Store(true)
-	return nil
 }
 
 // look compares every wallet that has a record, also one that is draining or whose
@@ -163,51 +150,46 @@ func (d sending) open(ctx context.Context, wallets wallet.Registry, all bool) er
 	suspicion, unknown := d.suspicion(ctx)
 	var mu sync.Mutex
 	opening := map[wallet.ID]wallet.Wallet{}
-	err := abreast(wallets, func(r wallet.Registration) error {
-		id := r.ID
-		w, forgotten, err := wallet.Wallet{}, false, unknown
-		if err == nil {
-			w, forgotten, err = d.firstUse(ctx, id)
-		}
-		if err != nil {
-			d.leaveOut(ctx, id, err)
+	err := abreast(wallets, d.orLeaveOut(ctx, func(r wallet.Registration) error {
+		w, err := d.firstUse(ctx, r.ID)
+		if err = cmp.Or(unknown, err); err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		opening[id] = w
-		if forgotten {
-			suspicion = fmt.Sprintf("%s: %d transactions of %s are mined, and the tables have no record of it", wallet.Suspicion, w.NextNonce,
-				id.Address)
-			d.Log.ErrorContext(ctx, "wallets opened paused", "wallet", id.Address, "reason", suspicion)
+		opening[r.ID] = w
+		if w.Suspect() {
+			suspicion = w.Paused
+			d.Log.ErrorContext(ctx, "wallets opened paused", "wallet", r.ID.Address, "reason", suspicion)
 		}
 		return nil
-	})
+	}))
 	if err != nil && all {
 		return err
 	}
-	_ = abreast(wallets, func(r wallet.Registration) error {
-		w, known := opening[r.ID]
-		if !known {
-			return nil
+	wallets = slices.DeleteFunc(slices.Clone(wallets), func(r wallet.Registration) bool { _, known := opening[r.ID]; return !known })
+	_ = abreast(wallets, d.orLeaveOut(ctx, func(r wallet.Registration) error {
+		w := opening[r.ID]
+		w.Paused = cmp.Or(w.Paused, suspicion)
+		err := d.Store.Open(ctx, w)
+		if err == nil {
+			d.pool.Saw(w)
 		}
-		if w.Paused == "" {
-			w.Paused = suspicion
-		}
-		if err := d.Store.Open(ctx, w); err != nil {
-			d.leaveOut(ctx, r.ID, err)
-			return err
-		}
-		d.pool.Saw(w)
-		return nil
-	})
+		return err
+	}))
 	return nil
 }
 
-// leaveOut has the wallet tried last for a minute, and says why.
-func (d sending) leaveOut(ctx context.Context, id wallet.ID, err error) {
-	d.pool.Rest(id, "not opened", d.Now())
-	d.Log.ErrorContext(ctx, "wallet left out", "wallet", id.Address, "err", err)
+// orLeaveOut returns do, which has a wallet tried last for a minute if it fails.
+func (d sending) orLeaveOut(ctx context.Context, do func(wallet.Registration) error) func(wallet.Registration) error {
+	return func(r wallet.Registration) error {
+		err := do(r)
+		if err != nil {
+			d.pool.Rest(r.ID, "not opened", d.Now())
+			d.Log.ErrorContext(ctx, "wallet left out", "wallet", r.ID.Address, "err", err)
+		}
+		return err
+	}
 }
 
 // suspicion returns the reason for which a new wallet is paused as another is: the chain
@@ -230,33 +212,33 @@ func (d sending) suspicion(ctx context.Context) (reason string, err error) {
 	return reason, err
 }
 
-// firstUse returns the record of a wallet seen for the first time, and whether it has
-// paid before: another program did, or the tables have lost that it did.
-func (d sending) firstUse(ctx context.Context, id wallet.ID) (w wallet.Wallet, forgotten bool, err error) {
+// firstUse returns the record of a wallet seen for the first time. It is under suspicion if
+// the wallet has paid before: another program did, or the tables have lost that it did.
+func (d sending) firstUse(ctx context.Context, id wallet.ID) (wallet.Wallet, error) {
 	views, err := d.Nodes.Latest(ctx, id.Address, d.Token.Contract)
 	if err != nil {
-		return w, false, err
+		return wallet.Wallet{}, err
 	}
 	settled := uint64(0)
 	if views.Leading().Mined > 0 {
 		if views, settled, err = d.settled(ctx, id); err != nil {
-			return w, false, err
+			return wallet.Wallet{}, err
 		}
 	}
-	w, err = wallet.FirstUse(id, views, settled, d.Window)
+	w, err := wallet.FirstUse(id, views, settled, d.Window)
 	if err == nil && (settled == 0 || d.Ephemeral) {
-		return w, false, nil
+		return w, nil
 	}
 	stored, unread := d.Store.Wallet(ctx, id)
-	switch {
-	case unread == nil: // another process has opened it, and the transactions are its own
-		return stored, false, nil
-	case err != nil:
-		return w, false, err
-	case !errors.Is(unread, wallet.ErrUnknown):
-		return w, false, unread
+	if unread == nil { // another process has opened it, and the transactions are its own
+		return stored, nil
 	}
-	return w, true, nil
+	if err == nil && errors.Is(unread, wallet.ErrUnknown) {
+		w.Paused = fmt.Sprintf("%s: %d transactions of %s are mined, and the tables have no record of it", wallet.Suspicion, w.NextNonce,
+			id.Address)
+		return w, nil
+	}
+	return wallet.Wallet{}, cmp.Or(err, unread)
 }
 
 // settled returns the nodes' views of a wallet, and how many of its transactions are final.

@@ -32,7 +32,7 @@ func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment
 		case old && errors.Is(refusal, ErrUnavailable): // whether it may be made is not known
 			return failed(fmt.Errorf("%w: %s", ErrWaiting, refusal.Error()))
 		case old && stale():
-			if p, err = d.renew(ctx, p, offer); err != nil || p.State != payment.Prepared {
+			if p, err = d.renew(ctx, p, offer); p.State != payment.Prepared {
 				return p, store.Charge{}, err
 			}
 			fallthrough
@@ -43,8 +43,8 @@ func (d sending) takeUp(ctx context.Context, p payment.Payment, limits []payment
 					return p, taken, nil
 				}
 			}
-			result, err := d.refuse(ctx, p, refusal)
-			return result.Payment, store.Charge{}, err
+			p, err = d.refuse(ctx, p, refusal)
+			return p, store.Charge{}, err
 		case waited:
 			return failed(ErrDuplicate)
 		}
@@ -75,8 +75,7 @@ var errStale = fmt.Errorf("%w: the payment was stored for another batch contract
 // contract and with whose coins it is paid cannot be changed: such a payment is given up.
 func (d sending) renew(ctx context.Context, p, offer payment.Payment) (payment.Payment, error) {
 	if p.BatchContract != offer.BatchContract || !p.Source.IsZero() {
-		result, err := d.refuse(ctx, p, errStale)
-		return result.Payment, err
+		return d.refuse(ctx, p, errStale)
 	}
 	renewed := p.AssignedTo(offer.Wallet, offer.Tx)
 	if err := d.Store.Reassign(ctx, renewed, p.Revision); err != nil {
@@ -90,7 +89,7 @@ func (d sending) renew(ctx context.Context, p, offer payment.Payment) (payment.P
 func (d sending) reserved(ctx context.Context, p payment.Payment) (bool, error) {
 	w, err := d.Store.Wallet(ctx, walletOf(p))
 	if errors.Is(err, wallet.ErrUnknown) { // it has given no nonce out
-		return false, nil
+		err = nil
 	}
 	_, held := w.Holds(p.ID, p.Revision)
 	return held, err

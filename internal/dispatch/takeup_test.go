@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"remit/internal/dispatch"
 	"remit/internal/payment"
 	"remit/internal/settings"
 	"remit/internal/simulation/fakechain"
+	"remit/internal/stack"
 	"remit/internal/store"
 	"remit/internal/token"
 	"remit/internal/wallet"
@@ -34,76 +33,6 @@ func left(t *testing.T, since time.Duration, calls ...string) *process {
 
 // handlerLife is how long a payment may be at work in a handler.
 const handlerLife = 35 * time.Second
-
-// TestTakenUpIsJudgedAnew: a payment without a nonce is made by no request that could not
-// begin it, whatever keeps it from that; one that holds a nonce is made.
-func TestTakenUpIsJudgedAnew(t *testing.T) {
-	deny := func(p *process) { p.must(p.tables.Deny(t.Context(), store.Denial{To: asked.To})) }
-	list := func(p *process) {
-		p.listed = []token.Address{asked.To}
-		p.set(func(s *settings.Settings) { s.Sanctions = token.Address{7} })
-	}
-	for name, test := range map[string]struct {
-		before func(p *process, r *payment.Request)
-		want   error
-	}{
-		"the recipient is denied":                {func(p *process, _ *payment.Request) { deny(p) }, dispatch.ErrRecipient},
-		"the recipient is on the sanctions list": {func(p *process, _ *payment.Request) { list(p) }, dispatch.ErrRecipient},
-		"denied, and above the key's maximum": {func(p *process, r *payment.Request) {
-			deny(p)
-			r.Key.Maximum = token.Units(99)
-		}, dispatch.ErrAmountAbove},
-		"listed, and above the stack's maximum": {func(p *process, _ *payment.Request) {
-			list(p)
-			p.set(func(s *settings.Settings) { s.Maximum = token.Units(99) })
-		}, dispatch.ErrAmountAbove},
-		"below the minimum": {func(p *process, _ *payment.Request) {
-			p.set(func(s *settings.Settings) { s.Minimum = token.Units(101) })
-		}, dispatch.ErrAmountBelow},
-		"no entry of the book": {func(p *process, r *payment.Request) {
-			p.d.Book, r.Key.Book = &book{}, true
-		}, dispatch.ErrNotInBook},
-		"the deny list cannot be read": {func(p *process, _ *payment.Request) {
-			deny(p)
-			p.script = breaks("Rules#2")
-		}, dispatch.ErrWaiting},
-		"the sanctions list is silent": {func(p *process, _ *payment.Request) { p.mute = p.asked + 1 }, dispatch.ErrWaiting},
-		"every key is away":            {func(p *process, _ *payment.Request) { p.script = breaks("Ready#3", "Ready#4") }, dispatch.ErrWaiting},
-		"nothing":                      {func(*process, *payment.Request) {}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, daily := range []token.Amount{token.Units(5000), {}} {
-				p, r := left(t, handlerLife, unreserved...), asked
-				p.set(func(s *settings.Settings) { s.Daily = daily })
-				test.before(p, &r)
-				_, err := p.d.Send(t.Context(), r)
-				if !errors.Is(err, test.want) || test.want != nil && (len(p.sent) > 0 || p.did("Charge#2") || errors.Is(err, dispatch.ErrUnavailable)) {
-					t.Errorf("answered %v, want %v; %d transactions sent after %v", err, test.want, len(p.sent), p.calls)
-				}
-				if stays := test.want == nil || errors.Is(err, dispatch.ErrInProgress); (p.stored().ID != "") != stays {
-					t.Errorf("answered %v, stored is %+v", err, p.stored())
-				}
-				p, r = left(t, handlerLife, unreserved...), asked
-				p.now = p.now.Add(-1)
-				p.set(func(s *settings.Settings) { s.Daily = daily })
-				if test.before(p, &r); test.want != nil {
-					if _, err := p.d.Send(t.Context(), r); !errors.Is(err, dispatch.ErrDuplicate) || len(p.sent) > 0 || p.stored().ID == "" {
-						t.Errorf("while the first handler may live: %v, after %v", err, p.calls)
-					}
-				}
-				p, r = left(t, handlerLife, "Sign#1"), asked
-				p.set(func(s *settings.Settings) { s.Daily = daily })
-				test.before(p, &r)
-				if _, away := p.script["Ready#3"]; away {
-					return
-				}
-				if result, err := p.d.Send(t.Context(), r); err != nil || !result.Replayed || len(p.sent) != 1 {
-					t.Errorf("with a nonce: %v", err)
-				}
-			}
-		})
-	}
-}
 
 // TestTakenUpUnderOtherSettings: a payment without a nonce is signed as it would be prepared
 // now, once no other request can be making it.
@@ -169,13 +98,22 @@ func TestTakenUpByAnotherContract(t *testing.T) {
 			p.must(err)
 		}},
 	} {
-		p := newProcess(t, breaks(unreserved...))
-		p.set(func(s *settings.Settings) { s.BatchContract = token.Address{0xbb} })
-		if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrInProgress) {
-			t.Fatal(err)
+		begun := func() *process {
+			p := newProcess(t, breaks(unreserved...))
+			p.set(func(s *settings.Settings) { s.BatchContract = token.Address{0xbb} })
+			if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrInProgress) {
+				t.Fatal(err)
+			}
+			p.now = p.now.Add(handlerLife)
+			test.change(p)
+			return p
 		}
-		p.now = p.now.Add(handlerLife)
-		test.change(p)
+		p := begun()
+		p.script = script{"Discard#1": overtake}
+		if result, err := p.d.Send(t.Context(), test.r); err != nil || result.Payment.State != payment.Committed || p.did("Charge#2") {
+			t.Errorf("%s, and another process makes it: %+v, %v, after %v", name, result, err, p.calls)
+		}
+		p = begun()
 		if _, err := p.d.Send(t.Context(), test.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrInProgress) ||
 			len(p.sent) > 0 || p.did("Charge#2") {
 			t.Errorf("%s: %v, after %v", name, err, p.calls)
@@ -252,50 +190,6 @@ func TestTransferTakenUpIsScreenedAnew(t *testing.T) {
 	}
 }
 
-// TestAKeyOutOfReachMovesThePayment: a payment that an earlier request gave to a wallet
-// whose key is gone is made by another, unless it may hold a nonce there.
-func TestAKeyOutOfReachMovesThePayment(t *testing.T) {
-	for name, test := range map[string]struct {
-		left, then []string // calls that fail, of the first request and the second
-		wallet     token.Address
-		want       error
-	}{
-		"without a nonce":       {unreserved, []string{"Ready#4"}, second, nil},
-		"with one":              {[]string{"Sign#1"}, []string{"Ready#4"}, first, dispatch.ErrWaiting},
-		"as are all the others": {unreserved, []string{"Ready#4", "Ready#5"}, token.Address{}, dispatch.ErrUnavailable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, daily := range []token.Amount{token.Units(5000), {}} {
-				p := left(t, handlerLife, test.left...)
-				p.script = breaks(test.then...)
-				p.set(func(s *settings.Settings) { s.Daily = daily })
-				_, err := p.pay()
-				if stored := p.stored(); !errors.Is(err, test.want) || stored.Wallet != test.wallet || (test.want == nil) != (len(p.sent) > 0) {
-					t.Errorf("answered %v, want %v; stored is %+v after %v", err, test.want, stored, p.calls)
-				}
-				if p.did("Refund#1") != (test.want == dispatch.ErrUnavailable && !daily.IsZero()) {
-					t.Errorf("answered %v after %v", err, p.calls)
-				}
-			}
-		})
-	}
-}
-
-// TestADayIsNotEatenByRepetitions: a payment that is asked for again and again, while its
-// key goes away each time it is about to be reserved, takes nothing from the day.
-func TestADayIsNotEatenByRepetitions(t *testing.T) {
-	p := newProcess(t, script{})
-	p.keys = p.keys[:1]
-	for range 60 {
-		p.script = breaks(fmt.Sprint("Ready#", p.times["Ready"]+2))
-		if _, err := p.pay(); !errors.Is(err, dispatch.ErrUnavailable) || p.stored().ID != "" {
-			t.Fatalf("%v, after %v", err, p.calls)
-		}
-		p.now = p.now.Add(time.Minute)
-	}
-	p.must(p.tables.Charge(t.Context(), day(5000, p.now))) // all of it is there
-}
-
 // TestARequestThatEndsGivesBackWhatItTook: one that took a payment up, charged it, and asked
 // for no reservation leaves the day as it was, however it ends.
 func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
@@ -318,38 +212,6 @@ func TestARequestThatEndsGivesBackWhatItTook(t *testing.T) {
 	}
 }
 
-// TestAReservationThatIsUnknownKeepsItsCharge: it may arrive late, and its payment is
-// charged then.
-func TestAReservationThatIsUnknownKeepsItsCharge(t *testing.T) {
-	p := newProcess(t, script{"Reserve#1": func(*process) error { return errBroken }, "Reserve#2": pause(first), "Reserve#3": pause(second)})
-	if _, err := p.pay(); !errors.Is(err, wallet.ErrPaused) || p.did("Refund#1") {
-		t.Errorf("%v, after %v", err, p.calls)
-	}
-}
-
-// TestChargedOnTheDayItIsTakenUp: a payment that was left on a day that is over counts for
-// the present one, and what is refunded goes back to that.
-func TestChargedOnTheDayItIsTakenUp(t *testing.T) {
-	for _, paid := range []bool{true, false} {
-		p := left(t, handlerLife, unreserved...)
-		before := p.now
-		p.now = p.now.AddDate(0, 0, 7)
-		if !paid {
-			p.script = script{"Reserve#2": pause(first), "Reserve#3": pause(second)}
-		}
-		if _, err := p.pay(); (err == nil) != paid {
-			t.Fatal(err)
-		}
-		spent := map[bool]uint64{true: 100}[paid]
-		for at, most := range map[time.Time]uint64{before: 4900, p.now: 5000 - spent} {
-			charge := func(n uint64) error { return p.tables.Charge(t.Context(), day(n, at)) }
-			if all, more := charge(most), charge(1); all != nil || !errors.Is(more, store.ErrDailyLimit) {
-				t.Errorf("paid %t: %d on %s: %v, and one more: %v", paid, most, at.Format(time.DateOnly), all, more)
-			}
-		}
-	}
-}
-
 // TestTakenUpFromAWalletWithoutARecord: such a wallet has given no nonce out, and another
 // one pays.
 func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {
@@ -360,7 +222,7 @@ func TestTakenUpFromAWalletWithoutARecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.now = p.now.Add(handlerLife)
-	if result, err := p.pay(); err != nil || result.Payment.Wallet != second {
+	if result, err := p.pay(); err != nil || result.Payment.Wallet != second || !p.did("Charge#2") {
 		t.Errorf("%+v, %v, after %v", result, err, p.calls)
 	}
 }
@@ -376,7 +238,7 @@ func TestACrowdCostsNoRequests(t *testing.T) {
 	for n, step := range []struct {
 		after time.Duration
 		asks  bool
-	}{{0, true}, {time.Second - 1, false}, {1, true}, {-1, true}} {
+	}{{0, true}, {time.Second - 1, false}, {1, true}, {-time.Second, true}} {
 		p.now = p.now.Add(step.after)
 		before := p.times["Estimate"]
 		if _, err := p.send(fmt.Sprint(n)); !errors.Is(err, dispatch.ErrTooMany) || p.times["Estimate"] > before != step.asks {
@@ -388,6 +250,9 @@ func TestACrowdCostsNoRequests(t *testing.T) {
 // TestADuplicateWaits a moment for the request that is making the payment, and answers as
 // the payment is then.
 func TestADuplicateWaits(t *testing.T) {
+	if dispatch.New(stack.Config{}, dispatch.Parts{}).After == nil {
+		t.Error("it has nothing to wait by")
+	}
 	reserve := func(p *process) error {
 		stored := p.stored()
 		_, err := p.tables.Reserve(context.Background(), store.NeedOf(stored, p.now))
@@ -405,86 +270,17 @@ func TestADuplicateWaits(t *testing.T) {
 			dispatch.ErrInProgress, true},
 		"its key is used for another one": {func(p *process) error { _ = replace(p); return nil }, dispatch.ErrKeyReused, false},
 	} {
-		p := left(t, handlerLife-1, unreserved...)
+		p := left(t, 0, unreserved...)
+		p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
+		if result, err := p.pay(); err != nil || !result.Replayed || p.did("After 300ms#1") {
+			t.Errorf("without a limit that it may be charged to: %+v, %v, after %v", result, err, p.calls)
+		}
+		p = left(t, handlerLife-1, unreserved...)
 		p.script = script{"After 300ms#1": test.meanwhile}
 		result, err := p.pay()
 		if !errors.Is(err, test.want) || errors.Is(err, dispatch.ErrDuplicate) != test.duplicate || result.Replayed != (err == nil) ||
 			p.did("After 300ms#2") || p.did("Charge#2") {
 			t.Errorf("%s: %+v, %v, after %v", name, result, err, p.calls)
-		}
-	}
-}
-
-// TestADuplicateWaitsNoLongerThanItLives: its own deadline ends the wait.
-func TestADuplicateWaitsNoLongerThanItLives(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := left(t, time.Second, unreserved...)
-		p.d.After = time.After
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		if _, err := p.d.Send(ctx, asked); !errors.Is(err, dispatch.ErrInProgress) || time.Since(began) != 100*time.Millisecond {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-	})
-}
-
-// TestABurstOfOneKey: twenty equal requests at once, under a daily limit, are all answered
-// with their one payment.
-func TestABurstOfOneKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newProcess(t, script{})
-		p.d.After, p.delays = time.After, map[string]time.Duration{}
-		for _, op := range []string{"Create", "Wallet", "Charge", "Reserve", "Commit", "Payment", "Open", "Account", "Release", "Send"} {
-			p.delays[op] = 20 * time.Millisecond
-		}
-		var requests sync.WaitGroup
-		for range 20 {
-			requests.Go(func() {
-				if result, err := p.pay(); err != nil || result.Payment.State != payment.Committed {
-					t.Errorf("%+v, %v", result, err)
-				}
-			})
-		}
-		requests.Wait()
-		if p.must(p.tables.Charge(t.Context(), day(4900, p.now))); p.record(first).NextNonce != 1 || p.times["Charge"] != 1 {
-			t.Errorf("after %v", p.calls)
-		}
-	})
-}
-
-// TestAReservationIsOfOneRevision: a nonce that a request reserved for a payment which another
-// had discarded is not used for the payment that is made under the key since: the
-// reservation ties up too little for it.
-func TestAReservationIsOfOneRevision(t *testing.T) {
-	larger := asked
-	larger.Amount = token.Units(800)
-	for _, keys := range [][]token.Address{{first, second}, {first}} {
-		var result dispatch.Result
-		var err error
-		p := newProcess(t, script{"Commit#1": func(p *process) error {
-			p.must(p.tables.Discard(t.Context(), p.stored()))
-			later := start(t, p.tables, script{})
-			later.keys = keys
-			result, err = later.d.Send(t.Context(), larger)
-			return nil
-		}})
-		p.keys = keys
-		if late, err := p.pay(); err == nil {
-			t.Errorf("the discarded payment: %+v", late)
-		}
-		if w := p.record(first); w.NextNonce != 1 || w.Balance != token.Units(900) {
-			t.Errorf("the first of %d wallets: %+v", len(keys), w)
-		}
-		switch len(keys) {
-		case 1:
-			if !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, wallet.ErrHeld) || p.stored().ID != "" {
-				t.Errorf("%+v, %v, with %+v stored", result, err, p.stored())
-			}
-		case 2:
-			if err != nil || p.stored().TxHash != result.Payment.TxHash || p.record(second).Balance != token.Units(200) {
-				t.Errorf("%+v, %v, with %+v stored", result, err, p.stored())
-			}
 		}
 	}
 }

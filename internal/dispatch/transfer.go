@@ -79,23 +79,24 @@ func (d *Dispatcher) transfer(ctx context.Context, t Transfer,
 }
 
 // offered is Offer with the nodes of the moment, and reports whether the payment is stored.
-func (d sending) offered(ctx context.Context, t Transfer) (_ payment.Payment, stored bool, _ error) {
+func (d sending) offered(ctx context.Context, t Transfer) (p payment.Payment, stored bool, err error) {
 	coin := d.Token
 	if t.Ether {
 		coin = payment.Ether
 	}
 	r := t.request(coin)
 	id := payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey)
-	p, err := d.Store.Payment(ctx, id)
+	p, err = d.Store.Payment(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		p, err = d.offer(ctx, id, r, t, coin)
-		return p, false, err
 	case err != nil:
-		return payment.Payment{}, false, errors.Join(ErrInProgress, err)
+		err = errors.Join(ErrInProgress, err)
+	default:
+		stored = true
+		p, err = d.same(ctx, p, r)
 	}
-	p, err = d.same(ctx, p, r)
-	return p, true, err
+	return p, stored, err
 }
 
 // same returns the stored payment p if it answers r, adopted if it was found on the
@@ -136,17 +137,14 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 	if err := d.allowed(payment.Entry{To: t.To}); err != nil {
 		return payment.Payment{}, err
 	}
-	if err := d.compareAll(ctx); err != nil { // it opens a wallet that has never paid
-		return payment.Payment{}, err
-	}
 	w, err := d.Store.Wallet(ctx, from.ID)
-	if errors.Is(err, wallet.ErrUnknown) { // it is newer than this process
-		if err = d.look(ctx); err == nil {
-			w, err = d.Store.Wallet(ctx, from.ID)
-		}
+	var unopened error
+	if errors.Is(err, wallet.ErrUnknown) { // it has never paid
+		unopened = d.look(ctx)
+		w, err = d.Store.Wallet(ctx, from.ID)
 	}
 	if err != nil {
-		return payment.Payment{}, errors.Join(ErrUnavailable, err)
+		return payment.Payment{}, errors.Join(ErrUnavailable, unopened, err)
 	}
 	all := t.Amount.IsZero() && t.Call == nil
 	switch {
@@ -178,7 +176,7 @@ func (d sending) offer(ctx context.Context, id payment.ID, r payment.Request, t 
 func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) {
 	p, stored, err := d.offered(ctx, t)
 	if err == nil && !stored {
-		created := false
+		var created bool
 		if p, created, err = d.Store.Create(ctx, p); err != nil {
 			return payment.Payment{}, errors.Join(ErrInProgress, err)
 		}
@@ -191,18 +189,12 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 	if err := d.startupCheck(ctx); err != nil {
 		return payment.Payment{}, errors.Join(ErrInProgress, err) // restored tables do not tell whether it was made
 	}
-	var limits []payment.DailyLimit
-	if !t.Daily.IsZero() {
-		limits = []payment.DailyLimit{{Key: "refill/" + p.Token.Symbol, Amount: t.Daily}}
-	}
 	var taken store.Charge
 	if stored {
 		offer, refusal := d.screen(ctx, p)
-		p, taken, err = d.takeUp(ctx, p, limits, offer, refusal)
-	} else if taken, err = d.charge(ctx, p, limits); err != nil {
-		var result Result
-		result, err = d.refuse(ctx, p, err)
-		p = result.Payment
+		p, taken, err = d.takeUp(ctx, p, t.limits(p.Token), offer, refusal)
+	} else if taken, err = d.charge(ctx, p, t.limits(p.Token)); err != nil {
+		p, err = d.refuse(ctx, p, err)
 	}
 	if err != nil || p.State != payment.Prepared {
 		return p, err
@@ -219,8 +211,7 @@ func (d sending) move(ctx context.Context, t Transfer) (payment.Payment, error) 
 			refusal := fmt.Errorf("%w: %w: %s wants %s and %s wei of %s, which has %s and %s wei to spend %s",
 				ErrUnavailable, err, p.ID, p.Coins(), p.Tx.Cost(), p.Wallet, w.Balance, w.Gas, w.Paused)
 			d.refund(ctx, taken)
-			result, err := d.refuse(ctx, p, refusal)
-			return result.Payment, err
+			return d.refuse(ctx, p, refusal)
 		}
 	}
 }

@@ -37,18 +37,17 @@ func (t Turnstile) Send(ctx context.Context, r payment.Request) (Result, error) 
 		return t.To.Send(ctx, r)
 	}
 	place := store.Place{Merchant: r.Merchant, ID: t.NewID(), Until: t.Now().Add(handlerLife)}
-	switch err := t.Places.Take(ctx, place, t.Now(), t.Most); {
-	case errors.Is(err, store.ErrFull):
+	err := t.Places.Take(ctx, place, t.Now(), t.Most)
+	if errors.Is(err, store.ErrFull) {
 		return Result{}, ErrBusy
-	case err != nil:
+	}
+	if err != nil {
 		t.Log.WarnContext(ctx, "places not counted", "err", err)
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaving)
 		defer cancel()
-		if err := t.Places.Leave(ctx, place); err != nil {
-			t.Log.WarnContext(ctx, "place kept until its end", "err", err)
-		}
+		Parts{Log: t.Log}.warn(ctx, t.Places.Leave(ctx, place), "place kept until its end")
 	}()
 	return t.To.Send(ctx, r)
 }

@@ -2,9 +2,9 @@ package dispatch_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -27,26 +27,6 @@ func four(t *testing.T) *process {
 	p.keys = append(p.keys, token.Address{3}, token.Address{4})
 	p.unable = []token.Address{first}
 	return p
-}
-
-// TestAWalletThatTheTokenBlocks costs no payment: another wallet makes it. The
-// blocked one rests for a minute each time, and is paused with its reason when
-// that lasts; when the token pays from it again before, it is used again.
-func TestAWalletThatTheTokenBlocks(t *testing.T) {
-	p := four(t)
-	p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-	for n := range 400 {
-		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet == first {
-			t.Fatalf("payment %d: wallet %v, %v", n, result.Payment.Wallet, err)
-		}
-		for _, a := range p.keys {
-			p.must(p.tables.RaiseCeiling(t.Context(), walletOf(a), 1<<20))
-			p.must(p.tables.Reconcile(t.Context(), p.record(a), token.Units(1000), token.Units(1<<60), nil))
-		}
-	}
-	if p.blocked != 1 {
-		t.Errorf("%d simulations for the blocked wallet within a minute", p.blocked)
-	}
 }
 
 // TestAWalletThatTheTokenBlocksIsPaused after five minutes, and not when the token
@@ -95,11 +75,12 @@ func TestNoAnswerIsNoReason(t *testing.T) {
 	for _, row := range []struct {
 		r    payment.Request
 		mute int // the simulated call: after the payment's own, to the wallet itself, and then of a part
-	}{{asked, 2}, {batch, 2}, {batch, 3}} {
+		call string
+	}{{asked, 2, ""}, {batch, 2, ""}, {batch, 3, ""}, {asked, 0, "Account#1"}} {
 		p := four(t)
-		p.refuses, p.mute = []token.Address{asked.To}, row.mute
+		p.refuses, p.mute, p.script = []token.Address{asked.To}, row.mute, breaks(row.call)
 		if _, err := p.d.Send(t.Context(), row.r); !errors.Is(err, dispatch.ErrUnavailable) || errors.Is(err, dispatch.ErrRecipient) {
-			t.Errorf("silent at call %d: %v", row.mute, err)
+			t.Errorf("silent at call %d%s: %v", row.mute, row.call, err)
 		}
 	}
 }
@@ -107,15 +88,25 @@ func TestNoAnswerIsNoReason(t *testing.T) {
 // TestAPaymentIsSimulatedForTheWalletItMovesTo: it is not given to a wallet from
 // which it would revert.
 func TestAPaymentIsSimulatedForTheWalletItMovesTo(t *testing.T) {
-	p := newProcess(t, script{"Reserve#1": pause(first)})
-	p.unable = []token.Address{second}
-	if result, err := p.pay(); err == nil || p.did("Reserve#2") || p.stored().ID != "" {
-		t.Errorf("answered %+v, %v, after %v", result, err, p.calls)
-	}
-	p = newProcess(t, script{"Reserve#1": pause(first)})
-	p.keys, p.unable = append(p.keys, token.Address{3}), []token.Address{second}
-	if result, err := p.pay(); err != nil || result.Payment.Wallet == second {
-		t.Errorf("answered %+v, %v, after %v", result, err, p.calls)
+	third := token.Address{3}
+	for name, test := range map[string]struct {
+		change func(p *process)
+		want   token.Address // zero: refused
+	}{
+		"the token pays nobody from the second":   {func(p *process) { p.unable = []token.Address{second} }, third},
+		"the contract may not spend the second's": {func(p *process) { p.unapproved = []token.Address{second} }, third},
+		"the second has too little":               {func(p *process) { p.poor = second }, third},
+		"the second's key is away":                {func(p *process) { p.script["Ready#3"] = func(*process) error { return errBroken } }, third},
+		"the node is silent":                      {func(p *process) { p.mute = 2 }, token.Address{}},
+	} {
+		p := newProcess(t, script{"Reserve#1": pause(first)})
+		p.keys = append(p.keys, third)
+		test.change(p)
+		result, err := p.d.Send(t.Context(), batchOf(5, 6))
+		if result.Payment.Wallet != test.want || (err != nil) != test.want.IsZero() || p.asked > 5 ||
+			err != nil && !strings.Contains(err.Error(), "moving to") {
+			t.Errorf("%s: answered %+v, %v, after %v", name, result, err, p.calls)
+		}
 	}
 }
 
@@ -210,21 +201,6 @@ func TestAWalletIsOpenedOnceThePausesOfOthersAreKnown(t *testing.T) {
 	}
 }
 
-// TestAWalletThatAnotherProcessOpens meanwhile, and pays from, is used as any other.
-func TestAWalletThatAnotherProcessOpens(t *testing.T) {
-	open := func(p *process) error {
-		w := wallet.Wallet{ID: walletOf(first), Ceiling: 4, Balance: token.Units(1000), Gas: token.Units(1 << 60)}
-		return p.tables.Open(context.Background(), w)
-	}
-	p := newProcess(t, script{"Account#1": open, "Account#2": open})
-	p.foreign = first
-	for n, want := range []token.Address{first, second, first} {
-		if result, err := p.send(fmt.Sprint(n)); err != nil || result.Payment.Wallet != want {
-			t.Errorf("payment %d: wallet %v, %v", n, result.Payment.Wallet, err)
-		}
-	}
-}
-
 // opened returns the tables and the keys of 500 wallets that have paid nothing.
 func opened(t *testing.T) (tables *memory.Payments, keys []token.Address) {
 	tables = memory.NewPayments()
@@ -239,38 +215,11 @@ func opened(t *testing.T) (tables *memory.Payments, keys []token.Address) {
 	return tables, keys
 }
 
-// TestManyWalletsAndAFailingNode: of 500 wallets each is compared once, but for
-// those whose requests fail, and no wallet is paid from before all are.
-func TestManyWalletsAndAFailingNode(t *testing.T) {
-	tables, keys := opened(t)
-	s := script{}
-	for n := range 5 { // one in a hundred requests
-		s = s.with(fmt.Sprint("Account#", 100*n+1), func(*process) error { return errBroken })
-	}
-	p := start(t, tables, s)
-	p.keys = keys
-	if _, err := p.pay(); err != nil || p.times["Account"] != 500+5 {
-		t.Errorf("%v after %d requests", err, p.times["Account"])
-	}
-	for n := range 5 { // and when they are repeated
-		s = s.with(fmt.Sprint("Account#", 100*n+1), func(*process) error { return errBroken }).
-			with(fmt.Sprint("Account#", 501+n), func(*process) error { return errBroken })
-	}
-	p = start(t, tables, s)
-	p.keys = keys
-	if _, err := p.send("first"); !errors.Is(err, dispatch.ErrUnavailable) || !errors.Is(err, errBroken) || p.did("Reserve#1") ||
-		!p.did("Discard#1") {
-		t.Errorf("while some are not compared: %v", err)
-	}
-	if _, err := p.send("second"); err != nil || p.times["Account"] != 500+5+5 {
-		t.Errorf("%v after %d requests", err, p.times["Account"])
-	}
-}
-
 // TestColdProcess: where a run of check-receipts has compared 500 wallets lately, the
 // first payment of a process takes four round trips to the store in sequence and
 // two to the nodes, and asks no node for a wallet.
 func TestColdProcess(t *testing.T) {
+	const read = time.Second + 2*time.Millisecond - 1 // after the start of the request the comparison is
 	for _, test := range []struct {
 		age      time.Duration
 		believed bool
@@ -280,7 +229,7 @@ func TestColdProcess(t *testing.T) {
 			p := start(t, tables, script{})
 			p.keys = keys
 			p.set(func(s *settings.Settings) { s.Daily = token.Amount{} })
-			p.must(tables.SetCompared(t.Context(), 1, store.Comparison{At: p.now.Add(-test.age)}))
+			p.must(tables.SetCompared(t.Context(), 1, store.Comparison{At: p.now.Add(read - test.age)}))
 			p.delays = map[string]time.Duration{}
 			for _, op := range []string{"Estimate", "Fees", "Account", "Head", "Count", "Send"} {
 				p.delays[op] = time.Second
@@ -289,8 +238,15 @@ func TestColdProcess(t *testing.T) {
 				p.delays[op] = time.Millisecond
 			}
 			p.delays["Wallets"]--
+			var log bytes.Buffer
+			p.d.Log = slog.New(slog.NewTextHandler(&log, nil))
 			began := time.Now()
+			p.d.Now = func() time.Time { return p.now.Add(time.Since(began)) }
 			_, err := p.pay()
+			if phases := "ms.simulate=1000 ms.store=1 ms.reserve=1 ms.commit=1 ms.broadcast=1000"; test.believed &&
+				!strings.Contains(log.String(), phases) {
+				t.Errorf("logged %s, want %s", &log, phases)
+			}
 			if took := time.Since(began); err != nil || (took == 2*time.Second+4*time.Millisecond-1) != test.believed ||
 				p.did("Account#1") == test.believed {
 				t.Errorf("compared %v ago: %v, took %v", test.age, err, took)

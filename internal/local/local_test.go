@@ -17,7 +17,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -274,61 +273,6 @@ func TestWelcome(t *testing.T) {
 	printed := guidetest.Run(t, script.String())
 	if !regexp.MustCompile(`^remit_test_\w+\n\{"tx_hash":"(0x\w+)".*"pending".*\n\{"tx_hash":"0x\w+"`).MatchString(printed) {
 		t.Errorf("the lines print %s", printed)
-	}
-}
-
-// TestDeliveriesOutliveTheProcess: with tables outside the process, a stack sends
-// the webhooks that the stack before it left pending, both those that it never
-// attempted and those that wait for another attempt.
-func TestDeliveriesOutliveTheProcess(t *testing.T) {
-	dynamodb := dynamotest.Start(t)
-	var alive atomic.Bool // of the receivers
-	came, taken := make(chan string, 64), make(chan string, 64)
-	receiver := func(name string, ill http.HandlerFunc) string {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body)
-			if alive.Load() {
-				taken <- name
-				return
-			}
-			came <- name
-			ill(w, r)
-		}))
-		t.Cleanup(server.Close)
-		return server.URL
-	}
-	hooks := []string{
-		receiver("hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
-		receiver("fails", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
-	}
-	t.Run("before", func(t *testing.T) {
-		api, _ := localtest.Stack(t, "--dynamodb", dynamodb)
-		var ids []string
-		for _, url := range hooks {
-			w, err := api.CreateWebhook(t.Context(), url, "")
-			check(t, err)
-			ids = append(ids, w.ID)
-		}
-		_, err := api.Call(t.Context(), "POST", "/recipients", `{"address":"0x2222222222222222222222222222222222222222"}`)
-		check(t, err)
-		<-came
-		<-came
-		for attempts := 0; attempts == 0; { // until the failure is recorded
-			answer, err := api.Call(t.Context(), "GET", "/webhooks/"+ids[1]+"/deliveries", "")
-			check(t, err)
-			attempts = strings.Count(string(answer.Body), `"status_code":500`)
-		}
-	})
-	alive.Store(true)
-	localtest.Stack(t, "--dynamodb", dynamodb)
-	got := map[string]bool{}
-	for len(got) < len(hooks) {
-		select {
-		case name := <-taken:
-			got[name] = true
-		case <-time.After(20 * time.Second): // the second attempt is due 5 s after the first
-			t.Fatalf("delivered: %v", got)
-		}
 	}
 }
 

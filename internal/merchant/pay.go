@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -97,11 +96,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.read(ctx); err != nil {
 		return explained(err, p.api)
 	}
-	err := p.look(ctx, false)
-	if err == nil && p.number == 0 {
-		err = p.older(ctx)
-	}
-	if err != nil {
+	if err := p.look(ctx, false); err != nil {
 		return fmt.Errorf("nothing was paid, since what was paid before is not known: %w", err)
 	}
 	if err := p.summary(out); err != nil || c.DryRun {
@@ -110,7 +105,7 @@ func (c *Pay) Run(ctx context.Context, out io.Writer) error {
 	if err := p.write(); err != nil { // before the first payment: the hashes must have a place
 		return err
 	}
-	err = p.payAll(ctx)
+	err := p.payAll(ctx)
 	if err == nil && c.Wait {
 		of := map[string][]*payRow{} // the rows of each payment
 		err = p.each(ctx, "Waiting", func(r *payRow) bool {
@@ -154,19 +149,6 @@ func (p *payout) read(ctx context.Context) error {
 	}
 	p.rows = rows
 	return nil
-}
-
-// older refuses a run that a version before this one began: it paid rows alone under the
-// keys of each, without the first payment that both modes share.
-func (p *payout) older(ctx context.Context) error {
-	page, err := retried(ctx, p.Patience, func() ([]client.Payment, error) {
-		page, _, err := p.api.Payments(ctx, url.Values{"idempotency_key": {p.rows[0].key}})
-		return page, err
-	})
-	if len(page) > 0 || inProgress(err) {
-		return errors.New("an earlier version of remit began this run: finish it with that version, and give another payout another --run")
-	}
-	return err
 }
 
 // each does something for every row that is chosen, many at once, and shows how far

@@ -88,8 +88,8 @@ func (c batchApprove) Change(ctx context.Context, d *deployed.Deployment) (none 
 // call is the change of calling a contract, which is brought to its commit. It is
 // judged by its status alone: whether the contract is there, or the allowance is given,
 // doctor reads from the chain.
-func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Address, data []byte, why, consequences string) (none change.Change,
-	err error) {
+func (c calling) call(ctx context.Context, d *deployed.Deployment, to token.Address, data []byte,
+	why, consequences string) (none change.Change, err error) {
 	if c.Key == "" {
 		return none, errors.New("--key is empty: say a name for what this command does, such as batch-2026-11")
 	}

@@ -107,7 +107,7 @@ type keyIssue struct {
 	Name     string `help:"The merchant's name, if a restored table has none of its keys."`
 }
 
-// Change makes the key and tells the merchant's webhooks of it.
+// Change makes the key and announces it to the merchant's webhooks.
 func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.request()
 	if err != nil {
@@ -118,7 +118,8 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 		return none, err
 	}
 	return change.Change{
-		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName, d.Stack, d.Mode),
+		Consequences: fmt.Sprintf("This gives %s (%s) in stack %s another API key, in %s mode.", by.MerchantID, by.MerchantName,
+			d.Stack, d.Mode),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			made, err := registry(d).Issue(ctx, by, r, func(ctx context.Context, k apikey.Key) error {
 				return webhook.NewPublisher(d.Webhooks, d.Jobs).Announce(ctx, d.Owner(c.Merchant), webhook.KeyCreated, k.CreatedAt, k.Public())
@@ -128,7 +129,7 @@ func (c keyIssue) Change(ctx context.Context, d *deployed.Deployment) (none chan
 	}, nil
 }
 
-// mayDo says what a key may do in one line.
+// mayDo describes what a key may do in one line.
 func mayDo(p apikey.Permissions) string {
 	var words []string
 	for _, s := range p.Scopes {
@@ -177,8 +178,8 @@ func keyRows(keys []apikey.Key) ([]apikey.Public, string) {
 	fmt.Fprintf(&b, keyRow, "ID", "PREFIX", "LAST4", "CREATED", "LAST USED", "EXPIRES", "REVOKED", "MAY DO")
 	for _, k := range keys {
 		rows = append(rows, k.Public())
-		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, deployed.Stamp(k.CreatedAt), deployed.Stamp(k.LastUsedAt), deployed.Stamp(k.ExpiresAt), deployed.Stamp(k.RevokedAt),
-			mayDo(k.Public().Permissions))
+		fmt.Fprintf(&b, keyRow, k.ID, k.Prefix, k.Last4, deployed.Stamp(k.CreatedAt), deployed.Stamp(k.LastUsedAt),
+			deployed.Stamp(k.ExpiresAt), deployed.Stamp(k.RevokedAt), mayDo(k.Public().Permissions))
 	}
 	return rows, b.String()
 }

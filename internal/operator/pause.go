@@ -111,8 +111,8 @@ func (c walletPause) Change(ctx context.Context, d *deployed.Deployment) (none c
 	}, nil
 }
 
-func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wallet.Wallet, missing map[wallet.ID]error) (none change.Answer,
-	err error) {
+func (c walletPause) pause(ctx context.Context, d *deployed.Deployment, ws []wallet.Wallet,
+	missing map[wallet.ID]error) (none change.Answer, err error) {
 	who, err := d.Who(ctx)
 	if err != nil {
 		return none, fmt.Errorf("nothing was changed: asking who you are: %w", err)
@@ -207,7 +207,8 @@ func (c walletResume) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}, nil
 }
 
-func (c walletResume) resume(ctx context.Context, d *deployed.Deployment, ws []wallet.Wallet, left string) (none change.Answer, err error) {
+func (c walletResume) resume(ctx context.Context, d *deployed.Deployment, ws []wallet.Wallet,
+	left string) (none change.Answer, err error) {
 	did := "resumed"
 	for i, w := range ws {
 		if w.RolledBack() {

@@ -50,7 +50,7 @@ type recovered struct {
 	Resumed bool         `json:"resumed"`
 }
 
-// Change recovers. It says on standard error how far it is.
+// Change recovers. It reports progress on standard error.
 func (c recovering) Change(ctx context.Context, d *deployed.Deployment) (none change.Change, err error) {
 	r, err := c.recovery(ctx, d)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c recovering) run(ctx context.Context, d *deployed.Deployment, r *recovery
 		}
 		report.Resumed = true
 	}
-	if len(done.Differ) > 0 {
+	if len(done.Differ) > 0 && !c.DryRun {
 		err = errors.New("the tables know payments otherwise than the chain: the wallets stay paused")
 	}
 	return change.Answer{JSON: report, Text: report.text(d)}, err

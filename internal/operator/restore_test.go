@@ -79,7 +79,7 @@ func TestPauseAll(t *testing.T) {
 		}}); err != nil || got.Item["paused"] == nil {
 		t.Errorf("a wallet that cannot be read is not paused: %v, %v", got, err)
 	}
-	const restore = "restore (by arn:aws:iam::1:user/ada at 2" // and the rest of the time
+	const restore = "restore (by arn:aws:iam::123456789012:user/ada at 2" // and the rest of the time
 	for _, c := range []struct {
 		why    string
 		id     wallet.ID

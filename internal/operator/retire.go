@@ -30,8 +30,8 @@ func (c walletDrain) Change(ctx context.Context, d *deployed.Deployment) (none c
 }
 
 // become is the change of a wallet from a state to another.
-func become(ctx context.Context, d *deployed.Deployment, address token.Address, from, to wallet.State, consequences string) (none change.Change,
-	err error) {
+func become(ctx context.Context, d *deployed.Deployment, address token.Address, from, to wallet.State,
+	consequences string) (none change.Change, err error) {
 	wallets, err := d.Wallets(ctx)
 	if err != nil {
 		return none, err
@@ -100,7 +100,7 @@ func (c walletRetire) Change(ctx context.Context, d *deployed.Deployment) (none 
 	}
 	settler := settlement.New(d.Config, settlement.Parts{Store: d.Payments, Nodes: nodes, Log: slog.Default(), Now: time.Now})
 	return change.Change{
-		Consequences: fmt.Sprintf("This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check looks at it any more, and "+
+		Consequences: fmt.Sprintf("This ends the life of wallet %s, for good. It holds %s.\nNo payment, alarm or check reads it any more, and "+
 			"payments to it are refused. Its key stays where it is; the functions may use one in KMS no more.", c.Address, holds),
 		Apply: func(ctx context.Context) (change.Answer, error) {
 			err := c.retire(ctx, d, settler)

@@ -47,9 +47,9 @@ func TestSettings(t *testing.T) {
 		{"what is so already", set + "AmountMinimum=11", "nothing changes"},
 		{"both tables", set + "AmountMinimum=12 RecipientHoldSeconds=86401", "settings of payments: version 3\nsettings of keys: version 2"},
 		{"who and why", "settings history", "payments, version 1, 2"},
-		{"", "settings history", `arn:aws:iam::1:user/ada": "start"`},
+		{"", "settings history", `arn:aws:iam::123456789012:user/ada": "start"`},
 		{"", "settings history", "  AmountMinimum: \"11\" -> \"12\"\n"},
-		{"the audit log has them", "audit-log", "done      arn:aws:iam::1:user/ada  remit settings set --yes AmountMinimum=10"},
+		{"the audit log has them", "audit-log", "done      arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=10"},
 		{"with their effect", "audit-log --json", `AmountMinimum: \"11\" -\u003e \"12\"`},
 		{"going back", "settings export", `AmountMinimum=12 AmountMaximum=100 DailyLimit=1000 RequireIdempotencyKey=false SanctionsList=""`},
 	})
@@ -57,7 +57,8 @@ func TestSettings(t *testing.T) {
 		t.Errorf("nothing was loosened, and %q published", a.Published)
 	}
 	a.Steps([][3]string{{"a loosened limit", set + "AmountMaximum=200 DailyLimit=999", "version 4"}})
-	if want := "arn:aws:sns:us-east-1:1:alarms AmountMaximum: \"100\" -> \"200\"\nby arn:aws:iam::1:user/ada: \n"; len(a.Published) != 1 ||
+	want := "arn:aws:sns:us-east-1:1:alarms AmountMaximum: \"100\" -> \"200\"\nby arn:aws:iam::123456789012:user/ada: \n"
+	if len(a.Published) != 1 ||
 		a.Published[0] != want {
 		t.Errorf("published %q, want %q", a.Published, want)
 	}
@@ -76,7 +77,7 @@ func TestSettings(t *testing.T) {
 	}
 	a.Steps([][3]string{
 		{"the second of two", set + "AmountMinimum=13", "!settings of payments: changed since it was read: look again with remit settings show"},
-		{"which is in the audit log", "audit-log", "not done  arn:aws:iam::1:user/ada  remit settings set --yes AmountMinimum=13"},
+		{"which is in the audit log", "audit-log", "not done  arn:aws:iam::123456789012:user/ada  remit settings set --yes AmountMinimum=13"},
 	})
 	if got := stored(); got.Version != 6 || got.FeeCapGwei != 7 || got.Minimum.String() != "12" {
 		t.Errorf("the first operator's change is lost: %+v", got)

@@ -126,7 +126,7 @@ func (c moving) transfer(d *deployed.Deployment, coin token.Token, why string) d
 
 const (
 	// underWay is how long a command waits for check-receipts, which runs every minute,
-	// to sign what the command has reserved, and between is how long from one look to
+	// to sign what the command has reserved, and between is how long from one try to
 	// the next.
 	underWay, between = 2 * time.Minute, time.Second
 )

@@ -115,7 +115,7 @@ func askSecret(prompt string) ([]byte, error) {
 	return line, err
 }
 
-// adds says what adding a wallet means.
+// adds describes what adding a wallet means.
 func adds(d *deployed.Deployment, kind string) string {
 	return fmt.Sprintf("This adds %s to stack %s. It will pay merchants as soon as it holds %s and gas.\nNobody "+
 		"else may use the key from now on.", kind, d.Stack, d.Asset.Symbol)
@@ -161,7 +161,7 @@ func add(ctx context.Context, d *deployed.Deployment, addresses []token.Address,
 // addKMS registers the wallet of a key in KMS, after it has made one if name is empty and
 // has let the functions sign with it. If it stops after the first, remit wallet import
 // --kms does the rest, also for a wallet that is registered. Whether a key was made in a
-// call without an answer is unknown: the error says how to find it.
+// call without an answer is unknown: the error describes how to find it.
 func addKMS(d *deployed.Deployment, name string, replaces token.Address) (change.Change, error) {
 	if d.Account == nil {
 		return change.Change{}, errors.New("a stack on this machine has no KMS: leave --kms out")

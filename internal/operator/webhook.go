@@ -27,7 +27,7 @@ type window struct {
 }
 
 // failed returns the deliveries of the window that were given up, and the window's ends.
-// With none, text says so, and how many may still be.
+// With none, text counts those that are still tried.
 func (w window) failed(ctx context.Context, d *deployed.Deployment, log *webhook.Log) (failed []webhook.Delivery, from, to time.Time,
 	text string, err error) {
 	now := time.Now()

@@ -91,6 +91,42 @@ func TestFingerprint(t *testing.T) {
 	})
 }
 
+// TestBatch: no two of these requests mean the same.
+func TestBatch(t *testing.T) {
+	one, two := payment.Entry{To: token.Address{1}, Amount: token.Units(5)}, payment.Entry{To: token.Address{2}, Amount: token.Units(6)}
+	of := func(entries ...payment.Entry) payment.Request {
+		r, ok := asked.Batch(entries)
+		if !ok {
+			t.Errorf("%v is no batch", entries)
+		}
+		return r
+	}
+	named, single, seen := one, of(one), map[string]string{}
+	named.Reference, single.Entries = "r", nil
+	for name, r := range map[string]payment.Request{"one payment": single, "a batch of one": of(one), "with a reference": of(named),
+		"two": of(one, two), "the other way round": of(two, one)} {
+		if other := seen[r.Fingerprint()]; other != "" {
+			t.Errorf("%s means the same as %s", name, other)
+		}
+		seen[r.Fingerprint()] = name
+	}
+	if r := of(one, two); r.Amount != token.Units(11) || !r.To.IsZero() || single.To != one.To {
+		t.Errorf("%+v, and of one %+v", r, single)
+	}
+	if a, b := asked.Fingerprint(), of(one, two).Fingerprint(); a != "dupaoje7fvnfvhwxvyntp5ifnblwxah2" ||
+		b != "6bnity4ekfdcajr4tjhav6hwgscn3vvp" {
+		t.Errorf("%s and %s are not the stored fingerprints", a, b)
+	}
+	if r, ok := asked.Batch([]payment.Entry{one, {Amount: token.MaxAmount()}}); ok {
+		t.Errorf("more than there can be: %+v", r)
+	}
+	p := payment.New("pay_1", of(named, two), coin, "net", now)
+	if v := p.Public(); v.To != nil || v.WalletAddress != nil || len(v.Payments) != 2 || v.Payments[1].To != two.To ||
+		*v.Payments[0].Reference != "r" {
+		t.Errorf("merchants see %+v", v)
+	}
+}
+
 // TestMemo: an ID and its memo name each other. An ID of another form has no memo.
 func TestMemo(t *testing.T) {
 	for _, key := range []string{"k", "order 2"} {

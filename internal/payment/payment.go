@@ -241,40 +241,36 @@ func (p Payment) Judge(r chain.Receipt) chain.Verdict {
 	}
 }
 
-// Call returns the call by which a wallet makes p, with the call data of CallData.
+// Call returns the call by which a wallet makes p: a transfer, a batch of them, or ether. With
+// memo, the ID's bytes follow the arguments of transfers, where Solidity reads nothing: then
+// the chain itself says which payment a transaction makes. Ether moves without any: its
+// recipient may be a contract, and an operator's call has the data that the operator gave.
 func (p Payment) Call(wallet token.Address, memo bool) chain.Call {
-	if p.Ether() {
-		return chain.Call{From: wallet, To: p.To, Value: p.Amount, Data: p.CallData(memo)}
-	}
-	return chain.Call{From: wallet, To: cmp.Or(p.BatchContract, p.Token.Contract), Data: p.CallData(memo)}
-}
-
-// CallData returns the call data of the payment's transfers. With memo, the ID's
-// bytes follow the arguments, where Solidity reads nothing: then the chain itself says
-// which payment a transaction makes. Ether moves without any: its recipient may be a
-// contract, and an operator's call has the data that the operator gave.
-func (p Payment) CallData(memo bool) []byte {
-	var data []byte
+	c := chain.Call{From: wallet, To: p.Token.Contract}
 	switch {
 	case p.Ether():
-		data, _ = hex.DecodeString(p.Metadata[CallKey]) // written by package dispatch
-		return data
+		c.To, c.Value = p.To, p.Amount
+		c.Data, _ = hex.DecodeString(p.Metadata[CallKey]) // written by package dispatch
+		return c
 	case !p.BatchContract.IsZero():
 		var outputs []disburser.Entry
 		for _, e := range p.Entries {
 			outputs = append(outputs, disburser.Entry{To: e.To, Amount: e.Amount})
 		}
-		data = disburser.Calldata(p.Token.Contract, outputs, nil)
+		c.To, c.Batch, c.Data = p.BatchContract, true, disburser.Calldata(p.Token.Contract, outputs, nil)
 	case !p.Source.IsZero():
-		data = chain.TransferFromData(p.Source, p.To, p.Amount)
+		c.Data = chain.TransferFromData(p.Source, p.To, p.Amount)
 	default:
-		data = chain.TransferData(p.To, p.Amount)
+		c.Data = chain.TransferData(p.To, p.Amount)
 	}
 	if memo {
-		data = append(data, p.ID.Memo()...)
+		c.Data = append(c.Data, p.ID.Memo()...)
 	}
-	return data
+	return c
 }
+
+// CallData returns the data of Call.
+func (p Payment) CallData(memo bool) []byte { return p.Call(token.Address{}, memo).Data }
 
 // Memo reports whether the payment's ID follows its transfer in the call data.
 func (p Payment) Memo() bool { return len(p.Tx.Data) > len(p.CallData(false)) }

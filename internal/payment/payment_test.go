@@ -100,18 +100,6 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-func TestStatuses(t *testing.T) {
-	want := map[payment.State]payment.Status{
-		payment.Prepared: payment.StatusPending, payment.Committed: payment.StatusPending,
-		payment.Confirmed: payment.StatusConfirmed, payment.Failed: payment.StatusFailed,
-	}
-	for _, s := range payment.States() {
-		if s.Status() != want[s] {
-			t.Errorf("%s is shown as %q, want %q", s, s.Status(), want[s])
-		}
-	}
-}
-
 func TestAttempts(t *testing.T) {
 	p := in(t, payment.Committed)
 	first, err := p.Bump(chain.Signed{Nonce: 9, Hash: chain.Hash{2}}, chain.Tx{Fees: chain.Fees{Cap: token.Units(20)}, Gas: tx.Gas}, now)
@@ -134,6 +122,46 @@ func TestAttempts(t *testing.T) {
 	}
 	if first.TxHash != p.TxHash || first.LastAttempt().Fees.Cap != token.Units(20) || first.Version != p.Version {
 		t.Errorf("a bump changed what merchants see: %+v", first.Public())
+	}
+}
+
+// TestRecovered: a batch that was found on the chain is its request's once a merchant shows
+// the key. The contract pays no batch of one for us.
+func TestRecovered(t *testing.T) {
+	r, _ := asked.Batch([]payment.Entry{{To: token.Address{1}, Amount: token.Units(5), Reference: "a"},
+		{To: token.Address{2}, Amount: token.Units(6)}})
+	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, coin, "net", now)
+	p.BatchContract = token.Address{0xba}
+	find := func(p payment.Payment) (payment.Payment, bool) {
+		mined := chain.MinedTx{From: token.Address{0xaa}, To: p.BatchContract, Data: string(p.CallData(true)), At: now}
+		return payment.Recovered(mined, 7, coin, "net")
+	}
+	found, ok := find(p)
+	if found = found.Adopted(r); !ok || found.Fingerprint != p.Fingerprint || found.Entries[0].Reference != "a" ||
+		found.Reference != "inv-1" || found.Metadata["order"] != "2041" || found.Amount != token.Units(11) {
+		t.Errorf("found %+v", found)
+	}
+	short := p.AssignedTo(token.Address{0xaa}, chain.Tx{Data: p.CallData(false)})
+	if !p.Call(token.Address{0xaa}, true).Batch || short.Memo() {
+		t.Errorf("%+v, and with a memo: %t", p.Call(token.Address{0xaa}, true), short.Memo())
+	}
+	p.Entries = p.Entries[:1]
+	if found, ok := find(p); ok {
+		t.Errorf("found a batch of one: %+v", found)
+	}
+}
+
+// TestRedacted: a final payment loses its merchant's words, in its event and its entries too.
+func TestRedacted(t *testing.T) {
+	p := in(t, payment.Confirmed)
+	p.Entries = []payment.Entry{{Amount: token.Units(1), Reference: "inv-2"}}
+	redacted, err := p.Redacted()
+	if err != nil || redacted.Reference != "" || redacted.Metadata != nil || redacted.Entries[0].Reference != "" ||
+		bytes.Contains(redacted.Event.Body, []byte("inv-")) || redacted.Event.ID != p.Event.ID || p.Entries[0].Reference != "inv-2" {
+		t.Errorf("%+v, %v", redacted, err)
+	}
+	if _, err := in(t, payment.Committed).Redacted(); err == nil {
+		t.Error("a payment that is not final is redacted")
 	}
 }
 
@@ -236,9 +264,14 @@ func TestEvent(t *testing.T) {
 	if err != nil || !bytes.Contains(plain.Event.Body, []byte(`"reference":"<a & b>"`)) {
 		t.Errorf("%s, %v", plain.Event.Body, err)
 	}
-	for _, code := range []payment.FailureCode{payment.ExecutionReverted, payment.TransferMissing, payment.NonceConsumed} {
+	for code, message := range map[payment.FailureCode]string{
+		payment.ExecutionReverted: "The token contract reverted the transfer. Nothing was paid.",
+		payment.TransferMissing:   "The transaction was mined without the transfer. Nothing was paid.",
+		payment.AmountDiffers:     "The token moved 0 units to the recipient instead of 1000000.",
+		payment.NonceConsumed:     "Another transaction took this payment's place. Nothing was paid.",
+	} {
 		failed, err := in(t, payment.Committed).Fail(code, chain.Receipt{}, now)
-		if err != nil || failed.Failure.Code != code || failed.Failure.Message == "" || failed.Event.Type != "payment.failed" {
+		if err != nil || failed.Failure.Code != code || failed.Failure.Message != message || failed.Event.Type != "payment.failed" {
 			t.Errorf("failed with %s: %+v, %v", code, failed.Failure, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/internal/operator/operatortest"
 	"remit/internal/preflight"
 )
 
@@ -104,21 +105,19 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch action := form.Get("Action") + target + r.URL.Path; strings.TrimSuffix(action, "/") {
 	case "GetCallerIdentity":
-		_, _ = io.WriteString(w, "<R><GetCallerIdentityResult><Account>123456789012</Account><Arn>arn:aws:iam::123456789012:user/ada</Arn></GetCallerIdentityResult></R>")
+		_, _ = io.WriteString(w, operatortest.Identity)
 	case "DescribeStacks":
 		if a.stack == "" {
 			fail("ValidationError")
 			return
 		}
-		const stack = "<R><DescribeStacksResult><Stacks><member><StackStatus>%s</StackStatus><Parameters><member><ParameterKey>TreasuryAllowance</ParameterKey><ParameterValue>%s</ParameterValue></member></Parameters></member></Stacks></DescribeStacksResult></R>"
-		_, _ = fmt.Fprintf(w, stack, a.stack, a.allowance)
+		_, _ = io.WriteString(w, operatortest.Stack(a.stack, nil, map[string]string{"TreasuryAllowance": a.allowance}))
 	case "ListStackResources":
-		_, _ = io.WriteString(w, "<R><ListStackResourcesResult><StackResourceSummaries>")
-		for _, name := range append(slices.Sorted(maps.Keys(a.tables)), "gone") {
-			_, _ = fmt.Fprintf(w, "<member><ResourceType>AWS::DynamoDB::Table</ResourceType><PhysicalResourceId>%s</PhysicalResourceId></member>",
-				name)
+		tables := []string{"AWS::DynamoDB::Table gone"}
+		for _, name := range slices.Sorted(maps.Keys(a.tables)) {
+			tables = append(tables, "AWS::DynamoDB::Table "+name)
 		}
-		_, _ = io.WriteString(w, "</StackResourceSummaries></ListStackResourcesResult></R>")
+		_, _ = io.WriteString(w, operatortest.Resources(tables...))
 	case "Scan":
 		if a.tables[in.TableName] == nil {
 			fail("ResourceNotFoundException")

@@ -13,8 +13,8 @@ import (
 	"remit/internal/wallet"
 )
 
-// useUp stores a no-op at every nonce that a lost transaction may have, and raises
-// next_nonce over them. A crash leaves no-ops that the next run sends.
+// useUp stores a no-op at every nonce that a lost transaction may have and that has no
+// pending transaction, and raises next_nonce over them. A crash leaves no-ops that the next run sends.
 func (r *run) useUp(ctx context.Context) error {
 	for i, id := range r.ids {
 		below, noops, err := r.useUpOf(ctx, id)
@@ -28,7 +28,7 @@ func (r *run) useUp(ctx context.Context) error {
 }
 
 // useUpOf is useUp of one wallet. It returns the nonce below which all are used up, and
-// how many no-ops it stored. A nonce that a payment holds gets one too: its payment may
+// how many no-ops it stored, in a dry run at most stores. A nonce that a payment holds gets one too: its payment may
 // have been made otherwise since.
 func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops int, err error) {
 	views, settled, err := r.look(ctx, id)
@@ -54,10 +54,7 @@ func (r *run) useUpOf(ctx context.Context, id wallet.ID) (below uint64, noops in
 		return 0, 0, fmt.Errorf("a nonce of it may be under way (put its key back: remit wallet import): %w", err)
 	}
 	below = max(count+r.Window, w.NextNonce)
-	nonces, err := r.unowned(ctx, w, id, settled, below)
-	if err != nil {
-		return 0, 0, err
-	}
+	nonces := lacking(w, settled, below)
 	if r.DryRun {
 		return below, len(nonces), nil
 	}
@@ -102,24 +99,17 @@ func (r *run) signer(ctx context.Context, id wallet.ID) (wallet.Signer, error) {
 	return r.Keys.Signer(ctx, registered)
 }
 
-// unowned returns the nonces of a wallet that have no pending transaction: those from
-// settled up to below, and those that are reserved.
-func (r *run) unowned(ctx context.Context, w wallet.Wallet, id wallet.ID, settled, below uint64) ([]uint64, error) {
-	txs, _, err := r.Store.PendingTxs(ctx, id, 0)
-	if err != nil {
-		return nil, err
-	}
-	nonces := map[uint64]bool{}
+// lacking returns the nonces of a wallet that may lack a transaction: those from settled up
+// to below, and those that are reserved.
+func lacking(w wallet.Wallet, settled, below uint64) []uint64 {
+	nonces := map[uint64]struct{}{}
 	for nonce := settled; nonce < below; nonce++ {
-		nonces[nonce] = true
+		nonces[nonce] = struct{}{}
 	}
 	for _, reservation := range w.Reservations {
-		nonces[reservation.Nonce] = true
+		nonces[reservation.Nonce] = struct{}{}
 	}
-	for _, tx := range txs {
-		delete(nonces, tx.Nonce)
-	}
-	return slices.Sorted(maps.Keys(nonces)), nil
+	return slices.Sorted(maps.Keys(nonces))
 }
 
 // noop returns a wallet's no-op at the fees of the moment.

@@ -133,8 +133,8 @@ func (r *run) commit(ctx context.Context, stored, found payment.Payment, tx chai
 		stored = moved
 	}
 	committed, err := stored.Commit(chain.Signed{Nonce: tx.Nonce, Hash: tx.Hash, Raw: []byte{}}, r.Now())
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.Store.Commit(ctx, committed)
 	}
-	return r.Store.Commit(ctx, committed)
+	return err
 }

@@ -39,7 +39,7 @@ type Recovery struct {
 
 // A Report counts what a Recovery did.
 type Report struct {
-	Noops   int          // nonces used up
+	Noops   int          // nonces used up; in a dry run, the most that would be
 	Known   int          // transfers of payments that the tables have
 	Stored  int          // payments put back
 	Sum     token.Amount // of those, in the token's smallest unit
@@ -78,8 +78,8 @@ func (r *Recovery) Run(ctx context.Context, ids []wallet.ID) (Report, error) {
 	step(now.findSources)
 	step(now.await)
 	step(now.readTransfers)
-	step(now.putBack)
 	step(now.checkChain) // or the transfers are of another chain
+	step(now.putBack)
 	step(now.await)
 	return now.report, err
 }

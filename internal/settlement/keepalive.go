@@ -180,7 +180,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	if len(s.Hashes) >= store.MaxAttempts {
 		return wallet.PendingTx{}, errSame
 	}
-	raised := false
+	var raised bool
 	quote := chain.QuoteFees(market.BaseFee, market.Tip, p.FeeLimit)
 	raise := func(tx chain.Tx) chain.Tx {
 		limit := p.limit(s, tx)
@@ -197,10 +197,13 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	better := func(tx chain.Tx) bool {
 		return raised || class == chain.GasTooLow && s.Gas.Less(tx.Cost()) && !p.wallet.Gas.Less(tx.Cost().Sub(s.Gas))
 	}
-	if s.Noop() {
+	noop := func() chain.Tx {
 		tx := p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees)
 		tx.L1Fee = market.L1Reserve(tx)
-		tx = raise(tx)
+		return tx
+	}
+	if s.Noop() {
+		tx := raise(noop())
 		if !better(tx) {
 			return wallet.PendingTx{}, errSame
 		}
@@ -230,8 +233,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 	}
 	if hopeless || cancelled {
 		p.Log.ErrorContext(ctx, "payment cancelled: no node takes its bytes", "wallet", s.Address, "payment", s.Payment, "nonce", s.Nonce)
-		tx, again = p.Nodes.Noop(ctx, p.ChainID, s.Address, s.Fees), stored.Cancel
-		tx.L1Fee = stored.Tx.L1Fee
+		tx, again = noop(), stored.Cancel
 	}
 	tx = raise(tx)
 	if !better(tx) && (cancelled || !hopeless) {
@@ -253,10 +255,7 @@ func (p *pass) store(ctx context.Context, s wallet.PendingTx, class chain.Class,
 // all that is reserved and pending.
 func (p *pass) limit(s wallet.PendingTx, tx chain.Tx) token.Amount {
 	gas, err := p.wallet.Gas.Add(s.Gas)
-	if err != nil {
-		gas = token.MaxAmount()
-	}
-	if has := p.views.Leading().Gas; has.Less(gas) { // the record may not know yet what other attempts of this run cost
+	if has := p.views.Leading().Gas; err != nil || has.Less(gas) { // the record may not know yet what other attempts of this run cost
 		gas = has
 	}
 	affordable := gas.Sub(tx.L1Fee).Sub(tx.Value).Over(tx.Gas)

@@ -20,12 +20,6 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 			w.script[fmt.Sprint(call, "#", w.times[call]+1)] = func(*world) error { return errBroken }
 		}
 	}
-	known := func(w *world, final uint64) {
-		c, err := w.tables.Compared(context.Background(), 1)
-		w.must(err)
-		c.Final, c.Seen = chain.Block{Number: final, Hash: chain.Hash{byte(final)}}, w.now
-		w.must(w.tables.SetCompared(context.Background(), 1, c))
-	}
 	for _, test := range []struct {
 		name            string
 		before, happens func(*world)
@@ -33,7 +27,8 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 	}{
 		{"nothing", nothing, nothing, []string{"0", "2", "2", "2"}},
 		{"the final block moves", nothing, func(w *world) { w.final = 5 }, []string{"0", "2", "2", "0", "0"}},
-		{"the final block had moved before", func(w *world) { known(w, 3) }, nothing, []string{"0", "0", "2", "2"}},
+		{"the final block had moved before", func(w *world) { w.known(chain.Block{Number: 3, Hash: chain.Hash{3}}) }, nothing,
+			[]string{"0", "0", "2", "2"}},
 		{"another run has claimed it since", nothing, func(w *world) {
 			_, _ = w.tables.Claim(context.Background(), id, "other", w.now.Add(time.Hour), w.now)
 		}, []string{"0", "2", "0", "2"}},
@@ -68,7 +63,7 @@ func TestMinedIsNotReadAgain(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, script{"Wallets#3": func(w *world) error { test.happens(w); return nil }})
 			w.final = 4
-			known(w, 4)
+			w.known(chain.Block{Number: 4, Hash: chain.Hash{4}})
 			a, b := w.commit("a", minute), w.commit("b", minute)
 			w.commit("c", minute)
 			w.paid(a, a.TxHash)

@@ -125,11 +125,11 @@ func (p *pass) busy() bool { return len(p.pendingTxs) > 0 || len(p.wallet.Reserv
 func (p *pass) unclaim(ctx context.Context, by string) (busy bool, err error) {
 	now := p.Now()
 	if _, err := p.Store.Claim(ctx, p.wallet.ID, by, now, now); err != nil {
-		return true, fmt.Errorf("ending the claim: %w", err)
+		return busy, fmt.Errorf("ending the claim: %w", err)
 	}
 	fresh, err := p.Store.Wallet(ctx, p.wallet.ID)
 	if err != nil {
-		return true, fmt.Errorf("reading the wallet again: %w", err)
+		return busy, fmt.Errorf("reading the wallet again: %w", err)
 	}
 	return fresh.NextNonce != p.wallet.NextNonce || len(fresh.Reservations) > 0, nil
 }
@@ -166,14 +166,14 @@ func (p *pass) tally(change func(*Report)) {
 // past. Both may make a payment twice on any wallet, so all of them stop, and
 // a person resumes them. The no-ops of a lost recovery stop none. A crash in between
 // leaves next_nonce as it was, and the next run does it all again.
-func (p *pass) chainAhead(ctx context.Context) (bool, error) {
+func (p *pass) chainAhead(ctx context.Context) (ahead bool, err error) {
 	count := p.views.Leading().Mined
 	if count <= p.wallet.NextNonce {
-		return false, nil
+		return ahead, nil
 	}
 	fresh, err := p.Store.Wallet(ctx, p.wallet.ID) // it was read before the nodes were asked
 	if err != nil || count <= fresh.NextNonce {
-		return false, err
+		return ahead, err
 	}
 	if harmless, err := p.onlyNoops(ctx, fresh, count); harmless {
 		p.Log.WarnContext(ctx, "no-ops of a lost recovery are mined", "wallet", p.wallet.Address, "count", count, "next_nonce", fresh.NextNonce)
@@ -183,16 +183,16 @@ func (p *pass) chainAhead(ctx context.Context) (bool, error) {
 		p.report.Suspect++
 		wallets, err := p.Store.Wallets(ctx, p.ChainID)
 		if err != nil {
-			return true, err
+			return ahead, err
 		}
 		for _, r := range wallets.Working(true) {
 			if err := p.Store.Pause(ctx, r.ID, reason); err != nil && !errors.Is(err, wallet.ErrUnknown) { // without a record it gives nothing
-				return true, err
+				return ahead, err
 			}
 		}
 	}
 	if err := p.fillGaps(ctx, fresh.NextNonce, count); err != nil {
-		return true, err
+		return ahead, err
 	}
 	// Last: once next_nonce is raised, no later run finds those transactions again.
 	return true, p.Store.Advance(ctx, p.wallet.ID, count, fresh.NoopsBelow)
@@ -207,12 +207,9 @@ func (p *pass) onlyNoops(ctx context.Context, w wallet.Wallet, count uint64) (bo
 	}
 	last := slices.MinFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
 	for nonce := w.NextNonce; nonce < count; nonce++ {
-		hash, err := p.Nodes.UserOf(ctx, w.Address, nonce, last)
-		if err != nil {
-			return false, err
-		}
+		hash, unknown := p.Nodes.UserOf(ctx, w.Address, nonce, last)
 		txs, err := p.Nodes.Transactions(ctx, []chain.Hash{hash})
-		if err != nil || len(txs) == 0 || !txs[0].Noop() {
+		if err = cmp.Or(unknown, err); err != nil || len(txs) == 0 || !txs[0].Noop() {
 			return false, err
 		}
 	}
@@ -228,7 +225,7 @@ func (p *pass) fillGaps(ctx context.Context, first, below uint64) error {
 	if err != nil {
 		return err
 	}
-	if first < below && p.unusable != nil {
+	if p.unusable != nil {
 		return p.unusable
 	}
 	for nonce := max(first, settled); nonce < below; nonce++ {

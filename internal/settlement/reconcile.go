@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
+	"remit/internal/chain"
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
@@ -19,9 +21,9 @@ const reconcileTries = 6
 
 // reconcile sets the wallet's spendable amounts to its balances less the amounts
 // that are tied up, counts each merchant's nonces, and moves its ceiling. Count and
-// balances are of one block of one node, and the write holds only if
-// no nonce was reserved or returned since the wallet was read, so no amount is counted
-// twice or not at all. A crash leaves less to spend than there is, counts that are too
+// balances are of one block of one node, the one that leaves the least, and the write
+// holds only if no nonce was reserved or returned since the wallet was read, so no amount
+// is counted twice or not at all. A crash leaves less to spend than there is, counts that are too
 // high, or the old ceiling, until the next round. While what is tied up is not known in
 // full, nothing is stored.
 func (p *pass) reconcile(ctx context.Context) error {
@@ -37,11 +39,11 @@ func (p *pass) reconcile(ctx context.Context) error {
 	funds := Funds{Address: p.wallet.Address, Balance: p.wallet.Balance, Gas: p.wallet.Gas,
 		Gap: p.wallet.NextNonce - min(leading.Mined, p.wallet.NextNonce)}
 	if err == nil {
-		funds.Balance, funds.Gas = leading.Balance.Sub(held.coin), leading.Gas.Sub(held.gas)
+		funds.Balance, funds.Gas = p.spendable(ctx, held)
 	}
 	p.report.Wallets = append(p.report.Wallets, funds)
 	for try := 0; err == nil && try < reconcileTries; try++ {
-		coin, gas := leading.Balance.Sub(held.coin), leading.Gas.Sub(held.gas)
+		coin, gas := p.spendable(ctx, held)
 		if coin == p.wallet.Balance && gas == p.wallet.Gas && maps.Equal(held.perMerchant, p.wallet.PerMerchant) && p.wallet.Damaged == "" {
 			break
 		}
@@ -59,6 +61,35 @@ func (p *pass) reconcile(ctx context.Context) error {
 		err = nil
 	}
 	return errors.Join(ceilingErr, err)
+}
+
+// keepsUp is how many blocks a node may be behind for its balances to count.
+const keepsUp = 16
+
+// spendable returns the least that a node leaves of each balance beside what is tied up at
+// its count: held, at the leading one. A transfer may have reverted on a branch that other
+// nodes do not follow. A node that is further behind would hide top-ups.
+func (p *pass) spendable(ctx context.Context, held load) (coin, gas token.Amount) {
+	leading := p.views.Leading()
+	newest := slices.MaxFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
+	coin, gas, first := leading.Balance.Sub(held.coin), leading.Gas.Sub(held.gas), true
+	for _, v := range p.views {
+		tied, err := held, error(nil)
+		if v.Mined != leading.Mined {
+			tied, err = p.tied(ctx, v.Mined)
+		}
+		if err != nil || v.Number+keepsUp < newest {
+			continue
+		}
+		if left := v.Balance.Sub(tied.coin); first || left.Less(coin) {
+			coin = left
+		}
+		if left := v.Gas.Sub(tied.gas); first || left.Less(gas) {
+			gas = left
+		}
+		first = false
+	}
+	return coin, gas
 }
 
 // owned reports whether every nonce that a re-organisation may give back has an owner: an
@@ -127,12 +158,8 @@ func (p *pass) tied(ctx context.Context, mined uint64) (sum load, err error) {
 		}
 		coin, overflow := sum.coin.Add(owner.coin)
 		gas, overflows := sum.gas.Add(owner.gas)
-		if err := cmp.Or(overflow, overflows); err != nil {
-			return sum, err
-		}
-		sum.coin, sum.gas = coin, gas
-		capped := p.Share > 0 && owner.merchant != "" && owner.merchant != payment.Operator
-		if capped && (sum.perMerchant[owner.merchant] > 0 || len(sum.perMerchant) < wallet.MaxInFlight) {
+		sum.coin, sum.gas, err = coin, gas, cmp.Or(err, overflow, overflows)
+		if p.Share > 0 && owner.merchant != "" && owner.merchant != payment.Operator {
 			sum.perMerchant[owner.merchant]++
 		}
 	}

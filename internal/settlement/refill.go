@@ -70,12 +70,14 @@ func (p *pass) refill(ctx context.Context) {
 	}
 	held, _ := p.tied(ctx, leading.Mined) // of what is not known nothing is tied up: then it is less often low
 	seen := slices.MinFunc(p.views, func(a, b chain.View) int { return cmp.Compare(a.Number, b.Number) }).Number
-	enough := func(v chain.View) bool { return !v.Balance.Sub(held.coin).Less(p.Refills.Token.Low) }
-	if !p.Refills.Token.Amount.IsZero() && !slices.ContainsFunc(p.views, enough) {
+	low := func(spendable func(chain.View) token.Amount, mark settings.Refill) bool {
+		enough := func(v chain.View) bool { return !spendable(v).Less(mark.Low) }
+		return !mark.Amount.IsZero() && !slices.ContainsFunc(p.views, enough)
+	}
+	if low(func(v chain.View) token.Amount { return v.Balance.Sub(held.coin) }, p.Refills.Token) {
 		p.ask(ctx, false, seen)
 	}
-	enough = func(v chain.View) bool { return !v.Gas.Sub(held.gas).Less(p.Refills.Ether.Low) }
-	if !p.Refills.Ether.Amount.IsZero() && !slices.ContainsFunc(p.views, enough) {
+	if low(func(v chain.View) token.Amount { return v.Gas.Sub(held.gas) }, p.Refills.Ether) {
 		p.ask(ctx, true, seen)
 	}
 }
@@ -90,19 +92,17 @@ func (p *pass) ask(ctx context.Context, ether bool, seen uint64) {
 // refillsLeft returns how many refills the funding wallet can pay of the asset of which it
 // can pay fewer, beside coin and gas, which are tied up.
 func (p *pass) refillsLeft(coin, gas token.Amount) uint64 {
-	leading, left := p.views.Leading(), ^uint64(0)
-	for _, asset := range []struct{ has, each token.Amount }{
-		{leading.Balance.Sub(coin), p.Refills.Token.Amount}, {leading.Gas.Sub(gas), p.Refills.Ether.Amount},
-	} {
-		for n := uint64(0); !asset.each.IsZero() && n < left && n <= mostRefills; n++ {
-			if asset.has.Less(asset.each) {
-				left = n
-			}
-			asset.has = asset.has.Sub(asset.each)
-		}
-	}
-	return min(left, mostRefills)
+	leading := p.views.Leading()
+	return min(times(leading.Balance.Sub(coin), p.Refills.Token.Amount), times(leading.Gas.Sub(gas), p.Refills.Ether.Amount))
 }
 
 // mostRefills is the highest number of refills that a report tells of.
 const mostRefills = 100
+
+// times returns how often one amount can be taken from another, up to mostRefills.
+func times(has, each token.Amount) (n uint64) {
+	for n < mostRefills && !has.Less(each) {
+		n, has = n+1, has.Sub(each)
+	}
+	return n
+}

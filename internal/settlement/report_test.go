@@ -12,75 +12,58 @@ import (
 	"remit/internal/token"
 )
 
-// TestReportsAddUp: alarms ring on these counts. The reports of a round's wallets
-// are added. When a later round follows, its counts of finished work are added
-// to those before, while its counts of open work take their place.
+// TestReportsAddUp: alarms ring on these counts. The reports of a round's wallets are
+// added. A later round's counts of finished work are added to those before, while its
+// counts of open work take their place.
 func TestReportsAddUp(t *testing.T) {
-	first := settlement.Funds{Address: token.Address{1}, Gap: 1}
-	second := settlement.Funds{Address: token.Address{2}, Gap: 2}
-	both, again := []settlement.Funds{first, second}, settlement.Funds{Address: token.Address{1}, Gap: 3}
-	equal := cmpopts.EquateComparable(settlement.Funds{}, settlement.Spent{})
-	untested := map[string]bool{}
-	for f := range reflect.TypeFor[settlement.Report]().Fields() {
-		untested[f.Name] = true
+	fund := func(n byte, gap uint64) settlement.Funds {
+		return settlement.Funds{Address: token.Address{n}, Gap: gap}
 	}
-	for _, row := range []struct {
-		field        string
-		one, other   any
-		added, later any
+	one := settlement.Report{
+		Busy: true, Confirmed: 1, Failed: 2, Reservations: 3, Noops: 4, Bumps: 5, Resent: 6, Refused: 7, Unreadable: 8, Unruled: 1,
+		Suspect: 9, Undecided: 10, Paused: 11, Unfilled: 12, Funding: []uint64{13}, Pending: 14, Oldest: 15, ToFinal: []time.Duration{16},
+		Spent: []settlement.Spent{{Noop: true}}, Wallets: []settlement.Funds{fund(1, 1), fund(2, 2)},
+	}
+	other := settlement.Report{
+		ClaimedElsewhere: true, Confirmed: 100, Failed: 100, Reservations: 100, Noops: 100, Bumps: 100, Resent: 100, Refused: 100,
+		Unreadable: 100, Suspect: 100, Undecided: 100, Paused: 4, Unfilled: 100, Funding: []uint64{100}, Pending: 100, Oldest: 10,
+		ToFinal: []time.Duration{100}, Spent: []settlement.Spent{{}}, Wallets: []settlement.Funds{fund(1, 3)},
+	}
+	added := settlement.Report{
+		Busy: true, ClaimedElsewhere: true, Confirmed: 101, Failed: 102, Reservations: 103, Noops: 104, Bumps: 105, Resent: 106,
+		Refused: 107, Unreadable: 108, Unruled: 1, Suspect: 109, Undecided: 110, Paused: 15, Unfilled: 112, Funding: []uint64{13, 100},
+		Pending: 114, Oldest: 15, ToFinal: []time.Duration{16, 100}, Spent: []settlement.Spent{{Noop: true}, {}},
+		Wallets: []settlement.Funds{fund(1, 1), fund(2, 2), fund(1, 3)},
+	}
+	followed := added // one by other
+	followed.Busy, followed.Unreadable, followed.Unruled, followed.Undecided, followed.Pending = false, 100, 0, 100, 100
+	followed.Paused = 11 // a wallet that is paused and idle is not looked at in later rounds
+	followed.Wallets = []settlement.Funds{fund(2, 2), fund(1, 3)}
+	preceded := added // one by other
+	preceded.ClaimedElsewhere, preceded.Unreadable, preceded.Undecided, preceded.Paused, preceded.Pending = false, 8, 10, 11, 14
+	preceded.Funding, preceded.ToFinal = []uint64{100, 13}, []time.Duration{100, 16}
+	preceded.Spent, preceded.Wallets = []settlement.Spent{{}, {Noop: true}}, one.Wallets
+
+	for field, value := range reflect.ValueOf(added).Fields() {
+		if value.IsZero() {
+			t.Errorf("no report has a %s", field.Name)
+		}
+	}
+	for _, test := range []struct {
+		name          string
+		first, second settlement.Report
+		join          func(*settlement.Report, settlement.Report)
+		want          settlement.Report
 	}{
-		{"Busy", false, false, false, false},
-		{"Busy", false, true, true, true},
-		{"Busy", true, false, true, false},
-		{"ClaimedElsewhere", false, false, false, false},
-		{"ClaimedElsewhere", false, true, true, true},
-		{"ClaimedElsewhere", true, false, true, false},
-		{"Confirmed", 2, 3, 5, 5},
-		{"Failed", 2, 3, 5, 5},
-		{"Reservations", 2, 3, 5, 5},
-		{"Noops", 2, 3, 5, 5},
-		{"Bumps", 2, 3, 5, 5},
-		{"Resent", 2, 3, 5, 5},
-		{"Refused", 2, 3, 5, 5},
-		{"Suspect", 2, 3, 5, 5},
-		{"Unfilled", 2, 3, 5, 5},
-		{"Funding", []uint64{2}, []uint64{3}, []uint64{2, 3}, []uint64{2, 3}},
-		{"ToFinal", []time.Duration{2}, []time.Duration{3}, []time.Duration{2, 3}, []time.Duration{2, 3}},
-		{"Spent", []settlement.Spent{{Noop: true}}, []settlement.Spent{{}}, []settlement.Spent{{Noop: true}, {}},
-			[]settlement.Spent{{Noop: true}, {}}},
-		{"Unreadable", 2, 3, 5, 3},
-		{"Unreadable", 3, 0, 3, 0},
-		{"Unruled", 0, 1, 1, 1},
-		{"Unruled", 1, 0, 1, 0},
-		{"Undecided", 2, 3, 5, 3},
-		{"Undecided", 3, 0, 3, 0},
-		{"Pending", 2, 3, 5, 3},
-		{"Pending", 3, 0, 3, 0},
-		// A wallet that is paused and idle is not looked at in later rounds.
-		{"Paused", 2, 3, 5, 3},
-		{"Paused", 3, 0, 3, 3},
-		{"Oldest", 2 * time.Hour, 3 * time.Hour, 3 * time.Hour, 3 * time.Hour},
-		{"Oldest", 3 * time.Hour, 2 * time.Hour, 3 * time.Hour, 3 * time.Hour},
-		{"Wallets", []settlement.Funds{first}, []settlement.Funds{second}, both, both},
-		{"Wallets", both, []settlement.Funds(nil), both, both},
-		{"Wallets", both, []settlement.Funds{again}, []settlement.Funds{first, second, again}, []settlement.Funds{second, again}},
+		{"of two wallets", one, other, (*settlement.Report).Add, added},
+		{"of a later round", one, other, (*settlement.Report).Next, followed},
+		{"of a round before", other, one, (*settlement.Report).Next, preceded},
 	} {
-		delete(untested, row.field)
-		report := func(value any) (r settlement.Report) {
-			reflect.ValueOf(&r).Elem().FieldByName(row.field).Set(reflect.ValueOf(value))
-			return r
+		got := test.first
+		got.Funding, got.Wallets = append([]uint64(nil), got.Funding...), append([]settlement.Funds(nil), got.Wallets...)
+		test.join(&got, test.second)
+		if diff := cmp.Diff(test.want, got, cmpopts.EquateComparable(settlement.Funds{}, settlement.Spent{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
-		added, later := report(row.one), report(row.one)
-		added.Add(report(row.other))
-		if diff := cmp.Diff(report(row.added), added, equal); diff != "" {
-			t.Errorf("%s %v with %v of another wallet (-want +got):\n%s", row.field, row.one, row.other, diff)
-		}
-		later.Next(report(row.other))
-		if diff := cmp.Diff(report(row.later), later, equal); diff != "" {
-			t.Errorf("%s %v, in a later round %v (-want +got):\n%s", row.field, row.one, row.other, diff)
-		}
-	}
-	for name := range untested {
-		t.Errorf("no row says how %s adds up", name)
 	}
 }

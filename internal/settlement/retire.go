@@ -58,11 +58,11 @@ func (s *Settler) Retire(ctx context.Context, id wallet.ID, stolen bool) error {
 		return err
 	}
 	w, err := s.Store.Wallet(ctx, id)
-	if errors.Is(err, wallet.ErrUnknown) && settled > 0 {
-		return fmt.Errorf("%w: %d transactions of it are final, and the tables have no record of it", ErrUnsettled, settled)
-	}
 	if errors.Is(err, wallet.ErrUnknown) {
-		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, NextNonce: settled, Ceiling: settled, Paused: wallet.Retiring}); err == nil {
+		if settled > 0 {
+			return fmt.Errorf("%w: %d transactions of it are final, and the tables have no record of it", ErrUnsettled, settled)
+		}
+		if err = s.Store.Open(ctx, wallet.Wallet{ID: id, Paused: wallet.Retiring}); err == nil {
 			w, err = s.Store.Wallet(ctx, id) // a handler may have been first
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Settler) watch(ctx context.Context, nodes chain.Nodes, by string, walle
 		}
 		now := s.Now()
 		w, err := s.Store.Wallet(ctx, r.ID)
-		if err != nil || w.ClaimedUntil.After(now) && !w.ClaimedUntil.After(now.Add(watchEvery+skew)) {
+		if err != nil || w.ClaimedUntil.After(now) {
 			return err
 		}
 		if held, err := s.Store.Claim(ctx, r.ID, by, now, now.Add(watchEvery)); err != nil || !held {

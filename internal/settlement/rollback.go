@@ -31,14 +31,17 @@ const (
 // have lacked the block for absentFor, whatever the standing.
 func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Comparison, silent int) (stands standing, long bool) {
 	found := heads.Standing(ctx, known.Final)
+	most := known.Final.Hash.IsZero() || heads.Most(found.Have)
+	if most || heads.Enough(found.Have, silent) {
+		known.Seen = s.Now()
+	}
 	switch {
-	case known.Final.Hash.IsZero() && found.Newest.Hash.IsZero():
+	case found.Newest.Hash.IsZero():
 		return kept, false
-	case known.Final.Hash.IsZero(), heads.Most(found.Have):
-		known.Final, known.Seen = found.Newest, s.Now()
+	case most:
+		known.Final = found.Newest
 		return kept, false
 	case heads.Enough(found.Have, silent):
-		known.Seen = s.Now()
 		return answered, false
 	}
 	lack := found.Other + found.Lack
@@ -66,7 +69,7 @@ func (s *Settler) weigh(ctx context.Context, heads chain.Heads, known *store.Com
 func (s *Settler) listen(ctx context.Context, heads chain.Heads, known *store.Comparison) (silent int, news bool) {
 	names, ok := heads.Silent()
 	if !ok || ctx.Err() != nil || len(names) > store.MaxNodes {
-		return 0, false
+		return silent, news
 	}
 	now, since := s.Now(), map[string]time.Time{}
 	for _, name := range names {

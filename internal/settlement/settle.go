@@ -195,7 +195,7 @@ func (p *pass) decided(ctx context.Context, s wallet.PendingTx, a chain.Agreemen
 // and the next run publishes the same event and drops it. It reports false while
 // too few nodes stand by the agreement, which is zero when a transaction that is
 // not ours used the nonce.
-func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (bool, error) {
+func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (done bool, err error) {
 	if s.Noop() {
 		if !p.decided(ctx, s, a, chain.Used) {
 			return false, nil
@@ -204,11 +204,8 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 		return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)
 	}
 	final, err := p.finish(ctx, s, a)
-	if err != nil {
+	if err != nil || !final.State.Final() {
 		return false, err
-	}
-	if !final.State.Final() {
-		return false, nil
 	}
 	e := webhook.Event{
 		Merchant: final.Merchant, Mode: final.Mode,
@@ -217,7 +214,7 @@ func (p *pass) end(ctx context.Context, s wallet.PendingTx, a chain.Agreement) (
 	// A payment that was found on the chain has no merchant until a request shows its key.
 	if e.Merchant != "" && e.Merchant != payment.Operator {
 		if err := p.Events.Publish(ctx, e); err != nil {
-			return false, fmt.Errorf("publishing %s: %w", e.ID, err)
+			return done, fmt.Errorf("publishing %s: %w", e.ID, err)
 		}
 	}
 	return true, p.Store.DeletePendingTx(ctx, s.ID, s.Nonce)

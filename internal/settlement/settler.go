@@ -208,16 +208,16 @@ func (s *Settler) Round(ctx context.Context, by string, idle bool) (Report, erro
 func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, err error) {
 	nodes, err := s.Nodes.Nodes(ctx)
 	if err != nil {
-		return report, false, fmt.Errorf("finding nodes: %w", err)
+		return report, all, fmt.Errorf("finding nodes: %w", err)
 	}
 	wallets, err := s.Store.Wallets(ctx, s.ChainID)
 	if err != nil {
-		return report, false, fmt.Errorf("listing wallets: %w", err)
+		return report, all, fmt.Errorf("listing wallets: %w", err)
 	}
 	if r.known == nil {
 		known, err := s.Store.Compared(ctx, s.ChainID)
 		if err != nil {
-			return report, false, fmt.Errorf("reading what is known of the chain: %w", err)
+			return report, all, fmt.Errorf("reading what is known of the chain: %w", err)
 		}
 		r.known = &known
 		r.mined.Clear()
@@ -228,7 +228,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		report.Unruled = 1
 	}
 	if errors.Is(unusable, store.ErrOtherCoin) {
-		return report, false, unusable
+		return report, all, unusable
 	}
 	var heads chain.Heads
 	var stands standing
@@ -246,7 +246,7 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		close(read)
 		stands, long = s.weigh(ctx, heads, r.known, silent)
 	}()
-	defer func() { <-weighed }()
+	known := after(weighed, &r.known.Final)
 	if r.compared != nil {
 		var watching sync.WaitGroup // beside the passes
 		watching.Go(func() { s.watch(ctx, nodes, r.by, wallets) })
@@ -257,9 +257,8 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 	err = abreast(wallets.Working(true), func(registered wallet.Registration) error {
 		p := &pass{
 			Settler: s, Nodes: nodes, Rules: rules, unusable: unusable, registered: registered,
-			heads: func() chain.Heads { <-read; return heads }, stands: func() standing { <-weighed; return stands },
-			silent: func() int { <-read; return silent },
-			known:  func() chain.Block { <-weighed; return r.known.Final }, moved: func() bool { <-weighed; return r.known.Final != before },
+			heads: after(read, &heads), silent: after(read, &silent), stands: after(weighed, &stands), known: known,
+			moved: func() bool { return known() != before },
 		}
 		if remembered, ok := r.mined.LoadAndDelete(registered.ID); ok {
 			p.recall(remembered.(mined))
@@ -295,6 +294,14 @@ func (s *Settler) round(ctx context.Context, r *run) (report Report, all bool, e
 		}
 	}
 	return report, all, err
+}
+
+// after returns a function that returns *value once done is closed.
+func after[T any](done <-chan struct{}, value *T) func() T {
+	return func() T {
+		<-done
+		return *value
+	}
 }
 
 // short reports whether less than need, and the time to end cleanly, is left.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,8 +26,10 @@ import (
 	"remit/internal/webhook"
 )
 
-// errBroken is the error of a call that a script lets fail.
-var errBroken = errors.New("broken")
+var (
+	errBroken = errors.New("broken")          // a call that a script lets fail
+	errLost   = errors.New("answer was lost") // one that takes effect
+)
 
 // A script names calls by their operation and number, "Claim#1", and says what
 // happens before one. An error of it is returned in the call's place.
@@ -63,9 +66,13 @@ type world struct {
 	settled  uint64                       // transactions of the wallet that are final
 	pooled   uint64                       // the count with the node's pool
 	price    uint64                       // base fee
+	l1       uint64                       // fee of a transfer's data
 	gas      uint64                       // estimate of every call; 0: it reverts
 	reply    chain.Class                  // to every broadcast
 	receipts map[chain.Hash]chain.Receipt // by transaction
+	peer     *world                       // the second node; nil: there is one
+	fork     uint64                       // a block of which it has another one
+	down     error                        // of its accounts
 	atNonce  chain.Hash                   // what used every mined nonce, by the blocks
 
 	mu    sync.Mutex
@@ -73,6 +80,9 @@ type world struct {
 	times map[string]int
 	waits []time.Duration
 	from  []string // the nonces from which pending transactions were read
+
+	made   []payment.ID
+	events map[string]bool // published
 }
 
 // payer is the wallet of a world, and id its name in the tables.
@@ -89,7 +99,7 @@ var funds = settlement.Funds{Address: payer, Balance: token.Units(1_000_000), Ga
 func newWorld(t *testing.T, s script) *world {
 	w := &world{
 		t: t, tables: memory.NewPayments(), script: s, now: time.Date(2100, time.January, 2, 3, 4, 5, 0, time.UTC),
-		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, times: map[string]int{},
+		final: 5, price: 10, reply: chain.Accepted, receipts: map[chain.Hash]chain.Receipt{}, times: map[string]int{}, events: map[string]bool{},
 	}
 	w.must(w.tables.Open(t.Context(), wallet.Wallet{ID: id, Ceiling: 64, Balance: funds.Balance, Gas: funds.Gas}))
 	w.settler = settlement.New(stack.Config{
@@ -97,7 +107,11 @@ func newWorld(t *testing.T, s script) *world {
 	}, settlement.Parts{
 		Store: &interpose.Store{Store: w.tables, Around: w.around}, Keys: w, Nodes: w,
 		Events: w, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return w.now },
-		Wait: func(_ context.Context, d time.Duration) { w.waits = append(w.waits, d); w.now = w.now.Add(d) },
+		Wait: func(_ context.Context, d time.Duration) {
+			if w.waits, w.now = append(w.waits, d), w.now.Add(d); len(w.waits) > 100 {
+				t.Fatal("it waits for ever")
+			}
+		},
 	})
 	w.set(100)
 	return w
@@ -132,6 +146,9 @@ func (w *world) around(ctx context.Context, c interpose.Call, apply func(context
 	w.mu.Unlock()
 	if act != nil {
 		if err := act(w); err != nil {
+			if errors.Is(err, errLost) {
+				apply(ctx)
+			}
 			return err
 		}
 	}
@@ -166,6 +183,7 @@ func (w *world) prepareFor(merchant, key string, age time.Duration) payment.Paym
 		AssignedTo(payer, chain.Tx{ChainID: 1, To: coin.Contract, Gas: 10, Fees: fees})
 	_, _, err := w.tables.Create(context.Background(), p)
 	w.must(err)
+	w.made = append(w.made, p.ID)
 	return p
 }
 
@@ -223,6 +241,20 @@ func (w *world) mine(r chain.Receipt) {
 	w.mined++
 }
 
+// second adds a node that knows as much.
+func (w *world) second() *world {
+	w.peer = &world{t: w.t, mined: w.mined, final: w.final, price: w.price, reply: w.reply, receipts: maps.Clone(w.receipts)}
+	return w.peer
+}
+
+// known stores the newest final block that earlier runs have seen.
+func (w *world) known(b chain.Block) {
+	c, err := w.tables.Compared(context.Background(), 1)
+	w.must(err)
+	c.Final, c.Seen = b, w.now
+	w.must(w.tables.SetCompared(context.Background(), 1, c))
+}
+
 // claim is another run's claim on the wallet, for so long from now.
 func (w *world) claim(by string, until time.Duration) {
 	_, err := w.tables.Claim(context.Background(), id, by, w.now.Add(-time.Hour), w.now.Add(until))
@@ -234,6 +266,25 @@ func (w *world) record() wallet.Wallet {
 	record, err := w.tables.Wallet(context.Background(), id)
 	w.must(err)
 	return record
+}
+
+// end returns what is stored after some more rounds, but hashes and times.
+func (w *world) end() []string {
+	for range 3 {
+		_, err := w.round()
+		w.must(err)
+	}
+	r := w.record()
+	end := []string{fmt.Sprint(r.NextNonce, r.NoopsBelow, r.Ceiling, r.Balance, r.Gas, r.Paused, r.Reservations, r.PerMerchant),
+		fmt.Sprint(w.events)}
+	for _, tx := range w.pending() {
+		end = append(end, fmt.Sprint(tx.Nonce, " ", tx.Noop(), " ", len(tx.Hashes)))
+	}
+	for _, id := range w.made {
+		p, _ := w.tables.Payment(context.Background(), id)
+		end = append(end, fmt.Sprint(p.State, " ", p.Nonce, " ", len(p.Attempts), " ", p.Failure))
+	}
+	return end
 }
 
 // stored is a payment as it is stored.
@@ -255,7 +306,11 @@ func (w *world) call(op string) error {
 }
 
 func (w *world) Nodes(context.Context) (chain.Nodes, error) {
-	return chain.Nodes{interpose.Node{Node: w, Around: w.around}}, w.call("Nodes")
+	nodes := chain.Nodes{interpose.Node{Node: w, Around: w.around}}
+	if w.peer != nil {
+		nodes = append(nodes, interpose.Node{Node: w.peer, Around: w.around})
+	}
+	return nodes, w.call("Nodes")
 }
 
 func (w *world) Signer(context.Context, wallet.Registration) (wallet.Signer, error) {
@@ -273,12 +328,18 @@ func (w *world) Sign(_ context.Context, tx chain.Tx, nonce uint64) (chain.Signed
 	return chain.Signed{Nonce: nonce, Hash: sha256.Sum256(raw), Raw: raw}, err
 }
 
-func (w *world) Publish(context.Context, webhook.Event) error { return w.call("Publish") }
+func (w *world) Publish(_ context.Context, e webhook.Event) error {
+	return w.around(context.Background(), interpose.Call{Op: "Publish"}, func(context.Context) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.events[e.ID] = true
+	})
+}
 
-func (w *world) String() string { return "node" }
+func (w *world) String() string { return map[bool]string{true: "peer", false: "node"}[w.tables == nil] }
 
 func (w *world) Fees(context.Context) (chain.Market, error) {
-	return chain.Market{BaseFee: token.Units(w.price), Tip: token.Units(1)}, nil
+	return chain.Market{BaseFee: token.Units(w.price), Tip: token.Units(1), L1Fee: token.Units(w.l1)}, nil
 }
 
 func (w *world) Estimate(context.Context, chain.Call) (uint64, error) {
@@ -293,13 +354,20 @@ func (w *world) Head(context.Context, chain.ConfirmationRule) (chain.Head, error
 }
 
 func (w *world) Account(_ context.Context, _, _ token.Address, head chain.Head) (chain.Account, error) {
-	return chain.Account{Head: head, Mined: w.mined, Pending: max(w.mined, w.pooled), Balance: funds.Balance, Gas: funds.Gas}, nil
+	return chain.Account{Head: head, Mined: w.mined, Pending: max(w.mined, w.pooled), Balance: funds.Balance, Gas: funds.Gas}, w.down
 }
 
 func (w *world) Count(context.Context, token.Address, uint64) (uint64, error) { return w.settled, nil }
 
 func (w *world) Receipts(_ context.Context, hashes []chain.Hash) ([]chain.Receipt, error) {
 	var found []chain.Receipt
+	once := map[chain.Hash]bool{}
+	for _, h := range hashes {
+		if once[h] {
+			w.t.Errorf("the receipt of %s is asked for twice", h)
+		}
+		once[h] = true
+	}
 	for _, h := range hashes {
 		if r, ok := w.receipts[h]; ok {
 			found = append(found, r)
@@ -312,6 +380,9 @@ func (w *world) BlockHashes(_ context.Context, numbers []uint64) ([]chain.Hash, 
 	hashes := make([]chain.Hash, len(numbers))
 	for i, n := range numbers {
 		hashes[i] = chain.Hash{byte(n)}
+		if n > 0 && n == w.fork {
+			hashes[i] = chain.Hash{byte(n), 1}
+		}
 	}
 	return hashes, nil
 }
@@ -325,7 +396,7 @@ func (w *world) Send(context.Context, []byte) chain.Reply { return chain.Reply{C
 // Transactions gives what used a nonce: nothing, or a transfer of a stranger.
 func (w *world) Transactions(_ context.Context, hashes []chain.Hash) ([]chain.MinedTx, error) {
 	switch hashes[0] {
-	case chain.Hash{}:
+	case chain.Hash{}, chain.Hash{0xfd}:
 		return nil, nil
 	case nothing:
 		return []chain.MinedTx{{Hash: nothing, From: payer, To: payer}}, nil

@@ -109,7 +109,9 @@ type Cluster struct {
 	mu      sync.Mutex
 	hinted  bool // a handler asked for a run
 	reports []settlement.Report
-	failed  []error // of runs
+	last    recovery.Report // of the recovery that ended last
+	lastErr error           // of the same
+	failed  []error         // of runs
 }
 
 // NewCluster returns a Cluster at rest. Close it.
@@ -450,14 +452,17 @@ func (c *Cluster) recoverer(store store.Store, name string) *recovery.Recovery {
 	}
 }
 
-// StartRecovery starts `remit recover`. When it has ended without an error, the
-// wallets are resumed.
-func (c *Cluster) StartRecovery() {
+// StartRecovery starts `remit recover`, with changes. When it has ended without an error,
+// the wallets are resumed.
+func (c *Cluster) StartRecovery(changes ...func(*recovery.Recovery)) {
 	c.recovery++
 	losses := c.losses
 	name := fmt.Sprint("recover", c.recovery)
 	ctx, actor := c.scheduler.Actor(name, 0)
 	r := c.recoverer(c.store, name)
+	for _, change := range changes {
+		change(r)
+	}
 	c.trace(name, "starts")
 	go func() {
 		defer actor.End()
@@ -466,19 +471,20 @@ func (c *Cluster) StartRecovery() {
 		if err == nil {
 			done, err = r.Run(ctx, ids)
 		}
-		if err == nil {
+		if err == nil && !r.DryRun {
 			err = r.Resume(ctx, ids)
 		}
 		if ctx.Err() != nil {
 			return // the simulation is over
 		}
 		c.trace(name, "ends: %+v, %v", done, err)
-		if len(done.Differ) > 0 && !c.accepted { // what failed on a chain that is gone may be mined on the other
+		if len(done.Differ) > 0 && !c.accepted && changes == nil { // what failed on a chain that is gone may be mined on the other
 			c.oracle.Violate(oracle.SumsAgree, "tables and chain differ on %v", done.Differ)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if err == nil && c.losses == losses {
+		c.last, c.lastErr = done, err
+		if err == nil && c.losses == losses && !r.DryRun {
 			c.recovers = false
 		}
 	}()

@@ -167,7 +167,7 @@ func (c *Cluster) Finish(settled bool) []string {
 func (c *Cluster) recoverAll() {
 	p := &faultless{chain: c.Chain, Idle: true}
 	due := newTimetable()
-	for tries := 0; c.lost() && tries < 3; tries++ {
+	for tries := 0; c.lost() && tries < 3 && c.scheduler.Busy("recover") == 0; tries++ {
 		c.StartRecovery()
 		c.drain(p, due)
 	}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 // writes are the operations that change something outside their process.
 var writes = strings.Fields(`POST Create Reserve Return Orphan Commit Release Send Finish Publish DeletePendingTx PutNoop Discard Reassign AddAttempt Open Bind
-	Claim Reconcile RaiseCeiling LowerCeiling Advance Pause Repause BumpNoop Charge Refund`)
+	Claim Reconcile RaiseCeiling LowerCeiling Advance Pause Repause BumpNoop Charge Refund Register SetCompared`)
 
 // runSchedule runs a schedule in a bubble of its own.
 func runSchedule(t *testing.T, s simulation.Schedule) (violations []string, effects int) {

@@ -13,6 +13,7 @@ import (
 	"remit/internal/chain"
 	"remit/internal/memory"
 	"remit/internal/payment"
+	"remit/internal/recovery"
 	"remit/internal/settlement"
 	"remit/internal/simulation/fakechain"
 	"remit/internal/simulation/oracle"
@@ -29,6 +30,8 @@ type Scenario struct {
 	faultless
 	T       testing.TB // of the bubble
 	Pending bool       // the scenario ends with payments pending, or an operator needed
+	// Fate, if set, gives the outcome of each effect that no rule matches.
+	Fate func(e *scheduler.Effect) scheduler.Outcome
 
 	rules []*rule
 	due   *timetable
@@ -129,6 +132,9 @@ func (s *Scenario) outcome(e *scheduler.Effect) scheduler.Outcome {
 			r.fired = true
 			return r.outcome
 		}
+	}
+	if s.Fate != nil {
+		return s.Fate(e)
 	}
 	return scheduler.Apply
 }
@@ -277,13 +283,20 @@ func (s *Scenario) Failed() []error {
 	return slices.Clone(s.failed)
 }
 
-// Recover runs `remit recover` to its end, and reports whether that was good.
-func (s *Scenario) Recover() bool {
-	s.StartRecovery()
+// Recover runs `remit recover`, with changes, to its end, and reports whether that was good.
+func (s *Scenario) Recover(changes ...func(*recovery.Recovery)) bool {
+	s.StartRecovery(changes...)
 	for end := time.Now().Add(time.Hour); time.Now().Before(end) && s.scheduler.Busy("recover") > 0; synctest.Wait() {
 		s.step(s, s.due)
 	}
 	return s.Recovered()
+}
+
+// LastRecovery returns the report and the error of the recovery that ended last.
+func (s *Scenario) LastRecovery() (recovery.Report, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, s.lastErr
 }
 
 // Recovered reports whether the tables were recovered since they were last lost.

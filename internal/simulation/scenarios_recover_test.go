@@ -17,40 +17,36 @@ import (
 // any more; every key is answered with the payment that was made, and the others are
 // made once.
 func TestLostTables(t *testing.T) {
-	for _, emptied := range []bool{false, true} {
-		for _, killed := range []string{"", "PutNoop", "Advance", "Transfers", "Create", "Commit", "Repause"} {
-			perform(t, map[bool]string{false: "rolled back", true: "emptied"}[emptied]+" "+killed, simulation.Setup{Wallets: 2, Window: 4},
-				func(s *simulation.Scenario) {
-					s.Pay("before", order(0))
-					s.Elapse(4 * time.Minute)
-					image := s.Store.Image()
-					s.Pay("mined", order(1))
-					s.Pay("mined too", order(2))
-					s.Elapse(4 * time.Minute)
-					s.Idle = true
-					s.On("unsent", "Send", 0, scheduler.FailBefore)
-					for n := 3; n < 8; n++ {
-						s.Pay("unsent", order(n))
-					}
-					if emptied {
-						image = memory.NewPayments()
-					}
-					s.Lose(image)
-					s.Idle = false
-					s.Is("a retry before", s.Ask("too early", order(1)).Refused(), true)
-					if killed != "" {
-						s.On("recover1", killed, 1, scheduler.KillAfter)
-						s.Is("recovered by one that was killed", s.Recover(), false)
-					}
-					s.Is("recovered", s.Recover(), true)
-					s.Chain.Replay()
-					s.Elapse(time.Minute)
-					for n := range 8 {
-						p := s.Pay("again", order(n))
-						s.Is("paid before", p.State == payment.Confirmed, n < 3)
-					}
-				})
-		}
+	for name, paused := range map[string]string{"rolled back": "audit", "emptied": ""} {
+		perform(t, name, simulation.Setup{Wallets: 2, Window: 4}, func(s *simulation.Scenario) {
+			s.Pay("before", order(0))
+			s.Elapse(4 * time.Minute)
+			s.Pause(1, "audit")
+			image := s.Store.Image()
+			s.Pay("mined", order(1))
+			s.Pay("mined too", order(2))
+			s.Elapse(4 * time.Minute)
+			s.Idle = true
+			s.On("unsent", "Send", 0, scheduler.FailBefore)
+			for n := 3; n < 7; n++ {
+				s.Pay("unsent", order(n))
+			}
+			if name == "emptied" {
+				image = memory.NewPayments()
+			}
+			s.Lose(image)
+			s.Idle = false
+			s.Is("a retry before", s.Ask("too early", order(1)).Refused(), true)
+			s.Is("recovered", s.Recover(), true)
+			s.Is("paused as before", s.Record(1).Paused, paused)
+			s.Resume(1)
+			s.Chain.Replay()
+			s.Elapse(time.Minute)
+			for n := range 7 {
+				p := s.Pay("again", order(n))
+				s.Is("paid before", p.State == payment.Confirmed, n < 3)
+			}
+		})
 	}
 }
 
@@ -87,6 +83,7 @@ func TestPreparedInTheImage(t *testing.T) {
 		s.Is("recovered", s.Recover(), true)
 		for n := range 2 {
 			s.IsState(order(n), payment.Confirmed)
+			s.Is("merchant", s.Payment(order(n)).Merchant, "mer_1")
 			s.Pay("again", order(n))
 		}
 	})
@@ -149,39 +146,6 @@ func TestBumpFromAfterTheImage(t *testing.T) {
 		s.Lose(image)
 		s.Is("recovered", s.Recover(), true)
 		s.Is("paid", s.Pay("again", order(0)).State, payment.Confirmed)
-	})
-}
-
-// Of two nodes one does not answer, and the other is far behind: by its count, the
-// nonces that were signed last could not have been. Nothing is concluded until both say
-// the same.
-func TestRecoveryAsksEveryNode(t *testing.T) {
-	const mined = 20 // more than a recovery uses up
-	simulation.Perform(t, simulation.Setup{}, func(s *simulation.Scenario) {
-		for n := range mined {
-			s.Pay("mined", order(n))
-		}
-		s.Elapse(4 * time.Minute)
-		s.Idle = true
-		s.On("unsent", "Send", 0, scheduler.FailBefore)
-		s.Pay("unsent", order(mined))
-		s.Lose(memory.NewPayments())
-		behind, down := s.Chain.Nodes[0], s.Chain.Nodes[1]
-		behind.Lag, down.Down = 1_000, true
-		behind.Follow()
-		s.StartRecovery()
-		s.Elapse(time.Minute)
-		behind.Heal()
-		down.Heal()
-		s.Elapse(10 * time.Minute)
-		s.Is("recovered by one node's word", s.Recovered(), false)
-		s.Is("recovered", s.Recovered() || s.Recover(), true)
-		s.Chain.Replay()
-		s.Elapse(time.Minute)
-		for n := range mined + 1 {
-			s.Pay("again", order(n))
-		}
-		s.Idle = false
 	})
 }
 
@@ -293,12 +257,12 @@ func TestNoopsAtAnAbsurdPrice(t *testing.T) {
 // chain, and what was mined is not on the fork. The recovery waits for the block that was final
 // when it began, or for a run before it.
 func TestRecoveryOnAFork(t *testing.T) {
-	for _, from := range []string{"before it began", "when it filled", "when it read"} {
-		perform(t, from, simulation.Setup{}, func(s *simulation.Scenario) {
-			if from == "when it read" {
-				s.Pay("mined", order(1))
-				s.Elapse(time.Minute)
+	for _, from := range []string{"before it began", "when it filled", "while it waited", "when it read"} {
+		perform(t, from, simulation.Setup{Spare: 2}, func(s *simulation.Scenario) {
+			for n := 1; n <= map[string]int{"before it began": 3, "when it read": 1}[from]; n++ {
+				s.Pay("mined", order(n))
 			}
+			s.Elapse(time.Minute)
 			s.On("unsent", "Send", 0, scheduler.FailBefore)
 			s.Pay("unsent", order(0))
 			s.Lose(memory.NewPayments())
@@ -306,7 +270,7 @@ func TestRecoveryOnAFork(t *testing.T) {
 			case "before it began":
 				s.Elapse(2 * time.Minute)
 				s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
-			case "when it read":
+			case "while it waited", "when it read":
 				s.On("recover1", "Transfers", 2, scheduler.Freeze)
 			}
 			s.Idle = true
@@ -316,12 +280,22 @@ func TestRecoveryOnAFork(t *testing.T) {
 				s.Elapse(20 * time.Minute)
 			}
 			s.Chain.Elsewhere(1, 1_000, s.Chain.Nodes...)
-			s.Thaw()
+			if from != "while it waited" {
+				s.Thaw()
+			}
 			s.Elapse(20 * time.Minute)
 			s.Is("recovered on a fork", s.Recovered(), false)
 			s.Chain.Return()
+			if from == "while it waited" { // what was lost is mined before transfers are read
+				s.Chain.Each((*fakechain.Node).Forget)
+				s.Chain.Replay()
+				s.Elapse(5 * time.Minute)
+				s.Thaw()
+			}
 			s.Elapse(5 * time.Minute)
 			s.Is("recovered", s.Recovered() || s.Recover(), true)
+			s.Chain.Replay()
+			s.Elapse(time.Minute)
 			s.Idle = false
 			s.Pay("again", order(0))
 			s.Pay("again", order(1))

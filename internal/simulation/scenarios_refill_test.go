@@ -80,8 +80,8 @@ func TestRefillsThatAreNotMade(t *testing.T) {
 		prevent func(*simulation.Scenario)
 		want    uint64
 	}{
-		"paused":                {func(s *simulation.Scenario) { s.Pause(0, "audit") }, 500},
-		"one node":              {func(s *simulation.Scenario) { s.Chain.Nodes[1].Down = true }, 500},
+		"paused":   {func(s *simulation.Scenario) { s.Pause(0, "audit") }, 500},
+		"one node": {func(s *simulation.Scenario) { s.Chain.Nodes[1].Down = true }, 500},
 		"a poor funding wallet": {func(s *simulation.Scenario) {
 			rules := s.Refills
 			s.Refills = settings.Refills{}

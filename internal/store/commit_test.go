@@ -11,6 +11,7 @@ import (
 	"remit/internal/payment"
 	"remit/internal/store"
 	"remit/internal/token"
+	"remit/internal/wallet"
 )
 
 var (
@@ -70,6 +71,38 @@ func TestCommit(t *testing.T) {
 	}
 }
 
+// A dear is a node on a chain with fees for layer 1, or one that knows no price.
+type dear struct {
+	chain.Node
+	err error
+}
+
+func (d dear) String() string { return "node" }
+
+func (d dear) Fees(context.Context) (chain.Market, error) {
+	return chain.Market{BaseFee: token.Units(1), L1Fee: token.Units(1000)}, d.err
+}
+
+func (d dear) Estimate(context.Context, chain.Call) (uint64, error) { return chain.NoopGas, nil }
+
+// PutNoop implements the store of Fill.
+func (d *desk) PutNoop(context.Context, wallet.PendingTx) error { return nil }
+
+// TestFill: a no-op ties up what layer 1 takes, and none is made without a price.
+func TestFill(t *testing.T) {
+	id := wallet.ID{ChainID: 1, Address: token.Address{1}}
+	fill := func(err error) (wallet.PendingTx, error) {
+		return store.Fill(t.Context(), &desk{}, &desk{}, chain.Nodes{dear{err: err}}, id, 4, token.Amount{}, now)
+	}
+	noop, err := fill(nil)
+	if gas, _ := noop.Fees.Cap.Times(chain.GasLimit(chain.NoopGas)); err != nil || !gas.Less(noop.Gas) {
+		t.Errorf("%+v, %v", noop, err)
+	}
+	if noop, err := fill(errBroken); !errors.Is(err, errBroken) || !noop.ID.Address.IsZero() {
+		t.Errorf("without a price: %+v, %v", noop, err)
+	}
+}
+
 // TestPendingTxOf: a payment's pending transaction has the newest bytes, at their
 // own price and gas limit.
 func TestPendingTxOf(t *testing.T) {
@@ -102,5 +135,14 @@ func TestAre(t *testing.T) {
 		if err := (store.Rules{Coin: test.stored}).Are(test.ours); !errors.Is(err, test.want) {
 			t.Errorf("%+v are %+v: %v, want %v", test.stored, test.ours, err, test.want)
 		}
+	}
+}
+
+// TestAfter: a list begins with the newest payment, and has none twice.
+func TestAfter(t *testing.T) {
+	a, b := store.Position{CreatedAt: now, ID: "pay_a"}, store.Position{CreatedAt: now, ID: "pay_b"}
+	later := store.Position{CreatedAt: now.Add(1), ID: "pay_a"}
+	if a.After(a) || a.After(b) || !b.After(a) || !later.After(b) || b.After(later) {
+		t.Error("the order of a list")
 	}
 }

@@ -63,6 +63,25 @@ func TestFirstUse(t *testing.T) {
 	}
 }
 
+// TestFunding: there may be no funding wallet.
+func TestFunding(t *testing.T) {
+	funding := wallet.Registration{ID: wallet.ID{ChainID: 1}, State: wallet.Funding}
+	for _, r := range []wallet.Registry{nil, {{State: wallet.Active}}, {funding, {State: wallet.Active}}} {
+		if got, found := r.Funding(); found != (len(r) == 2) || found && got != funding {
+			t.Errorf("of %v: %v, %t", r, got, found)
+		}
+	}
+}
+
+// TestPassing: what ends by itself is no reason to change a wallet.
+func TestPassing(t *testing.T) {
+	for reason, want := range map[string]bool{"": true, wallet.OutOfGas: true, wallet.RolledBack + ": x": true, wallet.Suspicion: false} {
+		if w := (wallet.Wallet{Paused: reason}); w.Passing() != want {
+			t.Errorf("%q passes: %t", reason, !want)
+		}
+	}
+}
+
 func TestSpendable(t *testing.T) {
 	most, err := token.ParseAmount("99999999999999999999999999999999999999") // 38 nines
 	if err != nil {
@@ -205,6 +224,11 @@ func TestRest(t *testing.T) {
 		{3 * time.Minute, func(at time.Time) {
 			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(at) {
 				t.Errorf("after it was woken it rests since %v", since)
+			}
+		}, candidates[0]},
+		{14 * time.Minute, func(at time.Time) {
+			if since := pool.Rest(a.ID, "blocked", at); !since.Equal(noon.Add(3 * time.Minute)) {
+				t.Errorf("ten minutes after its last rest it rests since %v", since)
 			}
 		}, candidates[0]},
 		{time.Hour, func(at time.Time) {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // An exchange is an attempt and the Retry-After header of its answer.
@@ -60,16 +59,11 @@ func failure(status int) string {
 // text returns the first ResponseLimit bytes of an answer as UTF-8. A character
 // that the limit cuts off is left out; other invalid bytes are replaced.
 func text(b []byte) string {
-	b = b[:min(len(b), ResponseLimit)]
-	for cut := 1; cut < utf8.UTFMax && cut <= len(b); cut++ {
-		if last := b[len(b)-cut:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				b = b[:len(b)-cut]
-			}
-			break
-		}
+	s := strings.ToValidUTF8(string(b[:min(len(b), ResponseLimit)]), "\uFFFD")
+	if len(b) >= ResponseLimit {
+		s = strings.TrimSuffix(s, "\uFFFD")
 	}
-	return strings.ToValidUTF8(string(b), "\uFFFD")
+	return s
 }
 
 // result returns the attempt's result as a Meter counts it.
@@ -118,10 +112,7 @@ func delay(made int, x exchange, now time.Time, jitter float64) time.Duration {
 func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	value = strings.TrimSpace(value)
 	if value != "" && strings.Trim(value, "0123456789") == "" {
-		seconds, err := strconv.ParseInt(value, 10, 32)
-		if err != nil {
-			return 1 << 62, true // more digits than any wait has
-		}
+		seconds, _ := strconv.ParseInt(value, 10, 32) // the largest, if it has more digits
 		return time.Duration(seconds) * time.Second, true
 	}
 	if at, err := http.ParseTime(value); err == nil {

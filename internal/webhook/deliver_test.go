@@ -110,7 +110,8 @@ func TestNextAttempt(t *testing.T) {
 		{"nor any number of digits", 1, 429, strings.Repeat("9", 99), 0, 10 * time.Minute},
 		{"a date will do", 1, 429, date(7 * time.Minute), 0, 7 * time.Minute},
 		{"a date in the past means the plan", 1, 429, date(-time.Hour), 0, 5 * time.Minute},
-		{"nonsense is ignored", 1, 429, "soon", 0.5, 5 * time.Minute},
+		{"blanks around it are ignored", 1, 429, " 400 ", 0, 400 * time.Second},
+		{"nonsense is ignored", 1, 429, "soon", 0, 4 * time.Minute},
 		{"a negative number is nonsense", 1, 503, "-5", 0.5, 5 * time.Minute},
 		{"an empty one too", 1, 503, "", 0.5, 5 * time.Minute},
 		{"500 may not ask", 1, 500, "400", 0.5, 5 * time.Minute},
@@ -197,6 +198,17 @@ func TestAJobForAnEndpointThatIsSentNothingIsDropped(t *testing.T) {
 	}
 }
 
+// TestAPostThatFails without a reason of the sender's own is logged as an attempt.
+func TestAPostThatFails(t *testing.T) {
+	w, e := published(t)
+	must(t, webhook.NewDeliverer(w.store, w, sending(func(context.Context, string, http.Header, []byte) (webhook.Answer, error) {
+		return webhook.Answer{}, errFault
+	}), w.meter, w.now, half).Deliver(t.Context(), w.made[0]))
+	if a, _ := w.logged(e, webhook.Pending, 1).LastAttempt(); a.Error != "the message could not be sent" {
+		t.Errorf("logged %+v", a)
+	}
+}
+
 func TestAPoisonedJobIsAnError(t *testing.T) {
 	w := newFixture(t)
 	for _, test := range []struct {
@@ -208,6 +220,8 @@ func TestAPoisonedJobIsAnError(t *testing.T) {
 		{"live/mer_1/we_1", webhook.ErrJob},
 		{"live/mer_1/we_1/", webhook.ErrJob},
 		{"live/mer_1/we_1/dlv_1/more", webhook.ErrJob},
+		{"live/mer_1/we_1/dlv_1/evt_1/payment.confirmed/noon/e30", webhook.ErrJob},
+		{"live/mer_1/we_1/dlv_1/evt_1/payment.confirmed/1/=", webhook.ErrJob},
 		{"live/mer_1/we_1/dlv_1", webhook.ErrDeliveryNotFound},
 	} {
 		if err := w.deliverer.Deliver(t.Context(), test.job); !errors.Is(err, test.want) {
@@ -220,13 +234,16 @@ func TestAPoisonedJobIsAnError(t *testing.T) {
 // TestAJobIsNotBegunWithoutTimeForIt: a function that ends while it waits for an
 // endpoint's answer would have posted without recording the attempt.
 func TestAJobIsNotBegunWithoutTimeForIt(t *testing.T) {
-	w, _ := published(t)
-	ctx, cancel := context.WithDeadline(t.Context(), w.now().Add(webhook.SendTimeout))
-	defer cancel()
-	if err := w.deliverer.Deliver(ctx, w.made[0]); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
+	const whole = webhook.SendTimeout + 5*time.Second // and the attempt's record
+	for left, want := range map[time.Duration]error{whole - 1: context.DeadlineExceeded, whole: nil} {
+		w, _ := published(t)
+		w.clock = time.Now() // which a deadline must not have passed
+		ctx, cancel := context.WithDeadline(t.Context(), w.now().Add(left))
+		defer cancel()
+		if err := w.deliverer.Deliver(ctx, w.made[0]); !errors.Is(err, want) || want == nil && len(w.posts) != 1 {
+			t.Errorf("%v left: %v", left, err)
+		}
 	}
-	w.has(0, 1)
 }
 
 func TestTheLogShowsWhatHappened(t *testing.T) {
@@ -236,7 +253,7 @@ func TestTheLogShowsWhatHappened(t *testing.T) {
 	w.answers[hook] = []webhook.Answer{
 		{StatusCode: 500, Body: []byte(strings.Repeat("é", 600))},
 		{StatusCode: 302},
-		{StatusCode: 404, Body: []byte("a\xffb")},
+		{StatusCode: 404, Body: []byte("a\xffb\xff")},
 		{StatusCode: 204},
 	}
 	w.mustPublish(event)
@@ -245,7 +262,7 @@ func TestTheLogShowsWhatHappened(t *testing.T) {
 	want := []webhook.Attempt{
 		{StatusCode: 500, Error: "the endpoint answered 500", Response: strings.Repeat("é", 512)},
 		{StatusCode: 302, Error: "the endpoint answered 302; redirects are not followed"},
-		{StatusCode: 404, Error: "the endpoint answered 404", Response: "a\uFFFDb"},
+		{StatusCode: 404, Error: "the endpoint answered 404", Response: "a\uFFFDb\uFFFD"},
 		{StatusCode: 204},
 	}
 	for i, p := range w.posts {

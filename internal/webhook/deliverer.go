@@ -166,12 +166,6 @@ func (d *Deliverer) record(ctx context.Context, next Delivery, attempts int) (bo
 func (d *Deliverer) cancel(ctx context.Context, del Delivery) error {
 	next := del
 	next.Status, next.NextAttemptAt, next.Parked = Cancelled, time.Time{}, false
-	stored, err := d.store.Record(ctx, next, len(del.Attempts))
-	switch {
-	case err == nil:
-		d.meter.Ended(Cancelled, d.now().Sub(del.CreatedAt))
-	case errors.Is(err, ErrConflict) && stored.Status != Pending:
-		return nil
-	}
-	return err // after a conflict the job is done again and reads the new attempt
+	_, err := d.record(ctx, next, len(del.Attempts))
+	return err
 }

@@ -1,6 +1,8 @@
 package webhook_test
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -173,4 +175,116 @@ func TestPublishingTwiceMakesOneDelivery(t *testing.T) {
 		t.Errorf("%d deliveries, %v", len(list), err)
 	}
 	w.has(1, 0)
+}
+
+// A faultyStack is faulty in what only merchants' requests use, too.
+type faultyStack struct{ faulty }
+
+func (f faultyStack) AddEndpoint(ctx context.Context, e webhook.Endpoint, limit int) error {
+	return f.do("AddEndpoint", func() error { return f.Store.AddEndpoint(ctx, e, limit) })
+}
+
+// Read is a source of randomness.
+func (f faultyStack) Read(p []byte) (int, error) {
+	n := 0
+	err := f.do("Read", func() (err error) { n, err = rand.Read(p); return err })
+	return n, err
+}
+
+// TestEveryErrorIsTold lets each effect of each call fail once: the call returns its error,
+// but for the job of a resend, which PushDue makes as well.
+func TestEveryErrorIsTold(t *testing.T) {
+	type stack struct {
+		*fixture
+		e        webhook.Endpoint
+		registry *webhook.Registry
+		log      *webhook.Log
+		tester   *webhook.Tester
+		job      string
+	}
+	build := func() stack {
+		w := newFixture(t)
+		s := stack{fixture: w, e: w.register(mine, hook)}
+		w.answers[hook] = statuses(410)
+		w.mustPublish(event)
+		w.drain()
+		w.change(s.e, enable)
+		w.mustPublish(w.numbered(2))
+		s.job, _ = w.pop()
+		ports := faultyStack{faulty{w.store, w, w, w.faults}}
+		do := func(_ context.Context, _ string, b []byte) ([]byte, error) {
+			return b, w.faults.do("KMS", func() error { return nil })
+		}
+		sealed := webhook.Sealed{Store: ports, Seal: do, Open: do}
+		s.registry = webhook.NewRegistry(sealed, checker{}, w.now, ports)
+		s.log = webhook.NewLog(ports, ports, w.now, ports)
+		w.deliverer = webhook.NewDeliverer(sealed, ports, ports, w.meter, w.now, half)
+		s.tester = webhook.NewTester(sealed, ports, w.now, ports)
+		must(t, errOf(s.registry.RotateSecret(t.Context(), mine, s.e.ID, 0))) // sealed
+		w.faults.names = nil
+		return s
+	}
+	for name, call := range map[string]func(s stack) error{
+		"Register": func(s stack) error {
+			return errOf(s.registry.Register(t.Context(), mine, webhook.Registration{URL: hook}))
+		},
+		"List":   func(s stack) error { return errOf(s.registry.List(t.Context(), mine)) },
+		"Update": func(s stack) error { return errOf(s.registry.Update(t.Context(), mine, s.e.ID, disable)) },
+		"Delete": func(s stack) error { return s.registry.Delete(t.Context(), mine, s.e.ID) },
+		"RotateSecret": func(s stack) error {
+			return errOf(s.registry.RotateSecret(t.Context(), mine, s.e.ID, time.Hour))
+		},
+		"Test":       func(s stack) error { return errOf(s.tester.Test(t.Context(), mine, s.e.ID)) },
+		"Deliveries": func(s stack) error { return errOf(s.log.Deliveries(t.Context(), mine, s.e.ID)) },
+		"ResendFailed": func(s stack) error {
+			return errOf(s.log.ResendFailed(t.Context(), mine, s.e.ID, noon, noon.Add(time.Hour)))
+		},
+		"Publish":  func(s stack) error { return s.publish(event) },
+		"Announce": func(s stack) error { return s.publisher.Announce(t.Context(), mine, "api_key.created", noon, "data") },
+		"Deliver":  func(s stack) error { return s.deliverer.Deliver(t.Context(), s.job) },
+		"PushDue":  func(s stack) error { return errOf(s.pusher.PushDue(t.Context(), noon, 1)) },
+	} {
+		s := build()
+		must(t, call(s))
+		for n, effect := range s.faults.names {
+			if effect == "Post" || name == "ResendFailed" && effect == "Enqueue" {
+				continue
+			}
+			s := build()
+			s.faults.plan = func(at int, _ string) fault { return map[int]fault{n: before}[at] }
+			if err := call(s); !errors.Is(err, errFault) {
+				t.Errorf("%s: %s, effect %d, fails: %v", name, effect, n, err)
+			}
+		}
+	}
+	if err := newFixture(t).publisher.Announce(t.Context(), mine, "api_key.created", noon, func() {}); err == nil {
+		t.Error("a function is announced")
+	}
+}
+
+// TestChangedMeanwhile: a change is made to the endpoint as another writer leaves it.
+func TestChangedMeanwhile(t *testing.T) {
+	for name, test := range map[string]struct {
+		other func(w *fixture, e webhook.Endpoint) error
+		want  error
+	}{
+		"changed": {func(w *fixture, e webhook.Endpoint) error {
+			return errOf(w.registry.Update(t.Context(), mine, e.ID, webhook.Change{Description: new("other")}))
+		}, nil},
+		"deleted": {func(w *fixture, e webhook.Endpoint) error { return w.registry.Delete(t.Context(), mine, e.ID) }, webhook.ErrNotFound},
+	} {
+		w := newFixture(t)
+		e := w.register(mine, hook)
+		registry := webhook.NewRegistry(faulty{w.store, w, w, w.faults}, checker{}, w.now, rand.Reader)
+		w.faults.plan = func(n int, name string) fault {
+			if name == "SaveEndpoint" && n < 2 {
+				must(t, test.other(w, e))
+			}
+			return none
+		}
+		got, err := registry.Update(t.Context(), mine, e.ID, disable)
+		if !errors.Is(err, test.want) || err == nil && (got.Description != "other" || got.Status != webhook.Disabled) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
 }

@@ -37,9 +37,6 @@ func (d *Deliverer) assess(ctx context.Context, e Endpoint, del Delivery, a Atte
 		if e, err = d.store.Endpoint(ctx, e.Owner, e.ID); err != nil {
 			return err
 		}
-		if e.Status != Enabled {
-			return nil
-		}
 	}
 	return fmt.Errorf("assessing, %d times: %w", saveTries, ErrConflict)
 }

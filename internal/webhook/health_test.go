@@ -82,6 +82,38 @@ func TestTwoExhaustedEventsAndFiveDaysWithoutASuccessDisable(t *testing.T) {
 	}
 }
 
+// TestLastSuccess: an endpoint that begins to fail has been quiet since its newest success
+// in the log, or since it was enabled if the log is short and has none. Of a long log without
+// one nothing is known.
+func TestLastSuccess(t *testing.T) {
+	for _, test := range []struct {
+		failed, succeeded int // deliveries in the log, a minute apart, the successes first
+		want              time.Duration
+	}{
+		{199, 0, 0}, {200, 0, 3 * time.Hour}, {200, 1, 3 * time.Hour}, {198, 1, time.Minute}, {199, 2, 2 * time.Minute},
+		{1, 3, 3 * time.Minute},
+	} {
+		w := newFixture(t)
+		e := w.register(mine, hook)
+		for n := 1; n <= test.failed+test.succeeded; n++ {
+			at := noon.Add(time.Duration(n) * time.Minute)
+			d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(at)}, Event: w.numbered(n),
+				Status: webhook.Delivered, CreatedAt: at, Attempts: []webhook.Attempt{{At: at, StatusCode: 200}}}
+			if n > test.succeeded {
+				d.Status, d.Attempts[0].StatusCode = webhook.Exhausted, 500
+			}
+			must(t, w.store.AddDelivery(t.Context(), d))
+		}
+		w.clock = noon.Add(3 * time.Hour)
+		w.answers[hook] = statuses(500)
+		w.mustPublish(event)
+		w.work()
+		if got, err := w.store.Endpoint(t.Context(), mine, e.ID); err != nil || !got.QuietSince.Equal(noon.Add(test.want)) {
+			t.Errorf("%+v: quiet since %v, %v", test, got.QuietSince, err)
+		}
+	}
+}
+
 func TestResendingOneEventTwiceIsNotTwoEvents(t *testing.T) {
 	w, e := published(t, 500)
 	for range 3 {
@@ -102,6 +134,9 @@ func TestReenablingResumes(t *testing.T) {
 	w.mustPublish(w.numbered(2))
 	w.drain()
 	missed := w.logged(e, webhook.Cancelled, 0)
+	if a, ok := missed.LastAttempt(); ok {
+		t.Errorf("attempted: %+v", a)
+	}
 	if err := w.resend(e, missed); !errors.Is(err, webhook.ErrDisabled) {
 		t.Errorf("resending to a disabled endpoint: %v", err)
 	}

@@ -90,7 +90,8 @@ func TestAnEventOfAnyBodyAndTimeIsPublished(t *testing.T) {
 	for body, at := range map[string]time.Time{``: noon, `null`: {}, `{"timestamp":"soon"}`: time.Unix(-1, 0),
 		"\xff": noon.Add(time.Nanosecond)} {
 		w := newFixture(t)
-		e := w.register(mine, hook)
+		e, off := w.register(mine, hook), w.register(mine, "https://off.example")
+		w.change(off, disable)
 		ev := event
 		ev.At, ev.Body = at, []byte(body)
 		for range 2 {
@@ -99,6 +100,9 @@ func TestAnEventOfAnyBodyAndTimeIsPublished(t *testing.T) {
 		w.drain()
 		if len(w.posts) == 0 || w.posts[0].body != body || w.newest(e).Status != webhook.Delivered {
 			t.Errorf("%q: %d posts", body, len(w.posts))
+		}
+		if d := w.newest(off); !d.CreatedAt.Equal(at.Truncate(time.Millisecond)) {
+			t.Errorf("%q: the delivery of a disabled endpoint was created at %v", body, d.CreatedAt)
 		}
 	}
 }

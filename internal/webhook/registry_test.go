@@ -107,6 +107,8 @@ func TestEverythingThatIsWrongIsSaidAtOnce(t *testing.T) {
 	if got, err := w.store.Endpoint(t.Context(), mine, e.ID); err != nil || got.Version != 1 {
 		t.Errorf("something was written: version %d, %v", got.Version, err)
 	}
+	w.change(e, webhook.Change{Description: new(strings.Repeat("é", 500))})
+	must(t, errOf(w.registry.RotateSecret(t.Context(), mine, e.ID, 7*24*time.Hour)))
 }
 
 func TestUpdateChangesOnlyWhatIsNamed(t *testing.T) {
@@ -286,6 +288,40 @@ func TestRotation(t *testing.T) {
 	signed(3, at.Secret)
 	if !at.PreviousSecret.IsZero() {
 		t.Error("rotating at once keeps the old secret")
+	}
+}
+
+// TestSealed: secrets that cannot be sealed are not stored, and sealed ones that cannot be
+// opened sign nothing.
+func TestSealed(t *testing.T) {
+	w, e := published(t)
+	as := func(text string, err error) func(context.Context, string, []byte) ([]byte, error) {
+		return func(context.Context, string, []byte) ([]byte, error) { return []byte(text), err }
+	}
+	down := webhook.Sealed{Store: w.store, Seal: as("", errFault)}
+	if err := down.AddEndpoint(t.Context(), e, 10); !errors.Is(err, errFault) {
+		t.Errorf("added: %v", err)
+	}
+	if err := errOf(down.SaveEndpoint(t.Context(), e)); !errors.Is(err, errFault) {
+		t.Errorf("saved: %v", err)
+	}
+	must(t, errOf(webhook.Sealed{Store: w.store, Seal: as("x", nil)}.SaveEndpoint(t.Context(), e)))
+	for _, test := range []struct {
+		open func(context.Context, string, []byte) ([]byte, error)
+		want string // in the error
+	}{{nil, "is sealed: give"}, {as("", errFault), "injected fault"}, {as("nonsense", nil), "opening the secret of " + e.ID}} {
+		sealed := webhook.Sealed{Store: w.store, Open: test.open}
+		err := webhook.NewDeliverer(sealed, w, w, w.meter, w.now, half).Deliver(t.Context(), w.made[0])
+		if err == nil || !strings.Contains(err.Error(), test.want) || len(w.posts) > 0 {
+			t.Errorf("%v, want %q; %d posts", err, test.want, len(w.posts))
+		}
+	}
+	for text, ok := range map[string]bool{
+		mint(t).Reveal(): true, "nonsense": false, "sealed_eA==": true, "sealed_": false, "sealed_!": false,
+	} {
+		if s, err := webhook.ParseStored(text); (err == nil) != ok || ok && s.Stored() != text {
+			t.Errorf("ParseStored(%q) = %q, %v", text, s.Stored(), err)
+		}
 	}
 }
 

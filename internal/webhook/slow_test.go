@@ -1,6 +1,9 @@
 package webhook_test
 
 import (
+	"context"
+	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -83,6 +86,67 @@ func TestADeliveryThatIsPutOff(t *testing.T) {
 	w.logged(e, webhook.Delivered, 1)
 }
 
+// TestPutOff: a delivery waits as long again as it has waited since its event, with a tenth
+// of jitter, and ends when its attempts would have ended.
+func TestPutOff(t *testing.T) {
+	const patience = 75*time.Hour + 35*time.Minute + 5*time.Second
+	for name, test := range map[string]struct {
+		age   time.Duration
+		first bool
+		want  time.Duration // 0: it ends
+	}{
+		"a first attempt that was published late": {time.Hour, true, 66 * time.Second},
+		"it has waited an hour":                   {time.Hour, false, 66 * time.Minute},
+		"it has waited for long":                  {patience, false, 26*time.Hour + 24*time.Minute},
+		"it has waited for too long":              {patience + time.Millisecond, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, e := parked(t, 15*time.Second, 0)
+			ev := w.numbered(9)
+			ev.At = w.now().Add(-test.age)
+			d := webhook.Delivery{Ref: webhook.Ref{Owner: mine, Endpoint: e.ID, Delivery: webhook.FirstID(w.now())}, Event: ev,
+				Status: webhook.Pending, NextAttemptAt: w.now(), CreatedAt: ev.At}
+			if test.first {
+				d.NextAttemptAt = ev.At
+			}
+			must(t, w.store.AddDelivery(t.Context(), d))
+			must(t, w.deliverer.Deliver(t.Context(), d.Ref.String()))
+			if test.want == 0 {
+				w.logged(e, webhook.Exhausted, 0)
+			} else if got := w.logged(e, webhook.Pending, 0).NextAttemptAt.Sub(w.now()); got != test.want {
+				t.Errorf("put off for %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestAPostFromBeforeTheParking changes nothing when it ends late after it.
+func TestAPostFromBeforeTheParking(t *testing.T) {
+	for _, status := range []int{200, 500} {
+		w := newFixture(t)
+		e := w.register(mine, hook)
+		for range 2 {
+			w.slow(1, 15*time.Second, status)
+			w.jobs = nil
+		}
+		w.mustPublish(w.numbered(8))
+		w.mustPublish(w.numbered(9))
+		job, _ := w.pop()
+		nested := false
+		must(t, webhook.NewDeliverer(w.store, w, sending(func(ctx context.Context, url string, h http.Header, b []byte) (webhook.Answer, error) {
+			if other, ok := w.pop(); ok && !nested {
+				nested = true
+				must(t, w.deliverer.Deliver(ctx, other))
+			}
+			return w.Post(ctx, url, h, b)
+		}), w.meter, w.now, half).Deliver(t.Context(), job))
+		want := w.now().Add(-15*time.Second + time.Minute)
+		if got, err := w.store.Endpoint(t.Context(), mine, e.ID); err != nil || !nested || got.Slow != 3 || !got.RetryAt.Equal(want) {
+			t.Errorf("%d: %d slow attempts, next at %v, want %v; %v", status, got.Slow, got.RetryAt, want, err)
+		}
+	}
+}
+
 // TestProbes: one delivery at a time is posted to a parked endpoint, less and less often
 // while it hangs, and after a late success as soon as it has had as much time to rest.
 func TestProbes(t *testing.T) {
@@ -144,6 +208,22 @@ func TestOneProbeAtATime(t *testing.T) {
 	}
 	if got, err := w.store.Endpoint(t.Context(), mine, e.ID); err != nil || got.Slow != 4 {
 		t.Errorf("%d slow attempts, %v", got.Slow, err)
+	}
+}
+
+// TestAProbeThatCannotBeClaimed is tried again.
+func TestAProbeThatCannotBeClaimed(t *testing.T) {
+	w, e := parked(t, 15*time.Second, 0)
+	w.clock = w.now().Add(time.Minute)
+	w.mustPublish(w.numbered(9))
+	w.outage("SaveEndpoint", before)
+	job, _ := w.pop()
+	if err := w.deliverer.Deliver(t.Context(), job); !errors.Is(err, errFault) {
+		t.Errorf("delivering: %v", err)
+	}
+	w.has(3, 0)
+	if d := w.newest(e); d.Event.ID == "evt_9" {
+		t.Errorf("it is put off until %v", d.NextAttemptAt)
 	}
 }
 

@@ -78,6 +78,6 @@ func enveloped(o Owner, id, kind string, at time.Time, data any) (Event, error) 
 		Type      string `json:"type"`
 		Timestamp string `json:"timestamp"`
 		Data      any    `json:"data"`
-	}{id, kind, at.Format("2006-01-02T15:04:05.000Z"), data})
+	}{id, kind, at.UTC().Format("2006-01-02T15:04:05.000Z"), data})
 	return Event{o.Merchant, o.Mode, id, kind, at, body}, err
 }

@@ -179,7 +179,7 @@ func (m *mutator) negate(e ast.Expr) {
 
 // harmless are calls that no test can miss: log lines, progress, locks (the race detector
 // is for those) and the end of a context's timer.
-var harmless = regexp.MustCompile(`\.Log\.|\.Say$|(?i:lock)$|^cancel$|^panic$`)
+var harmless = regexp.MustCompile(`\.Log\.|^slog\.|\.Say$|(?i:lock)$|^cancel$|^panic$`)
 
 // logs says whether a statement decides about log lines alone.
 func (m *mutator) logs(s *ast.IfStmt) bool {

@@ -18,12 +18,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// mutated are the packages that move money.
-var mutated = []string{"internal/chain", "internal/dispatch", "internal/payment", "internal/recovery", "internal/settlement",
-	"internal/store", "internal/wallet"}
+// mutated are the packages that move money or send webhooks.
+var mutated = []string{"internal/apikey", "internal/chain", "internal/dispatch", "internal/payment", "internal/recipient",
+	"internal/recovery", "internal/settlement", "internal/store", "internal/wallet", "internal/webhook"}
 
 // common are the packages whose tests a mutant faces beside the tests of its own.
-var common = []string{"internal/memory", "internal/simulation"}
+var common = []string{"internal/httpapi", "internal/memory", "internal/simulation"}
 
 // unfaced are tests that no mutant faces: one takes longer than all others together, the
 // other runs seeds that TestSeeds runs.

@@ -301,8 +301,8 @@ func (a *auditor) judge(t chain.LoggedTransfer, p *entry) (kind, what string) {
 	case p == nil:
 		return kindUnknown, paid
 	case promised < 0:
-		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.Coins(p.Amount), dossier.Payee(p.Payment),
-			p.Transfers()[0].From)
+		return kindUnknown, fmt.Sprintf("%s, by the transaction of a payment of %s to %s from %s", paid, a.Coins(p.Amount),
+			dossier.Payee(p.Payment), p.Transfers()[0].From)
 	case p.Failure != nil && p.Failure.Code == payment.AmountDiffers:
 		return kindFailed, ""
 	case p.State == payment.Failed:

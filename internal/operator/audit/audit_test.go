@@ -340,7 +340,8 @@ func TestAuditOfABatch(t *testing.T) {
 	p := payment.New(payment.KeyID(r.Merchant, r.Mode, r.IdempotencyKey), r, l.Chain.Token(), "local", operatortest.Nine)
 	p.BatchContract = disburser.Address()
 	call := p.Call(l.Keys[0].Address(), true)
-	l.Enter(0, p.AssignedTo(call.From, chain.Tx{ChainID: l.Chain.ID(), To: call.To, Data: call.Data, Gas: 500_000, Fees: operatortest.Fees}), true)
+	l.Enter(0, p.AssignedTo(call.From, chain.Tx{ChainID: l.Chain.ID(), To: call.To, Data: call.Data, Gas: 500_000,
+		Fees: operatortest.Fees}), true)
 	count, sum := 0, token.Amount{}
 	for _, s := range audit(l).Sums {
 		if s.Kind == "paid and known" {

@@ -38,7 +38,7 @@ type Line interface {
 // A Change is what a command will do.
 type Change struct {
 	Consequences string
-	Apply        func(context.Context) (Answer, error) // nil: there is nothing to do, and Answer says so
+	Apply        func(context.Context) (Answer, error) // nil: there is nothing to do but to answer
 	Answer       Answer
 }
 
@@ -108,7 +108,8 @@ func (c Change) recorded(ctx context.Context, d *deployed.Deployment, yes bool) 
 	if err != nil {
 		return answer, fmt.Errorf("nothing was changed: asking who you are, for the audit log: %w", err)
 	}
-	entry := store.Act{ID: rand.Text()[:12], At: time.Now().UTC(), Who: who, Command: r.command, Effect: c.Consequences, Outcome: store.Begun}
+	entry := store.Act{ID: rand.Text()[:12], At: time.Now().UTC(), Who: who, Command: r.command, Effect: c.Consequences,
+		Outcome: store.Begun}
 	err = d.AuditLog.Append(ctx, entry)
 	switch {
 	case err == nil:
@@ -138,7 +139,8 @@ func ended(ctx context.Context, log store.AuditLog, entry store.Act, err error) 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	if logged := log.Append(ctx, entry); logged != nil {
-		return errors.Join(err, fmt.Errorf("the command is %s, and the audit log does not have its end in both places: %w", entry.Outcome, logged))
+		return errors.Join(err, fmt.Errorf("the command is %s, and the audit log does not have its end in both places: %w",
+			entry.Outcome, logged))
 	}
 	return err
 }

@@ -115,8 +115,8 @@ func openConsole(t *testing.T, flags string) *visit {
 			d.ledger.Must(tables.DeletePendingTx(t.Context(), wallet.ID{ChainID: p.Tx.ChainID, Address: p.Wallet}, p.Nonce))
 		}
 	}
-	prepared := payment.New("pay_prepared", payment.Request{Merchant: "mer_2", Mode: "test", To: operatortest.Payee}, d.ledger.Chain.Token(), "local",
-		time.Now()).AssignedTo(d.ledger.Keys[0].Address(), d.ledger.Transfer(operatortest.Payee, 1))
+	prepared := payment.New("pay_prepared", payment.Request{Merchant: "mer_2", Mode: "test", To: operatortest.Payee},
+		d.ledger.Chain.Token(), "local", time.Now()).AssignedTo(d.ledger.Keys[0].Address(), d.ledger.Transfer(operatortest.Payee, 1))
 	_, _, err := tables.Create(t.Context(), prepared)
 	d.ledger.Must(err)
 	secret, err := webhook.MintSecret(rand.Reader)

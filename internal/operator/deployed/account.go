@@ -61,8 +61,8 @@ func (a *Account) tables() (t Tables, err error) {
 		}
 	}
 	payments := dynamo.OpenPayments(a.AWS, named["PaymentsTableName"])
-	t = Tables{payments, payments, dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]), dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]),
-		queue.OpenJobs(a.AWS, named["WebhookQueueUrl"])}
+	t = Tables{payments, payments, dynamo.OpenWebhooks(a.AWS, named["WebhooksTableName"]),
+		dynamo.OpenAPIKeys(a.AWS, named["ApiKeysTableName"]), queue.OpenJobs(a.AWS, named["WebhookQueueUrl"])}
 	if log := a.AuditCopy(); log != nil {
 		t.AuditLog = log.Beside(payments)
 	}

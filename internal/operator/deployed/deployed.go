@@ -31,7 +31,7 @@ import (
 	"remit/internal/webhook"
 )
 
-// A Target says which stack a command is about, and how it answers. AWS
+// A Target names the stack of a command, and the form of its answer. AWS
 // credentials, region and endpoints are found as the AWS SDK finds them.
 type Target struct {
 	Stack string `default:"remit" env:"REMIT_STACK" help:"Name of the CloudFormation stack, or http://… of a stack that remit local runs on this machine."`
@@ -113,7 +113,8 @@ func (t Target) ProvideDeployment(ctx context.Context, out io.Writer) (*Deployme
 	if len(found.Stacks) != 1 {
 		return nil, fmt.Errorf("there is no stack %s", t.Stack)
 	}
-	a := &Account{Stack: t.Stack, ID: aws.ToString(found.Stacks[0].StackId), AWS: cfg, Outputs: map[string]string{}, Parameters: map[string]string{}}
+	a := &Account{Stack: t.Stack, ID: aws.ToString(found.Stacks[0].StackId), AWS: cfg,
+		Outputs: map[string]string{}, Parameters: map[string]string{}}
 	for _, o := range found.Stacks[0].Outputs {
 		a.Outputs[aws.ToString(o.OutputKey)] = aws.ToString(o.OutputValue)
 	}

@@ -51,16 +51,16 @@ type Command struct {
 
 // A finding is the result of one check.
 type finding struct {
-	Check string `json:"check"`
-	OK    bool   `json:"ok"`
-	Saw   string `json:"saw"`
-	Do    string `json:"do,omitempty"` // advice; "" if all is well
+	Check  string `json:"check"`
+	OK     bool   `json:"ok"`
+	Result string `json:"saw"`
+	Do     string `json:"do,omitempty"` // advice; "" if all is well
 }
 
 // errFindings reports a check that found something wrong.
 var errFindings = errors.New("the deployment is not well")
 
-// Run makes all checks and, for each that found something wrong, says what to do.
+// Run makes all checks, and gives advice on each that found something wrong.
 func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	if err := c.Check(cmp.Or(c.Rate, 1)); err != nil {
 		return err
@@ -119,11 +119,11 @@ func (c *Command) Run(ctx context.Context, d *deployed.Deployment) error {
 	bad := 0
 	for _, f := range e.findings {
 		if f.OK {
-			fmt.Fprintf(&b, "ok   %-28s %s\n", f.Check, f.Saw)
+			fmt.Fprintf(&b, "ok   %-28s %s\n", f.Check, f.Result)
 			continue
 		}
 		bad++
-		fmt.Fprintf(&b, "BAD  %-28s %s\n     → %s\n", f.Check, f.Saw, f.Do)
+		fmt.Fprintf(&b, "BAD  %-28s %s\n     → %s\n", f.Check, f.Result, f.Do)
 	}
 	if err := d.Show(e.findings, b.String()); err != nil {
 		return err
@@ -143,17 +143,17 @@ type examination struct {
 	until       string       // what that is for
 }
 
-// check makes one check. An error of see, which otherwise returns what it saw, is
-// shown with the advice.
-func (e *examination) check(ctx context.Context, name string, see func(context.Context) (string, error), advice string) {
-	saw, err := see(ctx)
-	e.found(name, saw, err, advice)
+// check makes one check. examine returns what it found, or an error, which is shown with
+// the advice.
+func (e *examination) check(ctx context.Context, name string, examine func(context.Context) (string, error), advice string) {
+	result, err := examine(ctx)
+	e.found(name, result, err, advice)
 }
 
-func (e *examination) found(check, saw string, err error, advice string) {
-	f := finding{Check: check, OK: err == nil, Saw: saw}
+func (e *examination) found(check, result string, err error, advice string) {
+	f := finding{Check: check, OK: err == nil, Result: result}
 	if err != nil {
-		f.Saw, f.Do = err.Error(), advice
+		f.Result, f.Do = err.Error(), advice
 	}
 	e.findings = append(e.findings, f)
 }
@@ -193,10 +193,10 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 		heads = append(heads, fmt.Sprintf("%s at %d", node, head.Number))
 		lowest, highest = min(lowest, head.Number), max(highest, head.Number)
 	}
-	saw := strings.Join(heads, ", ")
+	result := strings.Join(heads, ", ")
 	own, _ := chains.Of(e.ChainID)
 	if err == nil && highest-lowest > max(apart, uint64(apartTime/own.BlockTime)) {
-		err = fmt.Errorf("heads are %d blocks apart: %s", highest-lowest, saw)
+		err = fmt.Errorf("heads are %d blocks apart: %s", highest-lowest, result)
 	}
 	number := lowest - min(apart, lowest)
 	for _, node := range nodes {
@@ -209,32 +209,32 @@ func (e *examination) nodesAgree(ctx context.Context) (string, error) {
 		}
 	}
 	if err == nil && len(slices.Compact(slices.Clone(blocks))) > 1 {
-		err = fmt.Errorf("nodes are on different branches, or one lacks blocks: block %d of %s is %s", number, saw, strings.Join(blocks, ", "))
+		err = fmt.Errorf("nodes are on different branches, or one lacks blocks: block %d of %s is %s", number, result, strings.Join(blocks, ", "))
 	}
 	switch len(nodes) {
 	case 1:
-		saw += "; it is believed alone: three that share no backend are better"
+		result += "; it is believed alone: three that share no backend are better"
 	case 2:
-		saw += "; payments end while both answer: of three that share no backend, one may be gone"
+		result += "; payments end while both answer: of three that share no backend, one may be gone"
 	}
-	return saw, err
+	return result, err
 }
 
-// breakersAreClosed says what the stack has seen of its nodes.
+// breakersAreClosed shows how often nodes left the stack without an answer.
 func (e *examination) breakersAreClosed(ctx context.Context) (string, error) {
 	nodes, _, err := e.Nodes(ctx)
 	if err != nil {
 		return "", err
 	}
 	health, err := e.Health(ctx, nodes)
-	saw := make([]string, len(health))
+	result := make([]string, len(health))
 	for i, h := range health {
-		saw[i] = fmt.Sprintf("%s left %d requests unanswered", h.Node, h.Missed)
+		result[i] = fmt.Sprintf("%s left %d requests unanswered", h.Node, h.Missed)
 		if h.Open {
 			err = errors.Join(err, fmt.Errorf("the circuit breaker of %s is open", h.Node))
 		}
 	}
-	return strings.Join(saw, ", "), err
+	return strings.Join(result, ", "), err
 }
 
 // chainIsKnown tells what the stack works by. It finds nothing wrong.
@@ -248,31 +248,31 @@ func (e *examination) chainIsKnown(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	saw := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.Config.ConfirmationRule, e.Config.BlockTime,
+	result := fmt.Sprintf("%s: %s, %s, at most %s gwei, %d in flight", name, e.Config.ConfirmationRule, e.Config.BlockTime,
 		rules.FeeLimit.Tokens(9), rules.Window)
 	if known && e.Config.ConfirmationRule != own.ConfirmationRule {
-		saw += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)
+		result += fmt.Sprintf("; usually %s is waited for", own.ConfirmationRule)
 	}
 	if known && own.USDC != "" && e.Asset.Symbol == "USDC" && !strings.EqualFold(own.USDC, e.Asset.Contract.String()) {
-		saw += "; the token is not Circle's USDC, which is at " + own.USDC
+		result += "; the token is not Circle's USDC, which is at " + own.USDC
 	}
-	return saw, nil
+	return result, nil
 }
 
 // everyNode returns the check that see finds nothing wrong with any node.
-func (e *examination) everyNode(see func(ctx context.Context, node chain.Node, url string) (string,
+func (e *examination) everyNode(examine func(ctx context.Context, node chain.Node, url string) (string,
 	error)) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		nodes, urls, err := e.Nodes(ctx)
-		var saw []string
+		var result []string
 		for i, node := range nodes {
-			text, nodeErr := see(ctx, node, urls[i])
+			text, nodeErr := examine(ctx, node, urls[i])
 			if nodeErr != nil {
 				err = errors.Join(err, fmt.Errorf("%s: %w", node, nodeErr))
 			}
-			saw = append(saw, fmt.Sprintf("%s: %s", node, text))
+			result = append(result, fmt.Sprintf("%s: %s", node, text))
 		}
-		return strings.Join(saw, ", "), err
+		return strings.Join(result, ", "), err
 	}
 }
 
@@ -323,14 +323,14 @@ func (e *examination) feesAreKnown(ctx context.Context, node chain.Node, _ strin
 	m, err := node.Fees(ctx)
 	price, _ := m.BaseFee.Add(m.Tip)
 	gas := price.Tokens(9) + " gwei"
-	saw := gas
+	result := gas
 	if !m.L1Fee.IsZero() {
-		saw += ", and " + m.L1Fee.Tokens(9) + " gwei a payment beside gas"
+		result += ", and " + m.L1Fee.Tokens(9) + " gwei a payment beside gas"
 	}
 	if rules, unusable := e.Rules(ctx); err == nil && unusable == nil && rules.FeeLimit.Less(price) {
 		err = fmt.Errorf("gas costs %s, more than MaxFeeCapGwei: payments wait", gas)
 	}
-	return saw, err
+	return result, err
 }
 
 // batchesAreTaken finds a node that does not answer as many calls as a round makes,
@@ -432,9 +432,9 @@ func (e *examination) batchesArePaid(ctx context.Context) {
 // settingsHold finds settings that payments or keys are not made by.
 func (e *examination) settingsHold(ctx context.Context) (string, error) {
 	tables, err := setting.Read(ctx, e.Deployment)
-	var saw []string
+	var result []string
 	for _, t := range tables {
-		saw = append(saw, fmt.Sprintf("%s at version %d", t.Kind(), t.Stamp().Version))
+		result = append(result, fmt.Sprintf("%s at version %d", t.Kind(), t.Stamp().Version))
 		unfit := t.Unusable()
 		if unfit == nil {
 			unfit = t.Refused()
@@ -446,5 +446,5 @@ func (e *examination) settingsHold(ctx context.Context) (string, error) {
 			err = errors.Join(err, fmt.Errorf("%s, version %d: %w", t.Kind(), t.Stamp().Version, unfit))
 		}
 	}
-	return strings.Join(saw, ", "), err
+	return strings.Join(result, ", "), err
 }

@@ -40,7 +40,7 @@ func (e *examination) settingsInUse(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	saw := []string{}
+	result := []string{}
 	for _, t := range tables {
 		stored, lowest := t.Stamp(), map[string]uint64{}
 		for _, r := range readings {
@@ -56,12 +56,12 @@ func (e *examination) settingsInUse(ctx context.Context) (string, error) {
 			}
 		}
 		for _, function := range slices.Sorted(maps.Keys(lowest)) {
-			saw = append(saw, fmt.Sprintf("%s %d of %s", function, lowest[function], t.Kind()))
+			result = append(result, fmt.Sprintf("%s %d of %s", function, lowest[function], t.Kind()))
 		}
 	}
 	text := "no function has read any"
-	if len(saw) > 0 {
-		text = "lowest: " + strings.Join(saw, ", ") + ","
+	if len(result) > 0 {
+		text = "lowest: " + strings.Join(result, ", ") + ","
 	}
 	text += " in the last five minutes"
 	if minutes < 5 {

@@ -152,7 +152,7 @@ func running(f *lambda.GetFunctionConfigurationOutput) map[string]string {
 	return got
 }
 
-// differences names what runs otherwise than the template says, with both values. Of a
+// differences names what runs otherwise than in the template, with both values. Of a
 // variable that the template does not have it names no value: nobody knows what is in it.
 func differences(want, got map[string]string) (all []string) {
 	names := maps.Clone(want)

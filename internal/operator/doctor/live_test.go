@@ -89,8 +89,8 @@ func (c *recorded) examined(t *testing.T, tables deployed.Tables, check string) 
 	t.Helper()
 	server := httptest.NewServer(&operatortest.Cloud{Answer: c.answer})
 	defer server.Close()
-	a := &deployed.Account{Stack: "remit", Parameters: map[string]string{"Environment": "dev", "Mode": "test", "LogLevel": "INFO", "KmsKeyArn": ""},
-		AWS: aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}}
+	a := &deployed.Account{Stack: "remit", Parameters: map[string]string{"Environment": "dev", "Mode": "test", "LogLevel": "INFO",
+		"KmsKeyArn": ""}, AWS: aws.Config{Region: "us-east-1", BaseEndpoint: &server.URL, Credentials: aws.AnonymousCredentials{}}}
 	var out bytes.Buffer
 	d := &deployed.Deployment{Target: deployed.Target{Stack: "remit", JSON: true}, Tables: tables, Platform: a, Account: a, ChainID: 84532,
 		Mode: "test", Out: &out}

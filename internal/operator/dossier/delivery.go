@@ -35,8 +35,8 @@ func Deliveries(all []webhook.Delivery) []Delivery {
 		for _, a := range d.Attempts {
 			attempts = append(attempts, try{deployed.Stamp(a.At), a.StatusCode, a.Duration.Milliseconds(), a.Error})
 		}
-		rows = append(rows, Delivery{d.Delivery, d.Endpoint, d.Event.ID, d.Event.Type, d.Status, deployed.Stamp(d.CreatedAt), deployed.Stamp(d.NextAttemptAt),
-			attempts})
+		rows = append(rows, Delivery{d.Delivery, d.Endpoint, d.Event.ID, d.Event.Type, d.Status, deployed.Stamp(d.CreatedAt),
+			deployed.Stamp(d.NextAttemptAt), attempts})
 	}
 	return rows
 }
@@ -46,7 +46,8 @@ func DeliveriesText(all []webhook.Delivery) string {
 	var b strings.Builder
 	for _, d := range all {
 		last, _ := d.LastAttempt()
-		fmt.Fprintf(&b, "%s  %s  %s  %s  %d attempts  %s\n", deployed.Stamp(d.CreatedAt), d.Event.ID, d.Event.Type, d.Status, len(d.Attempts), last.Error)
+		fmt.Fprintf(&b, "%s  %s  %s  %s  %d attempts  %s\n", deployed.Stamp(d.CreatedAt), d.Event.ID, d.Event.Type, d.Status,
+			len(d.Attempts), last.Error)
 	}
 	return b.String()
 }

@@ -39,7 +39,8 @@ type Account struct {
 func NewAccount(t *testing.T) *Account {
 	t.Helper()
 	dynamotest.Clear(t)
-	tables := dynamo.Tables{APIKeys: outputs["ApiKeysTableName"], Payments: outputs["PaymentsTableName"], Webhooks: outputs["WebhooksTableName"]}
+	tables := dynamo.Tables{APIKeys: outputs["ApiKeysTableName"], Payments: outputs["PaymentsTableName"],
+		Webhooks: outputs["WebhooksTableName"]}
 	if err := dynamo.CreateTables(t.Context(), dynamotest.Client(t), tables); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,8 @@ import (
 )
 
 // Identity is the answer to GetCallerIdentity.
-const Identity = "<R><GetCallerIdentityResult><Account>1</Account><Arn>arn:aws:iam::1:user/ada</Arn></GetCallerIdentityResult></R>"
+const Identity = "<R><GetCallerIdentityResult><Account>123456789012</Account>" +
+	"<Arn>arn:aws:iam::123456789012:user/ada</Arn></GetCallerIdentityResult></R>"
 
 // Stack returns the answer to DescribeStacks.
 func Stack(status string, outputs, parameters map[string]string) string {

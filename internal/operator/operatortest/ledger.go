@@ -39,6 +39,7 @@ type Ledger struct {
 	Noops    []wallet.PendingTx
 }
 
+// What a ledger's payments have in common: fees, a recipient, and the time of the first.
 var (
 	Fees  = chain.Fees{Tip: token.Units(1_000_000_000), Cap: token.Units(20_000_000_000)}
 	Payee = token.Address{0: 0x11, 19: 0x11}
@@ -76,6 +77,7 @@ func NewLedger(t *testing.T) *Ledger {
 	return l
 }
 
+// Must ends the test at an error.
 func (l *Ledger) Must(err error) {
 	l.Helper()
 	if err != nil {
@@ -94,6 +96,7 @@ func (l *Ledger) Mine(from int, tx chain.Tx) chain.Signed {
 	return signed
 }
 
+// Transfer is a transfer of the token.
 func (l *Ledger) Transfer(to token.Address, units uint64) chain.Tx {
 	return chain.Tx{ChainID: l.Chain.ID(), To: l.Chain.Token().Contract, Data: chain.TransferData(to, token.Units(units)), Gas: 100_000,
 		Fees: Fees}

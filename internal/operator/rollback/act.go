@@ -129,13 +129,13 @@ func (r *rollback) act(ctx context.Context) error {
 const putBack = "put back"
 
 // back moves an alias, unless its canary does, and if nobody has moved it since it was read. An answer that got lost is looked up: the
-// alias then says whether it has moved.
+// alias then shows whether it has moved.
 func (r *rollback) back(ctx context.Context, m *move) (err error) {
 	for waited := time.Duration(0); m.canary && waited < patience; waited += time.Second {
 		if r.at(ctx, m); m.State == putBack {
 			return nil
 		}
-		_ = deployed.Wait(ctx, time.Second) // once ctx has ended, each look fails at once
+		_ = deployed.Wait(ctx, time.Second) // once ctx has ended, each try fails at once
 	}
 	once, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()

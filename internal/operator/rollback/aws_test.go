@@ -19,6 +19,7 @@ import (
 
 	"remit/internal/memory"
 	"remit/internal/operator/deployed"
+	"remit/internal/operator/operatortest"
 )
 
 // An event is one of the stack's, OP, or of a function's alias that gets a version.
@@ -108,10 +109,9 @@ func (r *released) answer(w *httptest.ResponseRecorder, request *http.Request, b
 	}
 	switch action {
 	case "DescribeStacks":
-		_, _ = fmt.Fprintf(w, "<R><DescribeStacksResult><Stacks><member><StackId>arn:stack</StackId><StackStatus>%s</StackStatus></member></Stacks></DescribeStacksResult></R>", r.status)
+		_, _ = io.WriteString(w, operatortest.Stack(r.status, nil, nil))
 	case "ListStackResources":
-		_, _ = io.WriteString(w, "<R><ListStackResourcesResult><StackResourceSummaries><member><ResourceType>AWS::CodeDeploy::Application</ResourceType><PhysicalResourceId>app</PhysicalResourceId></member>"+
-			"<member><ResourceType>AWS::CodeDeploy::DeploymentGroup</ResourceType><PhysicalResourceId>pay</PhysicalResourceId></member></StackResourceSummaries></ListStackResourcesResult></R>")
+		_, _ = io.WriteString(w, operatortest.Resources("AWS::CodeDeploy::Application app", "AWS::CodeDeploy::DeploymentGroup pay"))
 	case "DescribeStackEvents":
 		r.page(w, form.Get("NextToken"))
 	case "CancelUpdateStack":

@@ -140,7 +140,7 @@ var goesBack = append(slices.Clone(open), stacks.StackStatusCreateComplete, stac
 	stacks.StackStatusUpdateRollbackComplete, stacks.StackStatusUpdateRollbackCompleteCleanupInProgress,
 	stacks.StackStatusImportComplete, stacks.StackStatusImportRollbackComplete)
 
-// afterwards says what is left to do, by the status of the stack.
+// afterwards describes what is left to do, by the status of the stack.
 func (r *rollback) afterwards() string {
 	command := map[stacks.StackStatus]string{
 		stacks.StackStatusUpdateInProgress:         "wait stack-rollback-complete",
