@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/guidetest"
-	"remit/internal/tooltest"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
 // TestOperatorsPages runs the remit commands of docs/deploy.md, docs/operate.md and

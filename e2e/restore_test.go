@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"remit/e2e/localaws"
-	"remit/internal/guidetest"
-	"remit/internal/settings"
+	"github.com/remit-payouts/remit/e2e/localaws"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"remit/internal/guidetest"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 )
 
 // TestOperateALocalStack types an operator's commands for a stack of remit local.

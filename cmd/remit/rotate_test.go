@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"remit/internal/client"
-	"remit/internal/guidetest"
+	"github.com/remit-payouts/remit/internal/cli/client"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 )
 
 // TestRetireUnderPayments types what docs/operate.md says of the end of a wallet, for the

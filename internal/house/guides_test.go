@@ -12,8 +12,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"remit/internal/guidetest"
-	"remit/internal/settings"
+	"github.com/remit-payouts/remit/internal/evm/settings"
+	"github.com/remit-payouts/remit/internal/proof/guidetest"
 )
 
 // TestGuides holds docs/deploy.md, docs/operate.md and docs/disasters.md against what

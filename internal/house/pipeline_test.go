@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"remit/internal/tooltest"
+	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
 // unneeded are rights that the registry lists for properties that the template does not have:
@@ -79,7 +79,7 @@ print(json.dumps({t: sorted({p for k, h in m.get_resource_schema("us-east-1", t)
 	}
 	calls := regexp.MustCompile(`&(\w+)\.(\w+)Input\{`)
 	for path, text := range files(t) {
-		if !strings.HasPrefix(path, "internal/preflight/") || strings.HasSuffix(path, "_test.go") {
+		if !strings.HasPrefix(path, "internal/cli/preflight/") || strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		for _, call := range calls.FindAllStringSubmatch(string(text), -1) {
