@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/remit-payouts/remit/internal/proof/guidetest"
 	"github.com/remit-payouts/remit/internal/proof/tooltest"
 )
 
@@ -21,15 +20,15 @@ var unneeded = regexp.MustCompile(`Item$|^kms:(ListAliases|RevokeGrant)$|:(Query
 	`\bResourcePolicy|PermissionPolicy|CodeSigningConfig|RecursionConfig|ScalingConfig|RuntimeManagementConfig|ProvisionedConcurrencyConfig|` +
 	`DataProtectionPolicy|IndexPolicy|DeletionProtection|GroupPolicy|UserPolicy|RolePermissionsBoundary)$|:(Put|Delete)ResourcePolicy$`)
 
-// TestPipelineRoles: the roles of docs/pipeline.md may do what a deployment does, by the
+// TestPipelineRoles: the roles of tools/pipeline may do what a deployment does, by the
 // registry's list for each type of the transformed template and by the calls of preflight;
 // and the stack's role no more.
 func TestPipelineRoles(t *testing.T) {
 	allowed := map[string]map[string]bool{}
-	for _, b := range guidetest.Blocks(t, ".") {
+	for _, file := range []string{"deployer", "stack"} {
 		var p node
-		if b.Page != "docs/pipeline.md" || json.Unmarshal([]byte(b.Text), &p) != nil {
-			continue
+		if err := json.Unmarshal(files(t)["tools/pipeline/"+file+".json"], &p); err != nil {
+			t.Fatal(err)
 		}
 		id := at[string](p, "Id")
 		allowed[id] = map[string]bool{}

@@ -285,7 +285,7 @@ func TestEveryAlarmHasItsPage(t *testing.T) {
 		for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllSubmatch(all["docs/alarms/"+name+".md"], -1) {
 			sections = append(sections, string(m[1]))
 		}
-		if want := []string{name, "What it means", "Where to look", "What to do"}; !slices.Equal(sections, want) {
+		if want := []string{name, "Meaning", "Where to look", "Response"}; !slices.Equal(sections, want) {
 			t.Errorf("docs/alarms/%s.md has the sections %q, want %q", name, sections, want)
 		}
 	}
